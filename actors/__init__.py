@@ -1,0 +1,79 @@
+"""The Ray shells: `ConversationActor`, which hosts conversations, and `Worker`, which runs models and tools.
+
+Names are imported when they are first used: settings and outcomes are needed where ray must not be imported.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from .conversation_actor import (
+        Activation,
+        AnswerToAsk,
+        ConversationActor,
+        Failed,
+        Hosted,
+        NotHosted,
+        Occupied,
+        OwnedElsewhere,
+        Replied,
+    )
+    from .crew import Crew, CrewUnavailable, NoOutcome
+    from .hosting import Hosting
+    from .ray_crew import find, hire, worker_name
+    from .settings import RAY_NAMESPACE, ActorSettings, Fleet, StoreAddress, Timing, WorkerSettings
+    from .worker import AppBroken, Worker
+
+_HOMES = {
+    "conversation_actor": (
+        "Activation",
+        "AnswerToAsk",
+        "ConversationActor",
+        "Failed",
+        "Hosted",
+        "NotHosted",
+        "Occupied",
+        "OwnedElsewhere",
+        "Replied",
+    ),
+    "crew": ("Crew", "CrewUnavailable", "NoOutcome"),
+    "hosting": ("Hosting",),
+    "ray_crew": ("find", "hire", "worker_name"),
+    "settings": ("RAY_NAMESPACE", "ActorSettings", "Fleet", "StoreAddress", "Timing", "WorkerSettings"),
+    "worker": ("AppBroken", "Worker"),
+}
+
+__all__ = [
+    "RAY_NAMESPACE",
+    "Activation",
+    "ActorSettings",
+    "AnswerToAsk",
+    "AppBroken",
+    "ConversationActor",
+    "Crew",
+    "CrewUnavailable",
+    "Failed",
+    "Fleet",
+    "Hosted",
+    "Hosting",
+    "NoOutcome",
+    "NotHosted",
+    "Occupied",
+    "OwnedElsewhere",
+    "Replied",
+    "StoreAddress",
+    "Timing",
+    "Worker",
+    "WorkerSettings",
+    "find",
+    "hire",
+    "worker_name",
+]
+
+
+def __getattr__(name: str) -> Any:
+    for module, names in _HOMES.items():
+        if name in names:
+            return getattr(import_module(f"{__name__}.{module}"), name)
+    message = f"module {__name__!r} has no attribute {name!r}"
+    raise AttributeError(message)

@@ -1,0 +1,53 @@
+"""What a hosted conversation needs of the workers, so that its logic runs against an interface."""
+
+from enum import StrEnum
+from typing import Protocol, TypeAlias
+
+from holdfast.conversation import ModelFailed, ModelReplied, RunFinished
+
+from .requests import ModelRequest, RunRequest
+
+ModelOutcome: TypeAlias = ModelReplied | ModelFailed
+
+
+class CrewUnavailable(Exception):
+    """No worker could do it now; ask again after a moment. The message says why."""
+
+
+class NoOutcome(StrEnum):
+    """Why a worker has no outcome of a run."""
+
+    NOT_MINE = "not_mine"  # the run was not runnable: somebody else has it, or it is settled
+    GONE = "gone"  # the incarnation that claimed it is no more
+
+
+class Crew(Protocol):
+    """The workers that run effects."""
+
+    async def call_model(self, app: str, code: str, request: ModelRequest) -> ModelOutcome:
+        """Call the model.
+
+        Raises:
+            CrewUnavailable: The worker died or cannot import the app.
+        """
+        ...
+
+    async def run_tool(self, app: str, code: str, request: RunRequest) -> RunFinished | NoOutcome:
+        """Claim the run, run its body, record its outcome and return it.
+
+        Raises:
+            CrewUnavailable: The worker died or cannot import the app; the run's record says how far it came.
+        """
+        ...
+
+    async def join(self, worker: str, incarnation: str, effect_id: str) -> RunFinished | NoOutcome:
+        """Wait for a run that a worker's incarnation has claimed.
+
+        Raises:
+            CrewUnavailable: The worker does not answer now.
+        """
+        ...
+
+    def drop(self, conversation_id: str, effect_id: str) -> None:
+        """Tell the workers that nobody waits for an effect any more."""
+        ...

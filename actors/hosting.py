@@ -1,0 +1,435 @@
+"""One conversation in one actor: a queue, a loop, and what is outstanding.
+
+decide, append, adopt the state, reply, and only then start what is outstanding. It knows no Ray and no status: the machine says
+what a command means and what must be going on.
+"""
+
+import asyncio
+import logging
+import random
+import uuid
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from holdfast.conversation import (
+    AgentSpec,
+    BeginTurn,
+    CallModel,
+    Command,
+    Effect,
+    Fenced,
+    HoldfastError,
+    Judgement,
+    Known,
+    LeaseHeld,
+    Reply,
+    RunFinished,
+    RunLost,
+    RunTool,
+    State,
+    StoreError,
+    StoreUnavailable,
+    TurnPrepared,
+    decide,
+    evolve,
+    outstanding,
+)
+from holdfast.conversation.envelope import failure
+from holdfast.persistence import Acquired, Append, Because, KnownIds, Moved, Run, RunStatus, Store, codec
+
+from .crew import Crew, CrewUnavailable, ModelOutcome, NoOutcome
+from .requests import ModelRequest, RunRequest
+from .settings import Timing
+
+logger = logging.getLogger("holdfast.actor")
+
+RUN_GRACE_S = 30.0
+"""How long after a run's own bound its actor gives up on a worker that does not answer."""
+
+
+@dataclass(slots=True)
+class _Asked:
+    command: Command
+    reply: "asyncio.Future[Reply]"
+
+
+@dataclass(slots=True)
+class _Passivate:
+    done: "asyncio.Future[bool]" = field(default_factory=lambda: asyncio.get_running_loop().create_future())
+
+
+class Hosting:
+    """One activation of one conversation. Dropped whole when it ends: nothing of it is reused."""
+
+    def __init__(
+        self,
+        store: Store,
+        crew: Crew,
+        *,
+        conversation_id: str,
+        holder: str,
+        timing: Timing,
+        clock: Callable[[], int],
+    ) -> None:
+        self.conversation_id = conversation_id
+        self.over = False
+        self.rested_at: int | None = None
+        self._store = store
+        self._crew = crew
+        self._holder = holder
+        self._timing = timing
+        self._clock = clock
+        self._offset = 0
+        self._token = ""
+        self._state = State(conversation_id=conversation_id)
+        self._runs: dict[str, Run] = {}
+        self._spec: AgentSpec | None = None
+        self._queue: asyncio.Queue[_Asked | _Passivate] = asyncio.Queue()
+        self._effects: dict[str, asyncio.Task[None]] = {}
+        self._loop: asyncio.Task[None] | None = None
+        self._renewing: asyncio.Task[None] | None = None
+
+    # -- activate -----------------------------------------------------------------------------------------------------
+
+    async def activate(self, *, seen_token: str, because: Because, create: bool) -> Moved | None:
+        """Take the conversation over and start what is outstanding; who owns it instead, if it moved.
+
+        Raises:
+            LeaseHeld: The owner still works on it.
+            ConversationNotFound: It was never started.
+        """
+        moved = await self._acquire(seen_token, because, create=create)
+        if moved is not None:
+            return moved
+        self._loop = asyncio.create_task(self._run_loop())
+        self._renewing = asyncio.create_task(self._renew())
+        self._start_outstanding()
+        return None
+
+    async def _acquire(self, seen_token: str, because: Because, *, create: bool) -> Moved | None:
+        token = uuid.uuid4().hex
+        acquired = await self._store.acquire(
+            self.conversation_id,
+            seen_token=seen_token,
+            new_token=token,
+            because=because,
+            holder=self._holder,
+            lease_ms=self._timing.lease_ms,
+            create=create,
+        )
+        match acquired:
+            case Moved():
+                return acquired
+            case Acquired():
+                self._token = token
+                self._state = acquired.state
+                self._runs = dict(acquired.runs)
+                self._offset = acquired.now - self._clock()
+                self._spec = await self._turn_spec()
+                return None
+
+    async def _turn_spec(self) -> AgentSpec | None:
+        turn = self._state.turn
+        if turn is None or not turn.spec_digest:
+            record = await self._store.app(self._state.app) if self._state.app else None
+            digest = record.agents.get(self._state.agent) if record is not None else None
+        else:
+            digest = turn.spec_digest
+        return await self._store.spec(digest) if digest else None
+
+    # -- one loop -----------------------------------------------------------------------------------------------------
+
+    async def ask(self, command: Command) -> Reply:
+        """Have a command judged in its turn; its reply once that is durable.
+
+        Raises:
+            Fenced: Another activation owns the conversation; nothing was decided here.
+            StoreUnavailable: The outcome is unknown.
+            HoldfastError: The command was refused.
+        """
+        if self.over:
+            raise Fenced(self.conversation_id)
+        asked = _Asked(command, asyncio.get_running_loop().create_future())
+        self._queue.put_nowait(asked)
+        return await asked.reply
+
+    async def _run_loop(self) -> None:
+        while not self.over:
+            item = await self._queue.get()
+            if isinstance(item, _Passivate):
+                item.done.set_result(await self._passivated())
+            else:
+                await self._answer(item)
+        self._refuse_waiting()
+
+    async def _answer(self, asked: _Asked) -> None:
+        try:
+            reply = await self._judge(asked.command)
+        except Fenced as error:
+            self._stop()
+            _fail(asked.reply, error)
+            return
+        except StoreError as error:
+            # Whether it was written is unknown: what is in memory may be wrong now. The caller may repeat; we begin anew.
+            _fail(asked.reply, error)
+            await self._begin_anew()
+        except HoldfastError as error:
+            _fail(asked.reply, error)
+        except Exception as error:
+            logger.exception("conversation %s: %s failed", self.conversation_id, asked.command.kind)
+            _fail(asked.reply, StoreUnavailable(f"{type(error).__name__}: {error}"))
+            await self._begin_anew()
+        else:
+            if not asked.reply.done():
+                asked.reply.set_result(reply)
+        self._start_outstanding()
+
+    async def _judge(self, command: Command) -> Reply:
+        spec = command.spec if isinstance(command, TurnPrepared) else await self._spec_for(command)
+        known: dict[str, Known] = {}
+        while True:
+            stamped = command.stamped(self._now(), spec, known)
+            refusal: HoldfastError | None = None
+            judgement = Judgement()
+            try:
+                judgement = decide(self._state, stamped)
+            except HoldfastError as error:
+                refusal = error
+            after = self._state
+            for event in judgement.events:
+                after = evolve(after, event)
+            asked = (*command.lookups(), *command.reasons()) if refusal is not None else command.lookups()
+            written = await self._store.append(
+                self.conversation_id,
+                Append(
+                    token=self._token,
+                    append_id=uuid.uuid4().hex,
+                    before=self._state,
+                    after=after,
+                    lease_ms=self._timing.lease_ms,
+                    events=judgement.events,
+                    absent=[key for key in asked if key not in known],
+                ),
+            )
+            self._offset = written.now - self._clock()
+            if isinstance(written, KnownIds):
+                known |= written.known
+                continue
+            self._adopt(after, spec)
+            if refusal is not None:
+                raise refusal
+            return judgement.reply
+
+    async def _spec_for(self, command: Command) -> AgentSpec | None:
+        if command.kind == "start" and command.spec is not None:
+            return command.spec
+        if self._spec is None and self._state.seq:
+            self._spec = await self._turn_spec()
+        return self._spec
+
+    def _adopt(self, state: State, spec: AgentSpec | None) -> None:
+        self._state = state
+        self._spec = spec
+
+    def _now(self) -> int:
+        return self._clock() + self._offset
+
+    # -- what is outstanding ------------------------------------------------------------------------------------------
+
+    def _start_outstanding(self) -> None:
+        """Start what must be going on and is not; drop what need not go on."""
+        if self.over:
+            return
+        wanted = {effect.effect_id: effect for effect in outstanding(self._state)}
+        for effect_id in [effect_id for effect_id in self._effects if effect_id not in wanted]:
+            self._runs.pop(effect_id, None)
+            if self._effects.pop(effect_id).cancel():
+                self._crew.drop(self.conversation_id, effect_id)
+        for effect_id, effect in wanted.items():
+            if effect_id not in self._effects:
+                self._effects[effect_id] = asyncio.create_task(self._carry_out(effect))
+        self.rested_at = self._now() if not wanted and self._queue.empty() else None
+
+    async def _carry_out(self, effect: Effect) -> None:
+        """See an effect through to its outcome, whatever it takes, and have that judged."""
+        delay_s = 0.1
+        attempt = 1
+        while True:
+            try:
+                outcome = await self._outcome(effect, attempt)
+                if outcome is None or self.over:
+                    return
+                # It stays among the effects until it is judged, so that nobody starts it once more.
+                asked = _Asked(outcome, asyncio.get_running_loop().create_future())
+                asked.reply.add_done_callback(_retrieve)
+                self._queue.put_nowait(asked)
+            except (CrewUnavailable, StoreError) as error:
+                logger.warning("conversation %s: %s waits: %s", self.conversation_id, effect.effect_id, error)
+            except Exception:
+                logger.exception("conversation %s: %s failed", self.conversation_id, effect.effect_id)
+            else:
+                return
+            await asyncio.sleep(delay_s * random.uniform(0.5, 1))  # noqa: S311 - jitter
+            delay_s = min(2 * delay_s, 5)
+            attempt += 1
+
+    async def _outcome(self, effect: Effect, attempt: int) -> Command | None:
+        match effect:
+            case BeginTurn():
+                return await self._prepare(effect)
+            case CallModel():
+                return await self._call_model(effect, attempt)
+            case RunTool():
+                return await self._run_tool(effect)
+
+    async def _prepare(self, effect: BeginTurn) -> TurnPrepared:
+        record = await self._store.app(self._state.app)
+        if record is None:
+            return TurnPrepared(effect_id=effect.effect_id, problem=f"no app {self._state.app!r} is known to the store")
+        digest = record.agents.get(self._state.agent)
+        spec = await self._store.spec(digest) if digest is not None else None
+        if spec is None:
+            problem = f"app {record.app!r} has no agent {self._state.agent!r} any more"
+            return TurnPrepared(effect_id=effect.effect_id, problem=problem)
+        return TurnPrepared(effect_id=effect.effect_id, code=record.code, spec=spec)
+
+    async def _call_model(self, effect: CallModel, attempt: int) -> ModelOutcome:
+        request = ModelRequest(
+            conversation_id=self.conversation_id,
+            agent=self._state.agent,
+            spec_digest=effect.spec_digest,
+            effect_id=effect.effect_id,
+            upto_seq=effect.upto_seq,
+            attempt=attempt,
+        )
+        return await self._crew.call_model(self._state.app, effect.code, request)
+
+    async def _run_tool(self, effect: RunTool) -> RunFinished | RunLost | None:
+        request = RunRequest(
+            conversation_id=self.conversation_id,
+            agent=self._state.agent,
+            spec_digest=effect.spec_digest,
+            effect_id=effect.effect_id,
+            turn_id=effect.turn_id,
+            tool_call_id=effect.tool_call_id,
+            tool=effect.tool,
+            attempt=effect.attempt,
+            arguments_at=effect.arguments_at,
+        )
+        bound_s = self._run_timeout_s(effect.tool)
+        try:
+            async with asyncio.timeout(bound_s + RUN_GRACE_S):
+                return await self._watch(effect, request)
+        except TimeoutError:
+            problem = f"the tool did not finish within {bound_s:g} s, nor did its worker answer"
+            return RunFinished(effect_id=effect.effect_id, ok=False, content=failure(problem))
+
+    async def _watch(self, effect: RunTool, request: RunRequest) -> RunFinished | RunLost | None:
+        """Follow a run by its record: dispatch what is runnable, join what is claimed, take what is done."""
+        run = self._runs.pop(effect.effect_id, None) or await self._store.run(self.conversation_id, effect.effect_id)
+        while run is not None:
+            answer: RunFinished | NoOutcome
+            match run.status:
+                case RunStatus.RUNNABLE:
+                    answer = await self._crew.run_tool(self._state.app, effect.code, request)
+                case RunStatus.CLAIMED:
+                    answer = await self._crew.join(run.worker, run.incarnation, effect.effect_id)
+                case RunStatus.DONE:
+                    answer = codec.decode_outcome(run.outcome)
+            if isinstance(answer, RunFinished):
+                return answer
+            before, run = run, await self._store.run(self.conversation_id, effect.effect_id)
+            if answer is NoOutcome.GONE and run == before:
+                return RunLost(effect_id=effect.effect_id)
+        return None
+
+    def _run_timeout_s(self, tool: str) -> float:
+        if self._spec is None:
+            return 600.0
+        spec = self._spec.tool(tool)
+        return (spec.run_timeout_s if spec is not None else None) or self._spec.limits.run_timeout_s
+
+    # -- keep and leave -----------------------------------------------------------------------------------------------
+
+    async def _renew(self) -> None:
+        while not self.over:
+            await asyncio.sleep(self._timing.lease_ms / 3000)
+            if not outstanding(self._state):
+                continue
+            try:
+                now = await self._store.renew(self.conversation_id, self._token, self._timing.lease_ms)
+            except Fenced:
+                self._stop()
+            except StoreError as error:
+                logger.warning("conversation %s: its lease was not renewed: %s", self.conversation_id, error)
+            else:
+                self._offset = now - self._clock()
+
+    async def _begin_anew(self) -> None:
+        """Drop the state and take the conversation over from oneself, however long the store stays away."""
+        for task in self._effects.values():
+            task.cancel()
+        self._effects.clear()
+        delay_s = 0.05
+        while not self.over:
+            try:
+                moved = await self._acquire(self._token, Because.OWN, create=True)
+            except (StoreUnavailable, LeaseHeld):
+                await asyncio.sleep(delay_s)
+                delay_s = min(2 * delay_s, 1)
+            except HoldfastError:
+                logger.exception("conversation %s: cannot go on here", self.conversation_id)
+                self._stop()
+            else:
+                if moved is not None:
+                    self._stop()
+                return
+
+    async def passivate(self) -> bool:
+        """Leave the conversation if it rests, as the last item of the queue; whether it was left."""
+        if self.over:
+            return True
+        item = _Passivate()
+        self._queue.put_nowait(item)
+        return await item.done
+
+    async def _passivated(self) -> bool:
+        if outstanding(self._state) or not self._queue.empty():
+            return False
+        try:
+            await self._store.release(self.conversation_id, self._token)
+        except StoreError as error:
+            logger.warning("conversation %s: its release is unknown: %s", self.conversation_id, error)
+        self._stop()
+        return True
+
+    def _stop(self) -> None:
+        """End this activation at once: its tasks stop, whoever waits is told to ask the owner."""
+        self.over = True
+        for task in self._effects.values():
+            task.cancel()
+        self._effects.clear()
+        if self._renewing is not None and self._renewing is not asyncio.current_task():
+            self._renewing.cancel()
+        if self._loop is not None and self._loop is not asyncio.current_task():
+            self._loop.cancel()
+            self._refuse_waiting()
+
+    def _refuse_waiting(self) -> None:
+        while not self._queue.empty():
+            match self._queue.get_nowait():
+                case _Asked(reply=reply):
+                    _fail(reply, Fenced(self.conversation_id))
+                case _Passivate(done=done):
+                    done.set_result(True)
+
+
+def _fail(reply: "asyncio.Future[Reply]", error: Exception) -> None:
+    if not reply.done():
+        reply.set_exception(error)
+
+
+def _retrieve(reply: "asyncio.Future[Reply]") -> None:
+    """Nobody waits for the reply to an outcome; a failed one is carried out again by what is outstanding."""
+    if not reply.cancelled():
+        reply.exception()

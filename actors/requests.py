@@ -1,0 +1,30 @@
+"""What an actor asks of a worker. Plain values: they travel by pickle between Ray processes."""
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class ModelRequest:
+    """Call the model with the transcript up to `upto_seq`; `attempt` counts the tries of this effect by one activation."""
+
+    conversation_id: str
+    agent: str
+    spec_digest: str
+    effect_id: str
+    upto_seq: int
+    attempt: int
+
+
+@dataclass(frozen=True, slots=True)
+class RunRequest:
+    """Run a server call's callback with the arguments that stand at `arguments_at`."""
+
+    conversation_id: str
+    agent: str
+    spec_digest: str
+    effect_id: str
+    turn_id: str
+    tool_call_id: str
+    tool: str
+    attempt: int
+    arguments_at: int

@@ -1,0 +1,112 @@
+"""Running a server call's callback: claim, body, outcome, record. Whatever the body does, the model reads a result."""
+
+import asyncio
+import logging
+from typing import Any
+
+import pydantic_core
+
+from holdfast.agent import Agent, InvalidArguments, Tool, ToolContext
+from holdfast.conversation import Limits, RunFinished, StoreError, jsontext
+from holdfast.conversation.envelope import failure, success
+from holdfast.conversation.events import ConversationStarted
+from holdfast.persistence import Store, codec
+from holdfast.persistence.views import arguments_in
+
+from .crew import NoOutcome
+from .live import progress
+from .requests import RunRequest
+
+logger = logging.getLogger("holdfast.worker")
+
+
+async def run(
+    store: Store,
+    request: RunRequest,
+    *,
+    agent: Agent | None,
+    limits: Limits,
+    resources: Any,
+    incarnation: str,
+    worker: str,
+) -> RunFinished | NoOutcome:
+    """Claim the run, run its body, record its outcome and return it; `NOT_MINE` if it was not runnable."""
+    if not await store.claim(request.conversation_id, request.effect_id, incarnation=incarnation, worker=worker):
+        return NoOutcome.NOT_MINE
+    started, source = await store.at(request.conversation_id, [1, request.arguments_at])
+    context = jsontext.loads(started.context) if isinstance(started, ConversationStarted) else None
+    ok, content = await _body(
+        agent,
+        request,
+        arguments=arguments_in(source, request.tool_call_id),
+        context=context,
+        limits=limits,
+        resources=resources,
+        store=store,
+    )
+    outcome = RunFinished(effect_id=request.effect_id, ok=ok, content=content)
+    try:
+        await store.finish(
+            request.conversation_id, request.effect_id, incarnation=incarnation, outcome=codec.encode_outcome(outcome)
+        )
+    except StoreError as error:  # the outcome still goes to whoever waits for it here
+        logger.warning("run %s of %s: its outcome was not recorded: %s", request.effect_id, request.conversation_id, error)
+    return outcome
+
+
+async def _body(
+    agent: Agent | None,
+    request: RunRequest,
+    *,
+    arguments: dict[str, Any],
+    context: Any,
+    limits: Limits,
+    resources: Any,
+    store: Store,
+) -> tuple[bool, str]:
+    tool = agent.tool(request.tool) if agent is not None else None
+    if tool is None:
+        return False, failure(f"the tool {request.tool} is not in the app any more; it did not run")
+    timeout_s = tool.spec.run_timeout_s or limits.run_timeout_s
+    tool_context = ToolContext(
+        conversation_id=request.conversation_id,
+        turn_id=request.turn_id,
+        tool_call_id=request.tool_call_id,
+        attempt=request.attempt,
+        context=context,
+        resources=resources,
+        report=progress(store, request, asyncio.get_running_loop()) if tool.spec.streaming else None,
+    )
+    try:
+        async with asyncio.timeout(timeout_s):
+            value = await tool.invoke(arguments, tool_context)
+        return True, _result(value, tool, limits)
+    except TimeoutError:
+        return False, failure(f"the tool did not finish within {timeout_s:g} s")
+    except InvalidArguments as error:
+        return False, failure(f"invalid arguments: {error}")
+    except (jsontext.NotJson, _TooLarge) as error:
+        return False, failure(f"the tool returned what cannot be a result: {error}")
+    except asyncio.CancelledError:
+        raise
+    except BaseException as error:
+        logger.warning("tool %s of %s raised", request.tool, request.conversation_id, exc_info=error)
+        text = f"{type(error).__name__}: {error}"
+        return False, failure(text[: limits.note_bytes])
+
+
+class _TooLarge(Exception):
+    pass
+
+
+def _result(value: Any, tool: Tool, limits: Limits) -> str:
+    try:
+        plain = value if isinstance(value, str) else pydantic_core.to_jsonable_python(value, inf_nan_mode="constants")
+    except (ValueError, TypeError, pydantic_core.PydanticSerializationError) as error:
+        raise jsontext.NotJson(str(error)) from error
+    text = jsontext.dumps(plain)
+    size = jsontext.size_bytes(text)
+    if size > limits.result_bytes:
+        message = f"{size} bytes from {tool.name}, {limits.result_bytes} are allowed (Limits.result_bytes)"
+        raise _TooLarge(message)
+    return success(text)

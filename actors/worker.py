@@ -1,0 +1,186 @@
+"""The worker: imports the app and litellm once and runs effects for all conversations."""
+
+import asyncio
+import logging
+import os
+import time
+import uuid
+from collections import OrderedDict
+from contextlib import AsyncExitStack
+from typing import Any
+
+from ray.actor import exit_actor
+
+from holdfast.agent import Agent, App
+from holdfast.conversation import AgentSpec, HoldfastError, ModelFailed, RunFinished, StoreError, Transcript
+from holdfast.persistence import RedisStore
+
+from . import app_runtime, tool_run
+from .crew import ModelOutcome, NoOutcome
+from .requests import ModelRequest, RunRequest
+from .settings import WorkerSettings
+
+logger = logging.getLogger("holdfast.worker")
+
+TRANSCRIPTS = 256
+"""How many transcripts a worker keeps, so that a model call reads only what is new in the log."""
+DRAIN_CHECK_S = 5.0
+
+
+class AppBroken(Exception):
+    """The app cannot be imported or opened here; the message says why."""
+
+
+class Worker:
+    """Runs model calls and tools. One incarnation lives as long as its process."""
+
+    def __init__(self, settings: WorkerSettings) -> None:
+        self._settings = settings
+        self._incarnation = uuid.uuid4().hex
+        self._opening = asyncio.Lock()
+        self._opened: tuple[RedisStore, App, Any] | None = None
+        self._stack = AsyncExitStack()
+        self._specs: dict[str, AgentSpec] = {}
+        self._transcripts: OrderedDict[str, Transcript] = OrderedDict()
+        self._runs: dict[tuple[str, str], asyncio.Task[RunFinished | NoOutcome]] = {}
+        self._model_calls: dict[tuple[str, str], asyncio.Task[ModelOutcome]] = {}
+        self._drain: asyncio.Task[None] | None = None
+        self._busy = 0
+
+    async def prepare(self) -> str:
+        """Import the app and open its resources; the incarnation.
+
+        Raises:
+            AppBroken: It cannot be imported here.
+        """
+        await self._open()
+        return self._incarnation
+
+    async def pid(self) -> int:
+        """The process that runs this incarnation."""
+        return os.getpid()
+
+    async def call_model(self, request: ModelRequest) -> ModelOutcome:
+        """Call the model with the conversation's transcript and judge the calls it asks for by the app's own rules."""
+        store, app, _ = await self._open()
+        key = (request.conversation_id, request.effect_id)
+        task = self._model_calls.get(key)
+        if task is None:
+            task = asyncio.create_task(self._model(store, app, request))
+            self._model_calls[key] = task
+            task.add_done_callback(lambda _: self._model_calls.pop(key, None))
+        try:
+            return await asyncio.shield(task)
+        except asyncio.CancelledError:
+            if task.cancelled():
+                return ModelFailed(effect_id=request.effect_id, error="cancelled")
+            raise
+
+    async def run_tool(self, request: RunRequest) -> RunFinished | NoOutcome:
+        """Claim a run, run its body, record its outcome; asked twice, it runs once and both are answered."""
+        store, app, resources = await self._open()
+        key = (request.conversation_id, request.effect_id)
+        task = self._runs.get(key)
+        if task is None:
+            spec = await self._spec(store, request.spec_digest)
+            agent = _agent(app, request.agent)
+            task = self._runs.get(key) or asyncio.create_task(
+                tool_run.run(
+                    store,
+                    request,
+                    agent=agent,
+                    limits=spec.limits,
+                    resources=resources,
+                    incarnation=self._incarnation,
+                    worker=self._settings.name,
+                )
+            )
+            self._runs[key] = task
+            task.add_done_callback(lambda _: self._runs.pop(key, None))
+        return await asyncio.shield(task)
+
+    async def join(self, incarnation: str, effect_id: str) -> RunFinished | NoOutcome:
+        """Wait for a run that this incarnation has claimed; `GONE` if it has not, or does not have it any more."""
+        if incarnation != self._incarnation:
+            return NoOutcome.GONE
+        for (_, running), task in self._runs.items():
+            if running == effect_id:
+                return await asyncio.shield(task)
+        return NoOutcome.GONE
+
+    async def drop(self, conversation_id: str, effect_id: str) -> None:
+        """Nobody waits for this effect any more: close the model's stream. A run goes on; its outcome will be late."""
+        task = self._model_calls.get((conversation_id, effect_id))
+        if task is not None:
+            task.cancel()
+
+    async def _open(self) -> tuple[RedisStore, App, Any]:
+        async with self._opening:
+            if self._opened is None:
+                address = self._settings.store
+                store = RedisStore(address.redis_url, namespace=address.namespace, store_id=address.store_id)
+                await store.open()
+                try:
+                    app, resources = await app_runtime.open_app(self._settings, self._stack)
+                except Exception as error:  # noqa: BLE001 - the app's own import and lifespan may raise anything
+                    problem = f"{type(error).__name__}: {error}"
+                    await store.put_problem(self._settings.app, problem)
+                    await store.close()
+                    raise AppBroken(problem) from None
+                await store.put_problem(self._settings.app, None)
+                self._opened = (store, app, resources)
+                self._drain = asyncio.create_task(self._drained(store))
+            return self._opened
+
+    async def _model(self, store: RedisStore, app: App, request: ModelRequest) -> ModelOutcome:
+        from . import model  # noqa: PLC0415 - litellm takes seconds; only workers pay, once
+
+        spec = await self._spec(store, request.spec_digest)
+        transcript = await self._transcript(store, request)
+        return await model.call(store, request, spec=spec, messages=transcript.messages(), agent=_agent(app, request.agent))
+
+    async def _transcript(self, store: RedisStore, request: ModelRequest) -> Transcript:
+        transcript = self._transcripts.pop(request.conversation_id, None)
+        if transcript is None or transcript.seq > request.upto_seq:
+            transcript = Transcript()
+        while transcript.seq < request.upto_seq:
+            limit = min(500, request.upto_seq - transcript.seq)
+            entries = await store.read(request.conversation_id, after=transcript.seq, limit=limit)
+            if not entries:
+                message = f"the log of {request.conversation_id!r} ends at {transcript.seq}, not {request.upto_seq}"
+                raise RuntimeError(message)
+            for seq, event in entries:
+                transcript.add(seq, event)
+        self._transcripts[request.conversation_id] = transcript
+        while len(self._transcripts) > TRANSCRIPTS:
+            self._transcripts.popitem(last=False)
+        return transcript
+
+    async def _spec(self, store: RedisStore, digest: str) -> AgentSpec:
+        spec = self._specs.get(digest) or await store.spec(digest)
+        if spec is None:
+            message = f"spec {digest} is not in the store"
+            raise RuntimeError(message)
+        self._specs[digest] = spec
+        return spec
+
+    async def _drained(self, store: RedisStore) -> None:
+        """End this worker once other code stands for its app and nothing runs here any more."""
+        idle_since = time.monotonic()
+        while True:
+            await asyncio.sleep(DRAIN_CHECK_S)
+            if self._runs or self._model_calls:
+                idle_since = time.monotonic()
+                continue
+            try:
+                record = await store.app(self._settings.app)
+            except (StoreError, HoldfastError):
+                continue
+            replaced = record is not None and record.code != self._settings.code
+            if replaced and time.monotonic() - idle_since > 2 * DRAIN_CHECK_S:
+                await self._stack.aclose()
+                exit_actor()
+
+
+def _agent(app: App, name: str) -> Agent | None:
+    return next((agent for agent in app.agents if agent.name == name), None)

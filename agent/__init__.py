@@ -1,0 +1,35 @@
+"""What a user declares: agents, their tools, and the app that holds them.
+
+Declarations are checked where they stand, so a wrong one fails at import, with an error that names the field and the fix.
+"""
+
+from holdfast.conversation import AgentSpec, Approval, Executor, Limits, OnLost, ToolSpec
+
+from .agent import Agent
+from .app import App
+from .callback import InvalidArguments
+from .context import Report, ToolContext
+from .digest import code_digest
+from .path import load, main_file, path_of, python_path
+from .tool import Tool, tool
+
+__all__ = [
+    "Agent",
+    "AgentSpec",
+    "App",
+    "Approval",
+    "Executor",
+    "InvalidArguments",
+    "Limits",
+    "OnLost",
+    "Report",
+    "Tool",
+    "ToolContext",
+    "ToolSpec",
+    "code_digest",
+    "load",
+    "main_file",
+    "path_of",
+    "python_path",
+    "tool",
+]

@@ -1,0 +1,98 @@
+"""An agent: a model, its instructions and its tools."""
+
+import math
+import re
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from holdfast.conversation.errors import ConfigurationError
+from holdfast.conversation.spec import AgentSpec, Limits
+
+from . import checks, options
+from .tool import Tool
+
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
+
+
+class Agent:
+    """Who answers in a conversation.
+
+    Args:
+        name: `[A-Za-z0-9][A-Za-z0-9._-]{0,63}`; conversations are started with it.
+        model: The model as litellm names it, provider first (`openai/gpt-4o-mini`).
+        instructions: The system message.
+        tools: What the model may call. A plain function becomes a server tool, as with `@tool`.
+        model_options: More arguments of the model call, such as `temperature`. They are stored, so credentials are refused.
+        limits: The bounds of the agent's conversations.
+
+    Attributes:
+        name: The agent's name.
+        tools: Its tools, in the order given.
+        spec: The agent as the machine knows it, with a digest that names exactly this declaration.
+
+    Raises:
+        ConfigurationError: The declaration is wrong; it names the field, why, and what to do.
+    """
+
+    def __init__(
+        self,
+        *,
+        name: str,
+        model: str = "openai/gpt-4o-mini",
+        instructions: str = "",
+        tools: Sequence[Tool | Callable[..., Any]] = (),
+        model_options: Mapping[str, Any] | None = None,
+        limits: Limits | None = None,
+    ) -> None:
+        if not isinstance(name, str) or not _NAME.fullmatch(name):
+            problem = (
+                "an agent's name is 1 to 64 letters, digits, dots, underscores and hyphens, starting with a letter or digit"
+            )
+            raise ConfigurationError(f"agent {name!r}.name", problem, "give another name=")
+        field = f"agent {name!r}"
+        self.name = name
+        self.tools = _tools(tools, f"{field}.tools")
+        self._by_name = {tool.name: tool for tool in self.tools}
+        if not checks.text(model, f"{field}.model").strip():
+            raise ConfigurationError(f"{field}.model", "it is empty", 'name a model, such as "openai/gpt-4o-mini"')
+        self.spec = AgentSpec(
+            name=name,
+            model=model,
+            instructions=checks.text(instructions, f"{field}.instructions"),
+            model_options=options.checked(model_options or {}, f"{field}.model_options"),
+            tools=tuple(tool.spec for tool in self.tools),
+            limits=_limits(limits, f"{field}.limits"),
+        )
+
+    def __repr__(self) -> str:
+        return f"<Agent {self.name!r} model={self.spec.model!r} tools={list(self._by_name)}>"
+
+    def tool(self, name: str) -> Tool | None:
+        """The tool of that name, if the agent has one."""
+        return self._by_name.get(name)
+
+
+def _tools(declared: Any, field: str) -> tuple[Tool, ...]:
+    if isinstance(declared, Tool | str | Mapping) or not hasattr(declared, "__iter__"):
+        raise ConfigurationError(field, f"{type(declared).__name__} is no list of tools", "give a list: tools=[...]")
+    tools: dict[str, Tool] = {}
+    for item in declared:
+        if not isinstance(item, Tool) and not callable(item):
+            raise ConfigurationError(field, f"{item!r} is no tool", "give functions decorated with @tool, or Tool(...)")
+        tool = item if isinstance(item, Tool) else Tool(callback=item)
+        if tool.name in tools:
+            problem = f"two tools are named {tool.name!r}, and the model could not tell them apart"
+            raise ConfigurationError(field, problem, "rename one of them with name=")
+        tools[tool.name] = tool
+    return tuple(tools.values())
+
+
+def _limits(limits: Any, field: str) -> Limits:
+    if limits is None:
+        return Limits()
+    if not isinstance(limits, Limits):
+        raise ConfigurationError(field, f"{type(limits).__name__} is not Limits", "give limits=Limits(...)")
+    for name, value in limits:
+        if not math.isfinite(value):
+            raise ConfigurationError(f"{field}.{name}", "without a bound, what waits might never end", "give a finite number")
+    return limits

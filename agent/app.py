@@ -1,0 +1,143 @@
+"""An app: the agents that one import path leads to, and what their tools need."""
+
+import fnmatch
+import inspect
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager, AbstractContextManager, asynccontextmanager, contextmanager
+from typing import Any
+
+from holdfast.conversation.errors import AgentNotFound, ConfigurationError
+
+from .agent import Agent
+
+ENVIRONMENT = ("*_API_KEY", "*_API_BASE")
+
+
+class App:
+    """What a worker imports: agents, the resources of their tools, and the environment variables they need.
+
+    An app is a global of a module, so that a worker finds it by its import path: `package.module:app`.
+
+    Args:
+        agents: The agents, of different names.
+        lifespan: A context manager function (async or not; a plain generator function will do) that takes nothing or the app,
+            and yields the resources, such as a database handle. It is entered once per worker; tools find what it yields
+            in `ToolContext.resources`.
+        env: Names of environment variables, or patterns of them, that workers need; a client passes their values on.
+
+    Attributes:
+        agents: The agents, in the order given.
+        env: The patterns.
+        module: The name of the module that constructed the app.
+
+    Raises:
+        ConfigurationError: The declaration is wrong; it names the field, why, and what to do.
+    """
+
+    def __init__(
+        self,
+        *,
+        agents: Sequence[Agent],
+        lifespan: Callable[..., Any] | None = None,
+        env: Sequence[str] = ENVIRONMENT,
+    ) -> None:
+        frame = inspect.currentframe()
+        caller = None if frame is None else frame.f_back
+        self.module: str = "__main__" if caller is None else caller.f_globals.get("__name__", "__main__")
+        self.agents = _agents(agents)
+        self._by_name = {agent.name: agent for agent in self.agents}
+        self._lifespan = _lifespan(lifespan)
+        self.env = _patterns(env)
+
+    def __repr__(self) -> str:
+        return f"<App of {self.module!r} agents={list(self._by_name)}>"
+
+    def agent(self, name: str) -> Agent:
+        """The agent of that name.
+
+        Raises:
+            AgentNotFound: The app has none; the error lists those it has.
+        """
+        found = self._by_name.get(name)
+        if found is None:
+            known = ", ".join(repr(known) for known in self._by_name) or "none"
+            raise AgentNotFound("agent", f"the app declares no agent {name!r}", f"use one of its agents: {known}")
+        return found
+
+    def environment(self, environ: Mapping[str, str]) -> dict[str, str]:
+        """The variables of an environment that the app's patterns name, with their values."""
+        return {
+            name: value
+            for name, value in sorted(environ.items())
+            if any(fnmatch.fnmatchcase(name, pattern) for pattern in self.env)
+        }
+
+    @asynccontextmanager
+    async def resources(self) -> AsyncIterator[Any]:
+        """Enter the lifespan and yield what it yields; None without one. A worker does this once.
+
+        Raises:
+            ConfigurationError: The lifespan returned no context manager.
+        """
+        if self._lifespan is None:
+            yield None
+            return
+        opened = self._lifespan() if _takes(self._lifespan) else self._lifespan(self)
+        if isinstance(opened, AbstractAsyncContextManager):
+            async with opened as resources:
+                yield resources
+        elif isinstance(opened, AbstractContextManager):
+            with opened as resources:
+                yield resources
+        else:
+            problem = f"it returned {type(opened).__name__}, which is no context manager"
+            raise ConfigurationError("app.lifespan", problem, "decorate it with @contextlib.asynccontextmanager")
+
+
+def _agents(declared: Any) -> tuple[Agent, ...]:
+    if isinstance(declared, Agent | str | Mapping) or not hasattr(declared, "__iter__"):
+        raise ConfigurationError("app.agents", f"{type(declared).__name__} is no list of agents", "give a list: agents=[...]")
+    agents: dict[str, Agent] = {}
+    for agent in declared:
+        if not isinstance(agent, Agent):
+            raise ConfigurationError("app.agents", f"{agent!r} is no Agent", "give Agent(...) objects")
+        if agent.name in agents:
+            problem = f"two agents are named {agent.name!r}, and a conversation could not tell them apart"
+            raise ConfigurationError("app.agents", problem, "rename one of them")
+        agents[agent.name] = agent
+    return tuple(agents.values())
+
+
+def _lifespan(lifespan: Any) -> Callable[..., Any] | None:
+    if lifespan is None:
+        return None
+    if not callable(lifespan) or inspect.iscoroutinefunction(lifespan):
+        problem = "it is no function that makes a context manager"
+        raise ConfigurationError("app.lifespan", problem, "write `async def lifespan(app): ...; yield resources; ...`")
+    if not _takes(lifespan) and not _takes(lifespan, None):
+        raise ConfigurationError("app.lifespan", "it takes more than the app", "let it take nothing, or the app")
+    if inspect.isasyncgenfunction(lifespan):
+        return asynccontextmanager(lifespan)
+    if inspect.isgeneratorfunction(lifespan):
+        return contextmanager(lifespan)
+    factory: Callable[..., Any] = lifespan
+    return factory
+
+
+def _takes(lifespan: Callable[..., Any], *args: Any) -> bool:
+    try:
+        inspect.signature(lifespan).bind(*args)
+    except (TypeError, ValueError):
+        return False
+    return True
+
+
+def _patterns(env: Any) -> tuple[str, ...]:
+    if isinstance(env, str) or not hasattr(env, "__iter__"):
+        raise ConfigurationError("app.env", f"{env!r} is no list of names", 'give a list: env=["MY_API_KEY"]')
+    patterns = tuple(env)
+    for pattern in patterns:
+        if not isinstance(pattern, str) or not pattern or "=" in pattern:
+            problem = f"{pattern!r} is no name of an environment variable, nor a pattern of names"
+            raise ConfigurationError("app.env", problem, 'name variables, never values: env=["MY_API_KEY", "*_API_BASE"]')
+    return patterns

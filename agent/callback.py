@@ -1,0 +1,158 @@
+"""The Python function behind a tool, and how it is run."""
+
+import asyncio
+import inspect
+import sys
+import types
+import typing
+from collections.abc import Callable, Mapping
+from functools import partial
+from typing import Annotated, Any
+
+from holdfast.conversation.errors import ConfigurationError
+
+from .context import ToolContext
+
+
+class InvalidArguments(ValueError):
+    """The arguments do not fit the tool, and its body did not run; the message says where and why."""
+
+
+class Callback:
+    """A function with the names of its parameters that the call's context fills; the model fills the others.
+
+    Raises:
+        ConfigurationError: The function cannot serve as a tool's body.
+    """
+
+    def __init__(self, function: Callable[..., Any], field: str) -> None:
+        self.function = function
+        self._field = field
+        if not callable(function):
+            raise ConfigurationError(field, f"{type(function).__name__} cannot be called", "give a function")
+        self._body = _body(function)
+        if inspect.isgeneratorfunction(self._body) or inspect.isasyncgenfunction(self._body):
+            fix = "return the result, and report what comes before it with ToolContext.report_progress (streaming=True)"
+            raise ConfigurationError(field, "it is a generator function, and a tool has one result", fix)
+        try:
+            self.signature = inspect.signature(function)
+        except (TypeError, ValueError) as error:
+            raise ConfigurationError(
+                field, f"its signature cannot be read ({error})", "wrap it in a Python function"
+            ) from error
+        self._namespace = _namespace(self._body)
+        self._refuse_positional()
+        self.contexts = tuple(name for name in self.signature.parameters if self._takes_context(name))
+
+    @property
+    def docstring(self) -> str | None:
+        """What the function says of itself."""
+        found: str | None = self._body.__doc__
+        return found
+
+    @property
+    def parameters(self) -> dict[str, inspect.Parameter]:
+        """The parameters that the model fills."""
+        return {name: found for name, found in self.signature.parameters.items() if name not in self.contexts}
+
+    def hint(self, name: str) -> Any:
+        """The type that a parameter is annotated with; `Any` without an annotation.
+
+        Raises:
+            NameError: The annotation uses a name that is not known where the function is defined.
+        """
+        annotation = self.signature.parameters[name].annotation
+        if annotation is inspect.Parameter.empty:
+            return Any
+        holder = types.SimpleNamespace(__annotations__={name: annotation})
+        return typing.get_type_hints(holder, *self._namespace, include_extras=True)[name]
+
+    def check(self, arguments: Mapping[str, Any]) -> None:
+        """Refuse arguments that the function cannot be called with.
+
+        Raises:
+            InvalidArguments: One is missing, unknown, or Holdfast's to fill.
+        """
+        for name in self.contexts:
+            if name in arguments:
+                raise InvalidArguments(f"$.{name}: it is not for the model to fill")
+        try:
+            self.signature.bind(**arguments, **dict.fromkeys(self.contexts))
+        except TypeError as error:
+            raise InvalidArguments(f"$: {error}") from error
+
+    async def run(self, arguments: Mapping[str, Any], context: ToolContext) -> Any:
+        """What the function returns: awaited if it is a coroutine function, in a thread with the caller's contextvars if not.
+
+        Raises:
+            InvalidArguments: The function cannot be called with these arguments.
+            RuntimeError: The body tried to end the process.
+        """
+        self.check(arguments)
+        call = partial(self.function, **arguments, **dict.fromkeys(self.contexts, context))
+        try:
+            if inspect.iscoroutinefunction(self._body):
+                return await call()
+            value, error = await asyncio.to_thread(_attempt, call)
+            if error is not None:
+                raise error
+            return await value if inspect.isawaitable(value) else value
+        except (SystemExit, KeyboardInterrupt) as error:  # on the event loop they would end the worker
+            raise _ended(error) from error
+
+    def _refuse_positional(self) -> None:
+        for name, parameter in self.signature.parameters.items():
+            if parameter.kind is inspect.Parameter.POSITIONAL_ONLY:
+                problem = f"its parameter {name!r} is positional-only, but a model names its arguments"
+                raise ConfigurationError(self._field, problem, "remove the `/` from its signature")
+
+    def _takes_context(self, name: str) -> bool:
+        try:
+            return _mentions_context(self.hint(name))
+        except (NameError, TypeError, AttributeError, SyntaxError):
+            return False  # where types matter, `Parameters` reports it
+
+
+def _attempt(call: Callable[[], Any]) -> tuple[Any, Exception | None]:
+    """The outcome as a value: asyncio's futures cannot carry StopIteration, nor tell a body's CancelledError from their own."""
+    try:
+        return call(), None
+    except Exception as error:  # noqa: BLE001 - raised again on the event loop
+        return None, error
+    except BaseException as error:  # noqa: BLE001 - as above
+        return None, _ended(error)
+
+
+def _ended(error: BaseException) -> RuntimeError:
+    return RuntimeError(f"the tool's body raised {type(error).__name__}({error})")
+
+
+def _body(function: Any) -> Any:
+    """The function whose kind and globals count, under `functools.partial`, methods and objects with `__call__`."""
+    while isinstance(function, partial):
+        function = function.func
+    if not inspect.isroutine(function):
+        function = type(function).__call__
+    return function
+
+
+def _namespace(body: Any) -> tuple[dict[str, Any], dict[str, Any]]:
+    """The globals and, for a function declared within a function, the locals that its annotations may name."""
+    outer: dict[str, Any] = getattr(inspect.unwrap(body), "__globals__", {})
+    frames = []
+    frame: types.FrameType | None = sys._getframe()  # noqa: SLF001 - as typing.NamedTuple does
+    while frame is not None:
+        if frame.f_globals is outer and frame.f_locals is not outer:
+            frames.append(frame.f_locals)
+        frame = frame.f_back
+    inner = {name: value for found in reversed(frames) for name, value in found.items()}
+    return {"ToolContext": ToolContext, **outer}, inner
+
+
+def _mentions_context(hint: Any) -> bool:
+    origin = typing.get_origin(hint)
+    if origin is Annotated:
+        return _mentions_context(typing.get_args(hint)[0])
+    if origin in (typing.Union, types.UnionType):
+        return any(_mentions_context(option) for option in typing.get_args(hint))
+    return isinstance(hint, type) and issubclass(hint, ToolContext)

@@ -1,0 +1,90 @@
+"""Checks of what a user declares: each returns the value in the form it is kept in, or says what is wrong and what to do."""
+
+import math
+from collections.abc import Mapping
+from enum import StrEnum
+from typing import Any, TypeVar
+
+from holdfast.conversation.errors import ConfigurationError
+from holdfast.conversation.jsontext import JsonText, NotJson, check_text, dumps, loads
+from holdfast.conversation.schema import schema_problem
+
+Member = TypeVar("Member", bound=StrEnum)
+
+
+def text(value: Any, field: str) -> str:
+    """The value, if it is a string that UTF-8 can carry."""
+    if not isinstance(value, str):
+        raise ConfigurationError(field, f"{type(value).__name__} is not text", "give a string")
+    try:
+        return check_text(value)
+    except NotJson as error:
+        raise ConfigurationError(field, f"it cannot be encoded as UTF-8 ({error})", "remove the surrogate") from error
+
+
+def flag(value: Any, field: str) -> bool:
+    """The value, if it is a boolean."""
+    if not isinstance(value, bool):
+        raise ConfigurationError(field, f"{value!r} is not a boolean", "give True or False")
+    return value
+
+
+def member(kind: type[Member], value: Any, field: str) -> Member:
+    """The member of the enumeration that the value names."""
+    try:
+        return kind(value)
+    except ValueError as error:
+        allowed = ", ".join(repr(str(known)) for known in kind)
+        raise ConfigurationError(field, f"{value!r} is not known", f"use one of {allowed}") from error
+
+
+def seconds(value: Any, field: str) -> float | None:
+    """The value as seconds, if it is a positive finite number or None."""
+    if value is None:
+        return None
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        raise ConfigurationError(field, f"{value!r} is not a number", "give seconds, such as 60 or 0.5")
+    if not (value > 0 and math.isfinite(value)):
+        raise ConfigurationError(field, f"{value!r} would never or at once run out", "give a finite number of seconds above 0")
+    return float(value)
+
+
+def json_object(value: Any, field: str) -> JsonText:
+    """The JSON text of an object: a string is kept byte for byte, a mapping keeps the order of its keys."""
+    if isinstance(value, str):
+        try:
+            parsed = loads(value)
+        except NotJson as error:
+            raise ConfigurationError(
+                field, f"it is not JSON ({error})", "give the JSON text of an object, or a dict"
+            ) from error
+        if not isinstance(parsed, dict):
+            raise ConfigurationError(field, "it is JSON, but no object", "give the JSON text of an object, or a dict")
+        return value
+    if not isinstance(value, Mapping):
+        raise ConfigurationError(field, f"{type(value).__name__} is no JSON object", "give a dict, or its JSON text")
+    try:
+        return dumps(dict(value))
+    except NotJson as error:
+        raise ConfigurationError(field, f"it is not JSON ({error})", "use only what JSON can carry") from error
+
+
+def json_schema(value: Any, field: str) -> JsonText:
+    """The text of a valid JSON Schema, kept as `json_object` keeps it."""
+    schema = json_object(value, field)
+    problem = schema_problem(schema)
+    if problem is not None:
+        raise ConfigurationError(field, f"it is no valid JSON Schema ({problem})", "correct the schema")
+    return schema
+
+
+def object_schema(value: Any, field: str) -> JsonText:
+    """The text of a valid JSON Schema whose type is `object`, as models' arguments are."""
+    schema = json_schema(value, field)
+    kind = loads(schema).get("type")
+    if kind != "object":
+        found = "it states no type" if kind is None else f"its type is {kind!r}"
+        raise ConfigurationError(
+            field, f"{found}, but a model's arguments are an object", 'give a schema with "type": "object"'
+        )
+    return schema

@@ -1,0 +1,53 @@
+"""What a tool's body may know of the call that it serves."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+from holdfast.conversation.errors import InvalidInput
+from holdfast.conversation.jsontext import NotJson, dumps
+
+Report: TypeAlias = Callable[[Any, str | None], None]
+
+
+@dataclass(frozen=True, kw_only=True)
+class ToolContext:
+    """The call that a tool's body serves; a parameter annotated with it receives it, and the model does not see that parameter.
+
+    Attributes:
+        conversation_id: The conversation of the call.
+        turn_id: The turn of the call.
+        tool_call_id: The call; unique in its conversation for ever. Conversation and call together are the idempotency key:
+            a run that was lost is run again under the same one.
+        attempt: 0 at first, and one more each time a lost run is run again.
+        context: The JSON value that `start` was given for this conversation.
+        resources: What the app's lifespan yielded in this worker.
+        report: Where `report_progress` delivers to, called from whichever thread the body runs in; None where nothing listens.
+    """
+
+    conversation_id: str
+    turn_id: str
+    tool_call_id: str
+    attempt: int = 0
+    context: Any = None
+    resources: Any = None
+    report: Report | None = None
+
+    def report_progress(self, value: Any, *, message: str | None = None) -> None:
+        """Publish an intermediate result of a streaming tool as an event; callable from threads and from the event loop.
+
+        Args:
+            value: Any JSON value.
+            message: The same in a short line for a person.
+
+        Raises:
+            RuntimeError: The tool is not declared with `streaming=True`.
+            InvalidInput: The value is not JSON.
+        """
+        if self.report is None:
+            raise RuntimeError("this tool cannot report progress; declare it with streaming=True")
+        try:
+            dumps([value, message])
+        except NotJson as error:
+            raise InvalidInput("progress", f"it is not JSON ({error})", "report only what JSON can carry") from error
+        self.report(value, message)

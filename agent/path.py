@@ -1,0 +1,166 @@
+"""The import path of an app, `package.module:app`: from a path to its `App`, and back."""
+
+import importlib
+import importlib.machinery
+import importlib.util
+import os
+import sys
+from pathlib import Path
+from types import ModuleType
+from typing import NoReturn
+
+from holdfast.conversation.errors import AppNotFound, ConfigurationError
+
+from .app import App
+
+MAIN = "__main__"
+WORKER_MAIN = "__holdfast_main__"
+_FIELD = "app"
+_SYNTAX = 'write "package.module:app", as you would import it'
+
+
+def load(path: str, *, main_file: str | None = None) -> App:
+    """The app that an import path leads to; modules are also looked for in the current directory.
+
+    Args:
+        path: `package.module:app`; `:app` may be left out. `__main__:app` is the script that runs.
+        main_file: In another process than the script's: its file. It is loaded as a module of another name, so that what stands
+            under `if __name__ == "__main__"` does not run.
+
+    Raises:
+        AppNotFound: The path is ill-formed, does not import, or leads to no `App`; an error of the module's own is its cause.
+        ConfigurationError: The module declares a tool, an agent or the app wrongly.
+    """
+    module_name, attribute = split(path)
+    module = module_of(path, main_file=main_file)
+    found = vars(module).get(attribute)
+    if isinstance(found, App):
+        return found
+    apps = [f"{module_name}:{name}" for name, value in vars(module).items() if isinstance(value, App)]
+    fix = f"use {' or '.join(repr(name) for name in apps)}" if apps else f"put `{attribute} = App(agents=[...])` there"
+    if attribute not in vars(module):
+        raise AppNotFound(_FIELD, f"module {module_name!r} has no attribute {attribute!r}", fix)
+    raise AppNotFound(_FIELD, f"{path!r} is {type(found).__name__}, not an App", fix)
+
+
+def split(path: str) -> tuple[str, str]:
+    """The module and the attribute of an import path.
+
+    Raises:
+        AppNotFound: The path is ill-formed.
+    """
+    if not isinstance(path, str):
+        raise AppNotFound(_FIELD, f"{type(path).__name__} is no import path", _SYNTAX)
+    module, colon, attribute = path.partition(":")
+    if module.endswith(".py") or "/" in module:
+        dotted = module.removesuffix(".py").strip("./").replace("/", ".")
+        instead = f"{dotted}:{attribute or 'app'}"
+        raise AppNotFound(_FIELD, f"{path!r} is a file, not an import path", f"write {instead!r}")
+    attribute = attribute if colon else "app"
+    if not attribute.isidentifier() or not all(part.isidentifier() for part in module.split(".")):
+        raise AppNotFound(_FIELD, f"{path!r} is no import path", _SYNTAX)
+    return module, attribute
+
+
+def module_of(path: str, *, main_file: str | None = None) -> ModuleType:
+    """The module of an import path, imported if it was not; arguments and errors are those of `load`."""
+    name, _ = split(path)
+    _look_in(_here())
+    try:
+        if name == MAIN:
+            return sys.modules[MAIN] if main_file is None else _script(Path(main_file).resolve())
+        importlib.invalidate_caches()  # the file may be new
+        return importlib.import_module(name)
+    except ConfigurationError:
+        raise  # it names what is wrong better than the path could
+    except (Exception, SystemExit) as error:  # noqa: BLE001 - importing runs the user's code
+        _refuse(name, error)
+
+
+def main_file(path: str) -> str | None:
+    """The file of the running script if the path is `__main__:...`, for `load` in another process; else None.
+
+    Raises:
+        AppNotFound: What runs is no file (a prompt, a notebook, `python -c`), or a module with a better name (`python -m`).
+    """
+    module, attribute = split(path)
+    if module != MAIN:
+        return None
+    if _importable(MAIN) != MAIN:
+        fix = f"use {f'{_importable(MAIN)}:{attribute}'!r}"
+        raise AppNotFound(_FIELD, "the script runs as a module, and its own imports need that module's name", fix)
+    file = getattr(sys.modules[MAIN], "__file__", None)
+    if not isinstance(file, str) or not Path(file).is_file():
+        problem = "the app is declared at a prompt, in a notebook or in `python -c`, where workers cannot import it"
+        raise AppNotFound(_FIELD, problem, "move it into a module, and import it from there")
+    return str(Path(file).resolve())
+
+
+def path_of(app: App) -> str:
+    """The import path of an app: the global that holds it, in the module that constructed it or else in another one.
+
+    Raises:
+        ConfigurationError: No loaded module has it as a global, so no worker could find it.
+    """
+    if not isinstance(app, App):
+        raise ConfigurationError(_FIELD, f"{type(app).__name__} is not an App", "give an App, or its import path")
+    others = sorted((name for name in sys.modules if name != app.module), key=lambda name: (name == MAIN, name))
+    for name in (app.module, *others):
+        module = sys.modules.get(name)
+        for attribute, value in list(getattr(module, "__dict__", {}).items()):
+            if value is app and attribute.isidentifier():
+                return f"{_importable(name)}:{attribute}"
+    problem = "the App is no global of a module, so a worker could not find it by an import path"
+    raise ConfigurationError(_FIELD, problem, "assign it at the top level of a module: `app = App(...)`")
+
+
+def python_path() -> list[str]:
+    """The directories and archives that this process imports from, absolute, in order: what a worker needs to find the same."""
+    here = _here()
+    entries = [Path(entry) if here is None else here / entry for entry in sys.path]  # "" is the current directory
+    return list(dict.fromkeys(os.path.normpath(entry) for entry in entries if entry.is_absolute() and entry.exists()))
+
+
+def _here() -> Path | None:
+    try:
+        return Path.cwd()
+    except FileNotFoundError:  # a background worker outlives the directory that it was started in
+        return None
+
+
+def _look_in(directory: Path | None) -> None:
+    if directory is not None and str(directory) not in python_path():
+        sys.path.insert(0, str(directory))
+
+
+def _script(file: Path) -> ModuleType:
+    known = sys.modules.get(WORKER_MAIN)
+    if known is not None and known.__file__ == str(file):
+        return known
+    _look_in(file.parent)
+    loader = importlib.machinery.SourceFileLoader(WORKER_MAIN, str(file))
+    spec = importlib.util.spec_from_loader(WORKER_MAIN, loader)
+    assert spec is not None  # noqa: S101 - a source loader always has one
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[WORKER_MAIN] = module  # pydantic and typing look names up here while the script runs
+    try:
+        loader.exec_module(module)
+    except BaseException:
+        del sys.modules[WORKER_MAIN]
+        raise
+    return module
+
+
+def _importable(module_name: str) -> str:
+    """Under `python -m package.module` the script has a name that others can import."""
+    spec = getattr(sys.modules[MAIN], "__spec__", None) if module_name == MAIN else None
+    return module_name if spec is None or spec.name is None else str(spec.name)
+
+
+def _refuse(name: str, error: BaseException) -> NoReturn:
+    missing = error.name if isinstance(error, ModuleNotFoundError) else None
+    if missing is not None and (name == missing or name.startswith(f"{missing}.")):
+        fix = f"start it from the directory that holds {name.partition('.')[0]!r}, or add that to PYTHONPATH"
+        raise AppNotFound(_FIELD, f"there is no module {missing!r}", fix) from error
+    problem = f"module {name!r} does not import ({type(error).__name__}: {error})"
+    raise AppNotFound(_FIELD, problem, "correct the module; its error is the cause of this one") from error

@@ -1,0 +1,69 @@
+"""JSON Schemas of Python types, self-contained and without the titles that pydantic invents from field names."""
+
+from typing import Any
+
+from pydantic import TypeAdapter
+from pydantic.json_schema import GenerateJsonSchema
+
+_DEFINITIONS = "#/$defs/"
+
+
+class PlainSchema(GenerateJsonSchema):
+    """Pydantic's generator, but it invents no titles and leaves out a default that JSON cannot carry, without a warning."""
+
+    ignored_warning_kinds = {"skipped-choice", "non-serializable-default"}  # noqa: RUF012 - as the base class declares it
+
+    def field_title_should_be_set(self, schema: Any) -> bool:  # noqa: ARG002 - the base class's signature
+        """Never: the name says it already, and models pay for each word."""
+        return False
+
+
+def of(adapter: TypeAdapter[Any]) -> dict[str, Any]:
+    """The schema of what the adapter accepts, as pydantic generates it (definitions apart)."""
+    return adapter.json_schema(schema_generator=PlainSchema)
+
+
+def inlined(schema: dict[str, Any]) -> dict[str, Any]:
+    """The same schema with each definition at its place, as providers read it best; a recursive one is left as it is."""
+    definitions = schema.get("$defs", {})
+    if any(_reaches(definitions[name], name, definitions, set()) for name in definitions):
+        return schema
+    bare = {key: value for key, value in schema.items() if key != "$defs"}
+    whole: dict[str, Any] = _placed(bare, definitions)
+    return whole
+
+
+def _placed(node: Any, definitions: dict[str, Any]) -> Any:
+    if isinstance(node, list):
+        return [_placed(item, definitions) for item in node]
+    if not isinstance(node, dict):
+        return node
+    name = _referred(node, definitions)
+    if name is None:
+        mapped = isinstance(node.get("discriminator"), dict) and "mapping" in node["discriminator"]  # it names definitions
+        return {key: _placed(value, definitions) for key, value in node.items() if not (mapped and key == "discriminator")}
+    beside = {key: value for key, value in node.items() if key != "$ref"}
+    return {**_placed(definitions[name], definitions), **_placed(beside, definitions)}
+
+
+def _reaches(node: Any, target: str, definitions: dict[str, Any], seen: set[str]) -> bool:
+    if isinstance(node, list):
+        return any(_reaches(item, target, definitions, seen) for item in node)
+    if not isinstance(node, dict):
+        return False
+    name = _referred(node, definitions)
+    if name == target:
+        return True
+    if name is not None and name not in seen:
+        seen.add(name)
+        if _reaches(definitions[name], target, definitions, seen):
+            return True
+    return any(_reaches(value, target, definitions, seen) for value in node.values())
+
+
+def _referred(node: dict[str, Any], definitions: dict[str, Any]) -> str | None:
+    reference = node.get("$ref")
+    if not isinstance(reference, str) or not reference.startswith(_DEFINITIONS):
+        return None
+    name = reference.removeprefix(_DEFINITIONS)
+    return name if name in definitions else None

@@ -1,0 +1,334 @@
+"""A tool: declared once, from a JSON Schema or from a Python function."""
+
+import copy
+import functools
+import inspect
+import logging
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from typing import Any, TypedDict, Unpack, overload
+
+from pydantic import TypeAdapter
+from pydantic.errors import PydanticInvalidForJsonSchema, PydanticSchemaGenerationError, PydanticUserError
+
+from holdfast.conversation.errors import ConfigurationError
+from holdfast.conversation.jsontext import JsonText, dumps, loads, size_bytes
+from holdfast.conversation.spec import Approval, Executor, OnLost, ToolSpec
+
+from . import checks, docstring
+from . import schema as json_schema
+from .callback import Callback, InvalidArguments
+from .context import ToolContext
+from .parameters import Parameters
+
+PROMPT_BYTES = 4 * 1024
+NO_PARAMETERS = '{"type":"object","properties":{}}'
+_NAME = re.compile(r"[a-zA-Z0-9_-]{1,64}")
+_LOG = logging.getLogger("holdfast.agent")
+
+Function = Callable[..., Any]
+Prompt = str | Callable[[dict[str, Any]], str]
+
+
+class Tool:
+    """What a model may call: who produces the result, and whether a person confirms before it runs.
+
+    Everything is checked here, so a wrong declaration fails when the app is imported, not at the first call.
+
+    Args:
+        name: How the model calls it, `[a-zA-Z0-9_-]{1,64}` as in OpenAI's format; the callback's name by default.
+        description: What the model reads about it; the first paragraph of the callback's docstring by default.
+        parameters: The JSON Schema of the arguments, as a dict or as JSON text, passed to the model verbatim. By default it
+            comes from the callback's signature, and pydantic then validates the model's arguments.
+        executor: Who produces the result: `server` (the callback), `human`, `client` or `provider`.
+        approval: `auto`, or `required`: a person approves before it runs.
+        callback: The body of a server tool, sync or async. Parameters annotated with `ToolContext` receive the context, the
+            others the arguments by keyword. A human or client tool's body never runs.
+        prompt: What the person who decides reads: text, or a function of the arguments; at most 4 KiB.
+        response_schema: What the answer of a human or client tool must be: a pydantic model, any type that pydantic knows,
+            or a JSON Schema.
+        streaming: Whether the body reports progress.
+        on_lost: What becomes of a run whose worker is gone: `redispatch` (run again with the same idempotency key; default of
+            ungated tools) or `error` (the model reads "outcome unknown"; default of gated tools).
+        approval_timeout_s: How long an approval may take, in seconds; the agent's limit by default.
+        answer_timeout_s: How long an answer of a human or client tool may take; the agent's limit by default.
+        run_timeout_s: How long the body may run; the agent's limit by default.
+        strict: Whether the model's arguments must keep to a verbatim `parameters`.
+        definition: A provider tool as its provider wants it, passed through verbatim.
+
+    Attributes:
+        name: The tool's name.
+        spec: The tool as the machine knows it.
+        callback: The function given, or None.
+
+    Raises:
+        ConfigurationError: The declaration is wrong; it names the field, why, and what to do.
+    """
+
+    def __init__(
+        self,
+        *,
+        name: str | None = None,
+        description: str | None = None,
+        parameters: Mapping[str, Any] | str | None = None,
+        executor: str = Executor.SERVER,
+        approval: str = Approval.AUTO,
+        callback: Function | None = None,
+        prompt: Prompt | None = None,
+        response_schema: Any = None,
+        streaming: bool = False,
+        on_lost: str | None = None,
+        approval_timeout_s: float | None = None,
+        answer_timeout_s: float | None = None,
+        run_timeout_s: float | None = None,
+        strict: bool = False,
+        definition: Mapping[str, Any] | str | None = None,
+    ) -> None:
+        self.name = _name(name, callback)
+        field = f"tool {self.name!r}"
+        who = checks.member(Executor, executor, f"{field}.executor")
+        gate = checks.member(Approval, approval, f"{field}.approval")
+        lost = None if on_lost is None else checks.member(OnLost, on_lost, f"{field}.on_lost")
+        _check_axes(field, who, gate)
+        _check_body(field, who, callback, definition, parameters)
+        given = {
+            "response_schema": response_schema is not None,
+            "streaming": checks.flag(streaming, f"{field}.streaming"),
+            "on_lost": lost is not None,
+            "approval_timeout_s": approval_timeout_s is not None,
+            "answer_timeout_s": answer_timeout_s is not None,
+            "run_timeout_s": run_timeout_s is not None,
+        }
+        _check_applicable(field, who, gate, given)
+
+        self.callback = callback
+        self._run = None if callback is None else Callback(callback, f"{field}.callback")
+        documented = docstring.parse(None if self._run is None else self._run.docstring)
+        self._parameters: Parameters | None = None
+        if parameters is None and self._run is not None:
+            self._parameters = Parameters(self._run, documented.parameters, f"{field}.parameters")
+        self._prompt = _prompt(prompt, f"{field}.prompt")
+        summary = documented.summary if description is None else description
+        self.spec = ToolSpec(
+            name=self.name,
+            description=checks.text(summary, f"{field}.description"),
+            parameters=self._schema(parameters, f"{field}.parameters"),
+            executor=who,
+            approval=gate,
+            prompt=self._prompt if isinstance(self._prompt, str) else None,
+            response_schema=_response_schema(response_schema, f"{field}.response_schema"),
+            definition=None if definition is None else checks.json_object(definition, f"{field}.definition"),
+            streaming=streaming,
+            strict=checks.flag(strict, f"{field}.strict"),
+            on_lost=lost or (OnLost.ERROR if gate is Approval.REQUIRED else OnLost.REDISPATCH),
+            approval_timeout_s=checks.seconds(approval_timeout_s, f"{field}.approval_timeout_s"),
+            answer_timeout_s=checks.seconds(answer_timeout_s, f"{field}.answer_timeout_s"),
+            run_timeout_s=checks.seconds(run_timeout_s, f"{field}.run_timeout_s"),
+        )
+        if callback is not None:
+            functools.update_wrapper(self, callback, updated=())
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """What the plain function returns, as if it had not been declared a tool."""
+        if self.callback is None:
+            raise TypeError(f"tool {self.name!r} has no callback to call")
+        return self.callback(*args, **kwargs)
+
+    def __repr__(self) -> str:
+        return f"<Tool {self.name!r} executor={self.spec.executor} approval={self.spec.approval}>"
+
+    def validate(self, arguments: Mapping[str, Any]) -> str | None:
+        """What is wrong with a model's arguments, in one line with paths (`$.amount: ...`); None if they may run.
+
+        A verbatim schema is not judged here: that is the core's, where the tool is `strict`.
+        """
+        if self._parameters is None:
+            return None
+        try:
+            self._parameters.values(arguments)
+        except InvalidArguments as error:
+            return str(error)
+        return None
+
+    def render(self, arguments: Mapping[str, Any]) -> str | None:
+        """What the person who decides reads, at most 4 KiB; None without a prompt, or if its function fails (it is logged)."""
+        if self._prompt is None or isinstance(self._prompt, str):
+            return self._prompt
+        try:
+            text = self._prompt(copy.deepcopy(dict(arguments)))
+            if not isinstance(text, str):
+                raise TypeError(f"it returned {type(text).__name__}, not text")  # noqa: TRY301 - logged like any other failure
+        except (Exception, SystemExit):  # noqa: BLE001 - a prompt is a courtesy; without it the arguments are still shown
+            _LOG.warning("the prompt of tool %r could not be rendered", self.name, exc_info=True)
+            return None
+        encoded = text.encode(errors="replace")  # a lone surrogate cannot be stored
+        if len(encoded) <= PROMPT_BYTES:
+            return encoded.decode()
+        ellipsis_bytes = len("…".encode())
+        return encoded[: PROMPT_BYTES - ellipsis_bytes].decode(errors="ignore") + "…"
+
+    async def invoke(self, arguments: Mapping[str, Any], context: ToolContext) -> Any:
+        """Run the body of a server tool once and return what it returns.
+
+        A tool made from a signature gets the values its annotations name, defaults applied; one with a verbatim schema gets the
+        arguments as they are. Coroutine functions are awaited, others run in a thread.
+
+        Raises:
+            InvalidArguments: The arguments do not fit; the body did not run.
+            ConfigurationError: The tool has no body that Holdfast may run.
+            Exception: Whatever the body raises.
+        """
+        if self._run is None or self.spec.executor is not Executor.SERVER:
+            problem = f"the {self.spec.executor} produces the result, so Holdfast never runs the tool"
+            raise ConfigurationError(f"tool {self.name!r}.executor", problem, "resolve the call instead")
+        if not self.spec.streaming and context.report is not None:
+            context = replace(context, report=None)
+        values = arguments if self._parameters is None else self._parameters.values(arguments)
+        return await self._run.run(values, context)
+
+    def _schema(self, parameters: Mapping[str, Any] | str | None, field: str) -> JsonText:
+        if parameters is None:
+            return NO_PARAMETERS if self._parameters is None else self._parameters.schema
+        schema = checks.object_schema(parameters, field)
+        for name in () if self._run is None else self._run.contexts:
+            if name in (loads(schema).get("properties") or {}):
+                problem = f"the model would fill {name!r}, but the callback receives its ToolContext there"
+                raise ConfigurationError(f"{field}.{name}", problem, "rename the callback's parameter")
+        return schema
+
+
+class Options(TypedDict, total=False):
+    """The keyword arguments of `tool`; as those of `Tool`, without the callback."""
+
+    name: str | None
+    description: str | None
+    parameters: Mapping[str, Any] | str | None
+    executor: str
+    approval: str
+    prompt: Prompt | None
+    response_schema: Any
+    streaming: bool
+    on_lost: str | None
+    approval_timeout_s: float | None
+    answer_timeout_s: float | None
+    run_timeout_s: float | None
+    strict: bool
+    definition: Mapping[str, Any] | str | None
+
+
+@overload
+def tool(function: Function, /) -> Tool: ...
+@overload
+def tool(**options: Unpack[Options]) -> Callable[[Function], Tool]: ...
+def tool(function: Function | None = None, /, **options: Unpack[Options]) -> Tool | Callable[[Function], Tool]:
+    """Make a function a tool, as `@tool` or as `@tool(approval="required")`; the options are those of `Tool`.
+
+    The result is a `Tool` that can still be called like the function.
+
+    Raises:
+        ConfigurationError: The declaration is wrong.
+    """
+    if function is None:
+        return functools.partial(_decorated, options=options)
+    return _decorated(function, options=options)
+
+
+def _decorated(function: Function, *, options: Options) -> Tool:
+    if isinstance(function, Tool):
+        raise ConfigurationError(f"tool {function.name!r}", "it is a tool already", "decorate the function once")
+    if not callable(function):
+        raise ConfigurationError("tool", f"{function!r} is no function", "use @tool, or @tool(name=...) with keywords only")
+    return Tool(callback=function, **options)
+
+
+def _name(name: str | None, callback: Function | None) -> str:
+    found: Any = getattr(callback, "__name__", None) if name is None else name
+    if found is None:
+        raise ConfigurationError("tool.name", "the tool has no name", "give name=")
+    if not isinstance(found, str) or not _NAME.fullmatch(found):
+        problem = "OpenAI's format carries only [a-zA-Z0-9_-]{1,64}"
+        raise ConfigurationError(f"tool {found!r}.name", problem, "give another name=")
+    return found
+
+
+def _check_axes(field: str, who: Executor, gate: Approval) -> None:
+    if gate is Approval.AUTO:
+        return
+    if who is Executor.PROVIDER:
+        problem = "a provider tool cannot be gated: the provider runs it in its own stream, and nothing suspends before it runs"
+        raise ConfigurationError(f"{field}.approval", problem, 'use approval="auto", or run it yourself with executor="server"')
+    if who is Executor.HUMAN:
+        problem = "a human tool cannot be gated: it would be circular, a person approving that a person is asked"
+        raise ConfigurationError(f"{field}.approval", problem, 'use approval="auto": a person who is asked can also deny')
+
+
+def _check_body(field: str, who: Executor, callback: Any, definition: Any, parameters: Any) -> None:
+    if who is Executor.SERVER and callback is None:
+        fix = 'give callback=, or say who else produces it with executor="human", "client" or "provider"'
+        raise ConfigurationError(
+            f"{field}.callback", "a server tool's result is what its callback returns, and it has none", fix
+        )
+    if who is Executor.PROVIDER:
+        if definition is None:
+            problem = "a provider tool is passed to the provider as it defines it, and there is no definition"
+            raise ConfigurationError(f"{field}.definition", problem, "give definition={...} from the provider's documentation")
+        if callback is not None:
+            problem = "the provider runs a provider tool, so a callback would never run"
+            raise ConfigurationError(f"{field}.callback", problem, 'leave it out, or use executor="server"')
+        if parameters is not None:
+            problem = "a provider tool is passed on as its definition says, so parameters would never be read"
+            raise ConfigurationError(f"{field}.parameters", problem, "put them into definition={...}")
+    elif definition is not None:
+        problem = f"a definition is the provider's, and this is a {who} tool"
+        raise ConfigurationError(f"{field}.definition", problem, 'describe it with parameters=, or use executor="provider"')
+
+
+def _check_applicable(field: str, who: Executor, gate: Approval, given: dict[str, bool]) -> None:
+    """Refuse an option that nothing would ever read."""
+    runs, answered = who is Executor.SERVER, who in (Executor.HUMAN, Executor.CLIENT)
+    rules = {
+        "response_schema": (answered, f"nobody answers a {who} tool", 'use it with executor="human" or "client"'),
+        "streaming": (runs, f"only a server tool's body reports progress, and this is a {who} tool", "leave it out"),
+        "on_lost": (runs, f"only a server tool's run can be lost, and this is a {who} tool", "leave it out"),
+        "approval_timeout_s": (gate is Approval.REQUIRED, "nobody is asked to approve", 'use it with approval="required"'),
+        "answer_timeout_s": (answered, f"nobody answers a {who} tool", "use approval_timeout_s or run_timeout_s"),
+        "run_timeout_s": (runs, f"Holdfast does not run a {who} tool", "use answer_timeout_s"),
+    }
+    for option, (applies, problem, fix) in rules.items():
+        if given[option] and not applies:
+            raise ConfigurationError(f"{field}.{option}", problem, fix)
+
+
+def _prompt(prompt: Any, field: str) -> Prompt | None:
+    if prompt is None:
+        return None
+    if not isinstance(prompt, str):
+        if not callable(prompt) or inspect.iscoroutinefunction(prompt) or not _takes_one(prompt):
+            problem = "it is neither text nor a plain function of the arguments"
+            raise ConfigurationError(field, problem, "give a string, or a function (not async) that takes the arguments' dict")
+        function: Callable[[dict[str, Any]], str] = prompt
+        return function
+    if size_bytes(checks.text(prompt, field)) > PROMPT_BYTES:
+        raise ConfigurationError(field, f"it is longer than {PROMPT_BYTES} bytes", "say it shorter")
+    return prompt
+
+
+def _takes_one(function: Function) -> bool:
+    try:
+        inspect.signature(function).bind({})
+    except (TypeError, ValueError):
+        return False
+    return True
+
+
+def _response_schema(declared: Any, field: str) -> JsonText | None:
+    if declared is None:
+        return None
+    if isinstance(declared, Mapping | str):
+        return checks.json_schema(declared, field)
+    try:
+        return dumps(json_schema.inlined(json_schema.of(TypeAdapter(declared))))
+    except (PydanticInvalidForJsonSchema, PydanticSchemaGenerationError, PydanticUserError, TypeError, NameError) as error:
+        fix = "give a pydantic model, a type that pydantic knows, or a JSON Schema"
+        raise ConfigurationError(field, f"no JSON Schema can be made of it ({error})", fix) from error

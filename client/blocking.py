@@ -1,0 +1,241 @@
+"""`Client`: the blocking face of `AsyncClient`, for Flask, Django and scripts. Thread-safe."""
+
+import asyncio
+import os
+import threading
+from collections.abc import AsyncIterator, Coroutine, Iterator
+from concurrent.futures import Future
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self, TypeVar
+
+from holdfast.agent import App
+from holdfast.conversation import Cancelled, Decision, Receipt, Status, SuspensionKind
+
+from .async_client import AsyncClient
+from .async_client import Conversation as AsyncConversation
+from .records import BlockingPendingCall, ConversationRow, ConversationState, Event, Page, PendingCall
+
+T = TypeVar("T")
+
+
+class Client:
+    """The same methods as `AsyncClient`, blocking. Make it with `connect`; it starts when it is used, also after a fork."""
+
+    def __init__(self, **settings: Any) -> None:
+        self._settings = settings
+        self._lock = threading.Lock()
+        self._pid = 0
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._client: AsyncClient | None = None
+        AsyncClient.connect(**settings)  # bad settings are refused here and now
+
+    @classmethod
+    def connect(
+        cls,
+        app: App | str | None = None,
+        *,
+        redis_url: str | None = None,
+        ray_address: str | None = None,
+        namespace: str | None = None,
+        embedded: bool | None = None,
+        timeout_s: float = 30,
+        home: str | Path | None = None,
+    ) -> Self:
+        """See `AsyncClient.connect`."""
+        return cls(
+            app=app,
+            redis_url=redis_url,
+            ray_address=ray_address,
+            namespace=namespace,
+            embedded=embedded,
+            timeout_s=timeout_s,
+            home=home,
+        )
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Give up the connections and the thread behind them."""
+        with self._lock:
+            loop, client, self._loop, self._client = self._loop, self._client, None, None
+        if loop is None or client is None or self._pid != os.getpid():
+            return
+        asyncio.run_coroutine_threadsafe(client.aclose(), loop).result()
+        loop.call_soon_threadsafe(loop.stop)
+
+    def start(
+        self,
+        agent: str,
+        text: str,
+        *,
+        conversation_id: str | None = None,
+        message_id: str | None = None,
+        context: Any = None,
+    ) -> "BlockingConversation":
+        """See `AsyncClient.start`."""
+        started = self._run(
+            self._async().start(agent, text, conversation_id=conversation_id, message_id=message_id, context=context)
+        )
+        return BlockingConversation(self, started)
+
+    def conversation(self, conversation_id: str) -> "BlockingConversation":
+        """See `AsyncClient.conversation`."""
+        return BlockingConversation(self, self._async().conversation(conversation_id))
+
+    def resolve(
+        self,
+        conversation_id: str,
+        tool_call_id: str,
+        decision: Decision,
+        *,
+        suspension_id: str | None = None,
+        decision_id: str | None = None,
+    ) -> Receipt:
+        """See `AsyncClient.resolve`."""
+        return self._run(
+            self._async().resolve(conversation_id, tool_call_id, decision, suspension_id=suspension_id, decision_id=decision_id)
+        )
+
+    def pending(
+        self,
+        *,
+        limit: int = 50,
+        after: str | None = None,
+        agent: str | None = None,
+        kind: SuspensionKind | str | None = None,
+    ) -> Page[BlockingPendingCall]:
+        """See `AsyncClient.pending`."""
+        page = self._run(self._async().pending(limit=limit, after=after, agent=agent, kind=kind))
+        return Page([self._bound(call) for call in page.items], page.next)
+
+    def conversations(
+        self,
+        *,
+        status: Status | str | None = None,
+        agent: str | None = None,
+        limit: int = 50,
+        after: str | None = None,
+    ) -> Page[ConversationRow]:
+        """See `AsyncClient.conversations`."""
+        return self._run(self._async().conversations(status=status, agent=agent, limit=limit, after=after))
+
+    def _bound(self, call: PendingCall[Any]) -> BlockingPendingCall:
+        return PendingCall(**call.to_dict(), _resolve=self.resolve)
+
+    def _async(self) -> AsyncClient:
+        with self._lock:
+            if self._client is None or self._pid != os.getpid():
+                loop = asyncio.new_event_loop()
+                threading.Thread(target=_serve, args=(loop,), name="holdfast-client", daemon=True).start()
+                self._pid, self._loop = os.getpid(), loop
+                self._client = AsyncClient.connect(**self._settings)
+            return self._client
+
+    def _run(self, work: Coroutine[Any, Any, T]) -> T:
+        loop = self._loop
+        if loop is None:
+            work.close()
+            message = "the client is closed"
+            raise RuntimeError(message)
+        future: Future[T] = asyncio.run_coroutine_threadsafe(work, loop)
+        try:
+            return future.result()
+        except BaseException:
+            future.cancel()
+            raise
+
+
+class BlockingConversation:
+    """One conversation, blocking. See `holdfast.client.Conversation`."""
+
+    def __init__(self, client: Client, conversation: AsyncConversation) -> None:
+        self._client = client
+        self._conversation = conversation
+
+    def __repr__(self) -> str:
+        return f"Conversation({self.id!r})"
+
+    @property
+    def id(self) -> str:
+        """The conversation's id."""
+        return self._conversation.id
+
+    @property
+    def receipt(self) -> Receipt | None:
+        """The receipt of the `start` that made this object."""
+        return self._conversation.receipt
+
+    def send(self, text: str, *, message_id: str | None = None) -> Receipt:
+        """See `Conversation.send`."""
+        return self._client._run(self._conversation.send(text, message_id=message_id))  # noqa: SLF001 - the same module's own
+
+    def resolve(
+        self, tool_call_id: str, decision: Decision, *, suspension_id: str | None = None, decision_id: str | None = None
+    ) -> Receipt:
+        """See `AsyncClient.resolve`."""
+        return self._client.resolve(self.id, tool_call_id, decision, suspension_id=suspension_id, decision_id=decision_id)
+
+    def pending(self) -> list[BlockingPendingCall]:
+        """See `Conversation.pending`."""
+        calls = self._client._run(self._conversation.pending())  # noqa: SLF001 - as above
+        return [self._client._bound(call) for call in calls]  # noqa: SLF001 - as above
+
+    def wait(self, *, after: int | None = None, timeout_s: float | None = None) -> ConversationState[Receipt]:
+        """See `Conversation.wait`."""
+        state = self._client._run(self._conversation.wait(after=after, timeout_s=timeout_s))  # noqa: SLF001 - as above
+        return ConversationState(
+            status=state.status,
+            turn_id=state.turn_id,
+            reply=state.reply,
+            error=state.error,
+            pending=[self._client._bound(call) for call in state.pending],  # noqa: SLF001 - as above
+            running=state.running,
+            seq=state.seq,
+        )
+
+    def state(self) -> ConversationState[Receipt]:
+        """The state as it is now."""
+        return self.wait(timeout_s=0)
+
+    def messages(self) -> list[dict[str, Any]]:
+        """See `Conversation.messages`."""
+        return self._client._run(self._conversation.messages())  # noqa: SLF001 - as above
+
+    def events(self, *, after: int = 0, live: bool = True) -> Iterator[Event]:
+        """See `Conversation.events`."""
+        source = self._conversation.events(after=after, live=live)
+        try:
+            while True:
+                try:
+                    yield self._client._run(_next(source))  # noqa: SLF001 - as above
+                except StopAsyncIteration:
+                    return
+        finally:
+            close = getattr(source, "aclose", None)
+            if close is not None:
+                self._client._run(close())  # noqa: SLF001 - as above
+
+    def cancel(self, *, request_id: str | None = None) -> Cancelled:
+        """See `Conversation.cancel`."""
+        return self._client._run(self._conversation.cancel(request_id=request_id))  # noqa: SLF001 - as above
+
+    def end(self, *, request_id: str | None = None) -> Receipt:
+        """See `Conversation.end`."""
+        return self._client._run(self._conversation.end(request_id=request_id))  # noqa: SLF001 - as above
+
+
+async def _next(source: AsyncIterator[Event]) -> Event:
+    return await anext(source)
+
+
+def _serve(loop: asyncio.AbstractEventLoop) -> None:
+    asyncio.set_event_loop(loop)
+    try:
+        loop.run_forever()
+    finally:
+        loop.close()

@@ -1,0 +1,111 @@
+"""What the client hands out."""
+
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Generic, TypeVar
+
+from holdfast.conversation import Decision, Executor, PendingView, Receipt, Status, SuspensionKind
+
+T = TypeVar("T")
+R = TypeVar("R")
+
+
+@dataclass(frozen=True, slots=True)
+class Page(Generic[T]):
+    """One page of a list; pass `next` as `after` for the page that follows, None at the end."""
+
+    items: list[T]
+    next: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """Something that happened in a conversation.
+
+    Durable events have their place in the log as `seq` and come without gaps. Live ones (`text_delta`, `progress`) have
+    `seq=None`; they are lossy, and carry `effect_id` and `attempt` in `data`. `at` is in integer milliseconds UTC.
+    """
+
+    kind: str
+    seq: int | None
+    at: int
+    data: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class PendingCall(Generic[R]):
+    """A suspended call as shown to whoever may resolve it; `resolve` is bound to exactly what it shows.
+
+    Times are integer milliseconds UTC. `resolve` returns a `Receipt` (with `AsyncClient`, an awaitable of one).
+    """
+
+    conversation_id: str
+    agent: str
+    tool_call_id: str
+    suspension_id: str
+    tool: str
+    arguments: dict[str, Any]
+    executor: Executor
+    kind: SuspensionKind
+    prompt: str | None
+    response_schema: dict[str, Any] | bool | None
+    created_at: int
+    expires_at: int
+    _resolve: Callable[..., R] = field(repr=False, compare=False)
+
+    @classmethod
+    def of(cls, view: PendingView, resolve: Callable[..., R]) -> "PendingCall[R]":
+        """The pending call that a view shows."""
+        return cls(**{name: getattr(view, name) for name in PendingView.model_fields}, _resolve=resolve)
+
+    def resolve(self, decision: Decision, *, decision_id: str | None = None) -> R:
+        """Decide this call, in the phase and with the arguments that are shown here.
+
+        Raises:
+            StaleCall: It does not wait for this any more.
+            InvalidDecision: The decision does not fit; the call still waits.
+        """
+        return self._resolve(
+            self.conversation_id,
+            self.tool_call_id,
+            decision,
+            suspension_id=self.suspension_id,
+            decision_id=decision_id,
+        )
+
+    def to_dict(self) -> dict[str, Any]:
+        """The fields as plain JSON values."""
+        return {name: getattr(self, name) for name in PendingView.model_fields}
+
+
+AsyncPendingCall = PendingCall[Awaitable[Receipt]]
+BlockingPendingCall = PendingCall[Receipt]
+
+
+@dataclass(frozen=True, slots=True)
+class ConversationState(Generic[R]):
+    """Where a conversation stands.
+
+    `turn_id` is the current turn's, or the last one's. `reply` is the last completed turn's answer, `error` the last failed
+    one's; `running` are the ids of calls that run.
+    """
+
+    status: Status
+    turn_id: str | None
+    reply: str | None
+    error: str | None
+    pending: list[PendingCall[R]]
+    running: list[str]
+    seq: int
+
+
+@dataclass(frozen=True, slots=True)
+class ConversationRow:
+    """One conversation in a list. Times are integer milliseconds UTC; `pending` counts the calls that wait."""
+
+    conversation_id: str
+    agent: str
+    status: Status
+    created_at: int
+    updated_at: int
+    pending: int

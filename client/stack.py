@@ -1,0 +1,110 @@
+"""What a client stands on: the store for reading, the transport for commands; each opened when it is first needed."""
+
+import asyncio
+import contextlib
+import os
+import sys
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from holdfast.agent import App, load
+from holdfast.agent import path_of as app_path_of
+from holdfast.conversation import ConfigurationError
+from holdfast.persistence import RedisStore
+from holdfast.persistence.embedded import ensure_redis
+from holdfast.persistence.home import Home
+from holdfast.registry import Settings
+from holdfast.registry.embedded import ensure_ray
+
+if TYPE_CHECKING:
+    from .transport import RayTransport
+
+EMBEDDED_PATIENCE_S = 60.0
+
+
+def announce(line: str) -> None:
+    """Say a line to the person at the terminal, not into the program's output."""
+    print(line, file=sys.stderr, flush=True)  # noqa: T201 - the one line that says what was started
+
+
+class Stack:
+    """One store and one transport, opened once, each on first use."""
+
+    def __init__(self, settings: Settings, app: App | str | None, *, say: Callable[[str], None] = announce) -> None:
+        self.settings = settings
+        self._app = app
+        self._say = say
+        self._opening = asyncio.Lock()
+        self._store: RedisStore | None = None
+        self._transport: RayTransport | None = None
+
+    @property
+    def app_path(self) -> str | None:
+        """The import path of the app that was named, in the call or in the settings."""
+        app = self._app if self._app is not None else self.settings.app
+        return app_path_of(app) if isinstance(app, App) else app
+
+    def app(self) -> App:
+        """The app itself.
+
+        Raises:
+            ConfigurationError: None was named.
+            AppNotFound: Its path does not lead to one.
+        """
+        if isinstance(self._app, App):
+            return self._app
+        path = self.app_path
+        if path is None:
+            raise ConfigurationError("app", "start needs an app, and none is named", "pass it to connect, or set HOLDFAST_APP")
+        return load(path)
+
+    async def store(self) -> RedisStore:
+        """The store, opened."""
+        async with self._opening:
+            if self._store is None:
+                url = await self._redis_url()
+                store = RedisStore(url, namespace=self.settings.namespace)
+                try:
+                    await store.open()
+                except BaseException:
+                    await store.close()
+                    raise
+                self._store = store
+            return self._store
+
+    async def transport(self) -> "RayTransport":
+        """The way to the actors, opened: Ray joined, the store bound to it, sweeper and workers there."""
+        store = await self.store()
+        async with self._opening:
+            if self._transport is None:
+                app = self.app() if self.app_path is not None else None
+                address = await self._ray_address()
+                from .transport import RayTransport  # noqa: PLC0415 - imports ray, which readers never need
+
+                self._transport = await RayTransport.open(store, self.settings, address, app, self.app_path)
+            return self._transport
+
+    async def close(self) -> None:
+        """Give up what was opened; what is embedded goes on."""
+        if self._transport is not None:
+            await self._transport.close()
+            self._transport = None
+        if self._store is not None:
+            with contextlib.suppress(OSError):
+                await self._store.close()
+            self._store = None
+
+    async def _ray_address(self) -> str:
+        """Where Ray is. What the embedded one's environment must say is set here, before ray is imported."""
+        if self.settings.ray_address is not None:
+            return self.settings.ray_address
+        home = await asyncio.to_thread(Home.open, self.settings.home)
+        embedded = await asyncio.to_thread(ensure_ray, home, announce=self._say)
+        os.environ.update(embedded.env)
+        return embedded.address
+
+    async def _redis_url(self) -> str:
+        if self.settings.redis_url is not None:
+            return self.settings.redis_url
+        home = await asyncio.to_thread(Home.open, self.settings.home)
+        return await asyncio.to_thread(ensure_redis, home, deadline_s=EMBEDDED_PATIENCE_S, announce=self._say)

@@ -1,0 +1,108 @@
+"""The way of a command: over Ray to the actor that hosts the conversation."""
+
+import asyncio
+import os
+
+from holdfast.actors import ActorSettings, Failed, Replied, StoreAddress
+from holdfast.agent import App, code_digest, main_file, python_path
+from holdfast.conversation import (
+    Command,
+    HoldfastError,
+    LeaseHeld,
+    OutcomeUnknown,
+    Reply,
+    StoreUnavailable,
+)
+from holdfast.persistence import AppRecord, RedisStore
+from holdfast.registry import Settings
+from holdfast.registry import cluster as clusters
+from holdfast.registry.registry import Registry
+from holdfast.registry.sweeper import ensure_sweeper
+
+RETRY_S = 0.1
+
+
+class RayTransport:
+    """Commands to actors, each repeated with the same ids until it is answered or its deadline passes."""
+
+    def __init__(self, store: RedisStore, settings: ActorSettings, joined: clusters.Cluster) -> None:
+        self.settings = settings
+        self.cluster = joined
+        self._registry = Registry(store, settings)
+
+    @classmethod
+    async def open(
+        cls, store: RedisStore, settings: Settings, address: str, app: App | None, app_path: str | None
+    ) -> "RayTransport":
+        """Join Ray, bind the store to it, ensure sweeper and workers.
+
+        Raises:
+            ClusterUnavailable: Ray does not answer.
+            WrongCluster: The store is bound to another cluster, which lives.
+            ConfigurationError: The process is in another cluster, or versions differ.
+        """
+        joined = await asyncio.to_thread(clusters.join, address, embedded=settings.ray_address is None)
+        await clusters.bind(store, joined)
+        where = StoreAddress(redis_url=store.url, namespace=store.namespace, store_id=store.store_id or "")
+        actor_settings = ActorSettings(store=where, timing=settings.timing, fleet=settings.fleet)
+        ensure_sweeper(actor_settings)
+        if app is not None and app_path is not None:
+            await _record(store, actor_settings, app, app_path)
+        return cls(store, actor_settings, joined)
+
+    async def ask(
+        self, conversation_id: str, command: Command, *, what: str, retry_id: str, timeout_s: float, create: bool = False
+    ) -> Reply:
+        """Have a command judged; its reply, once what it led to is durable.
+
+        Raises:
+            OutcomeUnknown: No answer within the deadline; `retry_id` makes a repetition safe.
+            HoldfastError: The command was refused.
+        """
+        loop = asyncio.get_running_loop()
+        give_up = loop.time() + timeout_s
+        while True:
+            last: HoldfastError | None = None
+            try:
+                left_s = max(give_up - loop.time(), 0.001)
+                answer = await self._registry.ask(conversation_id, command, timeout_s=left_s, create=create)
+            except (TimeoutError, LeaseHeld) as error:
+                raise OutcomeUnknown(what, retry_id) from error
+            except StoreUnavailable as error:
+                last = error
+            else:
+                match answer:
+                    case Replied(reply):
+                        return reply
+                    case Failed(StoreUnavailable() as unavailable):
+                        last = unavailable
+                    case Failed(refusal):
+                        raise refusal
+            if loop.time() + RETRY_S >= give_up:
+                raise last if last is not None else OutcomeUnknown(what, retry_id)
+            await asyncio.sleep(RETRY_S)
+
+    async def close(self) -> None:
+        """Leave Ray, if this client joined it."""
+        if self.cluster.joined_here:
+            import ray  # noqa: PLC0415 - as in `clusters.join`
+
+            await asyncio.to_thread(ray.shutdown)
+
+
+async def _record(store: RedisStore, settings: ActorSettings, app: App, path: str) -> None:
+    """Say what stands for the app from now on, and have its workers there before they are needed."""
+    from holdfast.actors import hire  # noqa: PLC0415 - resolved here, after Ray was joined
+
+    environment = app.environment(os.environ)
+    record = AppRecord(
+        app=path,
+        code=await asyncio.to_thread(code_digest, path),
+        python_path=tuple(python_path()),
+        main_file=main_file(path),
+        environment=tuple(sorted(environment)),
+        agents={agent.name: agent.spec.digest for agent in app.agents},
+    )
+    await store.put_app(record, [agent.spec for agent in app.agents])
+    for slot in range(settings.fleet.workers):
+        hire(settings, record, slot, environment).prepare.remote()

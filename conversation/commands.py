@@ -1,0 +1,189 @@
+"""What is asked of the machine. Time, ids, randomness and what the store knows of an id arrive inside.
+
+Callers fill in what they ask; the shell that hosts the conversation stamps `now`, `spec` (the stored spec that the turn runs
+with, or of its last turn) and `known` (what the store knows of the ids that `lookups` names).
+"""
+
+from collections.abc import Mapping
+from typing import Annotated, Literal, Self, TypeAlias
+
+from pydantic import Field
+
+from .decisions import Ruling
+from .jsontext import JsonText
+from .known import Known, call_key, decision_key, message_key, request_key, suspension_key
+from .record import Record
+from .spec import AgentSpec
+
+
+class _Command(Record):
+    now: int = 0
+    spec: AgentSpec | None = None
+    known: Mapping[str, Known] = Field(default_factory=dict)
+
+    def stamped(self, now: int, spec: AgentSpec | None, known: Mapping[str, Known]) -> Self:
+        """The same command with what only the shell knows."""
+        return self.model_copy(update={"now": now, "spec": spec, "known": known})
+
+    def lookups(self) -> tuple[str, ...]:
+        """The keys that must not be known for the judgement to hold."""
+        return ()
+
+    def reasons(self) -> tuple[str, ...]:
+        """The keys that tell why a refusal is one."""
+        return ()
+
+
+class Start(_Command):
+    """Start the conversation with a first message."""
+
+    kind: Literal["start"] = "start"
+    agent: str
+    app: str
+    text: str
+    message_id: str
+    context: JsonText = "null"
+
+    def lookups(self) -> tuple[str, ...]:
+        """The first message's receipt."""
+        return (message_key(self.message_id),)
+
+
+class Send(_Command):
+    """Accept a user's message; during a turn it queues."""
+
+    kind: Literal["send"] = "send"
+    text: str
+    message_id: str
+
+    def lookups(self) -> tuple[str, ...]:
+        """The message's receipt."""
+        return (message_key(self.message_id),)
+
+
+class Resolve(_Command):
+    """Settle a suspension by a decision."""
+
+    kind: Literal["resolve"] = "resolve"
+    tool_call_id: str
+    ruling: Ruling
+    decision_id: str
+    suspension_id: str | None = None
+
+    def lookups(self) -> tuple[str, ...]:
+        """The decision's receipt."""
+        return (decision_key(self.decision_id),)
+
+    def reasons(self) -> tuple[str, ...]:
+        """What settled the call and the suspension."""
+        call = call_key(self.tool_call_id)
+        return (call,) if self.suspension_id is None else (call, suspension_key(self.suspension_id))
+
+
+class Cancel(_Command):
+    """Cancel the turn."""
+
+    kind: Literal["cancel"] = "cancel"
+    request_id: str
+
+    def lookups(self) -> tuple[str, ...]:
+        """The cancellation's receipt."""
+        return (request_key(self.request_id),)
+
+
+class End(_Command):
+    """End the conversation for good."""
+
+    kind: Literal["end"] = "end"
+    request_id: str
+
+    def lookups(self) -> tuple[str, ...]:
+        """The end's receipt."""
+        return (request_key(self.request_id),)
+
+
+class TurnPrepared(_Command):
+    """The outcome of `BeginTurn`: the spec in force is `spec`, or why there is none."""
+
+    kind: Literal["turn_prepared"] = "turn_prepared"
+    effect_id: str
+    code: str = ""
+    problem: str | None = None
+
+
+class ProposedCall(Record):
+    """A tool call as the model wrote it, with the verdict of the worker, which has the app.
+
+    `problem` says why its arguments cannot be used, `prompt` is what the tool's prompt rendered to.
+    """
+
+    tool_call_id: str
+    name: str
+    arguments: str
+    problem: str | None = None
+    prompt: str | None = None
+
+
+class ModelReplied(_Command):
+    """The outcome of `CallModel`: the model's message."""
+
+    kind: Literal["model_replied"] = "model_replied"
+    effect_id: str
+    content: str | None = None
+    calls: tuple[ProposedCall, ...] = ()
+    finish_reason: str | None = None
+    input_tokens: int | None = None
+    output_tokens: int | None = None
+
+    def lookups(self) -> tuple[str, ...]:
+        """Which of the model's call ids were used before."""
+        return tuple(call_key(call.tool_call_id) for call in self.calls)
+
+
+class ModelFailed(_Command):
+    """The outcome of `CallModel`: an error that its retries did not cure."""
+
+    kind: Literal["model_failed"] = "model_failed"
+    effect_id: str
+    error: str
+
+
+class RunFinished(_Command):
+    """The outcome of `RunTool`: the envelope of what the callback returned or raised."""
+
+    kind: Literal["run_finished"] = "run_finished"
+    effect_id: str
+    ok: bool
+    content: JsonText
+
+
+class RunLost(_Command):
+    """The outcome of `RunTool` when its worker is gone without one."""
+
+    kind: Literal["run_lost"] = "run_lost"
+    effect_id: str
+
+
+class Wake(_Command):
+    """Settle what is due."""
+
+    kind: Literal["wake"] = "wake"
+
+
+Command: TypeAlias = Annotated[
+    Start | Send | Resolve | Cancel | End | TurnPrepared | ModelReplied | ModelFailed | RunFinished | RunLost | Wake,
+    Field(discriminator="kind"),
+]
+COMMANDS: tuple[type[_Command], ...] = (
+    Start,
+    Send,
+    Resolve,
+    Cancel,
+    End,
+    TurnPrepared,
+    ModelReplied,
+    ModelFailed,
+    RunFinished,
+    RunLost,
+    Wake,
+)

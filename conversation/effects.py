@@ -1,0 +1,40 @@
+"""The work that the machine wants done. Each has an id; its outcome is accepted only while that id is outstanding."""
+
+from typing import Literal, TypeAlias
+
+from .record import Record
+
+
+class BeginTurn(Record):
+    """Look up the agent's spec and the app's code in force, and begin the turn of the message at `message_seq`."""
+
+    kind: Literal["begin_turn"] = "begin_turn"
+    effect_id: str
+    message_seq: int
+
+
+class CallModel(Record):
+    """Call the model with the transcript up to and including `upto_seq`."""
+
+    kind: Literal["call_model"] = "call_model"
+    effect_id: str
+    spec_digest: str
+    code: str
+    upto_seq: int
+
+
+class RunTool(Record):
+    """Run a server call's callback."""
+
+    kind: Literal["run_tool"] = "run_tool"
+    effect_id: str
+    spec_digest: str
+    code: str
+    turn_id: str
+    tool_call_id: str
+    tool: str
+    attempt: int
+    arguments_at: int
+
+
+Effect: TypeAlias = BeginTurn | CallModel | RunTool

@@ -1,0 +1,263 @@
+"""Every error Holdfast raises on purpose.
+
+```
+HoldfastError
+├── InvalidInput                 what was given cannot be used; nothing was changed
+│   ├── InvalidConversationId
+│   ├── InvalidMessage
+│   ├── InvalidDecision
+│   └── ConfigurationError       a setting, an app, an agent or a tool is wrong
+│       ├── AppNotFound
+│       ├── AgentNotFound
+│       ├── HomeUnusable
+│       └── UnsupportedServer
+├── ConversationNotFound
+├── ConversationExists
+├── ConversationEnded
+├── StaleCall                    the call is not waiting for this decision any more, or never was
+├── OutcomeUnknown               no answer within the deadline; retry with the same id
+├── StoreError
+│   ├── StoreUnavailable         the store does not answer, or refuses writes
+│   ├── WrongStore               another store than the one known before
+│   ├── CorruptStore             a key holds what Holdfast never wrote there
+│   ├── NewerRecord              written by a newer Holdfast than this one
+│   ├── Fenced                   another activation owns the conversation now
+│   └── LeaseHeld                another activation still works on the conversation
+└── ClusterError
+    ├── ClusterUnavailable       Ray does not answer
+    └── WrongCluster             the store is bound to another Ray cluster
+```
+
+Errors travel between Ray processes by pickle, so each passes exactly its constructor's positional arguments to
+`super().__init__`.
+"""
+
+from enum import StrEnum
+from typing import ClassVar
+
+
+class HoldfastError(Exception):
+    """Base of every error that Holdfast raises on purpose."""
+
+    template: ClassVar[str] = "{0}"
+
+    def __str__(self) -> str:
+        return self.template.format(*self.args)
+
+
+class InvalidInput(HoldfastError):
+    """Something given to Holdfast cannot be used, and nothing was changed.
+
+    `field` names what is wrong, `problem` says why, `fix` says what to do instead.
+    """
+
+    def __init__(self, field: str, problem: str, fix: str) -> None:
+        super().__init__(field, problem, fix)
+        self.field = field
+        self.problem = problem
+        self.fix = fix
+
+    def __str__(self) -> str:
+        return f"{self.field}: {self.problem}; {self.fix}"
+
+
+class InvalidConversationId(InvalidInput):
+    """The conversation id is empty, too long or ill-formed. Use one of `[A-Za-z0-9][A-Za-z0-9._:-]{0,127}`."""
+
+
+class InvalidMessage(InvalidInput):
+    """The text of a message, its id or its context cannot be used."""
+
+
+class InvalidDecision(InvalidInput):
+    """The decision does not fit the suspension it names. The call still waits; decide again."""
+
+
+class ConfigurationError(InvalidInput):
+    """A setting, an app, an agent or a tool is declared wrongly. Correct it and start again."""
+
+
+class AppNotFound(ConfigurationError):
+    """The app's import path does not lead to an `App`."""
+
+
+class AgentNotFound(ConfigurationError):
+    """The app declares no agent of that name."""
+
+
+class HomeUnusable(ConfigurationError):
+    """The embedded home cannot be used: its path, its server's version or its content is wrong."""
+
+
+class UnsupportedServer(ConfigurationError):
+    """The Redis server is too old, or lacks what Holdfast needs."""
+
+
+class ConversationNotFound(HoldfastError):
+    """No conversation of that id was ever started in this store. Check the id and the namespace."""
+
+    template = "conversation {0!r} was never started here"
+
+    def __init__(self, conversation_id: str) -> None:
+        super().__init__(conversation_id)
+        self.conversation_id = conversation_id
+
+
+class ConversationExists(HoldfastError):
+    """The conversation was started before with something else. Use `send`, or another id."""
+
+    template = "conversation {0!r} was already started with another message; use send(), or another conversation_id"
+
+    def __init__(self, conversation_id: str) -> None:
+        super().__init__(conversation_id)
+        self.conversation_id = conversation_id
+
+
+class ConversationEnded(HoldfastError):
+    """The conversation was ended for good. Start another one."""
+
+    template = "conversation {0!r} has ended; start another one"
+
+    def __init__(self, conversation_id: str) -> None:
+        super().__init__(conversation_id)
+        self.conversation_id = conversation_id
+
+
+class StaleReason(StrEnum):
+    """Why a decision came too late, or for nothing."""
+
+    UNKNOWN = "unknown"  # the conversation never had such a call or suspension
+    ALREADY_RESOLVED = "already_resolved"  # another decision settled it
+    EXPIRED = "expired"  # its deadline settled it
+    CANCELLED = "cancelled"  # the turn was cancelled, or the conversation ended
+    SUPERSEDED = "superseded"  # the call moved on to a later suspension
+
+
+class StaleCall(HoldfastError):
+    """The call does not wait for this decision. Refresh the list of pending calls; do not retry blindly.
+
+    `settled_by` says what settled it (a decision kind, `expiry` or `cancellation`), `settled_at` when, in integer
+    milliseconds UTC; both are None where the call was never known.
+    """
+
+    def __init__(
+        self,
+        conversation_id: str,
+        tool_call_id: str,
+        reason: StaleReason,
+        settled_by: str | None = None,
+        settled_at: int | None = None,
+    ) -> None:
+        super().__init__(conversation_id, tool_call_id, reason, settled_by, settled_at)
+        self.conversation_id = conversation_id
+        self.tool_call_id = tool_call_id
+        self.reason = reason
+        self.settled_by = settled_by
+        self.settled_at = settled_at
+
+    def __str__(self) -> str:
+        text = f"conversation {self.conversation_id!r}: call {self.tool_call_id!r} is stale: {self.reason}"
+        return text if self.settled_by is None else f"{text} (by {self.settled_by}, at {self.settled_at} ms UTC)"
+
+
+class OutcomeUnknown(HoldfastError):
+    """No acknowledgement came within the deadline; it may or may not have been done. Retry with `retry_id`."""
+
+    template = "no acknowledgement of {0} within the deadline; retry with the same id {1!r}"
+
+    def __init__(self, what: str, retry_id: str) -> None:
+        super().__init__(what, retry_id)
+        self.retry_id = retry_id
+
+
+class StoreError(HoldfastError):
+    """The store cannot do what was asked."""
+
+
+class StoreUnavailable(StoreError):
+    """The store does not answer, or refuses writes (full, read-only, disk error). Nothing is known to be written."""
+
+    template = "the store is unavailable: {0}"
+
+    def __init__(self, why: str) -> None:
+        super().__init__(why)
+        self.why = why
+
+
+class WrongStore(StoreError):
+    """The store is another one than before. Point to the store that holds the conversations."""
+
+    template = "expected store {0!r} but found {1!r}: point HOLDFAST_REDIS_URL to the store that holds the conversations"
+
+    def __init__(self, expected: str, found: str) -> None:
+        super().__init__(expected, found)
+        self.expected = expected
+        self.found = found
+
+
+class CorruptStore(StoreError):
+    """A key holds what Holdfast never wrote there; nothing was changed. Restore the store, or use another namespace."""
+
+    template = "the store is not as Holdfast left it: {0}"
+
+    def __init__(self, what: str) -> None:
+        super().__init__(what)
+        self.what = what
+
+
+class NewerRecord(StoreError):
+    """A record was written by a newer Holdfast. Upgrade this process; the record is untouched."""
+
+    template = "a {0} record has version {1}, this code reads up to {2}: upgrade holdfast here"
+
+    def __init__(self, record: str, found: int, known: int) -> None:
+        super().__init__(record, found, known)
+        self.record = record
+        self.found = found
+        self.known = known
+
+
+class Fenced(StoreError):
+    """Another activation owns the conversation now; this one may neither write nor answer."""
+
+    template = "conversation {0!r} is owned by another activation"
+
+    def __init__(self, conversation_id: str) -> None:
+        super().__init__(conversation_id)
+        self.conversation_id = conversation_id
+
+
+class LeaseHeld(StoreError):
+    """Another activation still works on the conversation; ask again after `retry_after_ms`."""
+
+    template = "conversation {0!r} is leased for another {1} ms"
+
+    def __init__(self, conversation_id: str, retry_after_ms: int) -> None:
+        super().__init__(conversation_id, retry_after_ms)
+        self.conversation_id = conversation_id
+        self.retry_after_ms = retry_after_ms
+
+
+class ClusterError(HoldfastError):
+    """The Ray cluster cannot do what was asked."""
+
+
+class ClusterUnavailable(ClusterError):
+    """Ray does not answer at its address, or cannot be joined. Check the address and the versions."""
+
+    template = "the Ray cluster is unavailable: {0}"
+
+    def __init__(self, why: str) -> None:
+        super().__init__(why)
+        self.why = why
+
+
+class WrongCluster(ClusterError):
+    """The store is bound to another Ray cluster that still lives. Connect to that one, or stop it first."""
+
+    template = "the store is bound to the Ray cluster at {0}, not to the one at {1}: connect there, or stop it first"
+
+    def __init__(self, bound: str, found: str) -> None:
+        super().__init__(bound, found)
+        self.bound = bound
+        self.found = found

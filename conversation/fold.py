@@ -1,0 +1,163 @@
+"""The fold: how each event changes the state. Recovery is only this."""
+
+from typing import assert_never
+
+from .calls import Call, CallStatus, Suspension
+from .events import (
+    CallResolved,
+    CallSuspended,
+    ConversationEnded,
+    ConversationStarted,
+    Event,
+    MessageAccepted,
+    ModelAnswered,
+    RunScheduled,
+    SuspensionSettled,
+    TurnCancelled,
+    TurnCompleted,
+    TurnFailed,
+    TurnStarted,
+)
+from .spec import Executor
+from .state import LastTurn, State, Turn
+
+
+def evolve(state: State, event: Event) -> State:
+    """The state after the event, which stands in the log right after everything folded so far."""
+    return _apply(state, event).model_copy(update={"seq": state.seq + 1, "updated_at": event.at})
+
+
+def _apply(state: State, event: Event) -> State:
+    match event:
+        case ConversationStarted():
+            return state.model_copy(update={"created_at": event.at, "agent": event.agent, "app": event.app})
+        case MessageAccepted():
+            return state.model_copy(update={"queue": (*state.queue, state.seq + 1)})
+        case TurnStarted():
+            return _turn_started(state, event)
+        case ModelAnswered():
+            return _with_turn(state, model_calls=_turn(state).model_calls + 1, calls=())
+        case RunScheduled():
+            return _run_scheduled(state, event)
+        case CallSuspended():
+            return _call_suspended(state, event)
+        case SuspensionSettled():
+            return _suspension_settled(state, event)
+        case CallResolved():
+            return _call_resolved(state, event)
+        case TurnCompleted():
+            return _turn_over(
+                state,
+                LastTurn(turn_id=event.turn_id, outcome="completed", seq=state.seq + 1, reply_seq=event.reply_seq),
+            )
+        case TurnFailed():
+            return _turn_over(state, LastTurn(turn_id=event.turn_id, outcome="failed", seq=state.seq + 1))
+        case TurnCancelled():
+            return _turn_over(state, LastTurn(turn_id=event.turn_id, outcome="cancelled", seq=state.seq + 1))
+        case ConversationEnded():
+            return state.model_copy(update={"ended": True, "queue": ()})
+        case _:
+            assert_never(event)
+
+
+def _turn(state: State) -> Turn:
+    if state.turn is None:
+        message = f"conversation {state.conversation_id!r}: event {state.seq + 1} belongs to a turn, but none is going on"
+        raise ValueError(message)
+    return state.turn
+
+
+def _with_turn(state: State, **changes: object) -> State:
+    return state.model_copy(update={"turn": _turn(state).model_copy(update=changes)})
+
+
+def _with_call(state: State, call: Call) -> State:
+    calls = _turn(state).calls
+    if any(other.tool_call_id == call.tool_call_id for other in calls):
+        changed = tuple(call if other.tool_call_id == call.tool_call_id else other for other in calls)
+    else:
+        changed = (*calls, call)
+    return _with_turn(state, calls=changed)
+
+
+def _turn_started(state: State, event: TurnStarted) -> State:
+    turn = Turn(
+        turn_id=event.turn_id,
+        message_seq=event.message_seq,
+        spec_digest=event.spec_digest,
+        code=event.code,
+        max_model_calls=event.max_model_calls,
+    )
+    queue = tuple(seq for seq in state.queue if seq != event.message_seq)
+    return state.model_copy(update={"turn": turn, "turns": state.turns + 1, "queue": queue})
+
+
+def _turn_over(state: State, last: LastTurn) -> State:
+    return state.model_copy(update={"turn": None, "last": last})
+
+
+def _run_scheduled(state: State, event: RunScheduled) -> State:
+    call = _turn(state).call(event.tool_call_id)
+    changes = {
+        "status": CallStatus.RUNNING,
+        "attempt": event.attempt,
+        "arguments_at": event.arguments_at,
+        "suspension": None,
+    }
+    if call is not None:
+        return _with_call(state, call.model_copy(update=changes))
+    return _with_call(
+        state,
+        Call(
+            tool_call_id=event.tool_call_id,
+            tool=event.tool,
+            executor=Executor.SERVER,
+            approval=event.approval,
+            status=CallStatus.RUNNING,
+            arguments_at=event.arguments_at,
+            attempt=event.attempt,
+            on_lost=event.on_lost,
+        ),
+    )
+
+
+def _call_suspended(state: State, event: CallSuspended) -> State:
+    before = _turn(state).call(event.tool_call_id)
+    suspension = Suspension(
+        suspension_id=event.suspension_id,
+        kind=event.suspension_kind,
+        seq=state.seq + 1,
+        created_at=event.at,
+        expires_at=event.expires_at,
+    )
+    return _with_call(
+        state,
+        Call(
+            tool_call_id=event.tool_call_id,
+            tool=event.tool,
+            executor=event.executor,
+            approval=event.approval,
+            status=CallStatus.AWAITING,
+            arguments_at=event.arguments_at,
+            suspensions=1 if before is None else before.suspensions + 1,
+            suspension=suspension,
+            on_lost=event.on_lost,
+        ),
+    )
+
+
+def _suspension_settled(state: State, event: SuspensionSettled) -> State:
+    call = _turn(state).call(event.tool_call_id)
+    if call is None:
+        message = f"conversation {state.conversation_id!r}: no call {event.tool_call_id!r} to settle"
+        raise ValueError(message)
+    # The event that says what follows (a run, a second suspension or a result) stands in the same append.
+    return _with_call(state, call.model_copy(update={"suspension": None}))
+
+
+def _call_resolved(state: State, event: CallResolved) -> State:
+    status = CallStatus.RESOLVED if event.ok else CallStatus.ERRORED
+    call = _turn(state).call(event.tool_call_id)
+    if call is None:  # it never ran nor asked
+        call = Call(tool_call_id=event.tool_call_id, tool="", status=status, arguments_at=state.seq)
+    return _with_call(state, call.model_copy(update={"status": status, "suspension": None}))

@@ -1,0 +1,77 @@
+"""The ids of the machine: which are accepted from outside, and how its own are minted."""
+
+import base64
+import hashlib
+import re
+from collections.abc import Callable, Collection, Sequence
+
+from .errors import InvalidConversationId, InvalidInput
+
+CONVERSATION_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:-]{0,127}")
+CALL_ID = re.compile(r"[A-Za-z0-9_-]{1,40}")
+REQUEST_ID = re.compile(r"[\x21-\x7e]{1,200}")
+
+
+def check_conversation_id(conversation_id: object) -> str:
+    """The conversation id, if it is one.
+
+    Raises:
+        InvalidConversationId: It is not a string of the form `[A-Za-z0-9][A-Za-z0-9._:-]{0,127}`.
+    """
+    if isinstance(conversation_id, str) and CONVERSATION_ID.fullmatch(conversation_id):
+        return conversation_id
+    shown = repr(conversation_id)
+    raise InvalidConversationId(
+        "conversation_id",
+        f"{shown if len(shown) <= 60 else shown[:57] + '...'} is not a conversation id",  # noqa: PLR2004 - a line's width
+        "use 1 to 128 letters, digits, '.', '_', ':' or '-', beginning with a letter or digit",
+    )
+
+
+def check_request_id(field: str, value: object, error: type[InvalidInput]) -> str:
+    """An idempotency key (`message_id`, `decision_id`), if it is one.
+
+    Raises:
+        InvalidInput: Of the given class; it is not 1 to 200 printable ASCII characters without spaces.
+    """
+    if isinstance(value, str) and REQUEST_ID.fullmatch(value):
+        return value
+    problem = f"{value!r:.60} is not an id"
+    raise error(field, problem, "use 1 to 200 printable ASCII characters without spaces, or leave it out")
+
+
+def conversation_id_from(message_id: str) -> str:
+    """The conversation id that `start` derives where only a message id is given, so that one id is enough to retry."""
+    return "c-" + digest("conversation", message_id)
+
+
+def suspension_id(conversation_id: str, tool_call_id: str, ordinal: int, arguments: str) -> str:
+    """The id of a call's n-th suspension; naming it names the arguments that were shown."""
+    return "s-" + digest(conversation_id, tool_call_id, str(ordinal), arguments)
+
+
+def digest(*parts: str, length: int = 20) -> str:
+    """A short lower-case digest of the parts, unambiguous about where each ends (5 bits a character)."""
+    state = hashlib.sha256()
+    for part in parts:
+        raw = part.encode()
+        state.update(len(raw).to_bytes(8, "big") + raw)
+    return base64.b32encode(state.digest()).decode().lower()[:length]
+
+
+def unique_call_ids(proposed: Sequence[str], used: Collection[str], scope: str, key: Callable[[str], str]) -> list[str]:
+    """Call ids unique in the conversation for ever: a proposed id is kept if it is well-formed and new, else rewritten.
+
+    Args:
+        proposed: The model's ids, in its order; they may be empty, too long or repeated.
+        used: Keys of the ids that the conversation has used.
+        scope: What makes a rewritten id unique (conversation and effect).
+        key: How an id is looked up in `used`.
+    """
+    unique: list[str] = []
+    for index, call_id in enumerate(proposed):
+        fresh = call_id
+        if not CALL_ID.fullmatch(fresh) or key(fresh) in used or fresh in unique:
+            fresh = "call_" + digest(scope, str(index), call_id)
+        unique.append(fresh)
+    return unique

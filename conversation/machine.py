@@ -1,0 +1,137 @@
+"""The machine: three pure functions, `decide`, `evolve` and `outstanding`.
+
+`decide` judges a command, `evolve` folds an event, `outstanding` says what work must be going on now. None of them knows a
+clock, I/O or Ray; a live and a revived conversation take the same path through them.
+"""
+
+from typing import assert_never
+
+from . import outcomes, requests, suspensions
+from .calls import CallStatus
+from .commands import (
+    Cancel,
+    Command,
+    End,
+    ModelFailed,
+    ModelReplied,
+    Resolve,
+    RunFinished,
+    RunLost,
+    Send,
+    Start,
+    TurnPrepared,
+    Wake,
+)
+from .effects import BeginTurn, CallModel, Effect, RunTool
+from .fold import evolve
+from .judgement import Judgement
+from .state import State, Status
+from .table import TABLE, Handled, Ignored, Refused
+
+__all__ = ["decide", "due_at", "evolve", "outstanding"]
+
+
+def decide(state: State, command: Command) -> Judgement:
+    """Judge a command against the state.
+
+    Pure: time, ids, randomness and what the store knows of an id arrive inside the command. Order of judgement: duplicate,
+    conversation, suspension, content.
+
+    Raises:
+        StaleCall: The suspension is unknown, settled, expired, cancelled or superseded.
+        InvalidDecision: The decision does not fit, or its id was used for another.
+        InvalidMessage: The message cannot be used, or its id was used for another.
+        ConversationNotFound: It was never started.
+        ConversationExists: It was started with something else.
+        ConversationEnded: It has ended.
+    """
+    duplicate = _duplicate(state, command)
+    if duplicate is not None:
+        return duplicate
+    match TABLE[state.status][command.kind]:
+        case Refused(error):
+            raise error(state.conversation_id)
+        case Ignored(why):
+            return Judgement(ignored=why)
+        case Handled():
+            return _judge(state, command)
+
+
+def outstanding(state: State) -> tuple[Effect, ...]:
+    """What must be going on now, besides the deadlines (`due_at`): the turn's beginning, the model call or the runs."""
+    if state.ended or state.seq == 0:
+        return ()
+    turn = state.turn
+    if turn is None:
+        if not state.queue:
+            return ()
+        return (BeginTurn(effect_id=f"begin:{state.queue[0]}", message_seq=state.queue[0]),)
+    if state.status is Status.GENERATING:
+        return (CallModel(effect_id=turn.model_effect_id, spec_digest=turn.spec_digest, code=turn.code, upto_seq=state.seq),)
+    return tuple(
+        RunTool(
+            effect_id=call.effect_id,
+            spec_digest=turn.spec_digest,
+            code=turn.code,
+            turn_id=turn.turn_id,
+            tool_call_id=call.tool_call_id,
+            tool=call.tool,
+            attempt=call.attempt,
+            arguments_at=call.arguments_at,
+        )
+        for call in turn.calls
+        if call.status is CallStatus.RUNNING
+    )
+
+
+def due_at(state: State) -> int | None:
+    """The earliest deadline of a suspension, in milliseconds UTC; None if nothing has one."""
+    return min((call.suspension.expires_at for call in state.calls if call.suspension is not None), default=None)
+
+
+def _duplicate(state: State, command: Command) -> Judgement | None:
+    match command:
+        case Start():
+            return requests.duplicate_start(state, command)
+        case Send():
+            return requests.duplicate_send(state, command)
+        case Resolve():
+            return suspensions.duplicate(state, command)
+        case Cancel() | End():
+            return requests.duplicate_request(state, command)
+        case TurnPrepared() | ModelReplied() | ModelFailed() | RunFinished() | RunLost():
+            if any(effect.effect_id == command.effect_id for effect in outstanding(state)):
+                return None
+            return Judgement(ignored="the outcome is late: its effect is not outstanding")
+        case Wake():
+            return None
+        case _:
+            assert_never(command)
+
+
+def _judge(state: State, command: Command) -> Judgement:
+    match command:
+        case Start():
+            return requests.start(state, command)
+        case Send():
+            return requests.send(state, command)
+        case Resolve():
+            return suspensions.resolve(state, command)
+        case Cancel():
+            return requests.cancel(state, command)
+        case End():
+            return requests.end(state, command)
+        case TurnPrepared():
+            return outcomes.turn_prepared(state, command)
+        case ModelReplied():
+            return outcomes.model_replied(state, command)
+        case ModelFailed():
+            return outcomes.model_failed(state, command)
+        case RunFinished():
+            return outcomes.run_finished(state, command)
+        case RunLost():
+            return outcomes.run_lost(state, command)
+        case Wake():
+            return suspensions.wake(state, command)
+        case _:
+            assert_never(command)

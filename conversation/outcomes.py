@@ -1,0 +1,203 @@
+"""Judging outcomes: what came of the work that was outstanding."""
+
+from collections.abc import Mapping
+
+from . import jsontext, schema
+from .calls import Call, CallStatus, SuspensionKind
+from .commands import ModelFailed, ModelReplied, ProposedCall, RunFinished, RunLost, TurnPrepared
+from .envelope import failure
+from .events import (
+    CallResolved,
+    ModelAnswered,
+    RequestedCall,
+    RunScheduled,
+    SettledBy,
+    TurnCompleted,
+    TurnFailed,
+    TurnStarted,
+)
+from .ids import unique_call_ids
+from .judgement import Draft, Judgement
+from .known import call_key
+from .progress import advance, suspend
+from .spec import AgentSpec, Approval, Executor, OnLost, ToolSpec
+from .state import State, Turn
+
+LOST = "outcome unknown: the worker was lost while this call ran; it may or may not have taken effect"
+LATE = "the outcome is late: its effect is not outstanding"
+
+
+def turn_prepared(state: State, command: TurnPrepared) -> Judgement:
+    """Begin the turn of the oldest queued message, with the spec in force; without one it fails at once."""
+    if state.turn is not None or not state.queue:
+        return Judgement(ignored=LATE)
+    draft = Draft(state, command.now)
+    spec = command.spec if command.problem is None else None
+    turn_id = f"t{state.turns + 1}"
+    draft.emit(
+        TurnStarted(
+            at=command.now,
+            turn_id=turn_id,
+            message_seq=state.queue[0],
+            spec_digest=spec.digest if spec is not None else "",
+            code=command.code,
+            max_model_calls=spec.limits.max_model_calls if spec is not None else 1,
+        )
+    )
+    if spec is None:
+        error = command.problem or f"no spec of agent {state.agent!r} is stored"
+        draft.emit(TurnFailed(at=command.now, turn_id=turn_id, error=error))
+    return draft.done()
+
+
+def model_replied(state: State, command: ModelReplied) -> Judgement:
+    """Record the model's message; its calls run, are suspended or are answered with an error, each by its own nature."""
+    turn = state.turn
+    if turn is None:
+        return Judgement(ignored=LATE)
+    used = frozenset(command.known)
+    proposed_ids = [call.tool_call_id for call in command.calls]
+    unique = unique_call_ids(proposed_ids, used, f"{state.conversation_id}/{command.effect_id}", call_key)
+    requested = tuple(
+        RequestedCall(
+            tool_call_id=call_id,
+            name=call.name,
+            arguments=call.arguments,
+            original_id=None if call_id == call.tool_call_id else call.tool_call_id[:200],
+        )
+        for call_id, call in zip(unique, command.calls, strict=True)
+    )
+    draft = Draft(state, command.now)
+    seq = draft.emit(
+        ModelAnswered(
+            at=command.now,
+            effect_id=command.effect_id,
+            content=command.content,
+            calls=requested,
+            finish_reason=command.finish_reason,
+            input_tokens=command.input_tokens,
+            output_tokens=command.output_tokens,
+        )
+    )
+    if not requested:
+        draft.emit(TurnCompleted(at=command.now, turn_id=turn.turn_id, reply_seq=seq))
+        return draft.done()
+    for call_id, call in zip(unique, command.calls, strict=True):
+        _call(draft, call_id, call, command.spec, seq)
+    advance(draft)
+    return draft.done()
+
+
+def model_failed(state: State, command: ModelFailed) -> Judgement:
+    """Fail the turn, visibly; the conversation can go on."""
+    turn = state.turn
+    if turn is None:
+        return Judgement(ignored=LATE)
+    draft = Draft(state, command.now)
+    draft.emit(TurnFailed(at=command.now, turn_id=turn.turn_id, error=command.error))
+    return draft.done()
+
+
+def run_finished(state: State, command: RunFinished) -> Judgement:
+    """Record a run's outcome as its call's result."""
+    call = _running(state.turn, command.effect_id)
+    if call is None:
+        return Judgement(ignored=LATE)
+    draft = Draft(state, command.now)
+    draft.emit(
+        CallResolved(at=command.now, tool_call_id=call.tool_call_id, ok=command.ok, content=command.content, by=SettledBy.RUN)
+    )
+    advance(draft)
+    return draft.done()
+
+
+def run_lost(state: State, command: RunLost) -> Judgement:
+    """A run is gone without an outcome: the tool has said what that means."""
+    call = _running(state.turn, command.effect_id)
+    if call is None:
+        return Judgement(ignored=LATE)
+    draft = Draft(state, command.now)
+    match call.on_lost:
+        case OnLost.REDISPATCH:
+            draft.emit(
+                RunScheduled(
+                    at=command.now,
+                    tool_call_id=call.tool_call_id,
+                    tool=call.tool,
+                    attempt=call.attempt + 1,
+                    arguments_at=call.arguments_at,
+                    approval=call.approval,
+                    on_lost=call.on_lost,
+                )
+            )
+        case OnLost.ERROR:
+            draft.emit(
+                CallResolved(
+                    at=command.now,
+                    tool_call_id=call.tool_call_id,
+                    ok=False,
+                    content=failure(LOST),
+                    by=SettledBy.LOSS,
+                )
+            )
+    advance(draft)
+    return draft.done()
+
+
+def _running(turn: Turn | None, effect_id: str) -> Call | None:
+    calls = turn.calls if turn is not None else ()
+    return next((call for call in calls if call.status is CallStatus.RUNNING and call.effect_id == effect_id), None)
+
+
+def _call(draft: Draft, call_id: str, proposed: ProposedCall, spec: AgentSpec | None, seq: int) -> None:
+    tool = spec.tool(proposed.name) if spec is not None else None
+    problem = _problem(proposed, tool)
+    if tool is None or problem is not None:
+        content = failure(problem or "this tool does not exist")
+        draft.emit(CallResolved(at=draft.now, tool_call_id=call_id, ok=False, content=content, by=SettledBy.REFUSAL))
+        return
+    gated = tool.approval is Approval.REQUIRED
+    if tool.executor is Executor.SERVER and not gated:
+        draft.emit(
+            RunScheduled(
+                at=draft.now,
+                tool_call_id=call_id,
+                tool=tool.name,
+                attempt=1,
+                arguments_at=seq,
+                approval=tool.approval,
+                on_lost=tool.on_lost,
+            )
+        )
+        return
+    kind = SuspensionKind.APPROVAL
+    if not gated:
+        kind = SuspensionKind.ELICITATION if tool.executor is Executor.HUMAN else SuspensionKind.CLIENT_EXEC
+    call = Call(
+        tool_call_id=call_id,
+        tool=tool.name,
+        executor=tool.executor,
+        approval=tool.approval,
+        status=CallStatus.AWAITING,
+        arguments_at=seq,
+        on_lost=tool.on_lost,
+    )
+    suspend(draft, call=call, tool=tool, spec=spec, kind=kind, arguments=proposed.arguments, prompt=proposed.prompt)
+
+
+def _problem(proposed: ProposedCall, tool: ToolSpec | None) -> str | None:
+    """Why the call neither runs nor asks, as the model reads it; None if it may."""
+    if tool is None:
+        return f"there is no tool named {proposed.name:.80}"
+    if tool.executor is Executor.PROVIDER:
+        return f"{tool.name} is executed by the model's provider; it cannot be called here"
+    if proposed.problem is not None:
+        return f"invalid arguments: {proposed.problem}"
+    try:
+        arguments = jsontext.loads(proposed.arguments) if proposed.arguments.strip() else {}
+    except jsontext.NotJson as error:
+        return f"invalid arguments: they are not JSON ({error})"
+    if not isinstance(arguments, Mapping):
+        return "invalid arguments: they are not a JSON object"
+    broken = schema.problem(tool.parameters, arguments) if tool.strict else None
+    return f"invalid arguments: {broken}" if broken is not None else None

@@ -1,0 +1,59 @@
+"""What follows inside a turn: suspending a call, and going on once none of the calls is open."""
+
+from .calls import Call, SuspensionKind
+from .events import CallSuspended, TurnFailed
+from .ids import suspension_id
+from .judgement import Draft
+from .spec import AgentSpec, Limits, ToolSpec
+
+MAX_MODEL_CALLS = "the turn reached its limit of {} model calls (Limits.max_model_calls)"
+
+
+def suspend(
+    draft: Draft,
+    *,
+    call: Call,
+    tool: ToolSpec,
+    spec: AgentSpec | None,
+    kind: SuspensionKind,
+    arguments: str,
+    prompt: str | None,
+) -> None:
+    """Suspend a call, for the first or a later time; `arguments` is what identifies the arguments shown."""
+    timeout_s = _timeout_s(tool, spec.limits if spec is not None else Limits(), kind)
+    draft.emit(
+        CallSuspended(
+            at=draft.now,
+            tool_call_id=call.tool_call_id,
+            tool=call.tool,
+            executor=call.executor,
+            approval=call.approval,
+            suspension_id=suspension_id(draft.state.conversation_id, call.tool_call_id, call.suspensions + 1, arguments),
+            suspension_kind=kind,
+            arguments_at=call.arguments_at,
+            expires_at=draft.now + round(timeout_s * 1000),
+            prompt=prompt,
+            response_schema=None if kind is SuspensionKind.APPROVAL else tool.response_schema,
+            on_lost=call.on_lost,
+        )
+    )
+
+
+def advance(draft: Draft) -> None:
+    """Fail the turn if it would need a model call more than it may have; otherwise `outstanding` says what follows."""
+    turn = draft.state.turn
+    if turn is None or any(call.open for call in turn.calls):
+        return
+    if turn.model_calls >= turn.max_model_calls:
+        error = MAX_MODEL_CALLS.format(turn.max_model_calls)
+        draft.emit(TurnFailed(at=draft.now, turn_id=turn.turn_id, error=error))
+
+
+def _timeout_s(tool: ToolSpec, limits: Limits, kind: SuspensionKind) -> float:
+    match kind:
+        case SuspensionKind.APPROVAL:
+            return tool.approval_timeout_s or limits.approval_timeout_s
+        case SuspensionKind.ELICITATION:
+            return tool.answer_timeout_s or limits.answer_timeout_s
+        case SuspensionKind.CLIENT_EXEC:
+            return tool.answer_timeout_s or limits.client_timeout_s

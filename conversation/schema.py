@@ -1,0 +1,44 @@
+"""JSON Schema, judged by the jsonschema library."""
+
+import re
+from functools import lru_cache
+from typing import Any
+
+import jsonschema
+import referencing
+import referencing.exceptions
+from jsonschema.protocols import Validator
+
+from . import jsontext
+from .jsontext import JsonText
+
+
+def problem(schema: JsonText | None, value: Any) -> str | None:
+    """What is wrong with the value, and where (`$.amount: ...`); None if it fits, or nothing is asked."""
+    if schema is None:
+        return None
+    try:
+        error = jsonschema.exceptions.best_match(_validator(schema).iter_errors(value))
+    except (re.error, referencing.exceptions.Unresolvable) as broken:
+        return f"the schema itself is broken: {broken}"
+    if error is None:
+        return None
+    return f"{error.json_path}: {error.message:.300}"
+
+
+def schema_problem(schema: JsonText) -> str | None:
+    """What is wrong with the schema itself, or None."""
+    value = jsontext.loads(schema)
+    cls = jsonschema.validators.validator_for(value, default=jsonschema.Draft202012Validator)
+    try:
+        cls.check_schema(value)
+    except jsonschema.SchemaError as error:
+        return f"{error.json_path}: {error.message:.300}"
+    return None
+
+
+@lru_cache(maxsize=512)
+def _validator(schema: JsonText) -> Validator:
+    value = jsontext.loads(schema)
+    cls = jsonschema.validators.validator_for(value, default=jsonschema.Draft202012Validator)
+    return cls(value, registry=referencing.Registry())  # a $ref is never fetched from the network

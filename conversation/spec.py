@@ -1,0 +1,92 @@
+"""What a turn runs with, as data: the agent's spec and its tools, stored by digest and without credentials."""
+
+import hashlib
+from enum import StrEnum
+from functools import cached_property
+from typing import Literal
+
+from pydantic import Field
+
+from .jsontext import JsonText
+from .record import Record
+
+
+class Executor(StrEnum):
+    """Who produces a call's result."""
+
+    SERVER = "server"  # a callback of the app, in a worker
+    HUMAN = "human"  # a person: the answer is the result
+    CLIENT = "client"  # the user's own device; its result is untrusted
+    PROVIDER = "provider"  # the model's provider, in its own stream
+
+
+class Approval(StrEnum):
+    """Whether a person confirms a call before it runs."""
+
+    AUTO = "auto"  # it runs at once
+    REQUIRED = "required"  # it waits for an `Approve`
+
+
+class OnLost(StrEnum):
+    """What becomes of a run whose worker is gone without an outcome."""
+
+    REDISPATCH = "redispatch"  # run again with the same idempotency key, `attempt` + 1
+    ERROR = "error"  # the model reads "outcome unknown"
+
+
+class Limits(Record):
+    """The bounds of an agent's conversations. Times in seconds, sizes in bytes of UTF-8."""
+
+    max_model_calls: int = Field(default=50, ge=1)
+    approval_timeout_s: float = Field(default=7 * 86400, gt=0)
+    answer_timeout_s: float = Field(default=7 * 86400, gt=0)
+    client_timeout_s: float = Field(default=60, gt=0)
+    run_timeout_s: float = Field(default=600, gt=0)
+    model_timeout_s: float = Field(default=600, gt=0)
+    message_bytes: int = Field(default=1024 * 1024, ge=1)
+    result_bytes: int = Field(default=256 * 1024, ge=1)
+    note_bytes: int = Field(default=4 * 1024, ge=1)
+
+
+class ToolSpec(Record):
+    """A tool as the machine knows it."""
+
+    name: str
+    description: str = ""
+    parameters: JsonText = '{"type":"object","properties":{}}'
+    executor: Executor = Executor.SERVER
+    approval: Approval = Approval.AUTO
+    prompt: str | None = None
+    response_schema: JsonText | None = None
+    definition: JsonText | None = None
+    streaming: bool = False
+    strict: bool = False
+    on_lost: OnLost = OnLost.REDISPATCH
+    approval_timeout_s: float | None = None
+    answer_timeout_s: float | None = None
+    run_timeout_s: float | None = None
+
+
+class AgentSpec(Record):
+    """An agent as the machine knows it: everything a turn needs but the callbacks."""
+
+    version: Literal[1] = 1
+    name: str
+    model: str
+    instructions: str = ""
+    model_options: JsonText = "{}"
+    tools: tuple[ToolSpec, ...] = ()
+    limits: Limits = Limits()
+
+    @cached_property
+    def digest(self) -> str:
+        """Names this exact spec: the SHA-256 of its canonical JSON, in hexadecimal."""
+        return hashlib.sha256(self.model_dump_json().encode()).hexdigest()
+
+    def tool(self, name: str) -> ToolSpec | None:
+        """The tool of that name, if the agent has one."""
+        return self._by_name.get(name)
+
+    @cached_property
+    def _by_name(self) -> dict[str, ToolSpec]:
+        return {tool.name: tool for tool in self.tools}

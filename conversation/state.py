@@ -1,0 +1,99 @@
+"""The state of one conversation: what `evolve` folds and snapshots hold.
+
+Bodies (messages, arguments, results) are left out and referred to by the `seq` of the event that holds them, so the size of a
+state does not depend on how long the conversation already is.
+"""
+
+from enum import StrEnum
+from typing import Literal
+
+from .calls import Call, CallStatus
+from .record import Record
+
+
+class Status(StrEnum):
+    """Where a conversation stands."""
+
+    ABSENT = "absent"  # it was never started
+    IDLE = "idle"  # it waits for the user's next message
+    GENERATING = "generating"  # a turn is about to begin, or a model call is outstanding
+    EXECUTING_TOOLS = "executing_tools"  # calls run, none awaits
+    AWAITING_INPUT = "awaiting_input"  # at least one call awaits someone, whatever else runs
+    FAILED = "failed"  # the last turn failed; `send` starts a new one
+    ENDED = "ended"  # for good
+
+
+RESTING = frozenset({Status.IDLE, Status.AWAITING_INPUT, Status.FAILED, Status.ENDED})
+"""Where a conversation rests: `wait` returns."""
+
+
+class Turn(Record):
+    """The current turn."""
+
+    turn_id: str
+    message_seq: int
+    spec_digest: str
+    code: str
+    max_model_calls: int
+    model_calls: int = 0
+    calls: tuple[Call, ...] = ()
+
+    @property
+    def model_effect_id(self) -> str:
+        """The id of the next model call."""
+        return f"{self.turn_id}.m{self.model_calls + 1}"
+
+    def call(self, tool_call_id: str) -> Call | None:
+        """The call of that id, if this turn's last answer asked for it."""
+        return next((call for call in self.calls if call.tool_call_id == tool_call_id), None)
+
+
+class LastTurn(Record):
+    """How the last turn ended; `seq` is that of the terminal event, `reply_seq` that of the model's final answer."""
+
+    turn_id: str
+    outcome: Literal["completed", "failed", "cancelled"]
+    seq: int
+    reply_seq: int | None = None
+
+
+class State(Record):
+    """One conversation, without its bodies."""
+
+    conversation_id: str
+    seq: int = 0
+    created_at: int = 0
+    updated_at: int = 0
+    agent: str = ""
+    app: str = ""
+    turns: int = 0
+    queue: tuple[int, ...] = ()
+    turn: Turn | None = None
+    last: LastTurn | None = None
+    ended: bool = False
+
+    @property
+    def status(self) -> Status:
+        """Where the conversation stands, derived from everything else."""
+        if self.seq == 0:
+            return Status.ABSENT
+        if self.ended:
+            return Status.ENDED
+        if self.turn is None:
+            if self.queue:
+                return Status.GENERATING
+            return Status.FAILED if self.last is not None and self.last.outcome == "failed" else Status.IDLE
+        statuses = {call.status for call in self.turn.calls}
+        if CallStatus.AWAITING in statuses:
+            return Status.AWAITING_INPUT
+        return Status.EXECUTING_TOOLS if CallStatus.RUNNING in statuses else Status.GENERATING
+
+    @property
+    def calls(self) -> tuple[Call, ...]:
+        """The calls of the current turn's last answer."""
+        return self.turn.calls if self.turn is not None else ()
+
+    @property
+    def resting(self) -> bool:
+        """Whether nothing goes on by itself."""
+        return self.status in RESTING

@@ -1,0 +1,229 @@
+"""Judging decisions and deadlines: the two ways a suspension is settled from outside the turn."""
+
+from collections.abc import Mapping
+from typing import Any, NoReturn
+
+from . import jsontext, schema
+from .calls import ACCEPTED, Call, CallStatus, Suspension, SuspensionKind
+from .commands import Resolve, Wake
+from .decisions import DecisionKind, Ruling
+from .envelope import failure, success
+from .errors import InvalidDecision, StaleCall, StaleReason
+from .events import CallResolved, RunScheduled, SettledBy, SuspensionSettled
+from .ids import check_request_id, digest
+from .judgement import Draft, Judgement, Receipt
+from .known import call_key, decision_key, suspension_key
+from .progress import advance, suspend
+from .spec import AgentSpec, Executor, ToolSpec
+from .state import State
+
+NO_ANSWER = {
+    SuspensionKind.APPROVAL: "nobody approved this call in time: it did not run (the user did not respond)",
+    SuspensionKind.ELICITATION: "the user did not respond in time",
+    SuspensionKind.CLIENT_EXEC: "the client did not respond in time",
+}
+"""What the model reads when a suspension's deadline passed."""
+
+
+def duplicate(state: State, command: Resolve) -> Judgement | None:
+    """The first receipt, if this very decision was accepted before."""
+    known = command.known.get(decision_key(command.decision_id))
+    if known is None:
+        return None
+    if known.digest != _digest(command):
+        problem = f"{command.decision_id!r} was already used for another decision"
+        raise InvalidDecision("decision_id", problem, "use a new decision_id for a new decision")
+    return Judgement(reply=Receipt(conversation_id=state.conversation_id, seq=known.seq, accepted_at=known.at, duplicate=True))
+
+
+def resolve(state: State, command: Resolve) -> Judgement:
+    """Settle the suspension that the decision was meant for, and no other."""
+    check_request_id("decision_id", command.decision_id, InvalidDecision)
+    call, suspension = _suspension(state, command)
+    body = _content(command, call, suspension)
+    draft = Draft(state, command.now)
+    seq = draft.emit(
+        SuspensionSettled(
+            at=command.now,
+            tool_call_id=call.tool_call_id,
+            suspension_id=suspension.suspension_id,
+            by=SettledBy(command.ruling.kind.value),
+            body=command.ruling.body,
+            decision_id=command.decision_id,
+            digest=_digest(command),
+            decision=command.ruling.kind,
+        )
+    )
+    _follow(draft, command, call, seq, body)
+    advance(draft)
+    return draft.done(Receipt(conversation_id=state.conversation_id, seq=seq, accepted_at=command.now))
+
+
+def wake(state: State, command: Wake) -> Judgement:
+    """Settle what is due: each suspension whose deadline has passed ends with an error that the model can recover from."""
+    draft = Draft(state, command.now)
+    for call in state.calls:
+        suspension = call.suspension
+        if call.status is not CallStatus.AWAITING or suspension is None or suspension.expires_at > command.now:
+            continue
+        draft.emit(
+            SuspensionSettled(
+                at=command.now,
+                tool_call_id=call.tool_call_id,
+                suspension_id=suspension.suspension_id,
+                by=SettledBy.EXPIRY,
+            )
+        )
+        draft.emit(
+            CallResolved(
+                at=command.now,
+                tool_call_id=call.tool_call_id,
+                ok=False,
+                content=failure(NO_ANSWER[suspension.kind]),
+                by=SettledBy.EXPIRY,
+            )
+        )
+    if not draft.events:
+        return Judgement(ignored="nothing is due")
+    advance(draft)
+    return draft.done()
+
+
+def _digest(command: Resolve) -> str:
+    ruling = command.ruling
+    edited = "-" if ruling.body is None else "+"
+    return digest("resolve", command.tool_call_id, command.suspension_id or "", ruling.kind, edited, ruling.body or "")
+
+
+def _suspension(state: State, command: Resolve) -> tuple[Call, Suspension]:
+    call = state.turn.call(command.tool_call_id) if state.turn is not None else None
+    suspension = call.suspension if call is not None and call.status is CallStatus.AWAITING else None
+    if call is None or suspension is None:
+        _stale(state, command)
+    if command.suspension_id is None:
+        if call.suspensions > 1:
+            problem = f"call {call.tool_call_id!r} has been suspended {call.suspensions} times"
+            raise InvalidDecision("suspension_id", problem, "name the suspension that was shown (PendingCall.suspension_id)")
+        return call, suspension
+    if command.suspension_id == suspension.suspension_id:
+        return call, suspension
+    known = command.known.get(suspension_key(command.suspension_id))
+    if known is not None and known.tool_call_id == call.tool_call_id:
+        raise StaleCall(state.conversation_id, call.tool_call_id, StaleReason.SUPERSEDED, known.by, known.at)
+    raise StaleCall(state.conversation_id, call.tool_call_id, StaleReason.UNKNOWN)
+
+
+def _stale(state: State, command: Resolve) -> NoReturn:
+    known = None
+    if command.suspension_id is not None:
+        known = command.known.get(suspension_key(command.suspension_id))
+        if known is not None and known.tool_call_id != command.tool_call_id:
+            known = None
+    if known is None and command.suspension_id is None:
+        known = command.known.get(call_key(command.tool_call_id))
+    if known is None:
+        raise StaleCall(state.conversation_id, command.tool_call_id, StaleReason.UNKNOWN)
+    call = state.turn.call(command.tool_call_id) if state.turn is not None else None
+    if known.by is None and call is not None and call.suspensions:  # approved, and running now
+        raise StaleCall(state.conversation_id, command.tool_call_id, StaleReason.ALREADY_RESOLVED, SettledBy.APPROVE, known.at)
+    raise StaleCall(state.conversation_id, command.tool_call_id, known.reason, known.by, None if known.by is None else known.at)
+
+
+def _content(command: Resolve, call: Call, suspension: Suspension) -> Any:
+    """The decision's body as a value, judged against the kind, the limits and the stored spec's schemas."""
+    ruling = command.ruling
+    accepted = ACCEPTED[suspension.kind]
+    if ruling.kind not in accepted:
+        takes = " or ".join(kind.value for kind in accepted)
+        problem = f"{ruling.kind.value} does not settle a call that waits for {suspension.kind.value}"
+        raise InvalidDecision("decision", problem, f"decide {takes}")
+    if command.spec is None or ruling.body is None:
+        return None
+    body = _parsed(ruling)
+    _check_size(ruling, command.spec)
+    tool = command.spec.tool(call.tool) or ToolSpec(name=call.tool)
+    match ruling.kind:
+        case DecisionKind.APPROVE:
+            if not isinstance(body, Mapping):
+                problem = f"{type(body).__name__} is not a JSON object"
+                raise InvalidDecision("decision.arguments", problem, "give an object, or leave it out")
+            _check_schema("decision.arguments", tool.parameters, body)
+        case DecisionKind.ANSWER:
+            _check_schema("decision.value", tool.response_schema, body)
+        case DecisionKind.DENY | DecisionKind.FAIL:
+            pass
+    return body
+
+
+def _parsed(ruling: Ruling) -> Any:
+    try:
+        return jsontext.loads(ruling.body or "null")
+    except jsontext.NotJson as error:
+        raise InvalidDecision("decision", str(error), "give a JSON value") from error
+
+
+def _check_size(ruling: Ruling, spec: AgentSpec) -> None:
+    note = ruling.kind in (DecisionKind.DENY, DecisionKind.FAIL)
+    allowed = spec.limits.note_bytes if note else spec.limits.result_bytes
+    size = jsontext.size_bytes(ruling.body or "")
+    if size > allowed:
+        name = "note_bytes" if note else "result_bytes"
+        problem = f"it has {size} bytes, {allowed} are allowed"
+        raise InvalidDecision("decision", problem, f"shorten it, or raise Limits.{name} of the agent")
+
+
+def _check_schema(field: str, text: jsontext.JsonText | None, value: Any) -> None:
+    problem = schema.problem(text, value)
+    if problem is not None:
+        raise InvalidDecision(field, problem, "give a value that fits the schema")
+
+
+def _follow(draft: Draft, command: Resolve, call: Call, seq: int, body: Any) -> None:
+    match command.ruling.kind:
+        case DecisionKind.APPROVE:
+            _approved(draft, command, call, call.arguments_at if command.ruling.body is None else seq)
+        case DecisionKind.DENY:
+            reason = f": {body}" if body else ""
+            denied = "the user declined to answer" if call.executor is Executor.HUMAN else "the user denied this call"
+            _resolved(draft, call, SettledBy.DENY, failure(denied + reason))
+        case DecisionKind.ANSWER:
+            untrusted = call.executor is Executor.CLIENT
+            content = success(command.ruling.body or "null", untrusted=untrusted)
+            _resolved(draft, call, SettledBy.ANSWER, content, ok=True, untrusted=untrusted)
+        case DecisionKind.FAIL:
+            content = failure(f"the client failed: {body}", untrusted=True)
+            _resolved(draft, call, SettledBy.FAIL, content, untrusted=True)
+
+
+def _approved(draft: Draft, command: Resolve, call: Call, arguments_at: int) -> None:
+    if call.executor is Executor.CLIENT:
+        suspend(
+            draft,
+            call=draft_call(call, arguments_at),
+            tool=(command.spec.tool(call.tool) if command.spec is not None else None) or ToolSpec(name=call.tool),
+            spec=command.spec,
+            kind=SuspensionKind.CLIENT_EXEC,
+            arguments=command.ruling.body or f"@{arguments_at}",
+            prompt=None,
+        )
+        return
+    draft.emit(
+        RunScheduled(
+            at=draft.now,
+            tool_call_id=call.tool_call_id,
+            tool=call.tool,
+            attempt=1,
+            arguments_at=arguments_at,
+            approval=call.approval,
+            on_lost=call.on_lost,
+        )
+    )
+
+
+def draft_call(call: Call, arguments_at: int) -> Call:
+    """The call with the arguments it goes on with."""
+    return call.model_copy(update={"arguments_at": arguments_at})
+
+
+def _resolved(draft: Draft, call: Call, by: SettledBy, content: str, *, ok: bool = False, untrusted: bool = False) -> None:
+    draft.emit(CallResolved(at=draft.now, tool_call_id=call.tool_call_id, ok=ok, content=content, by=by, untrusted=untrusted))

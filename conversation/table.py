@@ -1,0 +1,58 @@
+"""The one table of (status, command): handled, refused with which error, or ignored and why."""
+
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from .errors import ConversationEnded, ConversationExists, ConversationNotFound
+from .state import Status
+
+
+@dataclass(frozen=True, slots=True)
+class Handled:
+    """The command is judged on its merits."""
+
+
+@dataclass(frozen=True, slots=True)
+class Refused:
+    """The command raises this error, which takes the conversation id."""
+
+    error: type[ConversationNotFound | ConversationExists | ConversationEnded]
+
+
+@dataclass(frozen=True, slots=True)
+class Ignored:
+    """The command changes nothing, for this reason."""
+
+    why: str
+
+
+Rule: TypeAlias = Handled | Refused | Ignored
+
+_HANDLED = Handled()
+_NOT_FOUND = Refused(ConversationNotFound)
+_ENDED = Refused(ConversationEnded)
+_EXISTS = Refused(ConversationExists)
+_LATE = Ignored("the outcome is late: its effect is not outstanding")
+_NOTHING = Ignored("nothing can be due")
+
+_REQUESTS = ("start", "send", "resolve", "cancel", "end")
+_OUTCOMES = ("turn_prepared", "model_replied", "model_failed", "run_finished", "run_lost")
+
+
+def _row(*, requests: Rule, start: Rule = _EXISTS, outcomes: tuple[str, ...] = (), wake: Rule) -> dict[str, Rule]:
+    row: dict[str, Rule] = {"start": start, "wake": wake}
+    row |= {kind: requests for kind in _REQUESTS if kind != "start"}
+    row |= {kind: _HANDLED if kind in outcomes else _LATE for kind in _OUTCOMES}
+    return row
+
+
+TABLE: dict[Status, dict[str, Rule]] = {
+    Status.ABSENT: _row(requests=_NOT_FOUND, start=_HANDLED, wake=_NOTHING),
+    Status.IDLE: _row(requests=_HANDLED, wake=_NOTHING),
+    Status.GENERATING: _row(requests=_HANDLED, outcomes=("turn_prepared", "model_replied", "model_failed"), wake=_NOTHING),
+    Status.EXECUTING_TOOLS: _row(requests=_HANDLED, outcomes=("run_finished", "run_lost"), wake=_NOTHING),
+    Status.AWAITING_INPUT: _row(requests=_HANDLED, outcomes=("run_finished", "run_lost"), wake=_HANDLED),
+    Status.FAILED: _row(requests=_HANDLED, wake=_NOTHING),
+    Status.ENDED: _row(requests=_ENDED, start=_ENDED, wake=_NOTHING),
+}
+"""For each status and command kind, what `decide` does. Known duplicates are answered before it is consulted."""

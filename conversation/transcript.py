@@ -1,0 +1,97 @@
+"""The messages of a conversation in the OpenAI chat format, folded from its log."""
+
+from typing import Any
+
+from .events import (
+    CallResolved,
+    CallSuspended,
+    ConversationEnded,
+    ConversationStarted,
+    Event,
+    MessageAccepted,
+    ModelAnswered,
+    RequestedCall,
+    RunScheduled,
+    SuspensionSettled,
+    TurnCancelled,
+    TurnCompleted,
+    TurnFailed,
+    TurnStarted,
+)
+
+
+class Transcript:
+    """Messages without the system message, fed event by event in the order of the log.
+
+    A message that was queued stands where its turn begins. Results stand in the model's order of calls; while some are
+    missing, those that are there are shown.
+    """
+
+    def __init__(self) -> None:
+        self.seq = 0
+        self._messages: list[dict[str, Any]] = []
+        self._queued: dict[int, str] = {}
+        self._round: tuple[RequestedCall, ...] = ()
+        self._results: dict[str, str] = {}
+
+    def add(self, seq: int, event: Event) -> None:
+        """Fold the event that stands at `seq`."""
+        self.seq = seq
+        match event:
+            case MessageAccepted():
+                self._queued[seq] = event.text
+            case TurnStarted():
+                self._close_round()
+                self._messages.append({"role": "user", "content": self._queued.pop(event.message_seq)})
+            case ModelAnswered():
+                self._close_round()
+                self._messages.append(_assistant(event))
+                self._round = event.calls
+            case CallResolved():
+                self._results[event.tool_call_id] = event.content
+            case (
+                ConversationStarted()
+                | RunScheduled()
+                | CallSuspended()
+                | SuspensionSettled()
+                | TurnCompleted()
+                | TurnFailed()
+                | TurnCancelled()
+                | ConversationEnded()
+            ):
+                pass
+
+    def messages(self) -> list[dict[str, Any]]:
+        """The messages so far; the list is the caller's, the messages are shared."""
+        return [*self._messages, *self._tool_messages()]
+
+    def _tool_messages(self) -> list[dict[str, Any]]:
+        return [
+            {
+                "role": "tool",
+                "tool_call_id": call.tool_call_id,
+                "name": call.name,
+                "content": self._results[call.tool_call_id],
+            }
+            for call in self._round
+            if call.tool_call_id in self._results
+        ]
+
+    def _close_round(self) -> None:
+        self._messages.extend(self._tool_messages())
+        self._round = ()
+        self._results = {}
+
+
+def _assistant(event: ModelAnswered) -> dict[str, Any]:
+    message: dict[str, Any] = {"role": "assistant", "content": event.content}
+    if event.calls:
+        message["tool_calls"] = [
+            {
+                "id": call.tool_call_id,
+                "type": "function",
+                "function": {"name": call.name, "arguments": call.arguments if call.arguments.strip() else "{}"},
+            }
+            for call in event.calls
+        ]
+    return message

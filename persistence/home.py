@@ -1,0 +1,286 @@
+"""The home of the embedded stack: one private directory per person, and a short one beside it for sockets."""
+
+import fcntl
+import hashlib
+import json
+import os
+import stat
+import sys
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from importlib import metadata
+from pathlib import Path
+from typing import Self
+
+from pydantic import BaseModel, ConfigDict, ValidationError
+
+from holdfast.conversation.errors import HomeUnusable
+
+FORMAT = 1
+"""The version of a home's layout. A home of another version is refused."""
+
+SOCKET_BYTES = 107
+"""The longest path of a unix socket (`sun_path` is 108 bytes with its terminating zero)."""
+
+_LONGEST_SOCKET = len("/ray/session_2026-01-01_00-00-00_000000_4194304/sockets/plasma_store")
+
+
+class HomeRecord(BaseModel):
+    """What `home.json` holds: whose data this is, and what wrote it."""
+
+    model_config = ConfigDict(frozen=True)
+
+    format: int = FORMAT
+    store_id: str
+    server: str  # "redis" or "valkey"
+    server_version: str
+    holdfast_version: str
+    ray_version: str
+    python_version: str
+
+    @classmethod
+    def of(cls, store_id: str, server: str, server_version: str) -> Self:
+        """Return the record of a store as this process sees it, with the versions it runs."""
+        return cls(
+            store_id=store_id,
+            server=server,
+            server_version=server_version,
+            holdfast_version=installed_version("holdfast"),
+            ray_version=installed_version("ray"),
+            python_version=python_version(),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Home:
+    """A directory that one person's embedded stack lives in.
+
+    Attributes:
+        path: The directory, resolved; data, logs, locks and records.
+        runtime: A short directory for sockets, private to this user. It may vanish at a reboot or logout.
+    """
+
+    path: Path
+    runtime: Path
+
+    @classmethod
+    def open(cls, path: str | os.PathLike[str] | None = None) -> Self:
+        """Return the home at a path, made with mode 0700 where it does not exist.
+
+        Args:
+            path: The directory; else `$XDG_STATE_HOME/holdfast`, else `~/.local/state/holdfast`.
+
+        Raises:
+            HomeUnusable: It cannot be made, is another user's, others may write to it, or no directory for sockets can
+                be had.
+        """
+        home = _locate(path)
+        with _refusing(home):
+            home.mkdir(mode=0o700, parents=True, exist_ok=True)
+            status = home.stat()
+        if status.st_uid != os.getuid():
+            raise HomeUnusable(f"home {home}", f"it belongs to uid {status.st_uid}", _ELSEWHERE)
+        if status.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
+            raise HomeUnusable(f"home {home}", "other users may write to it", f"run: chmod 700 {home}")
+        return cls(home, _runtime(home))
+
+    def socket(self, name: str) -> Path:
+        """Return the path of a socket in the runtime directory.
+
+        Raises:
+            HomeUnusable: The path is longer than a unix socket's may be.
+        """
+        path = self.runtime / name
+        if (length := len(os.fsencode(path))) > SOCKET_BYTES:
+            raise HomeUnusable(
+                f"runtime directory {self.runtime}",
+                f"the socket path {path} has {length} bytes, more than the {SOCKET_BYTES} a unix socket may have",
+                f"remove {self.path / 'runtime'} and start again",
+            )
+        return path
+
+    def record(self) -> HomeRecord | None:
+        """Return what `home.json` says, or None where there is none yet.
+
+        Raises:
+            HomeUnusable: It is not a record, or one of another format.
+        """
+        path = self.path / "home.json"
+        try:
+            text = path.read_text("utf-8")
+        except FileNotFoundError:
+            return None
+        except (OSError, UnicodeDecodeError) as error:
+            raise HomeUnusable(f"{path}", f"it cannot be read ({error})", _RESTORE) from error
+        try:
+            found = json.loads(text)
+            form = found["format"]
+        except (ValueError, TypeError, KeyError) as error:
+            raise HomeUnusable(f"{path}", "it is not a record that Holdfast wrote", _RESTORE) from error
+        if form != FORMAT:
+            raise HomeUnusable(
+                f"{path}",
+                f"this home has format {form!r}, this Holdfast knows format {FORMAT}",
+                "use the Holdfast that wrote it, or set HOLDFAST_HOME to another directory",
+            )
+        try:
+            return HomeRecord.model_validate(found)
+        except ValidationError as error:
+            raise HomeUnusable(f"{path}", "it is not a record that Holdfast wrote", _RESTORE) from error
+
+    def write(self, record: HomeRecord) -> None:
+        """Replace `home.json`; it is on the disk, whole, when this returns."""
+        self.write_file("home.json", record.model_dump_json(indent=2) + "\n")
+
+    def write_file(self, name: str, text: str) -> None:
+        """Replace a file of the home, mode 0600; readers see the old text or the new, even after a power failure.
+
+        Raises:
+            HomeUnusable: The disk refuses it.
+        """
+        with _refusing(self.path):
+            _replace(self.path / name, text)
+
+    @contextmanager
+    def lock(self, name: str) -> Iterator[int | None]:
+        """Try a lock of the home without waiting.
+
+        Args:
+            name: The lock's file.
+
+        Yields:
+            The descriptor that holds the lock, or None where someone else does. The lock lasts until this block ends
+            and every process that inherited the descriptor has closed it.
+
+        Raises:
+            HomeUnusable: The file system has no locks.
+        """
+        with _refusing(self.path):
+            descriptor = os.open(self.path / name, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        try:
+            with _refusing(self.path):
+                try:
+                    fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                    held = True
+                except BlockingIOError:
+                    held = False
+            yield descriptor if held else None
+        finally:
+            os.close(descriptor)
+
+
+def installed_version(distribution: str) -> str:
+    """Return the version of an installed distribution without importing it, or "unknown"."""
+    try:
+        return metadata.version(distribution)
+    except metadata.PackageNotFoundError:
+        return "unknown"
+
+
+def python_version() -> str:
+    """Return the running Python's version, major and minor."""
+    return f"{sys.version_info.major}.{sys.version_info.minor}"
+
+
+_ELSEWHERE = "set HOLDFAST_HOME to a directory of your own on a local disk"
+_RESTORE = "restore it from a backup, or set HOLDFAST_HOME to another directory"
+
+
+@contextmanager
+def _refusing(home: Path) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        raise HomeUnusable(f"home {home}", f"{error}", _ELSEWHERE) from error
+
+
+def _locate(path: str | os.PathLike[str] | None) -> Path:
+    try:
+        if path is not None:
+            return Path(path).expanduser().resolve()
+        state = os.environ.get("XDG_STATE_HOME", "")
+        base = Path(state) if Path(state).is_absolute() else Path.home() / ".local" / "state"
+        return (base / "holdfast").resolve()
+    except (OSError, RuntimeError) as error:  # RuntimeError: no home directory, or a loop of symbolic links
+        raise HomeUnusable("home", f"its path cannot be resolved ({error})", _ELSEWHERE) from error
+
+
+def _runtime(home: Path) -> Path:
+    """Return the runtime directory that the home remembers, else choose one.
+
+    It is remembered because processes of one person differ in XDG_RUNTIME_DIR (a shell and a cron job), and all of them
+    must find the same socket.
+    """
+    note = home / "runtime"
+    if (remembered := _remembered(note)) is not None and remembered.exists():
+        return _claimed(remembered)
+    with _refusing(home), (home / "runtime.lock").open("w") as turn:
+        fcntl.flock(turn, fcntl.LOCK_EX)  # held for as long as it takes to write a line
+        for candidate in (_remembered(note), *_candidates(home)):
+            if candidate is None:
+                continue
+            try:
+                candidate.mkdir(mode=0o700)
+            except FileExistsError:
+                pass
+            except OSError:
+                continue  # a parent that is gone, such as /run/user/1000 after the logout
+            _claimed(candidate)
+            _replace(note, f"{candidate}\n")
+            return candidate
+    raise HomeUnusable(f"home {home}", "no directory for its sockets can be made", "make /tmp writable")
+
+
+def _candidates(home: Path) -> Iterator[Path]:
+    digest = hashlib.sha256(os.fsencode(home)).hexdigest()[:8]
+    session = os.environ.get("XDG_RUNTIME_DIR", "")
+    if Path(session).is_absolute():
+        candidate = Path(session) / f"holdfast-{digest}"
+        with suppress(OSError):
+            owned = Path(session).stat().st_uid == os.getuid() and os.access(session, os.W_OK | os.X_OK)
+            if owned and len(os.fsencode(candidate)) + _LONGEST_SOCKET <= SOCKET_BYTES:
+                yield candidate
+    yield Path("/tmp") / f"holdfast-{os.getuid()}-{digest}"  # noqa: S108 -- made 0700, then owner and mode verified
+
+
+def _remembered(note: Path) -> Path | None:
+    try:
+        text = note.read_text("utf-8").removesuffix("\n")
+    except (OSError, UnicodeDecodeError):
+        return None
+    return Path(text) if Path(text).is_absolute() else None
+
+
+def _claimed(runtime: Path) -> Path:
+    """Return the directory if nobody else can reach into it; in /tmp, another user may have made it first."""
+    with _refusing(runtime):
+        status = runtime.lstat()
+    if not stat.S_ISDIR(status.st_mode) or status.st_uid != os.getuid():
+        raise HomeUnusable(
+            f"runtime directory {runtime}",
+            "it is not a directory of this user",
+            "have its owner remove it, or set HOLDFAST_HOME to another directory",
+        )
+    if stat.S_IMODE(status.st_mode) != stat.S_IRWXU:
+        raise HomeUnusable(f"runtime directory {runtime}", "other users may enter it", f"run: chmod 700 {runtime}")
+    return runtime
+
+
+def _replace(path: Path, text: str) -> None:
+    descriptor, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+    try:
+        with os.fdopen(descriptor, "w", encoding="utf-8") as file:
+            file.write(text)
+            file.flush()
+            os.fsync(file.fileno())
+        Path(temporary).replace(path)
+    except BaseException:
+        Path(temporary).unlink(missing_ok=True)
+        raise
+    directory = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(directory)
+    finally:
+        os.close(directory)

@@ -1,0 +1,98 @@
+"""The names of Redis keys, and which bucket a conversation belongs to.
+
+Keys of a conversation and of its bucket's indexes share the hash tag `{<namespace>:<bucket>}`, so they share a slot of a Redis
+Cluster; what belongs to no conversation stands under `{<namespace>:meta}`.
+"""
+
+import binascii
+import re
+from dataclasses import dataclass
+
+from holdfast.conversation import ConfigurationError
+
+BUCKETS = 64
+STORE_ID = "holdfast:store-id"
+NAMESPACE = re.compile(r"[a-z0-9][a-z0-9_-]{0,62}")
+
+
+def check_namespace(namespace: object) -> str:
+    """The namespace, if it is one.
+
+    Raises:
+        ConfigurationError: It does not match `[a-z0-9][a-z0-9_-]{0,62}`.
+    """
+    if isinstance(namespace, str) and NAMESPACE.fullmatch(namespace):
+        return namespace
+    raise ConfigurationError(
+        "namespace",
+        f"{namespace!r:.60} is not a namespace",
+        "use 1 to 63 lower-case letters, digits, '_' or '-', beginning with a letter or digit",
+    )
+
+
+def bucket_of(conversation_id: str) -> int:
+    """The bucket of a conversation: CRC-16/XMODEM (the one that Redis Cluster uses) of its id, modulo 64."""
+    return binascii.crc_hqx(conversation_id.encode(), 0) % BUCKETS
+
+
+@dataclass(frozen=True, slots=True)
+class Keys:
+    """The key names of one namespace."""
+
+    namespace: str
+
+    def bucket(self, bucket: int) -> str:
+        """The prefix of a bucket's keys."""
+        return f"{{{self.namespace}:{bucket:02d}}}:"
+
+    def prefix(self, conversation_id: str) -> str:
+        """The prefix of the keys of a conversation's bucket."""
+        return self.bucket(bucket_of(conversation_id))
+
+    def head(self, conversation_id: str) -> str:
+        """Hash: owner, lease, seq, snapshot, index entries."""
+        return f"{self.prefix(conversation_id)}c:{conversation_id}:head"
+
+    def log(self, conversation_id: str) -> str:
+        """Stream: the events, with ids `<seq>-0`."""
+        return f"{self.prefix(conversation_id)}c:{conversation_id}:log"
+
+    def known(self, conversation_id: str) -> str:
+        """Hash: receipts, settled suspensions, call ids used."""
+        return f"{self.prefix(conversation_id)}c:{conversation_id}:known"
+
+    def runs(self, conversation_id: str) -> str:
+        """Hash: run records by effect id."""
+        return f"{self.prefix(conversation_id)}c:{conversation_id}:runs"
+
+    def live(self, conversation_id: str) -> str:
+        """Channel: live, lossy events."""
+        return f"{self.prefix(conversation_id)}c:{conversation_id}:live"
+
+    def pending(self, bucket: int, agent: str | None, kind: str | None) -> str:
+        """Sorted set by name: open suspensions."""
+        return f"{self.bucket(bucket)}{_index('pending', agent, kind)}"
+
+    def conversations(self, bucket: int, agent: str | None, status: str | None) -> str:
+        """Sorted set by name: conversations."""
+        return f"{self.bucket(bucket)}{_index('conversations', agent, status)}"
+
+    def attention(self, bucket: int) -> str:
+        """Sorted set by time: when each conversation must be looked at."""
+        return f"{self.bucket(bucket)}attention"
+
+    def meta(self, name: str) -> str:
+        """What belongs to no conversation."""
+        return f"{{{self.namespace}:meta}}:{name}"
+
+
+def _index(name: str, agent: str | None, other: str | None) -> str:
+    match agent, other:
+        case None, None:
+            return name
+        case None, _:
+            return f"{name}:x:{other}"
+        case _, None:
+            return f"{name}:a:{agent}"
+        case _:
+            return f"{name}:ax:{agent}:{other}"

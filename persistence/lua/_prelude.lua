@@ -1,0 +1,64 @@
+-- Shared by every script: the clock, type checks and the index entries.
+--
+-- Redis does not roll a failing script back, so each script first checks everything and only then writes; the first write is one
+-- that a full or read-only server refuses (HSET, XADD), so nothing is half done.
+
+local function clock()
+  local t = redis.call('TIME')
+  return t[1] * 1000 + math.floor(t[2] / 1000)
+end
+
+-- True if the key is absent or of the type.
+local function is(key, kind)
+  local t = redis.call('TYPE', key).ok
+  return t == 'none' or t == kind
+end
+
+-- Integers come as decimal text; anything else is nil.
+local function integer(text)
+  if type(text) ~= 'string' or not string.match(text, '^%d+$') then return nil end
+  return tonumber(text)
+end
+
+local function index_key(prefix, name, agent, other)
+  if agent and other then return prefix .. name .. ':ax:' .. agent .. ':' .. other end
+  if agent then return prefix .. name .. ':a:' .. agent end
+  if other then return prefix .. name .. ':x:' .. other end
+  return prefix .. name
+end
+
+-- The (key, member) pairs of packed index entries: {agent, status, created_at, {{created_at, suspension, kind, seq}, ...}}.
+local function entries(prefix, conversation, packed)
+  local found = {}
+  if not packed or packed == '' then return found end
+  local idx = cmsgpack.unpack(packed)
+  local agent, status = idx[1], idx[2]
+  local function add(name, other, member)
+    found[index_key(prefix, name) .. '\0' .. member] = true
+    found[index_key(prefix, name, agent) .. '\0' .. member] = true
+    found[index_key(prefix, name, nil, other) .. '\0' .. member] = true
+    found[index_key(prefix, name, agent, other) .. '\0' .. member] = true
+  end
+  add('conversations', status, string.format('%015d|%s', idx[3], conversation))
+  for _, p in ipairs(idx[4]) do
+    add('pending', p[3], string.format('%015d|%s|%s|%d', p[1], p[2], conversation, p[4]))
+  end
+  return found
+end
+
+local function split(pair)
+  local cut = string.find(pair, '\0', 1, true)
+  return string.sub(pair, 1, cut - 1), string.sub(pair, cut + 1)
+end
+
+-- When a conversation must be looked at: the lease's end while work is outstanding, and the earliest deadline.
+local function attend(key, conversation, busy, lease, due)
+  local at = nil
+  if busy == '1' and lease then at = lease end
+  if due and due ~= '' and (not at or tonumber(due) < at) then at = tonumber(due) end
+  if at then
+    redis.call('ZADD', key, string.format('%d', at), conversation)
+  else
+    redis.call('ZREM', key, conversation)
+  end
+end

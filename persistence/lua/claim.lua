@@ -1,0 +1,14 @@
+-- Move a run from runnable to claimed, just before its body.
+--
+-- KEYS  1 runs (hash: effect id -> 'R' | 'C|incarnation|worker' | 'D|incarnation|outcome')
+-- ARGV  1 effect id   2 incarnation   3 worker
+-- Returns {'ok'} | {'no'} | {'corrupt', what}
+
+if ARGV[1] == '' or ARGV[2] == '' or string.find(ARGV[2], '|', 1, true) then return {'corrupt', 'arguments'} end
+if not is(KEYS[1], 'hash') then return {'corrupt', 'the runs are no hash'} end
+local run = redis.call('HGET', KEYS[1], ARGV[1])
+local claimed = 'C|' .. ARGV[2] .. '|' .. ARGV[3]
+if run == claimed then return {'ok'} end
+if run ~= 'R' then return {'no'} end
+redis.call('HSET', KEYS[1], ARGV[1], claimed)
+return {'ok'}

@@ -1,0 +1,393 @@
+"""The store in memory: for unit tests. It passes the same conformance suite as `RedisStore`, with the same codec."""
+
+import asyncio
+import time
+import uuid
+from collections.abc import AsyncIterator, Callable, Sequence
+from dataclasses import dataclass, field
+
+from holdfast.conversation import (
+    AgentSpec,
+    ConversationNotFound,
+    CorruptStore,
+    Event,
+    Fenced,
+    Index,
+    LeaseHeld,
+    PendingView,
+    State,
+    Status,
+    SuspensionKind,
+    evolve,
+    facts,
+    index,
+)
+from holdfast.conversation.events import CallSuspended
+
+from . import codec, pages
+from .keys import check_namespace
+from .store import (
+    Acquired,
+    Append,
+    Appended,
+    AppRecord,
+    Because,
+    Binding,
+    Due,
+    KnownIds,
+    Listing,
+    Moved,
+    Owner,
+    Row,
+    Run,
+    RunStatus,
+)
+from .views import pending_view
+
+
+def _wall_clock() -> int:
+    return time.time_ns() // 1_000_000
+
+
+@dataclass(slots=True)
+class _Conversation:
+    token: str = ""
+    epoch: int = 0
+    holder: str = ""
+    lease: int = 0
+    append_id: str = ""
+    at: int = 0
+    log: list[bytes] = field(default_factory=list)
+    snapshot: bytes = b""
+    index: Index | None = None
+    known: dict[str, bytes] = field(default_factory=dict)
+    runs: dict[str, Run] = field(default_factory=dict)
+
+    @property
+    def busy(self) -> bool:
+        return self.index is not None and self.index.busy
+
+    @property
+    def attention(self) -> int | None:
+        """When it must be looked at."""
+        moments = [self.lease] if self.busy else []
+        if self.index is not None and self.index.due_at is not None:
+            moments.append(self.index.due_at)
+        return min(moments, default=None)
+
+
+class MemoryStore:
+    """Conversations in this process's memory."""
+
+    def __init__(self, *, namespace: str = "holdfast", clock: Callable[[], int] = _wall_clock) -> None:
+        self.namespace = check_namespace(namespace)
+        self.store_id = uuid.uuid4().hex
+        self._clock = clock
+        self._conversations: dict[str, _Conversation] = {}
+        self._apps: dict[str, bytes] = {}
+        self._specs: dict[str, bytes] = {}
+        self._problems: dict[str, str] = {}
+        self._standby: dict[str, int] = {}
+        self._binding: tuple[str, str, int] | None = None
+        self._listeners: dict[str, list[asyncio.Queue[bytes]]] = {}
+        self._changed = asyncio.Condition()
+
+    async def open(self) -> str:
+        """See `Store.open`."""
+        return self.store_id
+
+    async def close(self) -> None:
+        """See `Store.close`."""
+
+    async def now(self) -> int:
+        """See `Store.now`."""
+        return self._clock()
+
+    async def owner(self, conversation_id: str) -> Owner | None:
+        """See `Store.owner`."""
+        found = self._conversations.get(conversation_id)
+        if found is None or not found.log:
+            return None
+        return Owner(found.token, found.epoch, found.holder)
+
+    async def acquire(
+        self,
+        conversation_id: str,
+        *,
+        seen_token: str,
+        new_token: str,
+        because: Because,
+        holder: str,
+        lease_ms: int,
+        create: bool = False,
+    ) -> Acquired | Moved:
+        """See `Store.acquire`."""
+        _check(bool(new_token), "arguments")
+        found = self._conversations.get(conversation_id)
+        if (found is None or not found.log) and not create:
+            raise ConversationNotFound(conversation_id)
+        found = self._conversations.setdefault(conversation_id, found or _Conversation())
+        now = self._clock()
+        if found.token != new_token:
+            if found.token != seen_token:
+                return Moved(Owner(found.token, found.epoch, found.holder))
+            if found.token and found.busy and because is Because.ASKED and found.lease > now:
+                raise LeaseHeld(conversation_id, found.lease - now)
+            found.token, found.holder, found.epoch, found.lease = new_token, holder, found.epoch + 1, now + lease_ms
+        return Acquired(found.epoch, now, self._state(conversation_id, found), dict(found.runs))
+
+    async def append(self, conversation_id: str, write: Append) -> Appended | KnownIds:
+        """See `Store.append`."""
+        _check(bool(write.token and write.append_id), "arguments: an empty token or append id")
+        found = self._conversations.get(conversation_id, _Conversation())
+        now = self._clock()
+        if found.token != write.token:
+            raise Fenced(conversation_id)
+        if found.append_id == write.append_id:
+            return Appended(now)
+        _check(len(found.log) == write.before.seq, f"the head is at {len(found.log)}, the writer at {write.before.seq}")
+        known = {key: codec.decode_known(found.known[key]) for key in write.absent if key in found.known}
+        if known:
+            return KnownIds(now, known)
+        found.append_id, found.lease, found.index = write.append_id, now + write.lease_ms, index(write.after)
+        if write.events:
+            found.at = now
+        found.log.extend(codec.encode_event(event) for event in write.events)
+        if write.snapshot:
+            found.snapshot = codec.encode_state(write.after)
+        found.known |= {key: codec.encode_known(value) for key, value in facts(write.events, write.before.seq + 1).items()}
+        found.runs |= {effect_id: Run(RunStatus.RUNNABLE) for effect_id in write.scheduled}
+        for effect_id in write.settled:
+            found.runs.pop(effect_id, None)
+        async with self._changed:
+            self._changed.notify_all()
+        return Appended(now)
+
+    async def renew(self, conversation_id: str, token: str, lease_ms: int) -> int:
+        """See `Store.renew`."""
+        found = self._owned(conversation_id, token)
+        found.lease = self._clock() + lease_ms
+        return self._clock()
+
+    async def release(self, conversation_id: str, token: str) -> None:
+        """See `Store.release`."""
+        found = self._conversations.get(conversation_id)
+        if found is None or found.token != token:
+            return
+        if not found.log:
+            del self._conversations[conversation_id]
+            return
+        found.token, found.holder, found.lease = "", "", self._clock()
+
+    async def claim(self, conversation_id: str, effect_id: str, *, incarnation: str, worker: str) -> bool:
+        """See `Store.claim`."""
+        runs = self._runs(conversation_id)
+        claimed = Run(RunStatus.CLAIMED, incarnation=incarnation, worker=worker)
+        match runs.get(effect_id):
+            case Run(RunStatus.RUNNABLE):
+                runs[effect_id] = claimed
+                return True
+            case run:
+                return run == claimed
+
+    async def finish(self, conversation_id: str, effect_id: str, *, incarnation: str, outcome: bytes) -> bool:
+        """See `Store.finish`."""
+        runs = self._runs(conversation_id)
+        run = runs.get(effect_id)
+        if run is None or run.status is RunStatus.RUNNABLE or run.incarnation != incarnation:
+            return False
+        if run.status is RunStatus.CLAIMED:
+            runs[effect_id] = Run(RunStatus.DONE, incarnation=incarnation, outcome=outcome)
+        return True
+
+    async def run(self, conversation_id: str, effect_id: str) -> Run | None:
+        """See `Store.run`."""
+        return self._runs(conversation_id).get(effect_id)
+
+    async def load(self, conversation_id: str) -> State:
+        """See `Store.load`."""
+        found = self._conversations.get(conversation_id)
+        if found is None or not found.log:
+            raise ConversationNotFound(conversation_id)
+        return self._state(conversation_id, found)
+
+    async def read(
+        self, conversation_id: str, *, after: int, limit: int = 500, block_ms: int = 0
+    ) -> Sequence[tuple[int, Event]]:
+        """See `Store.read`."""
+
+        def entries() -> list[bytes]:
+            return self._conversations.get(conversation_id, _Conversation()).log[after : after + limit]
+
+        if block_ms and not entries():
+            async with self._changed:
+                try:
+                    async with asyncio.timeout(block_ms / 1000):
+                        await self._changed.wait_for(lambda: bool(entries()))
+                except TimeoutError:
+                    return []
+        return [(seq, codec.decode_event(data)) for seq, data in enumerate(entries(), after + 1)]
+
+    async def at(self, conversation_id: str, seqs: Sequence[int]) -> Sequence[Event | None]:
+        """See `Store.at`."""
+        log = self._conversations.get(conversation_id, _Conversation()).log
+        return [codec.decode_event(log[seq - 1]) if 1 <= seq <= len(log) else None for seq in seqs]
+
+    async def pending(
+        self, *, limit: int, after: str | None = None, agent: str | None = None, kind: SuspensionKind | None = None
+    ) -> Listing:
+        """See `Store.pending`."""
+        members = sorted(
+            f"{entry.created_at:015d}|{entry.suspension_id}|{conversation_id}|{entry.seq}"
+            for conversation_id, found in self._conversations.items()
+            if found.index is not None and agent in (None, found.index.agent)
+            for entry in found.index.pending
+            if kind in (None, entry.kind)
+        )
+        page, following = _page(members, limit, after)
+        views = [await self._view(*member.split("|")[2:]) for member in page]
+        return Listing([view for view in views if view is not None], following)
+
+    async def pending_of(self, conversation_id: str) -> Sequence[PendingView]:
+        """See `Store.pending_of`."""
+        state = await self.load(conversation_id)
+        seqs = [call.suspension.seq for call in state.calls if call.suspension is not None]
+        views = [await self._view(conversation_id, str(seq)) for seq in seqs]
+        return [view for view in views if view is not None]
+
+    async def conversations(
+        self, *, limit: int, after: str | None = None, agent: str | None = None, status: Status | None = None
+    ) -> Listing:
+        """See `Store.conversations`."""
+        rows = {
+            f"{found.index.created_at:015d}|{conversation_id}": Row(
+                conversation_id,
+                found.index.agent,
+                found.index.status,
+                found.index.created_at,
+                found.at,
+                len(found.index.pending),
+            )
+            for conversation_id, found in self._conversations.items()
+            if found.index is not None and agent in (None, found.index.agent) and status in (None, found.index.status)
+        }
+        page, following = _page(sorted(rows), limit, after)
+        return Listing([rows[member] for member in page], following)
+
+    async def attention(self, limit: int) -> Due:
+        """See `Store.attention`."""
+        now = self._clock()
+        due = [(found.attention, name) for name, found in self._conversations.items() if found.attention is not None]
+        return Due(now, [name for at, name in sorted(due) if at <= now][:limit])
+
+    async def put_app(self, record: AppRecord, specs: Sequence[AgentSpec]) -> None:
+        """See `Store.put_app`."""
+        self._specs |= {spec.digest: codec.encode_spec(spec) for spec in specs}
+        self._apps[record.app] = codec.encode_app(record)
+
+    async def app(self, path: str) -> AppRecord | None:
+        """See `Store.app`."""
+        data = self._apps.get(path)
+        return codec.decode_app(data) if data is not None else None
+
+    async def spec(self, digest: str) -> AgentSpec | None:
+        """See `Store.spec`."""
+        data = self._specs.get(digest)
+        return codec.decode_spec(data) if data is not None else None
+
+    async def put_problem(self, path: str, problem: str | None) -> None:
+        """See `Store.put_problem`."""
+        self._problems.pop(path, None)
+        if problem is not None:
+            self._problems[path] = problem
+
+    async def problem(self, path: str) -> str | None:
+        """See `Store.problem`."""
+        return self._problems.get(path)
+
+    async def offer(self, actor: str, since: int) -> None:
+        """See `Store.offer`."""
+        self._standby[actor] = since
+
+    async def withdraw(self, actor: str) -> None:
+        """See `Store.withdraw`."""
+        self._standby.pop(actor, None)
+
+    async def take(self) -> str | None:
+        """See `Store.take`."""
+        actor = min(self._standby, key=lambda name: (self._standby[name], name), default=None)
+        if actor is not None:
+            del self._standby[actor]
+        return actor
+
+    async def offers(self) -> int:
+        """See `Store.offers`."""
+        return sum(since == 0 for since in self._standby.values())
+
+    async def bind(self, cluster: str, address: str, stale_ms: int, *, force: bool = False) -> Binding | None:
+        """See `Store.bind`."""
+        now = self._clock()
+        if self._binding is not None and not force:
+            bound, at_address, at = self._binding
+            if bound != cluster and now - at < stale_ms:
+                return Binding(bound, at_address, now - at)
+        self._binding = (cluster, address, now)
+        return None
+
+    async def unbind(self, cluster: str) -> None:
+        """See `Store.unbind`."""
+        if self._binding is not None and self._binding[0] == cluster:
+            self._binding = None
+
+    async def publish(self, conversation_id: str, payload: bytes) -> None:
+        """See `Store.publish`."""
+        for queue in self._listeners.get(conversation_id, []):
+            queue.put_nowait(payload)
+
+    async def listen(self, conversation_id: str) -> AsyncIterator[bytes]:
+        """See `Store.listen`."""
+        queue: asyncio.Queue[bytes] = asyncio.Queue()
+        self._listeners.setdefault(conversation_id, []).append(queue)
+        try:
+            while True:
+                yield await queue.get()
+        finally:
+            self._listeners[conversation_id].remove(queue)
+
+    def _owned(self, conversation_id: str, token: str) -> _Conversation:
+        _check(bool(token), "arguments")
+        found = self._conversations.get(conversation_id)
+        if found is None or found.token != token:
+            raise Fenced(conversation_id)
+        return found
+
+    def _runs(self, conversation_id: str) -> dict[str, Run]:
+        found = self._conversations.get(conversation_id)
+        return found.runs if found is not None else {}
+
+    def _state(self, conversation_id: str, found: _Conversation) -> State:
+        state = codec.decode_state(found.snapshot) if found.snapshot else State(conversation_id=conversation_id)
+        for data in found.log[state.seq :]:
+            state = evolve(state, codec.decode_event(data))
+        return state
+
+    async def _view(self, conversation_id: str, seq: str) -> PendingView | None:
+        (suspended,) = await self.at(conversation_id, [int(seq)])
+        if not isinstance(suspended, CallSuspended):
+            return None
+        (source,) = await self.at(conversation_id, [suspended.arguments_at])
+        found = self._conversations[conversation_id].index
+        return pending_view(conversation_id, found.agent if found is not None else "", suspended, source)
+
+
+def _check(fine: bool, what: str) -> None:  # noqa: FBT001 - the condition itself
+    if not fine:
+        raise CorruptStore(what)
+
+
+def _page(members: Sequence[str], limit: int, after: str | None) -> tuple[list[str], str | None]:
+    pages.check_limit(limit)
+    start = pages.member_after(after)
+    left = [member for member in members if not start or member > f"{start}|\xff"]
+    page = left[:limit]
+    return page, pages.cursor_of(page[-1]) if len(left) > limit else None

@@ -1,0 +1,87 @@
+"""Connections to Redis: made without driver retries, checked for the store's identity, foreign errors translated."""
+
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from typing import Any
+
+from redis import exceptions
+from redis.asyncio import Redis
+from redis.asyncio.connection import AbstractConnection
+from redis.asyncio.retry import Retry
+from redis.backoff import NoBackoff
+
+from holdfast.conversation import ConfigurationError, StoreUnavailable, WrongStore
+
+from .keys import STORE_ID
+
+SOCKET_TIMEOUT_S = 10.0
+
+
+def client(url: str, expected: Callable[[], str | None], *, blocking: bool = False) -> Any:
+    """A client of the server at `url`; nothing is sent yet.
+
+    The driver's own retries are off: it would re-send silently, and only Holdfast knows what is safe to repeat.
+
+    Args:
+        url: `redis://`, `rediss://` or `unix://`.
+        expected: The store id that each new connection must find; None while it is not known yet.
+        blocking: Whether commands may wait on the server without end.
+
+    Raises:
+        ConfigurationError: The URL cannot be used.
+    """
+
+    async def check(connection: AbstractConnection) -> None:
+        await connection.on_connect()
+        want = expected()
+        if want is None:
+            return
+        await connection.send_command("GET", STORE_ID)
+        found = await connection.read_response()
+        text = found.decode() if isinstance(found, bytes) else str(found or "")
+        if text != want:
+            raise WrongStore(want, text or "none")
+
+    try:
+        return Redis.from_url(
+            url,
+            retry=Retry(NoBackoff(), 0),
+            retry_on_error=[],
+            socket_timeout=None if blocking else SOCKET_TIMEOUT_S,
+            socket_connect_timeout=SOCKET_TIMEOUT_S,
+            redis_connect_func=check,
+            protocol=2,
+            decode_responses=False,
+        )
+    except (ValueError, TypeError) as error:
+        problem = f"{url!r:.120} cannot be used ({error})"
+        raise ConfigurationError("redis_url", problem, "use redis://host:port/0, rediss:// or unix:///path") from error
+
+
+@asynccontextmanager
+async def translated() -> AsyncIterator[None]:
+    """Turn the driver's errors into Holdfast's: the one boundary where they are translated."""
+    try:
+        yield
+    except exceptions.RedisError as error:
+        raise StoreUnavailable(explain(error)) from error
+    except (OSError, TimeoutError) as error:
+        raise StoreUnavailable(f"{type(error).__name__}: {error}") from error
+
+
+def explain(error: Exception) -> str:
+    """What the server or driver said, and the fix where it is known."""
+    text = str(error)
+    fixes = {
+        "OOM": "Redis is full: raise maxmemory, or free memory (policy must be noeviction)",
+        "READONLY": "this Redis is a read-only replica: connect to the primary",
+        "MISCONF": "Redis cannot write to its disk: free space, or fix its permissions",
+        "LOADING": "Redis is still loading its data: wait",
+        "NOAUTH": "Redis asks for a password: put it into the URL",
+        "WRONGPASS": "the password in the URL is wrong",
+        "NOPERM": "the Redis user lacks permissions: it needs scripts, streams, hashes, sorted sets, pub/sub",
+    }
+    for word, fix in fixes.items():
+        if word in text:
+            return f"{fix} ({text:.200})"
+    return f"{type(error).__name__}: {text:.300}"

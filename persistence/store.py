@@ -1,0 +1,349 @@
+"""What Holdfast asks of a store, in its own verbs.
+
+Every method may raise `StoreUnavailable`; a write that raised it may or may not have happened (its outcome is unknown) and is
+safe to repeat with the same ids. `RedisStore` and `MemoryStore` pass the same conformance suite
+(`holdfast.testing.conformance`).
+"""
+
+from collections.abc import AsyncIterator, Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any, Protocol
+
+from pydantic import Field
+
+from holdfast.conversation import (
+    AgentSpec,
+    Event,
+    Known,
+    PendingView,
+    Record,
+    RunTool,
+    State,
+    Status,
+    SuspensionKind,
+    outstanding,
+)
+
+
+class Because(StrEnum):
+    """Why an activation takes a conversation over."""
+
+    ASKED = "asked"  # somebody needs it; it must be free, at rest, or its lease must have run out
+    DIED = "died"  # the caller got `ActorDiedError` for the owner
+    OWN = "own"  # the owner itself, after a write whose outcome stayed unknown
+
+
+class RunStatus(StrEnum):
+    """Where a run stands."""
+
+    RUNNABLE = "runnable"  # no worker has taken it
+    CLAIMED = "claimed"  # a worker's incarnation has taken it, just before the body
+    DONE = "done"  # its outcome is recorded, and not yet in the log
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """The record of one run; `worker` is the actor's name, `outcome` an encoded `RunFinished`."""
+
+    status: RunStatus
+    incarnation: str = ""
+    worker: str = ""
+    outcome: bytes = b""
+
+
+@dataclass(frozen=True, slots=True)
+class Owner:
+    """Who owns a conversation: the activation's token and ordinal, and the actor that holds it ('' where none does)."""
+
+    token: str
+    epoch: int
+    holder: str
+
+
+@dataclass(frozen=True, slots=True)
+class Acquired:
+    """A won activation: everything that the actor needs to go on. `now` is the store's clock, in ms UTC."""
+
+    epoch: int
+    now: int
+    state: State
+    runs: Mapping[str, Run]
+
+
+@dataclass(frozen=True, slots=True)
+class Moved:
+    """Another activation owns the conversation than the one that the caller had seen."""
+
+    owner: Owner
+
+
+@dataclass(frozen=True, slots=True)
+class Append:
+    """One atomic write.
+
+    `events` lead from `before` to `after`; with none it only confirms that the writer is still the owner and that the ids in
+    `absent` are not known. `append_id` makes it idempotent.
+    """
+
+    token: str
+    append_id: str
+    before: State
+    after: State
+    lease_ms: int
+    events: Sequence[Event] = ()
+    absent: Sequence[str] = ()
+
+    @property
+    def snapshot(self) -> bool:
+        """Whether the new state is worth a snapshot: the conversation rests, or a turn ended."""
+        return bool(self.events) and (self.after.resting or self.after.turn is None)
+
+    @property
+    def scheduled(self) -> tuple[str, ...]:
+        """Effect ids of the runs that become runnable."""
+        gone = _runs(self.before)
+        return tuple(effect_id for effect_id in _runs(self.after) if effect_id not in gone)
+
+    @property
+    def settled(self) -> tuple[str, ...]:
+        """Effect ids of the runs whose records go."""
+        left = _runs(self.after)
+        return tuple(effect_id for effect_id in _runs(self.before) if effect_id not in left)
+
+
+def _runs(state: State) -> tuple[str, ...]:
+    return tuple(effect.effect_id for effect in outstanding(state) if isinstance(effect, RunTool))
+
+
+@dataclass(frozen=True, slots=True)
+class Appended:
+    """The write is durable (as durable as the store is). `now` is the store's clock, in ms UTC."""
+
+    now: int
+
+
+@dataclass(frozen=True, slots=True)
+class KnownIds:
+    """Nothing was written: some ids in `absent` are known."""
+
+    now: int
+    known: Mapping[str, Known]
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One conversation in a list. Times in integer milliseconds UTC."""
+
+    conversation_id: str
+    agent: str
+    status: Status
+    created_at: int
+    updated_at: int
+    pending: int
+
+
+@dataclass(frozen=True, slots=True)
+class Listing:
+    """One page: `next` is the cursor of the page after it, None at the end."""
+
+    items: Sequence[Any]
+    next: str | None = None
+
+
+class AppRecord(Record):
+    """What the last connect or `holdfast up` that named the app said of it; names of variables, never their values."""
+
+    app: str
+    code: str
+    python_path: tuple[str, ...] = ()
+    main_file: str | None = None
+    environment: tuple[str, ...] = ()
+    agents: Mapping[str, str] = Field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Binding:
+    """The Ray cluster that a store is bound to; `age_ms` is how long ago it last said so."""
+
+    cluster: str
+    address: str
+    age_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class Due:
+    """What needs attention by the store's clock."""
+
+    now: int
+    conversation_ids: Sequence[str]
+
+
+class Store(Protocol):
+    """The one place where conversations are kept."""
+
+    namespace: str
+
+    async def open(self) -> str:
+        """Check the server and this namespace's layout, create what is missing; the store's id.
+
+        Raises:
+            UnsupportedServer: The server is too old.
+            WrongStore: It is another store than this object has seen before.
+            NewerRecord: The layout was written by a newer Holdfast.
+        """
+        ...
+
+    async def close(self) -> None:
+        """Give up the connections."""
+        ...
+
+    async def now(self) -> int:
+        """The store's clock, in integer milliseconds UTC."""
+        ...
+
+    async def owner(self, conversation_id: str) -> Owner | None:
+        """Who owns the conversation; None if it was never started."""
+        ...
+
+    async def acquire(
+        self,
+        conversation_id: str,
+        *,
+        seen_token: str,
+        new_token: str,
+        because: Because,
+        holder: str,
+        lease_ms: int,
+        create: bool = False,
+    ) -> Acquired | Moved:
+        """Take the conversation over by compare-and-set on the token; repeated with the same `new_token`, the same answer.
+
+        Raises:
+            LeaseHeld: The owner still works on it, and `because` is no reason to depose it.
+            ConversationNotFound: It was never started, and `create` is false.
+        """
+        ...
+
+    async def append(self, conversation_id: str, write: Append) -> Appended | KnownIds:
+        """Write events, snapshot, receipts, runs and indexes, all or nothing, as the current owner; renews the lease.
+
+        Raises:
+            Fenced: The token is not the owner's.
+            CorruptStore: The log does not end where the writer's state does, or a key has the wrong type.
+        """
+        ...
+
+    async def renew(self, conversation_id: str, token: str, lease_ms: int) -> int:
+        """Renew the lease; the store's clock.
+
+        Raises:
+            Fenced: The token is not the owner's.
+        """
+        ...
+
+    async def release(self, conversation_id: str, token: str) -> None:
+        """Give the conversation up; nothing happens if somebody else owns it."""
+        ...
+
+    async def claim(self, conversation_id: str, effect_id: str, *, incarnation: str, worker: str) -> bool:
+        """Move a run from runnable to claimed; true also if this incarnation has claimed it before."""
+        ...
+
+    async def finish(self, conversation_id: str, effect_id: str, *, incarnation: str, outcome: bytes) -> bool:
+        """Move a run from claimed to done; false if it is not this incarnation's, or settled: the outcome is late."""
+        ...
+
+    async def run(self, conversation_id: str, effect_id: str) -> Run | None:
+        """The record of a run, None once it is settled."""
+        ...
+
+    async def load(self, conversation_id: str) -> State:
+        """The state as of now: snapshot and tail.
+
+        Raises:
+            ConversationNotFound: It was never started.
+        """
+        ...
+
+    async def read(
+        self, conversation_id: str, *, after: int, limit: int = 500, block_ms: int = 0
+    ) -> Sequence[tuple[int, Event]]:
+        """Events after `after`, in order; with `block_ms`, waits that long for a first one."""
+        ...
+
+    async def at(self, conversation_id: str, seqs: Sequence[int]) -> Sequence[Event | None]:
+        """The events at these places."""
+        ...
+
+    async def pending(
+        self, *, limit: int, after: str | None = None, agent: str | None = None, kind: SuspensionKind | None = None
+    ) -> Listing:
+        """A page of open suspensions (`PendingView`), oldest first."""
+        ...
+
+    async def pending_of(self, conversation_id: str) -> Sequence[PendingView]:
+        """The open suspensions of one conversation, in the model's order of calls."""
+        ...
+
+    async def conversations(
+        self, *, limit: int, after: str | None = None, agent: str | None = None, status: Status | None = None
+    ) -> Listing:
+        """A page of conversations (`Row`), oldest first."""
+        ...
+
+    async def attention(self, limit: int) -> Due:
+        """Conversations whose moment of attention has come, the longest overdue first in each bucket."""
+        ...
+
+    async def put_app(self, record: AppRecord, specs: Sequence[AgentSpec]) -> None:
+        """Record what stands for an app from now on, with its specs."""
+        ...
+
+    async def app(self, path: str) -> AppRecord | None:
+        """What stands for an app."""
+        ...
+
+    async def spec(self, digest: str) -> AgentSpec | None:
+        """A spec by its digest."""
+        ...
+
+    async def put_problem(self, path: str, problem: str | None) -> None:
+        """Record why workers cannot run an app, or (None) that they can."""
+        ...
+
+    async def problem(self, path: str) -> str | None:
+        """Why workers cannot run an app; None if they can, as far as is known."""
+        ...
+
+    async def offer(self, actor: str, since: int) -> None:
+        """Offer an actor for adoption; the lowest `since` is taken first (0: blank, else idle since)."""
+        ...
+
+    async def withdraw(self, actor: str) -> None:
+        """Take an offer back."""
+        ...
+
+    async def take(self) -> str | None:
+        """Take the actor that was offered first, atomically; None if there is none."""
+        ...
+
+    async def offers(self) -> int:
+        """How many actors are on offer that host nothing."""
+        ...
+
+    async def bind(self, cluster: str, address: str, stale_ms: int, *, force: bool = False) -> Binding | None:
+        """Bind the store to a Ray cluster; the live binding that stands in the way, or None when bound."""
+        ...
+
+    async def unbind(self, cluster: str) -> None:
+        """Give the binding up, if it is this cluster's."""
+        ...
+
+    async def publish(self, conversation_id: str, payload: bytes) -> None:
+        """Tell live listeners; lossy, nothing is kept."""
+        ...
+
+    def listen(self, conversation_id: str) -> AsyncIterator[bytes]:
+        """What is published while iterating."""
+        ...

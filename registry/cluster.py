@@ -1,0 +1,114 @@
+"""Joining a Ray cluster, and binding the store to it."""
+
+import logging
+import os
+import socket
+from dataclasses import dataclass
+from typing import Any
+
+from holdfast.actors.settings import RAY_NAMESPACE
+from holdfast.conversation import ClusterUnavailable, ConfigurationError, WrongCluster
+from holdfast.persistence import Store
+
+BINDING_STALE_MS = 15_000
+"""After which silence of the bound cluster's sweeper another cluster may take the store."""
+CONNECT_TIMEOUT_S = 5.0
+
+
+@dataclass(frozen=True, slots=True)
+class Cluster:
+    """A Ray cluster that this process has joined; `joined_here` if this very call did, so that leaving is up to it."""
+
+    cluster_id: str
+    address: str
+    joined_here: bool
+
+
+def join(address: str, *, embedded: bool = False) -> Cluster:
+    """Join the cluster at an address (`host:port` or `auto`).
+
+    The embedded one listens on loopback only, which Ray's processes agree on by an environment variable that stands before ray
+    is imported; where the program had imported ray before, the setting is corrected here.
+
+    Raises:
+        ClusterUnavailable: It does not answer, or refuses.
+        ConfigurationError: The process has joined another one, or the versions of Ray or Python differ.
+    """
+    os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
+    os.environ.setdefault("RAY_DISABLE_IMPORT_WARNING", "1")
+    if address != "auto":
+        _knock(address)
+    import ray  # noqa: PLC0415 - what the environment says must stand before the import
+
+    if embedded:
+        ray._private.ray_constants.ENABLE_RAY_CLUSTER = False  # noqa: SLF001 - see above
+    joined_here = not ray.is_initialized()
+    if joined_here:
+        _init(ray, address)
+    found = current(joined_here=joined_here)
+    if not joined_here and address not in ("auto", found.address):
+        problem = f"this process has already joined the cluster at {found.address}"
+        raise ConfigurationError("ray_address", problem, f"use that one, or call ray.shutdown() before joining {address}")
+    return found
+
+
+def current(*, joined_here: bool = False) -> Cluster:
+    """The cluster that this process is in."""
+    import ray  # noqa: PLC0415 - as above
+    from ray._private.worker import global_worker  # noqa: PLC0415 - Ray says a cluster's id nowhere else
+
+    cluster_id = global_worker.gcs_client.cluster_id.hex()
+    return Cluster(str(cluster_id), str(ray.get_runtime_context().gcs_address), joined_here)
+
+
+def _init(ray: Any, address: str) -> None:
+    logging.getLogger("ray").setLevel(logging.ERROR)  # what matters is raised, and said in our words
+    try:
+        ray.init(
+            address=address,
+            namespace=RAY_NAMESPACE,
+            log_to_driver=False,
+            configure_logging=False,
+            logging_level="ERROR",
+        )
+    except (ConnectionError, TimeoutError, ray.exceptions.RayError) as error:
+        raise ClusterUnavailable(f"{address}: {type(error).__name__}: {error:.300}") from error
+    except RuntimeError as error:
+        if "ersion mismatch" in str(error):
+            raise ConfigurationError(
+                "ray_address", f"{address} runs other versions ({error:.300})", "use the same Ray and Python versions here"
+            ) from error
+        raise ClusterUnavailable(f"{address}: {error:.300}") from error
+
+
+def _knock(address: str) -> None:
+    host, _, port = address.rpartition(":")
+    if not host or not port.isdigit():
+        raise ConfigurationError("ray_address", f"{address!r:.80} is no address", "use host:port, or 'auto'")
+    try:
+        socket.create_connection((host, int(port)), CONNECT_TIMEOUT_S).close()
+    except OSError as error:
+        raise ClusterUnavailable(f"nothing answers at {address} ({error})") from error
+
+
+def answers(address: str) -> bool:
+    """Whether something listens at a cluster's address."""
+    try:
+        _knock(address)
+    except (ClusterUnavailable, ConfigurationError):
+        return False
+    return True
+
+
+async def bind(store: Store, cluster: Cluster) -> None:
+    """Bind the store to this cluster; one that is gone gives way.
+
+    Raises:
+        WrongCluster: The store is bound to another cluster, and that lives.
+    """
+    binding = await store.bind(cluster.cluster_id, cluster.address, BINDING_STALE_MS)
+    if binding is None:
+        return
+    if binding.address != cluster.address and answers(binding.address):
+        raise WrongCluster(binding.address, cluster.address)
+    await store.bind(cluster.cluster_id, cluster.address, BINDING_STALE_MS, force=True)

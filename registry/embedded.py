@@ -1,0 +1,370 @@
+"""The embedded Ray: one local head per home, reachable from this machine only, and only with its token.
+
+Ray's own tools tell clusters apart badly (`ray stop` ends every Ray on the machine), so this module keeps its own account:
+`ray start` runs in a session of its own with a temporary directory of the home's own, and what belongs to the home is
+found in /proc by these two. Ray is never imported here; the lock `ray.lock` is held while someone starts or stops it.
+"""
+
+import contextlib
+import os
+import secrets
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from pydantic import BaseModel, ConfigDict, ValidationError
+
+from holdfast.conversation.errors import ClusterUnavailable, HomeUnusable
+from holdfast.persistence.home import Home, installed_version, python_version
+
+_LOCK = "ray.lock"
+_POLL_S = 0.1
+_GRACE_S = 5.0
+_OBJECT_STORE_BYTES = 100_000_000  # Ray takes no less than 75 MiB
+_DAEMONS = ("gcs_server", "raylet")
+
+# Where `ray[default]` is installed, `ray start` opens more ports than a plain one and a Ray Client server on port 10001,
+# which no option turns off. It goes by whether it can import grpc; the daemons can.
+_RAY = "import sys; sys.modules['grpc'] = None; from ray.scripts.scripts import main; sys.exit(main())"
+
+# What would lead the new head, or a process that joins it, to another cluster.
+_MISLEADING = ("RAY_ADDRESS", "RAY_REDIS_ADDRESS", "RAY_AUTH_TOKEN", "RAY_JOB_ID", "RAY_RAYLET_PID", "RAY_CLIENT_MODE")
+
+
+@dataclass(frozen=True, slots=True)
+class RayAddress:
+    """Where the embedded Ray listens, and what opens it.
+
+    Attributes:
+        address: Host and port, for `ray.init(address=...)`.
+        token_path: The file, mode 0600, with the token that Ray asks for.
+    """
+
+    address: str
+    token_path: Path
+
+    @property
+    def env(self) -> dict[str, str]:
+        """The environment of a process that joins; see `join_environment`."""
+        return join_environment(self)
+
+
+def join_environment(address: RayAddress) -> dict[str, str]:
+    """Return what a process must have in `os.environ` *before* it imports ray, to join the embedded Ray.
+
+    Without it the process is refused, or listens on all network interfaces itself.
+    """
+    return {
+        "RAY_AUTH_MODE": "token",
+        "RAY_AUTH_TOKEN": "",  # another cluster's would win over the path; an empty one counts as none
+        "RAY_AUTH_TOKEN_PATH": str(address.token_path),
+        "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0",  # on Linux, what makes Ray listen on the given address alone
+        "RAY_USAGE_STATS_ENABLED": "0",
+    }
+
+
+def ensure_ray(home: Home, *, deadline_s: float = 60, announce: Callable[[str], None] | None = None) -> RayAddress:
+    """Return the address of the home's Ray, which lives; start it where none does.
+
+    It outlives this process and inherits its whole environment and working directory. Blocking; safe to call from many
+    processes and threads at once.
+
+    Args:
+        home: Whose Ray.
+        deadline_s: How long to wait, for this start or for one that somebody else is at.
+        announce: Told one line if this call started it.
+
+    Raises:
+        HomeUnusable: The Ray that runs has another Ray or Python version than this process.
+        ClusterUnavailable: It did not come up in time.
+    """
+    began = time.monotonic()
+    while (running := _living(home)) is None:
+        with home.lock(_LOCK) as lock:
+            if lock is not None and (running := _living(home)) is None:
+                address = _start(home, deadline_s - (time.monotonic() - began))
+                if announce is not None:
+                    announce(f"holdfast: started a local Ray for {home.path}")
+                return address
+        if time.monotonic() - began > deadline_s:
+            raise ClusterUnavailable(f"somebody holds {home.path / _LOCK}, and no Ray came up within {deadline_s:g} s")
+        time.sleep(_POLL_S)
+    _check_versions(home, running)
+    return _address(home, running)
+
+
+def running_ray(home: Home) -> RayAddress | None:
+    """Return the address of the home's Ray if it lives, whatever its version, else None. Never starts one."""
+    running = _living(home)
+    return None if running is None else _address(home, running)
+
+
+def stop_ray(home: Home, *, deadline_s: float = 60) -> bool:
+    """Stop the home's Ray, all its workers and nothing else, and return when they are gone.
+
+    Returns:
+        Whether there was anything to stop.
+
+    Raises:
+        ClusterUnavailable: Somebody is starting it all the time, or a process cannot be killed.
+    """
+    began = time.monotonic()
+    while True:
+        with home.lock(_LOCK) as lock:
+            if lock is not None:
+                return _end(home, gently=True)
+        if time.monotonic() - began > deadline_s:
+            raise ClusterUnavailable(f"somebody still holds {home.path / _LOCK} after {deadline_s:g} s")
+        time.sleep(_POLL_S)
+
+
+class _Record(BaseModel):
+    """What `ray.json` holds while a Ray runs."""
+
+    model_config = ConfigDict(frozen=True)
+
+    address: str
+    temp_dir: str
+    session: int  # of `ray start`; all it started belongs to it
+    pids: dict[str, int]
+    ray_version: str
+    python_version: str
+
+
+@dataclass(frozen=True, slots=True)
+class _Process:
+    pid: int
+    session: int
+    arguments: tuple[str, ...]
+
+    @property
+    def program(self) -> str:
+        return Path(self.arguments[0]).name
+
+
+def _start(home: Home, deadline_s: float) -> RayAddress:
+    _end(home, gently=False)
+    temp_dir = _temp_dir(home)
+    token_path = _token_path(home)
+    env = {name: value for name, value in os.environ.items() if name not in _MISLEADING}
+    env |= join_environment(RayAddress("", token_path)) | {"LITELLM_LOCAL_MODEL_COST_MAP": "True"}
+    del env["RAY_AUTH_TOKEN"]
+    try:
+        _run_ray_start(home, temp_dir, env, deadline_s)
+        record = _observed(temp_dir)
+    except BaseException:
+        _end(home, gently=False)
+        raise
+    if record is None:
+        _end(home, gently=False)
+        raise ClusterUnavailable(f"Ray did not stay up: {_log_tail(home)}")
+    home.write_file("ray.json", record.model_dump_json(indent=2) + "\n")
+    return _address(home, record)
+
+
+def _run_ray_start(home: Home, temp_dir: Path, env: dict[str, str], deadline_s: float) -> None:
+    command = [
+        sys.executable,
+        "-P",  # else a module of the working directory would be found first
+        *("-c", _RAY, "start", "--head"),
+        f"--temp-dir={temp_dir}",
+        "--node-ip-address=127.0.0.1",
+        *("--port=0", "--dashboard-port=0", "--dashboard-agent-listen-port=0"),
+        "--include-dashboard=false",
+        "--include-log-monitor=false",  # it repeats workers' output at drivers; the logs are in the temporary directory
+        "--no-monitor",  # of the autoscaler, which has nothing to scale
+        "--disable-usage-stats",
+        f"--num-cpus={max(4, os.cpu_count() or 1)}",
+        f"--object-store-memory={_OBJECT_STORE_BYTES}",
+    ]
+    log = home.path / "ray.log"
+    try:
+        with log.open("w") as output:
+            log.chmod(0o600)
+            subprocess.run(  # noqa: S603 -- this interpreter, with arguments made here
+                command,
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=subprocess.STDOUT,
+                env=env,
+                start_new_session=True,
+                timeout=max(0.0, deadline_s),
+                check=True,
+            )
+    except subprocess.TimeoutExpired as error:
+        raise ClusterUnavailable(f"Ray did not start within its deadline: {_log_tail(home)}") from error
+    except subprocess.CalledProcessError as error:
+        raise ClusterUnavailable(f"Ray did not start: {_log_tail(home)}") from error
+    except OSError as error:
+        raise ClusterUnavailable(f"Ray cannot be started ({error})") from error
+
+
+def _observed(temp_dir: Path) -> _Record | None:
+    daemons = {found.program: found for found in _heads([temp_dir]) if found.program in _DAEMONS}
+    try:
+        address = (temp_dir / "ray_current_cluster").read_text("ascii").strip()
+    except OSError:
+        return None
+    if daemons.keys() != set(_DAEMONS):
+        return None
+    return _Record(
+        address=address,
+        temp_dir=str(temp_dir),
+        session=daemons["raylet"].session,
+        pids={name: found.pid for name, found in daemons.items()},
+        ray_version=installed_version("ray"),
+        python_version=python_version(),
+    )
+
+
+def _living(home: Home) -> _Record | None:
+    """Return the record of the home's Ray if it is the one that runs, whole, and its files are where they were."""
+    record = _recorded(home)
+    if record is None or not Path(record.temp_dir).exists():
+        return None
+    for name in _DAEMONS:
+        found = _process(record.pids.get(name, -1))
+        if found is None or not _is_head(found, [Path(record.temp_dir)]) or found.session != record.session:
+            return None
+    host, _, port = record.address.rpartition(":")
+    try:
+        socket.create_connection((host, int(port)), timeout=2).close()
+    except (OSError, ValueError):
+        return None
+    return record
+
+
+def _recorded(home: Home) -> _Record | None:
+    try:
+        return _Record.model_validate_json((home.path / "ray.json").read_bytes())
+    except (OSError, ValidationError):
+        return None  # whatever still runs is found in /proc
+
+
+def _check_versions(home: Home, running: _Record) -> None:
+    mine = (installed_version("ray"), python_version())
+    theirs = (running.ray_version, running.python_version)
+    if mine != theirs:
+        raise HomeUnusable(
+            f"home {home.path}",
+            f"its Ray is {theirs[0]} on Python {theirs[1]}, this process has {mine[0]} on Python {mine[1]}",
+            "run: holdfast down; or use the environment that started it",
+        )
+
+
+def _end(home: Home, *, gently: bool) -> bool:
+    """End all that belongs to the home's Ray, forget it and remove its files. The caller holds the lock."""
+    record = _recorded(home)
+    temp_dirs = [_temp_dir(home)] + ([Path(record.temp_dir)] if record else [])
+    (home.path / "ray.json").unlink(missing_ok=True)
+    found = bool(_members(temp_dirs))
+    if gently:  # the raylet first, as it ends its workers; the rest has nothing left to do then
+        _signal_until_gone(lambda: [one for one in _heads(temp_dirs) if one.program == "raylet"], signal.SIGTERM)
+        _signal_until_gone(lambda: _members(temp_dirs), signal.SIGTERM)
+    if left := _signal_until_gone(lambda: _members(temp_dirs), signal.SIGKILL):
+        raise ClusterUnavailable(f"the processes {sorted(one.pid for one in left)} of {home.path} cannot be killed")
+    for temp_dir in temp_dirs:
+        shutil.rmtree(temp_dir, ignore_errors=True)
+    return found
+
+
+def _signal_until_gone(find: Callable[[], list[_Process]], number: signal.Signals) -> list[_Process]:
+    """Signal each process once and return those that the grace did not suffice for."""
+    signalled: set[int] = set()
+    began = time.monotonic()
+    while (left := find()) and time.monotonic() - began < _GRACE_S:
+        for one in left:
+            if one.pid not in signalled:
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(one.pid, number)
+                signalled.add(one.pid)
+        time.sleep(_POLL_S / 2)
+    return left
+
+
+def _members(temp_dirs: list[Path]) -> list[_Process]:
+    """Return all processes of the home's Ray.
+
+    Workers and agents rename themselves (`ray::...`): they are known by the session they share with a daemon, or, where
+    no daemon is left, by the log files they hold open.
+    """
+    everyone = list(_processes())
+    sessions = {one.session for one in everyone if _is_head(one, temp_dirs)}
+    return [
+        one
+        for one in everyone
+        if one.pid != os.getpid()
+        and (one.session in sessions or (one.arguments[0].startswith("ray::") and _holds(one.pid, temp_dirs)))
+    ]
+
+
+def _heads(temp_dirs: list[Path]) -> list[_Process]:
+    return [one for one in _processes() if _is_head(one, temp_dirs)]
+
+
+def _is_head(one: _Process, temp_dirs: list[Path]) -> bool:
+    """Say whether a process is `ray start` or one of its daemons: its arguments name the home's own directory."""
+    for temp_dir in temp_dirs:
+        if f"--temp-dir={temp_dir}" in one.arguments:
+            return True
+        if one.program in _DAEMONS and any(f"={temp_dir}/" in argument for argument in one.arguments):
+            return True
+    return False
+
+
+def _holds(pid: int, temp_dirs: list[Path]) -> bool:
+    with contextlib.suppress(OSError):
+        for descriptor in Path(f"/proc/{pid}/fd").iterdir():
+            with contextlib.suppress(OSError):
+                opened = descriptor.readlink()
+                if any(opened.is_relative_to(temp_dir) for temp_dir in temp_dirs):
+                    return True
+    return False
+
+
+def _processes() -> Iterator[_Process]:
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdigit() and (found := _process(int(entry.name))) is not None:
+            yield found
+
+
+def _process(pid: int) -> _Process | None:
+    """Return a living process of this user; a zombie is none."""
+    entry = Path(f"/proc/{pid}")
+    try:
+        if entry.stat().st_uid != os.getuid():
+            return None
+        arguments = os.fsdecode((entry / "cmdline").read_bytes()).rstrip("\0").split("\0")
+        state, _, _, session = (entry / "stat").read_text("utf-8", "replace").rpartition(")")[2].split()[:4]
+    except OSError:
+        return None
+    return None if state in "ZX" or not arguments[0] else _Process(pid, int(session), tuple(arguments))
+
+
+def _address(home: Home, record: _Record) -> RayAddress:
+    return RayAddress(record.address, home.path / "ray-token")
+
+
+def _token_path(home: Home) -> Path:
+    path = home.path / "ray-token"
+    if not path.exists():
+        home.write_file(path.name, secrets.token_hex(32))
+    return path
+
+
+def _temp_dir(home: Home) -> Path:
+    return home.runtime / "ray"
+
+
+def _log_tail(home: Home) -> str:
+    try:
+        lines = (home.path / "ray.log").read_text("utf-8", "replace").split("\n")
+    except OSError:
+        return "it left no log"
+    return " / ".join([line.strip() for line in lines if line.strip()][-3:]) or "it left no log"

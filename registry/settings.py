@@ -1,0 +1,84 @@
+"""Settings: from the call, else from `HOLDFAST_*` variables, else the defaults."""
+
+from pathlib import Path
+from typing import Any
+
+from pydantic import Field, ValidationError
+from pydantic_settings import BaseSettings, SettingsConfigDict
+
+from holdfast.actors.settings import Fleet, Timing
+from holdfast.conversation import ConfigurationError
+from holdfast.persistence.keys import check_namespace
+
+
+class Settings(BaseSettings):
+    """Where everything is, and how long things take (seconds)."""
+
+    model_config = SettingsConfigDict(env_prefix="HOLDFAST_", extra="ignore", frozen=True)
+
+    app: str | None = None
+    redis_url: str | None = None
+    ray_address: str | None = None
+    namespace: str = "holdfast"
+    home: Path | None = None
+    embedded: bool = True
+    lease_s: float = Field(default=10, gt=0)
+    linger_s: float = Field(default=30, gt=0)
+    tick_s: float = Field(default=0.5, gt=0)
+    standby: int = Field(default=2, ge=0, le=64)
+    workers: int = Field(default=1, ge=1, le=64)
+
+    @classmethod
+    def of(cls, **given: Any) -> "Settings":
+        """The settings in force; what is given as None counts as not given.
+
+        Raises:
+            ConfigurationError: A setting has the wrong type or range, a Ray address has no Redis URL beside it, or `ray://`.
+        """
+        try:
+            settings = cls(**{name: value for name, value in given.items() if value is not None})
+        except ValidationError as error:
+            first = error.errors()[0]
+            name = str(first["loc"][0])
+            problem = f"{first['msg']} (got {first['input']!r:.60})"
+            raise ConfigurationError(name, problem, f"correct {name}=, or HOLDFAST_{name.upper()}") from error
+        settings.check()
+        return settings
+
+    def check(self) -> None:
+        """Refuse combinations that would put conversations in the wrong place.
+
+        Raises:
+            ConfigurationError: See `of`.
+        """
+        check_namespace(self.namespace)
+        if self.ray_address is not None and self.ray_address.startswith("ray://"):
+            raise ConfigurationError(
+                "ray_address",
+                "ray:// is the Ray Client protocol, over which actors cannot be supervised",
+                "give the address of the cluster itself, such as 10.0.0.1:6379, or 'auto'",
+            )
+        if self.redis_url is not None:
+            return
+        if self.ray_address is not None:
+            raise ConfigurationError(
+                "redis_url",
+                "a Ray address is given without a Redis URL",
+                "name the Redis that keeps the conversations (HOLDFAST_REDIS_URL): approvals must not rest on a node's disk",
+            )
+        if not self.embedded:
+            raise ConfigurationError(
+                "redis_url", "there is none, and the embedded server is forbidden (embedded=False)", "set HOLDFAST_REDIS_URL"
+            )
+
+    @property
+    def timing(self) -> Timing:
+        """The times that actors are told."""
+        return Timing(
+            lease_ms=round(self.lease_s * 1000), linger_ms=round(self.linger_s * 1000), tick_ms=round(self.tick_s * 1000)
+        )
+
+    @property
+    def fleet(self) -> Fleet:
+        """The numbers that actors are told."""
+        return Fleet(standby=self.standby, workers=self.workers)

@@ -1,0 +1,317 @@
+"""What the model server says: scripts written by hand, replays of recorded transcripts, and an answer's wire format.
+
+A message is a dict in the OpenAI chat format. An assistant message's tool calls look like
+`{"id": "call_1", "type": "function", "function": {"name": "refund", "arguments": '{"order": 7}'}}`.
+"""
+
+import hashlib
+import heapq
+import json
+import time
+import uuid
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, TypeAlias
+
+Message: TypeAlias = dict[str, Any]
+"""A message in the OpenAI chat format."""
+
+Answers: TypeAlias = Sequence[Message | str] | Callable[[dict[str, Any]], Message | str]
+"""A script: assistant messages in their order (a str is plain text), or a function from the request's body to one."""
+
+_COMPARED_ROLES = frozenset({"user", "assistant"})
+_PIECES = 8  # content and arguments are streamed in at most so many fragments
+_BYTES_PER_TOKEN = 4  # usage is an estimate
+
+
+class NoAnswer(LookupError):
+    """The script or the recordings have no answer to this request; the server replies 400 with this text.
+
+    Either the conversation left the recording (its message names the first difference), or the script is too short.
+    """
+
+
+def say(text: str) -> Message:
+    """An assistant message of plain text."""
+    return {"role": "assistant", "content": text}
+
+
+def call(tool: str, arguments: Mapping[str, Any] | str, id: str | None = None) -> Message:  # noqa: A002 - the format's word
+    """An assistant message that calls one tool.
+
+    Args:
+        tool: The tool's name.
+        arguments: The arguments, or their text as it is (also text that is no JSON, which models do write).
+        id: The tool call's id; made up when it is left out.
+    """
+    text = arguments if isinstance(arguments, str) else json.dumps(arguments, ensure_ascii=False)
+    call_id = _new_call_id() if id is None else id
+    tool_call = {"id": call_id, "type": "function", "function": {"name": tool, "arguments": text}}
+    return {"role": "assistant", "content": None, "tool_calls": [tool_call]}
+
+
+def calls(*messages: Message, content: str | None = None) -> Message:
+    """One assistant message with the tool calls of several: `calls(call("look_up", {}), call("ask", {}))`."""
+    return {
+        "role": "assistant",
+        "content": content,
+        "tool_calls": [tool_call for message in messages for tool_call in message["tool_calls"]],
+    }
+
+
+class Script:
+    """Answers written by hand, lent to one request after the other.
+
+    Args:
+        answers: Assistant messages, used up in the order in which requests are answered; or a function of the request's
+            body, called in the server's thread (so it must not block; `ModelServer.hold` is for that).
+
+    Raises:
+        ValueError: An answer is no assistant message; the text names its place and what is wrong.
+    """
+
+    def __init__(self, answers: Answers) -> None:
+        self._function = answers if callable(answers) else None
+        listed = [] if callable(answers) else answers
+        self._messages = [_complete(answer, f"script[{number}]") for number, answer in enumerate(listed)]
+        self._unused = list(range(len(self._messages)))  # a heap: what comes back is the next to go out
+
+    @contextmanager
+    def lend(self, request: dict[str, Any]) -> Iterator[Message]:
+        """The next answer, for as long as it takes to send it; an exception inside puts it back for the retry.
+
+        Raises:
+            NoAnswer: All answers are used up.
+        """
+        if self._function is not None:
+            yield _complete(self._function(request), "the script's answer")
+            return
+        if not self._unused:
+            raise NoAnswer(f"the script is exhausted: all of its {len(self._messages)} answers are used up")
+        number = heapq.heappop(self._unused)
+        try:
+            yield self._messages[number]
+        except BaseException:
+            heapq.heappush(self._unused, number)
+            raise
+
+
+class Replay:
+    """Answers from recorded transcripts; a pure function of the request, so a retry gets the same answer.
+
+    A request is matched by its user and assistant messages alone: role, content, and of tool calls the function names
+    and the arguments' text. System and tool messages and tool call ids do not count. Each request costs one pass over
+    its messages, however many transcripts there are.
+
+    Args:
+        transcripts: Recorded conversations, each a list of messages in the OpenAI chat format.
+
+    Raises:
+        ValueError: Two transcripts start the same and then answer differently, or a message has not the format.
+    """
+
+    def __init__(self, transcripts: Iterable[Sequence[Message]]) -> None:
+        self._next: dict[bytes, Message] = {}
+        self._known: set[bytes] = set()
+        for number, transcript in enumerate(transcripts):
+            self._add(number, transcript)
+
+    @classmethod
+    def from_files(cls, *paths: str | Path) -> "Replay":
+        """Read JSON Lines files: each line an object with `messages`, or the list of messages itself.
+
+        Raises:
+            ValueError: A line is neither; the text names the file and the line.
+            OSError: A file cannot be read.
+        """
+        return cls(transcript for path in paths for transcript in _read_transcripts(Path(path)))
+
+    def answer(self, request: dict[str, Any]) -> Message:
+        """The recorded assistant message that follows the request's messages, with its recorded tool call ids.
+
+        Raises:
+            NoAnswer: No transcript goes on from here; the text says how far one agrees.
+        """
+        compared = [message for message in request["messages"] if message.get("role") in _COMPARED_ROLES]
+        digest = b""
+        for number, message in enumerate(compared):
+            digest = _extend(digest, message)
+            if digest not in self._known:
+                raise NoAnswer(
+                    f"no recorded transcript matches: of the request's {len(compared)} user and assistant messages the "
+                    f"first {number} agree with a recording, then none has {_short(message)}"
+                )
+        if digest not in self._next:
+            raise NoAnswer(
+                f"the recording ends here: it has the request's {len(compared)} user and assistant messages, "
+                "and no assistant message after them"
+            )
+        return self._next[digest]
+
+    @contextmanager
+    def lend(self, request: dict[str, Any]) -> Iterator[Message]:
+        """The same as `answer`, in the shape of `Script.lend`."""
+        yield self.answer(request)
+
+    def _add(self, number: int, transcript: Sequence[Message]) -> None:
+        digest = b""
+        for place, message in enumerate(transcript):
+            if message.get("role") not in _COMPARED_ROLES:
+                continue
+            following = _extend(digest, message)
+            if message["role"] == "assistant":
+                where = f"transcript {number}, message {place}"
+                recorded = self._next.setdefault(digest, _complete(message, where))
+                if _extend(digest, recorded) != following:
+                    raise ValueError(f"{where}: another transcript starts the same and then answers {_short(recorded)}")
+            digest = following
+            self._known.add(digest)
+
+
+class Completion:
+    """The wire format of an answer: a `chat.completion`, or a stream of `chat.completion.chunk`.
+
+    Args:
+        request: The request's body.
+        message: The assistant message to answer with, whole.
+    """
+
+    def __init__(self, request: dict[str, Any], message: Message) -> None:
+        self._message = message
+        self._finish_reason = "tool_calls" if message.get("tool_calls") else "stop"
+        self._with_usage = bool((request.get("stream_options") or {}).get("include_usage"))
+        sizes = [max(1, len(json.dumps(part)) // _BYTES_PER_TOKEN) for part in (request, message)]
+        self._usage = {"prompt_tokens": sizes[0], "completion_tokens": sizes[1], "total_tokens": sum(sizes)}
+        self._head = {
+            "id": f"chatcmpl-{uuid.uuid4().hex}",
+            "created": int(time.time()),
+            "model": request.get("model"),
+            "system_fingerprint": None,
+        }
+
+    def whole(self) -> dict[str, Any]:
+        """The body of an answer that is not streamed."""
+        choice = {"index": 0, "message": self._message, "logprobs": None, "finish_reason": self._finish_reason}
+        return {**self._head, "object": "chat.completion", "choices": [choice], "usage": self._usage}
+
+    def chunks(self) -> Iterator[dict[str, Any]]:
+        """The stream: role, fragments of content, fragments of tool calls, finish reason, usage if it was asked for."""
+        for delta in self._deltas():
+            yield self._chunk([{"index": 0, "delta": delta, "logprobs": None, "finish_reason": None}], None)
+        yield self._chunk(
+            [{"index": 0, "delta": {}, "logprobs": None, "finish_reason": self._finish_reason}],
+            None,
+        )
+        if self._with_usage:
+            yield self._chunk([], self._usage)
+
+    def _chunk(self, choices: list[dict[str, Any]], usage: dict[str, int] | None) -> dict[str, Any]:
+        chunk = {**self._head, "object": "chat.completion.chunk", "choices": choices}
+        return {**chunk, "usage": usage} if self._with_usage else chunk
+
+    def _deltas(self) -> Iterator[dict[str, Any]]:
+        content, tool_calls = self._message["content"], self._message.get("tool_calls", ())
+        yield {"role": "assistant", "content": None if content is None else ""}
+        for piece in _pieces(content or ""):
+            yield {"content": piece}
+        for index, tool_call in enumerate(tool_calls):
+            function = tool_call["function"]
+            yield {"tool_calls": [{"index": index, **tool_call, "function": {**function, "arguments": ""}}]}
+            for piece in _pieces(function["arguments"]):
+                yield {"tool_calls": [{"index": index, "function": {"arguments": piece}}]}
+
+
+def _pieces(text: str) -> Iterator[str]:
+    size = -(-len(text) // _PIECES) or 1
+    return (text[start : start + size] for start in range(0, len(text), size))
+
+
+def read_script(path: str | Path) -> list[Message | str]:
+    """Read a script from a JSON file: a list of assistant messages or of strings.
+
+    Raises:
+        ValueError: The file holds something else.
+        OSError: The file cannot be read.
+    """
+    script = _parse(Path(path).read_text(encoding="utf-8"), str(path))
+    if not isinstance(script, list):
+        raise _malformed(str(path), "a script is a JSON list of assistant messages or strings", script)
+    return script
+
+
+def _read_transcripts(path: Path) -> Iterator[list[Message]]:
+    with path.open(encoding="utf-8") as lines:
+        for number, line in enumerate(lines, start=1):
+            if not line.strip():
+                continue
+            row = _parse(line, f"{path}:{number}")
+            messages = row.get("messages") if isinstance(row, dict) else row
+            if not isinstance(messages, list) or not all(isinstance(message, dict) for message in messages):
+                raise _malformed(f"{path}:{number}", "expected an object with `messages`, or a list of messages", row)
+            yield messages
+
+
+def _parse(text: str, where: str) -> Any:
+    try:
+        return json.loads(text)
+    except ValueError as error:
+        raise ValueError(f"{where}: not JSON: {error}") from error
+
+
+def _complete(answer: Any, where: str) -> Message:
+    """The answer as a whole assistant message: text gets its role, tool calls their ids and types."""
+    message: Any = say(answer) if isinstance(answer, str) else answer
+    if not isinstance(message, dict) or message.get("role", "assistant") != "assistant":
+        raise _malformed(where, "no assistant message", answer)
+    if not isinstance(message.get("content"), str | None):
+        raise _malformed(f"{where}.content", "must be a string or null", message["content"])
+    complete: Message = {"role": "assistant", "content": message.get("content")}
+    tool_calls = message.get("tool_calls") or []
+    if tool_calls:
+        complete["tool_calls"] = [_complete_call(item, f"{where}.tool_calls[{i}]") for i, item in enumerate(tool_calls)]
+    return complete
+
+
+def _complete_call(tool_call: Any, where: str) -> dict[str, Any]:
+    function = tool_call.get("function") if isinstance(tool_call, dict) else None
+    if not isinstance(function, dict) or not isinstance(function.get("name"), str):
+        raise _malformed(where, "has no function name", tool_call)
+    if not isinstance(function.get("arguments"), str):
+        raise _malformed(f"{where}.function.arguments", "must be JSON text, a string", tool_call)
+    return {
+        "id": tool_call.get("id") or _new_call_id(),
+        "type": "function",
+        "function": {"name": function["name"], "arguments": function["arguments"]},
+    }
+
+
+def _malformed(where: str, rule: str, value: Any) -> ValueError:
+    return ValueError(f"{where}: {rule}: {_short(value)}")
+
+
+def _new_call_id() -> str:
+    return f"call_{uuid.uuid4().hex[:24]}"
+
+
+def _extend(digest: bytes, message: Message) -> bytes:
+    """The digest of a transcript one compared message longer."""
+    functions = [tool_call.get("function") or {} for tool_call in message.get("tool_calls") or []]
+    compared = [
+        message["role"],
+        _text(message.get("content")),
+        [[function.get("name"), function.get("arguments")] for function in functions],
+    ]
+    return hashlib.blake2b(digest + json.dumps(compared).encode(), digest_size=16).digest()
+
+
+def _text(content: Any) -> str:
+    """Content as text; null, absent and empty are the same, and so are a string and its parts."""
+    if isinstance(content, list):
+        return "".join(part["text"] if part.get("type") == "text" else json.dumps(part) for part in content)
+    return content or ""
+
+
+def _short(value: Any) -> str:
+    text = json.dumps(value, ensure_ascii=False, default=repr)
+    return text if len(text) <= 200 else f"{text[:200]}…"  # noqa: PLR2004 - about two lines

@@ -1,0 +1,36 @@
+import subprocess
+import sys
+
+import pytest
+
+import holdfast.agent
+
+
+def test_the_public_names_are_these():
+    assert holdfast.agent.__all__ == [
+        "Agent",
+        "AgentSpec",
+        "App",
+        "Approval",
+        "Executor",
+        "InvalidArguments",
+        "Limits",
+        "OnLost",
+        "Report",
+        "Tool",
+        "ToolContext",
+        "ToolSpec",
+        "code_digest",
+        "load",
+        "main_file",
+        "path_of",
+        "python_path",
+        "tool",
+    ]
+    assert callable(holdfast.agent.tool)
+
+
+@pytest.mark.parametrize("module", ["ray", "redis", "litellm"])
+def test_declaring_imports_no_infrastructure(module):
+    code = f"import sys, holdfast.agent; sys.exit({module!r} in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

@@ -1,0 +1,39 @@
+"""Unit tests touch nothing outside: no socket connects, Ray does not start, no model is called."""
+
+import socket
+import sys
+
+import pytest
+
+
+class OutsideWorld(AssertionError):
+    """A unit test tried to leave the process."""
+
+
+def _forbidden(what):
+    def refuse(*_args, **_kwargs):
+        message = f"a unit test must not {what}"
+        raise OutsideWorld(message)
+
+    return refuse
+
+
+@pytest.fixture(autouse=True)
+def no_connections(monkeypatch):
+    for name in ("connect", "connect_ex"):
+        monkeypatch.setattr(socket.socket, name, _forbidden("connect a socket"))
+
+
+@pytest.fixture(autouse=True)
+def no_ray(monkeypatch):
+    ray = sys.modules.get("ray")
+    if ray is not None:
+        monkeypatch.setattr(ray, "init", _forbidden("start or join Ray"))
+
+
+@pytest.fixture(autouse=True)
+def no_models(monkeypatch):
+    litellm = sys.modules.get("litellm")
+    if litellm is not None:
+        for name in ("completion", "acompletion"):
+            monkeypatch.setattr(litellm, name, _forbidden("call a model"))

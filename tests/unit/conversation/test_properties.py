@@ -1,0 +1,538 @@
+"""Any sequence of commands: the design's invariants hold at each step, and recovery is the fold."""
+
+import re
+from collections import Counter
+
+import pytest
+from holdfast.conversation import (
+    Answer,
+    Approve,
+    BeginTurn,
+    CallModel,
+    Cancel,
+    Cancelled,
+    ConversationEnded,
+    Deny,
+    End,
+    Executor,
+    Fail,
+    HoldfastError,
+    ModelFailed,
+    ModelReplied,
+    ProposedCall,
+    Receipt,
+    Resolve,
+    Ruling,
+    RunFinished,
+    RunLost,
+    RunTool,
+    Send,
+    Start,
+    State,
+    Status,
+    TurnPrepared,
+    Wake,
+    decide,
+    due_at,
+    evolve,
+    index,
+    outstanding,
+)
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule, run_state_machine_as_test
+
+TERMINAL = {"turn_completed", "turn_failed", "turn_cancelled"}
+OF_A_TURN = {"model_answered", "run_scheduled", "call_suspended", "suspension_settled", "call_resolved"}
+CALL_ID = re.compile(r"[A-Za-z0-9_-]{1,40}")
+
+TOOLS = st.sampled_from(["lookup", "charge", "exact", "refund", "ask", "age", "locate", "share", "search", "nope"])
+ARGUMENTS = st.sampled_from(['{"amount":5}', '{"amount":5}', "{}", "", '{"amount":"x"}', "[]", "{", "NaN", '{"a":1e999}'])
+MODEL_IDS = st.sampled_from(["a", "b", "a", "", "x" * 50, "call 1"])
+DECISIONS = st.sampled_from(
+    [
+        Approve(),
+        Approve(arguments={"amount": 7}),
+        Approve(arguments={"amount": "x"}),
+        Deny(),
+        Deny("no"),
+        Deny("x" * 100),
+        Answer({"years": 7}),
+        Answer(None),
+        Answer(False),
+        Answer("x" * 400),
+        Fail("no GPS"),
+    ]
+)
+FITTING = {
+    "approval": st.sampled_from([Approve(), Approve(arguments={"amount": 7}), Deny("no")]),
+    "elicitation": st.sampled_from([Answer({"years": 7}), Deny("no")]),
+    "client_exec": st.sampled_from([Answer({"years": 7}), Fail("no GPS")]),
+}
+REQUEST_IDS = st.sampled_from(["i-1", "i-2", "i-3"])
+
+
+class Ledger:
+    """An account of a log that is kept without the machine: it knows the rules and checks each event against them."""
+
+    def __init__(self, spec):
+        self.spec = spec
+        self.at = 0
+        self.started = self.ended = False
+        self.messages = []
+        self.turn = None
+        self.turns = []
+        self.terminals = Counter()
+        self.calls = {}  # id -> (tool, state)
+        self.round = []
+        self.approved = set()
+        self.attempts = Counter()
+        self.suspensions = {}  # id -> call id
+        self.settled = Counter()
+        self.open_suspensions = {}  # call id -> (suspension id, expires_at)
+        self.results = Counter()
+        self.model_effects = []
+
+    def add(self, seq, event):
+        assert not self.ended, "nothing follows the end"
+        assert event.at >= self.at
+        self.at = event.at
+        assert (event.kind == "conversation_started") == (seq == 1)
+        if event.kind in OF_A_TURN:
+            assert self.turn is not None, f"{event.kind} outside a turn"
+        getattr(self, f"_{event.kind}", lambda _seq, _event: None)(seq, event)
+
+    @property
+    def open_calls(self):
+        return [call for call in self.round if self.results[call] == 0]
+
+    def _message_accepted(self, seq, _event):
+        self.messages.append(seq)
+
+    def _turn_started(self, _seq, event):
+        assert self.turn is None
+        assert event.turn_id not in self.turns
+        assert event.message_seq == self.messages.pop(0), "turns follow the order of the messages"
+        self.turn = event.turn_id
+        self.turns.append(event.turn_id)
+        self.round = []
+
+    def _model_answered(self, _seq, event):
+        assert not self.open_calls, "the model is called while a call is open"
+        assert event.effect_id not in self.model_effects
+        self.model_effects.append(event.effect_id)
+        ids = [call.tool_call_id for call in event.calls]
+        assert len(set(ids)) == len(ids)
+        assert not set(ids) & set(self.calls), "a call id was used before"
+        assert all(CALL_ID.fullmatch(call_id) for call_id in ids)
+        self.calls |= {call.tool_call_id: call for call in event.calls}
+        self.round = ids
+
+    def _run_scheduled(self, _seq, event):
+        call = event.tool_call_id
+        assert call in self.open_calls
+        tool = self.spec.tool(self.calls[call].name)
+        assert tool.executor is Executor.SERVER
+        assert call not in self.open_suspensions
+        assert self.calls[call].arguments not in ("[]", "{", "NaN")
+        if tool.approval == "required":
+            assert call in self.approved, "it runs without an approval"
+        self.attempts[call] += 1
+        assert event.attempt == self.attempts[call]
+        assert event.attempt == 1 or tool.on_lost == "redispatch"
+
+    def _call_suspended(self, _seq, event):
+        call = event.tool_call_id
+        assert call in self.open_calls
+        tool = self.spec.tool(self.calls[call].name)
+        assert self.attempts[call] == 0, "a call that runs does not ask"
+        assert event.suspension_id not in self.suspensions, "a suspension id was used before"
+        assert call not in self.open_suspensions
+        gated = tool.approval == "required" and call not in self.approved
+        kinds = {Executor.HUMAN: "elicitation", Executor.CLIENT: "client_exec"}
+        assert event.suspension_kind == ("approval" if gated else kinds[tool.executor])
+        assert event.expires_at > event.at
+        self.suspensions[event.suspension_id] = call
+        self.open_suspensions[call] = (event.suspension_id, event.expires_at)
+
+    def _suspension_settled(self, _seq, event):
+        assert self.open_suspensions.pop(event.tool_call_id)[0] == event.suspension_id
+        self.settled[event.suspension_id] += 1
+        assert self.settled[event.suspension_id] == 1
+        if event.by == "approve":
+            self.approved.add(event.tool_call_id)
+
+    def _call_resolved(self, _seq, event):
+        assert event.tool_call_id in self.open_calls
+        assert event.tool_call_id not in self.open_suspensions, "its suspension was never settled"
+        self.results[event.tool_call_id] += 1
+
+    def _over(self, event):
+        assert event.turn_id == self.turn
+        assert not self.open_calls, "the turn ends with open calls"
+        self.terminals[event.turn_id] += 1
+        assert self.terminals[event.turn_id] == 1
+        self.turn = None
+
+    def _turn_completed(self, _seq, event):
+        self._over(event)
+
+    def _turn_failed(self, _seq, event):
+        self._over(event)
+
+    def _turn_cancelled(self, _seq, event):
+        self._over(event)
+
+    def _conversation_ended(self, _seq, _event):
+        assert self.turn is None, "the end leaves a turn behind"
+        self.ended = True
+        self.messages = []
+
+
+class Life(RuleBasedStateMachine):
+    """One conversation under any sequence of commands, likely and unlikely ones."""
+
+    def __init__(self, conversations):
+        super().__init__()
+        self.conversation = conversations()
+        self.ledger = Ledger(conversations.desk)
+        self.receipts = {}
+        self.seen_calls = ["never"]
+        self.seen_suspensions = ["s-never"]
+        self.seen_effects = ["nothing", "t9.m9"]
+
+    # The rules. What is likely comes first.
+
+    @initialize(message_id=REQUEST_IDS, absent=st.sampled_from([False, False, False, False, True]))
+    def most_are_started(self, message_id, absent):
+        if not absent:
+            self.start(message_id, "hello")
+            self.begin(None)
+
+    @rule(message_id=REQUEST_IDS, text=st.sampled_from(["hello", "hello", "other"]))
+    def start(self, message_id, text):
+        self._do(Start(agent="desk", app="shop:app", text=text, message_id=message_id), key=("m", message_id))
+
+    @rule(message_id=REQUEST_IDS, text=st.sampled_from(["hello", "more"]))
+    def send(self, message_id, text):
+        self._do(Send(text=text, message_id=message_id), key=("m", message_id))
+
+    @rule(text=st.just("more"))
+    def send_another(self, text):
+        message_id = self.conversation.fresh("m")
+        self._do(Send(text=text, message_id=message_id), key=("m", message_id))
+
+    @precondition(lambda self: self._effects(BeginTurn))
+    @rule(problem=st.sampled_from([None, None, None, "the app is gone"]))
+    def begin(self, problem):
+        [effect] = self._effects(BeginTurn)
+        self._do(TurnPrepared(effect_id=effect.effect_id, code="code-1", problem=problem))
+
+    @precondition(lambda self: self._effects(CallModel))
+    @rule(calls=st.lists(st.tuples(MODEL_IDS, TOOLS, ARGUMENTS), min_size=1, max_size=4), fresh=st.booleans())
+    def model_calls(self, calls, fresh):
+        [effect] = self._effects(CallModel)
+        proposed = tuple(
+            ProposedCall(tool_call_id=self.conversation.fresh("call") if fresh else call_id, name=name, arguments=arguments)
+            for call_id, name, arguments in calls
+        )
+        self._do(ModelReplied(effect_id=effect.effect_id, calls=proposed))
+
+    @precondition(lambda self: self._effects(CallModel))
+    @rule(fails=st.sampled_from([False, False, True]))
+    def model_ends(self, fails):
+        [effect] = self._effects(CallModel)
+        outcome = ModelFailed(effect_id=effect.effect_id, error="no") if fails else ModelReplied(effect_id=effect.effect_id)
+        self._do(outcome)
+
+    @precondition(lambda self: self._effects(RunTool))
+    @rule(data=st.data(), how=st.sampled_from(["ok", "ok", "error", "lost"]))
+    def run_ends(self, data, how):
+        self._run_ends(data.draw(st.sampled_from([run.effect_id for run in self._effects(RunTool)])), how)
+
+    @precondition(lambda self: due_at(self.conversation.state) is not None)
+    @rule(data=st.data(), named=st.booleans())
+    def decide_fittingly(self, data, named):
+        awaiting = [call for call in self.conversation.state.calls if call.suspension is not None]
+        call = data.draw(st.sampled_from(awaiting), label="call")
+        decision = data.draw(FITTING[call.suspension.kind], label="decision")
+        suspension_id = call.suspension.suspension_id if named or call.suspensions > 1 else None
+        decision_id = self.conversation.fresh("d")
+        command = Resolve(
+            tool_call_id=call.tool_call_id, ruling=Ruling.of(decision), suspension_id=suspension_id, decision_id=decision_id
+        )
+        judgement = self._do(command, key=("d", decision_id))
+        assert isinstance(judgement.reply, Receipt)
+        assert not judgement.reply.duplicate
+
+    @rule(data=st.data(), decision=DECISIONS, decision_id=REQUEST_IDS)
+    def decide_anyhow(self, data, decision, decision_id):
+        call_id = data.draw(st.sampled_from(self.seen_calls), label="call")
+        suspension_id = data.draw(st.none() | st.sampled_from(self.seen_suspensions), label="suspension")
+        command = Resolve(
+            tool_call_id=call_id, ruling=Ruling.of(decision), suspension_id=suspension_id, decision_id=decision_id
+        )
+        self._do(command, key=("d", decision_id))
+
+    @rule(data=st.data(), kind=st.sampled_from(["prepared", "replied", "failed", "ok", "error", "lost"]))
+    def any_outcome(self, data, kind):
+        effect_id = data.draw(st.sampled_from(self.seen_effects), label="effect")
+        live = effect_id in self.conversation.effect_ids
+        match kind:
+            case "prepared":
+                judgement = self._do(TurnPrepared(effect_id=effect_id, code="code-2"))
+            case "replied":
+                judgement = self._do(ModelReplied(effect_id=effect_id, content="late?"))
+            case "failed":
+                judgement = self._do(ModelFailed(effect_id=effect_id, error="late?"))
+            case _:
+                judgement = self._run_ends(effect_id, kind)
+        assert live or (judgement.ignored and not judgement.events), "a late outcome counted"
+
+    @rule(data=st.data(), seconds=st.sampled_from([0, 1, 61, 250, 600, 2000]))
+    def wake(self, data, seconds):
+        due = due_at(self.conversation.state)
+        at = self.conversation.now + 1000 * seconds
+        if due is not None and data.draw(st.booleans(), label="exactly when it is due"):
+            at = max(due, self.conversation.now)
+        self._do(Wake(), at=at)
+        due = due_at(self.conversation.state)
+        assert due is None or due > at, "something is still due"
+
+    @rule(request_id=REQUEST_IDS)
+    def cancel(self, request_id):
+        self._do(Cancel(request_id=request_id), key=("x", request_id))
+
+    @precondition(lambda self: len(self.conversation.log) > 25)
+    @rule(request_id=REQUEST_IDS)
+    def end(self, request_id):
+        self._do(End(request_id=request_id), key=("x", request_id))
+
+    # The steps.
+
+    def _effects(self, kind):
+        return [effect for effect in outstanding(self.conversation.state) if isinstance(effect, kind)]
+
+    def _run_ends(self, effect_id, how):
+        if how == "lost":
+            return self._do(RunLost(effect_id=effect_id))
+        ok = how == "ok"
+        content = '{"ok":true,"result":1}' if ok else '{"ok":false,"error":"boom"}'
+        return self._do(RunFinished(effect_id=effect_id, ok=ok, content=content))
+
+    def _do(self, command, *, at=None, key=None):
+        conversation = self.conversation
+        before, logged = conversation.state, len(conversation.log)
+        self._judged_the_same_without_knowledge(command)
+        try:
+            judgement = conversation.do(command, at=at)
+        except HoldfastError:
+            assert (conversation.state, len(conversation.log)) == (before, logged)
+            return None
+        if judgement.ignored is not None:
+            assert not judgement.events
+        for seq, event in enumerate(conversation.log[logged:], logged + 1):
+            self.ledger.add(seq, event)
+            if event.kind == "model_answered":
+                self.seen_calls += [call.tool_call_id for call in event.calls]
+            if event.kind == "call_suspended":
+                self.seen_suspensions.append(event.suspension_id)
+        self.seen_effects += [effect_id for effect_id in conversation.effect_ids if effect_id not in self.seen_effects]
+        if key is not None:
+            self._acknowledged(key, command, judgement)
+        return judgement
+
+    def _judged_the_same_without_knowledge(self, command):
+        """A shell judges first and asks the store after: where none of the lookups is known, nothing may differ."""
+        conversation = self.conversation
+        if any(key in conversation.known for key in command.lookups()):
+            return
+        assert self._outcome(lambda: conversation.judge(command)) == self._outcome(
+            lambda: decide(conversation.state, command.stamped(conversation.now, conversation.spec, {}))
+        )
+
+    @staticmethod
+    def _outcome(judge):
+        try:
+            return judge()
+        except HoldfastError as error:
+            return type(error)
+
+    def _acknowledged(self, key, command, judgement):
+        reply = judgement.reply
+        if isinstance(reply, Cancelled):
+            if reply.turn_id is not None:
+                assert self.receipts.setdefault(key, reply) == reply
+            return
+        assert isinstance(reply, Receipt), command
+        assert reply.duplicate == (key in self.receipts)
+        first = self.receipts.setdefault(key, reply)
+        assert (reply.seq, reply.accepted_at) == (first.seq, first.accepted_at), "another receipt for the same id"
+        assert bool(judgement.events) != reply.duplicate
+
+    # The invariants.
+
+    @invariant()
+    def the_state_tells_what_the_log_says(self):
+        state, ledger = self.conversation.state, self.ledger
+        assert state.seq == len(self.conversation.log)
+        assert state.ended == ledger.ended
+        assert (state.turn.turn_id if state.turn else None) == ledger.turn
+        assert list(state.queue) == ledger.messages
+        assert state.turns == len(ledger.turns)
+        assert [call.tool_call_id for call in state.calls] == (ledger.round if state.turn else [])
+        assert [call.tool_call_id for call in state.calls if call.open] == (ledger.open_calls if state.turn else [])
+
+    @invariant()
+    def what_waits_is_indexed(self):
+        state, ledger = self.conversation.state, self.ledger
+        entry = index(state)
+        assert [pending.suspension_id for pending in entry.pending] == [
+            call.suspension.suspension_id for call in state.calls if call.status == "awaiting"
+        ]
+        assert {pending.suspension_id for pending in entry.pending} == {open_[0] for open_ in ledger.open_suspensions.values()}
+        for pending in entry.pending:
+            event = self.conversation.log[pending.seq - 1]
+            assert (event.kind, event.suspension_id, event.at) == ("call_suspended", pending.suspension_id, pending.created_at)
+        assert entry.due_at == min((expires_at for _, expires_at in ledger.open_suspensions.values()), default=None)
+        assert entry.status is state.status
+        assert (entry.status is Status.AWAITING_INPUT) == bool(entry.pending)
+        assert entry.busy == bool(outstanding(state))
+
+    @invariant()
+    def what_must_go_on_is_outstanding(self):
+        state, ledger = self.conversation.state, self.ledger
+        effects = outstanding(state)
+        kinds = {effect.kind for effect in effects}
+        assert len({effect.effect_id for effect in effects}) == len(effects)
+        if "call_model" in kinds or "begin_turn" in kinds:
+            assert len(effects) == 1
+            assert state.turn is None or not any(call.open for call in state.calls)
+            assert effects[0].effect_id not in ledger.model_effects
+        assert {effect.tool_call_id for effect in effects if effect.kind == "run_tool"} == {
+            call for call in (ledger.open_calls if state.turn else []) if call not in ledger.open_suspensions
+        }
+        # everything that waits ends: by an effect's outcome, by a deadline, or it waits for the user
+        assert effects or state.resting or state.status is Status.ABSENT
+        assert state.status is not Status.AWAITING_INPUT or due_at(state) is not None
+
+    @invariant()
+    def the_transcript_is_in_order(self):
+        messages = self.conversation.messages()
+        open_ = self.ledger.open_calls if self.conversation.state.turn else []  # of the last round
+        wanted, answered = [], []
+        for message in [*messages, {"role": "user"}]:
+            if message["role"] == "tool":
+                answered.append(message["tool_call_id"])
+                continue
+            assert answered == [call for call in wanted if call not in open_]
+            wanted, answered = [call["id"] for call in message.get("tool_calls", ())], []
+        every = [call["id"] for message in messages for call in message.get("tool_calls", ())]
+        assert len(set(every)) == len(every)
+
+    # The end.
+
+    def teardown(self):
+        self._every_snapshot_and_its_tail_lead_to_the_same_state()
+        self._left_alone_it_comes_to_rest()
+        super().teardown()
+
+    def _every_snapshot_and_its_tail_lead_to_the_same_state(self):
+        log, final = self.conversation.log, self.conversation.state
+        snapshot = State(conversation_id=final.conversation_id)
+        for seq in range(len(log) + 1):
+            revived = State.model_validate(snapshot.model_dump())
+            assert revived == snapshot == State.model_validate_json(snapshot.model_dump_json())
+            for event in log[seq:]:
+                revived = evolve(revived, event)
+            assert revived == final
+            assert outstanding(revived) == outstanding(final)
+            if seq < len(log):
+                event = type(log[seq]).model_validate_json(log[seq].model_dump_json())
+                snapshot = evolve(snapshot, event)
+
+    def _left_alone_it_comes_to_rest(self):
+        """Whatever has happened: if all work has an outcome and time passes, the conversation rests, with every call answered."""
+        conversation = self.conversation
+        for _ in range(200):
+            effects = outstanding(conversation.state)
+            due = due_at(conversation.state)
+            if effects and isinstance(effects[0], RunTool):
+                self._run_ends(effects[0].effect_id, "ok")
+            elif effects and isinstance(effects[0], BeginTurn):
+                self._do(TurnPrepared(effect_id=effects[0].effect_id, code="code-1"))
+            elif effects:
+                self._do(ModelReplied(effect_id=effects[0].effect_id, content="done"))
+            elif due is not None:
+                self._do(Wake(), at=max(due, conversation.now))
+            else:
+                break
+        assert conversation.status in {Status.ABSENT, Status.IDLE, Status.FAILED, Status.ENDED}
+        self.the_transcript_is_in_order()
+        assert set(self.ledger.terminals) == set(self.ledger.turns)
+
+
+def test_the_invariants_hold_under_any_sequence_of_commands(conversations):
+    run_state_machine_as_test(
+        lambda: Life(conversations), settings=settings(max_examples=120, stateful_step_count=45, deadline=None, database=None)
+    )
+
+
+def test_folding_is_refused_where_an_event_has_no_turn(begun):
+    # given a log that lacks the beginning of its turn
+    begun.call("lookup")
+    log = [event for event in begun.log if event.kind != "turn_started"]
+    # when it is folded, then that is no state
+    state = State(conversation_id="c-1")
+    with pytest.raises(ValueError, match="belongs to a turn"):
+        for event in log:
+            state = evolve(state, event)
+
+
+def _turns(conversation, count):
+    """So many turns of the same shape; the sizes of the state when each waits, and when it is over."""
+    sizes = []
+    for _ in range(count):
+        if conversation.status is Status.IDLE:
+            conversation.send("x" * 500)
+            conversation.begin()
+        ask, run, refund = conversation.call(("ask", '{"q":"%s"}' % ("x" * 500)), "lookup", "refund")
+        waiting = len(conversation.state.model_dump_json())
+        conversation.finish(run)
+        conversation.resolve(ask, Answer("y" * 200))
+        conversation.resolve(refund, Deny("no"))
+        conversation.reply("z" * 2000)
+        sizes.append((waiting, len(conversation.state.model_dump_json())))
+    return sizes
+
+
+def test_a_state_does_not_grow_with_the_turns(begun):
+    # given two hundred turns
+    sizes = _turns(begun, 200)
+    # then the last state is as large as the second, up to the digits of its numbers
+    for second, last in zip(sizes[1], sizes[-1], strict=True):
+        assert last <= second + 60
+    assert sizes[-1][1] < 500
+
+
+def test_bodies_stay_out_of_the_state(begun):
+    begun.call(("ask", '{"q":"secret"}'), ("refund", '{"amount":5,"q":"secret"}'), content="secret")
+    begun.send("secret")
+    assert "secret" not in begun.state.model_dump_json()
+
+
+def test_a_judgement_is_pure(begun):
+    # given a command that leads to several events
+    asked = begun.call("ask", "refund")[0]
+    command = Resolve(tool_call_id=asked, ruling=Ruling.of(Answer(1)), decision_id="d-1")
+    # when it is judged twice, then nothing has happened, and the judgement is the same
+    with begun.unchanged():
+        assert begun.judge(command) == begun.judge(command)
+
+
+def test_the_end_is_final_for_the_fold_too(begun):
+    begun.end()
+    assert begun.state.queue == ()
+    assert outstanding(begun.state) == ()
+    with pytest.raises(ConversationEnded):
+        begun.send()
