@@ -13,6 +13,7 @@ from holdfast.conversation import (
     Reply,
     StoreUnavailable,
 )
+from holdfast.conversation.ids import digest
 from holdfast.persistence import AppRecord, RedisStore
 from holdfast.registry import Settings
 from holdfast.registry import cluster as clusters
@@ -95,10 +96,14 @@ async def _record(store: RedisStore, settings: ActorSettings, app: App, path: st
     from holdfast.actors import hire  # noqa: PLC0415 - resolved here, after Ray was joined
 
     environment = app.environment(os.environ)
+    paths = tuple(python_path())
+    values = [part for item in sorted(environment.items()) for part in item]
+    # Workers are told apart by all of this; of the environment's values only this digest is ever stored.
+    code = digest(settings.store.store_id, await asyncio.to_thread(code_digest, path), *paths, "", *values)
     record = AppRecord(
         app=path,
-        code=await asyncio.to_thread(code_digest, path),
-        python_path=tuple(python_path()),
+        code=code,
+        python_path=paths,
         main_file=main_file(path),
         environment=tuple(sorted(environment)),
         agents={agent.name: agent.spec.digest for agent in app.agents},

@@ -6,6 +6,8 @@ import os
 import signal
 
 import pytest
+from hypothesis import settings
+
 from holdfast.conversation import (
     AgentSpec,
     Approval,
@@ -34,7 +36,6 @@ from holdfast.conversation import (
     facts,
     outstanding,
 )
-from hypothesis import settings
 
 settings.register_profile(
     "unit",

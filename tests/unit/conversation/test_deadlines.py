@@ -1,6 +1,7 @@
 """Deadlines: everything that waits ends, and an answer written before the expiry counts."""
 
 import pytest
+
 from holdfast.conversation import Answer, Approve, Limits, Status, due_at
 
 

@@ -1,6 +1,7 @@
 """Decisions: at most once, bound to what was shown, and refused with a reason."""
 
 import pytest
+
 from holdfast.conversation import (
     ACCEPTED,
     Answer,
@@ -12,6 +13,7 @@ from holdfast.conversation import (
     Deny,
     Fail,
     InvalidDecision,
+    Resolve,
     Ruling,
     StaleCall,
     StaleReason,
@@ -225,21 +227,19 @@ def test_a_new_decision_for_a_conversation_that_has_ended_is_refused(begun):
         begun.resolve(call, Answer(1))
 
 
-@pytest.mark.parametrize("decision_id", ["", "two words", "é", "x" * 201, "tab\t", "line\n"])
+@pytest.mark.parametrize("decision_id", ["two words", "é", "x" * 201, "tab\t", "line\n"])
 def test_an_ill_formed_decision_id_is_refused(begun, decision_id):
     [call] = begun.call("ask")
-    ruling = Ruling.of(Answer(1))
-    from_outside = begun.resolve.__func__  # the driver would replace an empty id by one of its own
     with begun.unchanged(), pytest.raises(InvalidDecision) as refusal:
-        from_outside(begun, call, ruling, decision_id=_Raw(decision_id))
+        begun.resolve(call, Answer(1), decision_id=decision_id)
     assert refusal.value.field == "decision_id"
 
 
-class _Raw(str):
-    __slots__ = ()
-
-    def __bool__(self):
-        return True
+def test_an_empty_decision_id_is_refused(begun):
+    [call] = begun.call("ask")
+    with begun.unchanged(), pytest.raises(InvalidDecision) as refusal:
+        begun.do(Resolve(tool_call_id=call, ruling=Ruling.of(Answer(1)), decision_id=""))
+    assert refusal.value.field == "decision_id"
 
 
 # Bound to what was shown (guarantee 3).
@@ -357,11 +357,11 @@ def test_suspension_ids_tell_conversations_calls_and_arguments_apart(conversatio
 
 def test_each_kind_of_suspension_takes_the_decisions_of_the_design():
     approve, deny, answer, fail = DecisionKind
-    assert ACCEPTED == {
+    assert {
         SuspensionKind.APPROVAL: (approve, deny),
         SuspensionKind.ELICITATION: (answer, deny),
         SuspensionKind.CLIENT_EXEC: (answer, fail),
-    }
+    } == ACCEPTED
 
 
 @pytest.mark.parametrize("waits_for", list(SuspensionKind))
@@ -445,7 +445,7 @@ def test_what_is_no_decision_is_refused_before_it_travels(decision, field):
     assert refusal.value.fix
 
 
-def test_the_schema_error_names_the_place_inside_a_result(begun):
+def test_the_error_names_the_place_inside_a_result():
     with pytest.raises(InvalidDecision, match=r"\$\.at\[1\]: object is not JSON"):
         Ruling.of(Answer({"at": [1, object()]}))
 

@@ -3,6 +3,7 @@
 import json
 
 import pytest
+
 from holdfast.conversation import Answer, Approve, DecisionKind, Deny, Fail, InvalidDecision, Ruling
 from holdfast.conversation.envelope import failure, success
 

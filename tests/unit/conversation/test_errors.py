@@ -5,6 +5,7 @@ import pickle
 import re
 
 import pytest
+
 from holdfast import conversation
 from holdfast.conversation import HoldfastError, SettledBy, StaleCall, StaleReason, errors
 

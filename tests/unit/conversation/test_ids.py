@@ -2,9 +2,10 @@
 
 import re
 
-from holdfast.conversation import ids
 from hypothesis import given
 from hypothesis import strategies as st
+
+from holdfast.conversation import ids
 
 CALL_ID = re.compile(r"[A-Za-z0-9_-]{1,40}")
 PARTS = st.lists(st.text(max_size=8), max_size=4)

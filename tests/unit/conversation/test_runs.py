@@ -1,6 +1,7 @@
 """Runs: outcomes that are due, late, or lost."""
 
 import pytest
+
 from holdfast.conversation import (
     Approve,
     CallStatus,

@@ -3,6 +3,7 @@
 import json
 
 import pytest
+
 from holdfast.conversation import Answer, InvalidDecision, schema
 
 TREE = '{"type":"array","items":{"$ref":"#"}}'

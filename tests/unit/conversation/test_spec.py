@@ -3,6 +3,7 @@
 import pickle
 
 import pytest
+
 from holdfast.conversation import AgentSpec, Limits
 
 

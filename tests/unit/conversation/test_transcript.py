@@ -1,6 +1,7 @@
 """The transcript: the conversation in the OpenAI chat format, without the system message."""
 
 import pytest
+
 from holdfast.conversation import Answer, Deny, Transcript
 
 

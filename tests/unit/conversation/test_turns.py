@@ -3,12 +3,13 @@
 import json
 
 import pytest
+
 from holdfast.conversation import (
     Answer,
     Approve,
     BeginTurn,
-    Cancelled,
     CallModel,
+    Cancelled,
     ConversationEnded,
     ConversationExists,
     InvalidConversationId,

@@ -1,0 +1,106 @@
+"""A real stack for tests: Redis and Ray of their own in a home of their own, ended with the test session."""
+
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from holdfast.persistence.embedded import ensure_redis, stop_redis
+from holdfast.persistence.home import Home
+from holdfast.registry.embedded import ensure_ray, stop_ray
+from holdfast.testing import ModelServer, say
+
+FAST = {"HOLDFAST_LEASE_S": "3", "HOLDFAST_LINGER_S": "5", "HOLDFAST_TICK_S": "0.2", "HOLDFAST_STANDBY": "2"}
+
+
+class Scenarios:
+    """Answers by scenario: the first word of the conversation's first message names it, its n-th answer is the n-th model call's.
+
+    A pure function of the request, so a repeated call gets the same answer.
+    """
+
+    def __init__(self) -> None:
+        self._scripts: dict[str, list[Any]] = {}
+
+    def add(self, name: str, *answers: Any) -> str:
+        """Add a scenario; the text to start it with."""
+        self._scripts[name] = [say(answer) if isinstance(answer, str) else answer for answer in answers]
+        return name
+
+    def __call__(self, request: dict[str, Any]) -> dict[str, Any]:
+        spoken = [message for message in request["messages"] if message["role"] != "system"]
+        script = self._scripts[spoken[0]["content"].split()[0]]
+        return script[sum(message["role"] == "assistant" for message in spoken)]
+
+
+@dataclass
+class RunningStack:
+    """A home with Redis and Ray running, a model server, and how to start processes against them."""
+
+    home: Home
+    redis_url: str
+    model: ModelServer
+    scenarios: Scenarios
+    runs: Path
+    env: dict[str, str] = field(default_factory=dict)
+
+    def python(self, *arguments: str, **options: Any) -> "subprocess.Popen[str]":
+        """Start a Python process of its own, as a user would."""
+        return subprocess.Popen(
+            [sys.executable, *arguments],
+            env={**os.environ, **self.env},
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            **options,
+        )
+
+
+def start_stack(model: ModelServer, scenarios: Scenarios) -> RunningStack:
+    """Start everything; the environment of this process leads to it."""
+    folder = Path(tempfile.mkdtemp(prefix="hf-", dir="/tmp"))  # noqa: S108 - short, for unix sockets
+    runs = folder / "runs"
+    runs.mkdir()
+    env = {
+        **FAST,
+        "HOLDFAST_HOME": str(folder / "home"),
+        "HOLDFAST_TEST_RUNS": str(runs),
+        "OPENAI_API_BASE": model.url,
+        "OPENAI_API_KEY": "sk-test",
+        "RAY_USAGE_STATS_ENABLED": "0",
+    }
+    os.environ.update(env)
+    home = Home.open(folder / "home")
+    redis_url = ensure_redis(home)
+    ensure_ray(home)
+    return RunningStack(home=home, redis_url=redis_url, model=model, scenarios=scenarios, runs=runs, env=env)
+
+
+def end_stack(stack: RunningStack) -> None:
+    """End everything that `start_stack` started."""
+    ray = sys.modules.get("ray")
+    if ray is not None and ray.is_initialized():
+        ray.shutdown()
+    stop_ray(stack.home)
+    stop_redis(stack.home)
+    shutil.rmtree(stack.home.path.parent, ignore_errors=True)
+    for name in stack.env:
+        os.environ.pop(name, None)
+
+
+def eventually(condition: Callable[[], Any], timeout_s: float = 60, what: str = "the condition") -> Any:
+    """Wait until a condition holds; what it returned."""
+    give_up = time.monotonic() + timeout_s
+    while time.monotonic() < give_up:
+        found = condition()
+        if found:
+            return found
+        time.sleep(0.02)
+    message = f"{what} did not come true within {timeout_s} s"
+    raise AssertionError(message)
