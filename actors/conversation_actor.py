@@ -4,6 +4,7 @@ It imports neither litellm nor the user's app.
 """
 
 import asyncio
+import contextlib
 import logging
 import time
 from dataclasses import dataclass
@@ -57,6 +58,9 @@ class Failed:
     error: HoldfastError
 
 
+OFFER_AFTER_S = 0.02
+"""How long a conversation must have come to rest before its actor goes on offer."""
+
 Activation: TypeAlias = Hosted | Occupied | OwnedElsewhere | Failed
 AnswerToAsk: TypeAlias = Replied | Failed | NotHosted
 
@@ -73,6 +77,7 @@ class ConversationActor:
         self._activating = asyncio.Lock()
         self._housekeeping: asyncio.Task[None] | None = None
         self._blank_since = _clock()
+        self._rested = asyncio.Event()
 
     async def warm(self) -> str:
         """Connect to the store and offer oneself for adoption; the actor's name."""
@@ -96,6 +101,7 @@ class ConversationActor:
                 holder=self._name,
                 timing=self._settings.timing,
                 clock=_clock,
+                rested=self._rested,
             )
             try:
                 moved = await hosting.activate(seen_token=seen_token, because=because, create=create)
@@ -156,7 +162,11 @@ class ConversationActor:
         """Leave what rests for long, stay on offer while idle, and end when there are blank actors enough."""
         timing = self._settings.timing
         while True:
-            await asyncio.sleep(timing.tick_ms / 1000)
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(timing.tick_ms / 1000):
+                    await self._rested.wait()
+            self._rested.clear()
+            await asyncio.sleep(OFFER_AFTER_S)
             try:
                 await self._tidy(store)
             except StoreError as error:

@@ -70,10 +70,12 @@ class Hosting:
         holder: str,
         timing: Timing,
         clock: Callable[[], int],
+        rested: asyncio.Event,
     ) -> None:
         self.conversation_id = conversation_id
         self.over = False
         self.rested_at: int | None = None
+        self._rested = rested
         self._store = store
         self._crew = crew
         self._holder = holder
@@ -248,7 +250,9 @@ class Hosting:
         for effect_id, effect in wanted.items():
             if effect_id not in self._effects:
                 self._effects[effect_id] = asyncio.create_task(self._carry_out(effect))
-        self.rested_at = self._now() if not wanted and self._queue.empty() else None
+        self.rested_at = self._clock() if not wanted and self._queue.empty() else None
+        if self.rested_at is not None:
+            self._rested.set()
 
     async def _carry_out(self, effect: Effect) -> None:
         """See an effect through to its outcome, whatever it takes, and have that judged."""

@@ -3,6 +3,8 @@
 `AsyncClient` and its blocking face `Client`; decisions and errors are exported here too.
 """
 
+from typing import TYPE_CHECKING, Any
+
 from holdfast.conversation import (
     AgentNotFound,
     Answer,
@@ -35,8 +37,10 @@ from holdfast.conversation import (
 )
 
 from .async_client import AsyncClient, Conversation
-from .blocking import BlockingConversation, Client
 from .records import ConversationRow, ConversationState, Event, Page, PendingCall
+
+if TYPE_CHECKING:
+    from .blocking import BlockingConversation, Client
 
 __all__ = [
     "AgentNotFound",
@@ -77,3 +81,12 @@ __all__ = [
     "WrongCluster",
     "WrongStore",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    if name in ("BlockingConversation", "Client"):  # imported when they are used: `holdfast pending` counts milliseconds
+        from . import blocking  # noqa: PLC0415 - see above
+
+        return getattr(blocking, name)
+    message = f"module {__name__!r} has no attribute {name!r}"
+    raise AttributeError(message)

@@ -5,9 +5,8 @@ import uuid
 from collections.abc import AsyncIterator, Awaitable
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Self, cast
+from typing import TYPE_CHECKING, Any, Self, cast
 
-from holdfast.agent import App
 from holdfast.conversation import (
     Cancel,
     Cancelled,
@@ -42,6 +41,9 @@ from holdfast.registry import Settings
 from .records import AsyncPendingCall, ConversationRow, ConversationState, Event, Page, PendingCall
 from .stack import Stack
 
+if TYPE_CHECKING:
+    from holdfast.agent import App
+
 BLOCK_MS = 5_000
 READ_AT_ONCE = 500
 
@@ -59,7 +61,7 @@ class AsyncClient:
     @classmethod
     def connect(
         cls,
-        app: App | str | None = None,
+        app: "App | str | None" = None,
         *,
         redis_url: str | None = None,
         ray_address: str | None = None,
@@ -82,7 +84,7 @@ class AsyncClient:
         Raises:
             ConfigurationError: A setting has the wrong type, or does not go with another.
         """
-        if app is not None and not isinstance(app, App | str):
+        if app is not None and not isinstance(app, str) and not _is_app(app):
             raise InvalidInput("app", f"{type(app).__name__} is no app", "give an App or its import path")
         if isinstance(timeout_s, bool) or not isinstance(timeout_s, int | float) or timeout_s <= 0:
             raise InvalidInput("timeout_s", f"{timeout_s!r:.40} is no time", "give seconds, more than 0")
@@ -380,6 +382,12 @@ async def _relayed(queue: "asyncio.Queue[Event | BaseException]", source: AsyncI
         raise
     except BaseException as error:  # noqa: BLE001 - it is raised again where the events are read
         await queue.put(error)
+
+
+def _is_app(app: object) -> bool:
+    from holdfast.agent import App  # noqa: PLC0415 - who reads names none, and `holdfast pending` counts milliseconds
+
+    return isinstance(app, App)
 
 
 def _text(text: object) -> str:

@@ -7,16 +7,13 @@ import sys
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from holdfast.agent import App, load
-from holdfast.agent import path_of as app_path_of
 from holdfast.conversation import ConfigurationError
 from holdfast.persistence import RedisStore
-from holdfast.persistence.embedded import ensure_redis
-from holdfast.persistence.home import Home
 from holdfast.registry import Settings
-from holdfast.registry.embedded import ensure_ray
 
 if TYPE_CHECKING:
+    from holdfast.agent import App
+
     from .transport import RayTransport
 
 EMBEDDED_PATIENCE_S = 60.0
@@ -30,7 +27,7 @@ def announce(line: str) -> None:
 class Stack:
     """One store and one transport, opened once, each on first use."""
 
-    def __init__(self, settings: Settings, app: App | str | None, *, say: Callable[[str], None] = announce) -> None:
+    def __init__(self, settings: Settings, app: "App | str | None", *, say: Callable[[str], None] = announce) -> None:
         self.settings = settings
         self._app = app
         self._say = say
@@ -42,20 +39,26 @@ class Stack:
     def app_path(self) -> str | None:
         """The import path of the app that was named, in the call or in the settings."""
         app = self._app if self._app is not None else self.settings.app
-        return app_path_of(app) if isinstance(app, App) else app
+        if app is None or isinstance(app, str):
+            return app
+        from holdfast.agent import path_of  # noqa: PLC0415 - readers never need it
 
-    def app(self) -> App:
+        return path_of(app)
+
+    def app(self) -> "App":
         """The app itself.
 
         Raises:
             ConfigurationError: None was named.
             AppNotFound: Its path does not lead to one.
         """
-        if isinstance(self._app, App):
+        if self._app is not None and not isinstance(self._app, str):
             return self._app
         path = self.app_path
         if path is None:
             raise ConfigurationError("app", "start needs an app, and none is named", "pass it to connect, or set HOLDFAST_APP")
+        from holdfast.agent import load  # noqa: PLC0415 - as above
+
         return load(path)
 
     async def store(self) -> RedisStore:
@@ -98,6 +101,9 @@ class Stack:
         """Where Ray is. What the embedded one's environment must say is set here, before ray is imported."""
         if self.settings.ray_address is not None:
             return self.settings.ray_address
+        from holdfast.persistence.home import Home  # noqa: PLC0415 - production has no home
+        from holdfast.registry.embedded import ensure_ray  # noqa: PLC0415 - as above
+
         home = await asyncio.to_thread(Home.open, self.settings.home)
         embedded = await asyncio.to_thread(ensure_ray, home, announce=self._say)
         os.environ.update(embedded.env)
@@ -106,5 +112,8 @@ class Stack:
     async def _redis_url(self) -> str:
         if self.settings.redis_url is not None:
             return self.settings.redis_url
+        from holdfast.persistence.embedded import ensure_redis  # noqa: PLC0415 - as above
+        from holdfast.persistence.home import Home  # noqa: PLC0415 - as above
+
         home = await asyncio.to_thread(Home.open, self.settings.home)
         return await asyncio.to_thread(ensure_redis, home, deadline_s=EMBEDDED_PATIENCE_S, announce=self._say)

@@ -1,22 +1,23 @@
-"""JSON Schema, judged by the jsonschema library."""
+"""JSON Schema, judged by the jsonschema library, which is imported when there is a schema to judge: reading needs none."""
 
 import re
 from functools import lru_cache
-from typing import Any
-
-import jsonschema
-import referencing
-import referencing.exceptions
-from jsonschema.protocols import Validator
+from typing import TYPE_CHECKING, Any
 
 from . import jsontext
 from .jsontext import JsonText
+
+if TYPE_CHECKING:
+    from jsonschema.protocols import Validator
 
 
 def problem(schema: JsonText | None, value: Any) -> str | None:
     """What is wrong with the value, and where (`$.amount: ...`); None if it fits, or nothing is asked."""
     if schema is None:
         return None
+    import jsonschema  # noqa: PLC0415 - see above
+    import referencing.exceptions  # noqa: PLC0415 - see above
+
     try:
         error = jsonschema.exceptions.best_match(_validator(schema).iter_errors(value))
     except (re.error, referencing.exceptions.Unresolvable) as broken:
@@ -28,6 +29,8 @@ def problem(schema: JsonText | None, value: Any) -> str | None:
 
 def schema_problem(schema: JsonText) -> str | None:
     """What is wrong with the schema itself, or None."""
+    import jsonschema  # noqa: PLC0415 - see above
+
     value = jsontext.loads(schema)
     cls = jsonschema.validators.validator_for(value, default=jsonschema.Draft202012Validator)
     try:
@@ -38,7 +41,10 @@ def schema_problem(schema: JsonText) -> str | None:
 
 
 @lru_cache(maxsize=512)
-def _validator(schema: JsonText) -> Validator:
+def _validator(schema: JsonText) -> "Validator":
+    import jsonschema  # noqa: PLC0415 - see above
+    import referencing  # noqa: PLC0415 - see above
+
     value = jsontext.loads(schema)
     cls = jsonschema.validators.validator_for(value, default=jsonschema.Draft202012Validator)
     return cls(value, registry=referencing.Registry())  # a $ref is never fetched from the network

@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, TypeVar, cast
 
 import msgpack
+from pydantic import ValidationError
 
 from holdfast.conversation import AgentSpec, CorruptStore, Event, Known, NewerRecord, Record, RunFinished, State
 from holdfast.conversation.events import EVENTS
@@ -38,7 +39,7 @@ def decode_event(data: bytes) -> Event:
     if cls is None:
         what = f"a log entry has the unknown kind {kind!r}"
         raise CorruptStore(what)
-    return cast("Event", cls.model_validate(fields))
+    return cast("Event", _validated(cls, kind, fields))
 
 
 def encode_state(state: State) -> bytes:
@@ -110,7 +111,15 @@ def _decode(cls: type[_R], expected: str, data: bytes) -> _R:
     if kind != expected:
         what = f"a {expected} record has the kind {kind!r}"
         raise CorruptStore(what)
-    return cls.model_validate(fields)
+    return _validated(cls, kind, fields)
+
+
+def _validated(cls: type[_R], kind: str, fields: Fields) -> _R:
+    try:
+        return cls.model_validate(fields)
+    except ValidationError as error:
+        what = f"a {kind} record has not the fields of one ({error.errors(include_url=False, include_input=False)!r:.200})"
+        raise CorruptStore(what) from error
 
 
 def _unpack(data: bytes) -> tuple[str, Fields]:
@@ -119,9 +128,15 @@ def _unpack(data: bytes) -> tuple[str, Fields]:
     except (ValueError, TypeError) as error:
         what = f"a record cannot be read ({error})"
         raise CorruptStore(what) from error
+    if not (isinstance(version, int) and isinstance(kind, str)):
+        what = f"a record begins with {version!r:.20}, {kind!r:.20}, not with its version and kind"
+        raise CorruptStore(what)
     if version > VERSION:
         raise NewerRecord(kind, version, VERSION)
     while version < VERSION:
+        if (kind, version) not in UPGRADES:
+            what = f"a {kind!r:.40} record has version {version}, which never was"
+            raise CorruptStore(what)
         fields = UPGRADES[kind, version](fields)
         version += 1
     return kind, fields

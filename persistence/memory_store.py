@@ -149,13 +149,16 @@ class MemoryStore:
         known = {key: codec.decode_known(found.known[key]) for key in write.absent if key in found.known}
         if known:
             return KnownIds(now, known)
-        found.append_id, found.lease, found.index = write.append_id, now + write.lease_ms, index(write.after)
+        entries = [codec.encode_event(event) for event in write.events]
+        snapshot = codec.encode_state(write.after) if write.snapshot else found.snapshot
+        facts_known = {key: codec.encode_known(value) for key, value in facts(write.events, write.before.seq + 1).items()}
+        # Everything is checked and encoded: write.
+        found.append_id, found.lease, found.snapshot = write.append_id, now + write.lease_ms, snapshot
+        found.index = index(write.after) if write.after.seq else None
         if write.events:
             found.at = now
-        found.log.extend(codec.encode_event(event) for event in write.events)
-        if write.snapshot:
-            found.snapshot = codec.encode_state(write.after)
-        found.known |= {key: codec.encode_known(value) for key, value in facts(write.events, write.before.seq + 1).items()}
+        found.log.extend(entries)
+        found.known |= facts_known
         found.runs |= {effect_id: Run(RunStatus.RUNNABLE) for effect_id in write.scheduled}
         for effect_id in write.settled:
             found.runs.pop(effect_id, None)
@@ -181,6 +184,7 @@ class MemoryStore:
 
     async def claim(self, conversation_id: str, effect_id: str, *, incarnation: str, worker: str) -> bool:
         """See `Store.claim`."""
+        _check(bool(effect_id and incarnation) and "|" not in incarnation, "arguments")
         runs = self._runs(conversation_id)
         claimed = Run(RunStatus.CLAIMED, incarnation=incarnation, worker=worker)
         match runs.get(effect_id):
@@ -192,6 +196,7 @@ class MemoryStore:
 
     async def finish(self, conversation_id: str, effect_id: str, *, incarnation: str, outcome: bytes) -> bool:
         """See `Store.finish`."""
+        _check(bool(effect_id and incarnation) and "|" not in incarnation, "arguments")
         runs = self._runs(conversation_id)
         run = runs.get(effect_id)
         if run is None or run.status is RunStatus.RUNNABLE or run.incarnation != incarnation:
@@ -244,7 +249,7 @@ class MemoryStore:
             for entry in found.index.pending
             if kind in (None, entry.kind)
         )
-        page, following = _page(members, limit, after)
+        page, following = _page(members, limit, pages.pending_after(after))
         views = [await self._view(*member.split("|")[2:]) for member in page]
         return Listing([view for view in views if view is not None], following)
 
@@ -271,7 +276,7 @@ class MemoryStore:
             for conversation_id, found in self._conversations.items()
             if found.index is not None and agent in (None, found.index.agent) and status in (None, found.index.status)
         }
-        page, following = _page(sorted(rows), limit, after)
+        page, following = _page(sorted(rows), limit, pages.conversations_after(after))
         return Listing([rows[member] for member in page], following)
 
     async def attention(self, limit: int) -> Due:
@@ -385,9 +390,8 @@ def _check(fine: bool, what: str) -> None:  # noqa: FBT001 - the condition itsel
         raise CorruptStore(what)
 
 
-def _page(members: Sequence[str], limit: int, after: str | None) -> tuple[list[str], str | None]:
+def _page(members: Sequence[str], limit: int, after: str) -> tuple[list[str], str | None]:
     pages.check_limit(limit)
-    start = pages.member_after(after)
-    left = [member for member in members if not start or member > f"{start}|\xff"]
+    left = [member for member in members if member > after]
     page = left[:limit]
     return page, pages.cursor_of(page[-1]) if len(left) > limit else None

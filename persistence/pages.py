@@ -23,8 +23,18 @@ def check_limit(limit: object) -> int:
     raise InvalidInput("limit", f"{limit!r:.40} is not a page size", "use a whole number from 1 to 1000")
 
 
-def member_after(cursor: str | None) -> str:
-    """The index member from which a page begins, exclusive; '' for the first page.
+def pending_after(cursor: str | None) -> str:
+    """The text after which a page of suspensions begins; '' for the first page.
+
+    Raises:
+        InvalidInput: The cursor is none of ours.
+    """
+    start = conversations_after(cursor)
+    return f"{start}|\xff" if start else ""  # a member goes on with the conversation and the place in its log
+
+
+def conversations_after(cursor: str | None) -> str:
+    """The text after which a page of conversations begins, the whole member; '' for the first page.
 
     Raises:
         InvalidInput: The cursor is none of ours.

@@ -10,11 +10,13 @@ from redis.asyncio.connection import AbstractConnection
 from redis.asyncio.retry import Retry
 from redis.backoff import NoBackoff
 
-from holdfast.conversation import ConfigurationError, StoreUnavailable, WrongStore
+from holdfast.conversation import ConfigurationError, CorruptStore, StoreUnavailable, WrongStore
 
 from .keys import STORE_ID
 
 SOCKET_TIMEOUT_S = 10.0
+MAX_CONNECTIONS = 1 << 16
+"""No bound of ours: each blocking read holds a connection, and the driver's own bound (100) would refuse the next."""
 
 
 def client(url: str, expected: Callable[[], str | None], *, blocking: bool = False) -> Any:
@@ -32,15 +34,16 @@ def client(url: str, expected: Callable[[], str | None], *, blocking: bool = Fal
     """
 
     async def check(connection: AbstractConnection) -> None:
-        await connection.on_connect()
         want = expected()
-        if want is None:
-            return
-        await connection.send_command("GET", STORE_ID)
-        found = await connection.read_response()
-        text = found.decode() if isinstance(found, bytes) else str(found or "")
-        if text != want:
-            raise WrongStore(want, text or "none")
+        try:
+            await connection.on_connect()
+            found = want if want is None else await _store_id(connection)
+        except BaseException:
+            await connection.disconnect(nowait=True)
+            raise
+        if found != want:
+            await connection.disconnect(nowait=True)  # else the driver pools it as connected, and nobody checks it again
+            raise WrongStore(want or "none", found or "none")
 
     try:
         return Redis.from_url(
@@ -50,6 +53,7 @@ def client(url: str, expected: Callable[[], str | None], *, blocking: bool = Fal
             socket_timeout=None if blocking else SOCKET_TIMEOUT_S,
             socket_connect_timeout=SOCKET_TIMEOUT_S,
             redis_connect_func=check,
+            max_connections=MAX_CONNECTIONS,
             protocol=2,
             decode_responses=False,
         )
@@ -58,11 +62,21 @@ def client(url: str, expected: Callable[[], str | None], *, blocking: bool = Fal
         raise ConfigurationError("redis_url", problem, "use redis://host:port/0, rediss:// or unix:///path") from error
 
 
+async def _store_id(connection: AbstractConnection) -> str:
+    await connection.send_command("GET", STORE_ID)
+    found = await connection.read_response()
+    return found.decode() if isinstance(found, bytes) else str(found or "")
+
+
 @asynccontextmanager
 async def translated() -> AsyncIterator[None]:
     """Turn the driver's errors into Holdfast's: the one boundary where they are translated."""
     try:
         yield
+    except exceptions.ResponseError as error:
+        if "WRONGTYPE" in str(error):
+            raise CorruptStore(f"a key has the wrong type ({error!s:.200})") from error
+        raise StoreUnavailable(explain(error)) from error
     except exceptions.RedisError as error:
         raise StoreUnavailable(explain(error)) from error
     except (OSError, TimeoutError) as error:

@@ -22,6 +22,7 @@ from holdfast.conversation import (
     StoreUnavailable,
     SuspensionKind,
     UnsupportedServer,
+    WrongStore,
     evolve,
     facts,
     index,
@@ -81,6 +82,10 @@ class RedisStore:
 
         info, found, layout = await self._do(read)
         _check_version(str(info.get("redis_version", "0")))
+        if layout:
+            _check_layout(layout)
+        if self.store_id is not None and (found or b"").decode() != self.store_id:  # emptied behind an open connection
+            raise WrongStore(self.store_id, (found or b"none").decode())
         if not found:
             await self._do(lambda: self._redis.set(STORE_ID, uuid.uuid4().hex, nx=True))
             found = await self._do(lambda: self._redis.get(STORE_ID))
@@ -88,8 +93,6 @@ class RedisStore:
             await self._do(
                 lambda: self._redis.hset(self._keys.meta("layout"), mapping={"version": LAYOUT_VERSION, "buckets": BUCKETS})
             )
-        else:
-            _check_layout(layout)
         self.store_id = (found or b"").decode()
         return self.store_id
 
@@ -132,7 +135,7 @@ class RedisStore:
             self._keys.attention(bucket_of(conversation_id)),
         ]
         answer = await self._script(
-            "acquire", keys, [seen_token, new_token, because, holder, lease_ms, int(create), conversation_id]
+            "acquire", keys, [seen_token, new_token, because, holder, lease_ms, int(create), conversation_id, codec.VERSION]
         )
         match answer[0]:
             case b"missing":
@@ -141,6 +144,8 @@ class RedisStore:
                 raise LeaseHeld(conversation_id, int(answer[1]))
             case b"moved":
                 return Moved(Owner(token=answer[1].decode(), epoch=int(answer[2]), holder=answer[3].decode()))
+            case b"newer":
+                raise NewerRecord(answer[1].decode(), int(answer[2]), codec.VERSION)
         _, epoch, now, seq, snapshot, runs, tail = answer
         state = _fold(conversation_id, snapshot, tail, int(seq))
         records = {key.decode(): _run(value) for key, value in zip(runs[::2], runs[1::2], strict=True)}
@@ -199,7 +204,7 @@ class RedisStore:
     async def load(self, conversation_id: str) -> State:
         """See `Store.load`."""
         keys = [self._keys.head(conversation_id), self._keys.log(conversation_id)]
-        seq, snapshot, tail = await self._script("load", keys, [])
+        _, seq, snapshot, tail = await self._script("load", keys, [])
         if int(seq) == 0:
             raise ConversationNotFound(conversation_id)
         return _fold(conversation_id, snapshot, tail, int(seq))
@@ -214,7 +219,7 @@ class RedisStore:
             entries = got[0][1] if got else []
         else:
             entries = await self._do(lambda: self._redis.xrange(log, min=f"{after + 1}-0", count=limit))
-        return [(_seq(entry_id), codec.decode_event(fields[b"e"])) for entry_id, fields in entries]
+        return [(_seq(entry_id), _event(fields)) for entry_id, fields in entries]
 
     async def at(self, conversation_id: str, seqs: Sequence[int]) -> Sequence[Event | None]:
         """See `Store.at`."""
@@ -224,7 +229,9 @@ class RedisStore:
         self, *, limit: int, after: str | None = None, agent: str | None = None, kind: SuspensionKind | None = None
     ) -> Listing:
         """See `Store.pending`."""
-        members, more = await self._page(lambda bucket: self._keys.pending(bucket, agent, kind), limit, after)
+        members, more = await self._page(
+            lambda bucket: self._keys.pending(bucket, agent, kind), limit, pages.pending_after(after)
+        )
         places = [(member, *_place(member)) for member in members]
         views = await self._views([(conversation_id, seq) for _, conversation_id, seq in places])
         return Listing([view for view in views if view is not None], pages.cursor_of(members[-1]) if more else None)
@@ -239,8 +246,10 @@ class RedisStore:
         self, *, limit: int, after: str | None = None, agent: str | None = None, status: Status | None = None
     ) -> Listing:
         """See `Store.conversations`."""
-        members, more = await self._page(lambda bucket: self._keys.conversations(bucket, agent, status), limit, after)
-        ids = [member.split("|", 1)[1] for member in members]
+        members, more = await self._page(
+            lambda bucket: self._keys.conversations(bucket, agent, status), limit, pages.conversations_after(after)
+        )
+        ids = [_conversation(member) for member in members]
 
         async def read() -> list[list[bytes | None]]:
             async with self._redis.pipeline(transaction=False) as pipe:
@@ -248,12 +257,8 @@ class RedisStore:
                     pipe.hmget(self._keys.head(conversation_id), ["index", "at"])
                 return await pipe.execute() if ids else []
 
-        rows = []
-        for conversation_id, (packed, at) in zip(ids, await self._do(read), strict=True):
-            if packed is None:
-                continue
-            name, stands, created_at, waiting = codec.unpack(packed)
-            rows.append(Row(conversation_id, name, Status(stands), created_at, int(at or 0), len(waiting)))
+        heads = zip(ids, await self._do(read), strict=True)
+        rows = [_row(conversation_id, packed, at) for conversation_id, (packed, at) in heads if packed]
         return Listing(rows, pages.cursor_of(members[-1]) if more else None)
 
     async def attention(self, limit: int) -> Due:
@@ -379,10 +384,9 @@ class RedisStore:
             raise CorruptStore(f"{keys[0]}: {answer[1].decode()}")
         return answer
 
-    async def _page(self, key: Callable[[int], str], limit: int, after: str | None) -> tuple[list[str], bool]:
+    async def _page(self, key: Callable[[int], str], limit: int, after: str) -> tuple[list[str], bool]:
         pages.check_limit(limit)
-        member = pages.member_after(after)
-        start = f"({member}|\xff" if member else "-"
+        start = f"({after}" if after else "-"
 
         async def fetch(buckets: Sequence[int], cap: int) -> list[list[str]]:
             async def read() -> Any:
@@ -402,7 +406,7 @@ class RedisStore:
                     pipe.xrange(self._keys.log(conversation_id), min=f"{seq}-0", max=f"{seq}-0")
                 return await pipe.execute() if places else []
 
-        return [codec.decode_event(found[0][1][b"e"]) if found else None for found in await self._do(read)]
+        return [_event(found[0][1]) if found else None for found in await self._do(read)]
 
     async def _views(self, places: Sequence[tuple[str, int]]) -> list[PendingView | None]:
         events = await self._events(places)
@@ -431,14 +435,9 @@ class RedisStore:
 
 def _append_args(conversation_id: str, prefix: str, write: Append) -> list[str | bytes | int]:
     entries = index(write.after)
-    packed = codec.pack(
-        [
-            entries.agent,
-            entries.status,
-            entries.created_at,
-            [[entry.created_at, entry.suspension_id, entry.kind, entry.seq] for entry in entries.pending],
-        ]
-    )
+    waiting = [[entry.created_at, entry.suspension_id, entry.kind, entry.seq] for entry in entries.pending]
+    started = write.after.seq > 0  # what was refused before it began stands in no list
+    packed = codec.pack([entries.agent, entries.status, entries.created_at, waiting]) if started else ""
     known = facts(write.events, write.before.seq + 1)
     pairs = [part for key, value in known.items() for part in (key, codec.encode_known(value))]
     scheduled, settled = write.scheduled, write.settled
@@ -468,10 +467,14 @@ def _append_args(conversation_id: str, prefix: str, write: Append) -> list[str |
 
 def _fold(conversation_id: str, snapshot: bytes, tail: Sequence[tuple[bytes, Sequence[bytes]]], seq: int) -> State:
     state = codec.decode_state(snapshot) if snapshot else State(conversation_id=conversation_id)
-    for entry_id, (_, data) in tail:
+    for entry_id, fields in tail:
         if _seq(entry_id) != state.seq + 1:
             raise CorruptStore(f"the log of {conversation_id!r} lacks entry {state.seq + 1}")
-        state = evolve(state, codec.decode_event(data))
+        event = _event(dict(zip(fields[::2], fields[1::2], strict=True)))
+        try:
+            state = evolve(state, event)
+        except ValueError as error:
+            raise CorruptStore(f"the log of {conversation_id!r} cannot be folded ({error})") from error
     if state.seq != seq:
         raise CorruptStore(f"the log of {conversation_id!r} ends at {state.seq}, its head says {seq}")
     return state
@@ -481,9 +484,32 @@ def _seq(entry_id: bytes) -> int:
     return int(entry_id.split(b"-", 1)[0])
 
 
+def _event(fields: Mapping[bytes, bytes]) -> Event:
+    if b"e" not in fields:
+        raise CorruptStore("a log entry holds no event")
+    return codec.decode_event(fields[b"e"])
+
+
 def _place(member: str) -> tuple[str, int]:
-    _, _, conversation_id, seq = member.split("|")
-    return conversation_id, int(seq)
+    match member.split("|"):
+        case [created_at, _, conversation_id, seq] if created_at.isdigit() and seq.isdigit():
+            return conversation_id, int(seq)
+    raise CorruptStore(f"an index of pending calls holds {member!r:.80}")
+
+
+def _conversation(member: str) -> str:
+    match member.split("|"):
+        case [created_at, conversation_id] if created_at.isdigit():
+            return conversation_id
+    raise CorruptStore(f"an index of conversations holds {member!r:.80}")
+
+
+def _row(conversation_id: str, packed: bytes, at: bytes | None) -> Row:
+    try:
+        name, stands, created_at, waiting = codec.unpack(packed)
+        return Row(conversation_id, name, Status(stands), created_at, int(at or 0), len(waiting))
+    except (ValueError, TypeError) as error:
+        raise CorruptStore(f"the head of {conversation_id!r} cannot be read ({error})") from error
 
 
 def _run(record: bytes) -> Run:
@@ -507,9 +533,11 @@ def _check_version(version: str) -> None:
 
 
 def _check_layout(layout: Mapping[bytes, bytes]) -> None:
-    version = int(layout.get(b"version", b"0"))
+    if not (layout.get(b"version", b"").isdigit() and layout.get(b"buckets", b"").isdigit()):
+        raise CorruptStore("the layout of the namespace cannot be read")
+    version = int(layout[b"version"])
     if version > LAYOUT_VERSION:
         raise NewerRecord("layout", version, LAYOUT_VERSION)
-    buckets = int(layout.get(b"buckets", b"0"))
+    buckets = int(layout[b"buckets"])
     if buckets != BUCKETS:
         raise CorruptStore(f"the namespace was laid out in {buckets} buckets, this code uses {BUCKETS}")

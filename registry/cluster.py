@@ -4,6 +4,7 @@ import logging
 import os
 import socket
 from dataclasses import dataclass
+from importlib import import_module
 from typing import Any
 
 from holdfast.actors.settings import RAY_NAMESPACE
@@ -41,7 +42,7 @@ def join(address: str, *, embedded: bool = False) -> Cluster:
     import ray  # noqa: PLC0415 - what the environment says must stand before the import
 
     if embedded:
-        ray._private.ray_constants.ENABLE_RAY_CLUSTER = False  # noqa: SLF001 - see above
+        _observe_environment(ray)
     joined_here = not ray.is_initialized()
     if joined_here:
         _init(ray, address)
@@ -61,6 +62,15 @@ def current(*, joined_here: bool = False) -> Cluster:
     return Cluster(str(cluster_id), str(ray.get_runtime_context().gcs_address), joined_here)
 
 
+def _observe_environment(ray: Any) -> None:
+    """Have a Ray that was imported before, perhaps for another cluster, see loopback and token as they are now."""
+    _raylet: Any = import_module("ray._raylet")  # Ray offers no public way
+
+    ray._private.ray_constants.ENABLE_RAY_CLUSTER = False  # noqa: SLF001 - as above
+    _raylet.Config.initialize("")
+    _raylet.AuthenticationTokenLoader.instance().reset_cache()
+
+
 def _init(ray: Any, address: str) -> None:
     logging.getLogger("ray").setLevel(logging.ERROR)  # what matters is raised, and said in our words
     try:
@@ -72,13 +82,13 @@ def _init(ray: Any, address: str) -> None:
             logging_level="ERROR",
         )
     except (ConnectionError, TimeoutError, ray.exceptions.RayError) as error:
-        raise ClusterUnavailable(f"{address}: {type(error).__name__}: {error:.300}") from error
+        raise ClusterUnavailable(f"{address}: {type(error).__name__}: {error!s:.300}") from error
     except RuntimeError as error:
         if "ersion mismatch" in str(error):
             raise ConfigurationError(
-                "ray_address", f"{address} runs other versions ({error:.300})", "use the same Ray and Python versions here"
+                "ray_address", f"{address} runs other versions ({error!s:.300})", "use the same Ray and Python versions here"
             ) from error
-        raise ClusterUnavailable(f"{address}: {error:.300}") from error
+        raise ClusterUnavailable(f"{address}: {error!s:.300}") from error
 
 
 def _knock(address: str) -> None:

@@ -29,6 +29,7 @@ logger = logging.getLogger("holdfast.registry")
 
 _RemoteActor = ray.remote(ConversationActor)
 HANDLES = 10_000
+HIRING_AT_ONCE = 2
 
 
 class Registry:
@@ -41,6 +42,7 @@ class Registry:
         self._dead: set[str] = set()
         self._not_hosting: dict[str, str] = {}
         self._ensuring: dict[str, asyncio.Lock] = {}
+        self._hiring = 0
 
     async def ask(self, conversation_id: str, command: Command, *, timeout_s: float, create: bool = False) -> AnswerToAsk:
         """Have a command judged by whoever hosts the conversation; asked anew as often as the host changes.
@@ -154,13 +156,26 @@ class Registry:
         return activation
 
     async def _adopt(self) -> tuple[str, Any]:
+        """An actor that is on offer, or a cold one; only a few are made at once, since those on their way may suffice."""
         while True:
             name = await self._store.take()
-            if name is None:
-                return hire_actor(self._settings)
-            handle = None if name in self._dead else find(name)
-            if handle is not None:
-                return name, handle
+            if name is not None:
+                handle = None if name in self._dead else find(name)
+                if handle is not None:
+                    return name, handle
+            elif self._hiring < HIRING_AT_ONCE:
+                self._hiring += 1
+                try:
+                    name, handle = hire_actor(self._settings)
+                    await handle.ping.remote()
+                except RayActorError as error:
+                    logger.warning("%s did not start: %s", name, error)
+                else:
+                    return name, handle
+                finally:
+                    self._hiring -= 1
+            else:
+                await asyncio.sleep(0.02)
 
 
 def hire_actor(settings: ActorSettings) -> tuple[str, Any]:

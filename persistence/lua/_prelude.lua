@@ -1,7 +1,7 @@
 -- Shared by every script: the clock, type checks and the index entries.
 --
--- Redis does not roll a failing script back, so each script first checks everything and only then writes; the first write is one
--- that a full or read-only server refuses (HSET, XADD), so nothing is half done.
+-- Redis does not roll a failing script back, so each script first checks everything it reads and only then writes; the first write
+-- is one that a read-only or (unless it only gives up) a full server refuses, so nothing is half done.
 
 local function clock()
   local t = redis.call('TIME')
@@ -18,6 +18,26 @@ end
 local function integer(text)
   if type(text) ~= 'string' or not string.match(text, '^%d+$') then return nil end
   return tonumber(text)
+end
+
+-- True if a number that the head holds is none; absent and empty are fine.
+local function bad(text)
+  return text and text ~= '' and not integer(text)
+end
+
+-- The version of an encoded record, `[version, kind, fields]` in msgpack; nil if it is none.
+local function record_version(data)
+  local version = string.byte(data, 2)
+  if string.byte(data, 1) ~= 0x93 or not version or version > 0x7f then return nil end
+  return version
+end
+
+-- The place in the log that a snapshot was taken at; nil if it is no snapshot.
+local function snapshot_seq(snapshot)
+  local ok, record = pcall(cmsgpack.unpack, snapshot)
+  local fields = ok and type(record) == 'table' and record[3]
+  local seq = type(fields) == 'table' and fields['seq']
+  return type(seq) == 'number' and seq or nil
 end
 
 local function index_key(prefix, name, agent, other)

@@ -3,7 +3,7 @@
 -- KEYS  1 head (hash)   2 log (stream)   3 known (hash)   4 runs (hash)   5 attention (sorted set)
 --       Index keys (sorted sets) are made from the bucket's prefix, ARGV[6]; they share the slot.
 -- ARGV  1 token   2 append id   3 expected seq   4 lease in ms   5 conversation id   6 bucket prefix
---       7 snapshot or ''   8 busy 0|1   9 earliest deadline or ''   10 packed index entries
+--       7 snapshot or ''   8 busy 0|1   9 earliest deadline or ''   10 packed index entries or ''
 --       11 number of events   12 of ids that must be absent   13 of known pairs   14 of runs to add   15 of runs to remove
 --       then those, in this order.
 -- Returns {'ok', now} | {'fenced'} | {'known', now, key, value, ...} | {'corrupt', what}
@@ -73,14 +73,18 @@ if packed ~= h[4] then
   end
 end
 
--- Everything is checked: write.
+-- Everything is checked but one thing: entries that were added and deleted again show only in XADD's refusal, so it comes first.
+for i = 1, n_events do
+  local added = redis.pcall('XADD', log, string.format('%d-0', seq + i), 'e', ARGV[15 + i])
+  if type(added) == 'table' and added.err then
+    if string.find(added.err, 'XADD', 1, true) then return {'corrupt', 'the log: ' .. added.err} end
+    return added
+  end
+end
 local lease = now + lease_ms
 redis.call('HSET', head, 'seq', string.format('%d', seq + n_events), 'append_id', append_id, 'busy', busy, 'due', due,
   'index', packed, 'lease', string.format('%d', lease))
 if n_events > 0 then redis.call('HSET', head, 'at', string.format('%d', now)) end
-for i = 1, n_events do
-  redis.call('XADD', log, string.format('%d-0', seq + i), 'e', ARGV[15 + i])
-end
 if snapshot ~= '' then redis.call('HSET', head, 'snapshot', snapshot) end
 at = at + n_absent
 for i = 1, n_known do

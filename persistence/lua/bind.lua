@@ -9,6 +9,7 @@ if not stale_ms or ARGV[1] == '' then return {'corrupt', 'arguments'} end
 if not is(KEYS[1], 'hash') then return {'corrupt', 'the binding is no hash'} end
 local now = clock()
 local b = redis.call('HMGET', KEYS[1], 'cluster', 'address', 'at')
+if b[1] and (not integer(b[3]) or not b[2]) then return {'corrupt', 'the binding'} end
 if b[1] and b[1] ~= ARGV[1] and ARGV[4] ~= '1' and now - tonumber(b[3]) < stale_ms then
   return {'bound', b[1], b[2], now - tonumber(b[3])}
 end

@@ -4,7 +4,7 @@
 -- ARGV  1 effect id   2 incarnation   3 outcome
 -- Returns {'ok'} | {'no'} | {'corrupt', what}
 
-if ARGV[1] == '' or ARGV[2] == '' then return {'corrupt', 'arguments'} end
+if ARGV[1] == '' or ARGV[2] == '' or string.find(ARGV[2], '|', 1, true) then return {'corrupt', 'arguments'} end
 if not is(KEYS[1], 'hash') then return {'corrupt', 'the runs are no hash'} end
 local run = redis.call('HGET', KEYS[1], ARGV[1])
 if not run then return {'no'} end

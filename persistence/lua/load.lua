@@ -1,9 +1,17 @@
 -- Read snapshot and tail as of one moment.
 --
 -- KEYS  1 head (hash)   2 log (stream)
--- Returns {seq, snapshot, entries}
+-- Returns {'ok', seq, snapshot, entries} | {'corrupt', what}
+-- A snapshot that cannot be read here comes without a tail: its reader says what is wrong with it.
 
+if not is(KEYS[1], 'hash') then return {'corrupt', 'the head is no hash'} end
+if not is(KEYS[2], 'stream') then return {'corrupt', 'the log is no stream'} end
 local h = redis.call('HMGET', KEYS[1], 'seq', 'snapshot')
+if bad(h[1]) then return {'corrupt', 'the head: a number is none'} end
 local from = 1
-if h[2] then from = cmsgpack.unpack(h[2])[3]['seq'] + 1 end
-return {tonumber(h[1] or '0'), h[2] or '', redis.call('XRANGE', KEYS[2], string.format('%d-0', from), '+')}
+if h[2] then
+  local at = snapshot_seq(h[2])
+  if not at then return {'ok', tonumber(h[1] or '0'), h[2], {}} end
+  from = at + 1
+end
+return {'ok', tonumber(h[1] or '0'), h[2] or '', redis.call('XRANGE', KEYS[2], string.format('%d-0', from), '+')}

@@ -69,7 +69,7 @@ def is_locked(home: Home) -> bool:
 
 
 def fake_server(path: Path, says: str) -> str:
-    path.write_text(f"#!/bin/sh\necho '{says}'\n")
+    path.write_text(f'#!/bin/sh\necho "{says}"\n')
     path.chmod(0o700)
     return str(path)
 
@@ -161,9 +161,9 @@ def test_a_server_that_does_not_answer_is_stopped_by_force(home, monkeypatch):
 
 def test_stopping_one_home_leaves_another_alone(home, tmp_path):
     other = Home.open(tmp_path / "other")
-    ensure_redis(home)
-    ensure_redis(other)
     try:
+        ensure_redis(home)
+        ensure_redis(other)
         assert stop_redis(home)
         assert running_redis(other) is not None
     finally:
@@ -255,15 +255,28 @@ def test_a_starter_may_be_killed_at_any_moment(home, client, moment):
     assert client.get(KEY).decode() == home.record().store_id
 
 
-def test_processes_that_race_share_one_server(home):
-    text = "print(embedded.ensure_redis(home, announce=lambda line: print(line, file=sys.stderr)))"
-    racers = [subprocess.Popen(script(home, text), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) for _ in range(4)]
+def test_processes_that_race_share_one_server_however_slowly_it_comes_up(home, tmp_path, monkeypatch):
+    slow = tmp_path / "slow-server"
+    slow.write_text(f'#!/bin/sh\n[ "$1" = --version ] || sleep 0.5\nexec {embedded._binary()} "$@"\n')
+    slow.chmod(0o700)
+    monkeypatch.setenv("HOLDFAST_REDIS_SERVER", str(slow))
+    text = """
+        print("ready", flush=True)
+        sys.stdin.readline()
+        print(embedded.ensure_redis(home, announce=print))
+    """
+    racers = [subprocess.Popen(script(home, text), stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) for _ in range(4)]
+    for racer in racers:
+        assert racer.stdout.readline() == "ready\n"
+    for racer in racers:
+        racer.stdin.write("go\n")
+        racer.stdin.flush()
 
-    results = [(*racer.communicate(timeout=60), racer.returncode) for racer in racers]
+    printed = [racer.communicate(timeout=60)[0].splitlines() for racer in racers]
 
-    assert [code for _, _, code in results] == [0, 0, 0, 0]
-    assert len({url for url, _, _ in results}) == 1
-    assert sum(line.startswith("holdfast: started") for _, line, _ in results) == 1
+    assert [racer.returncode for racer in racers] == [0, 0, 0, 0]
+    assert len({lines[-1] for lines in printed}) == 1
+    assert sum(len(lines) for lines in printed) == 5  # four URLs and one announcement
 
 
 def test_a_server_whose_socket_was_removed_is_replaced(home, client, monkeypatch):
@@ -302,9 +315,7 @@ def test_a_server_that_comes_up_without_the_recorded_data_is_refused_and_stopped
         ensure_redis(home)
 
     assert not is_locked(home)
-    for left in (home.path / "redis").iterdir():
-        left.unlink()
-    (home.path / "redis").rmdir()
+    (home.path / "redis").rename(home.path / "empty")
     (home.path / "moved").rename(home.path / "redis")
     ensure_redis(home)
     assert client.get("kept") == b"yes"
@@ -395,6 +406,16 @@ def test_a_program_that_is_no_server_of_use_is_refused(home, tmp_path, monkeypat
         ensure_redis(home)
 
 
+def test_a_server_is_called_by_the_name_it_was_given(tmp_path, monkeypatch):
+    fake_server(tmp_path / "redis-check-rdb", "${0##*/} server v=7.0.15")  # Debian has one program with two names
+    (tmp_path / "redis").symlink_to("redis-check-rdb")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("HOLDFAST_REDIS_SERVER", "./redis")
+
+    assert embedded._binary() == str(tmp_path / "redis")
+    assert embedded._binary_version(embedded._binary()) == ("redis", "7.0.15")
+
+
 def test_a_configured_server_that_does_not_exist_is_an_error_not_a_fallback(home, monkeypatch):
     monkeypatch.setenv("HOLDFAST_REDIS_SERVER", "/nowhere/redis-server")
 
@@ -449,6 +470,7 @@ def test_processes_with_another_environment_find_the_same_sockets(tmp_path, monk
     request.addfinalizer(session.rmdir)
     monkeypatch.setenv("XDG_RUNTIME_DIR", str(session))
     login = Home.open(tmp_path / "home")
+    request.addfinalizer(lambda: remove_runtime(login))
     monkeypatch.delenv("XDG_RUNTIME_DIR")
 
     cron = Home.open(tmp_path / "home")

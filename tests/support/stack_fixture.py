@@ -1,7 +1,10 @@
 """A real stack for tests: Redis and Ray of their own in a home of their own, ended with the test session."""
 
+import asyncio
+import json
 import os
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
@@ -104,3 +107,32 @@ def eventually(condition: Callable[[], Any], timeout_s: float = 60, what: str = 
         time.sleep(0.02)
     message = f"{what} did not come true within {timeout_s} s"
     raise AssertionError(message)
+
+
+def runs_of(stack: RunningStack, conversation_id: str) -> list[dict[str, Any]]:
+    """What the tools of a conversation wrote down."""
+    log = stack.runs / conversation_id
+    return [json.loads(line) for line in log.read_text().splitlines()] if log.exists() else []
+
+
+def open_gate(stack: RunningStack, conversation_id: str) -> None:
+    """Let the slow tools of a conversation finish."""
+    (stack.runs / f"{conversation_id}.gate").touch()
+
+
+async def pid_of(actor: Any) -> int:
+    """The process of an actor."""
+    return await actor.__ray_call__.remote(lambda _: os.getpid())
+
+
+async def kill(pid: int) -> None:
+    """End a process that this stack started, at once, and wait until it is gone."""
+    os.kill(pid, signal.SIGKILL)
+    await asyncio.to_thread(eventually, lambda: not _runs(pid), what=f"the end of process {pid}")
+
+
+def _runs(pid: int) -> bool:
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except OSError:
+        return False

@@ -252,7 +252,7 @@ def promptly():
         raise TimeoutError(message)
 
     before = signal.signal(signal.SIGALRM, overdue)
-    signal.setitimer(signal.ITIMER_REAL, 2)
+    signal.setitimer(signal.ITIMER_REAL, 1)
     yield
     signal.setitimer(signal.ITIMER_REAL, 0)
     signal.signal(signal.SIGALRM, before)

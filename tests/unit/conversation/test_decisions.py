@@ -352,6 +352,15 @@ def test_suspension_ids_tell_conversations_calls_and_arguments_apart(conversatio
     assert shown("c-1", "{}") == ids[:2]
 
 
+def test_the_second_suspension_has_an_id_of_its_own_even_if_its_arguments_are_the_same(begun):
+    # given a gated client call, approved with the very arguments that the model gave
+    [call] = begun.call(("share", '{"amount":5}'))
+    approval = begun.suspension(call).suspension_id
+    begun.resolve(call, Approve(arguments={"amount": 5}))
+    # then what the client is shown is another suspension
+    assert begun.suspension(call).suspension_id != approval
+
+
 # The content: kinds, schemas, JSON (guarantee 11).
 
 

@@ -1,0 +1,54 @@
+"""The conformance suite of stores: what every `holdfast.persistence.Store` must do, run over yours.
+
+    import pytest
+
+    pytest.register_assert_rewrite("holdfast.testing")  # so that a failing assertion shows its values
+    from holdfast.testing.conformance import StoreConformance
+
+    class TestMyStore(StoreConformance):
+        @pytest.fixture
+        async def stores(self):
+            first, second = MyStore(...), MyStore(...)  # two objects over the same data, which no other test uses
+            await first.open()
+            await second.open()
+            yield first, second
+            await first.close()
+            await second.close()
+
+It needs pytest and pytest-asyncio with `asyncio_mode = auto`. A store that lives in one process gives the same object twice.
+Nothing here counts time: leases are short, and what must come is waited for.
+"""
+
+import pytest
+
+from holdfast.persistence import Store
+
+from .conformance_acquire import Acquiring
+from .conformance_append import Appending
+from .conformance_attention import Attending
+from .conformance_fencing import Fencing
+from .conformance_fleet import Fleet
+from .conformance_pages import Paging
+from .conformance_reads import Reading
+from .conformance_runs import Running
+
+__all__ = ["StoreConformance"]
+
+
+class StoreConformance(Fencing, Acquiring, Appending, Reading, Running, Attending, Paging, Fleet):
+    """Every case. Subclass it, and override the fixture `stores`."""
+
+    @pytest.fixture
+    async def stores(self) -> tuple[Store, Store]:
+        """Two opened stores over the same empty data; close them afterwards."""
+        raise NotImplementedError("override the fixture `stores`")
+
+    @pytest.fixture
+    def store(self, stores: tuple[Store, Store]) -> Store:
+        """The store under test."""
+        return stores[0]
+
+    @pytest.fixture
+    def other(self, stores: tuple[Store, Store]) -> Store:
+        """Another object over the same data, as another process has it."""
+        return stores[1]

@@ -1,0 +1,126 @@
+"""A store that fails on demand, around any other: before the work, after it, or late.
+
+    store = FaultyStore(RedisStore(url), Script(append={3: FailAfter()}, renew=FailBefore()))
+
+The third `append` then happens and its reply is lost; every `renew` fails without having happened.
+"""
+
+import asyncio
+import inspect
+from collections import Counter
+from collections.abc import AsyncIterator, Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+from holdfast.conversation import StoreUnavailable
+from holdfast.persistence import Store
+
+
+@dataclass(frozen=True, slots=True)
+class FailBefore:
+    """Nothing happens, and the caller gets `StoreUnavailable` (or `error`)."""
+
+    error: Exception | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class FailAfter:
+    """The work is done and its answer is lost: the caller gets `StoreUnavailable` (or `error`)."""
+
+    error: Exception | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Delay:
+    """The work is done after `seconds`, or, if given, once `until` is set."""
+
+    seconds: float = 0.0
+    until: asyncio.Event | None = None
+
+
+Fault: TypeAlias = FailBefore | FailAfter | Delay
+Policy: TypeAlias = Callable[[str, int], Fault | None]
+"""Given a method's name and how many calls of it there have been, this one included: what goes wrong, or None."""
+
+
+class Script:
+    """A policy by method: a fault for each of its calls, or by the number of the call, from 1."""
+
+    def __init__(self, **methods: Fault | Mapping[int, Fault]) -> None:
+        unknown = sorted(name for name in methods if not callable(getattr(Store, name, None)))
+        if unknown:
+            raise AttributeError(f"a store has no method {', '.join(unknown)}")
+        self._methods = methods
+
+    def __call__(self, method: str, number: int) -> Fault | None:
+        """See `Policy`."""
+        found = self._methods.get(method)
+        return found.get(number) if isinstance(found, Mapping) else found
+
+
+class FaultyStore:
+    """A `Store` whose methods go wrong as the policy says; what it says nothing of passes through.
+
+    Attributes:
+        inner: The store that does the work.
+        policy: What goes wrong; may be replaced at any time.
+        calls: How often each method was called.
+    """
+
+    def __init__(self, inner: Store, policy: Policy) -> None:
+        self.inner = inner
+        self.policy = policy
+        self.calls: Counter[str] = Counter()
+
+    @property
+    def namespace(self) -> str:
+        """The namespace of the inner store."""
+        return self.inner.namespace
+
+    def listen(self, conversation_id: str) -> AsyncIterator[bytes]:
+        """See `Store.listen`; the fault meets whoever begins to iterate."""
+        self.calls["listen"] += 1
+        return self._listen(conversation_id, self.policy("listen", self.calls["listen"]))
+
+    async def _listen(self, conversation_id: str, fault: Fault | None) -> AsyncIterator[bytes]:
+        await _before("listen", fault)
+        async for payload in self.inner.listen(conversation_id):
+            yield payload
+            _after("listen", fault)
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("_") or name == "inner":
+            raise AttributeError(name)
+        method = getattr(self.inner, name)
+        if not inspect.iscoroutinefunction(method):
+            return method
+
+        async def faulty(*args: Any, **kwargs: Any) -> Any:
+            self.calls[name] += 1
+            fault = self.policy(name, self.calls[name])
+            await _before(name, fault)
+            answer = await method(*args, **kwargs)
+            _after(name, fault)
+            return answer
+
+        return faulty
+
+
+async def _before(method: str, fault: Fault | None) -> None:
+    match fault:
+        case FailBefore(error=error):
+            raise error or StoreUnavailable(f"{method} was told to fail before the work")
+        case Delay(seconds=seconds, until=until):
+            await asyncio.sleep(seconds)
+            if until is not None:
+                await until.wait()
+        case _:
+            pass
+
+
+def _after(method: str, fault: Fault | None) -> None:
+    match fault:
+        case FailAfter(error=error):
+            raise error or StoreUnavailable(f"{method} was told to lose its answer")
+        case _:
+            pass

@@ -1,0 +1,21 @@
+"""Waiting for what must come true, with a deadline."""
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable
+
+WITHIN_S = 20.0
+"""How long to wait before it counts as never; a guard, not a measurement."""
+
+
+async def until(condition: Callable[[], Awaitable[bool]], within_s: float = WITHIN_S) -> None:
+    """Return once the condition holds.
+
+    Raises:
+        AssertionError: It did not come true in time.
+    """
+    deadline = time.monotonic() + within_s
+    while not await condition():
+        if time.monotonic() > deadline:
+            raise AssertionError(f"it did not come true within {within_s:g} s")
+        await asyncio.sleep(0.005)
