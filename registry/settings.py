@@ -1,20 +1,20 @@
 """Settings: from the call, else from `HOLDFAST_*` variables, else the defaults."""
 
+import os
 from pathlib import Path
 from typing import Any
 
-from pydantic import Field, ValidationError
-from pydantic_settings import BaseSettings, SettingsConfigDict
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from holdfast.actors.settings import Fleet, Timing
 from holdfast.conversation import ConfigurationError
 from holdfast.persistence.keys import check_namespace
 
 
-class Settings(BaseSettings):
-    """Where everything is, and how long things take (seconds)."""
+class Settings(BaseModel):
+    """Where everything is, and how long things take (seconds). Made with `of`."""
 
-    model_config = SettingsConfigDict(env_prefix="HOLDFAST_", extra="ignore", frozen=True)
+    model_config = ConfigDict(extra="forbid", frozen=True)
 
     app: str | None = None
     redis_url: str | None = None
@@ -30,13 +30,15 @@ class Settings(BaseSettings):
 
     @classmethod
     def of(cls, **given: Any) -> "Settings":
-        """The settings in force; what is given as None counts as not given.
+        """The settings in force; what is given as None counts as not given, and so does a variable that is empty.
 
         Raises:
             ConfigurationError: A setting has the wrong type or range, a Ray address has no Redis URL beside it, or `ray://`.
         """
+        named: dict[str, Any] = {name: os.environ.get(f"HOLDFAST_{name.upper()}", "") for name in cls.model_fields}
+        named = {name: value for name, value in named.items() if value}
         try:
-            settings = cls(**{name: value for name, value in given.items() if value is not None})
+            settings = cls(**(named | {name: value for name, value in given.items() if value is not None}))
         except ValidationError as error:
             first = error.errors()[0]
             name = str(first["loc"][0])

@@ -238,12 +238,13 @@ def resolve(decision: Decision, *, decision_id: str | None = None, suspension_id
     """Settle the named suspension, else the first that is open."""
 
     def step(state: State) -> Command:
-        waiting = [one for one in state.calls if one.suspension is not None]
-        named = [one for one in waiting if one.suspension is not None and one.suspension.suspension_id == suspension_id]
+        waiting = [(one.tool_call_id, one.suspension.suspension_id) for one in state.calls if one.suspension is not None]
+        named = [(name, found) for name, found in waiting if suspension_id in (None, found)]
+        tool_call_id, shown = [*named, *waiting, ("call_0", None)][0]
         return Resolve(
-            tool_call_id=[*named, *waiting][0].tool_call_id if waiting else "call_0",
+            tool_call_id=tool_call_id,
             ruling=Ruling.of(decision),
-            suspension_id=suspension_id,
+            suspension_id=suspension_id or shown,
             decision_id=decision_id or uuid.uuid4().hex,
         )
 

@@ -2,7 +2,6 @@
 
     import pytest
 
-    pytest.register_assert_rewrite("holdfast.testing")  # so that a failing assertion shows its values
     from holdfast.testing.conformance import StoreConformance
 
     class TestMyStore(StoreConformance):
@@ -19,7 +18,16 @@ It needs pytest and pytest-asyncio with `asyncio_mode = auto`. A store that live
 Nothing here counts time: leases are short, and what must come is waited for.
 """
 
+# ruff: noqa: E402 -- pytest must hear of the modules before they are imported, to show a failed assertion's values
+
 import pytest
+
+pytest.register_assert_rewrite(
+    *(
+        f"{__package__}.conformance_{part}"
+        for part in ("acquire", "append", "attention", "fencing", "fleet", "pages", "reads", "runs")
+    )
+)
 
 from holdfast.persistence import Store
 

@@ -3,7 +3,7 @@
 
 import pytest
 
-from holdfast.conversation import CorruptStore, Fenced, InvalidDecision, Answer, Approve
+from holdfast.conversation import Answer, Approve, CorruptStore, Fenced, InvalidDecision
 from holdfast.persistence import Append, Because, Owner, Store
 
 from .activation import Activation, begin, call, reply, resolve, send, start

@@ -1,6 +1,6 @@
 """A store that fails on demand, around any other: before the work, after it, or late.
 
-    store = FaultyStore(RedisStore(url), Script(append={3: FailAfter()}, renew=FailBefore()))
+    store = FaultyStore(RedisStore(url), Faults(append={3: FailAfter()}, renew=FailBefore()))
 
 The third `append` then happens and its reply is lost; every `renew` fails without having happened.
 """
@@ -43,7 +43,7 @@ Policy: TypeAlias = Callable[[str, int], Fault | None]
 """Given a method's name and how many calls of it there have been, this one included: what goes wrong, or None."""
 
 
-class Script:
+class Faults:
     """A policy by method: a fault for each of its calls, or by the number of the call, from 1."""
 
     def __init__(self, **methods: Fault | Mapping[int, Fault]) -> None:
@@ -69,13 +69,9 @@ class FaultyStore:
 
     def __init__(self, inner: Store, policy: Policy) -> None:
         self.inner = inner
+        self.namespace = inner.namespace
         self.policy = policy
         self.calls: Counter[str] = Counter()
-
-    @property
-    def namespace(self) -> str:
-        """The namespace of the inner store."""
-        return self.inner.namespace
 
     def listen(self, conversation_id: str) -> AsyncIterator[bytes]:
         """See `Store.listen`; the fault meets whoever begins to iterate."""

@@ -1,0 +1,96 @@
+"""The command line as a whole: which commands there are, and what becomes of their errors."""
+
+import sys
+from collections.abc import Sequence
+from importlib import import_module
+from typing import Annotated, Any
+
+import typer
+from typer.core import TyperGroup
+
+from . import errors
+from .options import everywhere
+
+COMMANDS = {
+    "demo": "demo_command",
+    "pending": "pending",
+    "resolve": "resolve",
+    "list": "conversations",
+    "show": "show",
+    "submit": "submit",
+    "up": "up",
+    "down": "down",
+    "doctor": "doctor",
+}
+"""The commands in the order of the help, each with the module that has it as `run`."""
+
+TARGETLESS = frozenset({"demo"})
+"""Commands that have a stack of their own, and so take no options that say where everything is."""
+
+
+class Commands(TyperGroup):
+    """The commands, each imported when it is named: `holdfast pending` pays for nothing that the others need."""
+
+    def list_commands(self, ctx: Any) -> list[str]:  # noqa: ARG002 - the base class's signature
+        """All names, in the order of the help."""
+        return list(COMMANDS)
+
+    def get_command(self, ctx: Any, cmd_name: str) -> Any:  # noqa: ARG002 - as above
+        """The command of that name, None if there is none."""
+        if cmd_name not in COMMANDS:
+            self.commands = {name: _command(name) for name in COMMANDS}  # suggestions for a typing error come from here
+            return None
+        return _command(cmd_name)
+
+
+def run(arguments: Sequence[str]) -> int:
+    """Run the command that the arguments name; its exit code. An expected error is one line on stderr."""
+    as_json = "--json" in arguments
+    for stream in (sys.stdout, sys.stderr):
+        if hasattr(stream, "reconfigure"):
+            stream.reconfigure(errors="backslashreplace")  # a terminal that cannot show a character is no reason to fail
+    try:
+        code = typer.main.get_command(_app)(list(arguments) or ["--help"], prog_name="holdfast", standalone_mode=False)
+        sys.stdout.flush()
+    except Exception as error:
+        known = errors.code_of(error)
+        if known is None:
+            raise  # a bug, and its traceback is what is needed
+        errors.say(error, as_json=as_json)
+        return known
+    return code if isinstance(code, int) else errors.ExitCode.DONE
+
+
+_app = typer.Typer(
+    cls=Commands,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+
+def _version(wanted: bool) -> None:  # noqa: FBT001 - the signature of an option's callback
+    if wanted:
+        metadata = import_module("importlib.metadata")  # 20 ms that only this needs
+        sys.stdout.write(f"holdfast {metadata.version('holdfast')}\n")
+        raise typer.Exit
+
+
+@_app.callback()
+def holdfast(
+    *,
+    version: Annotated[bool, typer.Option("--version", callback=_version, is_eager=True, help="Say the version.")] = False,
+) -> None:
+    """Supervise conversations of LLM agents: what waits for a person is never lost, and never runs twice.
+
+    Exit codes: 0 done, 1 failed, 2 bad input, 3 stale, 4 unreachable, 5 awaiting (submit).
+    """
+
+
+def _command(name: str) -> Any:
+    function = import_module(f".{COMMANDS[name]}", __package__).run
+    single = typer.Typer(add_completion=False)
+    single.command(name, context_settings={"help_option_names": ["-h", "--help"]})(
+        function if name in TARGETLESS else everywhere(function)
+    )
+    return typer.main.get_command(single)

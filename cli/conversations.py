@@ -1,0 +1,51 @@
+"""`holdfast list`: all conversations."""
+
+import asyncio
+import sys
+from dataclasses import asdict
+from typing import Annotated
+
+import typer
+
+from .display import clean, console, lines, span, table, to_json
+from .hints import command
+from .options import AsJson, Where
+from .session import session
+
+LIMIT = 50
+
+
+def run(
+    where: Where,
+    *,
+    status: Annotated[str | None, typer.Option(help="Only these: idle, generating, awaiting_input, failed, ...")] = None,
+    agent: Annotated[str | None, typer.Option(help="Only this agent's.")] = None,
+    limit: Annotated[int, typer.Option(help="How many at most.")] = LIMIT,
+    after: Annotated[str | None, typer.Option(metavar="CURSOR", help="Go on where another page ended.")] = None,
+    as_json: AsJson = False,
+) -> None:
+    """List conversations, oldest first."""
+    asyncio.run(_list(where, status=status, agent=agent, limit=limit, after=after, as_json=as_json))
+
+
+async def _list(where: Where, *, status: str | None, agent: str | None, limit: int, after: str | None, as_json: bool) -> None:
+    async with session(where) as opened:
+        page = await opened.client.conversations(status=status, agent=agent, limit=limit, after=after)
+        now = await (await opened.stack.store()).now()
+    if as_json:
+        sys.stdout.write(to_json({"items": [asdict(row) for row in page.items], "next": page.next}, indent=2) + "\n")
+        return
+    if not page.items:
+        sys.stdout.write("There are no such conversations.\n" if status or agent or after else "There are no conversations.\n")
+        return
+    screen = console()
+    drawn = table("CONVERSATION", "AGENT", "STATUS", "PENDING", "AGE", "LAST CHANGE")
+    for row in page.items:
+        age, change = span(now - row.created_at), f"{span(now - row.updated_at)} ago"
+        drawn.add_row(row.conversation_id, clean(row.agent), row.status, str(row.pending), age, change)
+    for line in lines(screen, drawn):
+        screen.print(line, soft_wrap=True)
+    if page.next is not None:
+        given = {"--status": status, "--agent": agent, "--limit": None if limit == LIMIT else limit, "--after": page.next}
+        words = [str(word) for option, value in given.items() if value is not None for word in (option, value)]
+        sys.stdout.write(f"\nThere are more: {command(['list', *words], where)}\n")

@@ -1,0 +1,86 @@
+"""What an error means to whoever called: one exit code, and one line on stderr. The one place that decides it."""
+
+import sys
+from enum import IntEnum
+from typing import Any
+
+import typer
+
+from holdfast.conversation import (
+    ClusterUnavailable,
+    ConversationEnded,
+    ConversationExists,
+    ConversationNotFound,
+    HoldfastError,
+    InvalidInput,
+    OutcomeUnknown,
+    StaleCall,
+    StoreUnavailable,
+)
+
+from .display import clean, to_json
+
+
+class ExitCode(IntEnum):
+    """How a command ended."""
+
+    DONE = 0  # what was asked is done
+    FAILED = 1  # it went wrong, or some conversation did
+    BAD_INPUT = 2  # what was given cannot be used; nothing was changed
+    STALE = 3  # the call does not wait for this decision any more
+    UNREACHABLE = 4  # Redis or Ray does not answer, or not in time
+    AWAITING = 5  # some conversation awaits somebody (`submit`)
+
+
+_CODES: dict[type[HoldfastError], ExitCode] = {
+    InvalidInput: ExitCode.BAD_INPUT,
+    ConversationNotFound: ExitCode.BAD_INPUT,
+    ConversationExists: ExitCode.BAD_INPUT,
+    ConversationEnded: ExitCode.BAD_INPUT,
+    StaleCall: ExitCode.STALE,
+    StoreUnavailable: ExitCode.UNREACHABLE,
+    ClusterUnavailable: ExitCode.UNREACHABLE,
+    OutcomeUnknown: ExitCode.UNREACHABLE,
+    HoldfastError: ExitCode.FAILED,
+}
+
+
+class InvalidLines(InvalidInput):
+    """Lines of a file cannot be used, and none was; `lines` says of each what is wrong."""
+
+    def __init__(self, field: str, problem: str, fix: str, lines: tuple[str, ...]) -> None:
+        super().__init__(field, problem, fix)
+        self.args = (field, problem, fix, lines)
+        self.lines = lines
+
+
+def code_of(error: Exception) -> int | None:
+    """The exit code for an error that is expected; None for one that is not."""
+    if isinstance(error, typer.TyperException):
+        return error.exit_code
+    if isinstance(error, HoldfastError):
+        return next(code for kind, code in _CODES.items() if isinstance(error, kind))
+    return None
+
+
+def say(error: Exception, *, as_json: bool) -> None:
+    """Say an expected error on stderr: a line, or with `--json` an object."""
+    sys.stdout.flush()
+    if as_json:
+        sys.stderr.write(to_json(as_dict(error)) + "\n")
+        return
+    lines = [*error.lines, str(error)] if isinstance(error, InvalidLines) else [message_of(error)]
+    sys.stderr.writelines(f"error: {clean(line)}\n" for line in lines)
+
+
+def as_dict(error: Exception) -> dict[str, Any]:
+    """An error as plain JSON values: its class, its message, and its fields."""
+    found: dict[str, Any] = {"error": type(error).__name__, "message": message_of(error)}
+    if isinstance(error, HoldfastError):
+        found |= {name: value for name, value in vars(error).items() if not name.startswith("_")}
+    return found
+
+
+def message_of(error: Exception) -> str:
+    """What the error says."""
+    return error.format_message() if isinstance(error, typer.TyperException) else str(error)

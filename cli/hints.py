@@ -1,0 +1,35 @@
+"""The commands that are shown to a person, to be copied whole."""
+
+import shlex
+from collections.abc import Sequence
+from typing import Any
+
+from holdfast.client.records import PendingCall
+from holdfast.conversation import ACCEPTED, DecisionKind
+
+from .options import Where
+
+_FLAGS = {
+    DecisionKind.APPROVE: ("--approve",),
+    DecisionKind.DENY: ("--deny", "REASON"),
+    DecisionKind.ANSWER: ("--answer", "JSON"),
+    DecisionKind.FAIL: ("--fail", "ERROR"),
+}
+
+
+def command(words: Sequence[str], where: Where) -> str:
+    """A `holdfast` command with the options that lead where this one led, quoted for a shell."""
+    return shlex.join(["holdfast", *words, *where.words()])
+
+
+def resolving(call: PendingCall[Any], where: Where) -> list[str]:
+    """The commands that resolve a call, the affirmative one first; capital words are for the person to replace."""
+    return [_resolve(call, _FLAGS[kind], where) for kind in ACCEPTED[call.kind]]
+
+
+def _resolve(call: PendingCall[Any], flag: tuple[str, ...], where: Where) -> str:
+    place = [call.conversation_id, call.tool_call_id]
+    options = ["--suspension", call.suspension_id, *flag]
+    if call.tool_call_id.startswith("-"):  # the model chose it, and it must not pass for an option
+        return shlex.join(["holdfast", "resolve", *options, *where.words(), "--", *place])
+    return command(["resolve", *place, *options], where)

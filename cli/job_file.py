@@ -1,0 +1,147 @@
+"""The file that `holdfast submit` takes: one JSON object a line, all checked before anything starts."""
+
+import hashlib
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from holdfast.agent import App
+from holdfast.conversation import InvalidInput, jsontext
+from holdfast.conversation.ids import check_conversation_id
+
+from .errors import InvalidLines
+
+DIGEST_LENGTH = 12
+MOST_LINES = 20
+_KEYS = ("agent", "messages", "conversation_id", "context")
+_FIX = "correct it and submit again; nothing was started"
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """One conversation to run: whom with, and what the user says, in order."""
+
+    line: int
+    conversation_id: str
+    agent: str
+    messages: tuple[str, ...]
+    context: Any = None
+
+    def message_id(self, index: int) -> str:
+        """The idempotency key of a message, so that a file that is run again repeats nothing."""
+        return f"{self.conversation_id}:m{index}"
+
+
+class _Wrong(Exception):
+    """A line cannot be used; the message names the field and the fix."""
+
+
+def read(path: Path, app: App) -> list[Job]:
+    """The jobs of a file. Where a line names no conversation, its id comes of the file's digest and the line's number.
+
+    Raises:
+        InvalidInput: The file cannot be read, or is empty.
+        InvalidLines: Some lines cannot be used.
+    """
+    try:
+        content = path.read_bytes()
+    except OSError as error:
+        raise InvalidInput(str(path), f"it cannot be read ({error.strerror or error})", "name a file that can") from error
+    digest = hashlib.sha256(content).hexdigest()[:DIGEST_LENGTH]
+    jobs: dict[str, Job] = {}
+    wrong = []
+    for number, line in _lines(content):
+        try:
+            job = _job(number, line, digest, app)
+            if job.conversation_id in jobs:
+                first = jobs[job.conversation_id].line
+                raise _Wrong(f"conversation_id: {job.conversation_id!r} is line {first}'s already; use another")
+        except _Wrong as error:
+            wrong.append(f"line {number}: {error}")
+        else:
+            jobs[job.conversation_id] = job
+    if wrong:
+        raise InvalidLines(str(path), f"{len(wrong)} of its lines cannot be used", _FIX, tuple(wrong[:MOST_LINES]))
+    if not jobs:
+        raise InvalidInput(str(path), "there is no line in it", 'write one object a line: {"agent": ..., "messages": [...]}')
+    return list(jobs.values())
+
+
+def _lines(content: bytes) -> Iterator[tuple[int, bytes]]:
+    for number, line in enumerate(content.removeprefix(b"\xef\xbb\xbf").split(b"\n"), 1):
+        if line.strip():
+            yield number, line
+
+
+def _job(number: int, line: bytes, digest: str, app: App) -> Job:
+    try:
+        value = jsontext.loads(line.decode())
+    except UnicodeDecodeError as error:
+        raise _Wrong(f"it is not UTF-8 ({error.reason} at byte {error.start}); save the file as UTF-8") from error
+    except jsontext.NotJson as error:
+        raise _Wrong(f"it is not JSON ({error}); write one object a line") from error
+    if not isinstance(value, dict):
+        raise _Wrong(f"it is {_kind(value)}; write one object a line")
+    unknown = [key for key in value if key not in _KEYS]
+    if unknown:
+        raise _Wrong(f"{unknown[0]!r:.60} is no key of a job; use {', '.join(_KEYS)}")
+    agent = _agent(value, app)
+    return Job(
+        line=number,
+        conversation_id=_conversation_id(value, f"{digest}-{number}"),
+        agent=agent,
+        messages=_messages(value, app.agent(agent).limits.message_bytes),
+        context=value.get("context"),
+    )
+
+
+def _agent(value: Mapping[str, Any], app: App) -> str:
+    agent = value.get("agent")
+    names = ", ".join(repr(known.name) for known in app.agents)
+    if not isinstance(agent, str):
+        problem = "it is missing" if "agent" not in value else f"it is {_kind(agent)}"
+        raise _Wrong(f"agent: {problem}; name one of {names}")
+    if agent not in {known.name for known in app.agents}:
+        raise _Wrong(f"agent: the app declares no agent {agent!r:.60}; name one of {names}")
+    return agent
+
+
+def _messages(value: Mapping[str, Any], limit_bytes: int) -> tuple[str, ...]:
+    messages = value.get("messages")
+    if not isinstance(messages, list) or not messages:
+        problem = "they are missing" if "messages" not in value else f"they are {_kind(messages)}"
+        raise _Wrong(f"messages: {problem}; give a list of the user's texts, one at least")
+    for index, text in enumerate(messages):
+        if not isinstance(text, str):
+            raise _Wrong(f"messages[{index}]: it is {_kind(text)}; give the user's text")
+        if jsontext.size_bytes(text) > limit_bytes:
+            raise _Wrong(f"messages[{index}]: it has more than {limit_bytes} bytes; shorten it, or raise Limits.message_bytes")
+    return tuple(messages)
+
+
+def _conversation_id(value: Mapping[str, Any], derived: str) -> str:
+    if "conversation_id" not in value:
+        return derived
+    try:
+        return check_conversation_id(value["conversation_id"])
+    except InvalidInput as error:
+        raise _Wrong(str(error)) from error
+
+
+def _kind(value: object) -> str:
+    match value:
+        case None:
+            return "null"
+        case bool():
+            return "a boolean"
+        case int() | float():
+            return "a number"
+        case str():
+            return "a string"
+        case []:
+            return "an empty list"
+        case list():
+            return "a list"
+        case _:
+            return "an object"

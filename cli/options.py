@@ -1,0 +1,75 @@
+"""The options that every command takes: where the conversations are, and what runs them."""
+
+import inspect
+from collections.abc import Callable
+from dataclasses import asdict, dataclass, fields
+from functools import wraps
+from typing import Annotated, Any
+
+import typer
+
+from holdfast.registry import Settings
+
+_PANEL = "Where everything is"
+
+
+@dataclass(frozen=True, slots=True)
+class Where:
+    """What the command line says of where everything is; what it leaves open is settled by `HOLDFAST_*` variables."""
+
+    redis_url: Annotated[
+        str | None,
+        typer.Option("--redis-url", help="The Redis that keeps the conversations.", metavar="URL", rich_help_panel=_PANEL),
+    ] = None
+    ray_address: Annotated[
+        str | None,
+        typer.Option("--ray-address", help="The Ray cluster (host:port or auto).", metavar="ADDRESS", rich_help_panel=_PANEL),
+    ] = None
+    namespace: Annotated[
+        str | None,
+        typer.Option("--namespace", help="Which conversations of that Redis.", metavar="NAME", rich_help_panel=_PANEL),
+    ] = None
+    app: Annotated[
+        str | None,
+        typer.Option("--app", help="The app's import path, package.module:app.", metavar="PATH", rich_help_panel=_PANEL),
+    ] = None
+    home: Annotated[
+        str | None,
+        typer.Option("--home", help="The home of the embedded stack.", metavar="DIRECTORY", rich_help_panel=_PANEL),
+    ] = None
+
+    def settings(self) -> Settings:
+        """The settings in force.
+
+        Raises:
+            ConfigurationError: One has the wrong type, or does not go with another.
+        """
+        return Settings.of(**asdict(self))
+
+    def words(self) -> list[str]:
+        """The options as they were given, for another command that is to lead to the same conversations; not the app."""
+        given = {"--redis-url": self.redis_url, "--ray-address": self.ray_address}
+        given |= {"--namespace": self.namespace, "--home": self.home}
+        return [word for option, value in given.items() if value is not None for word in (option, value)]
+
+
+AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+
+
+def everywhere(function: Callable[..., Any]) -> Callable[..., Any]:
+    """The function as typer is to see it: its first parameter, a `Where`, given as the options that every command takes."""
+    own = list(inspect.signature(function).parameters.values())[1:]
+    common = [
+        inspect.Parameter(field.name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=field.type)
+        for field in fields(Where)
+    ]
+
+    @wraps(function)
+    def run(**given: Any) -> Any:
+        where = Where(**{parameter.name: given.pop(parameter.name) for parameter in common})
+        return function(where, **given)
+
+    parameters = [parameter.replace(kind=inspect.Parameter.KEYWORD_ONLY) for parameter in own] + common
+    run.__dict__["__signature__"] = inspect.Signature(parameters)
+    run.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
+    return run

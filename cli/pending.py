@@ -1,0 +1,100 @@
+"""`holdfast pending`: what waits for somebody, and the command that resolves each. It asks Redis alone."""
+
+import asyncio
+import sys
+from collections.abc import Mapping, Sequence
+from typing import Annotated
+
+import typer
+
+from holdfast.client.records import AsyncPendingCall, Page
+from holdfast.conversation import InvalidInput
+
+from .display import clean, console, lines, shorten, span, table, to_json
+from .hints import command, resolving
+from .options import AsJson, Where
+from .session import Session, session
+
+LIMIT = 50
+ARGUMENTS_LENGTH = 60
+PROMPT_LENGTH = 300
+
+
+def run(
+    where: Where,
+    conversation: Annotated[str | None, typer.Argument(help="Only this conversation's calls.")] = None,
+    *,
+    limit: Annotated[int | None, typer.Option(help=f"How many at most; {LIMIT} if left out.")] = None,
+    after: Annotated[str | None, typer.Option(metavar="CURSOR", help="Go on where another page ended.")] = None,
+    agent: Annotated[str | None, typer.Option(help="Only this agent's calls.")] = None,
+    kind: Annotated[str | None, typer.Option(help="Only these: approval, elicitation or client_exec.")] = None,
+    as_json: AsJson = False,
+) -> None:
+    """List what waits for somebody, oldest first, with the command that resolves each.
+
+    The arguments are shown in short; `holdfast show` has the whole of them, and the conversation.
+    """
+    asyncio.run(_pending(where, conversation, limit=limit, after=after, agent=agent, kind=kind, as_json=as_json))
+
+
+async def _pending(
+    where: Where,
+    conversation: str | None,
+    *,
+    limit: int | None,
+    after: str | None,
+    agent: str | None,
+    kind: str | None,
+    as_json: bool,
+) -> None:
+    async with session(where) as opened:
+        if conversation is None:
+            page = await opened.client.pending(limit=LIMIT if limit is None else limit, after=after, agent=agent, kind=kind)
+        else:
+            filters = {"limit": limit, "after": after, "agent": agent, "kind": kind}
+            page = await _of(opened, conversation, filters)
+        if as_json:
+            items = [call.to_dict() for call in page.items]
+            sys.stdout.write(to_json({"items": items, "next": page.next}, indent=2) + "\n")
+            return
+        now = await (await opened.stack.store()).now()
+    draw(page.items, now, where)
+    if page.next is not None:
+        given = {"--limit": limit, "--agent": agent, "--kind": kind, "--after": page.next}
+        words = [str(word) for option, value in given.items() if value is not None for word in (option, value)]
+        sys.stdout.write(f"\nThere are more: {command(['pending', *words], where)}\n")
+
+
+async def _of(opened: Session, conversation: str, filters: Mapping[str, object]) -> Page[AsyncPendingCall]:
+    for name, value in filters.items():
+        if value is not None:
+            raise InvalidInput(f"--{name}", "it is for the list over all conversations", "leave it out, or the conversation")
+    return Page(await opened.client.conversation(conversation).pending())
+
+
+def draw(calls: Sequence[AsyncPendingCall], now: int, where: Where) -> None:
+    """Print the table: a line for each call, and under it what it asks and the command that resolves it."""
+    if not calls:
+        sys.stdout.write("Nothing is pending.\n")
+        return
+    screen = console()
+    drawn = table("AGE", "LEFT", "CONVERSATION", "AGENT", "KIND", "TOOL", "ARGUMENTS")
+    for call in calls:
+        left = span(call.expires_at - now) if call.expires_at > now else "due"
+        arguments = shorten(clean(to_json(call.arguments)), ARGUMENTS_LENGTH)
+        drawn.add_row(
+            span(now - call.created_at), left, call.conversation_id, clean(call.agent), call.kind, clean(call.tool), arguments
+        )
+    header, *rows = lines(screen, drawn)
+    screen.print(header, soft_wrap=True)
+    for call, row in zip(calls, rows, strict=True):
+        screen.print(row, soft_wrap=True)
+        if call.prompt:
+            screen.print(f"  it asks: {shorten(clean(call.prompt), PROMPT_LENGTH)}", soft_wrap=True)
+        screen.print(f"  {resolving(call, where)[0]}", style="cyan", soft_wrap=True)
+    screen.print(
+        "\nInstead of --approve: --deny REASON, or --approve --arguments JSON. Instead of --answer: --deny REASON",
+        "(a person's answer) or --fail ERROR (a client's).",
+        style="dim",
+        soft_wrap=True,
+    )

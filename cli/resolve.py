@@ -1,0 +1,79 @@
+"""`holdfast resolve`: decide a pending call."""
+
+import asyncio
+import sys
+from typing import Annotated, Any
+
+import typer
+
+from holdfast.conversation import Answer, Approve, Decision, Deny, Fail, InvalidDecision, Receipt, jsontext
+
+from .display import clean, to_json
+from .options import AsJson, Where
+from .session import session
+
+
+def run(
+    where: Where,
+    conversation: Annotated[str, typer.Argument(help="The conversation.")],
+    call: Annotated[str, typer.Argument(help="The call that waits in it.")],
+    *,
+    suspension: Annotated[str, typer.Option(help="What was shown of it: the decision counts for that alone.")],
+    approve: Annotated[bool, typer.Option("--approve", help="The call may run.")] = False,
+    arguments: Annotated[str | None, typer.Option(metavar="JSON", help="With --approve: run it with these.")] = None,
+    deny: Annotated[str | None, typer.Option(metavar="REASON", help="It must not run, or nobody will answer.")] = None,
+    answer: Annotated[str | None, typer.Option(metavar="JSON", help="The answer; text goes in JSON's quotes.")] = None,
+    fail: Annotated[str | None, typer.Option(metavar="ERROR", help="The client could not do it.")] = None,
+    decision_id: Annotated[str | None, typer.Option(metavar="ID", help="Makes it safe to repeat this.")] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Decide a pending call; done once the decision is durable.
+
+    Exactly one of --approve, --deny, --answer and --fail. An approval takes --approve or --deny, a question --answer or
+    --deny, a client's call --answer or --fail.
+    """
+    decision = _decision(approve=approve, arguments=arguments, deny=deny, answer=answer, fail=fail)
+    receipt = asyncio.run(_resolve(where, conversation, call, decision, suspension=suspension, decision_id=decision_id))
+    _say(receipt, call, decision, as_json=as_json)
+
+
+async def _resolve(
+    where: Where, conversation: str, call: str, decision: Decision, *, suspension: str, decision_id: str | None
+) -> Receipt:
+    async with session(where) as opened:
+        return await opened.client.resolve(conversation, call, decision, suspension_id=suspension, decision_id=decision_id)
+
+
+def _say(receipt: Receipt, call: str, decision: Decision, *, as_json: bool) -> None:
+    if as_json:
+        sys.stdout.write(to_json(receipt.model_dump(mode="json")) + "\n")
+        return
+    recorded = "was recorded before" if receipt.duplicate else "is recorded"
+    sys.stdout.write(
+        clean(f"{type(decision).__name__} for {call} of {receipt.conversation_id} {recorded} (seq {receipt.seq}).") + "\n"
+    )
+
+
+def _decision(*, approve: bool, arguments: str | None, deny: str | None, answer: str | None, fail: str | None) -> Decision:
+    given = {"--approve": approve or None, "--deny": deny, "--answer": answer, "--fail": fail}
+    chosen = [flag for flag, value in given.items() if value is not None]
+    if len(chosen) != 1:
+        problem = f"{' and '.join(chosen)} are given" if chosen else "none is given"
+        raise InvalidDecision("decision", problem, f"give one of {', '.join(given)}")
+    if arguments is not None and not approve:
+        raise InvalidDecision("--arguments", f"it does not go with {chosen[0]}", "give it with --approve, or leave it out")
+    if approve:
+        return Approve(None if arguments is None else _json("--arguments", arguments))
+    if deny is not None:
+        return Deny(deny)
+    if answer is not None:
+        return Answer(_json("--answer", answer))
+    return Fail(fail or "")
+
+
+def _json(option: str, text: str) -> Any:
+    try:
+        return jsontext.loads(text)
+    except jsontext.NotJson as error:
+        fix = """give a JSON value; text goes in double quotes, as in '"yes"'"""
+        raise InvalidDecision(option, f"{text!r:.60} is not JSON ({error})", fix) from error

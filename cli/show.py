@@ -1,0 +1,178 @@
+"""`holdfast show`: one conversation, and what it waits for; approvals, questions and clients' calls drawn apart."""
+
+import asyncio
+import sys
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from holdfast.client.records import AsyncPendingCall, ConversationState
+from holdfast.conversation import State, Status, SuspensionKind
+
+from .display import clean, clean_block, console, shorten, span, to_json
+from .hints import resolving
+from .options import AsJson, Where
+from .session import session
+
+if TYPE_CHECKING:
+    from rich.console import Console
+    from rich.text import Text
+
+TEXT_LENGTH = 4_000
+_INDENT = "    "
+_FRAMES = {
+    SuspensionKind.APPROVAL: ("Approval", "yellow", "HEAVY"),
+    SuspensionKind.ELICITATION: ("Question", "cyan", "ROUNDED"),
+    SuspensionKind.CLIENT_EXEC: ("For the client", "magenta", "DOUBLE"),
+}
+_STYLES = {"user": "bold green", "assistant": "bold blue", "tool": "dim"}
+
+
+@dataclass(frozen=True, slots=True)
+class Shown:
+    """All that is shown of a conversation; `problem` is why the workers cannot run its app."""
+
+    folded: State
+    state: ConversationState[Any]
+    messages: list[dict[str, Any]]
+    problem: str | None
+    now: int
+
+
+def run(
+    where: Where,
+    conversation: Annotated[str, typer.Argument(help="The conversation.")],
+    *,
+    as_json: AsJson = False,
+) -> None:
+    """Show a conversation: its messages, where it stands, and what it waits for."""
+    shown = asyncio.run(_read(where, conversation))
+    if as_json:
+        sys.stdout.write(to_json(_as_dict(shown), indent=2) + "\n")
+    else:
+        _draw(shown, where)
+
+
+async def _read(where: Where, conversation_id: str) -> Shown:
+    async with session(where) as opened:
+        conversation = opened.client.conversation(conversation_id)
+        store = await opened.stack.store()
+        folded = await store.load(conversation_id)
+        return Shown(
+            folded=folded,
+            state=await conversation.state(),
+            messages=await conversation.messages(),
+            problem=await store.problem(folded.app),
+            now=await store.now(),
+        )
+
+
+def _as_dict(shown: Shown) -> dict[str, Any]:
+    folded, state = shown.folded, shown.state
+    return {
+        "conversation_id": folded.conversation_id,
+        "agent": folded.agent,
+        "app": folded.app,
+        "created_at": folded.created_at,
+        "updated_at": folded.updated_at,
+        **{name: getattr(state, name) for name in ("status", "turn_id", "seq", "reply", "error", "running")},
+        "problem": shown.problem,
+        "pending": [call.to_dict() for call in state.pending],
+        "messages": shown.messages,
+    }
+
+
+def _draw(shown: Shown, where: Where) -> None:
+    screen = console()
+    for message in shown.messages:
+        _draw_message(screen, message)
+    folded, state = shown.folded, shown.state
+    age, change = span(shown.now - folded.created_at), span(shown.now - folded.updated_at)
+    screen.print(
+        f"{folded.conversation_id}: {state.status} (agent {clean(folded.agent)} of {clean(folded.app)}, "
+        f"started {age} ago, last change {change} ago)",
+        style="bold",
+        soft_wrap=True,
+    )
+    for line in _reasons(shown):
+        screen.print(line, soft_wrap=True)
+    for call in state.pending:
+        screen.print()
+        _draw_call(screen, call, shown.now, where)
+
+
+def _reasons(shown: Shown) -> list[str]:
+    state = shown.state
+    reasons = []
+    if state.status is Status.FAILED and state.error is not None:
+        reasons.append(f"The last turn failed: {clean(state.error)}")
+    if shown.problem is not None and state.status not in (Status.IDLE, Status.ENDED):
+        reasons.append(f"It waits because no worker can run its app: {clean(shown.problem)}")
+        reasons.append(f"Correct the app, then run: holdfast up --app {clean(shown.folded.app)}")
+    if state.pending:
+        count = len(state.pending)
+        reasons.append(f"It waits for {count} decision{'s' if count > 1 else ''}:")
+    if state.running:
+        reasons.append(f"Running: {', '.join(clean(call_id) for call_id in state.running)}")
+    return reasons
+
+
+def _draw_message(screen: "Console", message: dict[str, Any]) -> None:
+    role = str(message["role"])
+    head = f"tool {clean(message['name'])} ({message['tool_call_id']})" if role == "tool" else role
+    screen.print(head, style=_STYLES.get(role, ""), soft_wrap=True)
+    content = message.get("content")
+    if content:
+        screen.print(_indented(content if isinstance(content, str) else to_json(content)), soft_wrap=True)
+    for call in message.get("tool_calls") or ():
+        asked = call["function"]
+        text = f"calls {clean(asked['name'])} ({call['id']}) {asked['arguments']}"
+        screen.print(_indented(text), style="yellow", soft_wrap=True)
+    screen.print()
+
+
+def _indented(text: str) -> str:
+    cut = shorten(clean_block(text), TEXT_LENGTH)
+    more = f"\n{_INDENT}({len(text)} characters; --json has all of them)" if len(text) > TEXT_LENGTH else ""
+    return "\n".join(_INDENT + line for line in cut.split("\n")) + more
+
+
+def _draw_call(screen: "Console", call: AsyncPendingCall, now: int, where: Where) -> None:
+    from rich import box  # noqa: PLC0415 - `--json` does without
+    from rich.panel import Panel  # noqa: PLC0415 - as above
+
+    title, color, frame = _FRAMES[call.kind]
+    left = f"{span(call.expires_at - now)} left" if call.expires_at > now else "due"
+    panel = Panel(
+        _body(call),
+        title=f"{title}: {clean(call.tool)}",
+        subtitle=f"{call.tool_call_id}, {left}",
+        title_align="left",
+        subtitle_align="left",
+        border_style=color,
+        expand=False,
+        box=getattr(box, frame),
+    )
+    screen.print(panel)
+    for line in resolving(call, where):
+        screen.print(f"  {line}", style=color, soft_wrap=True)
+
+
+def _body(call: AsyncPendingCall) -> "Text":
+    from rich.text import Text  # noqa: PLC0415 - as above
+
+    parts = []
+    if call.prompt:
+        parts.append(clean_block(call.prompt))
+    match call.kind:
+        case SuspensionKind.APPROVAL:
+            parts.append(f"May {clean(call.tool)} run with these arguments?")
+        case SuspensionKind.ELICITATION:
+            parts.append("Somebody is asked; the answer is the call's result.")
+        case SuspensionKind.CLIENT_EXEC:
+            parts.append("A client is to run this; what it answers counts as untrusted.")
+    parts.append(clean_block(to_json(call.arguments, indent=2)))
+    if call.response_schema is not None:
+        parts.append(f"The answer must fit:\n{clean_block(to_json(call.response_schema, indent=2))}")
+    return Text("\n\n".join(parts), overflow="fold")

@@ -1,0 +1,165 @@
+"""Running many conversations: bounded, resumable, each message once."""
+
+import asyncio
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Any
+
+from holdfast.client import AsyncClient
+from holdfast.client.records import ConversationState
+from holdfast.conversation import (
+    ClusterError,
+    HoldfastError,
+    OutcomeUnknown,
+    Status,
+    StoreError,
+)
+
+from .errors import ExitCode
+from .job_file import Job
+
+WATCHERS = 64
+"""How many suspended conversations are waited for at once; each takes a connection to Redis."""
+WATCH_S = 5.0
+REFUSED = "refused"
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """How far a job came. `status` is the conversation's, or `refused` where it could not go on at all."""
+
+    job: Job
+    status: str
+    reply: str | None = None
+    error: str | None = None
+    pending: tuple[dict[str, Any], ...] = ()
+
+    @property
+    def code(self) -> ExitCode:
+        """What the job's end means for the whole."""
+        if self.status == Status.IDLE:
+            return ExitCode.DONE
+        return ExitCode.FAILED if self.status in (Status.FAILED, Status.ENDED, REFUSED) else ExitCode.AWAITING
+
+    def to_dict(self) -> dict[str, Any]:
+        """The result as plain JSON values."""
+        return {
+            "line": self.job.line,
+            "conversation_id": self.job.conversation_id,
+            "status": self.status,
+            "reply": self.reply,
+            "error": self.error,
+            "pending": list(self.pending),
+        }
+
+
+class Submission:
+    """Runs jobs, so many at once; every message has an id of its own, so running them again repeats nothing.
+
+    Args:
+        client: Of the conversations, with the app.
+        concurrency: How many conversations may go on at once.
+        wait: Whether to wait for suspended conversations; they take no part of the concurrency while they wait.
+        timeout_s: After which whatever goes on is left to itself; None for no end.
+        report: Told each result as it comes.
+    """
+
+    def __init__(
+        self,
+        client: AsyncClient,
+        *,
+        concurrency: int,
+        wait: bool,
+        timeout_s: float | None,
+        report: Callable[[Result], None],
+    ) -> None:
+        self._client = client
+        self._wait = wait
+        self._report = report
+        self._slots = asyncio.Semaphore(concurrency)
+        self._watchers = asyncio.Semaphore(WATCHERS)
+        self._give_up = None if timeout_s is None else asyncio.get_running_loop().time() + timeout_s
+        self.waiting = 0
+
+    async def run(self, jobs: Iterable[Job]) -> None:
+        """Run all jobs.
+
+        Raises:
+            HoldfastError: Redis or Ray is away; run again, what was started goes on meanwhile.
+        """
+        try:
+            async with asyncio.TaskGroup() as group:
+                for job in jobs:
+                    await self._slots.acquire()
+                    group.create_task(self._take(job))
+        except BaseExceptionGroup as several:
+            raise several.exceptions[0] from None
+
+    async def _take(self, job: Job) -> None:
+        """Run a job in the slot that it was given."""
+        slot = _Slot(self._slots)
+        try:
+            result = await self._go(job, slot)
+        except (StoreError, ClusterError, OutcomeUnknown):
+            raise  # not this job's own
+        except HoldfastError as error:
+            result = Result(job, REFUSED, error=str(error))
+        finally:
+            slot.release()
+        self._report(result)
+
+    async def _go(self, job: Job, slot: "_Slot") -> Result:
+        conversation = await self._client.start(
+            job.agent, job.messages[0], conversation_id=job.conversation_id, context=job.context
+        )
+        receipt = conversation.receipt
+        sent = 1
+        while True:
+            # The seq of a duplicate's receipt is old: then this returns as soon as the conversation rests.
+            state = await conversation.wait(after=receipt.seq if receipt else None, timeout_s=self._left_s())
+            while self._wait and state.status is Status.AWAITING_INPUT and not self._over():
+                state = await self._watch(conversation, state, slot)
+            if state.status is not Status.IDLE or sent == len(job.messages):
+                break
+            await slot.take()
+            receipt = await conversation.send(job.messages[sent], message_id=job.message_id(sent))
+            sent += 1
+        return Result(job, state.status, state.reply, state.error, tuple(call.to_dict() for call in state.pending))
+
+    async def _watch(self, conversation: Any, state: ConversationState[Any], slot: "_Slot") -> ConversationState[Any]:
+        """The next state of a conversation that awaits somebody, or the same after a while; it holds no slot meanwhile."""
+        slot.release()
+        self.waiting += 1
+        try:
+            async with self._watchers:
+                left_s = self._left_s()
+                found: ConversationState[Any] = await conversation.wait(
+                    after=state.seq, timeout_s=WATCH_S if left_s is None else min(WATCH_S, left_s)
+                )
+        finally:
+            self.waiting -= 1
+        return found
+
+    def _left_s(self) -> float | None:
+        return None if self._give_up is None else max(self._give_up - asyncio.get_running_loop().time(), 0.0)
+
+    def _over(self) -> bool:
+        return self._left_s() == 0
+
+
+class _Slot:
+    """One of so many; taken when it is made, given back once."""
+
+    def __init__(self, slots: asyncio.Semaphore) -> None:
+        self._slots = slots
+        self._held = True
+
+    async def take(self) -> None:
+        if not self._held:
+            await self._slots.acquire()
+            self._held = True
+
+    def release(self) -> None:
+        if self._held:
+            self._held = False
+            self._slots.release()

@@ -1,0 +1,308 @@
+"""Writing: all or nothing, once, and only where the writer's state is the store's."""
+# ruff: noqa: S101, D102, PLR2004 -- tests: they assert, their names are sentences, their numbers are the expectation
+
+import asyncio
+import dataclasses
+
+import pytest
+
+from holdfast.conversation import (
+    Answer,
+    Approve,
+    Command,
+    CorruptStore,
+    InvalidDecision,
+    InvalidMessage,
+    Known,
+    ModelReplied,
+    Receipt,
+    SettledBy,
+    StaleCall,
+    StaleReason,
+    State,
+    StoreUnavailable,
+)
+from holdfast.conversation.known import call_key, decision_key, message_key, request_key, suspension_key
+from holdfast.persistence import Appended, Because, KnownIds, Store
+
+from .activation import Activation, begin, call, cancel, end, finish, reply, resolve, send, start
+from .faulty_store import FailAfter, FailBefore, Fault, Faults, FaultyStore
+
+
+class Appending:
+    """`append` is atomic and idempotent, and knows the ids of before."""
+
+    async def test_a_write_is_there_for_everyone(self, store: Store, other: Store) -> None:
+        activation = await Activation.of(store, "c-1")
+        before = await store.now()
+        written = await store.append("c-1", activation.judged(start(), now=before))
+
+        assert isinstance(written, Appended)
+        assert before <= written.now <= await store.now()
+        assert [event.kind for _, event in await other.read("c-1", after=0)] == ["conversation_started", "message_accepted"]
+        assert (await other.load("c-1")).seq == 2
+
+    async def test_the_same_append_id_writes_once(self, store: Store, other: Store) -> None:
+        activation = await Activation.of(store, "c-1")
+        written = activation.judged(start(), begin(), call("lookup", "ask"), now=await store.now())
+        await store.append("c-1", written)
+        run_id = written.scheduled[0]
+        await store.claim("c-1", run_id, incarnation="i-1", worker="w-1")
+
+        assert isinstance(await store.append("c-1", written), Appended)
+
+        assert await other.load("c-1") == written.after
+        assert len(await other.read("c-1", after=0)) == len(written.events)
+        assert len((await other.pending(limit=10)).items) == 1
+        run = await other.run("c-1", run_id)
+        assert run is not None
+        assert run.status == "claimed"  # it was not made runnable once more
+
+    async def test_the_same_append_twice_at_once_writes_once(self, store: Store, other: Store) -> None:
+        activation = await Activation.of(store, "c-1")
+        written = activation.judged(start(), now=await store.now())
+
+        answers = await asyncio.gather(*((store if n % 2 else other).append("c-1", written) for n in range(8)))
+
+        assert all(isinstance(answer, Appended) for answer in answers)
+        assert len(await store.read("c-1", after=0)) == 2
+
+    async def test_a_lost_reply_is_made_good_by_the_same_append(self, store: Store, other: Store) -> None:
+        faulty = FaultyStore(store, Faults(append={1: FailAfter()}))
+        activation = await Activation.of(faulty, "c-1")
+        written = activation.judged(start(), now=await store.now())
+
+        with pytest.raises(StoreUnavailable):
+            await faulty.append("c-1", written)
+        assert isinstance(await faulty.append("c-1", written), Appended)
+
+        assert len(await other.read("c-1", after=0)) == 2
+        activation.adopt(written.events, written.after)
+        await activation.do(begin())
+
+    async def test_who_never_knew_finds_out_by_taking_over_from_himself(self, store: Store) -> None:
+        faults: tuple[Fault, ...] = (FailAfter(), FailBefore())
+        for number, fault in enumerate(faults):
+            name = f"c-{number}"
+            faulty = FaultyStore(store, Faults(append={1: fault}))
+            activation = await Activation.of(faulty, name)
+            with pytest.raises(StoreUnavailable):
+                await activation.do(start())
+            anew = await Activation.of(faulty, name, seen=activation.token, because=Because.OWN)
+
+            receipt = await anew.do(start())
+
+            assert isinstance(receipt, Receipt)
+            assert receipt.duplicate is isinstance(fault, FailAfter)
+            assert receipt.seq == 2
+            assert len(await store.read(name, after=0)) == 2
+
+    async def test_an_append_of_nothing_changes_nothing(self, store: Store) -> None:
+        activation = await Activation.of(store, "c-1")
+        await activation.do(start(), begin(), call("lookup", "ask"))
+        seen = (await store.load("c-1"), await store.read("c-1", after=0), await store.pending(limit=5))
+
+        assert isinstance(await store.append("c-1", activation.write()), Appended)
+
+        assert (await store.load("c-1"), await store.read("c-1", after=0), await store.pending(limit=5)) == seen
+        assert await store.run("c-1", activation.effect_ids[0]) is not None
+
+    async def test_a_writer_behind_the_log_is_refused(self, store: Store) -> None:
+        activation = await Activation.of(store, "c-1")
+        await activation.do(start())
+        behind = dataclasses.replace(activation, state=State(conversation_id="c-1"))
+        before = await store.load("c-1")
+
+        with pytest.raises(CorruptStore):
+            await store.append("c-1", behind.judged(start(message_id="m-2"), now=await store.now()))
+
+        assert await store.load("c-1") == before
+        assert await store.append("c-1", activation.write(absent=[message_key("m-2")])) is not None
+        await activation.do(begin())
+
+    async def test_a_writer_ahead_of_the_log_is_refused(self, store: Store) -> None:
+        activation = await Activation.of(store, "c-1")
+        await activation.do(start())
+        ahead = dataclasses.replace(activation)
+        written = ahead.judged(send(), now=await store.now())
+        ahead.adopt(written.events, written.after)
+        before = await store.load("c-1")
+
+        with pytest.raises(CorruptStore):
+            await ahead.do(send())
+        with pytest.raises(CorruptStore):
+            await store.append("c-1", ahead.write())
+
+        assert await store.load("c-1") == before
+        await activation.do(begin())
+
+    async def test_a_known_id_stops_the_write(self, store: Store) -> None:
+        activation = await Activation.of(store, "c-1")
+        await activation.do(start(message_id="m-1"))
+        before = await store.load("c-1")
+        write = activation.judged(send(message_id="m-2"), now=await store.now())
+        write = dataclasses.replace(write, absent=[message_key("m-2"), message_key("m-1"), decision_key("d-1")])
+
+        answer = await store.append("c-1", write)
+
+        assert isinstance(answer, KnownIds)
+        assert set(answer.known) == {message_key("m-1")}
+        assert answer.known[message_key("m-1")].seq == 2
+        assert abs(answer.now - await store.now()) < 60_000
+        assert await store.load("c-1") == before
+        assert isinstance(await store.append("c-1", dataclasses.replace(write, absent=[message_key("m-2")])), Appended)
+
+    async def test_a_stopped_write_was_not_the_append_of_its_id(self, store: Store) -> None:
+        activation = await Activation.of(store, "c-1")
+        await activation.do(start(message_id="m-1"))
+        write = activation.judged(send(message_id="m-2"), now=await store.now())
+        assert isinstance(await store.append("c-1", dataclasses.replace(write, absent=[message_key("m-1")])), KnownIds)
+
+        assert isinstance(await store.append("c-1", write), Appended)
+
+        assert (await store.load("c-1")).seq == 3
+
+    async def test_an_append_of_nothing_asks_for_ids_too(self, store: Store) -> None:
+        activation = await Activation.of(store, "c-1")
+        await activation.do(start(message_id="m-1"))
+
+        answer = await store.append("c-1", activation.write(absent=[message_key("m-1"), message_key("m-2")]))
+
+        assert isinstance(answer, KnownIds)
+        assert set(answer.known) == {message_key("m-1")}
+
+    async def test_ids_are_known_for_one_conversation_alone(self, store: Store) -> None:
+        one, two = await Activation.of(store, "c-1"), await Activation.of(store, "c-2")
+        await one.do(start(message_id="m-1"))
+
+        receipt = await two.do(start(message_id="m-1"))
+
+        assert isinstance(receipt, Receipt)
+        assert not receipt.duplicate
+
+    async def test_a_repeated_message_gets_its_first_receipt(self, store: Store, other: Store) -> None:
+        activation = await Activation.of(store, "c-1")
+        await activation.do(start(), begin(), call("ask"))
+        first = await activation.do(send("more", message_id="m-2"))
+        later = await Activation.of(other, "c-1", seen=activation.token)
+
+        again = await later.do(send("more", message_id="m-2"))
+
+        assert isinstance(first, Receipt)
+        assert isinstance(again, Receipt)
+        assert again == first.model_copy(update={"duplicate": True})
+        with pytest.raises(InvalidMessage):
+            await later.do(send("something else", message_id="m-2"))
+        assert (await other.load("c-1")) == activation.state
+
+    async def test_a_repeated_decision_gets_its_first_receipt(self, store: Store) -> None:
+        activation = await Activation.of(store, "c-1")
+        await activation.do(start(), begin(), call("ask", "ask"))
+        asked = activation.suspension_ids[0]
+        first = await activation.do(resolve(Answer(False), decision_id="d-1", suspension_id=asked))
+        anew = await activation.succeeded()
+        calls = [call.tool_call_id for call in anew.state.calls]
+
+        repeated = resolve(Answer(False), decision_id="d-1", suspension_id=asked)
+        again = await anew.do(lambda state: repeated(state).model_copy(update={"tool_call_id": calls[0]}))
+
+        assert isinstance(first, Receipt)
+        assert again == first.model_copy(update={"duplicate": True})
+        with pytest.raises(InvalidDecision):
+            await anew.do(resolve(Answer(True), decision_id="d-1"))
+
+    async def test_everything_settled_is_known_by_its_id(self, store: Store) -> None:
+        activation = await Activation.of(store, "c-1")
+        await activation.do(start(message_id="m-1"), begin(), call("ask", "refund", "lookup"))
+        asked, gated = activation.suspension_ids
+        calls = [one.tool_call_id for one in activation.state.calls]
+        await activation.do(resolve(Answer("blue"), decision_id="d-1", suspension_id=asked))
+        await activation.do(cancel("x-1"))
+        await activation.do(end("x-2"))
+        keys = [
+            message_key("m-1"),
+            decision_key("d-1"),
+            suspension_key(asked),
+            suspension_key(gated),
+            *map(call_key, calls),
+            request_key("x-1"),
+            request_key("x-2"),
+        ]
+
+        answer = await store.append("c-1", activation.write(absent=keys))
+
+        assert isinstance(answer, KnownIds)
+        assert set(answer.known) == set(keys)
+        assert all(isinstance(value, Known) for value in answer.known.values())
+        assert answer.known[suspension_key(asked)].by is SettledBy.ANSWER
+        assert answer.known[suspension_key(gated)].by is SettledBy.CANCELLATION
+        assert answer.known[call_key(calls[0])].by is SettledBy.ANSWER
+        assert answer.known[request_key("x-1")].calls == tuple(calls[1:])
+        places = dict(await store.read("c-1", after=0))
+        assert places[answer.known[suspension_key(asked)].seq].kind == "suspension_settled"
+        assert places[answer.known[message_key("m-1")].seq].kind == "message_accepted"
+
+    async def test_why_a_decision_is_stale_is_known_long_after(self, store: Store) -> None:
+        activation = await Activation.of(store, "c-1")
+        await activation.do(start(), begin(), call("ask"))
+        asked, name = activation.suspension_ids[0], activation.state.calls[0].tool_call_id
+        await activation.do(resolve(Answer("blue")))
+        await activation.do(reply())
+        for _ in range(3):
+            await activation.do(send(), begin(), call("ask"))
+            await activation.do(resolve(Answer("red")))
+            await activation.do(reply())
+
+        late = resolve(Answer("green"), suspension_id=asked)
+        with pytest.raises(StaleCall) as refused:
+            await activation.do(lambda state: late(state).model_copy(update={"tool_call_id": name}))
+
+        assert refused.value.reason is StaleReason.ALREADY_RESOLVED
+        assert refused.value.settled_by is SettledBy.ANSWER
+
+    async def test_a_call_id_that_the_model_repeats_is_rewritten(self, store: Store) -> None:
+        activation = await Activation.of(store, "c-1")
+        await activation.do(start(), begin(), call("ask"))
+        used = activation.state.calls[0].tool_call_id
+        await activation.do(resolve(Answer("blue")))
+        asked = call("ask")
+
+        def again(state: State) -> Command:
+            command = asked(state)
+            assert isinstance(command, ModelReplied)
+            return command.model_copy(update={"calls": (command.calls[0].model_copy(update={"tool_call_id": used}),)})
+
+        await activation.do(again)
+
+        assert activation.state.calls[0].tool_call_id not in {used, ""}
+        assert activation.state == await store.load("c-1")
+
+    async def test_an_append_renews_the_lease(self, store: Store) -> None:
+        activation = await Activation.of(store, "c-1", lease_ms=1)
+        activation.lease_ms = 600_000
+        await activation.do(start())
+
+        assert (await store.attention(10)).conversation_ids == []
+
+    async def test_many_events_are_one_write(self, store: Store) -> None:
+        activation = await Activation.of(store, "c-1")
+        steps = [start(), begin()]
+        for _ in range(40):
+            steps += [call("lookup"), finish()]
+        await activation.do(*steps, reply())
+
+        assert (await store.load("c-1")) == activation.state
+        assert len(await store.read("c-1", after=0)) == activation.state.seq > 120
+
+    async def test_a_gated_call_shows_its_second_phase_only(self, store: Store) -> None:
+        activation = await Activation.of(store, "c-1")
+        await activation.do(start(), begin(), call("share"))
+        first = activation.suspension_ids[0]
+        await activation.do(resolve(Approve()))
+        second = activation.suspension_ids[0]
+
+        assert first != second
+        assert [view.suspension_id for view in (await store.pending(limit=5)).items] == [second]
+        with pytest.raises(StaleCall) as refused:
+            await activation.do(lambda state: resolve(Approve())(state).model_copy(update={"suspension_id": first}))
+        assert refused.value.reason is StaleReason.SUPERSEDED

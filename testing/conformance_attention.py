@@ -1,0 +1,185 @@
+"""Attention: when a conversation must be looked at."""
+# ruff: noqa: S101, D102 -- tests: they assert, their names are sentences, their numbers are the expectation
+
+from collections.abc import Sequence
+
+from holdfast.conversation import Answer, Approve
+from holdfast.persistence import Because, Store
+
+from .activation import LEASE_MS, Activation, begin, call, cancel, finish, reply, resolve, send, start, wake
+from .waiting import until
+
+
+async def due(store: Store, limit: int = 100) -> Sequence[str]:
+    """What is due now."""
+    return (await store.attention(limit)).conversation_ids
+
+
+class Attending:
+    """The end of a lease while work is outstanding, or a deadline, whichever comes first."""
+
+    async def test_nothing_is_due_at_first(self, store: Store) -> None:
+        before = await store.now()
+        found = await store.attention(10)
+
+        assert found.conversation_ids == []
+        assert before <= found.now <= await store.now()
+
+    async def test_a_busy_conversation_is_due_when_its_lease_ends(self, store: Store, other: Store) -> None:
+        activation = await Activation.of(store, "c-1", lease_ms=30)
+        await activation.do(start())  # the beginning of its turn is outstanding
+
+        async def is_due() -> bool:
+            return await due(other) == ["c-1"]
+
+        await until(is_due)
+        assert await is_due()  # looking changes nothing
+
+    async def test_a_busy_conversation_within_its_lease_is_not_due(self, store: Store) -> None:
+        activation = await Activation.of(store, "c-1")
+        for steps in ((start(),), (begin(),), (call("lookup"),), (finish(),)):
+            await activation.do(*steps)
+            assert await due(store) == []
+
+    async def test_a_renewed_lease_puts_it_off(self, store: Store) -> None:
+        activation = await Activation.of(store, "c-1", lease_ms=1)
+        await activation.do(start(), begin())
+
+        async def is_due() -> bool:
+            return await due(store) == ["c-1"]
+
+        await until(is_due)
+        await store.renew("c-1", activation.token, LEASE_MS)
+        assert await due(store) == []
+        await store.renew("c-1", activation.token, 1)
+        await until(is_due)
+
+    async def test_a_takeover_puts_it_off(self, store: Store) -> None:
+        activation = await Activation.of(store, "c-1", lease_ms=1)
+        await activation.do(start(), begin())
+
+        async def is_due() -> bool:
+            return await due(store) == ["c-1"]
+
+        await until(is_due)
+        await Activation.of(store, "c-1", seen=activation.token, because=Because.DIED)
+        assert await due(store) == []
+
+    async def test_a_busy_conversation_that_was_released_is_due_at_once(self, store: Store) -> None:
+        activation = await Activation.of(store, "c-1")
+        await activation.do(start(), begin())
+        await activation.release()
+
+        assert await due(store) == ["c-1"]
+
+    async def test_a_resting_conversation_without_deadline_is_never_due(self, store: Store) -> None:
+        activation = await Activation.of(store, "c-1", lease_ms=1)
+        await activation.do(start(), begin())
+        await activation.do(reply())
+        now = await store.now()
+
+        async def lease_ended() -> bool:
+            return await store.now() > now + 5
+
+        await until(lease_ended)
+        assert await due(store) == []
+        await activation.release()
+        assert await due(store) == []
+
+    async def test_a_deadline_is_due_when_it_has_passed(self, store: Store) -> None:
+        late, early = await Activation.of(store, "c-1"), await Activation.of(store, "c-2")
+        now = await store.now()
+        await late.do(start(), begin(), call("ask"), now=now)
+        await early.do(start(), begin(), call("ask"), now=now - 3600_000 - 10)
+
+        assert await due(store) == ["c-2"]
+
+    async def test_a_deadline_stays_after_release_and_takeover(self, store: Store) -> None:
+        activation = await Activation.of(store, "c-1")
+        await activation.do(start(), begin(), call("ask"), now=await store.now() - 3600_000 - 10)
+        await activation.release()
+        assert await due(store) == ["c-1"]
+
+        anew = await Activation.of(store, "c-1")
+        assert await due(store) == ["c-1"]
+        await store.renew("c-1", anew.token, LEASE_MS)
+        assert await due(store) == ["c-1"]
+        await anew.release()
+        assert await due(store) == ["c-1"]
+
+    async def test_a_deadline_to_come_is_not_due_after_release(self, store: Store) -> None:
+        activation = await Activation.of(store, "c-1", lease_ms=1)
+        await activation.do(start(), begin(), call("ask"))
+        await activation.release()
+
+        assert await due(store) == []
+
+    async def test_the_earliest_of_several_deadlines_counts(self, store: Store) -> None:
+        activation = await Activation.of(store, "c-1")
+        now = await store.now()
+        await activation.do(start(), begin(), call("ask", "locate"), now=now - 60_000 - 10)  # the client has a minute
+        assert await due(store) == ["c-1"]
+
+        await activation.do(wake(), now=now)
+
+        assert await due(store) == []
+        assert len(activation.suspension_ids) == 1
+
+    async def test_a_deadline_before_the_end_of_a_lease_counts(self, store: Store) -> None:
+        activation = await Activation.of(store, "c-1")
+        await activation.do(start(), begin(), call("locate", "lookup"), now=await store.now() - 60_000 - 10)
+
+        assert await due(store) == ["c-1"]
+
+    async def test_the_end_of_a_lease_before_a_deadline_counts(self, store: Store) -> None:
+        activation = await Activation.of(store, "c-1", lease_ms=1)
+        await activation.do(start(), begin(), call("ask", "lookup"))
+
+        async def is_due() -> bool:
+            return await due(store) == ["c-1"]
+
+        await until(is_due)
+
+    async def test_what_was_settled_is_not_due(self, store: Store) -> None:
+        activation = await Activation.of(store, "c-1")
+        now = await store.now()
+        await activation.do(start(), begin(), call("ask", "refund"), now=now - 3600_000 - 10)
+        await activation.do(resolve(Answer("blue")), now=now - 10)  # before the sweeper came: it counts
+        assert await due(store) == ["c-1"]
+        await activation.do(resolve(Approve()), now=now - 10)
+        assert await due(store) == []
+        await activation.do(cancel())
+        assert await due(store) == []
+
+    async def test_a_woken_conversation_is_due_no_more(self, store: Store) -> None:
+        activation = await Activation.of(store, "c-1")
+        await activation.do(start(), begin(), call("ask"), now=await store.now() - 3600_000 - 10)
+
+        await activation.do(wake())
+
+        assert await due(store) == []
+        assert activation.state.calls[0].status == "errored"
+        await activation.do(reply(), send())
+        assert await due(store) == []
+
+    async def test_the_longest_overdue_comes_first_in_a_short_look(self, store: Store) -> None:
+        now = await store.now()
+        same_bucket = ("c-8", "c-27", "c-63", "c-169")  # by CRC-16; another store may have no buckets
+        for overdue_ms, name in zip((30, 10, 40, 20), same_bucket, strict=True):
+            activation = await Activation.of(store, name)
+            await activation.do(start(), begin(), call("ask"), now=now - 3600_000 - 1000 * overdue_ms)
+
+        everything = [name for name in await due(store) if name in same_bucket]
+
+        assert everything == ["c-63", "c-8", "c-169", "c-27"]
+        assert "c-63" in await due(store, 1)
+        assert "c-27" not in await due(store, 3)
+
+    async def test_many_are_due_together(self, store: Store) -> None:
+        now = await store.now()
+        names = [f"many-{number}" for number in range(80)]
+        for name in names:
+            activation = await Activation.of(store, name)
+            await activation.do(start(), begin(), call("ask"), now=now - 3600_000 - 1000)
+
+        assert sorted(await due(store)) == sorted(names)

@@ -1,0 +1,257 @@
+"""Pages: everything once, in order, by every filter, whatever the ties."""
+# ruff: noqa: S101, D102, PLR2004 -- tests: they assert, their names are sentences, their numbers are the expectation
+
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Any
+
+import pytest
+
+from holdfast.conversation import Answer, InvalidInput, PendingView, Status, SuspensionKind
+from holdfast.persistence import Listing, Row, Store
+
+from .activation import Activation, begin, call, cancel, end, fail_model, reply, resolve, send, start
+
+BEGAN_AT = 1_700_000_000_000
+
+
+async def walk(page: Callable[[str | None], Awaitable[Listing]], limit: int) -> list[Any]:
+    """Every item of a list, page by page; each page but the last is full."""
+    items: list[Any] = []
+    after: str | None = None
+    while True:
+        found = await page(after)
+        items += found.items
+        if found.next is None:
+            assert len(found.items) <= limit
+            return items
+        assert len(found.items) == limit
+        after = found.next
+
+
+async def pending(
+    store: Store, limit: int = 7, agent: str | None = None, kind: SuspensionKind | None = None
+) -> list[PendingView]:
+    """Every pending call, page by page."""
+    return await walk(lambda after: store.pending(limit=limit, after=after, agent=agent, kind=kind), limit)
+
+
+async def conversations(store: Store, limit: int = 7, agent: str | None = None, status: Status | None = None) -> list[Row]:
+    """Every conversation, page by page."""
+    return await walk(lambda after: store.conversations(limit=limit, after=after, agent=agent, status=status), limit)
+
+
+async def crowd(store: Store, count: int, *, apart_ms: int = 1) -> list[Activation]:
+    """Many conversations of two agents, all suspended: each waits for an answer, an approval or both."""
+    made = []
+    for number in range(count):
+        activation = await Activation.of(store, f"crowd-{number}")
+        tools = (("ask",), ("refund",), ("ask", "refund"))[number % 3]
+        agent = "sales" if number % 4 == 0 else "desk"
+        await activation.do(start(agent=agent), begin(), call(*tools), now=BEGAN_AT + apart_ms * number)
+        made.append(activation)
+    return made
+
+
+class Paging:
+    """Pending calls and conversations, a page at a time."""
+
+    async def test_an_empty_store_has_one_empty_page(self, store: Store) -> None:
+        assert await store.pending(limit=10) == Listing([], None)
+        assert await store.conversations(limit=10) == Listing([], None)
+
+    async def test_pending_calls_come_oldest_first(self, store: Store, other: Store) -> None:
+        made = await crowd(store, 60)
+        expected = [suspension_id for activation in made for suspension_id in sorted(activation.suspension_ids)]
+
+        assert [view.suspension_id for view in await pending(other)] == expected
+        assert len(expected) == 80
+
+    async def test_conversations_come_oldest_first(self, store: Store, other: Store) -> None:
+        await crowd(store, 60)
+
+        rows = await conversations(other)
+
+        assert [row.conversation_id for row in rows] == [f"crowd-{number}" for number in range(60)]
+        assert [row.created_at for row in rows] == [BEGAN_AT + number for number in range(60)]
+
+    @pytest.mark.parametrize("limit", [1, 2, 3, 19, 20, 21, 1000])
+    async def test_no_page_size_loses_or_repeats_anything(self, store: Store, limit: int) -> None:
+        made = await crowd(store, 15)
+
+        seen = [view.suspension_id for view in await pending(store, limit)]
+        rows = [row.conversation_id for row in await conversations(store, limit)]
+
+        assert sorted(seen) == sorted(one for activation in made for one in activation.suspension_ids)
+        assert rows == [activation.conversation_id for activation in made]
+
+    async def test_a_full_last_page_has_no_next(self, store: Store) -> None:
+        await crowd(store, 15)  # 20 pending calls
+
+        assert (await store.pending(limit=20)).next is None
+        assert (await store.pending(limit=19)).next is not None
+        assert (await store.conversations(limit=15)).next is None
+        assert (await store.conversations(limit=14)).next is not None
+
+    @pytest.mark.parametrize("limit", [1, 3, 100])
+    async def test_ties_in_time_lose_nothing(self, store: Store, limit: int) -> None:
+        made = await crowd(store, 30, apart_ms=0)
+
+        seen = [view.suspension_id for view in await pending(store, limit)]
+        rows = [row.conversation_id for row in await conversations(store, limit)]
+
+        assert seen == sorted(one for activation in made for one in activation.suspension_ids)
+        assert sorted(rows) == sorted(activation.conversation_id for activation in made)
+
+    @pytest.mark.parametrize("limit", [1, 2, 100])
+    async def test_ids_that_begin_alike_lose_nothing(self, store: Store, limit: int) -> None:
+        names = ["a", "a-b", "a.b", "a:b", "a_b", "a1", "aB", "ab", "A", "z", "zz", "z" * 128, "9"]
+        for name in names:
+            await (await Activation.of(store, name)).do(start(), begin(), call("ask"), now=BEGAN_AT)
+
+        assert sorted(row.conversation_id for row in await conversations(store, limit)) == sorted(names)
+        assert sorted(view.conversation_id for view in await pending(store, limit)) == sorted(names)
+
+    @pytest.mark.parametrize("limit", [2, 50])
+    async def test_filters_hold_by_agent_by_kind_and_by_both(self, store: Store, limit: int) -> None:
+        await crowd(store, 36)
+        everything = await pending(store, 1000)
+
+        for agent in ("desk", "sales", "nobody", "", "d*sk", "desk:x"):
+            mine = [view for view in everything if view.agent == agent]
+            assert await pending(store, limit, agent) == mine
+            for kind in SuspensionKind:
+                assert await pending(store, limit, agent, kind) == [view for view in mine if view.kind is kind]
+        for kind in SuspensionKind:
+            assert await pending(store, limit, None, kind) == [view for view in everything if view.kind is kind]
+        assert {view.agent for view in everything} == {"desk", "sales"}
+
+    @pytest.mark.parametrize("limit", [2, 50])
+    async def test_filters_hold_by_agent_by_status_and_by_both(self, store: Store, limit: int) -> None:
+        made = await crowd(store, 24)
+        for number, activation in enumerate(made):
+            match number % 6:
+                case 0:
+                    await activation.do(cancel())
+                case 1:
+                    await activation.do(end())
+                case 2:
+                    await activation.do(cancel())
+                    await activation.do(send(), begin())
+                case 3:
+                    await activation.do(cancel())
+                    await activation.do(send(), begin(), fail_model())
+                case 4:
+                    await activation.do(cancel())
+                    await activation.do(send(), begin(), call("lookup"))
+        everything = await conversations(store, 1000)
+
+        assert {row.status for row in everything} == set(Status) - {Status.ABSENT}
+        for agent in ("desk", "sales", "nobody"):
+            mine = [row for row in everything if row.agent == agent]
+            assert await conversations(store, limit, agent) == mine
+            for status in Status:
+                assert await conversations(store, limit, agent, status) == [row for row in mine if row.status is status]
+        for status in Status:
+            assert await conversations(store, limit, None, status) == [row for row in everything if row.status is status]
+
+    async def test_a_row_says_where_the_conversation_stands(self, store: Store) -> None:
+        before = await store.now()
+        activation = await Activation.of(store, "c-1")
+        await activation.do(start(), begin(), call("ask", "refund"), now=BEGAN_AT)
+
+        (row,) = (await store.conversations(limit=10)).items
+
+        assert row == Row("c-1", "desk", Status.AWAITING_INPUT, BEGAN_AT, row.updated_at, 2)
+        assert before <= row.updated_at <= await store.now()
+        await activation.do(cancel(), now=BEGAN_AT + 1)
+        (row,) = (await store.conversations(limit=10)).items
+        assert (row.status, row.created_at, row.pending) == (Status.IDLE, BEGAN_AT, 0)
+
+    async def test_a_confirmation_is_no_update(self, store: Store) -> None:
+        activation = await Activation.of(store, "c-1")
+        await activation.do(start())
+        (before,) = (await store.conversations(limit=10)).items
+        moment = await store.now()
+
+        async def later() -> bool:
+            return await store.now() > moment
+
+        while not await later():
+            pass
+        await store.append("c-1", activation.write())
+
+        assert (await store.conversations(limit=10)).items == [before]
+
+    async def test_what_is_settled_vanishes(self, store: Store, other: Store) -> None:
+        activation = await Activation.of(store, "c-1")
+        await activation.do(start(), begin(), call("ask", "refund"))
+        asked, gated = activation.suspension_ids
+
+        await activation.do(resolve(Answer("blue"), suspension_id=asked))
+
+        for agent in (None, "desk"):
+            assert [view.suspension_id for view in await pending(other, agent=agent)] == [gated]
+            assert [view.suspension_id for view in await pending(other, agent=agent, kind=SuspensionKind.APPROVAL)] == [gated]
+            assert await pending(other, agent=agent, kind=SuspensionKind.ELICITATION) == []
+        await activation.do(cancel())
+        for kind in (None, *SuspensionKind):
+            assert await pending(other, kind=kind) == []
+        assert await other.pending_of("c-1") == []
+
+    async def test_a_conversation_stands_under_one_status_at_a_time(self, store: Store) -> None:
+        activation = await Activation.of(store, "c-1")
+        for steps in ((start(),), (begin(),), (call("ask"),), (resolve(Answer("blue")),), (reply(),), (end(),)):
+            await activation.do(*steps)
+            found = [status for status in Status if await conversations(store, status=status)]
+            assert found == [activation.state.status]
+            assert await conversations(store, agent="desk", status=activation.state.status)
+
+    async def test_a_page_goes_on_although_its_last_item_is_gone(self, store: Store) -> None:
+        made = await crowd(store, 9)
+        first = await store.pending(limit=4)
+        for activation in made[:4]:
+            await activation.do(cancel())
+
+        rest = await store.pending(limit=100, after=first.next)
+
+        seen = {view.suspension_id for view in first.items}
+        left = [one for activation in made[4:] for one in sorted(activation.suspension_ids) if one not in seen]
+        assert [view.suspension_id for view in rest.items] == left
+
+    async def test_pending_shows_what_a_person_needs(self, store: Store) -> None:
+        activation = await Activation.of(store, "c-1")
+        await activation.do(start(), begin(), call(("refund", '{"amount":7}'), prompt="Refund 7?"), now=BEGAN_AT)
+
+        page = await store.pending(limit=10)
+
+        assert list(page.items) == list(await store.pending_of("c-1"))
+        (view,) = page.items
+        assert (view.conversation_id, view.agent, view.tool, view.arguments) == ("c-1", "desk", "refund", {"amount": 7})
+        assert (view.prompt, view.created_at, view.expires_at) == ("Refund 7?", BEGAN_AT, BEGAN_AT + 3600_000)
+
+    @pytest.mark.parametrize("limit", [0, -1, 1001, 1.5, "10", True, None])
+    async def test_a_page_size_that_is_none_is_refused(self, store: Store, limit: Any) -> None:
+        for page in (store.pending, store.conversations):
+            with pytest.raises(InvalidInput) as refused:
+                await page(limit=limit)
+            assert refused.value.field == "limit"
+
+    @pytest.mark.parametrize(
+        "cursor",
+        ["", "x", "12", "12.", ".a", "12.a|b", "12.\xff", "-1.a", "1" * 16 + ".a", "12." + "a" * 129, "12.a\n", 12, b"12.a"],
+    )
+    async def test_a_cursor_that_is_none_is_refused(self, store: Store, cursor: Any) -> None:
+        for page in (store.pending, store.conversations):
+            with pytest.raises(InvalidInput) as refused:
+                await page(limit=10, after=cursor)
+            assert refused.value.field == "after"
+
+    async def test_a_cursor_from_nowhere_is_a_place_like_any_other(self, store: Store) -> None:
+        await crowd(store, 3)
+
+        def names(page: Listing) -> Sequence[str]:
+            return [row.conversation_id for row in page.items]
+
+        assert names(await store.conversations(limit=10, after="0.a")) == ["crowd-0", "crowd-1", "crowd-2"]
+        assert names(await store.conversations(limit=10, after=f"{BEGAN_AT + 1}.crowd-1")) == ["crowd-2"]
+        assert names(await store.conversations(limit=10, after="999999999999999.z")) == []

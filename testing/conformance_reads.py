@@ -1,0 +1,168 @@
+"""Reading: snapshot and tail, places in the log, waiting for the next event."""
+# ruff: noqa: S101, D102, PLR2004 -- tests: they assert, their names are sentences, their numbers are the expectation
+
+import asyncio
+
+import pytest
+
+from holdfast.conversation import Answer, Approve, ConversationNotFound, Deny, State, evolve
+from holdfast.persistence import Store
+
+from .activation import Activation, Step, begin, call, cancel, end, fail_model, finish, lose, reply, resolve, send, start
+
+LIFE: tuple[tuple[Step, ...], ...] = (
+    (start("hello", context='{"order":12345678901234567890}'),),
+    (begin(),),
+    (call(("lookup", '{"a":1}'), ("ask", '{"q":"Größe? 🙂"}'), "refund", "nonsense", content="let me see"),),
+    (resolve(Answer("blue\u0000\u2028")),),
+    (send("and this?"),),
+    (finish(content='{"ok":true,"result":0.1}'),),
+    (resolve(Approve({"amount": 2**70})),),
+    (finish(ok=False, content='{"ok":false,"error":"no"}'),),
+    (reply("done"),),
+    (begin(),),
+    (call("share", "charge"),),
+    (lose(),),
+    (resolve(Approve()),),
+    (resolve(Answer(None)),),
+    (fail_model(),),
+    (send("once more"), begin()),
+    (call("refund", "locate", "ask"),),
+    (resolve(Deny("not today")),),
+    (cancel(),),
+    (send("bye"),),
+    (begin(),),
+    (call("lookup"),),
+    (lose(),),
+    (finish(),),
+    (end(),),
+)
+"""Appends that lead a conversation through everything that an event can say."""
+
+
+class Reading:
+    """What is read is what was written."""
+
+    async def test_snapshot_and_tail_equal_the_fold(self, store: Store, other: Store) -> None:
+        activation = await Activation.of(store, "c-1")
+        for steps in LIFE:
+            await activation.do(*steps)
+
+            assert await other.load("c-1") == activation.state
+            folded = State(conversation_id="c-1")
+            for _, event in await other.read("c-1", after=0):
+                folded = evolve(folded, event)
+            assert folded == activation.state
+
+        assert activation.state.ended
+        kinds = {event.kind for event in activation.events}
+        assert len(kinds) == 12  # every kind there is, but each
+
+    async def test_every_activation_begins_where_the_last_one_stood(self, store: Store) -> None:
+        activation = await Activation.of(store, "c-1")
+        for steps in LIFE:
+            await activation.do(*steps)
+            next_one = await activation.succeeded()
+            assert next_one.state == activation.state
+            assert set(next_one.runs) == {effect_id for effect_id in activation.effect_ids if "#" in effect_id}
+            activation = next_one
+
+    async def test_events_read_back_as_they_were_written(self, store: Store, other: Store) -> None:
+        activation = await Activation.of(store, "c-1")
+        for steps in LIFE:
+            await activation.do(*steps)
+
+        assert await other.read("c-1", after=0) == list(enumerate(activation.events, 1))
+
+    async def test_reading_goes_on_after_a_place(self, store: Store) -> None:
+        activation = await Activation.of(store, "c-1")
+        await activation.do(start(), begin(), call("ask"))
+        everything = await store.read("c-1", after=0)
+
+        assert [seq for seq, _ in everything] == [1, 2, 3, 4, 5]
+        assert await store.read("c-1", after=3) == everything[3:]
+        assert await store.read("c-1", after=1, limit=2) == everything[1:3]
+        assert await store.read("c-1", after=5) == []
+        assert await store.read("c-1", after=500) == []
+
+    async def test_a_blocked_read_wakes_at_the_next_event(self, store: Store, other: Store) -> None:
+        activation = await Activation.of(store, "c-1")
+        await activation.do(start())
+        waiting = [asyncio.create_task(other.read("c-1", after=2, block_ms=20_000)) for _ in range(3)]
+        unborn = asyncio.create_task(other.read("c-2", after=0, block_ms=20_000))
+        await asyncio.sleep(0)  # let them begin; it holds also if they have not
+
+        await activation.do(begin())
+        await (await Activation.of(store, "c-2")).do(start())
+
+        for got in await asyncio.gather(*waiting):
+            assert [(seq, event.kind) for seq, event in got] == [(3, "turn_started")]
+        assert [seq for seq, _ in await unborn] == [1, 2]
+
+    async def test_a_blocked_read_returns_at_once_if_there_is_something(self, store: Store) -> None:
+        activation = await Activation.of(store, "c-1")
+        await activation.do(start())
+
+        assert [seq for seq, _ in await store.read("c-1", after=0, block_ms=20_000)] == [1, 2]
+        assert [seq for seq, _ in await store.read("c-1", after=0, limit=1, block_ms=20_000)] == [1]
+
+    async def test_a_blocked_read_ends_with_nothing(self, store: Store) -> None:
+        activation = await Activation.of(store, "c-1")
+        await activation.do(start())
+
+        assert await store.read("c-1", after=2, block_ms=20) == []
+
+    async def test_a_blocked_read_can_be_given_up(self, store: Store) -> None:
+        activation = await Activation.of(store, "c-1")
+        await activation.do(start())
+        waiting = asyncio.create_task(store.read("c-1", after=2, block_ms=20_000))
+        await asyncio.sleep(0)
+        waiting.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await waiting
+
+        assert (await store.load("c-1")) == activation.state
+
+    async def test_events_are_found_by_their_places(self, store: Store) -> None:
+        activation = await Activation.of(store, "c-1")
+        await activation.do(start(), begin(), call("ask"))
+
+        found = await store.at("c-1", [4, 1, 99, 0, 4])
+
+        assert found == [activation.events[3], activation.events[0], None, None, activation.events[3]]
+        assert await store.at("c-1", []) == []
+        assert await store.at("c-unknown", [1]) == [None]
+
+    async def test_what_was_never_started_has_no_state(self, store: Store) -> None:
+        with pytest.raises(ConversationNotFound):
+            await store.load("c-1")
+        with pytest.raises(ConversationNotFound):
+            await store.pending_of("c-1")
+        assert await store.read("c-1", after=0) == []
+
+    async def test_open_suspensions_are_shown_in_the_models_order(self, store: Store, other: Store) -> None:
+        activation = await Activation.of(store, "c-1")
+        calls = (("ask", '{"q":"colour?"}'), "lookup", ("refund", '{"amount":7}'), "locate")
+        await activation.do(start(), begin(), call(*calls, prompt="Really?"))
+
+        views = await other.pending_of("c-1")
+
+        assert [(view.tool, view.kind, view.arguments) for view in views] == [
+            ("ask", "elicitation", {"q": "colour?"}),
+            ("refund", "approval", {"amount": 7}),
+            ("locate", "client_exec", {}),
+        ]
+        first = views[0]
+        assert (first.conversation_id, first.agent, first.prompt) == ("c-1", "desk", "Really?")
+        assert first.response_schema == {"type": ["string", "boolean", "null"]}
+        assert first.expires_at - first.created_at == 3600_000
+        assert tuple(view.suspension_id for view in views) == activation.suspension_ids
+
+    async def test_edited_arguments_are_what_is_shown_next(self, store: Store) -> None:
+        activation = await Activation.of(store, "c-1")
+        await activation.do(start(), begin(), call(("share", '{"amount":7}')))
+        await activation.do(resolve(Approve({"amount": 5})))
+
+        (view,) = await store.pending_of("c-1")
+
+        assert (view.kind, view.arguments) == ("client_exec", {"amount": 5})

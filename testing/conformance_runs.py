@@ -1,0 +1,170 @@
+"""Runs: runnable, claimed, done, gone; each step by whom it is due to."""
+# ruff: noqa: S101, D102 -- tests: they assert, their names are sentences, their numbers are the expectation
+
+import asyncio
+
+import pytest
+
+from holdfast.conversation import Approve
+from holdfast.persistence import Because, Run, RunStatus, Store
+
+from .activation import Activation, begin, call, cancel, finish, lose, resolve, start
+
+
+async def running(store: Store, *tools: str) -> tuple[Activation, tuple[str, ...]]:
+    """A conversation whose calls run, and the ids of the runs."""
+    activation = await Activation.of(store, "c-1")
+    await activation.do(start(), begin(), call(*tools))
+    return activation, activation.effect_ids
+
+
+class Running:
+    """A run never starts twice by itself, and its outcome outlives actor and worker."""
+
+    async def test_a_scheduled_run_is_runnable(self, store: Store, other: Store) -> None:
+        _, (lookup, charge) = await running(store, "lookup", "charge")
+
+        assert await other.run("c-1", lookup) == Run(RunStatus.RUNNABLE)
+        assert await other.run("c-1", charge) == Run(RunStatus.RUNNABLE)
+
+    async def test_an_approved_call_is_runnable_only_then(self, store: Store) -> None:
+        activation = await Activation.of(store, "c-1")
+        await activation.do(start(), begin(), call("refund"))
+        name = activation.state.calls[0].tool_call_id
+        assert await store.run("c-1", f"{name}#1") is None
+        assert not await store.claim("c-1", f"{name}#1", incarnation="i-1", worker="w-1")
+
+        await activation.do(resolve(Approve()))
+
+        assert await store.run("c-1", f"{name}#1") == Run(RunStatus.RUNNABLE)
+
+    async def test_a_claim_says_who_runs_it(self, store: Store, other: Store) -> None:
+        _, (lookup,) = await running(store, "lookup")
+
+        assert await store.claim("c-1", lookup, incarnation="i-1", worker="worker:1|x")
+
+        assert await other.run("c-1", lookup) == Run(RunStatus.CLAIMED, incarnation="i-1", worker="worker:1|x")
+
+    async def test_of_concurrent_claims_one_wins(self, store: Store, other: Store) -> None:
+        _, (lookup,) = await running(store, "lookup")
+
+        won = await asyncio.gather(
+            *(
+                (store if number % 2 else other).claim("c-1", lookup, incarnation=f"i-{number}", worker=f"w-{number}")
+                for number in range(12)
+            )
+        )
+
+        assert sum(won) == 1
+        run = await store.run("c-1", lookup)
+        assert run is not None
+        assert run.incarnation == f"i-{won.index(True)}"
+
+    async def test_the_same_incarnation_may_claim_again(self, store: Store) -> None:
+        _, (lookup,) = await running(store, "lookup")
+        assert await store.claim("c-1", lookup, incarnation="i-1", worker="w-1")
+
+        assert await store.claim("c-1", lookup, incarnation="i-1", worker="w-1")
+        assert not await store.claim("c-1", lookup, incarnation="i-2", worker="w-1")
+
+    async def test_an_outcome_is_recorded_by_who_claimed(self, store: Store, other: Store) -> None:
+        _, (lookup,) = await running(store, "lookup")
+        await store.claim("c-1", lookup, incarnation="i-1", worker="w-1")
+
+        assert not await store.finish("c-1", lookup, incarnation="i-2", outcome=b"theirs")
+        assert await store.finish("c-1", lookup, incarnation="i-1", outcome=b"ours|\x00\xff")
+
+        done = Run(RunStatus.DONE, incarnation="i-1", outcome=b"ours|\x00\xff")
+        assert await other.run("c-1", lookup) == done
+
+    async def test_an_outcome_is_recorded_once(self, store: Store) -> None:
+        _, (lookup,) = await running(store, "lookup")
+        await store.claim("c-1", lookup, incarnation="i-1", worker="w-1")
+        await store.finish("c-1", lookup, incarnation="i-1", outcome=b"first")
+
+        assert await store.finish("c-1", lookup, incarnation="i-1", outcome=b"second")  # its reply was lost
+        assert not await store.finish("c-1", lookup, incarnation="i-2", outcome=b"theirs")
+        assert not await store.claim("c-1", lookup, incarnation="i-1", worker="w-1")
+        assert not await store.claim("c-1", lookup, incarnation="i-2", worker="w-1")
+
+        assert await store.run("c-1", lookup) == Run(RunStatus.DONE, incarnation="i-1", outcome=b"first")
+
+    async def test_what_nobody_claimed_nobody_finishes(self, store: Store) -> None:
+        _, (lookup,) = await running(store, "lookup")
+
+        assert not await store.finish("c-1", lookup, incarnation="i-1", outcome=b"x")
+        assert not await store.finish("c-1", "call_9#1", incarnation="i-1", outcome=b"x")
+        assert not await store.finish("c-unknown", lookup, incarnation="i-1", outcome=b"x")
+
+        assert await store.run("c-1", lookup) == Run(RunStatus.RUNNABLE)
+
+    async def test_what_is_not_outstanding_nobody_claims(self, store: Store) -> None:
+        await running(store, "lookup")
+
+        assert not await store.claim("c-1", "call_9#1", incarnation="i-1", worker="w-1")
+        assert not await store.claim("c-unknown", "call_9#1", incarnation="i-1", worker="w-1")
+
+        assert await store.run("c-1", "call_9#1") is None
+
+    async def test_the_append_that_settles_a_call_removes_its_run(self, store: Store, other: Store) -> None:
+        activation, (lookup, charge) = await running(store, "lookup", "charge")
+        await store.claim("c-1", lookup, incarnation="i-1", worker="w-1")
+        await store.finish("c-1", lookup, incarnation="i-1", outcome=b"x")
+
+        await activation.do(finish(lookup))
+
+        assert await other.run("c-1", lookup) is None
+        assert await other.run("c-1", charge) == Run(RunStatus.RUNNABLE)
+
+    async def test_an_outcome_after_its_call_was_settled_is_late(self, store: Store) -> None:
+        activation, (lookup,) = await running(store, "lookup")
+        await store.claim("c-1", lookup, incarnation="i-1", worker="w-1")
+        await activation.do(cancel())
+
+        assert not await store.finish("c-1", lookup, incarnation="i-1", outcome=b"x")
+        assert not await store.claim("c-1", lookup, incarnation="i-1", worker="w-1")
+        assert await store.run("c-1", lookup) is None
+
+    async def test_a_lost_run_is_followed_by_the_next_attempt(self, store: Store) -> None:
+        activation, (first,) = await running(store, "lookup")
+        await store.claim("c-1", first, incarnation="i-1", worker="w-1")
+
+        await activation.do(lose())
+
+        (second,) = activation.effect_ids
+        assert (first[-2:], second[-2:]) == ("#1", "#2")
+        assert await store.run("c-1", first) is None
+        assert await store.run("c-1", second) == Run(RunStatus.RUNNABLE)
+        assert not await store.finish("c-1", first, incarnation="i-1", outcome=b"x")
+
+    async def test_a_run_outlives_its_actor(self, store: Store, other: Store) -> None:
+        activation, (lookup, charge) = await running(store, "lookup", "charge")
+        await store.claim("c-1", lookup, incarnation="i-1", worker="w-1")
+        second = await Activation.of(other, "c-1", seen=activation.token, because=Because.DIED)
+
+        assert await store.finish("c-1", lookup, incarnation="i-1", outcome=b"x")
+        assert await store.claim("c-1", charge, incarnation="i-1", worker="w-1")
+
+        assert second.runs[lookup] == Run(RunStatus.CLAIMED, incarnation="i-1", worker="w-1")
+        assert (await second.succeeded()).runs[lookup] == Run(RunStatus.DONE, incarnation="i-1", outcome=b"x")
+
+    async def test_runs_of_other_conversations_are_other_runs(self, store: Store) -> None:
+        for name in ("c-1", "c-2"):
+            activation = await Activation.of(store, name)
+            await activation.do(start(), begin(), call("lookup"))
+        (effect_id,) = activation.effect_ids
+
+        assert await store.claim("c-1", effect_id, incarnation="i-1", worker="w-1")
+        assert await store.run("c-2", effect_id) == Run(RunStatus.RUNNABLE)
+        assert await store.claim("c-2", effect_id, incarnation="i-2", worker="w-2")
+
+    @pytest.mark.parametrize("size", [0, 1, 300_000])
+    async def test_outcomes_of_any_size_come_back(self, store: Store, size: int) -> None:
+        _, (lookup,) = await running(store, "lookup")
+        outcome = bytes(number % 256 for number in range(size))
+        await store.claim("c-1", lookup, incarnation="i-1", worker="w-1")
+        await store.finish("c-1", lookup, incarnation="i-1", outcome=outcome)
+
+        run = await store.run("c-1", lookup)
+        assert run is not None
+        assert run.outcome == outcome

@@ -1,0 +1,15 @@
+"""The store in memory."""
+
+import pytest
+
+from holdfast.persistence import MemoryStore
+from holdfast.testing.conformance import StoreConformance
+
+
+class TestMemoryStore(StoreConformance):
+    @pytest.fixture
+    async def stores(self):
+        store = MemoryStore()
+        await store.open()
+        yield store, store
+        await store.close()
