@@ -8,6 +8,7 @@ import asyncio
 import logging
 import os
 import random
+import re
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -144,7 +145,7 @@ def _arguments(spec: AgentSpec, messages: list[dict[str, Any]]) -> dict[str, Any
     return {
         **jsontext.loads(spec.model_options),
         "model": spec.model,
-        "messages": [*system, *messages],
+        "messages": [*system, *map(_sendable, messages)],
         **({"tools": tools} if tools else {}),
         "stream": True,
         "stream_options": {"include_usage": True},
@@ -161,6 +162,25 @@ def _tool(spec: AgentSpec, name: str) -> dict[str, Any]:
         return dict(jsontext.loads(tool.definition)) if tool is not None and tool.definition is not None else {}
     function = {"name": tool.name, "description": tool.description, "parameters": jsontext.loads(tool.parameters)}
     return {"type": "function", "function": function}
+
+
+def _sendable(message: dict[str, Any]) -> dict[str, Any]:
+    """The message with tool calls that every provider takes back: a legal name, and arguments that parse.
+
+    What the model really wrote stays in the log; its result has told it what was wrong.
+    """
+    if "tool_calls" not in message:
+        return message
+    sent = []
+    for called in message["tool_calls"]:
+        name, arguments = called["function"]["name"], called["function"]["arguments"]
+        try:
+            jsontext.loads(arguments)
+        except jsontext.NotJson:
+            arguments = "{}"
+        name = re.sub(r"[^A-Za-z0-9_-]", "_", name)[:64] or "_"
+        sent.append({**called, "function": {"name": name, "arguments": arguments}})
+    return {**message, "tool_calls": sent}
 
 
 def _judged(agent: Agent | None, spec: AgentSpec, call: _Call) -> ProposedCall:

@@ -54,13 +54,12 @@ def read(path: Path, app: App) -> list[Job]:
     for number, line in _lines(content):
         try:
             job = _job(number, line, digest, app)
-            if job.conversation_id in jobs:
-                first = jobs[job.conversation_id].line
-                raise _Wrong(f"conversation_id: {job.conversation_id!r} is line {first}'s already; use another")
         except _Wrong as error:
             wrong.append(f"line {number}: {error}")
-        else:
-            jobs[job.conversation_id] = job
+            continue
+        before = jobs.setdefault(job.conversation_id, job)
+        if before is not job:
+            wrong.append(f"line {number}: conversation_id: line {before.line} has {job.conversation_id!r} already; use another")
     if wrong:
         raise InvalidLines(str(path), f"{len(wrong)} of its lines cannot be used", _FIX, tuple(wrong[:MOST_LINES]))
     if not jobs:
@@ -91,7 +90,7 @@ def _job(number: int, line: bytes, digest: str, app: App) -> Job:
         line=number,
         conversation_id=_conversation_id(value, f"{digest}-{number}"),
         agent=agent,
-        messages=_messages(value, app.agent(agent).limits.message_bytes),
+        messages=_messages(value, app.agent(agent).spec.limits.message_bytes),
         context=value.get("context"),
     )
 

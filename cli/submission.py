@@ -5,12 +5,13 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any
 
-from holdfast.client import AsyncClient
+from holdfast.client import AsyncClient, Conversation
 from holdfast.client.records import ConversationState
 from holdfast.conversation import (
     ClusterError,
     HoldfastError,
     OutcomeUnknown,
+    Receipt,
     Status,
     StoreError,
 )
@@ -22,11 +23,13 @@ WATCHERS = 64
 """How many suspended conversations are waited for at once; each takes a connection to Redis."""
 WATCH_S = 5.0
 REFUSED = "refused"
+NOT_STARTED = "not_started"
+_AT_REST = (Status.IDLE, Status.FAILED, Status.ENDED)
 
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """How far a job came. `status` is the conversation's, or `refused` where it could not go on at all."""
+    """How far a job came. `status` is the conversation's, `refused` where that says no, `not_started` for lack of time."""
 
     job: Job
     status: str
@@ -91,7 +94,11 @@ class Submission:
             async with asyncio.TaskGroup() as group:
                 for job in jobs:
                     await self._slots.acquire()
-                    group.create_task(self._take(job))
+                    if self._over():
+                        self._slots.release()
+                        self._report(Result(job, NOT_STARTED))
+                    else:
+                        group.create_task(self._take(job))
         except BaseExceptionGroup as several:
             raise several.exceptions[0] from None
 
@@ -115,30 +122,32 @@ class Submission:
         receipt = conversation.receipt
         sent = 1
         while True:
-            # The seq of a duplicate's receipt is old: then this returns as soon as the conversation rests.
-            state = await conversation.wait(after=receipt.seq if receipt else None, timeout_s=self._left_s())
-            while self._wait and state.status is Status.AWAITING_INPUT and not self._over():
-                state = await self._watch(conversation, state, slot)
-            if state.status is not Status.IDLE or sent == len(job.messages):
+            state = await self._rest(conversation, receipt, slot)
+            if state.status is not Status.IDLE or sent == len(job.messages) or self._over():
                 break
             await slot.take()
             receipt = await conversation.send(job.messages[sent], message_id=job.message_id(sent))
             sent += 1
         return Result(job, state.status, state.reply, state.error, tuple(call.to_dict() for call in state.pending))
 
-    async def _watch(self, conversation: Any, state: ConversationState[Any], slot: "_Slot") -> ConversationState[Any]:
-        """The next state of a conversation that awaits somebody, or the same after a while; it holds no slot meanwhile."""
+    async def _rest(self, conversation: Conversation, receipt: Receipt | None, slot: "_Slot") -> ConversationState[Any]:
+        """The state in which the conversation rests after a message, or what it is when the time is over."""
+        # A duplicate's receipt has an old seq: then the conversation may rest already, wherever an earlier run left it.
+        state = await conversation.wait(after=receipt.seq if receipt else None, timeout_s=self._left_s())
+        while self._wait and state.status not in _AT_REST and not self._over():
+            state = await self._watch(conversation, state, slot)
+        return state
+
+    async def _watch(self, conversation: Conversation, state: ConversationState[Any], slot: "_Slot") -> ConversationState[Any]:
+        """The next state of a conversation that awaits somebody, or how it is after a while; it holds no slot meanwhile."""
         slot.release()
         self.waiting += 1
         try:
             async with self._watchers:
                 left_s = self._left_s()
-                found: ConversationState[Any] = await conversation.wait(
-                    after=state.seq, timeout_s=WATCH_S if left_s is None else min(WATCH_S, left_s)
-                )
+                return await conversation.wait(after=state.seq, timeout_s=WATCH_S if left_s is None else min(WATCH_S, left_s))
         finally:
             self.waiting -= 1
-        return found
 
     def _left_s(self) -> float | None:
         return None if self._give_up is None else max(self._give_up - asyncio.get_running_loop().time(), 0.0)

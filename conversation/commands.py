@@ -11,7 +11,7 @@ from pydantic import Field
 
 from .decisions import Ruling
 from .jsontext import JsonText
-from .known import Known, call_key, decision_key, message_key, request_key, suspension_key
+from .known import Known, call_key, decision_key, message_key, request_key, result_key, suspension_key
 from .record import Record
 from .spec import AgentSpec
 
@@ -76,8 +76,9 @@ class Resolve(_Command):
 
     def reasons(self) -> tuple[str, ...]:
         """What settled the call and the suspension."""
-        call = call_key(self.tool_call_id)
-        return (call,) if self.suspension_id is None else (call, suspension_key(self.suspension_id))
+        if self.suspension_id is not None:
+            return (suspension_key(self.suspension_id),)
+        return (call_key(self.tool_call_id), result_key(self.tool_call_id))
 
 
 class Cancel(_Command):

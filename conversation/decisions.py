@@ -3,7 +3,9 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Any, TypeAlias
+from typing import Any, Self, TypeAlias
+
+from pydantic import model_validator
 
 from . import jsontext
 from .errors import InvalidDecision
@@ -56,6 +58,13 @@ class Ruling(Record):
 
     kind: DecisionKind
     body: JsonText | None = None
+
+    @model_validator(mode="after")
+    def _whole(self) -> Self:
+        if self.body is None and self.kind is not DecisionKind.APPROVE:
+            message = f"{self.kind} needs a body"
+            raise ValueError(message)
+        return self
 
     @classmethod
     def of(cls, decision: Decision) -> "Ruling":

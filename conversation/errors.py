@@ -39,10 +39,10 @@ from typing import ClassVar
 class HoldfastError(Exception):
     """Base of every error that Holdfast raises on purpose."""
 
-    template: ClassVar[str] = "{0}"
+    template: ClassVar[str] = ""
 
     def __str__(self) -> str:
-        return self.template.format(*self.args)
+        return self.template.format(*self.args) if self.template else super().__str__()
 
 
 class InvalidInput(HoldfastError):

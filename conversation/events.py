@@ -170,6 +170,14 @@ class TurnCancelled(Record):
     request_id: str | None = None
 
 
+class NothingCancelled(Record):
+    """A cancellation found no turn; noted so that its repetition cancels none that came later."""
+
+    kind: Literal["nothing_cancelled"] = "nothing_cancelled"
+    at: int
+    request_id: str
+
+
 class ConversationEnded(Record):
     """Nothing follows."""
 
@@ -190,6 +198,7 @@ Event: TypeAlias = Annotated[
     | TurnCompleted
     | TurnFailed
     | TurnCancelled
+    | NothingCancelled
     | ConversationEnded,
     Field(discriminator="kind"),
 ]
@@ -205,5 +214,6 @@ EVENTS: tuple[type[Record], ...] = (
     TurnCompleted,
     TurnFailed,
     TurnCancelled,
+    NothingCancelled,
     ConversationEnded,
 )

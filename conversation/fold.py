@@ -11,6 +11,7 @@ from .events import (
     Event,
     MessageAccepted,
     ModelAnswered,
+    NothingCancelled,
     RunScheduled,
     SuspensionSettled,
     TurnCancelled,
@@ -36,7 +37,7 @@ def _apply(state: State, event: Event) -> State:
         case TurnStarted():
             return _turn_started(state, event)
         case ModelAnswered():
-            return _with_turn(state, model_calls=_turn(state).model_calls + 1, calls=())
+            return _with_turn(state, model_calls=_turn(state).model_calls + 1, answered_at=state.seq + 1, calls=())
         case RunScheduled():
             return _run_scheduled(state, event)
         case CallSuspended():
@@ -54,6 +55,8 @@ def _apply(state: State, event: Event) -> State:
             return _turn_over(state, LastTurn(turn_id=event.turn_id, outcome="failed", seq=state.seq + 1))
         case TurnCancelled():
             return _turn_over(state, LastTurn(turn_id=event.turn_id, outcome="cancelled", seq=state.seq + 1))
+        case NothingCancelled():
+            return state
         case ConversationEnded():
             return state.model_copy(update={"ended": True, "queue": ()})
         case _:
@@ -159,5 +162,5 @@ def _call_resolved(state: State, event: CallResolved) -> State:
     status = CallStatus.RESOLVED if event.ok else CallStatus.ERRORED
     call = _turn(state).call(event.tool_call_id)
     if call is None:  # it never ran nor asked
-        call = Call(tool_call_id=event.tool_call_id, tool="", status=status, arguments_at=state.seq)
+        call = Call(tool_call_id=event.tool_call_id, tool="", status=status, arguments_at=_turn(state).answered_at)
     return _with_call(state, call.model_copy(update={"status": status, "suspension": None}))

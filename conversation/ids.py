@@ -9,6 +9,8 @@ from .errors import InvalidConversationId, InvalidInput
 
 CONVERSATION_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:-]{0,127}")
 CALL_ID = re.compile(r"[A-Za-z0-9_-]{1,40}")
+REWRITTEN = "hf_"
+"""What rewritten call ids begin with; a model's own that begins so is rewritten too, so it can foresee none."""
 REQUEST_ID = re.compile(r"[\x21-\x7e]{1,200}")
 
 
@@ -54,7 +56,7 @@ def digest(*parts: str, length: int = 20) -> str:
     """A short lower-case digest of the parts, unambiguous about where each ends (5 bits a character)."""
     state = hashlib.sha256()
     for part in parts:
-        raw = part.encode()
+        raw = part.encode("utf-8", "surrogatepass")
         state.update(len(raw).to_bytes(8, "big") + raw)
     return base64.b32encode(state.digest()).decode().lower()[:length]
 
@@ -71,7 +73,8 @@ def unique_call_ids(proposed: Sequence[str], used: Collection[str], scope: str, 
     unique: list[str] = []
     for index, call_id in enumerate(proposed):
         fresh = call_id
-        if not CALL_ID.fullmatch(fresh) or key(fresh) in used or fresh in unique:
-            fresh = "call_" + digest(scope, str(index), call_id)
+        taken = key(fresh) in used or fresh in unique or fresh.startswith(REWRITTEN)
+        if taken or not CALL_ID.fullmatch(fresh):
+            fresh = REWRITTEN + digest(scope, str(index), call_id)
         unique.append(fresh)
     return unique

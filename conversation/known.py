@@ -13,6 +13,7 @@ from .events import (
     Event,
     MessageAccepted,
     ModelAnswered,
+    NothingCancelled,
     SettledBy,
     SuspensionSettled,
     TurnCancelled,
@@ -61,8 +62,13 @@ def request_key(request_id: str) -> str:
 
 
 def call_key(tool_call_id: str) -> str:
-    """The key of a call id that was used."""
+    """The key of a call id that was used, with what settled its last suspension."""
     return f"c:{tool_call_id}"
+
+
+def result_key(tool_call_id: str) -> str:
+    """The key of a call's result."""
+    return f"r:{tool_call_id}"
 
 
 def suspension_key(suspension_id: str) -> str:
@@ -82,15 +88,17 @@ def facts(events: Sequence[Event], first_seq: int) -> dict[str, Known]:
                     known[call_key(call.tool_call_id)] = Known(seq=seq, at=event.at)
             case SuspensionSettled():
                 settled = Known(seq=seq, at=event.at, by=event.by, tool_call_id=event.tool_call_id)
-                known[suspension_key(event.suspension_id)] = settled
+                known[suspension_key(event.suspension_id)] = known[call_key(event.tool_call_id)] = settled
                 if event.decision_id is not None:
                     known[decision_key(event.decision_id)] = Known(seq=seq, at=event.at, digest=event.digest)
             case CallResolved():
-                known[call_key(event.tool_call_id)] = Known(seq=seq, at=event.at, by=event.by)
+                known[result_key(event.tool_call_id)] = Known(seq=seq, at=event.at, by=event.by)
             case TurnCancelled(request_id=str() as request_id):
                 known[request_key(request_id)] = Known(
                     seq=seq, at=event.at, turn_id=event.turn_id, calls=event.calls, digest="cancel"
                 )
+            case NothingCancelled():
+                known[request_key(event.request_id)] = Known(seq=seq, at=event.at, digest="cancel")
             case ConversationEnded(request_id=str() as request_id):
                 known[request_key(request_id)] = Known(seq=seq, at=event.at, digest="end")
             case _:

@@ -26,7 +26,7 @@ from .effects import BeginTurn, CallModel, Effect, RunTool
 from .fold import evolve
 from .judgement import Judgement
 from .state import State, Status
-from .table import TABLE, Handled, Ignored, Refused
+from .table import LATE, TABLE, Handled, Ignored, Refused
 
 __all__ = ["decide", "due_at", "evolve", "outstanding"]
 
@@ -102,7 +102,7 @@ def _duplicate(state: State, command: Command) -> Judgement | None:
         case TurnPrepared() | ModelReplied() | ModelFailed() | RunFinished() | RunLost():
             if any(effect.effect_id == command.effect_id for effect in outstanding(state)):
                 return None
-            return Judgement(ignored="the outcome is late: its effect is not outstanding")
+            return Judgement(ignored=LATE.why)
         case Wake():
             return None
         case _:

@@ -22,15 +22,17 @@ from .known import call_key
 from .progress import advance, suspend
 from .spec import AgentSpec, Approval, Executor, OnLost, ToolSpec
 from .state import State, Turn
+from .table import LATE
 
 LOST = "outcome unknown: the worker was lost while this call ran; it may or may not have taken effect"
-LATE = "the outcome is late: its effect is not outstanding"
+MAX_ATTEMPTS = 5
+"""How often a run that is lost again and again is started at most."""
 
 
 def turn_prepared(state: State, command: TurnPrepared) -> Judgement:
     """Begin the turn of the oldest queued message, with the spec in force; without one it fails at once."""
     if state.turn is not None or not state.queue:
-        return Judgement(ignored=LATE)
+        return Judgement(ignored=LATE.why)
     draft = Draft(state, command.now)
     spec = command.spec if command.problem is None else None
     turn_id = f"t{state.turns + 1}"
@@ -45,7 +47,7 @@ def turn_prepared(state: State, command: TurnPrepared) -> Judgement:
         )
     )
     if spec is None:
-        error = command.problem or f"no spec of agent {state.agent!r} is stored"
+        error = jsontext.clean(command.problem or "") or f"no spec of agent {state.agent!r} is stored"
         draft.emit(TurnFailed(at=command.now, turn_id=turn_id, error=error))
     return draft.done()
 
@@ -54,9 +56,10 @@ def model_replied(state: State, command: ModelReplied) -> Judgement:
     """Record the model's message; its calls run, are suspended or are answered with an error, each by its own nature."""
     turn = state.turn
     if turn is None:
-        return Judgement(ignored=LATE)
+        return Judgement(ignored=LATE.why)
     used = frozenset(command.known)
-    proposed_ids = [call.tool_call_id for call in command.calls]
+    calls = tuple(_clean(call) for call in command.calls)
+    proposed_ids = [call.tool_call_id for call in calls]
     unique = unique_call_ids(proposed_ids, used, f"{state.conversation_id}/{command.effect_id}", call_key)
     requested = tuple(
         RequestedCall(
@@ -65,14 +68,14 @@ def model_replied(state: State, command: ModelReplied) -> Judgement:
             arguments=call.arguments,
             original_id=None if call_id == call.tool_call_id else call.tool_call_id[:200],
         )
-        for call_id, call in zip(unique, command.calls, strict=True)
+        for call_id, call in zip(unique, calls, strict=True)
     )
     draft = Draft(state, command.now)
     seq = draft.emit(
         ModelAnswered(
             at=command.now,
             effect_id=command.effect_id,
-            content=command.content,
+            content=None if command.content is None else jsontext.clean(command.content),
             calls=requested,
             finish_reason=command.finish_reason,
             input_tokens=command.input_tokens,
@@ -82,7 +85,7 @@ def model_replied(state: State, command: ModelReplied) -> Judgement:
     if not requested:
         draft.emit(TurnCompleted(at=command.now, turn_id=turn.turn_id, reply_seq=seq))
         return draft.done()
-    for call_id, call in zip(unique, command.calls, strict=True):
+    for call_id, call in zip(unique, calls, strict=True):
         _call(draft, call_id, call, command.spec, seq)
     advance(draft)
     return draft.done()
@@ -92,9 +95,9 @@ def model_failed(state: State, command: ModelFailed) -> Judgement:
     """Fail the turn, visibly; the conversation can go on."""
     turn = state.turn
     if turn is None:
-        return Judgement(ignored=LATE)
+        return Judgement(ignored=LATE.why)
     draft = Draft(state, command.now)
-    draft.emit(TurnFailed(at=command.now, turn_id=turn.turn_id, error=command.error))
+    draft.emit(TurnFailed(at=command.now, turn_id=turn.turn_id, error=jsontext.clean(command.error)))
     return draft.done()
 
 
@@ -102,10 +105,16 @@ def run_finished(state: State, command: RunFinished) -> Judgement:
     """Record a run's outcome as its call's result."""
     call = _running(state.turn, command.effect_id)
     if call is None:
-        return Judgement(ignored=LATE)
+        return Judgement(ignored=LATE.why)
     draft = Draft(state, command.now)
     draft.emit(
-        CallResolved(at=command.now, tool_call_id=call.tool_call_id, ok=command.ok, content=command.content, by=SettledBy.RUN)
+        CallResolved(
+            at=command.now,
+            tool_call_id=call.tool_call_id,
+            ok=command.ok,
+            content=jsontext.clean(command.content),
+            by=SettledBy.RUN,
+        )
     )
     advance(draft)
     return draft.done()
@@ -115,10 +124,10 @@ def run_lost(state: State, command: RunLost) -> Judgement:
     """A run is gone without an outcome: the tool has said what that means."""
     call = _running(state.turn, command.effect_id)
     if call is None:
-        return Judgement(ignored=LATE)
+        return Judgement(ignored=LATE.why)
     draft = Draft(state, command.now)
     match call.on_lost:
-        case OnLost.REDISPATCH:
+        case OnLost.REDISPATCH if call.attempt < MAX_ATTEMPTS:
             draft.emit(
                 RunScheduled(
                     at=command.now,
@@ -130,7 +139,7 @@ def run_lost(state: State, command: RunLost) -> Judgement:
                     on_lost=call.on_lost,
                 )
             )
-        case OnLost.ERROR:
+        case OnLost.REDISPATCH | OnLost.ERROR:
             draft.emit(
                 CallResolved(
                     at=command.now,
@@ -142,6 +151,21 @@ def run_lost(state: State, command: RunLost) -> Judgement:
             )
     advance(draft)
     return draft.done()
+
+
+def _clean(call: ProposedCall) -> ProposedCall:
+    """The call as it can be logged; arguments that could not be are an error."""
+    arguments = jsontext.clean(call.arguments)
+    problem = call.problem if arguments == call.arguments else "a lone surrogate"
+    return call.model_copy(
+        update={
+            "tool_call_id": jsontext.clean(call.tool_call_id),
+            "name": jsontext.clean(call.name),
+            "arguments": arguments,
+            "problem": None if problem is None else jsontext.clean(problem),
+            "prompt": None if call.prompt is None else jsontext.clean(call.prompt),
+        }
+    )
 
 
 def _running(turn: Turn | None, effect_id: str) -> Call | None:

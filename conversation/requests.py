@@ -10,6 +10,7 @@ from .events import (
     ConversationEnded,
     ConversationStarted,
     MessageAccepted,
+    NothingCancelled,
     SettledBy,
     SuspensionSettled,
     TurnCancelled,
@@ -21,7 +22,8 @@ from .known import message_key, request_key
 from .spec import Limits
 from .state import State
 
-CANCELLED = "cancelled before it finished"
+CANCELLED = "cancelled before it was answered; it did not run"
+CANCELLED_RUN = "cancelled while it ran; it may or may not have taken effect"
 
 
 def start_digest(command: Start) -> str:
@@ -73,6 +75,8 @@ def start(state: State, command: Start) -> Judgement:
     check_conversation_id(state.conversation_id)
     limits = command.spec.limits if command.spec is not None else Limits()
     _check_message(command.text, command.message_id, limits)
+    if jsontext.clean(command.agent) != command.agent:
+        raise InvalidMessage("agent", "it holds a lone surrogate", "name an agent of the app")
     try:
         jsontext.loads(command.context)
     except jsontext.NotJson as error:
@@ -104,13 +108,17 @@ def send(state: State, command: Send) -> Judgement:
 
 def cancel(state: State, command: Cancel) -> Judgement:
     """Cancel the turn, if one is going on or about to begin; each open call ends with an error result."""
+    check_request_id("request_id", command.request_id, InvalidInput)
     draft = Draft(state, command.now)
     cancelled = _cancel_turn(draft, command.request_id)
+    if cancelled.turn_id is None:
+        draft.emit(NothingCancelled(at=command.now, request_id=command.request_id))
     return draft.done(cancelled)
 
 
 def end(state: State, command: End) -> Judgement:
     """End the conversation; what is open is cancelled, what is queued is dropped."""
+    check_request_id("request_id", command.request_id, InvalidInput)
     draft = Draft(state, command.now)
     if state.turn is not None:
         _cancel_turn(draft, None)
@@ -137,7 +145,7 @@ def _cancel_turn(draft: Draft, request_id: str | None) -> Cancelled:
         return Cancelled(conversation_id=state.conversation_id)
     open_calls = [call for call in turn.calls if call.open]
     for call in open_calls:
-        if call.status is CallStatus.AWAITING and call.suspension is not None:
+        if call.suspension is not None:
             draft.emit(
                 SuspensionSettled(
                     at=draft.now,
@@ -151,7 +159,7 @@ def _cancel_turn(draft: Draft, request_id: str | None) -> Cancelled:
                 at=draft.now,
                 tool_call_id=call.tool_call_id,
                 ok=False,
-                content=failure(CANCELLED),
+                content=failure(CANCELLED_RUN if call.status is CallStatus.RUNNING else CANCELLED),
                 by=SettledBy.CANCELLATION,
             )
         )

@@ -1,6 +1,5 @@
 """JSON Schema, judged by the jsonschema library, which is imported when there is a schema to judge: reading needs none."""
 
-import re
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
@@ -16,27 +15,28 @@ def problem(schema: JsonText | None, value: Any) -> str | None:
     if schema is None:
         return None
     import jsonschema  # noqa: PLC0415 - see above
-    import referencing.exceptions  # noqa: PLC0415 - see above
 
     try:
         error = jsonschema.exceptions.best_match(_validator(schema).iter_errors(value))
-    except (re.error, referencing.exceptions.Unresolvable) as broken:
-        return f"the schema itself is broken: {broken}"
-    if error is None:
-        return None
-    return f"{error.json_path}: {error.message:.300}"
+        return None if error is None else jsontext.clean(f"{error.json_path}: {error.message:.300}")
+    except Exception as broken:  # noqa: BLE001 - a schema or a value can break the judge in many ways, and none the machine
+        return jsontext.clean(f"it cannot be judged against the schema ({type(broken).__name__}: {broken!s:.200})")
 
 
 def schema_problem(schema: JsonText) -> str | None:
     """What is wrong with the schema itself, or None."""
     import jsonschema  # noqa: PLC0415 - see above
 
-    value = jsontext.loads(schema)
-    cls = jsonschema.validators.validator_for(value, default=jsonschema.Draft202012Validator)
     try:
+        value = jsontext.loads(schema)
+        if not isinstance(value, dict):
+            return None if isinstance(value, bool) else f"$: {type(value).__name__} is not a schema"
+        cls = jsonschema.validators.validator_for(value, default=jsonschema.Draft202012Validator)
         cls.check_schema(value)
     except jsonschema.SchemaError as error:
         return f"{error.json_path}: {error.message:.300}"
+    except Exception as broken:  # noqa: BLE001 - as above
+        return f"it cannot be read ({type(broken).__name__}: {broken!s:.200})"
     return None
 
 

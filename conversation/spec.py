@@ -2,13 +2,16 @@
 
 import hashlib
 from enum import StrEnum
-from functools import cached_property
-from typing import Literal
+from typing import Annotated, Literal, Self
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from .jsontext import JsonText
 from .record import Record
+
+LONGEST_S = 10 * 366 * 86400
+Seconds = Annotated[float, Field(gt=0, le=LONGEST_S, allow_inf_nan=False)]
+"""A time bound: more than nothing, at most ten years."""
 
 
 class Executor(StrEnum):
@@ -38,11 +41,11 @@ class Limits(Record):
     """The bounds of an agent's conversations. Times in seconds, sizes in bytes of UTF-8."""
 
     max_model_calls: int = Field(default=50, ge=1)
-    approval_timeout_s: float = Field(default=7 * 86400, gt=0)
-    answer_timeout_s: float = Field(default=7 * 86400, gt=0)
-    client_timeout_s: float = Field(default=60, gt=0)
-    run_timeout_s: float = Field(default=600, gt=0)
-    model_timeout_s: float = Field(default=600, gt=0)
+    approval_timeout_s: Seconds = 7 * 86400
+    answer_timeout_s: Seconds = 7 * 86400
+    client_timeout_s: Seconds = 60
+    run_timeout_s: Seconds = 600
+    model_timeout_s: Seconds = 600
     message_bytes: int = Field(default=1024 * 1024, ge=1)
     result_bytes: int = Field(default=256 * 1024, ge=1)
     note_bytes: int = Field(default=4 * 1024, ge=1)
@@ -62,9 +65,16 @@ class ToolSpec(Record):
     streaming: bool = False
     strict: bool = False
     on_lost: OnLost = OnLost.REDISPATCH
-    approval_timeout_s: float | None = None
-    answer_timeout_s: float | None = None
-    run_timeout_s: float | None = None
+    approval_timeout_s: Seconds | None = None
+    answer_timeout_s: Seconds | None = None
+    run_timeout_s: Seconds | None = None
+
+    @model_validator(mode="after")
+    def _legal(self) -> Self:
+        if self.approval is Approval.REQUIRED and self.executor in (Executor.HUMAN, Executor.PROVIDER):
+            message = f"executor={self.executor} cannot be gated"
+            raise ValueError(message)
+        return self
 
 
 class AgentSpec(Record):
@@ -78,15 +88,11 @@ class AgentSpec(Record):
     tools: tuple[ToolSpec, ...] = ()
     limits: Limits = Limits()
 
-    @cached_property
+    @property
     def digest(self) -> str:
         """Names this exact spec: the SHA-256 of its canonical JSON, in hexadecimal."""
         return hashlib.sha256(self.model_dump_json().encode()).hexdigest()
 
     def tool(self, name: str) -> ToolSpec | None:
         """The tool of that name, if the agent has one."""
-        return self._by_name.get(name)
-
-    @cached_property
-    def _by_name(self) -> dict[str, ToolSpec]:
-        return {tool.name: tool for tool in self.tools}
+        return next((tool for tool in self.tools if tool.name == name), None)

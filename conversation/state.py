@@ -28,7 +28,7 @@ RESTING = frozenset({Status.IDLE, Status.AWAITING_INPUT, Status.FAILED, Status.E
 
 
 class Turn(Record):
-    """The current turn."""
+    """The current turn; `answered_at` is the `seq` of the model's last message."""
 
     turn_id: str
     message_seq: int
@@ -36,6 +36,7 @@ class Turn(Record):
     code: str
     max_model_calls: int
     model_calls: int = 0
+    answered_at: int = 0
     calls: tuple[Call, ...] = ()
 
     @property

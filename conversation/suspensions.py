@@ -12,9 +12,9 @@ from .errors import InvalidDecision, StaleCall, StaleReason
 from .events import CallResolved, RunScheduled, SettledBy, SuspensionSettled
 from .ids import check_request_id, digest
 from .judgement import Draft, Judgement, Receipt
-from .known import call_key, decision_key, suspension_key
+from .known import call_key, decision_key, result_key, suspension_key
 from .progress import advance, suspend
-from .spec import AgentSpec, Executor, ToolSpec
+from .spec import Executor, Limits, ToolSpec
 from .state import State
 
 NO_ANSWER = {
@@ -39,6 +39,9 @@ def duplicate(state: State, command: Resolve) -> Judgement | None:
 def resolve(state: State, command: Resolve) -> Judgement:
     """Settle the suspension that the decision was meant for, and no other."""
     check_request_id("decision_id", command.decision_id, InvalidDecision)
+    if state.turn is not None and command.spec is not None and command.spec.digest != state.turn.spec_digest:
+        message = f"stamped with spec {command.spec.digest}, the turn runs with {state.turn.spec_digest}"
+        raise ValueError(message)
     call, suspension = _suspension(state, command)
     body = _content(command, call, suspension)
     draft = Draft(state, command.now)
@@ -121,11 +124,10 @@ def _stale(state: State, command: Resolve) -> NoReturn:
             known = None
     if known is None and command.suspension_id is None:
         known = command.known.get(call_key(command.tool_call_id))
+        if known is None or known.by is None:  # it was never suspended: what became of it by itself?
+            known = command.known.get(result_key(command.tool_call_id), known)
     if known is None:
         raise StaleCall(state.conversation_id, command.tool_call_id, StaleReason.UNKNOWN)
-    call = state.turn.call(command.tool_call_id) if state.turn is not None else None
-    if known.by is None and call is not None and call.suspensions:  # approved, and running now
-        raise StaleCall(state.conversation_id, command.tool_call_id, StaleReason.ALREADY_RESOLVED, SettledBy.APPROVE, known.at)
     raise StaleCall(state.conversation_id, command.tool_call_id, known.reason, known.by, None if known.by is None else known.at)
 
 
@@ -137,11 +139,11 @@ def _content(command: Resolve, call: Call, suspension: Suspension) -> Any:
         takes = " or ".join(kind.value for kind in accepted)
         problem = f"{ruling.kind.value} does not settle a call that waits for {suspension.kind.value}"
         raise InvalidDecision("decision", problem, f"decide {takes}")
-    if command.spec is None or ruling.body is None:
+    if ruling.body is None:
         return None
     body = _parsed(ruling)
-    _check_size(ruling, command.spec)
-    tool = command.spec.tool(call.tool) or ToolSpec(name=call.tool)
+    _check_size(ruling, command.spec.limits if command.spec is not None else Limits())
+    tool = _tool(command, call)
     match ruling.kind:
         case DecisionKind.APPROVE:
             if not isinstance(body, Mapping):
@@ -151,20 +153,26 @@ def _content(command: Resolve, call: Call, suspension: Suspension) -> Any:
         case DecisionKind.ANSWER:
             _check_schema("decision.value", tool.response_schema, body)
         case DecisionKind.DENY | DecisionKind.FAIL:
-            pass
+            if not isinstance(body, str):
+                problem = f"{type(body).__name__} is not a string"
+                raise InvalidDecision("decision", problem, "say why in a string")
     return body
+
+
+def _tool(command: Resolve, call: Call) -> ToolSpec:
+    return (command.spec.tool(call.tool) if command.spec is not None else None) or ToolSpec(name=call.tool)
 
 
 def _parsed(ruling: Ruling) -> Any:
     try:
-        return jsontext.loads(ruling.body or "null")
+        return jsontext.loads(ruling.body if ruling.body is not None else "null")
     except jsontext.NotJson as error:
         raise InvalidDecision("decision", str(error), "give a JSON value") from error
 
 
-def _check_size(ruling: Ruling, spec: AgentSpec) -> None:
+def _check_size(ruling: Ruling, limits: Limits) -> None:
     note = ruling.kind in (DecisionKind.DENY, DecisionKind.FAIL)
-    allowed = spec.limits.note_bytes if note else spec.limits.result_bytes
+    allowed = limits.note_bytes if note else limits.result_bytes
     size = jsontext.size_bytes(ruling.body or "")
     if size > allowed:
         name = "note_bytes" if note else "result_bytes"
@@ -200,7 +208,7 @@ def _approved(draft: Draft, command: Resolve, call: Call, arguments_at: int) -> 
         suspend(
             draft,
             call=draft_call(call, arguments_at),
-            tool=(command.spec.tool(call.tool) if command.spec is not None else None) or ToolSpec(name=call.tool),
+            tool=_tool(command, call),
             spec=command.spec,
             kind=SuspensionKind.CLIENT_EXEC,
             arguments=command.ruling.body or f"@{arguments_at}",

@@ -32,7 +32,7 @@ _HANDLED = Handled()
 _NOT_FOUND = Refused(ConversationNotFound)
 _ENDED = Refused(ConversationEnded)
 _EXISTS = Refused(ConversationExists)
-_LATE = Ignored("the outcome is late: its effect is not outstanding")
+LATE = Ignored("the outcome is late: its effect is not outstanding")
 _NOTHING = Ignored("nothing can be due")
 
 _REQUESTS = ("start", "send", "resolve", "cancel", "end")
@@ -42,7 +42,7 @@ _OUTCOMES = ("turn_prepared", "model_replied", "model_failed", "run_finished", "
 def _row(*, requests: Rule, start: Rule = _EXISTS, outcomes: tuple[str, ...] = (), wake: Rule) -> dict[str, Rule]:
     row: dict[str, Rule] = {"start": start, "wake": wake}
     row |= {kind: requests for kind in _REQUESTS if kind != "start"}
-    row |= {kind: _HANDLED if kind in outcomes else _LATE for kind in _OUTCOMES}
+    row |= {kind: _HANDLED if kind in outcomes else LATE for kind in _OUTCOMES}
     return row
 
 

@@ -10,6 +10,7 @@ from .events import (
     Event,
     MessageAccepted,
     ModelAnswered,
+    NothingCancelled,
     RequestedCall,
     RunScheduled,
     SuspensionSettled,
@@ -57,6 +58,7 @@ class Transcript:
                 | TurnCompleted()
                 | TurnFailed()
                 | TurnCancelled()
+                | NothingCancelled()
                 | ConversationEnded()
             ):
                 pass
@@ -84,7 +86,9 @@ class Transcript:
 
 
 def _assistant(event: ModelAnswered) -> dict[str, Any]:
-    message: dict[str, Any] = {"role": "assistant", "content": event.content}
+    # Providers refuse a message with neither text nor calls.
+    content = event.content if event.content is not None or event.calls else ""
+    message: dict[str, Any] = {"role": "assistant", "content": content}
     if event.calls:
         message["tool_calls"] = [
             {

@@ -381,7 +381,7 @@ class RedisStore:
     async def _script(self, name: str, keys: list[str], args: list[str | bytes | int]) -> list[Any]:
         answer: list[Any] = await self._do(lambda: redis_scripts.run(self._redis, name, keys, args))
         if answer[0] == b"corrupt":
-            raise CorruptStore(f"{keys[0]}: {answer[1].decode()}")
+            raise CorruptStore(f"{keys[0]}: {answer[1].decode(errors='replace')}")
         return answer
 
     async def _page(self, key: Callable[[int], str], limit: int, after: str) -> tuple[list[str], bool]:

@@ -77,6 +77,7 @@ class Acquiring:
         activation = await Activation.of(store, "c-1")
         with pytest.raises(InvalidMessage):
             await activation.do(start(message_id="no id"))
+        assert (await other.conversations(limit=10)).items == []
         await activation.release()
 
         assert await other.owner("c-1") is None

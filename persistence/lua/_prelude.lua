@@ -20,9 +20,9 @@ local function integer(text)
   return tonumber(text)
 end
 
--- True if a number that the head holds is none; absent and empty are fine.
+-- True if what the head holds in place of a number is none; an absent one is fine.
 local function bad(text)
-  return text and text ~= '' and not integer(text)
+  return text and not integer(text)
 end
 
 -- The version of an encoded record, `[version, kind, fields]` in msgpack; nil if it is none.

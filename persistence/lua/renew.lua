@@ -10,7 +10,7 @@ if not is(KEYS[1], 'hash') then return {'corrupt', 'the head is no hash'} end
 if not is(KEYS[2], 'zset') then return {'corrupt', 'the attention index is no sorted set'} end
 local h = redis.call('HMGET', KEYS[1], 'token', 'busy', 'due')
 if h[1] ~= ARGV[1] then return {'fenced'} end
-if bad(h[3]) then return {'corrupt', 'the head: a number is none'} end
+if h[3] ~= '' and bad(h[3]) then return {'corrupt', 'the head: a number is none'} end
 local now = clock()
 local lease = now + lease_ms
 redis.call('HSET', KEYS[1], 'lease', string.format('%d', lease))

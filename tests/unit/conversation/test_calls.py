@@ -108,7 +108,6 @@ def test_a_call_that_is_refused_keeps_the_place_of_its_arguments(begun):
     assert begun.state.turn.call(calls[0]).arguments_at == 4
 
 
-@pytest.mark.xfail(strict=True, reason="core bug: fold.py _call_resolved takes the event before, not the model's answer")
 def test_the_second_refused_call_keeps_the_place_of_its_arguments(begun):
     calls = begun.call("lookup", "nope")
     assert begun.state.turn.call(calls[1]).arguments_at == 4
@@ -255,7 +254,6 @@ def test_rewritten_ids_are_the_same_for_the_same_outcome(conversations):
     assert not set(rewritten("c-1")) & set(rewritten("c-2"))
 
 
-@pytest.mark.xfail(strict=True, reason="core bug: ids.py never checks that a rewritten id is new itself")
 def test_a_rewritten_id_is_never_one_that_the_model_has_used(conversations):
     # given the id that an empty one will be rewritten to at the second model call
     forecast = conversations().begun()
@@ -290,9 +288,6 @@ def test_an_id_that_foresees_a_rewritten_one_before_it_is_told_apart(conversatio
     ],
     ids=["id", "name", "arguments", "prompt"],
 )
-@pytest.mark.xfail(
-    strict=True, reason="core bug: lone surrogates of the model reach the log, which is UTF-8 (or raise untyped)"
-)
 def test_what_the_model_wrote_can_always_be_written_to_the_log(begun, call):
     begun.call(call)
     for event in begun.log:
@@ -304,7 +299,6 @@ def test_a_workers_verdict_with_a_lone_surrogate_becomes_a_result_that_can_be_wr
     assert begun.result(call)["error"] == "invalid arguments: ? is not an integer"
 
 
-@pytest.mark.xfail(strict=True, reason="core bug: lone surrogates of the model reach the log, which is UTF-8")
 @pytest.mark.parametrize("say", ["reply", "fail_model"])
 def test_what_the_model_said_can_always_be_written_to_the_log(begun, say):
     getattr(begun, say)("\ud83d")

@@ -104,11 +104,10 @@ def test_an_expiry_can_bring_the_turn_to_its_limit(conversations):
 
 @pytest.mark.parametrize("timeout_s", [0, -1, float("nan")])
 def test_a_bound_must_be_positive(timeout_s):
-    with pytest.raises(ValueError, match="greater than 0"):
+    with pytest.raises(ValueError, match="greater than 0|finite"):
         Limits(approval_timeout_s=timeout_s)
 
 
-@pytest.mark.xfail(strict=True, reason="core bug: spec.py Limits and ToolSpec allow infinite bounds, on which decide overflows")
 @pytest.mark.parametrize(
     ("limits", "tools"),
     [

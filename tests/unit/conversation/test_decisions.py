@@ -123,7 +123,6 @@ def test_a_second_approval_is_stale_while_the_first_one_runs(begun):
     assert (stale.reason, stale.settled_by, stale.settled_at) == (StaleReason.ALREADY_RESOLVED, "approve", first.accepted_at)
 
 
-@pytest.mark.xfail(strict=True, reason="core bug: suspensions.py _stale reports when the model asked, not when it was approved")
 def test_a_second_approval_without_a_suspension_id_is_told_when_the_first_one_was(begun):
     [call] = begun.call("refund")
     first = begun.resolve(call, Approve()).reply
@@ -133,9 +132,6 @@ def test_a_second_approval_without_a_suspension_id_is_told_when_the_first_one_wa
     assert (stale.reason, stale.settled_by, stale.settled_at) == (StaleReason.ALREADY_RESOLVED, "approve", first.accepted_at)
 
 
-@pytest.mark.xfail(
-    strict=True, reason="core bug: known.py lets the run's outcome hide the decision that settled the suspension"
-)
 def test_an_approval_after_the_run_is_told_of_the_decision_whether_or_not_it_names_the_suspension(begun):
     [call] = begun.call("refund")
     first = begun.resolve(call, Approve()).reply
@@ -459,9 +455,6 @@ def test_the_error_names_the_place_inside_a_result():
         Ruling.of(Answer({"at": [1, object()]}))
 
 
-@pytest.mark.xfail(
-    strict=True, reason="core bug: suspensions.py _content lets an answer without a body pass the schema as null"
-)
 @pytest.mark.parametrize(
     ("tool", "kind", "body"),
     [
@@ -478,7 +471,6 @@ def test_only_an_approval_may_come_without_a_body(begun, tool, kind, body):
         begun.resolve(call, Ruling(kind=kind, body=body))
 
 
-@pytest.mark.xfail(strict=True, reason="core bug: suspensions.py _content takes any JSON as a reason or an error")
 @pytest.mark.parametrize(("tool", "kind"), [("ask", DecisionKind.DENY), ("locate", DecisionKind.FAIL)])
 def test_a_reason_or_error_that_is_no_string_is_refused(begun, tool, kind):
     [call] = begun.call(tool)

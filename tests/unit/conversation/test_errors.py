@@ -85,7 +85,6 @@ def test_the_reasons_of_a_stale_call_are_those_of_the_design():
     assert [reason.value for reason in StaleReason] == ["unknown", "already_resolved", "expired", "cancelled", "superseded"]
 
 
-@pytest.mark.xfail(strict=True, reason="core bug: errors.py: str() of a base error without arguments raises IndexError")
 @pytest.mark.parametrize("error", [HoldfastError, errors.StoreError, errors.ClusterError])
 def test_an_error_without_arguments_has_a_text(error):
     assert isinstance(str(error()), str)

@@ -37,12 +37,12 @@ def test_a_long_problem_is_cut():
 
 def test_a_reference_is_never_fetched():
     # the network is forbidden here, so a fetch would raise
-    assert "schema itself is broken" in schema.problem('{"$ref":"http://127.0.0.1:9/x"}', 1)
+    assert "cannot be judged against the schema" in schema.problem('{"$ref":"http://127.0.0.1:9/x"}', 1)
 
 
 @pytest.mark.parametrize("text", ['{"pattern":"["}', '{"$ref":"#/$defs/gone"}'])
 def test_a_broken_schema_is_a_problem_and_no_crash(text):
-    assert "schema itself is broken" in schema.problem(text, "a")
+    assert "cannot be judged against the schema" in schema.problem(text, "a")
 
 
 @pytest.mark.parametrize(
@@ -57,14 +57,10 @@ def test_a_broken_schema_is_a_problem_and_no_crash(text):
     ],
     ids=["circular schema", "deep value", "huge number", "infinity", "odd dialect", "unprintable number"],
 )
-@pytest.mark.xfail(
-    strict=True, reason="core bug: schema.py problem lets the validator's own errors through (decide raises untyped)"
-)
 def test_a_validator_that_breaks_down_is_a_problem_and_no_crash(text, value):
     assert schema.problem(text, value)
 
 
-@pytest.mark.xfail(strict=True, reason="core bug: as above, seen from outside: the actor takes it for a store failure")
 def test_an_answer_on_which_the_validator_breaks_down_is_refused_with_a_typed_error(conversations):
     spec = conversations.desk_with({"result_bytes": 1000}, age={"response_schema": MONEY})
     conversation = conversations(spec=spec).begun()
@@ -73,9 +69,6 @@ def test_an_answer_on_which_the_validator_breaks_down_is_refused_with_a_typed_er
         conversation.resolve(call, Answer(10**400))
 
 
-@pytest.mark.xfail(
-    strict=True, reason="core bug: as above: the model's reply raises out of decide, so its call is made for ever"
-)
 def test_arguments_on_which_the_validator_breaks_down_become_an_error_result(conversations):
     conversation = conversations(spec=conversations.desk_with(exact={"parameters": '{"properties":{"a":{"multipleOf":0.5}}}'}))
     [call] = conversation.begun().call(("exact", '{"a":1' + "0" * 400 + "}"))
@@ -92,7 +85,6 @@ def test_a_schema_that_is_none_is_told_why(text):
     assert schema.schema_problem(text).startswith("$")
 
 
-@pytest.mark.xfail(strict=True, reason="core bug: schema.py schema_problem raises TypeError instead of saying what is wrong")
 @pytest.mark.parametrize("text", ["5", "null", '{"$schema":[]}'])
 def test_a_schema_of_the_wrong_type_is_told_why(text):
     assert schema.schema_problem(text)

@@ -1,6 +1,5 @@
 """The transcript: the conversation in the OpenAI chat format, without the system message."""
 
-import pytest
 
 from holdfast.conversation import Answer, Deny, Transcript
 
@@ -69,9 +68,6 @@ def test_a_transcript_that_is_fed_on_equals_one_from_the_start(begun):
     assert transcript.seq == begun.state.seq
 
 
-@pytest.mark.xfail(
-    strict=True, reason="core bug: transcript.py _assistant: OpenAI refuses a null content without tool calls, for ever"
-)
 def test_an_empty_answer_can_be_sent_back_to_the_model(begun):
     begun.reply(None)
     assert begun.messages()[-1] == {"role": "assistant", "content": ""}

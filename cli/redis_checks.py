@@ -1,0 +1,126 @@
+"""What `holdfast doctor` asks of Redis. It only reads."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from holdfast.conversation import HoldfastError, InvalidInput
+from holdfast.persistence.keys import BUCKETS, STORE_ID, Keys
+from holdfast.persistence.redis_connection import client, translated
+from holdfast.persistence.redis_store import LAYOUT_VERSION, OLDEST_SERVER
+
+from .check import Check, fail, ok, warn
+from .redis_url import masked
+
+_SETTINGS = ("appendonly", "appendfsync", "maxmemory-policy", "min-replicas-to-write")
+
+
+@dataclass(frozen=True, slots=True)
+class _Seen:
+    """What Redis said; `settings` lacks what it does not tell."""
+
+    info: Mapping[str, Any]
+    settings: Mapping[str, str]
+    store_id: str | None
+    layout: Mapping[str, str]
+
+
+async def redis_checks(url: str, namespace: str) -> list[Check]:
+    """How the Redis at a URL is."""
+    try:
+        seen = await _look(url, namespace)
+    except InvalidInput as error:
+        return [fail("redis", error.problem, error.fix)]
+    except HoldfastError as error:
+        fix = "start it, or correct --redis-url (HOLDFAST_REDIS_URL)"
+        return [fail("redis", f"{masked(url)} does not answer as it should: {error}", fix, unreachable=True)]
+    return [_server(url, seen), *_persistence(seen), _eviction(seen), _replicas(seen), _namespace(namespace, seen)]
+
+
+async def _look(url: str, namespace: str) -> _Seen:
+    redis = client(url, lambda: None)
+    try:
+        async with translated():
+            info = await redis.info()
+            store_id = await redis.get(STORE_ID)
+            layout = await redis.hgetall(Keys(namespace).meta("layout"))
+        settings: dict[str, str] = {}
+        for name in _SETTINGS:
+            try:
+                async with translated():
+                    found = await redis.config_get(name)
+            except HoldfastError:  # where Redis is a service, CONFIG is often forbidden
+                continue
+            settings |= {_text(key): _text(value) for key, value in found.items()}
+    finally:
+        await redis.aclose()
+    return _Seen(info, settings, store_id and _text(store_id), {_text(key): _text(value) for key, value in layout.items()})
+
+
+def _text(value: bytes | str) -> str:
+    return value.decode("utf-8", "replace") if isinstance(value, bytes) else str(value)
+
+
+def _server(url: str, seen: _Seen) -> Check:
+    version = str(seen.info.get("redis_version", "0"))
+    valkey = seen.info.get("valkey_version")
+    said = f"{f'Valkey {valkey}' if valkey else f'Redis {version}'} at {masked(url)}, store {seen.store_id or 'not made yet'}"
+    if tuple(int(part) for part in version.split(".")[:2] if part.isdigit()) < OLDEST_SERVER:
+        return fail("redis", f"{said}: it is too old", "use Redis 6.2 or later, or Valkey")
+    if seen.info.get("role") == "slave":
+        return fail("redis", f"{said}: it is a read-only replica", "connect to the primary")
+    return ok("redis", said)
+
+
+def _persistence(seen: _Seen) -> Iterator[Check]:
+    appends = seen.settings.get("appendonly", "yes" if seen.info.get("aof_enabled") else "no") == "yes"
+    if not appends:
+        fix = "redis-cli CONFIG SET appendonly yes; CONFIG SET appendfsync always; CONFIG REWRITE"
+        yield fail("persistence", "appendonly is off: what was acknowledged is lost when Redis restarts", fix)
+    elif seen.info.get("aof_last_write_status", "ok") != "ok":
+        yield fail("persistence", "Redis cannot write its append-only file", "free space on its disk, and read its log")
+    elif "appendfsync" not in seen.settings:
+        fix = "see to it that the service writes to disk before it acknowledges, or has replicas that do"
+        yield warn("persistence", "appendonly is on; Redis does not tell its appendfsync", fix)
+    elif seen.settings["appendfsync"] != "always":
+        problem = f"appendfsync is {seen.settings['appendfsync']}: the last moment before a power failure may be lost"
+        yield warn("persistence", problem, "redis-cli CONFIG SET appendfsync always; CONFIG REWRITE")
+    else:
+        yield ok("persistence", "appendonly yes, appendfsync always")
+
+
+def _eviction(seen: _Seen) -> Check:
+    policy = seen.settings.get("maxmemory-policy", str(seen.info.get("maxmemory_policy", "unknown")))
+    limit = int(seen.info.get("maxmemory", 0))
+    said = f"maxmemory-policy {policy}, maxmemory {f'{limit:,} bytes' if limit else 'without limit'}"
+    fix = "redis-cli CONFIG SET maxmemory-policy noeviction; CONFIG REWRITE"
+    if policy == "noeviction":
+        return ok("eviction", said)
+    if limit and policy.startswith("allkeys"):
+        return fail("eviction", f"{said}: Redis throws conversations away when it is full", fix)
+    return warn("eviction", f"{said}: with a limit, Redis might throw conversations away", fix)
+
+
+def _replicas(seen: _Seen) -> Check:
+    count = int(seen.info.get("connected_slaves", 0))
+    needed = seen.settings.get("min-replicas-to-write")
+    if count == 0 and needed in (None, "0"):
+        return ok("replicas", "none: what is acknowledged is as safe as this server's disk")
+    said = f"{count} connected, min-replicas-to-write {needed or 'unknown'}"
+    if needed in (None, "0"):
+        problem = f"{said}: a failover may lose what only the primary had acknowledged"
+        return warn("replicas", problem, "redis-cli CONFIG SET min-replicas-to-write 1; CONFIG REWRITE")
+    problem = f"{said}: a failover loses at most what came within min-replicas-max-lag; Holdfast does not WAIT for each write"
+    return warn("replicas", problem, "fail over by hand, to a replica that has caught up, where that is too much")
+
+
+def _namespace(namespace: str, seen: _Seen) -> Check:
+    if not seen.layout:
+        return ok("namespace", f"{namespace}: nothing was ever stored in it")
+    version, buckets = int(seen.layout.get("version", 0)), int(seen.layout.get("buckets", 0))
+    said = f"{namespace}: layout {version}, {buckets} buckets"
+    if version > LAYOUT_VERSION:
+        return fail("namespace", f"{said}: a newer Holdfast wrote it", "upgrade Holdfast here")
+    if buckets != BUCKETS:
+        return fail("namespace", f"{said}, but this Holdfast uses {BUCKETS}", "use the Holdfast that wrote it")
+    return ok("namespace", said)

@@ -1,0 +1,40 @@
+"""`holdfast up`: start the embedded stack, or join the configured one; with an app, its workers too."""
+
+import asyncio
+import sys
+
+from . import fleet
+from .display import clean
+from .options import Where
+from .redis_url import masked
+from .session import session
+
+READY_S = 120.0
+
+
+def run(where: Where) -> None:
+    """Start the embedded stack of the home, or join the configured Redis and Ray; with an app, start its workers.
+
+    All of it goes on when this command has ended; `holdfast down` stops what is embedded.
+    """
+    asyncio.run(_up(where))
+
+
+async def _up(where: Where) -> None:
+    async with session(where, with_app=True) as opened:
+        stack = opened.stack
+        transport = await stack.transport()
+        store = await stack.store()
+        redis = "embedded" if stack.settings.redis_url is None else "configured"
+        ray = "embedded" if stack.settings.ray_address is None else "configured"
+        await fleet.sweeper(transport.settings, within_s=READY_S)
+        lines = [
+            f"Redis   {masked(store.url)} ({redis}; store {store.store_id}, namespace {store.namespace})",
+            f"Ray     {transport.cluster.address} ({ray}; cluster {transport.cluster.cluster_id}; the sweeper is there)",
+        ]
+        if stack.app_path is not None:
+            record = await store.app(stack.app_path)
+            pids = await fleet.workers(transport.settings, record, within_s=READY_S) if record is not None else []
+            agents = ", ".join(agent.name for agent in stack.app().agents) or "none"
+            lines.append(f"app     {stack.app_path} (agents: {agents}; workers: {', '.join(map(str, pids))})")
+    sys.stdout.writelines(f"{clean(line)}\n" for line in lines)

@@ -1,0 +1,183 @@
+"""Keys of another type than Holdfast writes: a typed error, and not a byte changed."""
+
+import pytest
+
+from holdfast.conversation import CorruptStore, State, SuspensionKind
+from holdfast.persistence import Because
+from holdfast.persistence.keys import Keys, bucket_of
+from holdfast.testing.activation import DESK, Activation, begin, call, cancel, send, start
+from holdfast.testing.conformance_fleet import APP
+
+NAME = "c-1"
+BUCKET = bucket_of(NAME)
+
+KEY_OF = {
+    "head": lambda keys: keys.head(NAME),
+    "log": lambda keys: keys.log(NAME),
+    "known": lambda keys: keys.known(NAME),
+    "runs": lambda keys: keys.runs(NAME),
+    "attention": lambda keys: keys.attention(BUCKET),
+    "cluster": lambda keys: keys.meta("cluster"),
+    "apps": lambda keys: keys.meta("apps"),
+    "specs": lambda keys: keys.meta("specs"),
+    "problems": lambda keys: keys.meta("problems"),
+    "standby": lambda keys: keys.meta("standby"),
+    "layout": lambda keys: keys.meta("layout"),
+    "pending": lambda keys: keys.pending(BUCKET, None, None),
+    "pending by agent": lambda keys: keys.pending(BUCKET, "desk", None),
+    "pending by kind": lambda keys: keys.pending(BUCKET, None, "elicitation"),
+    "pending by both": lambda keys: keys.pending(BUCKET, "desk", "elicitation"),
+    "conversations": lambda keys: keys.conversations(BUCKET, None, None),
+    "conversations by agent": lambda keys: keys.conversations(BUCKET, "desk", None),
+    "conversations by status": lambda keys: keys.conversations(BUCKET, None, "awaiting_input"),
+    "conversations by both": lambda keys: keys.conversations(BUCKET, "desk", "awaiting_input"),
+    "conversations by next status": lambda keys: keys.conversations(BUCKET, None, "idle"),
+    "conversations by agent and next status": lambda keys: keys.conversations(BUCKET, "desk", "idle"),
+}
+SETTLED = [name for name in KEY_OF if name.startswith("pending") or "status" in name or name == "conversations by both"]
+"""The lists that the end of a turn rewrites."""
+STARTED = ["conversations", "conversations by agent"]
+"""The lists that a start writes, whatever its status."""
+NEIGHBOUR = next(name for number in range(10_000) if bucket_of(name := f"n-{number}") == BUCKET)
+"""A conversation that shares the lists."""
+
+
+async def acquire(activation):
+    await Activation.of(activation.store, NAME, seen=activation.token, because=Because.DIED)
+
+
+async def acquire_again(activation):
+    store, token = activation.store, activation.token
+    await store.acquire(NAME, seen_token="", new_token=token, because=Because.ASKED, holder="a", lease_ms=1000)
+
+
+async def write(activation):
+    await activation.do(cancel())
+
+
+async def start_another(activation):
+    another = Activation(activation.store, NEIGHBOUR, "t-1", 1, State(conversation_id=NEIGHBOUR), {})
+    await another.do(start())
+
+
+async def confirm(activation):
+    await activation.store.append(NAME, activation.write(absent=["m:m-1"]))
+
+
+async def claim(activation):
+    await activation.store.claim(NAME, activation.effect_ids[0], incarnation="i-1", worker="w-1")
+
+
+async def finish(activation):
+    await activation.store.finish(NAME, activation.effect_ids[0], incarnation="i-1", outcome=b"x")
+
+
+SCRIPTS = {
+    acquire: ["head", "log", "runs", "attention"],
+    acquire_again: ["head", "log", "runs", "attention"],
+    write: ["head", "log", "known", "runs", "attention", *SETTLED],
+    start_another: STARTED,
+    confirm: ["head", "log", "known", "runs", "attention"],
+    lambda activation: activation.store.renew(NAME, activation.token, 1000): ["head", "attention"],
+    lambda activation: activation.release(): ["head", "attention"],
+    claim: ["runs"],
+    finish: ["runs"],
+    lambda activation: activation.store.load(NAME): ["head", "log"],
+    lambda activation: activation.store.bind("cluster-2", "a", 1000): ["cluster"],
+    lambda activation: activation.store.unbind("cluster-1"): ["cluster"],
+}
+"""Every operation that runs a script, and every key that it checks."""
+
+COMMANDS = {
+    lambda store: store.owner(NAME): ["head"],
+    lambda store: store.run(NAME, "call_1#1"): ["runs"],
+    lambda store: store.read(NAME, after=0): ["log"],
+    lambda store: store.read(NAME, after=0, block_ms=10): ["log"],
+    lambda store: store.at(NAME, [1]): ["log"],
+    lambda store: store.pending_of(NAME): ["head", "log"],
+    lambda store: store.attention(10): ["attention"],
+    lambda store: store.pending(limit=10): ["pending", "head", "log"],
+    lambda store: store.pending(limit=10, agent="desk"): ["pending by agent"],
+    lambda store: store.pending(limit=10, kind=SuspensionKind.ELICITATION): ["pending by kind"],
+    lambda store: store.conversations(limit=10): ["conversations", "head"],
+    lambda store: store.app(APP.app): ["apps"],
+    lambda store: store.spec(DESK.digest): ["specs"],
+    lambda store: store.problem(APP.app): ["problems"],
+    lambda store: store.put_problem(APP.app, "x"): ["problems"],
+    lambda store: store.put_problem(APP.app, None): ["problems"],
+    lambda store: store.offer("actor-2", 0): ["standby"],
+    lambda store: store.withdraw("actor-1"): ["standby"],
+    lambda store: store.take(): ["standby"],
+    lambda store: store.offers(): ["standby"],
+    lambda store: store.open(): ["layout"],
+}
+"""Every operation that sends plain commands, and the keys it reads or writes."""
+
+
+def cases(table):
+    return [
+        pytest.param(operation, name, id=f"{number}-{name}")
+        for number, operation in enumerate(table)
+        for name in table[operation]
+    ]
+
+
+@pytest.fixture
+async def activation(store):
+    """A conversation of which every key exists."""
+    active = await Activation.of(store, NAME)
+    await active.do(start(), begin(), call("lookup", "ask"))
+    await store.put_app(APP, [DESK])
+    await store.put_problem(APP.app, "x")
+    await store.offer("actor-1", 0)
+    await store.bind("cluster-1", "a", 1)
+    return active
+
+
+def spoil(raw, key, kind):
+    raw.redis.delete(key)
+    if kind == "string":
+        raw.redis.set(key, "not ours")
+    else:
+        raw.redis.rpush(key, "not", "ours")
+
+
+@pytest.mark.parametrize("kind", ["string", "list"])
+@pytest.mark.parametrize(("operation", "name"), cases(SCRIPTS))
+async def test_a_script_refuses_a_key_of_another_type(activation, raw, operation, name, kind):
+    if operation is start_another:  # so that its own head is there before
+        await activation.store.acquire(
+            NEIGHBOUR, seen_token="", new_token="t-1", because=Because.ASKED, holder="a", lease_ms=1000, create=True
+        )
+    spoil(raw, KEY_OF[name](Keys(raw.namespace)), kind)
+
+    with raw.unchanged(), pytest.raises(CorruptStore) as refused:
+        await operation(activation)
+
+    assert raw.namespace in str(refused.value) or "WRONGTYPE" in str(refused.value)
+
+
+@pytest.mark.parametrize("kind", ["string", "list"])
+@pytest.mark.parametrize(("operation", "name"), cases(COMMANDS))
+async def test_a_command_refuses_a_key_of_another_type(activation, raw, operation, name, kind):
+    spoil(raw, KEY_OF[name](Keys(raw.namespace)), kind)
+
+    with raw.unchanged(), pytest.raises(CorruptStore):
+        await operation(activation.store)
+
+
+async def test_the_tables_cover_every_key_that_a_conversation_has(activation, raw):
+    await activation.do(send())
+    named = {KEY_OF[name](Keys(raw.namespace)).encode() for name in KEY_OF}
+
+    assert set(raw.keys()) <= named
+
+
+async def test_an_append_that_changes_no_index_does_not_read_them(activation, raw):
+    """What is not written need not be checked: a spoilt list stops nobody from talking."""
+    keys = Keys(raw.namespace)
+    spoil(raw, keys.pending(BUCKET, None, None), "string")
+
+    await activation.do(send())
+
+    assert (await activation.store.load(NAME)) == activation.state
