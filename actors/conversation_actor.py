@@ -6,6 +6,7 @@ It imports neither litellm nor the user's app.
 import asyncio
 import contextlib
 import logging
+import os
 import time
 from dataclasses import dataclass
 from typing import TypeAlias
@@ -132,6 +133,10 @@ class ConversationActor:
     async def ping(self) -> str | None:
         """The conversation that is hosted, if any."""
         return self._hosting.conversation_id if self._hosting is not None and not self._hosting.over else None
+
+    async def pid(self) -> int:
+        """The process of this actor."""
+        return os.getpid()
 
     def _hosts(self, conversation_id: str) -> bool:
         hosting = self._hosting

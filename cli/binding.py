@@ -2,21 +2,21 @@
 
 from dataclasses import dataclass
 
-from holdfast.persistence.keys import Keys
+from holdfast.persistence.keys import STORE_ID, Keys
 from holdfast.persistence.redis_connection import client, translated
 
 
 @dataclass(frozen=True, slots=True)
 class Binding:
-    """A store's cluster: its id, its address, and when it last said so (integer milliseconds UTC, by Redis's clock)."""
+    """A store's cluster: its id, its address, and how long ago it last said so, by Redis's clock."""
 
     cluster: str
     address: str
-    at: int
+    age_ms: int
 
 
-async def binding_of(url: str, namespace: str) -> Binding | None:
-    """The binding that stands, None if there is none.
+async def binding_of(url: str, namespace: str) -> tuple[str | None, Binding | None]:
+    """The store's id, and the binding that stands; None for what there is not.
 
     Raises:
         StoreUnavailable: Redis does not answer.
@@ -25,6 +25,11 @@ async def binding_of(url: str, namespace: str) -> Binding | None:
     try:
         async with translated():
             found = await redis.hmget(Keys(namespace).meta("cluster"), ["cluster", "address", "at"])
+            store_id = await redis.get(STORE_ID)
+            seconds, micros = await redis.time()
     finally:
         await redis.aclose()
-    return None if None in found else Binding(found[0].decode(), found[1].decode(), int(found[2]))
+    bound = None
+    if None not in found:
+        bound = Binding(found[0].decode(), found[1].decode(), seconds * 1000 + micros // 1000 - int(found[2]))
+    return (store_id.decode() if store_id else None), bound

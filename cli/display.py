@@ -20,7 +20,7 @@ _HOSTILE = (
 _IN_BLOCK = re.compile(f"[{_HOSTILE}]")
 _IN_LINE = re.compile(f"[{_HOSTILE}\t\n]")
 _SHORT = {"\n": "\\n", "\r": "\\r", "\t": "\\t"}
-_PIPED_WIDTH = 1_000_000
+_UNBOUNDED = 1_000_000
 _UNITS = ((86_400, "d"), (3_600, "h"), (60, "m"), (1, "s"))
 
 
@@ -64,7 +64,7 @@ def console() -> "Console":
     """Standard output; where it is no terminal, as wide as it takes, so that nothing is cut or wrapped."""
     from rich.console import Console  # noqa: PLC0415 - `--json` does without
 
-    width = None if sys.stdout.isatty() else _PIPED_WIDTH
+    width = None if sys.stdout.isatty() else _UNBOUNDED
     return Console(file=sys.stdout, width=width, markup=False, emoji=False, highlight=False)
 
 
@@ -74,15 +74,15 @@ def table(*columns: str) -> "Table":
 
     made = Table(box=None, show_edge=False, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold")
     for column in columns:
-        made.add_column(column, no_wrap=True, overflow="ellipsis")
+        made.add_column(column, no_wrap=True)
     return made
 
 
 def lines(screen: "Console", drawn: "Table") -> "Iterator[Text]":
-    """The lines of a table: the header, then one for each row."""
+    """The lines of a table: the header, then one for each row, in full however narrow the terminal is."""
     from rich.text import Text  # noqa: PLC0415 - as above
 
-    for segments in screen.render_lines(drawn, pad=False):
+    for segments in screen.render_lines(drawn, screen.options.update(width=_UNBOUNDED), pad=False):
         line = Text.assemble(*((segment.text, segment.style or "") for segment in segments))
         line.rstrip()
         yield line

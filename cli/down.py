@@ -33,7 +33,7 @@ def run(where: Where) -> None:
 async def _bound(url: str, namespace: str, address: str) -> Binding | None:
     """The store's binding, if it is to this home's Ray."""
     try:
-        binding = await binding_of(url, namespace)
+        _, binding = await binding_of(url, namespace)
     except StoreError:
         return None  # the next Ray takes over from one that does not answer
     return binding if binding is not None and binding.address == address else None

@@ -16,7 +16,8 @@ from .options import AsJson, Where
 from .session import Session, session
 
 LIMIT = 50
-ARGUMENTS_LENGTH = 60
+SHORTEST, LONGEST = 20, 80
+"""How many characters of the arguments are shown, whatever room there is."""
 PROMPT_LENGTH = 300
 
 
@@ -78,17 +79,17 @@ def draw(calls: Sequence[AsyncPendingCall], now: int, where: Where) -> None:
         sys.stdout.write("Nothing is pending.\n")
         return
     screen = console()
-    drawn = table("AGE", "LEFT", "CONVERSATION", "AGENT", "KIND", "TOOL", "ARGUMENTS")
-    for call in calls:
-        left = span(call.expires_at - now) if call.expires_at > now else "due"
-        arguments = shorten(clean(to_json(call.arguments)), ARGUMENTS_LENGTH)
-        drawn.add_row(
-            span(now - call.created_at), left, call.conversation_id, clean(call.agent), call.kind, clean(call.tool), arguments
-        )
+    columns = ("AGE", "LEFT", "CONVERSATION", "AGENT", "KIND", "TOOL")
+    cells = [_cells(call, now) for call in calls]
+    taken = sum(max(map(len, column)) + 2 for column in zip(columns, *cells, strict=True))
+    room = min(max(screen.width - taken, SHORTEST), LONGEST)
+    drawn = table(*columns, "ARGUMENTS")
+    for call, row in zip(calls, cells, strict=True):
+        drawn.add_row(*row, shorten(clean(to_json(call.arguments)), room))
     header, *rows = lines(screen, drawn)
     screen.print(header, soft_wrap=True)
-    for call, row in zip(calls, rows, strict=True):
-        screen.print(row, soft_wrap=True)
+    for call, line in zip(calls, rows, strict=True):
+        screen.print(line, soft_wrap=True)
         if call.prompt:
             screen.print(f"  it asks: {shorten(clean(call.prompt), PROMPT_LENGTH)}", soft_wrap=True)
         screen.print(f"  {resolving(call, where)[0]}", style="cyan", soft_wrap=True)
@@ -98,3 +99,8 @@ def draw(calls: Sequence[AsyncPendingCall], now: int, where: Where) -> None:
         style="dim",
         soft_wrap=True,
     )
+
+
+def _cells(call: AsyncPendingCall, now: int) -> tuple[str, ...]:
+    left = span(call.expires_at - now) if call.expires_at > now else "due"
+    return (span(now - call.created_at), left, call.conversation_id, clean(call.agent), call.kind, clean(call.tool))

@@ -2,7 +2,6 @@
 
 import asyncio
 import os
-import time
 from typing import TYPE_CHECKING
 
 from holdfast.actors.settings import ActorSettings, StoreAddress
@@ -14,12 +13,12 @@ from holdfast.registry.embedded import running_ray
 from . import fleet
 from .binding import Binding
 from .check import Check, fail, ok, warn
+from .display import span
 
 if TYPE_CHECKING:
     from holdfast.registry.embedded import RayAddress
 
 ANSWER_S = 10.0
-"""x"""
 
 
 async def ray_checks(settings: Settings, home: Home | None, store: StoreAddress | None, bound: Binding | None) -> list[Check]:
@@ -60,3 +59,34 @@ def _auth() -> Check:
         return ok("ray auth", "by token")
     problem = "RAY_AUTH_MODE is not token: whoever reaches the cluster's ports runs code as you"
     return warn("ray auth", problem, "start the cluster with RAY_AUTH_MODE=token, and set it and RAY_AUTH_TOKEN here")
+
+
+def _binding(joined: cluster.Cluster, bound: Binding | None) -> Check:
+    if bound is None:
+        return ok("binding", "the store is bound to no cluster yet; the next connect binds it")
+    fresh = bound.age_ms < cluster.BINDING_STALE_MS
+    if bound.cluster != joined.cluster_id:
+        if fresh or (bound.address != joined.address and cluster.answers(bound.address)):
+            return fail(
+                "binding", f"the store is bound to another cluster, at {bound.address}", "connect there, or stop it first"
+            )
+        return warn("binding", f"the store is bound to a cluster that is gone ({bound.address})", "run: holdfast up")
+    if not fresh:
+        return warn("binding", f"the cluster has not looked after the store for {span(bound.age_ms)}", "run: holdfast up")
+    return ok("binding", "the store is bound to this cluster")
+
+
+def _unbound(bound: Binding | None) -> list[Check]:
+    if bound is None:
+        return []
+    problem = f"the cluster at {bound.address} last looked after the store {span(bound.age_ms)} ago: deadlines wait"
+    return [warn("binding", problem, "run: holdfast up")]
+
+
+async def _sweeper(settings: ActorSettings) -> Check:
+    try:
+        if await fleet.sweeper(settings, within_s=ANSWER_S):
+            return ok("sweeper", "it ticks")
+    except HoldfastError as error:
+        return fail("sweeper", str(error), "read Ray's logs of it; run: holdfast up")
+    return warn("sweeper", "there is none: nobody wakes what is due", "run: holdfast up")

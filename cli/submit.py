@@ -56,7 +56,7 @@ def run(
 async def _submit(
     where: Where, file: Path, *, concurrency: int, wait: bool, timeout_s: float | None, as_json: bool
 ) -> ExitCode:
-    async with session(where, timeout_s=COMMAND_TIMEOUT_S) as opened:
+    async with session(where, timeout_s=COMMAND_TIMEOUT_S, with_app=True) as opened:
         jobs = job_file.read(file, opened.stack.app())
         await opened.stack.transport()
         progress = _Progress(len(jobs), as_json=as_json)

@@ -83,6 +83,10 @@ class RayTransport:
                 raise last if last is not None else OutcomeUnknown(what, retry_id)
             await asyncio.sleep(RETRY_S)
 
+    async def pid(self, conversation_id: str) -> int | None:
+        """The process that hosts the conversation now, None if none does; on the machine where it runs."""
+        return await self._registry.pid(conversation_id)
+
     async def close(self) -> None:
         """Leave Ray, if this client joined it."""
         if self.cluster.joined_here:

@@ -85,17 +85,19 @@ async def translated() -> AsyncIterator[None]:
 
 def explain(error: Exception) -> str:
     """What the server or driver said, and the fix where it is known."""
-    text = str(error)
+    text = f"{type(error).__name__}: {error}"  # the driver turns some of the server's words into classes
     fixes = {
-        "OOM": "Redis is full: raise maxmemory, or free memory (policy must be noeviction)",
-        "READONLY": "this Redis is a read-only replica: connect to the primary",
-        "MISCONF": "Redis cannot write to its disk: free space, or fix its permissions",
-        "LOADING": "Redis is still loading its data: wait",
-        "NOAUTH": "Redis asks for a password: put it into the URL",
-        "WRONGPASS": "the password in the URL is wrong",
-        "NOPERM": "the Redis user lacks permissions: it needs scripts, streams, hashes, sorted sets, pub/sub",
+        ("OOM", "OutOfMemoryError"): "Redis is full: raise maxmemory, or free memory (policy must be noeviction)",
+        ("READONLY", "ReadOnlyError"): "this Redis is a read-only replica: connect to the primary",
+        ("MISCONF",): "Redis cannot write to its disk: free space, or fix its permissions",
+        ("LOADING", "BusyLoadingError"): "Redis is still loading its data: wait",
+        ("WRONGPASS", "invalid username-password"): "the password in the URL is wrong",
+        ("NOAUTH", "AuthenticationError"): "Redis asks for a password: put it into the URL",
+        ("NOPERM", "NoPermissionError"): (
+            "the Redis user lacks permissions: it needs scripts, streams, hashes, sorted sets, pub/sub"
+        ),
     }
-    for word, fix in fixes.items():
-        if word in text:
+    for words, fix in fixes.items():
+        if any(word in text for word in words):
             return f"{fix} ({text:.200})"
-    return f"{type(error).__name__}: {text:.300}"
+    return text[:300]

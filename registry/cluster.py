@@ -3,6 +3,7 @@
 import logging
 import os
 import socket
+from collections.abc import Mapping
 from dataclasses import dataclass
 from importlib import import_module
 from typing import Any
@@ -10,6 +11,8 @@ from typing import Any
 from holdfast.actors.settings import RAY_NAMESPACE
 from holdfast.conversation import ClusterUnavailable, ConfigurationError, WrongCluster
 from holdfast.persistence import Store
+
+logger = logging.getLogger("holdfast.ray")
 
 BINDING_STALE_MS = 15_000
 """After which silence of the bound cluster's sweeper another cluster may take the store."""
@@ -73,6 +76,8 @@ def _observe_environment(ray: Any) -> None:
 
 def _init(ray: Any, address: str) -> None:
     logging.getLogger("ray").setLevel(logging.ERROR)  # what matters is raised, and said in our words
+    # Ray prints other processes' deaths on stdout, whatever `log_to_driver` says: no place for them in a program's output.
+    ray._private.worker.print_to_stdstream = _to_log  # noqa: SLF001 - Ray offers no public way
     try:
         ray.init(
             address=address,
@@ -89,6 +94,11 @@ def _init(ray: Any, address: str) -> None:
                 "ray_address", f"{address} runs other versions ({error!s:.300})", "use the same Ray and Python versions here"
             ) from error
         raise ClusterUnavailable(f"{address}: {error!s:.300}") from error
+
+
+def _to_log(data: Mapping[str, Any], **_: Any) -> None:
+    for line in data.get("lines", ()):
+        logger.info("%s: %s", data.get("pid"), line)
 
 
 def _knock(address: str) -> None:

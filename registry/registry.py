@@ -75,6 +75,18 @@ class Registry:
             await asyncio.sleep(delay_s)
             delay_s = min(2 * delay_s, 0.5)
 
+    async def pid(self, conversation_id: str) -> int | None:
+        """The process that hosts the conversation now, None if none does. For demonstrations and tests of faults."""
+        owner = await self._store.owner(conversation_id)
+        actor = find(owner.holder) if owner is not None and owner.holder else None
+        if actor is None:
+            return None
+        try:
+            pid: int = await actor.pid.remote()
+        except RayActorError:
+            return None
+        return pid
+
     def died(self, conversation_id: str, name: str) -> None:
         """The actor of that name is proven dead (`ActorDiedError`)."""
         self._dead.add(name)

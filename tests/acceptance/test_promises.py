@@ -1,7 +1,6 @@
 """What Holdfast promises its callers, on the real thing: acknowledgement, at most once, order, deadlines, many clients."""
 
 import asyncio
-
 import json
 import os
 import sys
@@ -436,5 +435,3 @@ async def test_a_conversation_waits_at_rest_without_a_process(stack, client, sto
             await asyncio.sleep(0.1)
     receipt = await shown.resolve(Answer("x"))
     assert (await settled(conversation, receipt.seq)).reply == "Done."
-
-

@@ -107,5 +107,6 @@ async def test_every_recorded_conversation_ends_with_its_own_transcript_and_each
         runs = [json.loads(line)["key"] for line in log.read_text().splitlines()] if log.exists() else []
         tools = recordings[name].get("tools") or json.loads((recorded_app.DATA / "airline.agent.json").read_text())["tools"]
         server = {tool["name"] for tool in tools if tool["executor"] == "server"}
-        ran = [call["id"] for message in messages for call in message.get("tool_calls") or [] if call["function"]["name"] in server]
+        asked = [call for message in messages for call in message.get("tool_calls") or []]
+        ran = [call["id"] for call in asked if call["function"]["name"] in server]
         assert sorted(runs) == sorted(ran), name

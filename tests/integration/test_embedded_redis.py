@@ -465,7 +465,7 @@ def test_the_default_home_follows_the_xdg_base_directories(tmp_path, monkeypatch
 
 
 def test_processes_with_another_environment_find_the_same_sockets(tmp_path, monkeypatch, request):
-    session = Path(f"/tmp/hf-xdg-{os.getpid()}")  # noqa: S108 -- tmp_path is too long for sockets
+    session = Path(f"/tmp/hf-xdg-{os.getpid()}")
     session.mkdir(mode=0o700)
     request.addfinalizer(session.rmdir)
     monkeypatch.setenv("XDG_RUNTIME_DIR", str(session))
@@ -481,7 +481,7 @@ def test_processes_with_another_environment_find_the_same_sockets(tmp_path, monk
     login.path.joinpath("runtime").write_text("/nowhere/at/all\n")  # as after a logout
     moved = Home.open(tmp_path / "home")
     remove_runtime(moved)
-    assert moved.runtime.parent == Path("/tmp")  # noqa: S108 -- where Holdfast puts it
+    assert moved.runtime.parent == Path("/tmp")
 
 
 def test_a_session_directory_that_is_too_long_is_passed_over(tmp_path, monkeypatch):

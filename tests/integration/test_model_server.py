@@ -11,6 +11,7 @@ from pathlib import Path
 
 import aiohttp
 import pytest
+
 from holdfast.testing.model_server import ModelServer
 from holdfast.testing.transcripts import NoAnswer, Replay, call, calls, read_script, say
 

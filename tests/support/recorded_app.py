@@ -94,9 +94,7 @@ def _agents() -> list[Agent]:
     if not _RECORDINGS:
         return []
     airline = json.loads((DATA / "airline.agent.json").read_text())
-    agents = [
-        Agent(name="airline", instructions=airline["instructions"], tools=[_tool(spec) for spec in airline["tools"]])
-    ]
+    agents = [Agent(name="airline", instructions=airline["instructions"], tools=[_tool(spec) for spec in airline["tools"]])]
     agents += [
         Agent(name=name, tools=[_tool(spec) for spec in recording["tools"]])
         for name, recording in _RECORDINGS.items()

@@ -23,7 +23,7 @@ FAST = {"HOLDFAST_LEASE_S": "3", "HOLDFAST_LINGER_S": "5", "HOLDFAST_TICK_S": "0
 
 
 class Scenarios:
-    """Answers by scenario: the first word of the conversation's first message names it, its n-th answer is the n-th model call's.
+    """Answers by scenario: the first word of the first message names it, its n-th answer is the n-th model call's.
 
     A pure function of the request, so a repeated call gets the same answer.
     """
@@ -67,7 +67,7 @@ class RunningStack:
 
 def start_stack(model: ModelServer, scenarios: Scenarios) -> RunningStack:
     """Start everything; the environment of this process leads to it."""
-    folder = Path(tempfile.mkdtemp(prefix="hf-", dir="/tmp"))  # noqa: S108 - short, for unix sockets
+    folder = Path(tempfile.mkdtemp(prefix="hf-", dir="/tmp"))
     runs = folder / "runs"
     runs.mkdir()
     env = {

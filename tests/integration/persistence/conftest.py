@@ -62,8 +62,10 @@ class Raw:
         return sorted(self.redis.scan_iter(f"{{{self.namespace}:*", count=1000))
 
     def contents(self):
-        """Every key of the namespace with its bytes."""
-        return {key: self.redis.dump(key) for key in self.keys()}
+        """Every key of the namespace with its bytes; of a hash the pairs, which a server may reorder by itself."""
+        return {
+            key: self.redis.hgetall(key) if self.redis.type(key) == b"hash" else self.redis.dump(key) for key in self.keys()
+        }
 
     @contextlib.contextmanager
     def unchanged(self):
@@ -111,6 +113,7 @@ class Proxy:
 
     async def __aexit__(self, *_):
         self._listening.close()
+        await asyncio.sleep(0)  # who was accepted begins
         for task in list(self._tasks):
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
@@ -122,7 +125,17 @@ class Proxy:
 
     async def _connected(self, reader, writer):
         self._tasks.add(asyncio.current_task())
-        upstream_reader, upstream_writer = await asyncio.open_unix_connection(str(self._server.socket))
+        try:
+            upstream_reader, upstream_writer = await asyncio.open_unix_connection(str(self._server.socket))
+            try:
+                await self._carry(reader, writer, upstream_reader, upstream_writer)
+            finally:
+                await _closed(upstream_writer)
+        finally:
+            await _closed(writer)
+            self._tasks.discard(asyncio.current_task())
+
+    async def _carry(self, reader, writer, upstream_reader, upstream_writer):
         cut = []
 
         async def forth():
@@ -149,11 +162,12 @@ class Proxy:
             for task in tasks:
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
-            for one in (writer, upstream_writer):
-                one.close()
-                with contextlib.suppress(OSError):
-                    await one.wait_closed()
-            self._tasks.discard(asyncio.current_task())
+
+
+async def _closed(writer):
+    writer.close()
+    with contextlib.suppress(OSError):
+        await writer.wait_closed()
 
 
 @pytest.fixture

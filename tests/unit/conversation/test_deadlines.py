@@ -104,7 +104,7 @@ def test_an_expiry_can_bring_the_turn_to_its_limit(conversations):
 
 @pytest.mark.parametrize("timeout_s", [0, -1, float("nan")])
 def test_a_bound_must_be_positive(timeout_s):
-    with pytest.raises(ValueError, match="greater than 0|finite"):
+    with pytest.raises(ValueError, match=r"greater than 0|finite"):
         Limits(approval_timeout_s=timeout_s)
 
 

@@ -1,6 +1,5 @@
 """The transcript: the conversation in the OpenAI chat format, without the system message."""
 
-
 from holdfast.conversation import Answer, Deny, Transcript
 
 

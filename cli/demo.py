@@ -1,0 +1,204 @@
+"""`holdfast demo`: the whole story in a minute, on the embedded default and without an API key."""
+
+import asyncio
+import contextlib
+import json
+import os
+import shutil
+import signal
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+from rich.panel import Panel
+from rich.table import Table
+from rich.text import Text
+
+from holdfast.client import Answer, Approve, AsyncClient, Conversation, Decision, Receipt, Status
+from holdfast.client.records import AsyncPendingCall
+from holdfast.persistence.embedded import stop_redis
+from holdfast.persistence.home import Home
+from holdfast.registry.embedded import stop_ray
+from holdfast.testing import ModelServer, call, calls, say
+
+ASKED = "My kettle (order A-1001) arrived broken. Can I have my money back?"
+SCRIPT = [
+    calls(
+        call("look_up_order", {"order": "A-1001"}),
+        call("browser_locale", {}),
+        call("ask_customer", {"question": "Refund to your card, or as a voucher?"}),
+        call("refund", {"order": "A-1001", "amount": 42.0}),
+    ),
+    say("I am sorry about the kettle. 42.00 EUR are on their way back to your card."),
+]
+DECISIONS: dict[str, tuple[str, Decision]] = {
+    "browser_locale": ("the customer's browser answers", Answer({"language": "de-DE", "time_zone": "Europe/Berlin"})),
+    "ask_customer": ("the customer answers", Answer("card")),
+    "refund": ("a supervisor approves", Approve()),
+}
+PATIENCE_S = 90.0
+
+
+def run(model: str | None = None, *, keep: bool = False) -> int:
+    """Tell the story; 0 if it ended as it should.
+
+    Args:
+        model: A real model in litellm's naming (`openai/gpt-4o-mini`), called with the key in the environment; without one, a
+            scripted model server on this machine.
+        keep: Leave the home and its servers running afterwards.
+    """
+    console = Console(highlight=False)
+    folder = Path(tempfile.mkdtemp(prefix="holdfast-demo-"))
+    scripted: AbstractContextManager[Any] = nullcontext() if model else ModelServer(script=SCRIPT)
+    began = time.perf_counter()
+    with ExitStack() as stack:
+        server = stack.enter_context(scripted)
+        stack.enter_context(_environment(model, server.url if server is not None else None))
+        home = Home.open(folder)
+        try:
+            ended_well = asyncio.run(_story(console, folder))
+        finally:
+            if keep:
+                console.print(f"\nKept running: holdfast pending --home {folder}; holdfast down --home {folder}", style="dim")
+            else:
+                _take_down(home)
+    console.print(f"Done in {time.perf_counter() - began:.0f} s.", style="dim")
+    return 0 if ended_well else 1
+
+
+async def _story(console: Console, folder: Path) -> bool:
+    console.print(
+        Panel.fit(
+            "An agent stops where a person must approve, answer or act.\n"
+            "Holdfast keeps the stopped conversation: no process waits, no crash loses it, no decision runs twice.",
+            title="holdfast demo",
+        )
+    )
+    console.print("Starting a Redis and a Ray of the demo's own (a few seconds) ...", style="dim")
+    async with AsyncClient.connect("holdfast.cli.demo_app:app", home=folder, timeout_s=PATIENCE_S) as client:
+        conversation = await client.start("support", ASKED, conversation_id="demo")
+        _chapter(console, 1, "A customer writes, the model asks for four calls at once")
+        console.print(f"  customer: {ASKED}")
+        state = await conversation.wait(timeout_s=PATIENCE_S)
+        while state.running:
+            state = await conversation.wait(after=state.seq, timeout_s=PATIENCE_S)
+        if state.status is not Status.AWAITING_INPUT:
+            console.print(f"  the conversation is {state.status}: {state.error or state.reply}", style="red")
+            return False
+        console.print(f"  {_ran(await conversation.messages())} ran at once; the others wait for someone:")
+        _chapter(console, 2, "What waits (`holdfast pending` shows this, from Redis alone)")
+        shown = (await client.pending()).items
+        console.print(_table(shown))
+        pid = await _kill(client, conversation)
+        _chapter(console, 3, f"kill -9 {pid}: the process that held the conversation is gone")
+        still = (await client.pending()).items
+        same = [item.suspension_id for item in still] == [item.suspension_id for item in shown]
+        console.print(f"  still waiting: {len(still)} calls, {'the very same' if same else 'NOT the same'}")
+        _chapter(console, 4, "The answers come; the first one revives the conversation")
+        times = [await _resolve(console, item) for item in sorted(shown, key=lambda item: list(DECISIONS).index(item.tool))]
+        _chapter(console, 5, "The conversation goes on where it stopped")
+        state = await conversation.wait(after=times[-1][0].seq, timeout_s=PATIENCE_S)
+        _transcript(console, await conversation.messages())
+        _figures(console, [milliseconds for _, milliseconds in times], state.seq)
+        return state.status is Status.IDLE and same
+
+
+async def _kill(client: AsyncClient, conversation: Conversation) -> int:
+    transport = await client._stack.transport()  # noqa: SLF001 - a kill is no part of the public client
+    pid = await transport.pid(conversation.id)
+    if pid is None:
+        message = "no process hosts the conversation"
+        raise RuntimeError(message)
+    os.kill(pid, signal.SIGKILL)
+    await asyncio.to_thread(_gone, pid)
+    return pid
+
+
+def _gone(pid: int) -> None:
+    with contextlib.suppress(OSError):
+        while Path(f"/proc/{pid}/cmdline").read_bytes():  # a zombie has none
+            time.sleep(0.01)
+
+
+async def _resolve(console: Console, item: AsyncPendingCall) -> tuple[Receipt, float]:
+    who, decision = DECISIONS[item.tool]
+    began = time.perf_counter()
+    receipt = await item.resolve(decision)
+    milliseconds = (time.perf_counter() - began) * 1000
+    console.print(Text(f"  {who}: {_words(decision)}"))
+    console.print(f"    receipt: seq {receipt.seq}, durable after {milliseconds:.1f} ms", style="green")
+    return receipt, milliseconds
+
+
+def _words(decision: Decision) -> str:
+    return f"Answer({json.dumps(decision.value)})" if isinstance(decision, Answer) else f"{type(decision).__name__}()"
+
+
+def _chapter(console: Console, number: int, title: str) -> None:
+    console.print()
+    console.print(Text(f"{number}. {title}", style="bold"))
+
+
+def _table(items: list[AsyncPendingCall]) -> Table:
+    table = Table(box=None, padding=(0, 2), header_style="dim")
+    for name in ("tool", "waits for", "arguments", "shown to whoever decides"):
+        table.add_column(name)
+    for item in items:
+        arguments = ", ".join(f"{name}={value!r}" for name, value in item.arguments.items())
+        table.add_row(item.tool, item.kind.value, Text(arguments or "-"), Text(item.prompt or "-"))
+    return table
+
+
+def _ran(messages: list[dict[str, Any]]) -> str:
+    return ", ".join(message["name"] for message in messages if message["role"] == "tool") or "none"
+
+
+def _transcript(console: Console, messages: list[dict[str, Any]]) -> None:
+    for message in messages:
+        match message:
+            case {"role": "tool"}:
+                console.print(Text(f"  {message['name']}: {message['content']}", style="dim"))
+            case {"role": "user"}:
+                console.print(Text(f"  customer: {message['content']}"))
+            case {"content": str(content)}:
+                console.print(Text(f"  agent: {content}", style="bold green"))
+            case _:
+                names = ", ".join(called["function"]["name"] for called in message["tool_calls"])
+                console.print(Text(f"  agent calls {names}", style="dim"))
+
+
+def _figures(console: Console, milliseconds: list[float], events: int) -> None:
+    warm = sorted(milliseconds[1:])[len(milliseconds[1:]) // 2]
+    console.print()
+    console.print(
+        f"Figures: revived and acknowledged in {milliseconds[0]:.0f} ms; a warm decision in {warm:.1f} ms, fsync included; "
+        f"{events} events in the log, each once."
+    )
+
+
+@contextmanager
+def _environment(model: str | None, url: str | None) -> Iterator[None]:
+    """The environment of the demo alone: its own stack whatever the settings say, and the scripted model's address."""
+    before = dict(os.environ)
+    for name in ("APP", "REDIS_URL", "RAY_ADDRESS", "NAMESPACE", "HOME", "EMBEDDED"):
+        os.environ.pop(f"HOLDFAST_{name}", None)
+    if url is not None:
+        os.environ.update(OPENAI_API_BASE=url, OPENAI_API_KEY="no-key-needed")
+    if model is not None:
+        os.environ["HOLDFAST_DEMO_MODEL"] = model
+    try:
+        yield
+    finally:
+        os.environ.clear()
+        os.environ.update(before)
+
+
+def _take_down(home: Home) -> None:
+    stop_ray(home)
+    stop_redis(home)
+    shutil.rmtree(home.path, ignore_errors=True)
+    shutil.rmtree(home.runtime, ignore_errors=True)

@@ -1,0 +1,36 @@
+"""What `holdfast doctor` looks at in the home of the embedded stack."""
+
+from holdfast.conversation import InvalidInput
+from holdfast.persistence import embedded
+from holdfast.persistence.home import Home, installed_version, python_version
+from holdfast.registry import Settings
+
+from .check import Check, fail, ok, warn
+
+
+def home_checks(settings: Settings) -> tuple[Home | None, list[Check]]:
+    """The home, and how it is; None where it cannot be used."""
+    try:
+        home = Home.open(settings.home)
+        home.socket("redis.sock")
+        record = home.record()
+    except InvalidInput as error:
+        return None, [fail("home", f"{error.field}: {error.problem}", error.fix)]
+    if record is None:
+        return home, [ok("home", f"{home.path}: nothing was ever started in it")]
+    mine = (installed_version("holdfast"), installed_version("ray"), python_version())
+    theirs = (record.holdfast_version, record.ray_version, record.python_version)
+    said = f"{home.path}: data of {record.server} {record.server_version}"
+    if mine == theirs:
+        return home, [ok("home", said)]
+    them, me = (f"Holdfast {found[0]}, Ray {found[1]}, Python {found[2]}" for found in (theirs, mine))
+    fix = "run holdfast down before the first start with other versions; the data stays"
+    return home, [warn("home", f"{said}, last started by {them}; this is {me}", fix)]
+
+
+def server_check() -> Check:
+    """Whether there is a Redis server to start."""
+    try:
+        return ok("redis server", embedded._binary())  # noqa: SLF001 - starting one is the only other way to know
+    except InvalidInput as error:
+        return fail("redis server", error.problem, error.fix)

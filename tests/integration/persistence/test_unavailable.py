@@ -1,0 +1,344 @@
+"""A server that is away, full, read-only, broken, too old or another one: a typed error, and nothing lost."""
+
+import shutil
+import time
+
+import pytest
+import redis
+
+from holdfast.conversation import Answer, ConfigurationError, CorruptStore, Fenced, StoreUnavailable, UnsupportedServer, WrongStore
+from holdfast.persistence import Because, RedisStore
+from holdfast.persistence.keys import STORE_ID
+from holdfast.testing.activation import DESK, Activation, begin, call, cancel, finish, reply, resolve, send, start
+from holdfast.testing.conformance_fleet import APP
+from holdfast.testing.redis_server import RedisServer
+
+
+@pytest.fixture
+async def activation(own_store):
+    active = await Activation.of(own_store, "c-1")
+    await active.do(start(), begin(), call("lookup", "charge", "ask"))
+    await own_store.claim("c-1", active.effect_ids[1], incarnation="i-1", worker="w-1")
+    return active
+
+
+def writes(activation):
+    """Every write there is, as calls to be made."""
+    store = activation.store
+    lookup, charge = activation.effect_ids
+    return {
+        "append": lambda: activation.do(send()),
+        "confirm": lambda: store.append("c-1", activation.write()),
+        "acquire": lambda: Activation.of(store, "c-1", seen=activation.token, because=Because.DIED),
+        "create": lambda: Activation.of(store, "c-2"),
+        "renew": lambda: store.renew("c-1", activation.token, 1000),
+        "release": lambda: store.release("c-1", activation.token),
+        "claim": lambda: store.claim("c-1", lookup, incarnation="i-1", worker="w-1"),
+        "finish": lambda: store.finish("c-1", charge, incarnation="i-1", outcome=b"x"),
+        "put_app": lambda: store.put_app(APP, [DESK]),
+        "put_problem": lambda: store.put_problem("a:b", "x"),
+        "offer": lambda: store.offer("actor-1", 0),
+        "bind": lambda: store.bind("cluster-1", "a", 1000),
+    }
+
+
+async def reads_work(store, state):
+    assert await store.load("c-1") == state
+    assert len((await store.pending(limit=10)).items) == 1
+    assert len((await store.conversations(limit=10)).items) == 1
+
+
+# -- full, read-only, broken disk ---------------------------------------------------------------------------------------
+
+
+async def test_a_full_server_refuses_every_write_whole(own_store, own_raw, activation):
+    own_raw.redis.config_set("maxmemory", 1)
+
+    with own_raw.unchanged():
+        for name, write in writes(activation).items():
+            if name == "release":
+                continue
+            with pytest.raises(StoreUnavailable, match="maxmemory"):
+                await write()
+        await reads_work(own_store, activation.state)
+
+    own_raw.redis.config_set("maxmemory", 0)
+    await activation.do(send())
+
+
+async def test_a_full_server_lets_go_of_what_it_has(own_store, own_raw, activation):
+    """Giving up a conversation or an offer needs no room."""
+    await own_store.offer("actor-1", 0)
+    own_raw.redis.config_set("maxmemory", 1)
+
+    await activation.release()
+    await own_store.withdraw("actor-1")
+
+    assert (await own_store.owner("c-1")).token == ""
+    assert (await own_store.attention(10)).conversation_ids == ["c-1"]
+
+
+async def test_a_read_only_replica_refuses_every_write(own_store, own_raw, activation):
+    own_raw.redis.replicaof("127.0.0.1", "1")  # a primary that is not there
+
+    with own_raw.unchanged():
+        for write in writes(activation).values():
+            with pytest.raises(StoreUnavailable, match="connect to the primary"):
+                await write()
+        await reads_work(own_store, activation.state)
+
+    own_raw.redis.replicaof("NO", "ONE")
+    await activation.do(send())
+
+
+async def test_a_server_that_cannot_save_refuses_every_write(own_store, own_raw, activation, tmp_path):
+    gone = tmp_path / "gone"
+    gone.mkdir()
+    own_raw.redis.config_set("appendonly", "no")
+    own_raw.redis.config_set("dir", str(gone))
+    own_raw.redis.config_set("save", "3600 1")
+    gone.rmdir()
+    own_raw.redis.bgsave()
+    deadline = time.monotonic() + 20
+    while own_raw.redis.info("persistence")["rdb_last_bgsave_status"] != "err":
+        assert time.monotonic() < deadline
+
+    with own_raw.unchanged():
+        for write in writes(activation).values():
+            with pytest.raises(StoreUnavailable, match="disk"):
+                await write()
+        await reads_work(own_store, activation.state)
+
+    own_raw.redis.config_set("stop-writes-on-bgsave-error", "no")
+    await activation.do(send())
+
+
+# -- away ---------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("url", ["unix:///tmp/nobody-listens-here.sock", "redis://127.0.0.1:1/0"])
+async def test_a_server_that_is_away_at_the_start_is_unavailable(url):
+    store = RedisStore(url, retry_s=0.1)
+
+    with pytest.raises(StoreUnavailable):
+        await store.open()
+    with pytest.raises(StoreUnavailable):
+        await store.pending(limit=10)
+    await store.close()
+
+
+@pytest.mark.parametrize(
+    "url", ["", "localhost:6379", "http://localhost", "redis://localhost:port/0", "redis://localhost:99999"]
+)
+async def test_a_url_that_is_none_is_refused(url):
+    with pytest.raises(ConfigurationError) as refused:
+        store = RedisStore(url, retry_s=0)
+        await store.open()
+    assert refused.value.field == "redis_url"
+
+
+@pytest.mark.parametrize("namespace", ["", "Upper", "a b", "{x}", "-x", "x" * 64, None, 7, "x:y", "ünï"])
+def test_a_namespace_that_is_none_is_refused(namespace):
+    with pytest.raises(ConfigurationError) as refused:
+        RedisStore("unix:///tmp/x.sock", namespace=namespace)
+    assert refused.value.field == "namespace"
+
+
+async def test_a_server_that_goes_away_in_the_middle_is_unavailable(own_server, own_store, activation):
+    own_server.kill()
+
+    for call_ in [*writes(activation).values(), own_store.now, own_store.take, lambda: own_store.load("c-1")]:
+        with pytest.raises(StoreUnavailable):
+            await call_()
+
+
+async def test_a_server_that_comes_back_soon_is_waited_for(own_server, namespace):
+    store = RedisStore(own_server.url, namespace=namespace, retry_s=20)
+    await store.open()
+    activation = await Activation.of(store, "c-1")
+    own_server.kill()
+    own_server.start()
+
+    await activation.do(start())
+
+    assert (await store.load("c-1")).seq == 2
+    await store.close()
+
+
+async def test_everything_acknowledged_is_there_after_a_kill(own_server, own_store, activation):
+    await own_store.put_app(APP, [DESK])
+    await own_store.offer("actor-1", 0)
+    outcome = (activation.effect_ids[1], b"outcome")
+    await own_store.finish("c-1", outcome[0], incarnation="i-1", outcome=outcome[1])
+    before = await own_store.pending(limit=10)
+    own_server.kill()
+    with pytest.raises(StoreUnavailable):
+        await own_store.now()
+    own_server.start()
+
+    assert await own_store.load("c-1") == activation.state
+    assert await own_store.pending(limit=10) == before
+    assert (await own_store.run("c-1", outcome[0])).outcome == outcome[1]
+    assert await own_store.app(APP.app) == APP
+    assert await own_store.take() == "actor-1"
+    await activation.do(resolve(Answer("blue")), finish(), finish(), reply())
+
+
+async def test_no_acknowledged_append_is_lost_by_kills_in_between(own_server, namespace):
+    store = RedisStore(own_server.url, namespace=namespace, retry_s=20)
+    await store.open()
+    activation = await Activation.of(store, "c-1")
+    await activation.do(start(), begin())
+    acknowledged = []
+    for number in range(40):
+        if number % 10 == 5:
+            own_server.kill()
+            own_server.start()
+        await activation.do(send(message_id=f"m-sent-{number}"))
+        acknowledged.append(f"m-sent-{number}")
+
+    sent = [event.message_id for _, event in await store.read("c-1", after=2) if event.kind == "message_accepted"]
+    assert sent == acknowledged
+    await store.close()
+
+
+async def test_a_listener_learns_that_the_server_is_gone(own_server, own_store):
+    listening = own_store.listen("c-1")
+    own_server.kill()
+
+    with pytest.raises(StoreUnavailable):
+        await anext(listening)
+
+
+async def test_a_blocked_reader_learns_that_the_server_is_gone(own_server, own_store, activation):
+    own_server.kill()
+
+    with pytest.raises(StoreUnavailable):
+        await own_store.read("c-1", after=99, block_ms=10_000)
+
+
+# -- another store ------------------------------------------------------------------------------------------------------
+
+
+async def test_another_store_at_the_same_address_is_refused_by_every_call(own_server, own_store, activation):
+    other = own_server.directory.with_name(own_server.directory.name + "-other")
+    own_server.kill()
+    shutil.move(own_server.directory, other)
+    own_server.directory.mkdir()
+    own_server.start()  # on nothing
+
+    for _ in range(3):  # also on a connection that was refused before
+        for call_ in [*writes(activation).values(), own_store.open, own_store.now, lambda: own_store.load("c-1")]:
+            with pytest.raises(WrongStore):
+                await call_()
+        with pytest.raises(WrongStore):
+            await own_store.read("c-1", after=99, block_ms=10)
+        with pytest.raises(WrongStore):
+            await anext(own_store.listen("c-1"))
+
+    with redis.Redis(unix_socket_path=str(own_server.socket)) as raw:
+        assert raw.dbsize() == 0
+    own_server.kill()
+    shutil.rmtree(own_server.directory)
+    shutil.move(other, own_server.directory)
+    own_server.start()
+    await activation.do(cancel())
+
+
+async def test_a_store_that_was_emptied_is_refused(own_store, own_raw):
+    own_raw.redis.delete(STORE_ID)
+
+    with pytest.raises(WrongStore) as refused:
+        await own_store.open()
+
+    assert (refused.value.expected, refused.value.found) == (own_store.store_id, "none")
+    assert own_raw.redis.get(STORE_ID) is None
+
+
+async def test_a_store_that_is_expected_must_be_there(own_server, own_store):
+    right = RedisStore(own_server.url, store_id=own_store.store_id)
+    wrong = RedisStore(own_server.url, store_id="0" * 32)
+
+    assert await right.open() == own_store.store_id
+    with pytest.raises(WrongStore):
+        await wrong.open()
+    with pytest.raises(WrongStore):
+        await wrong.offer("actor-1", 0)
+    assert await right.take() is None
+    await right.close()
+    await wrong.close()
+
+
+# -- a store that went back in time -------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("taken_over", [False, True])
+async def test_a_store_set_back_refuses_the_activations_of_after(own_server, own_store, activation, taken_over):
+    """By its token where it was acquired since, by its place in the log where it wrote since."""
+    backup = own_server.directory.with_name(own_server.directory.name + "-backup")
+    own_server.kill()
+    shutil.copytree(own_server.directory, backup, ignore=shutil.ignore_patterns("*.sock"))
+    own_server.start()
+    if taken_over:
+        activation = await activation.succeeded()
+    await activation.do(resolve(Answer("blue")))
+    own_server.kill()
+    shutil.rmtree(own_server.directory)
+    shutil.move(backup, own_server.directory)
+    own_server.start()
+    before = await own_store.load("c-1")
+
+    error = Fenced if taken_over else CorruptStore
+    with pytest.raises(error):
+        await activation.do(finish())
+    with pytest.raises(error):
+        await own_store.append("c-1", activation.write())
+
+    assert await own_store.load("c-1") == before
+    assert before.seq < activation.state.seq
+    seen = (await own_store.owner("c-1")).token
+    anew = await Activation.of(own_store, "c-1", seen=seen, because=Because.OWN)
+    await anew.do(resolve(Answer("red")))
+
+
+# -- too old ------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("version", [b"6.0.16", b"5.9.99", b"6.1.99"])
+async def test_a_server_that_is_too_old_is_refused(proxy, raw, version):
+    proxy.rewrite = lambda reply: replaced(reply, version)
+    store = RedisStore(proxy.url, namespace=raw.namespace)
+
+    with pytest.raises(UnsupportedServer) as refused:
+        await store.open()
+
+    assert version.decode() in str(refused.value)
+    assert refused.value.field == "redis_url"
+    assert raw.keys() == []
+    await store.close()
+
+
+@pytest.mark.parametrize("version", [b"6.2.00", b"7.0.15", b"10.0.1"])
+async def test_newer_servers_serve(proxy, namespace, version):
+    proxy.rewrite = lambda reply: replaced(reply, version)
+    store = RedisStore(proxy.url, namespace=namespace)
+
+    assert await store.open()
+    await store.close()
+
+
+def replaced(reply, version):
+    """The server's own version, which has six characters in every reply here, by another one."""
+    head, mark, rest = reply.partition(b"redis_version:")
+    return head + mark + version + rest[rest.index(b"\r") :] if mark and rest.index(b"\r") == len(version) else reply
+
+
+async def test_the_faked_version_has_the_length_of_the_real_one(raw):
+    assert len(raw.redis.info("server")["redis_version"]) == 6
+
+
+def test_a_server_of_ones_own_ends_with_its_block(tmp_path):
+    with RedisServer(directory=tmp_path / "r") as server:
+        assert server.socket.exists()
+        process = server._process
+    assert process.poll() is not None
