@@ -31,7 +31,6 @@ from holdfast.conversation import (
     StoreUnavailable,
     TurnPrepared,
     decide,
-    evolve,
     outstanding,
 )
 from holdfast.conversation.envelope import failure
@@ -197,9 +196,7 @@ class Hosting:
                 judgement = decide(self._state, stamped)
             except HoldfastError as error:
                 refusal = error
-            after = self._state
-            for event in judgement.events:
-                after = evolve(after, event)
+            after = judgement.state or self._state
             asked = (*command.lookups(), *command.reasons()) if refusal is not None else command.lookups()
             written = await self._store.append(
                 self.conversation_id,

@@ -37,12 +37,14 @@ Reply: TypeAlias = Receipt | Cancelled | None
 class Judgement:
     """The events a command leads to, in order, and what its caller is told once they are durable.
 
-    `ignored` names the reason where the command was ignored on purpose.
+    `ignored` names the reason where the command was ignored on purpose; `state` is what the events lead to, None if there are
+    none.
     """
 
     events: tuple[Event, ...] = ()
     reply: Reply = None
     ignored: str | None = None
+    state: State | None = None
 
 
 @dataclass(slots=True)
@@ -66,4 +68,4 @@ class Draft:
 
     def done(self, reply: Reply = None) -> Judgement:
         """The judgement with everything emitted."""
-        return Judgement(tuple(self.events), reply)
+        return Judgement(tuple(self.events), reply, state=self.state)

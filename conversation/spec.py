@@ -1,8 +1,10 @@
 """What a turn runs with, as data: the agent's spec and its tools, stored by digest and without credentials."""
 
 import hashlib
+from collections.abc import Mapping
 from enum import StrEnum
-from typing import Annotated, Literal, Self
+from functools import cached_property
+from typing import Annotated, Any, Literal, Self
 
 from pydantic import Field, model_validator
 
@@ -88,10 +90,16 @@ class AgentSpec(Record):
     tools: tuple[ToolSpec, ...] = ()
     limits: Limits = Limits()
 
-    @property
+    @cached_property
     def digest(self) -> str:
         """Names this exact spec: the SHA-256 of its canonical JSON, in hexadecimal."""
         return hashlib.sha256(self.model_dump_json().encode()).hexdigest()
+
+    def model_copy(self, *, update: Mapping[str, Any] | None = None, deep: bool = False) -> Self:
+        """A copy, with a digest of its own."""
+        copied = super().model_copy(update=update, deep=deep)
+        copied.__dict__.pop("digest", None)
+        return copied
 
     def tool(self, name: str) -> ToolSpec | None:
         """The tool of that name, if the agent has one."""
