@@ -78,11 +78,13 @@ async def _body(
         report=progress(store, request, asyncio.get_running_loop()) if tool.spec.streaming else None,
     )
     try:
-        async with asyncio.timeout(timeout_s):
+        async with asyncio.timeout(timeout_s) as bound:
             value = await tool.invoke(arguments, tool_context)
         return True, _result(value, tool, limits)
-    except TimeoutError:
-        return False, failure(f"the tool did not finish within {timeout_s:g} s")
+    except TimeoutError as error:
+        if bound.expired():
+            return False, failure(f"the tool did not finish within {timeout_s:g} s")
+        return False, failure(f"{type(error).__name__}: {error}"[: limits.note_bytes])  # the body's own
     except InvalidArguments as error:
         return False, failure(f"invalid arguments: {error}")
     except (jsontext.NotJson, _TooLarge) as error:

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from holdfast.client.records import AsyncPendingCall, Page
-from holdfast.conversation import InvalidInput
+from holdfast.conversation import InvalidInput, SuspensionKind
 
 from .display import clean, console, lines, shorten, span, table, to_json
 from .hints import command, resolving
@@ -19,6 +19,12 @@ LIMIT = 50
 SHORTEST, LONGEST = 20, 80
 """How many characters of the arguments are shown, whatever room there is."""
 PROMPT_LENGTH = 300
+
+ELSEWISE = {
+    SuspensionKind.APPROVAL: "An approval takes --approve, --approve --arguments JSON (edited), or --deny REASON.",
+    SuspensionKind.ELICITATION: "A question takes --answer JSON (text goes in double quotes), or --deny REASON.",
+    SuspensionKind.CLIENT_EXEC: "A client's call takes --answer JSON, or --fail ERROR.",
+}
 
 
 def run(
@@ -93,12 +99,10 @@ def draw(calls: Sequence[AsyncPendingCall], now: int, where: Where) -> None:
         if call.prompt:
             screen.print(f"  it asks: {shorten(clean(call.prompt), PROMPT_LENGTH)}", soft_wrap=True)
         screen.print(f"  {resolving(call, where)[0]}", style="cyan", soft_wrap=True)
-    screen.print(
-        "\nInstead of --approve: --deny REASON, or --approve --arguments JSON. Instead of --answer: --deny REASON",
-        "(a person's answer) or --fail ERROR (a client's).",
-        style="dim",
-        soft_wrap=True,
-    )
+    screen.print()
+    for kind, elsewise in ELSEWISE.items():
+        if any(call.kind is kind for call in calls):
+            screen.print(elsewise, style="dim", soft_wrap=True)
 
 
 def _cells(call: AsyncPendingCall, now: int) -> tuple[str, ...]:

@@ -7,7 +7,7 @@ from typing import Any
 from holdfast.conversation import HoldfastError, InvalidInput
 from holdfast.persistence.keys import BUCKETS, STORE_ID, Keys
 from holdfast.persistence.redis_connection import client, translated
-from holdfast.persistence.redis_store import LAYOUT_VERSION, OLDEST_SERVER
+from holdfast.persistence.redis_values import LAYOUT_VERSION, OLDEST_SERVER
 
 from .check import Check, fail, ok, warn
 from .redis_url import masked

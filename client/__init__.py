@@ -38,6 +38,7 @@ from holdfast.conversation import (
 
 from .async_client import AsyncClient, Conversation
 from .records import ConversationRow, ConversationState, Event, Page, PendingCall
+from .stack import DurabilityWarning
 
 if TYPE_CHECKING:
     from .blocking import BlockingConversation, Client
@@ -61,6 +62,7 @@ __all__ = [
     "ConversationState",
     "Decision",
     "Deny",
+    "DurabilityWarning",
     "Event",
     "Fail",
     "HoldfastError",

@@ -4,6 +4,7 @@ import asyncio
 import contextlib
 import os
 import sys
+import warnings
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
@@ -17,6 +18,10 @@ if TYPE_CHECKING:
     from .transport import RayTransport
 
 EMBEDDED_PATIENCE_S = 60.0
+
+
+class DurabilityWarning(UserWarning):
+    """The Redis in use may lose what was acknowledged; the message says in which case. `holdfast doctor` says the fix."""
 
 
 def announce(line: str) -> None:
@@ -73,6 +78,9 @@ class Stack:
                     await store.close()
                     raise
                 self._store = store
+                if self.settings.redis_url is not None:
+                    for weakness in await store.weaknesses():
+                        warnings.warn(f"holdfast: {weakness}", DurabilityWarning, stacklevel=2)
             return self._store
 
     async def transport(self) -> "RayTransport":

@@ -92,7 +92,7 @@ def explain(error: Exception) -> str:
         ("MISCONF",): "Redis cannot write to its disk: free space, or fix its permissions",
         ("LOADING", "BusyLoadingError"): "Redis is still loading its data: wait",
         ("WRONGPASS", "invalid username-password"): "the password in the URL is wrong",
-        ("NOAUTH", "AuthenticationError"): "Redis asks for a password: put it into the URL",
+        ("NOAUTH", "Authentication required"): "Redis asks for a password: put it into the URL",
         ("NOPERM", "NoPermissionError"): (
             "the Redis user lacks permissions: it needs scripts, streams, hashes, sorted sets, pub/sub"
         ),

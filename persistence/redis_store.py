@@ -3,7 +3,7 @@
 import asyncio
 import time
 import uuid
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from typing import Any, TypeVar
 
 from redis import exceptions
@@ -21,15 +21,11 @@ from holdfast.conversation import (
     Status,
     StoreUnavailable,
     SuspensionKind,
-    UnsupportedServer,
     WrongStore,
-    evolve,
-    facts,
-    index,
 )
 from holdfast.conversation.events import CallSuspended
 
-from . import codec, pages, redis_scripts
+from . import codec, pages, redis_scripts, redis_values
 from .keys import BUCKETS, STORE_ID, Keys, bucket_of, check_namespace
 from .redis_connection import client, translated
 from .store import (
@@ -44,14 +40,10 @@ from .store import (
     Listing,
     Moved,
     Owner,
-    Row,
     Run,
-    RunStatus,
 )
 from .views import pending_view
 
-OLDEST_SERVER = (6, 2)
-LAYOUT_VERSION = 1
 RETRY_S = 2.0
 """For how long an idempotent operation is repeated before its outcome is reported as unknown."""
 
@@ -81,9 +73,9 @@ class RedisStore:
             return info, store_id, await self._redis.hgetall(self._keys.meta("layout"))
 
         info, found, layout = await self._do(read)
-        _check_version(str(info.get("redis_version", "0")))
+        redis_values.check_version(str(info.get("redis_version", "0")))
         if layout:
-            _check_layout(layout)
+            redis_values.check_layout(layout)
         if self.store_id is not None and (found or b"").decode() != self.store_id:  # emptied behind an open connection
             raise WrongStore(self.store_id, (found or b"none").decode())
         if not found:
@@ -91,10 +83,24 @@ class RedisStore:
             found = await self._do(lambda: self._redis.get(STORE_ID))
         if not layout:
             await self._do(
-                lambda: self._redis.hset(self._keys.meta("layout"), mapping={"version": LAYOUT_VERSION, "buckets": BUCKETS})
+                lambda: self._redis.hset(
+                    self._keys.meta("layout"), mapping={"version": redis_values.LAYOUT_VERSION, "buckets": BUCKETS}
+                )
             )
         self.store_id = (found or b"").decode()
         return self.store_id
+
+    async def weaknesses(self) -> list[str]:
+        """In which cases this server may lose what it acknowledged, one sentence each; none if it tells nothing of itself."""
+        names = ("appendonly", "appendfsync", "maxmemory-policy", "min-replicas-to-write")
+        settings: dict[str, str] = {}
+        try:
+            for name in names:  # one by one: 6.2 takes no more
+                settings |= await self._redis.config_get(name)
+            replicas = int((await self._redis.info("replication")).get("connected_slaves", 0))
+        except exceptions.RedisError:  # where Redis is a service, CONFIG is often forbidden
+            return []
+        return redis_values.weaknesses({str(_text(k)): str(_text(v)) for k, v in settings.items()}, replicas)
 
     async def close(self) -> None:
         """See `Store.close`."""
@@ -147,8 +153,8 @@ class RedisStore:
             case b"newer":
                 raise NewerRecord(answer[1].decode(), int(answer[2]), codec.VERSION)
         _, epoch, now, seq, snapshot, runs, tail = answer
-        state = _fold(conversation_id, snapshot, tail, int(seq))
-        records = {key.decode(): _run(value) for key, value in zip(runs[::2], runs[1::2], strict=True)}
+        state = redis_values.fold(conversation_id, snapshot, tail, int(seq))
+        records = {key.decode(): redis_values.run_of(value) for key, value in zip(runs[::2], runs[1::2], strict=True)}
         return Acquired(epoch=int(epoch), now=int(now), state=state, runs=records)
 
     async def append(self, conversation_id: str, write: Append) -> Appended | KnownIds:
@@ -160,7 +166,9 @@ class RedisStore:
             self._keys.runs(conversation_id),
             self._keys.attention(bucket_of(conversation_id)),
         ]
-        answer = await self._script("append", keys, _append_args(conversation_id, self._keys.prefix(conversation_id), write))
+        answer = await self._script(
+            "append", keys, redis_values.append_args(conversation_id, self._keys.prefix(conversation_id), write)
+        )
         match answer[0]:
             case b"fenced":
                 raise Fenced(conversation_id)
@@ -179,7 +187,8 @@ class RedisStore:
 
     async def release(self, conversation_id: str, token: str) -> None:
         """See `Store.release`."""
-        keys = [self._keys.head(conversation_id), self._keys.attention(bucket_of(conversation_id))]
+        log = self._keys.log(conversation_id)
+        keys = [self._keys.head(conversation_id), self._keys.attention(bucket_of(conversation_id)), log, f"{log}:copy"]
         await self._script("release", keys, [token, conversation_id])
 
     # -- runs ---------------------------------------------------------------------------------------------------------
@@ -197,7 +206,7 @@ class RedisStore:
     async def run(self, conversation_id: str, effect_id: str) -> Run | None:
         """See `Store.run`."""
         record = await self._do(lambda: self._redis.hget(self._keys.runs(conversation_id), effect_id))
-        return _run(record) if record is not None else None
+        return redis_values.run_of(record) if record is not None else None
 
     # -- reading ------------------------------------------------------------------------------------------------------
 
@@ -207,7 +216,7 @@ class RedisStore:
         _, seq, snapshot, tail = await self._script("load", keys, [])
         if int(seq) == 0:
             raise ConversationNotFound(conversation_id)
-        return _fold(conversation_id, snapshot, tail, int(seq))
+        return redis_values.fold(conversation_id, snapshot, tail, int(seq))
 
     async def read(
         self, conversation_id: str, *, after: int, limit: int = 500, block_ms: int = 0
@@ -219,7 +228,7 @@ class RedisStore:
             entries = got[0][1] if got else []
         else:
             entries = await self._do(lambda: self._redis.xrange(log, min=f"{after + 1}-0", count=limit))
-        return [(_seq(entry_id), _event(fields)) for entry_id, fields in entries]
+        return [(redis_values.seq_of(entry_id), redis_values.event_of(fields)) for entry_id, fields in entries]
 
     async def at(self, conversation_id: str, seqs: Sequence[int]) -> Sequence[Event | None]:
         """See `Store.at`."""
@@ -232,7 +241,7 @@ class RedisStore:
         members, more = await self._page(
             lambda bucket: self._keys.pending(bucket, agent, kind), limit, pages.pending_after(after)
         )
-        places = [(member, *_place(member)) for member in members]
+        places = [(member, *redis_values.place_of(member)) for member in members]
         views = await self._views([(conversation_id, seq) for _, conversation_id, seq in places])
         return Listing([view for view in views if view is not None], pages.cursor_of(members[-1]) if more else None)
 
@@ -249,7 +258,7 @@ class RedisStore:
         members, more = await self._page(
             lambda bucket: self._keys.conversations(bucket, agent, status), limit, pages.conversations_after(after)
         )
-        ids = [_conversation(member) for member in members]
+        ids = [redis_values.conversation_of(member) for member in members]
 
         async def read() -> list[list[bytes | None]]:
             async with self._redis.pipeline(transaction=False) as pipe:
@@ -258,7 +267,7 @@ class RedisStore:
                 return await pipe.execute() if ids else []
 
         heads = zip(ids, await self._do(read), strict=True)
-        rows = [_row(conversation_id, packed, at) for conversation_id, (packed, at) in heads if packed]
+        rows = [redis_values.row_of(conversation_id, packed, at) for conversation_id, (packed, at) in heads if packed]
         return Listing(rows, pages.cursor_of(members[-1]) if more else None)
 
     async def attention(self, limit: int) -> Due:
@@ -406,7 +415,7 @@ class RedisStore:
                     pipe.xrange(self._keys.log(conversation_id), min=f"{seq}-0", max=f"{seq}-0")
                 return await pipe.execute() if places else []
 
-        return [_event(found[0][1]) if found else None for found in await self._do(read)]
+        return [redis_values.event_of(found[0][1]) if found else None for found in await self._do(read)]
 
     async def _views(self, places: Sequence[tuple[str, int]]) -> list[PendingView | None]:
         events = await self._events(places)
@@ -433,111 +442,5 @@ class RedisStore:
         ]
 
 
-def _append_args(conversation_id: str, prefix: str, write: Append) -> list[str | bytes | int]:
-    entries = index(write.after)
-    waiting = [[entry.created_at, entry.suspension_id, entry.kind, entry.seq] for entry in entries.pending]
-    started = write.after.seq > 0  # what was refused before it began stands in no list
-    packed = codec.pack([entries.agent, entries.status, entries.created_at, waiting]) if started else ""
-    known = facts(write.events, write.before.seq + 1)
-    pairs = [part for key, value in known.items() for part in (key, codec.encode_known(value))]
-    scheduled, settled = write.scheduled, write.settled
-    return [
-        write.token,
-        write.append_id,
-        write.before.seq,
-        write.lease_ms,
-        conversation_id,
-        prefix,
-        codec.encode_state(write.after) if write.snapshot else "",
-        int(entries.busy),
-        "" if entries.due_at is None else entries.due_at,
-        packed,
-        len(write.events),
-        len(write.absent),
-        len(known),
-        len(scheduled),
-        len(settled),
-        *(codec.encode_event(event) for event in write.events),
-        *write.absent,
-        *pairs,
-        *scheduled,
-        *settled,
-    ]
-
-
-def _fold(conversation_id: str, snapshot: bytes, tail: Sequence[tuple[bytes, Sequence[bytes]]], seq: int) -> State:
-    state = codec.decode_state(snapshot) if snapshot else State(conversation_id=conversation_id)
-    for entry_id, fields in tail:
-        if _seq(entry_id) != state.seq + 1:
-            raise CorruptStore(f"the log of {conversation_id!r} lacks entry {state.seq + 1}")
-        event = _event(dict(zip(fields[::2], fields[1::2], strict=True)))
-        try:
-            state = evolve(state, event)
-        except ValueError as error:
-            raise CorruptStore(f"the log of {conversation_id!r} cannot be folded ({error})") from error
-    if state.seq != seq:
-        raise CorruptStore(f"the log of {conversation_id!r} ends at {state.seq}, its head says {seq}")
-    return state
-
-
-def _seq(entry_id: bytes) -> int:
-    return int(entry_id.split(b"-", 1)[0])
-
-
-def _event(fields: Mapping[bytes, bytes]) -> Event:
-    if b"e" not in fields:
-        raise CorruptStore("a log entry holds no event")
-    return codec.decode_event(fields[b"e"])
-
-
-def _place(member: str) -> tuple[str, int]:
-    match member.split("|"):
-        case [created_at, _, conversation_id, seq] if created_at.isdigit() and seq.isdigit():
-            return conversation_id, int(seq)
-    raise CorruptStore(f"an index of pending calls holds {member!r:.80}")
-
-
-def _conversation(member: str) -> str:
-    match member.split("|"):
-        case [created_at, conversation_id] if created_at.isdigit():
-            return conversation_id
-    raise CorruptStore(f"an index of conversations holds {member!r:.80}")
-
-
-def _row(conversation_id: str, packed: bytes, at: bytes | None) -> Row:
-    try:
-        name, stands, created_at, waiting = codec.unpack(packed)
-        return Row(conversation_id, name, Status(stands), created_at, int(at or 0), len(waiting))
-    except (ValueError, TypeError) as error:
-        raise CorruptStore(f"the head of {conversation_id!r} cannot be read ({error})") from error
-
-
-def _run(record: bytes) -> Run:
-    status, _, rest = record.partition(b"|")
-    incarnation, _, last = rest.partition(b"|")
-    match status:
-        case b"R":
-            return Run(RunStatus.RUNNABLE)
-        case b"C":
-            return Run(RunStatus.CLAIMED, incarnation=incarnation.decode(), worker=last.decode())
-        case b"D":
-            return Run(RunStatus.DONE, incarnation=incarnation.decode(), outcome=last)
-        case _:
-            raise CorruptStore(f"a run record reads {record[:20]!r}")
-
-
-def _check_version(version: str) -> None:
-    numbers = tuple(int(part) for part in version.split(".")[:2] if part.isdigit())
-    if numbers < OLDEST_SERVER:
-        raise UnsupportedServer("redis_url", f"the server has version {version}", "use Redis 6.2 or later, or Valkey")
-
-
-def _check_layout(layout: Mapping[bytes, bytes]) -> None:
-    if not (layout.get(b"version", b"").isdigit() and layout.get(b"buckets", b"").isdigit()):
-        raise CorruptStore("the layout of the namespace cannot be read")
-    version = int(layout[b"version"])
-    if version > LAYOUT_VERSION:
-        raise NewerRecord("layout", version, LAYOUT_VERSION)
-    buckets = int(layout[b"buckets"])
-    if buckets != BUCKETS:
-        raise CorruptStore(f"the namespace was laid out in {buckets} buckets, this code uses {BUCKETS}")
+def _text(value: str | bytes) -> str:
+    return value.decode() if isinstance(value, bytes) else value

@@ -24,6 +24,10 @@ from holdfast.conversation import (
     SuspensionKind,
     outstanding,
 )
+from holdfast.conversation.events import CallSuspended, ConversationEnded, TurnCancelled, TurnCompleted, TurnFailed
+
+SNAPSHOT_AT = (CallSuspended, TurnCompleted, TurnFailed, TurnCancelled, ConversationEnded)
+"""The events whose append carries a snapshot; after any other, the tail of the log says the rest."""
 
 
 class Because(StrEnum):
@@ -96,8 +100,8 @@ class Append:
 
     @property
     def snapshot(self) -> bool:
-        """Whether the new state is worth a snapshot: the conversation rests, or a turn ended."""
-        return bool(self.events) and (self.after.resting or self.after.turn is None)
+        """Whether the new state is worth a snapshot: a call was suspended, or a turn ended."""
+        return any(isinstance(event, SNAPSHOT_AT) for event in self.events)
 
     @property
     def scheduled(self) -> tuple[str, ...]:

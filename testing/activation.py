@@ -44,7 +44,7 @@ from holdfast.conversation import (
     evolve,
     outstanding,
 )
-from holdfast.persistence import Acquired, Append, Because, KnownIds, Moved, Run, Store
+from holdfast.persistence import Acquired, Append, AppRecord, Because, KnownIds, Moved, Run, Store
 
 Step: TypeAlias = Callable[[State], Command]
 
@@ -65,6 +65,16 @@ DESK = AgentSpec(
     limits=Limits(max_model_calls=1000, approval_timeout_s=3600, answer_timeout_s=3600, client_timeout_s=60),
 )
 """An agent with one tool of each sort."""
+
+APP = AppRecord(
+    app="shop.app:app",
+    code="code-1",
+    python_path=("/srv/shop", "/srv/lib"),
+    main_file="/srv/shop/main.py",
+    environment=("OPENAI_API_KEY",),
+    agents={"desk": DESK.digest},
+)
+"""What stands for the app that the desk belongs to."""
 
 
 @dataclass(slots=True)

@@ -7,19 +7,10 @@ from collections.abc import AsyncIterator
 import pytest
 
 from holdfast.conversation import AgentSpec, ToolSpec
-from holdfast.persistence import AppRecord, Binding, Store
+from holdfast.persistence import Binding, Store
 
-from .activation import DESK
+from .activation import APP, DESK
 from .waiting import WITHIN_S, until
-
-APP = AppRecord(
-    app="shop.app:app",
-    code="code-1",
-    python_path=("/srv/shop", "/srv/lib"),
-    main_file="/srv/shop/main.py",
-    environment=("OPENAI_API_KEY",),
-    agents={"desk": DESK.digest},
-)
 
 
 async def heard(listening: AsyncIterator[bytes], store: Store, conversation_id: str, payload: bytes) -> bytes:

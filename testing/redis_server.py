@@ -104,6 +104,6 @@ class RedisServer:
             try:
                 connection.connect(str(self.socket))
                 connection.sendall(b"PING\r\n")
-                return connection.recv(64).startswith(b"+PONG")
+                return connection.recv(64).startswith((b"+PONG", b"-NOAUTH"))
             except OSError:
                 return False

@@ -1,20 +1,31 @@
 -- Give a conversation up, if the token still owns it.
 --
--- KEYS  1 head (hash)   2 attention (sorted set)
+-- KEYS  1 head (hash)   2 attention (sorted set)   3 log (stream)   4 the log while it is copied, else absent
 -- ARGV  1 token   2 conversation id
 -- Returns {'ok'} | {'fenced'} | {'corrupt', what}
 
+local head, attention, log, spare = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
 if ARGV[1] == '' then return {'corrupt', 'arguments'} end
-if not is(KEYS[1], 'hash') then return {'corrupt', 'the head is no hash'} end
-if not is(KEYS[2], 'zset') then return {'corrupt', 'the attention index is no sorted set'} end
-local h = redis.call('HMGET', KEYS[1], 'token', 'busy', 'due', 'seq')
+if not is(head, 'hash') then return {'corrupt', 'the head is no hash'} end
+if not is(attention, 'zset') then return {'corrupt', 'the attention index is no sorted set'} end
+if not is(log, 'stream') then return {'corrupt', 'the log is no stream'} end
+local h = redis.call('HMGET', head, 'token', 'busy', 'due', 'seq')
 if h[1] ~= ARGV[1] then return {'fenced'} end
 if (h[3] ~= '' and bad(h[3])) or bad(h[4]) then return {'corrupt', 'the head: a number is none'} end
 if (h[4] or '0') == '0' then
-  redis.call('DEL', KEYS[1])
-  redis.call('ZREM', KEYS[2], ARGV[2])
+  redis.call('DEL', head)
+  redis.call('ZREM', attention, ARGV[2])
   return {'ok'}
 end
-redis.call('HDEL', KEYS[1], 'token', 'holder', 'lease')
-attend(KEYS[2], ARGV[2], h[2], clock(), h[3])
+redis.call('HDEL', head, 'token', 'holder', 'lease')
+attend(attention, ARGV[2], h[2], clock(), h[3])
+
+-- Redis gives a stream's last node 4 KB at once, most of what a short conversation takes at rest. A copy has the size of what
+-- is in it; longer logs are left alone, so this never costs more than a node.
+local nodes = nil
+local info = redis.pcall('XINFO', 'STREAM', log)
+for i = 1, #info - 1, 2 do
+  if info[i] == 'radix-tree-keys' then nodes = info[i + 1] end
+end
+if nodes == 1 and redis.pcall('COPY', log, spare, 'REPLACE') == 1 then redis.call('RENAME', spare, log) end
 return {'ok'}

@@ -57,14 +57,15 @@ class Raw:
         self.redis = redis.Redis(unix_socket_path=str(server.socket))
         self.namespace = namespace
 
-    def keys(self):
+    def every_key(self):
         """Every key of the namespace."""
         return sorted(self.redis.scan_iter(f"{{{self.namespace}:*", count=1000))
 
     def contents(self):
         """Every key of the namespace with its bytes; of a hash the pairs, which a server may reorder by itself."""
         return {
-            key: self.redis.hgetall(key) if self.redis.type(key) == b"hash" else self.redis.dump(key) for key in self.keys()
+            key: self.redis.hgetall(key) if self.redis.type(key) == b"hash" else self.redis.dump(key)
+            for key in self.every_key()
         }
 
     @contextlib.contextmanager

@@ -6,8 +6,7 @@ import pytest
 
 from holdfast.conversation import StoreUnavailable
 from holdfast.persistence import Because, Owner, RedisStore, RunStatus
-from holdfast.testing.activation import DESK, Activation, begin, call, send, start
-from holdfast.testing.conformance_fleet import APP
+from holdfast.testing.activation import APP, DESK, Activation, begin, call, send, start
 
 
 @pytest.fixture

@@ -6,8 +6,7 @@ import pytest
 from holdfast.conversation import Answer, CorruptStore, NewerRecord
 from holdfast.persistence import Because, RedisStore, codec
 from holdfast.persistence.keys import Keys, bucket_of
-from holdfast.testing.activation import DESK, Activation, begin, call, cancel, reply, resolve, send, start
-from holdfast.testing.conformance_fleet import APP
+from holdfast.testing.activation import APP, DESK, Activation, begin, call, cancel, reply, resolve, send, start
 
 NAME = "c-1"
 

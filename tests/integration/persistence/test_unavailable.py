@@ -6,11 +6,18 @@ import time
 import pytest
 import redis
 
-from holdfast.conversation import Answer, ConfigurationError, CorruptStore, Fenced, StoreUnavailable, UnsupportedServer, WrongStore
+from holdfast.conversation import (
+    Answer,
+    ConfigurationError,
+    CorruptStore,
+    Fenced,
+    StoreUnavailable,
+    UnsupportedServer,
+    WrongStore,
+)
 from holdfast.persistence import Because, RedisStore
 from holdfast.persistence.keys import STORE_ID
-from holdfast.testing.activation import DESK, Activation, begin, call, cancel, finish, reply, resolve, send, start
-from holdfast.testing.conformance_fleet import APP
+from holdfast.testing.activation import APP, DESK, Activation, begin, call, cancel, finish, reply, resolve, send, start
 from holdfast.testing.redis_server import RedisServer
 
 
@@ -132,9 +139,23 @@ async def test_a_server_that_is_away_at_the_start_is_unavailable(url):
 )
 async def test_a_url_that_is_none_is_refused(url):
     with pytest.raises(ConfigurationError) as refused:
-        store = RedisStore(url, retry_s=0)
-        await store.open()
+        RedisStore(url)
     assert refused.value.field == "redis_url"
+
+
+async def test_a_server_with_a_password_asks_for_it():
+    with RedisServer(requirepass="secret") as server:
+        for url, problem in (
+            (server.url, "asks for a password"),
+            (f"unix://:wrong@{server.socket}", "password in the URL is wrong"),
+        ):
+            store = RedisStore(url, retry_s=0)
+            with pytest.raises(StoreUnavailable, match=problem):
+                await store.open()
+            await store.close()
+        store = RedisStore(f"unix://:secret@{server.socket}", retry_s=0)
+        assert await store.open()
+        await store.close()
 
 
 @pytest.mark.parametrize("namespace", ["", "Upper", "a b", "{x}", "-x", "x" * 64, None, 7, "x:y", "ünï"])
@@ -220,8 +241,8 @@ async def test_a_blocked_reader_learns_that_the_server_is_gone(own_server, own_s
 # -- another store ------------------------------------------------------------------------------------------------------
 
 
-async def test_another_store_at_the_same_address_is_refused_by_every_call(own_server, own_store, activation):
-    other = own_server.directory.with_name(own_server.directory.name + "-other")
+async def test_another_store_at_the_same_address_is_refused_by_every_call(own_server, own_store, activation, tmp_path):
+    other = tmp_path / "other"
     own_server.kill()
     shutil.move(own_server.directory, other)
     own_server.directory.mkdir()
@@ -273,9 +294,9 @@ async def test_a_store_that_is_expected_must_be_there(own_server, own_store):
 
 
 @pytest.mark.parametrize("taken_over", [False, True])
-async def test_a_store_set_back_refuses_the_activations_of_after(own_server, own_store, activation, taken_over):
+async def test_a_store_set_back_refuses_the_activations_of_after(own_server, own_store, activation, tmp_path, taken_over):
     """By its token where it was acquired since, by its place in the log where it wrote since."""
-    backup = own_server.directory.with_name(own_server.directory.name + "-backup")
+    backup = tmp_path / "backup"
     own_server.kill()
     shutil.copytree(own_server.directory, backup, ignore=shutil.ignore_patterns("*.sock"))
     own_server.start()
@@ -314,7 +335,7 @@ async def test_a_server_that_is_too_old_is_refused(proxy, raw, version):
 
     assert version.decode() in str(refused.value)
     assert refused.value.field == "redis_url"
-    assert raw.keys() == []
+    assert raw.every_key() == []
     await store.close()
 
 

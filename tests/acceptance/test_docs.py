@@ -1,0 +1,179 @@
+"""What the documentation shows, runs: every Python block of README and docs/, every file in examples/, on the real stack."""
+
+import asyncio
+import importlib.util
+import os
+import re
+import runpy
+import secrets
+import shutil
+import subprocess
+import sys
+import tempfile
+import tomllib
+from pathlib import Path
+
+import pytest
+
+from holdfast.testing import call, calls
+
+ROOT = Path(__file__).parents[2]
+EXAMPLES = ROOT / "examples"
+PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
+BLOCK = re.compile(r"^```python\n(.*?)^```$", re.DOTALL | re.MULTILINE)
+NAME = re.compile(r"# (\w+\.py)\n")
+LINK = re.compile(r"\]\((?!https?://|#)([^)#]+)(?:#[^)]*)?\)")
+WITHIN_S = 120
+HAS_JOBS = importlib.util.find_spec("opencensus") is not None  # a part of ray[default] that nothing else brings
+
+
+def blocks_of(page: Path) -> dict[str, str]:
+    """A page's Python blocks in order, by file name: a first line like `# app.py` gives it."""
+    found = {}
+    for number, source in enumerate(BLOCK.findall(page.read_text()), 1):
+        name = NAME.match(source)
+        found[name[1] if name else f"block_{number}.py"] = source
+    return found
+
+
+RUNNING = [page for page in PAGES if blocks_of(page)]
+
+
+@pytest.fixture(scope="module")
+def env(stack):
+    """The environment of a user who has a model: the stack's, in a namespace of the documentation's own."""
+    refund = calls(
+        call("refund", {"order": "1042", "amount": 42.0}),
+        call("ask_customer", {"question": "To your card?"}),
+        content="One moment.",
+    )
+    done = "Your 42.00 are on their way to your card."
+    stack.scenarios.add("Refund", call("look_up_order", {"order": "1042"}), refund, done)
+    stack.scenarios.add("Where", call("look_up_order", {"order": "1042"}), "It is on its way.", "You are welcome.")
+    stack.scenarios.add("Return", call("refund", {"order": "1044", "amount": 42.0}), "Done.")
+    return {**os.environ, **stack.env, "HOLDFAST_NAMESPACE": "docs"}
+
+
+async def run(*arguments: str, cwd: Path, env: dict[str, str], code: int = 0) -> str:
+    """What a command prints; it must end with the code."""
+    process = await asyncio.create_subprocess_exec(
+        *arguments, cwd=cwd, env=env, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.STDOUT
+    )
+    try:
+        out, _ = await asyncio.wait_for(process.communicate(), WITHIN_S)
+    except BaseException:
+        process.kill()
+        await process.wait()
+        raise
+    printed = out.decode()
+    assert process.returncode == code, printed
+    return printed
+
+
+@pytest.mark.parametrize("page", RUNNING, ids=[page.name for page in RUNNING])
+async def test_every_python_block_of_a_page_runs(page, env, tmp_path):
+    blocks = blocks_of(page)
+    for name, source in blocks.items():
+        (tmp_path / name).write_text(source)
+    printed = {name: await run(sys.executable, name, cwd=tmp_path, env=env) for name in blocks}
+    if page.name == "README.md":
+        for script in ("ask.py", "try_it.py"):
+            assert "approval refund {'order': '1042', 'amount': 42.0} Refund 42.0 for order 1042?" in printed[script]
+            assert "idle Your 42.00 are on their way to your card." in printed[script]
+
+
+async def test_the_async_example_streams_decides_and_finishes(env):
+    printed = await run(sys.executable, "-m", "refund.ask", cwd=EXAMPLES, env=env)
+    assert "call_suspended refund" in printed
+    assert "is idle: Your 42.00 are on their way to your card." in printed
+
+
+async def test_the_blocking_example_serves_its_threads(env):
+    printed = await run(sys.executable, "flask_style.py", cwd=EXAMPLES, env=env)
+    replies = [line for line in printed.splitlines() if re.match(r"\d: Your 42\.00 are on their way", line)]
+    assert len(replies) == 4, printed
+
+
+CLUSTER = """
+import sys
+import ray
+
+options = {"include_dashboard": True, "dashboard_host": "127.0.0.1", "num_cpus": 4, "object_store_memory": 100_000_000}
+context = ray.init(address="local", _temp_dir=sys.argv[1], _node_ip_address="127.0.0.1", log_to_driver=False, **options)
+print(f"dashboard {context.dashboard_url}", flush=True)
+sys.stdin.read()
+"""
+
+
+@pytest.mark.skipif(not HAS_JOBS and not os.environ.get("CI"), reason="ray[default] (the extra `jobs`) is not installed")
+async def test_the_job_example_submits_its_file_to_a_cluster_and_reports_what_awaits(stack, env):
+    folder = Path(tempfile.mkdtemp(prefix="hfj-", dir="/tmp"))  # short, for unix sockets
+    mine = {name: value for name, value in env.items() if not name.startswith(("HOLDFAST_", "RAY_"))}
+    mine |= {
+        "HOLDFAST_REDIS_URL": stack.redis_url,
+        "HOLDFAST_NAMESPACE": "docs-job",
+        "PATH": f"{Path(sys.executable).parent}{os.pathsep}{env['PATH']}",
+        "RAY_AUTH_MODE": "token",
+        "RAY_AUTH_TOKEN": secrets.token_hex(32),
+        "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0",
+        "RAY_USAGE_STATS_ENABLED": "0",
+    }
+    cluster = await asyncio.create_subprocess_exec(
+        *(sys.executable, "-c", CLUSTER, str(folder / "ray")),
+        env=mine,
+        stdin=asyncio.subprocess.PIPE,
+        stdout=asyncio.subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+    )
+    try:
+        async with asyncio.timeout(WITHIN_S):
+            while not (line := (await cluster.stdout.readline()).decode()).startswith("dashboard "):
+                assert line, "the cluster ended before it was up"
+        dashboard = f"http://{line.split()[1]}"
+        printed = await run(sys.executable, "submit_job.py", dashboard, cwd=EXAMPLES / "ray_job", env=mine, code=5)
+        assert printed.count("awaiting_input") >= 1, printed
+        pending = await run("holdfast", "pending", "--json", cwd=folder, env=mine)
+        assert '"order": "1044"' in pending
+    finally:
+        cluster.stdin.close()
+        try:
+            await asyncio.wait_for(cluster.wait(), 30)
+        except TimeoutError:
+            cluster.kill()
+            await cluster.wait()
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def test_every_file_in_examples_is_run_here():
+    run_here = {"refund/app.py", "refund/ask.py", "flask_style.py", "ray_job/app.py", "ray_job/submit_job.py"}
+    assert {str(file.relative_to(EXAMPLES)) for file in EXAMPLES.rglob("*.py")} == run_here
+
+
+def test_the_page_on_the_lifecycle_is_what_the_machine_says():
+    script = runpy.run_path(str(ROOT / "docs" / "lifecycle.py"))
+    assert (ROOT / "docs" / "lifecycle.md").read_text() == script["render"](), "run: python docs/lifecycle.py"
+
+
+@pytest.mark.parametrize("page", PAGES, ids=[str(page.relative_to(ROOT)) for page in PAGES])
+def test_every_link_of_a_page_to_a_file_leads_to_one(page):
+    for link in LINK.findall(page.read_text()):
+        assert (page.parent / link).exists(), link
+
+
+def test_the_record_on_dependencies_names_each_of_them():
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    extras = project["optional-dependencies"]
+    declared = [*project["dependencies"], *extras["test"], *extras["dev"]]
+    names = {re.match(r"[\w-]+", requirement)[0] for requirement in declared} - {"holdfast"}
+    (record,) = (ROOT / "docs" / "decisions").glob("0001-*.md")
+    missing = {name for name in names if f"`{name}`" not in record.read_text()}
+    assert not missing
+
+
+def test_the_readme_names_every_setting_and_every_command():
+    from holdfast.cli.app import COMMANDS  # noqa: PLC0415 - the command line counts milliseconds, other tests too
+    from holdfast.registry import Settings  # noqa: PLC0415 - as above
+
+    readme = (ROOT / "README.md").read_text()
+    assert not {name for name in Settings.model_fields if f"`HOLDFAST_{name.upper()}`" not in readme}
+    assert not {name for name in COMMANDS if f"holdfast {name}" not in readme}

@@ -1,0 +1,133 @@
+"""`up`, `down` and `doctor`."""
+
+import shutil
+import tempfile
+from pathlib import Path
+
+import pytest
+
+from holdfast.persistence.embedded import running_redis, stop_redis
+from holdfast.persistence.home import Home
+from holdfast.registry.embedded import running_ray, stop_ray
+from holdfast.testing import RedisServer
+
+
+@pytest.fixture
+def other():
+    """A home of its own."""
+    folder = Path(tempfile.mkdtemp(prefix="hf-", dir="/tmp"))
+    home = Home.open(folder / "home")
+    yield home
+    stop_ray(home)
+    stop_redis(home)
+    shutil.rmtree(home.runtime, ignore_errors=True)
+    shutil.rmtree(folder, ignore_errors=True)
+
+
+def by_name(said) -> dict[str, dict]:
+    return {check["name"]: check for check in said.json()["checks"]}
+
+
+def test_down_stops_this_homes_stack_and_nothing_else(cli, inside, stack, other):
+    said = cli("up", "--home", str(other.path), HOLDFAST_APP="")
+
+    assert str(running_ray(other).address) in said.out
+    assert "embedded" in said.out
+    assert said.err.count("holdfast: started") == 2
+    assert inside("down", "--home", str(other.path)).out == f"Stopped the Ray and the Redis of {other.path}.\n"
+    assert running_ray(other) is None
+    assert running_redis(other) is None
+    assert running_ray(stack.home) is not None
+    assert running_redis(stack.home) is not None
+    assert inside("down", "--home", str(other.path)).out == f"Nothing runs for {other.path}.\n"
+
+
+def test_who_only_reads_starts_redis_alone_and_the_data_outlives_down(inside, other):
+    first = inside("pending", "--home", str(other.path))
+    store_id = other.record().store_id
+
+    assert first.out == "Nothing is pending.\n"
+    assert first.err == f"holdfast: started a Redis server for {other.path}\n"
+    assert running_ray(other) is None
+    assert inside("down", "--home", str(other.path)).out == f"Stopped the Redis of {other.path}.\n"
+    inside("list", "--home", str(other.path))
+    assert other.record().store_id == store_id
+
+
+def test_up_with_an_app_has_its_workers_ready_and_says_where(cli, stack):
+    said = cli("up")
+
+    lines = {line.split()[0]: line for line in said.out.splitlines()}
+    assert stack.redis_url in lines["Redis"]
+    assert running_ray(stack.home).address in lines["Ray"]
+    assert "shop_app:app (agents: support; workers: " in lines["app"]
+    assert said.err == ""
+
+
+def test_up_says_when_workers_cannot_run_the_app_and_so_do_doctor_and_show(cli, inside, stack, monkeypatch):
+    (stack.runs / "picky_app.py").write_text(
+        "import os\nfrom holdfast.agent import Agent, App\n"
+        "if 'RAY_RAYLET_PID' in os.environ: raise RuntimeError('not in a worker')\n"
+        "app = App(agents=[Agent(name='picky', instructions='x')])\n"
+    )
+    path = cli.file({"agent": "picky", "messages": ["hello"], "conversation_id": "picky-1"}, name="picky.jsonl")
+
+    up = cli("up", "--app", "picky_app:app", code=2)
+    submitted = cli("submit", path, "--app", "picky_app:app", "--timeout", "2", code=5)
+    monkeypatch.syspath_prepend(stack.runs)
+    elsewhere = ("--redis-url", stack.redis_url, "--ray-address", "127.0.0.1:1")  # which is quicker than to join
+    doctor = inside("doctor", "--app", "picky_app:app", *elsewhere, "--json", code=4)
+
+    assert "not in a worker" in up.err
+    assert submitted.out.startswith("picky-1  generating")
+    assert "no worker can run the app" in submitted.err
+    assert "not in a worker" in by_name(doctor)["workers"]["detail"]
+    assert "not in a worker" in inside("show", "picky-1").out
+
+
+def test_doctor_finds_nothing_wrong_with_the_embedded_default(cli, stack):
+    said = cli("doctor", "--json")
+
+    checks = by_name(said)
+    assert {check["outcome"] for check in checks.values()} == {"ok"}, checks
+    expected = {"home", "redis server", "redis", "persistence", "eviction", "replicas", "namespace"}
+    assert expected | {"ray", "ray auth", "binding", "sweeper", "app", "workers"} == checks.keys()
+
+
+def test_doctor_starts_nothing(inside, other):
+    checks = by_name(inside("doctor", "--home", str(other.path), "--json"))
+    drawn = inside("doctor", "--home", str(other.path), "--app", "no_such_module:app", code=1).out
+
+    assert {check["outcome"] for check in checks.values()} == {"ok"}, checks
+    assert running_redis(other) is None
+    assert running_ray(other) is None
+    assert "fail  app           no_such_module:app: " in drawn
+    assert "-> start it from the directory" in drawn
+
+
+def test_doctor_says_what_is_wrong_with_a_redis_and_the_fix(inside, other):
+    with RedisServer(appendonly="no", maxmemory="100mb", maxmemory_policy="allkeys-lru") as server:
+        said = inside("doctor", "--redis-url", server.url, "--home", str(other.path), "--json", code=1)
+
+    checks = by_name(said)
+    assert {name for name, check in checks.items() if check["outcome"] == "fail"} == {"persistence", "eviction"}
+    assert "CONFIG SET appendonly yes" in checks["persistence"]["fix"]
+    assert "noeviction" in checks["eviction"]["fix"]
+    assert checks["namespace"]["detail"] == "holdfast: nothing was ever stored in it"
+
+
+def test_doctor_says_what_does_not_answer_and_hides_passwords(inside):
+    said = inside(
+        "doctor",
+        "--redis-url",
+        "redis://:secret@127.0.0.1:1/0",
+        "--ray-address",
+        "127.0.0.1:1",
+        "--json",
+        code=4,
+    )
+
+    checks = by_name(said)
+    assert {name for name, check in checks.items() if check["unreachable"]} == {"redis", "ray"}
+    assert checks["ray auth"]["outcome"] == "warn"
+    assert "secret" not in said.out + said.err

@@ -1,0 +1,42 @@
+"""What the command line imports: `pending` must start as fast as a person expects a list."""
+
+import subprocess
+import sys
+import textwrap
+
+import pytest
+
+
+def imported(cli, text: str) -> set[str]:
+    code = f"import sys\n{textwrap.dedent(text)}\nprint('modules', *sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code], env=cli.env, capture_output=True, text=True, check=True)
+    return set(done.stdout.splitlines()[-1].split())
+
+
+def test_the_package_itself_imports_next_to_nothing(cli):
+    found = imported(cli, "import holdfast.cli")
+
+    assert not {"ray", "litellm", "redis", "pydantic", "typer", "rich"} & found
+
+
+@pytest.mark.parametrize("arguments", [["pending"], ["list", "--json"]])
+def test_reading_imports_neither_ray_nor_litellm_nor_what_only_others_need(cli, arguments):
+    found = imported(cli, f"sys.argv = ['holdfast', *{arguments}]\nfrom holdfast.cli import main\nassert main() == 0")
+
+    assert "typer" in found
+    assert not {"ray", "litellm", "aiohttp", "jsonschema", "pydantic_settings", "holdfast.agent", "holdfast.testing"} & found
+
+
+@pytest.mark.parametrize("arguments", [["--help"], ["-h"], []])
+def test_help_lists_the_commands_and_needs_no_stack(inside, monkeypatch, arguments):
+    monkeypatch.setenv("HOLDFAST_REDIS_URL", "redis://127.0.0.1:1")
+
+    said = inside(*arguments)
+
+    assert said.code == 0
+    for name in ("demo", "pending", "resolve", "list", "show", "submit", "up", "down", "doctor"):
+        assert f" {name} " in said.out
+
+
+def test_the_version_is_said(inside):
+    assert inside("--version").out.startswith("holdfast 0.")

@@ -1,0 +1,206 @@
+"""Bytes and back: every record, whatever it holds; what is not ours is refused with a typed error."""
+
+from collections.abc import Mapping
+from enum import Enum
+from types import UnionType
+from typing import Annotated, Literal, Union, get_args, get_origin
+
+import msgpack
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from holdfast.conversation import (
+    AgentSpec,
+    Approval,
+    CorruptStore,
+    Executor,
+    Known,
+    NewerRecord,
+    Record,
+    RunFinished,
+    SettledBy,
+    State,
+    ToolSpec,
+)
+from holdfast.conversation.events import EVENTS, CallResolved, MessageAccepted
+from holdfast.persistence import AppRecord, codec
+
+text = st.text(max_size=40)
+
+
+def values(annotation):
+    """Values of a field, whatever may stand there."""
+    origin, arguments = get_origin(annotation), get_args(annotation)
+    if origin in (Union, UnionType):
+        return st.one_of(*map(values, arguments))
+    if origin is Annotated:
+        return values(arguments[0])
+    if origin is Literal:
+        return st.sampled_from(arguments)
+    if origin is tuple:
+        return st.lists(values(arguments[0]), max_size=3).map(tuple)
+    if origin is Mapping:
+        return st.dictionaries(*map(values, arguments), max_size=3)
+    if issubclass(annotation, Record):
+        return records(annotation)
+    if issubclass(annotation, Enum):
+        return st.sampled_from(annotation)
+    return {str: text, bool: st.booleans(), int: st.integers(1, 2**53), float: st.floats(1, 1e6), type(None): st.none()}[
+        annotation
+    ]
+
+
+def records(kind, **chosen):
+    """Records of a kind with anything in any field that is not chosen."""
+    if kind is ToolSpec and not chosen:  # not every pair of its axes is legal
+        gated = st.sampled_from([Executor.SERVER, Executor.CLIENT])
+        return records(kind, approval=st.just(Approval.AUTO)) | records(kind, executor=gated)
+    fields = {name: values(field.annotation) for name, field in kind.model_fields.items() if name not in chosen}
+    return st.builds(kind, **fields, **chosen)
+
+
+@pytest.mark.parametrize("kind", EVENTS, ids=lambda kind: kind.__name__)
+@given(data=st.data())
+def test_events_come_back_as_they_were(kind, data):
+    event = data.draw(records(kind))
+    decoded = codec.decode_event(codec.encode_event(event))
+    assert decoded == event
+    assert type(decoded) is kind
+
+
+@given(records(State))
+def test_states_come_back_as_they_were(state):
+    assert codec.decode_state(codec.encode_state(state)) == state
+
+
+@given(records(Known))
+def test_receipts_come_back_as_they_were(known):
+    assert codec.decode_known(codec.encode_known(known)) == known
+
+
+@given(records(AgentSpec))
+def test_specs_come_back_with_their_digest(spec):
+    decoded = codec.decode_spec(codec.encode_spec(spec))
+    assert decoded == spec
+    assert decoded.digest == spec.digest
+
+
+@given(records(AppRecord))
+def test_apps_come_back_as_they_were(record):
+    assert codec.decode_app(codec.encode_app(record)) == record
+
+
+@given(st.builds(RunFinished, effect_id=text, ok=st.booleans(), content=text))
+def test_outcomes_come_back_as_they_were(outcome):
+    assert codec.decode_outcome(codec.encode_outcome(outcome)) == outcome
+
+
+def test_a_record_is_its_version_its_kind_and_its_fields():
+    """What is stored for ever: these bytes must be readable by every later version."""
+    event = MessageAccepted(at=1_700_000_000_000, message_id="m-1", digest="d", text="Größe 🙂")
+
+    data = codec.encode_event(event)
+
+    fields = {"at": 1_700_000_000_000, "message_id": "m-1", "digest": "d", "text": "Größe 🙂"}
+    assert msgpack.unpackb(data) == [1, "message_accepted", fields]
+    assert data[:2] == b"\x93\x01"  # the scripts read the version there
+
+
+def test_defaults_take_no_bytes():
+    assert msgpack.unpackb(codec.encode_state(State(conversation_id="c-1"))) == [1, "state", {"conversation_id": "c-1"}]
+
+
+def test_json_from_outside_stays_its_text():
+    """Integers of any size, and floats exactly as they were written."""
+    exact = '{"n":123456789012345678901234567890,"x":1.10,"e":1e400}'
+    event = CallResolved(at=1, tool_call_id="c", ok=True, content=exact, by=SettledBy.RUN)
+
+    assert codec.decode_event(codec.encode_event(event)).content == exact
+
+
+DECODERS = [
+    codec.decode_event,
+    codec.decode_state,
+    codec.decode_known,
+    codec.decode_spec,
+    codec.decode_app,
+    codec.decode_outcome,
+]
+
+
+@pytest.mark.parametrize("decode", DECODERS)
+@given(data=st.binary(max_size=60))
+def test_no_bytes_lead_to_a_foreign_error(decode, data):
+    with pytest.raises((CorruptStore, NewerRecord)):
+        decode(data)
+
+
+@pytest.mark.parametrize("decode", DECODERS)
+@pytest.mark.parametrize(
+    "record",
+    [
+        None,
+        7,
+        "text",
+        [],
+        [1],
+        [1, "state"],
+        [1, "state", {}, {}],
+        ["1", "state", {}],
+        [None, "state", {}],
+        [1, None, {}],
+        [1, ["state"], {}],
+        [1, {}, {}],
+        [1, "of unknown kind", {}],
+        [0, "state", {}],
+        [-1, "state", {}],
+        [1, "state", None],
+        [1, "state", []],
+        [1, "state", {"conversation_id": 7}],
+        [1, "state", {"conversation_id": "c-1", "unknown": 1}],
+        [1, "known", {"seq": "x", "at": 1}],
+        [1, "conversation_ended", {}],
+        [1, "conversation_ended", {"at": "now"}],
+        [1, "spec", {"name": "x"}],
+        [1, "app", {"app": 1, "code": 1}],
+        [1, "run_finished", {}],
+    ],
+)
+def test_what_is_no_record_of_ours_is_refused(decode, record):
+    with pytest.raises(CorruptStore):
+        decode(codec.pack(record))
+
+
+@pytest.mark.parametrize("decode", DECODERS)
+@pytest.mark.parametrize("fields", [{}, [], None, {"whatever": [1, 2]}])
+def test_a_newer_record_is_refused_whatever_it_holds(decode, fields):
+    with pytest.raises(NewerRecord) as refused:
+        decode(codec.pack([codec.VERSION + 1, "of the future", fields]))
+
+    assert (refused.value.record, refused.value.found, refused.value.known) == ("of the future", 2, 1)
+    assert "upgrade" in str(refused.value)
+
+
+def test_an_older_record_is_upgraded_step_by_step(monkeypatch):
+    def renamed(fields):
+        return {("text" if name == "body" else name): value for name, value in fields.items()}
+
+    def marked(fields):
+        return fields | {"text": fields["text"] + "!"}
+
+    monkeypatch.setattr(codec, "VERSION", 3)
+    monkeypatch.setattr(codec, "UPGRADES", {("message_accepted", 1): renamed, ("message_accepted", 2): marked})
+    old = codec.pack([1, "message_accepted", {"at": 1, "message_id": "m", "digest": "d", "body": "hi"}])
+
+    assert codec.decode_event(old) == MessageAccepted(at=1, message_id="m", digest="d", text="hi!")
+    assert msgpack.unpackb(codec.encode_event(codec.decode_event(old)))[0] == 3
+
+
+def test_a_lone_surrogate_is_not_written():
+    with pytest.raises(UnicodeEncodeError):
+        codec.encode_event(MessageAccepted(at=1, message_id="m", digest="d", text="\ud800"))
+
+
+def test_the_upgrades_lead_to_the_present():
+    assert all(version < codec.VERSION for _, version in codec.UPGRADES)

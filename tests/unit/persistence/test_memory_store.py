@@ -1,0 +1,61 @@
+"""What the store in memory has that the others lack: a clock of one's own, and no way to write a half."""
+
+import dataclasses
+
+import pytest
+
+from holdfast.conversation import LeaseHeld
+from holdfast.conversation.events import MessageAccepted
+from holdfast.persistence import Because, MemoryStore
+from holdfast.testing.activation import Activation, begin, call, start
+
+
+class Clock:
+    def __init__(self):
+        self.now = 1_700_000_000_000
+
+    def __call__(self):
+        return self.now
+
+
+async def test_leases_end_by_the_given_clock():
+    clock = Clock()
+    store = MemoryStore(clock=clock)
+    activation = await Activation.of(store, "c-1", lease_ms=1000)
+    await activation.do(start())
+    clock.now += 999
+    with pytest.raises(LeaseHeld) as refused:
+        await Activation.of(store, "c-1", seen=activation.token, because=Because.ASKED)
+    assert refused.value.retry_after_ms == 1
+    assert (await store.attention(10)).conversation_ids == []
+
+    clock.now += 1
+
+    assert (await store.attention(10)).conversation_ids == ["c-1"]
+    await Activation.of(store, "c-1", seen=activation.token, because=Because.ASKED)
+
+
+async def test_deadlines_come_by_the_given_clock():
+    clock = Clock()
+    store = MemoryStore(clock=clock)
+    activation = await Activation.of(store, "c-1")
+    await activation.do(start(), begin(), call("locate"))
+    clock.now += 59_999
+    assert (await store.attention(10)).conversation_ids == []
+    clock.now += 1
+    assert (await store.attention(10)).conversation_ids == ["c-1"]
+
+
+async def test_what_cannot_be_encoded_is_not_half_written():
+    store = MemoryStore()
+    activation = await Activation.of(store, "c-1")
+    await activation.do(start())
+    write = activation.judged(begin(), now=1)
+    broken = MessageAccepted(at=1, message_id="m-2", digest="d", text="\ud800")
+    before = (await store.load("c-1"), (await store.conversations(limit=5)).items)
+
+    with pytest.raises(UnicodeEncodeError):
+        await store.append("c-1", dataclasses.replace(write, events=[*write.events, broken]))
+
+    assert (await store.load("c-1"), (await store.conversations(limit=5)).items) == before
+    await activation.do(begin())

@@ -1,0 +1,69 @@
+"""What the package offers, and what it needs."""
+
+import subprocess
+import sys
+
+import pytest
+
+import holdfast.persistence
+import holdfast.testing
+from holdfast.persistence import MemoryStore, RedisStore, Store
+from holdfast.testing import FaultyStore
+
+VERBS = sorted(name for name in vars(Store) if not name.startswith("_"))
+
+
+def test_the_public_names_are_these():
+    assert holdfast.persistence.__all__ == [
+        "Acquired",
+        "AppRecord",
+        "Append",
+        "Appended",
+        "Because",
+        "Binding",
+        "Due",
+        "KnownIds",
+        "Listing",
+        "MemoryStore",
+        "Moved",
+        "Owner",
+        "RedisStore",
+        "Row",
+        "Run",
+        "RunStatus",
+        "Store",
+    ]
+    for name in holdfast.persistence.__all__:
+        assert getattr(holdfast.persistence, name) is not None
+
+
+def test_the_fakes_are_public():
+    assert {"FaultyStore", "Faults", "FailBefore", "FailAfter", "Delay", "ModelServer", "RedisServer"} <= set(
+        holdfast.testing.__all__
+    )
+    for name in holdfast.testing.__all__:
+        assert getattr(holdfast.testing, name) is not None
+
+
+@pytest.mark.parametrize("kind", [MemoryStore, RedisStore])
+def test_a_store_has_every_verb_and_no_other(kind):
+    public = {name for name in vars(kind) if not name.startswith("_") and callable(getattr(kind, name))}
+
+    assert public == {name for name in VERBS if name != "namespace"}
+    for name in public:
+        assert getattr(kind, name).__doc__ == f"See `Store.{name}`."
+        assert getattr(Store, name).__doc__
+
+
+def test_a_faulty_store_has_every_verb():
+    store = FaultyStore(MemoryStore(namespace="here"), lambda _method, _number: None)
+
+    assert store.namespace == "here"
+    for name in VERBS:
+        assert getattr(store, name) is not None
+
+
+@pytest.mark.parametrize("unwanted", ["ray", "litellm", "pytest"])
+def test_nothing_heavy_is_imported(unwanted):
+    code = f"import sys, holdfast.persistence, holdfast.testing.faulty_store as f; sys.exit({unwanted!r} in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

@@ -1,0 +1,91 @@
+"""Foreign errors become ours at one boundary, with the fix where it is known."""
+
+import pytest
+from redis import exceptions
+
+from holdfast.conversation import ConfigurationError, CorruptStore, Fenced, HoldfastError, StoreUnavailable, WrongStore
+from holdfast.persistence.redis_connection import client, explain, translated
+
+
+@pytest.mark.parametrize(
+    ("error", "fix"),
+    [
+        (exceptions.OutOfMemoryError("command not allowed when used memory > 'maxmemory'."), "raise maxmemory"),
+        (
+            exceptions.ResponseError("Error running script: -OOM command not allowed when used memory > 'maxmemory'."),
+            "raise maxmemory",
+        ),
+        (exceptions.ReadOnlyError("You can't write against a read only replica."), "connect to the primary"),
+        (exceptions.ResponseError("@user_script: 33: -READONLY You can't write against a read only replica."), "the primary"),
+        (exceptions.ResponseError("MISCONF Redis is configured to save RDB snapshots, but"), "disk"),
+        (exceptions.BusyLoadingError("Redis is loading the dataset in memory"), "loading"),
+        (
+            exceptions.AuthenticationError("WRONGPASS invalid username-password pair or user is disabled."),
+            "password in the URL",
+        ),
+        (exceptions.AuthenticationError("invalid username-password pair or user is disabled."), "password in the URL"),
+        (exceptions.ConnectionError("Authentication required."), "asks for a password"),
+        (exceptions.NoPermissionError("this user has no permissions to run the 'xadd' command"), "lacks permissions"),
+        (exceptions.ConnectionError("Error 111 connecting to localhost:6379. Connection refused."), "Connection refused"),
+    ],
+)
+def test_the_fix_is_named(error, fix):
+    assert fix in explain(error)
+
+
+def _errors(kind=exceptions.RedisError):
+    yield kind
+    for one in kind.__subclasses__():
+        yield from _errors(one)
+
+
+@pytest.mark.parametrize("kind", sorted(set(_errors()), key=lambda kind: kind.__name__), ids=lambda kind: kind.__name__)
+async def test_no_error_of_the_driver_gets_through(kind):
+    error = kind.__new__(kind)
+    Exception.__init__(error, "something")
+
+    with pytest.raises(StoreUnavailable) as caught:
+        async with translated():
+            raise error
+
+    assert caught.value.__cause__ is error
+
+
+@pytest.mark.parametrize("error", [OSError("x"), ConnectionResetError("x"), TimeoutError("x")])
+async def test_no_error_of_the_system_gets_through(error):
+    with pytest.raises(StoreUnavailable):
+        async with translated():
+            raise error
+
+
+async def test_a_key_of_another_type_is_no_outage():
+    with pytest.raises(CorruptStore):
+        async with translated():
+            raise exceptions.ResponseError("WRONGTYPE Operation against a key holding the wrong kind of value")
+
+
+@pytest.mark.parametrize("error", [WrongStore("a", "b"), Fenced("c-1"), ValueError("x")])
+async def test_other_errors_stay_what_they_are(error):
+    with pytest.raises(type(error)) as caught:
+        async with translated():
+            raise error
+    assert caught.value is error
+    assert not isinstance(error, HoldfastError) or caught.value.__cause__ is None
+
+
+@pytest.mark.parametrize("url", ["", "localhost", "http://x", "redis://h:port", "redis://h:99999"])
+def test_a_url_that_is_none_is_refused(url):
+    with pytest.raises(ConfigurationError) as refused:
+        client(url, lambda: None)
+
+    assert refused.value.field == "redis_url"
+
+
+def test_the_drivers_own_retries_are_off():
+    for blocking in (False, True):
+        made = client("unix:///tmp/x.sock", lambda: None, blocking=blocking)
+        arguments = made.connection_pool.connection_kwargs
+        assert arguments["retry"].get_retries() == 0
+        assert not arguments["retry_on_error"]
+        assert made.connection_pool.max_connections >= 10_000
+        assert arguments["socket_timeout"] == (None if blocking else 10.0)

@@ -1,0 +1,156 @@
+"""Imports point one way, and each outside library is imported where it belongs: read from the source, of every package."""
+
+import ast
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+BELOW = {
+    "conversation": set(),
+    "agent": {"conversation"},
+    "persistence": {"conversation"},
+    "actors": {"conversation", "agent", "persistence"},
+    "registry": {"conversation", "agent", "persistence", "actors"},
+    "client": {"conversation", "agent", "persistence", "actors", "registry"},
+    "cli": {"conversation", "agent", "persistence", "actors", "registry", "client"},
+    "testing": {"conversation", "agent", "persistence", "actors", "registry", "client", "cli"},
+}
+"""Of each package, those that it may import."""
+
+OUTSIDE = {
+    "ray": ("actors/", "registry/", "client/transport.py"),
+    "redis": ("persistence/",),
+    "litellm": ("actors/model.py",),
+    "typer": ("cli/",),
+    "rich": ("cli/",),
+    "msgpack": ("persistence/codec.py",),
+    "aiohttp": ("testing/model_server.py",),
+}
+"""Where each library may be imported: folders, and single files."""
+
+IMPURE = {
+    *(
+        "asyncio",
+        "concurrent",
+        "contextvars",
+        "datetime",
+        "getpass",
+        "http",
+        "io",
+        "logging",
+        "multiprocessing",
+        "os",
+        "pathlib",
+    ),
+    *("platform", "queue", "random", "secrets", "select", "shutil", "signal", "socket", "subprocess", "sys", "tempfile"),
+    *("threading", "time", "urllib", "uuid"),
+}
+"""What the core must not see: I/O, clocks, randomness, the process it runs in."""
+
+
+def modules() -> list[Path]:
+    """Every module of every package."""
+    return sorted(file for package in BELOW for file in (ROOT / package).rglob("*.py"))
+
+
+@cache
+def imported(file: Path) -> frozenset[str]:
+    """The absolute names of what a file imports, anywhere in it, also by `import_module` with a literal name."""
+    return frozenset(_imported(file))
+
+
+def _imported(file: Path) -> Iterator[str]:
+    package = ["holdfast", *file.relative_to(ROOT).with_suffix("").parts[:-1]]
+    for node in ast.walk(ast.parse(file.read_text())):
+        match node:
+            case ast.Import(names=names):
+                yield from (alias.name for alias in names)
+            case ast.ImportFrom(module=module, names=names, level=level):
+                base = package[: len(package) - level + 1] if level else []
+                origin = ".".join([*base, *([module] if module else [])])
+                yield from (f"{origin}.{alias.name}" for alias in names)
+            case ast.Call(func=ast.Name(id="import_module") | ast.Attribute(attr="import_module"), args=[name, *_]):
+                if isinstance(name, ast.Constant) and not name.value.startswith("."):
+                    yield name.value
+
+
+def test_every_package_of_the_project_is_under_the_rule():
+    assert {file.parent.name for file in ROOT.glob("*/py.typed")} == set(BELOW)
+
+
+@pytest.mark.parametrize("package", BELOW)
+def test_a_package_imports_only_what_stands_below_it(package):
+    allowed = BELOW[package] | {package}
+    for file in (ROOT / package).rglob("*.py"):
+        used = {name.split(".")[1] for name in imported(file) if name.startswith("holdfast.")}
+        if package == "cli" and file.name.startswith("demo"):
+            used -= {"testing"}  # the demo plays the model
+        assert used <= allowed, f"{file.relative_to(ROOT)} imports {sorted(used - allowed)}"
+
+
+@pytest.mark.parametrize("library", OUTSIDE)
+def test_a_library_is_imported_only_where_it_belongs(library):
+    for file in modules():
+        name = str(file.relative_to(ROOT))
+        if any(module.split(".")[0] == library for module in imported(file)):
+            assert name.startswith(OUTSIDE[library]), f"{name} imports {library}"
+
+
+def test_the_core_has_no_io_no_clock_and_no_randomness():
+    for file in (ROOT / "conversation").rglob("*.py"):
+        impure = {name for name in imported(file) if name.split(".")[0] in IMPURE}
+        assert not impure, f"{file.relative_to(ROOT)} imports {sorted(impure)}"
+        called = {node.func.id for node in ast.walk(ast.parse(file.read_text())) if _is_call_by_name(node)}
+        assert not called & {"open", "print", "input", "exec", "eval"}, file.name
+
+
+def _is_call_by_name(node: ast.AST) -> bool:
+    return isinstance(node, ast.Call) and isinstance(node.func, ast.Name)
+
+
+def test_what_a_reader_imports_at_once_is_neither_ray_nor_litellm():
+    """From `holdfast pending` on, along the imports that run when a module is imported."""
+    waiting = ["cli/__init__.py", "cli/app.py", "cli/pending.py", "client/__init__.py", "registry/__init__.py"]
+    seen: set[str] = set()
+    while waiting:
+        name = waiting.pop()
+        if name in seen or not (ROOT / name).is_file():
+            continue
+        seen.add(name)
+        for module in _at_import(ROOT / name):
+            top, _, rest = module.partition(".")
+            assert top not in {"ray", "litellm"}, f"{name} imports {module} at once"
+            if top == "holdfast":
+                parts = rest.split(".")
+                for length in range(1, len(parts) + 1):
+                    path = "/".join(parts[:length])
+                    waiting += [f"{path}.py", f"{path}/__init__.py"]
+    assert {"client/async_client.py", "persistence/redis_store.py"} <= seen
+
+
+def _at_import(file: Path) -> Iterator[str]:
+    """What a module imports when it is imported: outside of functions and of `if TYPE_CHECKING`."""
+    tree = ast.parse(file.read_text())
+    later = {
+        inner
+        for node in ast.walk(tree)
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda) or _checks_types(node)
+        for inner in ast.walk(node)
+    }
+    package = ["holdfast", *file.relative_to(ROOT).with_suffix("").parts[:-1]]
+    for node in ast.walk(tree):
+        if node in later:
+            continue
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            base = package[: len(package) - node.level + 1] if node.level else []
+            origin = ".".join([*base, *([node.module] if node.module else [])])
+            yield from (f"{origin}.{alias.name}" for alias in node.names)
+
+
+def _checks_types(node: ast.AST) -> bool:
+    return isinstance(node, ast.If) and isinstance(node.test, ast.Name) and node.test.id == "TYPE_CHECKING"

@@ -1,0 +1,98 @@
+"""What each package offers is pinned here: a name that comes or goes is a decision, not an accident."""
+
+import importlib
+import inspect
+import pickle
+import typing
+
+import pytest
+
+PUBLIC = {
+    "conversation": """
+        ACCEPTED AgentNotFound AgentSpec Answer AppNotFound Approval Approve BeginTurn COMMANDS Call CallModel
+        CallStatus Cancel Cancelled ClusterError ClusterUnavailable Command ConfigurationError ConversationEnded
+        ConversationExists ConversationNotFound CorruptStore Decision DecisionKind Deny Effect End Event Executor Fail
+        Fenced Handled HoldfastError HomeUnusable Ignored Index InvalidConversationId InvalidDecision InvalidInput
+        InvalidMessage Judgement Known LastTurn LeaseHeld Limits ModelFailed ModelReplied NewerRecord OnLost
+        OutcomeUnknown PendingEntry PendingView ProposedCall RESTING Receipt Record Refused Reply Resolve Ruling
+        RunFinished RunLost RunTool Send SettledBy StaleCall StaleReason Start State Status StoreError
+        StoreUnavailable Suspension SuspensionKind TABLE ToolSpec Transcript Turn TurnPrepared UnsupportedServer Wake
+        WrongCluster WrongStore decide due_at evolve facts index outstanding run_effect_id
+    """,
+    "agent": """
+        Agent AgentSpec App Approval Executor InvalidArguments Limits OnLost Report Tool ToolContext ToolSpec
+        code_digest load main_file path_of python_path tool
+    """,
+    "persistence": """
+        Acquired AppRecord Append Appended Because Binding Due KnownIds Listing MemoryStore Moved Owner RedisStore Row
+        Run RunStatus Store
+    """,
+    "actors": """
+        Activation ActorSettings AnswerToAsk AppBroken ConversationActor Crew CrewUnavailable Failed Fleet Hosted
+        Hosting NoOutcome NotHosted Occupied OwnedElsewhere RAY_NAMESPACE Replied StoreAddress Timing Worker
+        WorkerSettings find hire worker_name
+    """,
+    "registry": """
+        Settings
+    """,
+    "client": """
+        AgentNotFound Answer AppNotFound Approve AsyncClient BlockingConversation Cancelled Client ClusterUnavailable
+        ConfigurationError Conversation ConversationEnded ConversationExists ConversationNotFound ConversationRow
+        ConversationState Decision Deny Event Fail HoldfastError InvalidConversationId InvalidDecision InvalidInput
+        InvalidMessage OutcomeUnknown Page PendingCall Receipt StaleCall StaleReason Status StoreError
+        StoreUnavailable SuspensionKind WrongCluster WrongStore
+    """,
+    "cli": """
+        main
+    """,
+    "testing": """
+        Delay FailAfter FailBefore Fault Faults FaultyStore ModelServer NoAnswer RedisServer Replay Request call calls
+        read_script say
+    """,
+}
+"""The names of each package, as its `__all__` lists them."""
+
+VALUES: dict[object, object] = {int: 7, "int": 7, float: 0.5, "float": 0.5}
+
+
+def errors() -> list[type[Exception]]:
+    """Every exception class that some package exports, once."""
+    exported = (
+        getattr(importlib.import_module(f"holdfast.{package}"), name) for package in PUBLIC for name in PUBLIC[package].split()
+    )
+    return sorted({found for found in exported if inspect.isclass(found) and issubclass(found, Exception)}, key=str)
+
+
+def example(error: type[Exception]) -> Exception:
+    """An instance; each argument fits its annotation, and is a telling text where that allows one."""
+    if error.__init__ in (Exception.__init__, ValueError.__init__, LookupError.__init__):
+        return error("it {0} 'said' so")
+    hints = typing.get_type_hints(error.__init__)
+    names = [name for name in inspect.signature(error).parameters if name != "args"]
+    return error(*(VALUES.get(hints.get(name), f"{name} {{0}} 'x'") for name in names) if names else ("it said so",))
+
+
+@pytest.mark.parametrize("package", PUBLIC)
+def test_a_package_offers_exactly_its_pinned_names(package):
+    assert sorted(importlib.import_module(f"holdfast.{package}").__all__) == PUBLIC[package].split()
+
+
+@pytest.mark.parametrize("package", PUBLIC)
+def test_every_name_that_is_offered_is_there(package):
+    module = importlib.import_module(f"holdfast.{package}")
+    for name in module.__all__:
+        assert getattr(module, name) is not None
+
+
+@pytest.mark.parametrize("package", PUBLIC)
+def test_a_name_that_is_not_offered_is_an_attribute_error(package):
+    with pytest.raises(AttributeError, match="no attribute 'nothing'"):
+        _ = importlib.import_module(f"holdfast.{package}").nothing
+
+
+@pytest.mark.parametrize("error", errors(), ids=lambda error: error.__name__)
+def test_every_exported_error_crosses_a_process_boundary_as_it_is(error):
+    sent = example(error)
+    received = pickle.loads(pickle.dumps(sent))  # noqa: S301 - our own
+    assert type(received) is error
+    assert (received.args, str(received), vars(received)) == (sent.args, str(sent), vars(sent))
