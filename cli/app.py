@@ -1,6 +1,7 @@
 """The command line as a whole: which commands there are, and what becomes of their errors."""
 
 import sys
+import warnings
 from collections.abc import Sequence
 from importlib import import_module
 from typing import Annotated, Any
@@ -9,6 +10,7 @@ import typer
 from typer.core import TyperGroup
 
 from . import errors
+from .display import clean
 from .options import everywhere
 
 COMMANDS = {
@@ -50,7 +52,9 @@ def run(arguments: Sequence[str]) -> int:
         if hasattr(stream, "reconfigure"):
             stream.reconfigure(errors="backslashreplace")  # a terminal that cannot show a character is no reason to fail
     try:
-        code = typer.main.get_command(_app)(list(arguments) or ["--help"], prog_name="holdfast", standalone_mode=False)
+        with warnings.catch_warnings():
+            warnings.showwarning = _show_warning
+            code = typer.main.get_command(_app)(list(arguments) or ["--help"], prog_name="holdfast", standalone_mode=False)
         sys.stdout.flush()
     except Exception as error:
         known = errors.code_of(error)
@@ -67,6 +71,11 @@ _app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
+
+
+def _show_warning(message: Warning | str, *_: object, **__: object) -> None:
+    """Say a warning in a line, without the place in the code that means nothing to whoever typed a command."""
+    sys.stderr.write(f"{clean(str(message))}\n")
 
 
 def _version(wanted: bool) -> None:  # noqa: FBT001 - the signature of an option's callback

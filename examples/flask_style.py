@@ -58,6 +58,6 @@ def customer(number: int) -> str:
 
 
 if __name__ == "__main__":
-    with client, ThreadPoolExecutor(4) as threads:
-        for line in threads.map(customer, range(4)):
+    with client, ThreadPoolExecutor(3) as threads:
+        for line in threads.map(customer, range(3)):
             print(line)

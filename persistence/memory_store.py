@@ -99,6 +99,10 @@ class MemoryStore:
     async def close(self) -> None:
         """See `Store.close`."""
 
+    async def weaknesses(self) -> list[str]:
+        """See `Store.weaknesses`."""
+        return ["it is in memory: it ends with this process"]
+
     async def now(self) -> int:
         """See `Store.now`."""
         return self._clock()

@@ -91,7 +91,7 @@ class RedisStore:
         return self.store_id
 
     async def weaknesses(self) -> list[str]:
-        """In which cases this server may lose what it acknowledged, one sentence each; none if it tells nothing of itself."""
+        """See `Store.weaknesses`."""
         names = ("appendonly", "appendfsync", "maxmemory-policy", "min-replicas-to-write")
         settings: dict[str, str] = {}
         try:

@@ -202,6 +202,10 @@ class Store(Protocol):
         """Give up the connections."""
         ...
 
+    async def weaknesses(self) -> Sequence[str]:
+        """In which cases this store may lose what it acknowledged, one sentence each; none if it tells nothing of itself."""
+        ...
+
     async def now(self) -> int:
         """The store's clock, in integer milliseconds UTC."""
         ...

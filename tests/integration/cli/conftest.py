@@ -3,6 +3,7 @@
 import asyncio
 import json
 import os
+import shutil
 import subprocess
 import sys
 from collections.abc import Awaitable, Callable
@@ -132,6 +133,7 @@ def stack():
         os.environ.update(before)  # the commands are told in their own environment
         yield running
         end_stack(running)
+        shutil.rmtree(running.home.runtime, ignore_errors=True)
 
 
 @pytest.fixture(scope="session")

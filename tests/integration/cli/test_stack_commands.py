@@ -116,6 +116,15 @@ def test_doctor_says_what_is_wrong_with_a_redis_and_the_fix(inside, other):
     assert checks["namespace"]["detail"] == "holdfast: nothing was ever stored in it"
 
 
+def test_a_redis_that_may_lose_what_it_acknowledged_is_warned_of_in_a_line(cli):
+    with RedisServer(appendonly="no") as server:
+        said = cli("pending", "--redis-url", server.url)
+
+    assert said.out == "Nothing is pending.\n"
+    assert said.err.startswith("holdfast: Redis keeps no append-only file")
+    assert said.err.count("\n") == 1
+
+
 def test_doctor_says_what_does_not_answer_and_hides_passwords(inside):
     said = inside(
         "doctor",
