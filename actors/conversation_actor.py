@@ -13,7 +13,7 @@ from typing import TypeAlias
 
 from ray.actor import exit_actor
 
-from holdfast.conversation import Command, ConversationNotFound, Fenced, HoldfastError, LeaseHeld, Reply, StoreError
+from holdfast.conversation import Command, ConversationNotFound, Fenced, HoldfastError, LeaseHeld, Reply, StoreError, schema
 from holdfast.persistence import Because, Owner, RedisStore
 
 from .hosting import Hosting
@@ -83,6 +83,7 @@ class ConversationActor:
     async def warm(self) -> str:
         """Connect to the store and offer oneself for adoption; the actor's name."""
         store = await self._connected()
+        await asyncio.to_thread(schema.problem, "{}", {})  # its library is imported now, not at the first answer
         await store.offer(self._name, 0)
         return self._name
 

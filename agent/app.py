@@ -58,7 +58,7 @@ class App:
         Raises:
             AgentNotFound: The app has none; the error lists those it has.
         """
-        found = self._by_name.get(name)
+        found = self._by_name.get(name) if isinstance(name, str) else None
         if found is None:
             known = ", ".join(repr(known) for known in self._by_name) or "none"
             raise AgentNotFound("agent", f"the app declares no agent {name!r}", f"use one of its agents: {known}")

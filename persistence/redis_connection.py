@@ -58,7 +58,8 @@ def client(url: str, expected: Callable[[], str | None], *, blocking: bool = Fal
             decode_responses=False,
         )
     except (ValueError, TypeError) as error:
-        problem = f"{url!r:.120} cannot be used ({error})"
+        scheme = url.partition("://")[0] if "://" in url else "no scheme"
+        problem = f"a URL with {scheme} cannot be used ({error})"  # it may hold a password
         raise ConfigurationError("redis_url", problem, "use redis://host:port/0, rediss:// or unix:///path") from error
 
 

@@ -22,6 +22,7 @@ from http import HTTPStatus
 from typing import Any, Generic, Self, TypeVar
 
 from aiohttp import web
+
 from holdfast.testing.transcripts import Answers, Completion, Message, NoAnswer, Replay, Script, read_script
 
 _MAX_REQUEST_BYTES = 256 * 1024 * 1024

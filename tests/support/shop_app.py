@@ -88,4 +88,7 @@ def camera(mode: str) -> str:
 
 TOOLS = [lookup, refund, slow, slow_refund, report, ask, ask_briefly, ask_number, where, camera]
 
-app = App(agents=[Agent(name="support", instructions="Help.", tools=TOOLS)], env=["*_API_KEY", "*_API_BASE", "HOLDFAST_TEST_*"])
+app = App(
+    agents=[Agent(name="support", instructions="Help.", tools=TOOLS), Agent(name="clerk", instructions="File.")],
+    env=["*_API_KEY", "*_API_BASE", "HOLDFAST_TEST_*"],
+)

@@ -92,6 +92,7 @@ def end_stack(stack: RunningStack) -> None:
         ray.shutdown()
     stop_ray(stack.home)
     stop_redis(stack.home)
+    shutil.rmtree(stack.home.runtime, ignore_errors=True)
     shutil.rmtree(stack.home.path.parent, ignore_errors=True)
     for name in stack.env:
         os.environ.pop(name, None)
