@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     )
     from .crew import Crew, CrewUnavailable, NoOutcome
     from .hosting import Hosting
-    from .ray_crew import find, hire, worker_name
+    from .ray_crew import find, hire, in_cluster, worker_name
     from .settings import RAY_NAMESPACE, ActorSettings, Fleet, StoreAddress, Timing, WorkerSettings
     from .worker import AppBroken, Worker
 
@@ -38,7 +38,7 @@ _HOMES = {
     ),
     "crew": ("Crew", "CrewUnavailable", "NoOutcome"),
     "hosting": ("Hosting",),
-    "ray_crew": ("find", "hire", "worker_name"),
+    "ray_crew": ("find", "hire", "in_cluster", "worker_name"),
     "settings": ("RAY_NAMESPACE", "ActorSettings", "Fleet", "StoreAddress", "Timing", "WorkerSettings"),
     "worker": ("AppBroken", "Worker"),
 }
@@ -67,6 +67,7 @@ __all__ = [
     "WorkerSettings",
     "find",
     "hire",
+    "in_cluster",
     "worker_name",
 ]
 

@@ -80,11 +80,12 @@ class ConversationActor:
         self._blank_since = _clock()
         self._rested = asyncio.Event()
 
-    async def warm(self) -> str:
-        """Connect to the store and offer oneself for adoption; the actor's name."""
+    async def warm(self, *, offer: bool) -> str:
+        """Connect to the store and, if asked to, offer oneself for adoption; the actor's name."""
         store = await self._connected()
         await asyncio.to_thread(schema.problem, "{}", {})  # its library is imported now, not at the first answer
-        await store.offer(self._name, 0)
+        if offer:
+            await store.offer(self._name, 0)
         return self._name
 
     async def activate(self, conversation_id: str, seen_token: str, because: Because, *, create: bool) -> Activation:
@@ -179,23 +180,24 @@ class ConversationActor:
                 logger.warning("%s: %s", self._name, error)
 
     async def _tidy(self, store: RedisStore) -> None:
-        hosting, now = self._hosting, _clock()
         linger_ms = self._settings.timing.linger_ms
-        if hosting is not None and hosting.over:
-            self._hosting = None
-            await self._offer_blank(store)
-        elif hosting is not None and hosting.rested_at is not None:
-            if now - hosting.rested_at < linger_ms:
-                await store.offer(self._name, hosting.rested_at)
-            elif not self._activating.locked() and await hosting.passivate():
+        async with self._activating:
+            hosting, now = self._hosting, _clock()
+            if hosting is not None and hosting.over:
                 self._hosting = None
                 await self._offer_blank(store)
-        elif hosting is None and not self._activating.locked():
-            if now - self._blank_since < linger_ms or await store.offers() <= self._settings.fleet.standby:
-                await store.offer(self._name, 0)
-            else:
-                await store.withdraw(self._name)
-                exit_actor()
+            elif hosting is not None and hosting.rested_at is not None:
+                if now - hosting.rested_at < linger_ms:
+                    await store.offer(self._name, hosting.rested_at)
+                elif await hosting.passivate():
+                    self._hosting = None
+                    await self._offer_blank(store)
+            elif hosting is None:
+                spare = now - self._blank_since >= linger_ms and await store.offers() > self._settings.fleet.standby
+                if not spare:
+                    await store.offer(self._name, 0)
+                elif await store.withdraw(self._name):  # nobody has taken it meanwhile
+                    exit_actor()
 
 
 def _clock() -> int:

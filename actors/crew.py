@@ -40,7 +40,7 @@ class Crew(Protocol):
         """
         ...
 
-    async def join(self, worker: str, incarnation: str, effect_id: str) -> RunFinished | NoOutcome:
+    async def join(self, worker: str, incarnation: str, conversation_id: str, effect_id: str) -> RunFinished | NoOutcome:
         """Wait for a run that a worker's incarnation has claimed.
 
         Raises:

@@ -22,6 +22,8 @@ from holdfast.conversation import (
     Judgement,
     Known,
     LeaseHeld,
+    ModelFailed,
+    ModelReplied,
     Reply,
     RunFinished,
     RunLost,
@@ -30,6 +32,7 @@ from holdfast.conversation import (
     StoreError,
     StoreUnavailable,
     TurnPrepared,
+    Wake,
     decide,
     outstanding,
 )
@@ -42,8 +45,8 @@ from .settings import Timing
 
 logger = logging.getLogger("holdfast.actor")
 
-RUN_GRACE_S = 30.0
-"""How long after a run's own bound its actor gives up on a worker that does not answer."""
+GRACE_S = 30.0
+"""How long after the own bound of a run or model call its actor gives up on a worker that does not answer."""
 
 
 @dataclass(slots=True)
@@ -55,6 +58,10 @@ class _Asked:
 @dataclass(slots=True)
 class _Passivate:
     done: "asyncio.Future[bool]" = field(default_factory=lambda: asyncio.get_running_loop().create_future())
+
+    def settle(self, left: bool) -> None:  # noqa: FBT001 - the answer itself
+        if not self.done.done():
+            self.done.set_result(left)
 
 
 class Hosting:
@@ -155,13 +162,15 @@ class Hosting:
         return await asked.reply
 
     async def _run_loop(self) -> None:
-        while not self.over:
-            item = await self._queue.get()
-            if isinstance(item, _Passivate):
-                item.done.set_result(await self._passivated())
-            else:
-                await self._answer(item)
-        self._refuse_waiting()
+        try:
+            while not self.over:
+                item = await self._queue.get()
+                if isinstance(item, _Passivate):
+                    item.settle(await self._passivated())
+                else:
+                    await self._answer(item)
+        finally:
+            self._stop()
 
     async def _answer(self, asked: _Asked) -> None:
         try:
@@ -179,11 +188,22 @@ class Hosting:
         except Exception as error:
             logger.exception("conversation %s: %s failed", self.conversation_id, asked.command.kind)
             _fail(asked.reply, StoreUnavailable(f"{type(error).__name__}: {error}"))
-            await self._begin_anew()
+            self._enqueue_instead(asked.command, error)
         else:
             if not asked.reply.done():
                 asked.reply.set_result(reply)
         self._start_outstanding()
+
+    def _enqueue_instead(self, command: Command, error: Exception) -> None:
+        """An outcome that cannot be judged or written becomes one that can: asking again would bring the same, at cost."""
+        problem = f"what came back cannot be recorded ({type(error).__name__}: {error!s:.200})"
+        match command:
+            case ModelReplied():
+                self._enqueue(ModelFailed(effect_id=command.effect_id, error=problem))
+            case RunFinished():
+                self._enqueue(RunFinished(effect_id=command.effect_id, ok=False, content=failure(problem)))
+            case _:
+                pass
 
     async def _judge(self, command: Command) -> Reply:
         spec = command.spec if isinstance(command, TurnPrepared) else await self._spec_for(command)
@@ -214,7 +234,9 @@ class Hosting:
             if isinstance(written, KnownIds):
                 known |= written.known
                 continue
-            self._adopt(after, spec)
+            self._state = after
+            if judgement.events and command.kind in ("start", "turn_prepared"):
+                self._spec = spec  # nothing else changes what the turn runs with
             if refusal is not None:
                 raise refusal
             return judgement.reply
@@ -225,10 +247,6 @@ class Hosting:
         if self._spec is None and self._state.seq:
             self._spec = await self._turn_spec()
         return self._spec
-
-    def _adopt(self, state: State, spec: AgentSpec | None) -> None:
-        self._state = state
-        self._spec = spec
 
     def _now(self) -> int:
         return self._clock() + self._offset
@@ -261,9 +279,7 @@ class Hosting:
                 if outcome is None or self.over:
                     return
                 # It stays among the effects until it is judged, so that nobody starts it once more.
-                asked = _Asked(outcome, asyncio.get_running_loop().create_future())
-                asked.reply.add_done_callback(_retrieve)
-                self._queue.put_nowait(asked)
+                self._enqueue(outcome)
             except (CrewUnavailable, StoreError) as error:
                 logger.warning("conversation %s: %s waits: %s", self.conversation_id, effect.effect_id, error)
             except Exception:
@@ -273,6 +289,12 @@ class Hosting:
             await asyncio.sleep(delay_s * random.uniform(0.5, 1))  # noqa: S311 - jitter
             delay_s = min(2 * delay_s, 5)
             attempt += 1
+
+    def _enqueue(self, command: Command) -> None:
+        """Have a command judged for whose reply nobody waits."""
+        asked = _Asked(command, asyncio.get_running_loop().create_future())
+        asked.reply.add_done_callback(_retrieve)
+        self._queue.put_nowait(asked)
 
     async def _outcome(self, effect: Effect, attempt: int) -> Command | None:
         match effect:
@@ -303,7 +325,15 @@ class Hosting:
             upto_seq=effect.upto_seq,
             attempt=attempt,
         )
-        return await self._crew.call_model(self._state.app, effect.code, request)
+        bound_s = self._spec.limits.model_timeout_s if self._spec is not None else 600.0
+        try:
+            async with asyncio.timeout(bound_s + GRACE_S) as bound:
+                return await self._crew.call_model(self._state.app, effect.code, request)
+        except TimeoutError as error:
+            if not bound.expired():
+                raise CrewUnavailable(str(error)) from error
+            problem = f"the model did not answer within {bound_s:g} s, nor did the worker that called it"
+            return ModelFailed(effect_id=effect.effect_id, error=problem)
 
     async def _run_tool(self, effect: RunTool) -> RunFinished | RunLost | None:
         request = RunRequest(
@@ -319,9 +349,11 @@ class Hosting:
         )
         bound_s = self._run_timeout_s(effect.tool)
         try:
-            async with asyncio.timeout(bound_s + RUN_GRACE_S):
+            async with asyncio.timeout(bound_s + GRACE_S) as bound:
                 return await self._watch(effect, request)
-        except TimeoutError:
+        except TimeoutError as error:
+            if not bound.expired():
+                raise CrewUnavailable(str(error)) from error
             problem = f"the tool did not finish within {bound_s:g} s, nor did its worker answer"
             return RunFinished(effect_id=effect.effect_id, ok=False, content=failure(problem))
 
@@ -334,7 +366,7 @@ class Hosting:
                 case RunStatus.RUNNABLE:
                     answer = await self._crew.run_tool(self._state.app, effect.code, request)
                 case RunStatus.CLAIMED:
-                    answer = await self._crew.join(run.worker, run.incarnation, effect.effect_id)
+                    answer = await self._crew.join(run.worker, run.incarnation, self.conversation_id, effect.effect_id)
                 case RunStatus.DONE:
                     answer = codec.decode_outcome(run.outcome)
             if isinstance(answer, RunFinished):
@@ -360,7 +392,7 @@ class Hosting:
             try:
                 now = await self._store.renew(self.conversation_id, self._token, self._timing.lease_ms)
             except Fenced:
-                self._stop()
+                self._enqueue(Wake())  # the loop finds out: its append of no events is refused, if that is still so
             except StoreError as error:
                 logger.warning("conversation %s: its lease was not renewed: %s", self.conversation_id, error)
             else:
@@ -410,19 +442,14 @@ class Hosting:
         for task in self._effects.values():
             task.cancel()
         self._effects.clear()
-        if self._renewing is not None and self._renewing is not asyncio.current_task():
+        if self._renewing is not None:
             self._renewing.cancel()
-        if self._loop is not None and self._loop is not asyncio.current_task():
-            self._loop.cancel()
-            self._refuse_waiting()
-
-    def _refuse_waiting(self) -> None:
         while not self._queue.empty():
             match self._queue.get_nowait():
                 case _Asked(reply=reply):
                     _fail(reply, Fenced(self.conversation_id))
-                case _Passivate(done=done):
-                    done.set_result(True)
+                case _Passivate() as item:
+                    item.settle(left=True)
 
 
 def _fail(reply: "asyncio.Future[Reply]", error: Exception) -> None:

@@ -50,14 +50,18 @@ async def call(
         return ModelFailed(effect_id=request.effect_id, error=error)
     except _Failed as failed:
         return ModelFailed(effect_id=request.effect_id, error=str(failed))
-    return ModelReplied(
-        effect_id=request.effect_id,
-        content=answer.content,
-        calls=tuple(_judged(agent, spec, call) for call in answer.calls()),
-        finish_reason=answer.finish_reason,
-        input_tokens=answer.input_tokens,
-        output_tokens=answer.output_tokens,
-    )
+    try:
+        return ModelReplied(
+            effect_id=request.effect_id,
+            content=answer.content,
+            calls=tuple(_judged(agent, spec, call) for call in answer.calls()),
+            finish_reason=answer.finish_reason if isinstance(answer.finish_reason, str) else None,
+            input_tokens=_count(answer.input_tokens),
+            output_tokens=_count(answer.output_tokens),
+        )
+    except Exception as error:  # the answer has been paid for: asking again would bring its like
+        logger.exception("model call %s of %s: its answer cannot be used", request.effect_id, request.conversation_id)
+        return ModelFailed(effect_id=request.effect_id, error=f"the model's answer cannot be used: {_words(error)}")
 
 
 class _Failed(Exception):
@@ -164,13 +168,17 @@ def _tool(spec: AgentSpec, name: str) -> dict[str, Any]:
     return {"type": "function", "function": function}
 
 
+def _count(tokens: object) -> int | None:
+    return tokens if isinstance(tokens, int) and 0 <= tokens < 1 << 53 else None
+
+
 def _sendable(message: dict[str, Any]) -> dict[str, Any]:
     """The message with tool calls that every provider takes back: a legal name, and arguments that parse.
 
     What the model really wrote stays in the log; its result has told it what was wrong.
     """
     if "tool_calls" not in message:
-        return message
+        return dict(message)  # litellm may change what it is given
     sent = []
     for called in message["tool_calls"]:
         name, arguments = called["function"]["name"], called["function"]["arguments"]

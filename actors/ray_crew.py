@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 import ray
 from ray.exceptions import GetTimeoutError, RayActorError, RayError
 
-from holdfast.conversation import HoldfastError, RunFinished
+from holdfast.conversation import ClusterUnavailable, HoldfastError, RunFinished
 from holdfast.conversation.ids import digest
 from holdfast.persistence import AppRecord, Store
 
@@ -31,6 +31,7 @@ class RayCrew:
         self._store = store
         self._settings = settings
         self._handles: dict[str, Any] = {}
+        self._broken: set[str] = set()
 
     async def call_model(self, app: str, code: str, request: ModelRequest) -> ModelOutcome:
         """See `Crew.call_model`."""
@@ -42,13 +43,13 @@ class RayCrew:
         worker = await self._worker(app, code, request.conversation_id)
         return await self._asked(worker, worker.run_tool.remote(request))
 
-    async def join(self, worker: str, incarnation: str, effect_id: str) -> RunFinished | NoOutcome:
+    async def join(self, worker: str, incarnation: str, conversation_id: str, effect_id: str) -> RunFinished | NoOutcome:
         """See `Crew.join`."""
-        handle = find(worker)
+        handle = await asyncio.to_thread(find, worker)
         if handle is None:
             return NoOutcome.GONE
         try:
-            return await self._asked(handle, handle.join.remote(incarnation, effect_id))
+            return await self._asked(handle, handle.join.remote(incarnation, conversation_id, effect_id))
         except CrewUnavailable as error:
             if isinstance(error.__cause__, ray.exceptions.ActorDiedError):
                 return NoOutcome.GONE
@@ -63,13 +64,13 @@ class RayCrew:
     async def _worker(self, app: str, code: str, conversation_id: str) -> Any:
         slot = self._slot(conversation_id)
         name = worker_name(self._settings, app, code, slot)
-        handle = self._handles.get(name) or find(name)
-        if handle is None:
+        handle = None if name in self._broken else self._handles.get(name) or await asyncio.to_thread(find, name)
+        if handle is None:  # what stands now is what can run
             record = await self._store.app(app)
             if record is None:
                 message = f"no app {app!r} is known to the store"
                 raise CrewUnavailable(message)
-            handle = hire(self._settings, record, slot)
+            handle = await asyncio.to_thread(hire, self._settings, record, slot)
             name = worker_name(self._settings, app, record.code, slot)
         self._handles[name] = handle
         return handle
@@ -81,6 +82,8 @@ class RayCrew:
         try:
             return await answer
         except AppBroken as error:
+            self._broken |= {name for name, kept in self._handles.items() if kept is handle}
+            self._forget(handle)
             raise CrewUnavailable(str(error)) from error
         except (RayActorError, GetTimeoutError) as error:
             self._forget(handle)
@@ -89,8 +92,6 @@ class RayCrew:
             cause = getattr(error, "cause", None)
             if isinstance(cause, AppBroken | HoldfastError):
                 raise CrewUnavailable(str(cause)) from error
-            raise
-        except asyncio.CancelledError:
             raise
 
     def _forget(self, handle: Any) -> None:
@@ -103,11 +104,26 @@ def worker_name(settings: ActorSettings, app: str, code: str, slot: int) -> str:
 
 
 def find(name: str) -> Any | None:
-    """The handle of a named actor, None if there is none."""
+    """The handle of a named actor, None if there is none.
+
+    Raises:
+        ClusterUnavailable: This process is in no cluster (any more), so nothing is known of its actors.
+    """
+    in_cluster()
     try:
         return ray.get_actor(name, namespace=RAY_NAMESPACE)
     except ValueError:
         return None
+
+
+def in_cluster() -> None:
+    """Make sure that this process is in a cluster: Ray would silently start one of its own.
+
+    Raises:
+        ClusterUnavailable: It is in none (any more).
+    """
+    if not ray.is_initialized():
+        raise ClusterUnavailable("this process is in no Ray cluster (any more)")
 
 
 def hire(settings: ActorSettings, record: AppRecord, slot: int, environment: Mapping[str, str] | None = None) -> Any:
@@ -115,6 +131,7 @@ def hire(settings: ActorSettings, record: AppRecord, slot: int, environment: Map
 
     Ray restarts a worker that dies, with the same environment and as a new incarnation.
     """
+    in_cluster()
     name = worker_name(settings, record.app, record.code, slot)
     worker = WorkerSettings(
         store=settings.store,

@@ -7,7 +7,7 @@ from typing import Any
 import pydantic_core
 
 from holdfast.agent import Agent, InvalidArguments, Tool, ToolContext
-from holdfast.conversation import Limits, RunFinished, StoreError, jsontext
+from holdfast.conversation import Limits, RunFinished, StoreError, StoreUnavailable, jsontext
 from holdfast.conversation.envelope import failure, success
 from holdfast.conversation.events import ConversationStarted
 from holdfast.persistence import Store, codec
@@ -31,27 +31,43 @@ async def run(
     worker: str,
 ) -> RunFinished | NoOutcome:
     """Claim the run, run its body, record its outcome and return it; `NOT_MINE` if it was not runnable."""
-    if not await store.claim(request.conversation_id, request.effect_id, incarnation=incarnation, worker=worker):
-        return NoOutcome.NOT_MINE
+    # Everything that can fail before the body does so before the claim.
     started, source = await store.at(request.conversation_id, [1, request.arguments_at])
     context = jsontext.loads(started.context) if isinstance(started, ConversationStarted) else None
+    arguments = arguments_in(source, request.tool_call_id)
+    if not await store.claim(request.conversation_id, request.effect_id, incarnation=incarnation, worker=worker):
+        return NoOutcome.NOT_MINE
     ok, content = await _body(
         agent,
         request,
-        arguments=arguments_in(source, request.tool_call_id),
+        arguments=arguments,
         context=context,
         limits=limits,
         resources=resources,
         store=store,
     )
     outcome = RunFinished(effect_id=request.effect_id, ok=ok, content=content)
-    try:
-        await store.finish(
-            request.conversation_id, request.effect_id, incarnation=incarnation, outcome=codec.encode_outcome(outcome)
-        )
-    except StoreError as error:  # the outcome still goes to whoever waits for it here
-        logger.warning("run %s of %s: its outcome was not recorded: %s", request.effect_id, request.conversation_id, error)
+    await _record(store, request, incarnation, codec.encode_outcome(outcome))
     return outcome
+
+
+async def _record(store: Store, request: RunRequest, incarnation: str, outcome: bytes) -> None:
+    """The run is over only when its outcome is recorded, however long the store stays away: until then it can be joined."""
+    delay_s = 0.1
+    while True:
+        try:
+            await store.finish(request.conversation_id, request.effect_id, incarnation=incarnation, outcome=outcome)
+        except StoreUnavailable as error:
+            logger.warning(
+                "run %s of %s: its outcome is not recorded yet: %s", request.effect_id, request.conversation_id, error
+            )
+            await asyncio.sleep(delay_s)
+            delay_s = min(2 * delay_s, 5)
+        except StoreError:
+            logger.exception("run %s of %s: its outcome cannot be recorded", request.effect_id, request.conversation_id)
+            return
+        else:
+            return
 
 
 async def _body(

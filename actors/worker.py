@@ -6,6 +6,7 @@ import os
 import time
 import uuid
 from collections import OrderedDict
+from collections.abc import Mapping
 from contextlib import AsyncExitStack
 from typing import Any
 
@@ -13,7 +14,7 @@ from ray.actor import exit_actor
 
 from holdfast.agent import Agent, App
 from holdfast.conversation import AgentSpec, HoldfastError, ModelFailed, RunFinished, StoreError, Transcript
-from holdfast.persistence import RedisStore
+from holdfast.persistence import AppRecord, RedisStore
 
 from . import app_runtime, tool_run
 from .crew import ModelOutcome, NoOutcome
@@ -45,14 +46,16 @@ class Worker:
         self._runs: dict[tuple[str, str], asyncio.Task[RunFinished | NoOutcome]] = {}
         self._model_calls: dict[tuple[str, str], asyncio.Task[ModelOutcome]] = {}
         self._drain: asyncio.Task[None] | None = None
-        self._busy = 0
+        self._leaving = False
+        self._store: RedisStore | None = None
 
-    async def prepare(self) -> str:
-        """Import the app and open its resources; the incarnation.
+    async def prepare(self, environment: Mapping[str, str]) -> str:
+        """Import the app and open its resources, with these variables in the environment; the incarnation.
 
         Raises:
             AppBroken: It cannot be imported here.
         """
+        os.environ.update(environment)
         await self._open()
         return self._incarnation
 
@@ -63,6 +66,7 @@ class Worker:
     async def call_model(self, request: ModelRequest) -> ModelOutcome:
         """Call the model with the conversation's transcript and judge the calls it asks for by the app's own rules."""
         store, app, _ = await self._open()
+        self._refuse_if_leaving()
         key = (request.conversation_id, request.effect_id)
         task = self._model_calls.get(key)
         if task is None:
@@ -79,11 +83,13 @@ class Worker:
     async def run_tool(self, request: RunRequest) -> RunFinished | NoOutcome:
         """Claim a run, run its body, record its outcome; asked twice, it runs once and both are answered."""
         store, app, resources = await self._open()
+        self._refuse_if_leaving()
         key = (request.conversation_id, request.effect_id)
         task = self._runs.get(key)
         if task is None:
             spec = await self._spec(store, request.spec_digest)
             agent = _agent(app, request.agent)
+            self._refuse_if_leaving()
             task = self._runs.get(key) or asyncio.create_task(
                 tool_run.run(
                     store,
@@ -91,7 +97,8 @@ class Worker:
                     agent=agent,
                     limits=spec.limits,
                     resources=resources,
-                    incarnation=self._incarnation,
+                    # The task is named too: when it is over, nobody of this incarnation may claim its run once more.
+                    incarnation=f"{self._incarnation}.{uuid.uuid4().hex[:12]}",
                     worker=self._settings.name,
                 )
             )
@@ -99,14 +106,12 @@ class Worker:
             task.add_done_callback(lambda _: self._runs.pop(key, None))
         return await asyncio.shield(task)
 
-    async def join(self, incarnation: str, effect_id: str) -> RunFinished | NoOutcome:
+    async def join(self, incarnation: str, conversation_id: str, effect_id: str) -> RunFinished | NoOutcome:
         """Wait for a run that this incarnation has claimed; `GONE` if it has not, or does not have it any more."""
-        if incarnation != self._incarnation:
+        task = self._runs.get((conversation_id, effect_id))
+        if task is None or not incarnation.startswith(f"{self._incarnation}."):
             return NoOutcome.GONE
-        for (_, running), task in self._runs.items():
-            if running == effect_id:
-                return await asyncio.shield(task)
-        return NoOutcome.GONE
+        return await asyncio.shield(task)
 
     async def drop(self, conversation_id: str, effect_id: str) -> None:
         """Nobody waits for this effect any more: close the model's stream. A run goes on; its outcome will be late."""
@@ -114,22 +119,34 @@ class Worker:
         if task is not None:
             task.cancel()
 
+    async def _connected(self) -> RedisStore:
+        if self._store is None:
+            address = self._settings.store
+            store = RedisStore(address.redis_url, namespace=address.namespace, store_id=address.store_id)
+            await store.open()
+            self._store = store
+        return self._store
+
+    def _refuse_if_leaving(self) -> None:
+        if self._leaving:
+            message = "this worker ends: other code stands for its app"
+            raise AppBroken(message)
+
     async def _open(self) -> tuple[RedisStore, App, Any]:
         async with self._opening:
             if self._opened is None:
-                address = self._settings.store
-                store = RedisStore(address.redis_url, namespace=address.namespace, store_id=address.store_id)
-                await store.open()
+                store = await self._connected()
+                if self._drain is None:
+                    self._drain = asyncio.create_task(self._drained(store))
                 try:
+                    _check_environment(await store.app(self._settings.app))
                     app, resources = await app_runtime.open_app(self._settings, self._stack)
                 except Exception as error:  # noqa: BLE001 - the app's own import and lifespan may raise anything
                     problem = f"{type(error).__name__}: {error}"
                     await store.put_problem(self._settings.app, problem)
-                    await store.close()
                     raise AppBroken(problem) from None
                 await store.put_problem(self._settings.app, None)
                 self._opened = (store, app, resources)
-                self._drain = asyncio.create_task(self._drained(store))
             return self._opened
 
     async def _model(self, store: RedisStore, app: App, request: ModelRequest) -> ModelOutcome:
@@ -177,10 +194,19 @@ class Worker:
             except (StoreError, HoldfastError):
                 continue
             replaced = record is not None and record.code != self._settings.code
-            if replaced and time.monotonic() - idle_since > 2 * DRAIN_CHECK_S:
+            idle = not self._runs and not self._model_calls
+            if replaced and idle and time.monotonic() - idle_since > 2 * DRAIN_CHECK_S:
+                self._leaving = True
                 await self._stack.aclose()
                 exit_actor()
 
 
 def _agent(app: App, name: str) -> Agent | None:
     return next((agent for agent in app.agents if agent.name == name), None)
+
+
+def _check_environment(record: AppRecord | None) -> None:
+    missing = [name for name in (record.environment if record is not None else ()) if name not in os.environ]
+    if missing:
+        message = f"{', '.join(missing)} is not in this worker's environment: connect with the app, or run `holdfast up --app`"
+        raise RuntimeError(message)

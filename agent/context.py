@@ -19,7 +19,7 @@ class ToolContext:
         turn_id: The turn of the call.
         tool_call_id: The call; unique in its conversation for ever. Conversation and call together are the idempotency key:
             a run that was lost is run again under the same one.
-        attempt: 0 at first, and one more each time a lost run is run again.
+        attempt: 1 at first, and one more each time a lost run is run again.
         context: The JSON value that `start` was given for this conversation.
         resources: What the app's lifespan yielded in this worker.
         report: Where `report_progress` delivers to, called from whichever thread the body runs in; None where nothing listens.
@@ -28,7 +28,7 @@ class ToolContext:
     conversation_id: str
     turn_id: str
     tool_call_id: str
-    attempt: int = 0
+    attempt: int = 1
     context: Any = None
     resources: Any = None
     report: Report | None = None

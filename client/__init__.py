@@ -37,7 +37,7 @@ from holdfast.conversation import (
 )
 
 from .async_client import AsyncClient, Conversation
-from .records import ConversationRow, ConversationState, Event, Page, PendingCall
+from .records import AsyncPendingCall, ConversationRow, ConversationState, Event, Page, PendingCall
 from .stack import DurabilityWarning
 
 if TYPE_CHECKING:
@@ -49,6 +49,7 @@ __all__ = [
     "AppNotFound",
     "Approve",
     "AsyncClient",
+    "AsyncPendingCall",
     "BlockingConversation",
     "Cancelled",
     "Client",

@@ -1,6 +1,7 @@
 """The client: starts conversations, sends, resolves, lists what waits. `Client` is its blocking face."""
 
 import asyncio
+import logging
 import uuid
 from collections.abc import AsyncIterator, Awaitable
 from pathlib import Path
@@ -27,6 +28,7 @@ from holdfast.conversation import (
     Start,
     State,
     Status,
+    StoreUnavailable,
     SuspensionKind,
     Transcript,
     evolve,
@@ -46,6 +48,9 @@ if TYPE_CHECKING:
 
 BLOCK_MS = 5_000
 READ_AT_ONCE = 500
+LISTEN_AGAIN_S = 0.5
+
+logger = logging.getLogger("holdfast.client")
 
 
 class AsyncClient:
@@ -367,11 +372,16 @@ class Conversation:
 
     async def _live(self) -> AsyncIterator[Event]:
         store = await self._client._stack.store()  # noqa: SLF001 - as above
-        async for payload in store.listen(self.id):
-            kind, effect_id, attempt, at, value = codec.unpack(payload)
-            data = {"effect_id": effect_id, "attempt": attempt}
-            data |= {"text": value} if kind == "text_delta" else jsontext.loads(value)
-            yield Event(kind, None, at, data)
+        while True:
+            try:
+                async for payload in store.listen(self.id):
+                    kind, effect_id, attempt, at, value = codec.unpack(payload)
+                    data = {"effect_id": effect_id, "attempt": attempt}
+                    data |= {"text": value} if kind == "text_delta" else jsontext.loads(value)
+                    yield Event(kind, None, at, data)
+            except StoreUnavailable as error:  # what is live is lossy; the durable stream says whether the store is gone
+                logger.debug("live events of %s are interrupted: %s", self.id, error)
+                await asyncio.sleep(LISTEN_AGAIN_S)
 
 
 async def _relayed(queue: "asyncio.Queue[Event | BaseException]", source: AsyncIterator[Event]) -> None:

@@ -11,6 +11,7 @@ from typing import Any, Self, TypeVar
 
 from holdfast.agent import App
 from holdfast.conversation import Cancelled, Decision, Receipt, Status, SuspensionKind
+from holdfast.conversation.ids import check_conversation_id
 
 from .async_client import AsyncClient
 from .async_client import Conversation as AsyncConversation
@@ -65,8 +66,10 @@ class Client:
             loop, client, self._loop, self._client = self._loop, self._client, None, None
         if loop is None or client is None or self._pid != os.getpid():
             return
-        asyncio.run_coroutine_threadsafe(client.aclose(), loop).result()
-        loop.call_soon_threadsafe(loop.stop)
+        try:
+            asyncio.run_coroutine_threadsafe(_wind_up(client), loop).result()
+        finally:
+            loop.call_soon_threadsafe(loop.stop)
 
     def start(
         self,
@@ -81,11 +84,11 @@ class Client:
         started = self._run(
             self._async().start(agent, text, conversation_id=conversation_id, message_id=message_id, context=context)
         )
-        return BlockingConversation(self, started)
+        return BlockingConversation(self, started.id, receipt=started.receipt)
 
     def conversation(self, conversation_id: str) -> "BlockingConversation":
         """See `AsyncClient.conversation`."""
-        return BlockingConversation(self, self._async().conversation(conversation_id))
+        return BlockingConversation(self, check_conversation_id(conversation_id))
 
     def resolve(
         self,
@@ -153,22 +156,18 @@ class Client:
 class BlockingConversation:
     """One conversation, blocking. See `holdfast.client.Conversation`."""
 
-    def __init__(self, client: Client, conversation: AsyncConversation) -> None:
+    def __init__(self, client: Client, conversation_id: str, *, receipt: Receipt | None = None) -> None:
         self._client = client
-        self._conversation = conversation
+        self.id = conversation_id
+        self.receipt = receipt
 
     def __repr__(self) -> str:
         return f"Conversation({self.id!r})"
 
     @property
-    def id(self) -> str:
-        """The conversation's id."""
-        return self._conversation.id
-
-    @property
-    def receipt(self) -> Receipt | None:
-        """The receipt of the `start` that made this object."""
-        return self._conversation.receipt
+    def _conversation(self) -> AsyncConversation:
+        """Of the client that this process has now: after a fork it is another one."""
+        return self._client._async().conversation(self.id)  # noqa: SLF001 - the same module's own
 
     def send(self, text: str, *, message_id: str | None = None) -> Receipt:
         """See `Conversation.send`."""
@@ -227,6 +226,15 @@ class BlockingConversation:
     def end(self, *, request_id: str | None = None) -> Receipt:
         """See `Conversation.end`."""
         return self._client._run(self._conversation.end(request_id=request_id))  # noqa: SLF001 - as above
+
+
+async def _wind_up(client: AsyncClient) -> None:
+    """End what other threads still wait for, so that none waits for ever, and give up the connections."""
+    tasks = asyncio.all_tasks() - {asyncio.current_task()}
+    for task in tasks:
+        task.cancel()
+    await asyncio.gather(*tasks, return_exceptions=True)
+    await client.aclose()
 
 
 async def _next(source: AsyncIterator[Event]) -> Event:

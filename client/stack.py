@@ -37,6 +37,7 @@ class Stack:
         self._app = app
         self._say = say
         self._opening = asyncio.Lock()
+        self._joining = asyncio.Lock()
         self._store: RedisStore | None = None
         self._transport: RayTransport | None = None
 
@@ -86,7 +87,7 @@ class Stack:
     async def transport(self) -> "RayTransport":
         """The way to the actors, opened: Ray joined, the store bound to it, sweeper and workers there."""
         store = await self.store()
-        async with self._opening:
+        async with self._joining:  # a lock of its own: who only reads need not wait for Ray
             if self._transport is None:
                 app = self.app() if self.app_path is not None else None
                 address = await self._ray_address()

@@ -6,6 +6,7 @@ import os
 from holdfast.actors import ActorSettings, Failed, Replied, StoreAddress
 from holdfast.agent import App, code_digest, main_file, python_path
 from holdfast.conversation import (
+    ClusterUnavailable,
     Command,
     HoldfastError,
     LeaseHeld,
@@ -62,13 +63,18 @@ class RayTransport:
         """
         loop = asyncio.get_running_loop()
         give_up = loop.time() + timeout_s
+        handed = False  # whether an actor has had the command: from then on its outcome may be unknown
         while True:
-            last: HoldfastError | None = None
+            last: HoldfastError
             try:
                 left_s = max(give_up - loop.time(), 0.001)
                 answer = await self._registry.ask(conversation_id, command, timeout_s=left_s, create=create)
             except (TimeoutError, LeaseHeld) as error:
                 raise OutcomeUnknown(what, retry_id) from error
+            except ClusterUnavailable as error:
+                if handed:
+                    raise OutcomeUnknown(f"{what} ({error})", retry_id) from error
+                raise
             except StoreUnavailable as error:
                 last = error
             else:
@@ -76,11 +82,13 @@ class RayTransport:
                     case Replied(reply):
                         return reply
                     case Failed(StoreUnavailable() as unavailable):
-                        last = unavailable
+                        handed, last = True, unavailable
                     case Failed(refusal):
                         raise refusal
             if loop.time() + RETRY_S >= give_up:
-                raise last if last is not None else OutcomeUnknown(what, retry_id)
+                if handed:
+                    raise OutcomeUnknown(f"{what} ({last})", retry_id) from last
+                raise last
             await asyncio.sleep(RETRY_S)
 
     async def pid(self, conversation_id: str) -> int | None:
@@ -89,10 +97,7 @@ class RayTransport:
 
     async def close(self) -> None:
         """Leave Ray, if this client joined it."""
-        if self.cluster.joined_here:
-            import ray  # noqa: PLC0415 - as in `clusters.join`
-
-            await asyncio.to_thread(ray.shutdown)
+        await asyncio.to_thread(clusters.leave, self.cluster)
 
 
 async def _record(store: RedisStore, settings: ActorSettings, app: App, path: str) -> None:
@@ -114,4 +119,4 @@ async def _record(store: RedisStore, settings: ActorSettings, app: App, path: st
     )
     await store.put_app(record, [agent.spec for agent in app.agents])
     for slot in range(settings.fleet.workers):
-        hire(settings, record, slot, environment).prepare.remote()
+        hire(settings, record, slot, environment).prepare.remote(environment)

@@ -9,6 +9,7 @@ from typing import Annotated, Literal, Self, TypeAlias
 
 from pydantic import Field
 
+from . import jsontext
 from .decisions import Ruling
 from .jsontext import JsonText
 from .known import Known, call_key, decision_key, message_key, request_key, result_key, suspension_key
@@ -138,7 +139,7 @@ class ModelReplied(_Command):
 
     def lookups(self) -> tuple[str, ...]:
         """Which of the model's call ids were used before."""
-        return tuple(call_key(call.tool_call_id) for call in self.calls)
+        return tuple(call_key(jsontext.clean(call.tool_call_id)) for call in self.calls)
 
 
 class ModelFailed(_Command):

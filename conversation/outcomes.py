@@ -58,6 +58,9 @@ def model_replied(state: State, command: ModelReplied) -> Judgement:
     if turn is None:
         return Judgement(ignored=LATE.why)
     used = frozenset(command.known)
+    if command.spec is not None and command.spec.digest != turn.spec_digest:
+        message = f"stamped with spec {command.spec.digest}, the turn runs with {turn.spec_digest}"
+        raise ValueError(message)
     calls = tuple(_clean(call) for call in command.calls)
     proposed_ids = [call.tool_call_id for call in calls]
     unique = unique_call_ids(proposed_ids, used, f"{state.conversation_id}/{command.effect_id}", call_key)
@@ -77,7 +80,7 @@ def model_replied(state: State, command: ModelReplied) -> Judgement:
             effect_id=command.effect_id,
             content=None if command.content is None else jsontext.clean(command.content),
             calls=requested,
-            finish_reason=command.finish_reason,
+            finish_reason=None if command.finish_reason is None else jsontext.clean(command.finish_reason),
             input_tokens=command.input_tokens,
             output_tokens=command.output_tokens,
         )

@@ -110,9 +110,9 @@ class MemoryStore:
     async def owner(self, conversation_id: str) -> Owner | None:
         """See `Store.owner`."""
         found = self._conversations.get(conversation_id)
-        if found is None or not found.log:
+        if found is None or not (found.log or found.token):
             return None
-        return Owner(found.token, found.epoch, found.holder)
+        return Owner(found.token, found.epoch, found.holder, started=bool(found.log))
 
     async def acquire(
         self,
@@ -318,9 +318,9 @@ class MemoryStore:
         """See `Store.offer`."""
         self._standby[actor] = since
 
-    async def withdraw(self, actor: str) -> None:
+    async def withdraw(self, actor: str) -> bool:
         """See `Store.withdraw`."""
-        self._standby.pop(actor, None)
+        return self._standby.pop(actor, None) is not None
 
     async def take(self) -> str | None:
         """See `Store.take`."""

@@ -27,7 +27,7 @@ from holdfast.conversation.events import CallSuspended
 
 from . import codec, pages, redis_scripts, redis_values
 from .keys import BUCKETS, STORE_ID, Keys, bucket_of, check_namespace
-from .redis_connection import client, translated
+from .redis_connection import SOCKET_TIMEOUT_S, client, translated
 from .store import (
     Acquired,
     Append,
@@ -118,9 +118,10 @@ class RedisStore:
         """See `Store.owner`."""
         head = await self._do(lambda: self._redis.hmget(self._keys.head(conversation_id), ["token", "epoch", "holder", "seq"]))
         token, epoch, holder, seq = head
-        if not seq or int(seq) == 0:
+        started = bool(seq) and int(seq) > 0
+        if not started and not token:
             return None
-        return Owner(token=(token or b"").decode(), epoch=int(epoch or 0), holder=(holder or b"").decode())
+        return Owner((token or b"").decode(), int(epoch or 0), (holder or b"").decode(), started=started)
 
     async def acquire(
         self,
@@ -224,7 +225,7 @@ class RedisStore:
         """See `Store.read`."""
         log = self._keys.log(conversation_id)
         if block_ms:
-            got = await self._do(lambda: self._blocking.xread({log: f"{after}-0"}, count=limit, block=block_ms))
+            got = await self._do(lambda: self._bounded(block_ms, self._blocking.xread({log: f"{after}-0"}, limit, block_ms)))
             entries = got[0][1] if got else []
         else:
             entries = await self._do(lambda: self._redis.xrange(log, min=f"{after + 1}-0", count=limit))
@@ -324,9 +325,9 @@ class RedisStore:
         """See `Store.offer`."""
         await self._do(lambda: self._redis.zadd(self._keys.meta("standby"), {actor: since}))
 
-    async def withdraw(self, actor: str) -> None:
+    async def withdraw(self, actor: str) -> bool:
         """See `Store.withdraw`."""
-        await self._do(lambda: self._redis.zrem(self._keys.meta("standby"), actor))
+        return bool(await self._do(lambda: self._redis.zrem(self._keys.meta("standby"), actor)))
 
     async def take(self) -> str | None:
         """See `Store.take`."""
@@ -371,6 +372,11 @@ class RedisStore:
             await pubsub.aclose()
 
     # -- how --------------------------------------------------------------------------------------------------------
+
+    async def _bounded(self, block_ms: int, work: Awaitable[_T]) -> _T:
+        """Give up on a server that hangs: it said that it would answer after `block_ms`."""
+        async with asyncio.timeout(block_ms / 1000 + SOCKET_TIMEOUT_S):
+            return await work
 
     async def _do(self, operation: Callable[[], Awaitable[_T]]) -> _T:
         """Run an idempotent operation; on a broken connection, again for a moment."""

@@ -58,11 +58,15 @@ class Run:
 
 @dataclass(frozen=True, slots=True)
 class Owner:
-    """Who owns a conversation: the activation's token and ordinal, and the actor that holds it ('' where none does)."""
+    """Who owns a conversation: the activation's token and ordinal, and the actor that holds it ('' where none does).
+
+    `started` is false while an activation holds an id under which nothing was started yet.
+    """
 
     token: str
     epoch: int
     holder: str
+    started: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -211,7 +215,7 @@ class Store(Protocol):
         ...
 
     async def owner(self, conversation_id: str) -> Owner | None:
-        """Who owns the conversation; None if it was never started."""
+        """Who owns the conversation; None if it was never started and nobody is about to."""
         ...
 
     async def acquire(
@@ -328,8 +332,8 @@ class Store(Protocol):
         """Offer an actor for adoption; the lowest `since` is taken first (0: blank, else idle since)."""
         ...
 
-    async def withdraw(self, actor: str) -> None:
-        """Take an offer back."""
+    async def withdraw(self, actor: str) -> bool:
+        """Take an offer back; false if there was none (any more)."""
         ...
 
     async def take(self) -> str | None:

@@ -1,11 +1,13 @@
 """Joining a Ray cluster, and binding the store to it."""
 
+import asyncio
 import logging
 import os
 import socket
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib import import_module
+from pathlib import Path
 from typing import Any
 
 from holdfast.actors.settings import RAY_NAMESPACE
@@ -18,10 +20,12 @@ BINDING_STALE_MS = 15_000
 """After which silence of the bound cluster's sweeper another cluster may take the store."""
 CONNECT_TIMEOUT_S = 5.0
 
+_memberships: dict[str, int] = {}  # a process is in one Ray cluster as a whole, so how often it is needed is the process's too
+
 
 @dataclass(frozen=True, slots=True)
 class Cluster:
-    """A Ray cluster that this process has joined; `joined_here` if this very call did, so that leaving is up to it."""
+    """A Ray cluster that this process has joined; `joined_here` if a client of Holdfast did, so that leaving is up to it."""
 
     cluster_id: str
     address: str
@@ -50,6 +54,9 @@ def join(address: str, *, embedded: bool = False) -> Cluster:
     if joined_here:
         _init(ray, address)
     found = current(joined_here=joined_here)
+    if joined_here or _memberships.get(found.cluster_id):
+        _memberships[found.cluster_id] = _memberships.get(found.cluster_id, 0) + 1
+        found = replace(found, joined_here=True)
     if not joined_here and address not in ("auto", found.address):
         problem = f"this process has already joined the cluster at {found.address}"
         raise ConfigurationError("ray_address", problem, f"use that one, or call ray.shutdown() before joining {address}")
@@ -62,7 +69,20 @@ def current(*, joined_here: bool = False) -> Cluster:
     from ray._private.worker import global_worker  # noqa: PLC0415 - Ray says a cluster's id nowhere else
 
     cluster_id = global_worker.gcs_client.cluster_id.hex()
-    return Cluster(str(cluster_id), str(ray.get_runtime_context().gcs_address), joined_here)
+    return Cluster(f"{cluster_id}@{_boot_id()}", str(ray.get_runtime_context().gcs_address), joined_here)
+
+
+def leave(cluster: Cluster) -> None:
+    """Leave a cluster; the process leaves it with its last client, if a client of Holdfast had joined it."""
+    import ray  # noqa: PLC0415 - as above
+
+    left = _memberships.get(cluster.cluster_id, 0) - 1
+    if not cluster.joined_here or left < 0:
+        return
+    _memberships[cluster.cluster_id] = left
+    if left == 0:
+        del _memberships[cluster.cluster_id]
+        ray.shutdown()
 
 
 def _observe_environment(ray: Any) -> None:
@@ -72,6 +92,18 @@ def _observe_environment(ray: Any) -> None:
     ray._private.ray_constants.ENABLE_RAY_CLUSTER = False  # noqa: SLF001 - as above
     _raylet.Config.initialize("")
     _raylet.AuthenticationTokenLoader.instance().reset_cache()
+
+
+def _boot_id() -> str:
+    """What tells this machine, since it was started, from others."""
+    try:
+        return Path("/proc/sys/kernel/random/boot_id").read_text().strip()
+    except OSError:
+        return socket.gethostname()
+
+
+def _boot(cluster_id: str) -> str:
+    return cluster_id.partition("@")[2]
 
 
 def _init(ray: Any, address: str) -> None:
@@ -129,6 +161,8 @@ async def bind(store: Store, cluster: Cluster) -> None:
     binding = await store.bind(cluster.cluster_id, cluster.address, BINDING_STALE_MS)
     if binding is None:
         return
-    if binding.address != cluster.address and answers(binding.address):
+    # A loopback address says nothing about another machine's; there, only silence does (`BINDING_STALE_MS`).
+    elsewhere = _boot(binding.cluster) != _boot(cluster.cluster_id) and binding.address.startswith(("127.", "localhost"))
+    if elsewhere or (binding.address != cluster.address and await asyncio.to_thread(answers, binding.address)):
         raise WrongCluster(binding.address, cluster.address)
     await store.bind(cluster.cluster_id, cluster.address, BINDING_STALE_MS, force=True)

@@ -8,7 +8,7 @@ from collections import OrderedDict
 from typing import Any
 
 import ray
-from ray.exceptions import ActorDiedError, RayActorError
+from ray.exceptions import ActorDiedError, RayActorError, RayError
 
 from holdfast.actors import (
     RAY_NAMESPACE,
@@ -21,6 +21,7 @@ from holdfast.actors import (
     Occupied,
     OwnedElsewhere,
     find,
+    in_cluster,
 )
 from holdfast.conversation import Command, ConversationNotFound, LeaseHeld, StoreUnavailable
 from holdfast.persistence import Because, Owner, Store
@@ -30,6 +31,8 @@ logger = logging.getLogger("holdfast.registry")
 _RemoteActor = ray.remote(ConversationActor)
 HANDLES = 10_000
 HIRING_AT_ONCE = 2
+PATIENCE_S = 5.0
+"""How long one actor is waited for, at least, before the store is asked whether another may take over."""
 
 
 class Registry:
@@ -43,6 +46,7 @@ class Registry:
         self._not_hosting: dict[str, str] = {}
         self._ensuring: dict[str, asyncio.Lock] = {}
         self._hiring = 0
+        self._patience_s = max(settings.timing.lease_ms / 2000, PATIENCE_S)
 
     async def ask(self, conversation_id: str, command: Command, *, timeout_s: float, create: bool = False) -> AnswerToAsk:
         """Have a command judged by whoever hosts the conversation; asked anew as often as the host changes.
@@ -60,12 +64,13 @@ class Registry:
                 raise TimeoutError
             name, actor = await self.ensure_started(conversation_id, timeout_s=left_s, create=create)
             try:
-                answer: AnswerToAsk = await asyncio.wait_for(
-                    actor.ask.remote(conversation_id, command), max(give_up - time.monotonic(), 0.001)
-                )
+                left_s = min(give_up - time.monotonic(), self._patience_s)
+                answer: AnswerToAsk = await asyncio.wait_for(actor.ask.remote(conversation_id, command), max(left_s, 0.001))
             except ActorDiedError:
                 self.died(conversation_id, name)
                 continue
+            except TimeoutError:  # it may hang: the store decides whether another may take over, and ids make this safe
+                await self.not_hosted(conversation_id, name)
             except RayActorError as error:  # unavailable is no proof of death
                 logger.debug("%s: %s", name, error)
             else:
@@ -89,6 +94,8 @@ class Registry:
 
     def died(self, conversation_id: str, name: str) -> None:
         """The actor of that name is proven dead (`ActorDiedError`)."""
+        if len(self._dead) > HANDLES:
+            self._dead.clear()
         self._dead.add(name)
         self._hosts.pop(conversation_id, None)
 
@@ -127,12 +134,12 @@ class Registry:
         delay_s = 0.01
         while True:
             owner = await self._store.owner(conversation_id)
-            if owner is None and not create:
+            if (owner is None or not owner.started) and not create:
                 raise ConversationNotFound(conversation_id)
             owner = owner or Owner("", 0, "")
             because = Because.ASKED
             if owner.holder:
-                handle = None if owner.holder in self._dead else find(owner.holder)
+                handle = None if owner.holder in self._dead else await asyncio.to_thread(find, owner.holder)
                 if handle is None:  # this cluster is the store's only one, and knows no actor of that name
                     because = Because.DIED
                 elif self._not_hosting.get(conversation_id) != owner.token:
@@ -147,6 +154,7 @@ class Registry:
                 case Failed(LeaseHeld() as held):
                     if time.monotonic() + held.retry_after_ms / 1000 > give_up:
                         raise held
+                    self._not_hosting.pop(conversation_id, None)  # it lives on: perhaps it answers now
                     delay_s = max(delay_s, min(held.retry_after_ms / 1000, 0.5))
                 case Failed(StoreUnavailable()):
                     pass
@@ -159,10 +167,10 @@ class Registry:
         self, name: str, actor: Any, conversation_id: str, seen_token: str, because: Because, *, create: bool
     ) -> Hosted | Occupied | OwnedElsewhere | Failed | None:
         try:
-            activation: Hosted | Occupied | OwnedElsewhere | Failed = await actor.activate.remote(
-                conversation_id, seen_token, because, create=create
+            activation: Hosted | Occupied | OwnedElsewhere | Failed = await asyncio.wait_for(
+                actor.activate.remote(conversation_id, seen_token, because, create=create), self._patience_s
             )
-        except RayActorError as error:
+        except (RayActorError, TimeoutError) as error:
             logger.debug("%s could not be adopted: %s", name, error)
             return None
         return activation
@@ -172,18 +180,16 @@ class Registry:
         while True:
             name = await self._store.take()
             if name is not None:
-                handle = None if name in self._dead else find(name)
+                handle = None if name in self._dead else await asyncio.to_thread(find, name)
                 if handle is not None:
                     return name, handle
             elif self._hiring < HIRING_AT_ONCE:
                 self._hiring += 1
                 try:
-                    name, handle = hire_actor(self._settings)
-                    await handle.ping.remote()
-                except RayActorError as error:
-                    logger.warning("%s did not start: %s", name, error)
-                else:
-                    return name, handle
+                    return await warmed(self._settings, offer=False)
+                except RayError as error:
+                    logger.warning("an actor did not start: %s", error)
+                    await asyncio.sleep(1)
                 finally:
                     self._hiring -= 1
             else:
@@ -192,6 +198,7 @@ class Registry:
 
 def hire_actor(settings: ActorSettings) -> tuple[str, Any]:
     """A new actor, blank and cold."""
+    in_cluster()
     name = f"{settings.prefix}actor:{uuid.uuid4().hex[:12]}"
     handle = _RemoteActor.options(
         name=name,
@@ -201,4 +208,19 @@ def hire_actor(settings: ActorSettings) -> tuple[str, Any]:
         max_restarts=0,
         max_concurrency=1000,
     ).remote(settings, name)
+    return name, handle
+
+
+async def warmed(settings: ActorSettings, *, offer: bool) -> tuple[str, Any]:
+    """A new actor, connected to the store; with `offer`, it is on offer too. Ended again if that fails or is given up.
+
+    Raises:
+        RayError: It did not start, or cannot reach the store.
+    """
+    name, handle = hire_actor(settings)
+    try:
+        await handle.warm.remote(offer=offer)
+    except BaseException:
+        ray.kill(handle)
+        raise
     return name, handle

@@ -10,18 +10,20 @@ from typing import Any
 
 import ray
 
-from holdfast.actors import RAY_NAMESPACE, ActorSettings
+from holdfast.actors import RAY_NAMESPACE, ActorSettings, Failed
 from holdfast.conversation import HoldfastError, StoreError, Wake, due_at
 from holdfast.persistence import RedisStore
 
 from . import cluster
-from .registry import Registry, hire_actor
+from .registry import Registry, warmed
 
 logger = logging.getLogger("holdfast.sweeper")
 
 AT_ONCE = 16
 WAKE_TIMEOUT_S = 30.0
 BATCH = 100
+LONGEST_DELAY_S = 300.0
+HIRE_AGAIN_S = 10.0
 
 
 class Sweeper:
@@ -32,7 +34,10 @@ class Sweeper:
         self._waking: set[str] = set()
         self._limit = asyncio.Semaphore(AT_ONCE)
         self._tasks: set[asyncio.Task[None]] = set()
-        self._hiring: set[str] = set()
+        self._hiring = 0
+        self._hire_at = 0.0
+        self._delay_s: dict[str, float] = {}
+        self._again_at: dict[str, float] = {}
         self._task = asyncio.get_running_loop().create_task(self._run())
 
     async def ping(self) -> bool:
@@ -61,10 +66,12 @@ class Sweeper:
 
     async def _tick(self, store: RedisStore, registry: Registry, healthy: bool) -> None:  # noqa: FBT001 - private
         here = cluster.current()
-        await store.bind(here.cluster_id, here.address, cluster.BINDING_STALE_MS)
+        if await store.bind(here.cluster_id, here.address, cluster.BINDING_STALE_MS) is not None:
+            logger.error("the store is bound to another cluster: nothing is swept here")
+            return
         due = await store.attention(BATCH)
         for conversation_id in due.conversation_ids:
-            if conversation_id not in self._waking:
+            if conversation_id not in self._waking and self._again_at.get(conversation_id, 0) <= time.monotonic():
                 self._waking.add(conversation_id)
                 task = asyncio.create_task(self._wake(store, registry, conversation_id, healthy))
                 self._tasks.add(task)
@@ -76,13 +83,24 @@ class Sweeper:
             async with self._limit:
                 if not healthy and await self._owner_lives(store, conversation_id):
                     return
-                await registry.ask(conversation_id, Wake(), timeout_s=WAKE_TIMEOUT_S)
+                answer = await registry.ask(conversation_id, Wake(), timeout_s=WAKE_TIMEOUT_S)
+                if isinstance(answer, Failed):
+                    raise answer.error  # noqa: TRY301 - one place says what follows
+            self._delay_s.pop(conversation_id, None)
+            self._again_at.pop(conversation_id, None)
         except (HoldfastError, TimeoutError) as error:
+            self._later(conversation_id)
             logger.warning("%s could not be woken: %s", conversation_id, error or type(error).__name__)
         except Exception:
             logger.exception("%s could not be woken", conversation_id)
         finally:
             self._waking.discard(conversation_id)
+
+    def _later(self, conversation_id: str) -> None:
+        """Leave a conversation that cannot be woken in peace for a while, longer each time."""
+        delay_s = min(2 * self._delay_s.get(conversation_id, 0.25), LONGEST_DELAY_S)
+        self._delay_s[conversation_id] = delay_s
+        self._again_at[conversation_id] = time.monotonic() + delay_s
 
     async def _owner_lives(self, store: RedisStore, conversation_id: str) -> bool:
         """Whether an owner is there that can still renew: before the store was healthy for a lease, it is left in peace."""
@@ -98,21 +116,23 @@ class Sweeper:
             return False
 
     async def _refill(self, store: RedisStore) -> None:
-        missing = self._settings.fleet.standby - await store.offers() - len(self._hiring)
+        if time.monotonic() < self._hire_at:
+            return
+        missing = self._settings.fleet.standby - await store.offers() - self._hiring
         for _ in range(missing):
-            name, actor = hire_actor(self._settings)
-            self._hiring.add(name)
-            task = asyncio.create_task(self._warm(name, actor))
+            self._hiring += 1
+            task = asyncio.create_task(self._warm())
             self._tasks.add(task)
             task.add_done_callback(self._tasks.discard)
 
-    async def _warm(self, name: str, actor: Any) -> None:
+    async def _warm(self) -> None:
         try:
-            await actor.warm.remote()
+            await warmed(self._settings, offer=True)
         except Exception:
-            logger.exception("%s could not be warmed", name)
+            self._hire_at = time.monotonic() + HIRE_AGAIN_S
+            logger.exception("an actor could not be warmed")
         finally:
-            self._hiring.discard(name)
+            self._hiring -= 1
 
 
 _RemoteSweeper = ray.remote(Sweeper)

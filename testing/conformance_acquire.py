@@ -55,7 +55,7 @@ class Acquiring:
     async def test_what_was_only_acquired_was_never_started(self, store: Store, other: Store) -> None:
         await take(store, create=True)
 
-        assert await other.owner("c-1") is None
+        assert await other.owner("c-1") == Owner("t-new", 1, "actor-9", started=False)
         with pytest.raises(ConversationNotFound):
             await other.load("c-1")
         with pytest.raises(ConversationNotFound):

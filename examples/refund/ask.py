@@ -9,8 +9,17 @@ While it waits you can decide from another terminal as well: `holdfast pending` 
 
 import asyncio
 
-from holdfast.client import Answer, Approve, AsyncClient, Conversation, Decision, Deny, StaleCall, SuspensionKind
-from holdfast.client.records import AsyncPendingCall
+from holdfast.client import (
+    Answer,
+    Approve,
+    AsyncClient,
+    AsyncPendingCall,
+    Conversation,
+    Decision,
+    Deny,
+    StaleCall,
+    SuspensionKind,
+)
 
 LARGEST_REFUND = 50
 

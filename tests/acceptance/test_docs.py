@@ -138,9 +138,6 @@ async def cluster(env: dict[str, str]) -> AsyncIterator[str]:
         await asyncio.to_thread(eventually, lambda: answers(dashboard), WITHIN_S, "the dashboard")
         yield f"http://127.0.0.1:{dashboard}"
     finally:
-        process.terminate()
-        with contextlib.suppress(TimeoutError):
-            await asyncio.wait_for(process.wait(), 3)
         for pid in members(process.pid):  # all that it started belongs to its session
             with contextlib.suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)

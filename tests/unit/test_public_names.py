@@ -30,13 +30,13 @@ PUBLIC = {
     "actors": """
         Activation ActorSettings AnswerToAsk AppBroken ConversationActor Crew CrewUnavailable Failed Fleet Hosted
         Hosting NoOutcome NotHosted Occupied OwnedElsewhere RAY_NAMESPACE Replied StoreAddress Timing Worker
-        WorkerSettings find hire worker_name
+        WorkerSettings find hire in_cluster worker_name
     """,
     "registry": """
         Settings
     """,
     "client": """
-        AgentNotFound Answer AppNotFound Approve AsyncClient BlockingConversation Cancelled Client ClusterUnavailable
+        AgentNotFound Answer AppNotFound Approve AsyncClient AsyncPendingCall BlockingConversation Cancelled Client ClusterUnavailable
         ConfigurationError Conversation ConversationEnded ConversationExists ConversationNotFound ConversationRow
         ConversationState Decision Deny DurabilityWarning Event Fail HoldfastError InvalidConversationId InvalidDecision
         InvalidInput InvalidMessage OutcomeUnknown Page PendingCall Receipt StaleCall StaleReason Status StoreError

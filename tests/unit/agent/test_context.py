@@ -10,7 +10,7 @@ def context(**more):
 
 def test_a_context_needs_no_more_than_its_ids():
     found = context()
-    assert (found.attempt, found.context, found.resources) == (0, None, None)
+    assert (found.attempt, found.context, found.resources) == (1, None, None)
 
 
 def test_progress_without_a_listener_names_the_fix():
