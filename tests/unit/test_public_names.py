@@ -36,11 +36,11 @@ PUBLIC = {
         Settings
     """,
     "client": """
-        AgentNotFound Answer AppNotFound Approve AsyncClient AsyncPendingCall BlockingConversation Cancelled Client ClusterUnavailable
-        ConfigurationError Conversation ConversationEnded ConversationExists ConversationNotFound ConversationRow
-        ConversationState Decision Deny DurabilityWarning Event Fail HoldfastError InvalidConversationId InvalidDecision
-        InvalidInput InvalidMessage OutcomeUnknown Page PendingCall Receipt StaleCall StaleReason Status StoreError
-        StoreUnavailable SuspensionKind WrongCluster WrongStore
+        AgentNotFound Answer AppNotFound Approve AsyncClient AsyncPendingCall BlockingConversation Cancelled Client
+        ClusterUnavailable ConfigurationError Conversation ConversationEnded ConversationExists ConversationNotFound
+        ConversationRow ConversationState Decision Deny DurabilityWarning Event Fail HoldfastError
+        InvalidConversationId InvalidDecision InvalidInput InvalidMessage OutcomeUnknown Page PendingCall Receipt
+        StaleCall StaleReason Status StoreError StoreUnavailable SuspensionKind WrongCluster WrongStore
     """,
     "cli": """
         main

@@ -1,0 +1,279 @@
+"""One activation, against a store in memory and workers that are a fake: what it does when something goes wrong."""
+
+import asyncio
+import time
+import uuid
+
+import pytest
+
+from holdfast.actors import CrewUnavailable, Hosting, NoOutcome, Timing
+from holdfast.conversation import (
+    AgentSpec,
+    Approve,
+    ConversationExists,
+    Fenced,
+    ModelFailed,
+    ModelReplied,
+    ProposedCall,
+    Resolve,
+    Ruling,
+    RunFinished,
+    Start,
+    Status,
+    StoreUnavailable,
+    ToolSpec,
+)
+from holdfast.conversation.envelope import success
+from holdfast.persistence import AppRecord, Because, MemoryStore, RunStatus, codec
+from holdfast.testing import FailAfter, FailBefore, Faults, FaultyStore
+
+GATED = AgentSpec(name="desk", model="m", tools=(ToolSpec(name="refund", approval="required", on_lost="error"),))
+OPEN = AgentSpec(name="desk", model="m", tools=(ToolSpec(name="refund"),))
+START = Start(agent="desk", app="shop:app", text="hi", message_id="m-1", spec=GATED)
+
+
+class FakeCrew:
+    """Answers model calls from a list; runs as they are told to."""
+
+    def __init__(self, *answers):
+        self.answers = list(answers)
+        self.calls = []
+        self.runs = []
+        self.joined = []
+        self.gate = asyncio.Event()
+        self.join_answer = NoOutcome.GONE
+        self.store = None
+
+    async def call_model(self, app, code, request):
+        self.calls.append(request)
+        if not self.answers:
+            await self.gate.wait()
+        answer = self.answers.pop(0)
+        if isinstance(answer, Exception):
+            raise answer
+        return answer.model_copy(update={"effect_id": request.effect_id})
+
+    async def run_tool(self, app, code, request):
+        claimed = await self.store.claim(request.conversation_id, request.effect_id, incarnation="i.1", worker="w")
+        if not claimed:
+            return NoOutcome.NOT_MINE
+        self.runs.append(request)
+        await self.gate.wait()
+        return RunFinished(effect_id=request.effect_id, ok=True, content=success('"done"'))
+
+    async def join(self, worker, incarnation, conversation_id, effect_id):
+        self.joined.append((conversation_id, effect_id))
+        return self.join_answer
+
+    def drop(self, conversation_id, effect_id):
+        pass
+
+
+def asks(name="refund", call_id="call_1"):
+    return ModelReplied(effect_id="", calls=(ProposedCall(tool_call_id=call_id, name=name, arguments="{}"),))
+
+
+def says(text="Done."):
+    return ModelReplied(effect_id="", content=text)
+
+
+async def activated(store, crew, *, seen="", because=Because.ASKED, lease_ms=10_000):
+    crew.store = store
+    hosting = Hosting(
+        store,
+        crew,
+        conversation_id="c-1",
+        holder=f"actor-{uuid.uuid4().hex[:4]}",
+        timing=Timing(lease_ms=lease_ms),
+        clock=lambda: time.time_ns() // 1_000_000,
+        rested=asyncio.Event(),
+    )
+    assert await hosting.activate(seen_token=seen, because=because, create=True) is None
+    return hosting
+
+
+async def stored(*specs):
+    store = MemoryStore()
+    await store.put_app(AppRecord(app="shop:app", code="k", agents={"desk": specs[0].digest}), specs)
+    return store
+
+
+async def until(store, condition):
+    async with asyncio.timeout(10):
+        while True:
+            if (await store.owner("c-1")).started and condition(await store.load("c-1")):
+                return await store.load("c-1")
+            await asyncio.sleep(0)
+
+
+def approve(state, **more):
+    (call,) = state.calls
+    return Resolve(tool_call_id=call.tool_call_id, ruling=Ruling.of(Approve()), decision_id="d-1", **more)
+
+
+async def test_a_refused_start_with_another_spec_does_not_change_what_the_turn_runs_with():
+    store, crew = await stored(GATED, OPEN), FakeCrew()
+    hosting = await activated(store, crew)
+    await hosting.ask(START)
+    await until(store, lambda state: state.turn is not None)
+    with pytest.raises(ConversationExists):
+        await hosting.ask(START.model_copy(update={"text": "other", "spec": OPEN}))
+    crew.answers.append(asks())
+    crew.gate.set()
+    state = await until(store, lambda state: state.calls)
+    assert state.status is Status.AWAITING_INPUT  # gated, as the turn's own spec says
+
+
+async def test_a_second_activation_joins_the_run_of_this_conversation_and_runs_nothing():
+    store, crew = await stored(OPEN), FakeCrew(asks())
+    hosting = await activated(store, crew)
+    await hosting.ask(START.model_copy(update={"spec": OPEN}))
+    async with asyncio.timeout(10):
+        while not crew.runs:
+            await asyncio.sleep(0)
+    second = FakeCrew(says())
+    second.join_answer = RunFinished(effect_id="call_1#1", ok=True, content=success('"joined"'))
+    await activated(store, second, seen=(await store.owner("c-1")).token, because=Because.DIED)
+    await until(store, lambda state: state.status is Status.IDLE)
+    assert second.joined == [("c-1", "call_1#1")]
+    assert (len(crew.runs), len(second.runs)) == (1, 0)
+    with pytest.raises(Fenced):
+        await hosting.ask(START)
+
+
+async def test_an_outcome_that_was_recorded_is_taken_without_asking_any_worker():
+    store, crew = await stored(OPEN), FakeCrew(asks())
+    hosting = await activated(store, crew)
+    await hosting.ask(START.model_copy(update={"spec": OPEN}))
+    async with asyncio.timeout(10):
+        while (await store.run("c-1", "call_1#1")) is None or not crew.runs:
+            await asyncio.sleep(0)
+    outcome = codec.encode_outcome(RunFinished(effect_id="call_1#1", ok=True, content=success("1")))
+    assert await store.finish("c-1", "call_1#1", incarnation="i.1", outcome=outcome)
+    second = FakeCrew(says())
+    await activated(store, second, seen=(await store.owner("c-1")).token, because=Because.DIED)
+    await until(store, lambda state: state.status is Status.IDLE)
+    assert (second.runs, second.joined) == ([], [])
+
+
+async def test_a_gated_run_that_is_lost_is_not_started_again():
+    store, crew = await stored(GATED), FakeCrew(asks())
+    hosting = await activated(store, crew)
+    await hosting.ask(START)
+    await hosting.ask(approve(await until(store, lambda state: state.calls)))
+    async with asyncio.timeout(10):
+        while not crew.runs:
+            await asyncio.sleep(0)
+    second = FakeCrew(says())
+    await activated(store, second, seen=(await store.owner("c-1")).token, because=Because.DIED)
+    await until(store, lambda state: state.status is Status.IDLE)
+    assert second.runs == []
+    results = [event.content for _, event in await store.read("c-1", after=0) if event.kind == "call_resolved"]
+    assert ["outcome unknown" in result for result in results] == [True]
+
+
+@pytest.mark.parametrize("fault", [FailBefore(), FailAfter()], ids=["not written", "written, reply lost"])
+async def test_a_decision_whose_append_failed_is_there_once_when_it_is_asked_again(fault):
+    inner, crew = await stored(GATED), FakeCrew(asks())
+    hosting = await activated(inner, crew)
+    await hosting.ask(START)
+    decision = approve(await until(inner, lambda state: state.calls))
+    hosting._store = FaultyStore(inner, Faults(append={1: fault}))
+    with pytest.raises(StoreUnavailable):
+        await hosting.ask(decision)
+    receipt = await hosting.ask(decision)
+    assert receipt.duplicate == isinstance(fault, FailAfter)
+    settled = [event for _, event in await inner.read("c-1", after=0) if event.kind == "suspension_settled"]
+    assert len(settled) == 1
+    crew.gate.set()
+
+
+async def test_an_activation_that_was_deposed_answers_nobody_and_leaves_nobody_waiting():
+    store, crew = await stored(GATED), FakeCrew()
+    hosting = await activated(store, crew)
+    await hosting.ask(START)
+    await activated(store, FakeCrew(), seen=(await store.owner("c-1")).token, because=Because.DIED)
+    answers = await asyncio.gather(*(hosting.ask(START) for _ in range(3)), return_exceptions=True)
+    assert [type(answer) for answer in answers] == [Fenced] * 3
+    assert hosting.over
+
+
+async def test_a_lease_is_renewed_while_work_is_outstanding_and_a_deposed_one_stops():
+    store, crew = await stored(GATED), FakeCrew()
+    hosting = await activated(store, crew, lease_ms=60)
+    await hosting.ask(START)
+    await until(store, lambda state: state.turn is not None)
+    renewed = store._conversations["c-1"].lease
+    async with asyncio.timeout(10):
+        while store._conversations["c-1"].lease == renewed:
+            await asyncio.sleep(0.005)
+    await activated(store, FakeCrew(), seen=(await store.owner("c-1")).token, because=Because.DIED)
+    async with asyncio.timeout(10):
+        while not hosting.over:
+            await asyncio.sleep(0.005)
+
+
+async def test_a_worker_that_is_away_fails_no_turn():
+    store, crew = await stored(GATED), FakeCrew(CrewUnavailable("gone"), CrewUnavailable("gone"), says())
+    hosting = await activated(store, crew)
+    await hosting.ask(START)
+    state = await until(store, lambda state: state.status is Status.IDLE)
+    assert state.last.outcome == "completed"
+    assert len(crew.calls) == 3
+
+
+async def test_an_answer_of_the_model_that_cannot_be_recorded_fails_the_turn_and_is_not_asked_for_again():
+    store, crew = await stored(GATED), FakeCrew(ModelReplied(effect_id="", content="x", input_tokens=1 << 70))
+    hosting = await activated(store, crew)
+    await hosting.ask(START)
+    state = await until(store, lambda state: state.last is not None)
+    assert (state.last.outcome, len(crew.calls)) == ("failed", 1)
+
+
+async def test_a_permanent_model_error_fails_the_turn():
+    store, crew = await stored(GATED), FakeCrew(ModelFailed(effect_id="", error="bad key"))
+    hosting = await activated(store, crew)
+    await hosting.ask(START)
+    state = await until(store, lambda state: state.last is not None)
+    assert state.status is Status.FAILED
+
+
+async def test_what_rests_is_left_and_what_works_is_not():
+    store, crew = await stored(GATED), FakeCrew()
+    hosting = await activated(store, crew)
+    await hosting.ask(START)
+    assert not await hosting.passivate()
+    crew.answers.append(asks())
+    crew.gate.set()
+    await until(store, lambda state: state.calls)
+    assert await hosting.passivate()
+    assert (await store.owner("c-1")).holder == ""
+    with pytest.raises(Fenced):
+        await hosting.ask(START)
+
+
+async def test_an_id_that_was_only_acquired_can_still_be_started_by_another():
+    store = await stored(GATED)
+    abandoned = await activated(store, FakeCrew())
+    owner = await store.owner("c-1")
+    assert (owner.started, owner.holder) == (False, abandoned._holder)
+    crew = FakeCrew()
+    hosting = await activated(store, crew, seen=owner.token)
+    assert (await hosting.ask(START)).seq == 2
+
+
+async def test_a_run_stays_runnable_until_a_worker_has_claimed_it():
+    store, crew = await stored(OPEN), FakeCrew(asks())
+
+    async def away(app, code, request):
+        crew.runs.append(request)
+        raise CrewUnavailable("gone")
+
+    crew.run_tool = away
+    hosting = await activated(store, crew)
+    await hosting.ask(START.model_copy(update={"spec": OPEN}))
+    async with asyncio.timeout(10):
+        while len(crew.runs) < 2:
+            await asyncio.sleep(0.01)
+    assert (await store.run("c-1", "call_1#1")).status is RunStatus.RUNNABLE
+    assert {run.effect_id for run in crew.runs} == {"call_1#1"}
