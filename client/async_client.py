@@ -2,8 +2,9 @@
 
 import asyncio
 import logging
+import math
 import uuid
-from collections.abc import AsyncIterator, Awaitable
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self, cast
@@ -31,6 +32,7 @@ from holdfast.conversation import (
     StoreUnavailable,
     SuspensionKind,
     Transcript,
+    decide,
     evolve,
     jsontext,
 )
@@ -48,6 +50,7 @@ if TYPE_CHECKING:
 
 BLOCK_MS = 5_000
 READ_AT_ONCE = 500
+LAST_PLACE = 1 << 63
 LISTEN_AGAIN_S = 0.5
 
 logger = logging.getLogger("holdfast.client")
@@ -91,7 +94,7 @@ class AsyncClient:
         """
         if app is not None and not isinstance(app, str) and not _is_app(app):
             raise InvalidInput("app", f"{type(app).__name__} is no app", "give an App or its import path")
-        if isinstance(timeout_s, bool) or not isinstance(timeout_s, int | float) or timeout_s <= 0:
+        if not _is_time(timeout_s) or timeout_s <= 0:
             raise InvalidInput("timeout_s", f"{timeout_s!r:.40} is no time", "give seconds, more than 0")
         settings = Settings.of(redis_url=redis_url, ray_address=ray_address, namespace=namespace, embedded=embedded, home=home)
         return cls(Stack(settings, app), timeout_s=timeout_s)
@@ -147,6 +150,7 @@ class AsyncClient:
             context=_context(context),
             spec=app.agent(agent).spec,
         )
+        decide(State(conversation_id=conversation_id), command)  # what is wrong with it by itself is refused before it travels
         receipt = await self._ask(conversation_id, command, what="the start", retry_id=message_id, create=True)
         return Conversation(self, conversation_id, receipt=cast("Receipt", receipt))
 
@@ -187,7 +191,7 @@ class AsyncClient:
             raise InvalidDecision("suspension_id", f"{suspension_id!r:.40} is not a string", "pass PendingCall.suspension_id")
         if not isinstance(tool_call_id, str):
             raise InvalidDecision("tool_call_id", f"{tool_call_id!r:.40} is not a string", "pass PendingCall.tool_call_id")
-        if not _encodes(tool_call_id):
+        if not (_encodes(tool_call_id) and _encodes(suspension_id or "")):
             raise StaleCall(conversation_id, ascii(tool_call_id), StaleReason.UNKNOWN)
         decision_id = decision_id or uuid.uuid4().hex
         command = Resolve(tool_call_id=tool_call_id, ruling=ruling, decision_id=decision_id, suspension_id=suspension_id)
@@ -202,9 +206,14 @@ class AsyncClient:
         agent: str | None = None,
         kind: SuspensionKind | str | None = None,
     ) -> Page[AsyncPendingCall]:
-        """A page of what waits over all conversations, oldest first."""
+        """A page of what waits over all conversations, oldest first.
+
+        Raises:
+            InvalidInput: The limit, the cursor, the agent or the kind is none.
+        """
+        of_agent, of_kind = _agent(agent), _member(SuspensionKind, "kind", kind)
         store = await self._stack.store()
-        page = await store.pending(limit=limit, after=after, agent=agent, kind=_member(SuspensionKind, "kind", kind))
+        page = await store.pending(limit=limit, after=after, agent=of_agent, kind=of_kind)
         return Page([PendingCall.of(view, self.resolve) for view in page.items], page.next)
 
     async def conversations(
@@ -215,9 +224,14 @@ class AsyncClient:
         limit: int = 50,
         after: str | None = None,
     ) -> Page[ConversationRow]:
-        """A page of all conversations, oldest first."""
+        """A page of all conversations, oldest first.
+
+        Raises:
+            InvalidInput: The limit, the cursor, the agent or the status is none.
+        """
+        of_agent, of_status = _agent(agent), _member(Status, "status", status)
         store = await self._stack.store()
-        page = await store.conversations(limit=limit, after=after, agent=agent, status=_member(Status, "status", status))
+        page = await store.conversations(limit=limit, after=after, agent=of_agent, status=of_status)
         rows = [
             ConversationRow(row.conversation_id, row.agent, row.status, row.created_at, row.updated_at, row.pending)
             for row in page.items
@@ -272,14 +286,23 @@ class Conversation:
         """The state as soon as the conversation rests (anything but generating and executing tools).
 
         Args:
-            after: Only a state whose `seq` is greater counts; pass `receipt.seq` to wait for what a command led to.
+            after: Only a state whose `seq` is greater counts; pass `receipt.seq` to wait for what a command led to. Of a
+                conversation that has ended, the last state comes at once.
             timeout_s: After which the state is returned as it is; None waits without end.
+
+        Raises:
+            InvalidInput: `after` is no place in a log, or `timeout_s` is no time.
+            ConversationNotFound: It was never started.
         """
+        if after is not None:
+            _check_place(after)
+        if timeout_s is not None and not _is_time(timeout_s):
+            raise InvalidInput("timeout_s", f"{timeout_s!r:.40} is no time", "give seconds, or None to wait without end")
         store = await self._client._stack.store()  # noqa: SLF001 - as above
         loop = asyncio.get_running_loop()
         give_up = None if timeout_s is None else loop.time() + timeout_s
         state = await store.load(self.id)
-        while not (state.resting and (after is None or state.seq > after)):
+        while not (state.resting and (after is None or state.seq > after or state.ended)):
             left_ms = BLOCK_MS if give_up is None else min(BLOCK_MS, int((give_up - loop.time()) * 1000))
             if left_ms <= 0:
                 break
@@ -305,13 +328,20 @@ class Conversation:
             raise ConversationNotFound(self.id)
         return transcript.messages()
 
-    async def events(self, *, after: int = 0, live: bool = True) -> AsyncIterator[Event]:
+    async def events(self, *, after: int = 0, live: bool = True) -> AsyncGenerator[Event, None]:
         """What happens from `after` on: durable events in order and without gaps, live ones as they come.
 
         Ends with the conversation's end; leave the loop to stop earlier.
+
+        Raises:
+            InvalidInput: `after` is no place in a log.
+            ConversationNotFound: It was never started.
         """
+        _check_place(after)
         store = await self._client._stack.store()  # noqa: SLF001 - as above
-        await store.load(self.id)
+        state = await store.load(self.id)
+        if state.ended and after >= state.seq:
+            return
         queue: asyncio.Queue[Event | BaseException] = asyncio.Queue(maxsize=1000)
         tasks = [asyncio.create_task(_relayed(queue, self._durable(after)))]
         if live:
@@ -331,12 +361,12 @@ class Conversation:
 
     async def cancel(self, *, request_id: str | None = None) -> Cancelled:
         """Cancel the turn; what was really cancelled."""
-        request_id = request_id or uuid.uuid4().hex
+        request_id = _request_id(request_id)
         return cast("Cancelled", await self._ask(Cancel(request_id=request_id), "the cancellation", request_id))
 
     async def end(self, *, request_id: str | None = None) -> Receipt:
         """End the conversation for good; what is pending is cancelled."""
-        request_id = request_id or uuid.uuid4().hex
+        request_id = _request_id(request_id)
         return cast("Receipt", await self._ask(End(request_id=request_id), "the end", request_id))
 
     async def _ask(self, command: Command, what: str, retry_id: str) -> Reply:
@@ -414,6 +444,26 @@ def _context(context: Any) -> str:
         return jsontext.dumps(context)
     except jsontext.NotJson as error:
         raise InvalidMessage("context", str(error), "give a JSON value") from error
+
+
+def _request_id(request_id: object) -> str:
+    return uuid.uuid4().hex if request_id is None else check_request_id("request_id", request_id, InvalidInput)
+
+
+def _check_place(after: object) -> None:
+    """Refuse what is no place in a log."""
+    if isinstance(after, bool) or not isinstance(after, int) or not 0 <= after < LAST_PLACE:
+        raise InvalidInput("after", f"{after!r:.40} is no place in a log", "give a seq: Receipt.seq, Event.seq, or 0")
+
+
+def _is_time(value: object) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
+
+
+def _agent(agent: object) -> str | None:
+    if agent is None or (isinstance(agent, str) and _encodes(agent)):
+        return agent
+    raise InvalidInput("agent", f"{agent!a:.40} is no name", "give an agent's name, or leave it out")
 
 
 def _encodes(text: str) -> bool:

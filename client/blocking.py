@@ -3,7 +3,7 @@
 import asyncio
 import os
 import threading
-from collections.abc import AsyncIterator, Coroutine, Iterator
+from collections.abc import AsyncGenerator, Coroutine, Iterator
 from concurrent.futures import Future
 from pathlib import Path
 from types import TracebackType
@@ -207,17 +207,15 @@ class BlockingConversation:
 
     def events(self, *, after: int = 0, live: bool = True) -> Iterator[Event]:
         """See `Conversation.events`."""
-        source = self._conversation.events(after=after, live=live)
+        source, reading = self._conversation.events(after=after, live=live), asyncio.Lock()
         try:
             while True:
                 try:
-                    yield self._client._run(_next(source))  # noqa: SLF001 - as above
+                    yield self._client._run(_next(source, reading))  # noqa: SLF001 - as above
                 except StopAsyncIteration:
                     return
         finally:
-            close = getattr(source, "aclose", None)
-            if close is not None:
-                self._client._run(close())  # noqa: SLF001 - as above
+            self._client._run(_close(source, reading))  # noqa: SLF001 - as above
 
     def cancel(self, *, request_id: str | None = None) -> Cancelled:
         """See `Conversation.cancel`."""
@@ -237,8 +235,14 @@ async def _wind_up(client: AsyncClient) -> None:
     await client.aclose()
 
 
-async def _next(source: AsyncIterator[Event]) -> Event:
-    return await anext(source)
+async def _next(source: AsyncGenerator[Event, None], reading: asyncio.Lock) -> Event:
+    async with reading:
+        return await anext(source)
+
+
+async def _close(source: AsyncGenerator[Event, None], reading: asyncio.Lock) -> None:
+    async with reading:  # a read that was interrupted is still being cancelled
+        await source.aclose()
 
 
 def _serve(loop: asyncio.AbstractEventLoop) -> None:

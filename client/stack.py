@@ -110,6 +110,10 @@ class Stack:
         """Where Ray is. What the embedded one's environment must say is set here, before ray is imported."""
         if self.settings.ray_address is not None:
             return self.settings.ray_address
+        if not self.settings.embedded:
+            raise ConfigurationError(
+                "ray_address", "there is none, and the embedded Ray is forbidden (embedded=False)", "set HOLDFAST_RAY_ADDRESS"
+            )
         from holdfast.persistence.home import Home  # noqa: PLC0415 - production has no home
         from holdfast.registry.embedded import ensure_ray  # noqa: PLC0415 - as above
 

@@ -44,12 +44,16 @@ class RayTransport:
             ConfigurationError: The process is in another cluster, or versions differ.
         """
         joined = await asyncio.to_thread(clusters.join, address, embedded=settings.ray_address is None)
-        await clusters.bind(store, joined)
-        where = StoreAddress(redis_url=store.url, namespace=store.namespace, store_id=store.store_id or "")
-        actor_settings = ActorSettings(store=where, timing=settings.timing, fleet=settings.fleet)
-        ensure_sweeper(actor_settings)
-        if app is not None and app_path is not None:
-            await _record(store, actor_settings, app, app_path)
+        try:
+            await clusters.bind(store, joined)
+            where = StoreAddress(redis_url=store.url, namespace=store.namespace, store_id=store.store_id or "")
+            actor_settings = ActorSettings(store=where, timing=settings.timing, fleet=settings.fleet)
+            ensure_sweeper(actor_settings)
+            if app is not None and app_path is not None:
+                await _record(store, actor_settings, app, app_path)
+        except BaseException:
+            await asyncio.to_thread(clusters.leave, joined)
+            raise
         return cls(store, actor_settings, joined)
 
     async def ask(

@@ -19,6 +19,9 @@ logger = logging.getLogger("holdfast.ray")
 BINDING_STALE_MS = 15_000
 """After which silence of the bound cluster's sweeper another cluster may take the store."""
 CONNECT_TIMEOUT_S = 5.0
+_PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
+_SETTINGS = bytes((0, 0, 0, 4, 0, 0, 0, 0, 0))
+"""A frame of HTTP/2, which Ray's processes speak: no settings. The server answers the preface with its own."""
 
 _memberships: dict[str, int] = {}  # a process is in one Ray cluster as a whole, so how often it is needed is the process's too
 
@@ -46,6 +49,7 @@ def join(address: str, *, embedded: bool = False) -> Cluster:
     os.environ.setdefault("RAY_DISABLE_IMPORT_WARNING", "1")
     if address != "auto":
         _knock(address)
+        _greet(address)
     import ray  # noqa: PLC0415 - what the environment says must stand before the import
 
     if embedded:
@@ -54,12 +58,12 @@ def join(address: str, *, embedded: bool = False) -> Cluster:
     if joined_here:
         _init(ray, address)
     found = current(joined_here=joined_here)
-    if joined_here or _memberships.get(found.cluster_id):
-        _memberships[found.cluster_id] = _memberships.get(found.cluster_id, 0) + 1
-        found = replace(found, joined_here=True)
     if not joined_here and address not in ("auto", found.address):
         problem = f"this process has already joined the cluster at {found.address}"
         raise ConfigurationError("ray_address", problem, f"use that one, or call ray.shutdown() before joining {address}")
+    if joined_here or _memberships.get(found.cluster_id):
+        _memberships[found.cluster_id] = _memberships.get(found.cluster_id, 0) + 1
+        found = replace(found, joined_here=True)
     return found
 
 
@@ -110,6 +114,7 @@ def _init(ray: Any, address: str) -> None:
     logging.getLogger("ray").setLevel(logging.ERROR)  # what matters is raised, and said in our words
     # Ray prints other processes' deaths on stdout, whatever `log_to_driver` says: no place for them in a program's output.
     ray._private.worker.print_to_stdstream = _to_log  # noqa: SLF001 - Ray offers no public way
+    ray._private.ray_constants.NUM_REDIS_GET_RETRIES = 1  # noqa: SLF001 - of 40 s each; Ray's default of 20 is no deadline
     try:
         ray.init(
             address=address,
@@ -134,13 +139,33 @@ def _to_log(data: Mapping[str, Any], **_: Any) -> None:
 
 
 def _knock(address: str) -> None:
-    host, _, port = address.rpartition(":")
-    if not host or not port.isdigit():
-        raise ConfigurationError("ray_address", f"{address!r:.80} is no address", "use host:port, or 'auto'")
+    host, port = _split(address)
     try:
-        socket.create_connection((host, int(port)), CONNECT_TIMEOUT_S).close()
-    except OSError as error:
+        socket.create_connection((host, port), CONNECT_TIMEOUT_S).close()
+    except (OSError, UnicodeError) as error:  # UnicodeError: the name is none
         raise ClusterUnavailable(f"nothing answers at {address} ({error})") from error
+
+
+def _split(address: str) -> tuple[str, int]:
+    host, _, port = address.rpartition(":")
+    if not host or not (port.isascii() and port.isdigit()) or not 0 < int(port) <= 65535:  # noqa: PLR2004 - the last port
+        raise ConfigurationError("ray_address", f"{address!r:.80} is no address", "use host:port, or 'auto'")
+    return host, int(port)
+
+
+def _greet(address: str) -> None:
+    """Refuse what listens there and is no Ray, or hangs: joining it would hang too, for minutes."""
+    if os.environ.get("RAY_USE_TLS", "0") != "0":
+        return
+    try:
+        with socket.create_connection(_split(address), CONNECT_TIMEOUT_S) as connection:
+            connection.settimeout(CONNECT_TIMEOUT_S)
+            connection.sendall(_PREFACE + _SETTINGS)
+            answer = connection.recv(len(_SETTINGS), socket.MSG_WAITALL)
+    except OSError as error:
+        raise ClusterUnavailable(f"what listens at {address} does not answer as Ray does ({error})") from error
+    if answer[3:4] != _SETTINGS[3:4]:
+        raise ClusterUnavailable(f"what listens at {address} is no Ray; give the address that `ray start --head` printed")
 
 
 def answers(address: str) -> bool:

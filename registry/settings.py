@@ -22,9 +22,9 @@ class Settings(BaseModel):
     namespace: str = "holdfast"
     home: Path | None = None
     embedded: bool = True
-    lease_s: float = Field(default=10, gt=0)
-    linger_s: float = Field(default=30, gt=0)
-    tick_s: float = Field(default=0.5, gt=0)
+    lease_s: float = Field(default=10, ge=0.001, allow_inf_nan=False)
+    linger_s: float = Field(default=30, ge=0.001, allow_inf_nan=False)
+    tick_s: float = Field(default=0.5, ge=0.001, allow_inf_nan=False)
     standby: int = Field(default=2, ge=0, le=64)
     workers: int = Field(default=1, ge=1, le=64)
 
