@@ -49,13 +49,13 @@ class Worker:
         self._leaving = False
         self._store: RedisStore | None = None
 
-    async def prepare(self, environment: Mapping[str, str]) -> str:
+    async def prepare(self, environment: Mapping[str, str] | None = None) -> str:
         """Import the app and open its resources, with these variables in the environment; the incarnation.
 
         Raises:
             AppBroken: It cannot be imported here.
         """
-        os.environ.update(environment)
+        os.environ.update(environment or {})
         await self._open()
         return self._incarnation
 

@@ -7,7 +7,7 @@ import uuid
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Self, cast
+from typing import TYPE_CHECKING, Any, Self, TypeVar, cast
 
 from holdfast.conversation import (
     Cancel,
@@ -39,7 +39,7 @@ from holdfast.conversation import (
 from holdfast.conversation.events import ConversationEnded as EndedEvent
 from holdfast.conversation.events import ModelAnswered, TurnFailed
 from holdfast.conversation.ids import check_conversation_id, check_request_id, conversation_id_from
-from holdfast.persistence import codec
+from holdfast.persistence import RedisStore, codec
 from holdfast.registry import Settings
 
 from .records import AsyncPendingCall, ConversationRow, ConversationState, Event, Page, PendingCall
@@ -54,6 +54,8 @@ LAST_PLACE = 1 << 63
 LISTEN_AGAIN_S = 0.5
 
 logger = logging.getLogger("holdfast.client")
+
+_T = TypeVar("_T")
 
 
 class AsyncClient:
@@ -212,8 +214,8 @@ class AsyncClient:
             InvalidInput: The limit, the cursor, the agent or the kind is none.
         """
         of_agent, of_kind = _agent(agent), _member(SuspensionKind, "kind", kind)
-        store = await self._stack.store()
-        page = await store.pending(limit=limit, after=after, agent=of_agent, kind=of_kind)
+        store = await self._store()
+        page = await self._timely(store.pending(limit=limit, after=after, agent=of_agent, kind=of_kind))
         return Page([PendingCall.of(view, self.resolve) for view in page.items], page.next)
 
     async def conversations(
@@ -230,13 +232,26 @@ class AsyncClient:
             InvalidInput: The limit, the cursor, the agent or the status is none.
         """
         of_agent, of_status = _agent(agent), _member(Status, "status", status)
-        store = await self._stack.store()
-        page = await store.conversations(limit=limit, after=after, agent=of_agent, status=of_status)
+        store = await self._store()
+        page = await self._timely(store.conversations(limit=limit, after=after, agent=of_agent, status=of_status))
         rows = [
             ConversationRow(row.conversation_id, row.agent, row.status, row.created_at, row.updated_at, row.pending)
             for row in page.items
         ]
         return Page(rows, page.next)
+
+    async def _store(self) -> RedisStore:
+        if self._stack.settings.redis_url is None:
+            return await self._stack.store()  # to start the home's server may take longer than any call
+        return await self._timely(self._stack.store())
+
+    async def _timely(self, work: Awaitable[_T], *, longer_s: float = 0) -> _T:
+        """What the store answers within the deadline of a call."""
+        try:
+            async with asyncio.timeout(self._timeout_s + longer_s):
+                return await work
+        except TimeoutError as error:
+            raise StoreUnavailable(f"no answer within {self._timeout_s:g} s") from error
 
     async def _ask(self, conversation_id: str, command: Command, *, what: str, retry_id: str, create: bool = False) -> Reply:
         transport = await self._stack.transport()
@@ -279,8 +294,9 @@ class Conversation:
 
     async def pending(self) -> list[AsyncPendingCall]:
         """What waits in this conversation, in the model's order of calls."""
-        store = await self._client._stack.store()  # noqa: SLF001 - the same module's own
-        return [PendingCall.of(view, self._client.resolve) for view in await store.pending_of(self.id)]
+        store = await self._client._store()  # noqa: SLF001 - the same module's own
+        views = await self._client._timely(store.pending_of(self.id))  # noqa: SLF001 - as above
+        return [PendingCall.of(view, self._client.resolve) for view in views]
 
     async def wait(self, *, after: int | None = None, timeout_s: float | None = None) -> ConversationState[Awaitable[Receipt]]:
         """The state as soon as the conversation rests (anything but generating and executing tools).
@@ -298,15 +314,16 @@ class Conversation:
             _check_place(after)
         if timeout_s is not None and not _is_time(timeout_s):
             raise InvalidInput("timeout_s", f"{timeout_s!r:.40} is no time", "give seconds, or None to wait without end")
-        store = await self._client._stack.store()  # noqa: SLF001 - as above
+        store, timely = await self._client._store(), self._client._timely  # noqa: SLF001 - as above
         loop = asyncio.get_running_loop()
         give_up = None if timeout_s is None else loop.time() + timeout_s
-        state = await store.load(self.id)
+        state = await timely(store.load(self.id))
         while not (state.resting and (after is None or state.seq > after or state.ended)):
             left_ms = BLOCK_MS if give_up is None else min(BLOCK_MS, int((give_up - loop.time()) * 1000))
             if left_ms <= 0:
                 break
-            for _, event in await store.read(self.id, after=state.seq, block_ms=left_ms):
+            entries = await timely(store.read(self.id, after=state.seq, block_ms=left_ms), longer_s=left_ms / 1000)
+            for _, event in entries:
                 state = evolve(state, event)
         return await self._shown(state)
 
@@ -316,10 +333,10 @@ class Conversation:
 
     async def messages(self) -> list[dict[str, Any]]:
         """The messages in the OpenAI chat format, without the system message."""
-        store = await self._client._stack.store()  # noqa: SLF001 - as above
+        store, timely = await self._client._store(), self._client._timely  # noqa: SLF001 - as above
         transcript = Transcript()
         while True:
-            entries = await store.read(self.id, after=transcript.seq, limit=READ_AT_ONCE)
+            entries = await timely(store.read(self.id, after=transcript.seq, limit=READ_AT_ONCE))
             for seq, event in entries:
                 transcript.add(seq, event)
             if len(entries) < READ_AT_ONCE:
@@ -338,8 +355,8 @@ class Conversation:
             ConversationNotFound: It was never started.
         """
         _check_place(after)
-        store = await self._client._stack.store()  # noqa: SLF001 - as above
-        state = await store.load(self.id)
+        store, timely = await self._client._store(), self._client._timely  # noqa: SLF001 - as above
+        state = await timely(store.load(self.id))
         if state.ended and after >= state.seq:
             return
         queue: asyncio.Queue[Event | BaseException] = asyncio.Queue(maxsize=1000)
@@ -373,10 +390,10 @@ class Conversation:
         return await self._client._ask(self.id, command, what=what, retry_id=retry_id)  # noqa: SLF001 - as above
 
     async def _shown(self, state: State) -> ConversationState[Awaitable[Receipt]]:
-        store = await self._client._stack.store()  # noqa: SLF001 - as above
+        store, timely = await self._client._store(), self._client._timely  # noqa: SLF001 - as above
         last, reply, error = state.last, None, None
         if last is not None:
-            (event,) = await store.at(self.id, [last.reply_seq or last.seq])
+            (event,) = await timely(store.at(self.id, [last.reply_seq or last.seq]))
             reply = event.content if isinstance(event, ModelAnswered) else None
             error = event.error if isinstance(event, TurnFailed) else None
         turn_id = state.turn.turn_id if state.turn is not None else (last.turn_id if last is not None else None)
@@ -391,9 +408,9 @@ class Conversation:
         )
 
     async def _durable(self, after: int) -> AsyncIterator[Event]:
-        store = await self._client._stack.store()  # noqa: SLF001 - as above
+        store, timely = await self._client._store(), self._client._timely  # noqa: SLF001 - as above
         while True:
-            for seq, event in await store.read(self.id, after=after, block_ms=BLOCK_MS):
+            for seq, event in await timely(store.read(self.id, after=after, block_ms=BLOCK_MS), longer_s=BLOCK_MS / 1000):
                 after = seq
                 data = event.model_dump(mode="json", exclude={"kind", "at"})
                 yield Event(event.kind, seq, event.at, data)
@@ -401,7 +418,7 @@ class Conversation:
                     return
 
     async def _live(self) -> AsyncIterator[Event]:
-        store = await self._client._stack.store()  # noqa: SLF001 - as above
+        store = await self._client._store()  # noqa: SLF001 - as above
         while True:
             try:
                 async for payload in store.listen(self.id):

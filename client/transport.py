@@ -68,13 +68,13 @@ class RayTransport:
         loop = asyncio.get_running_loop()
         give_up = loop.time() + timeout_s
         handed = False  # whether an actor has had the command: from then on its outcome may be unknown
+        last: HoldfastError | None = None
         while True:
-            last: HoldfastError
             try:
                 left_s = max(give_up - loop.time(), 0.001)
                 answer = await self._registry.ask(conversation_id, command, timeout_s=left_s, create=create)
             except (TimeoutError, LeaseHeld) as error:
-                raise OutcomeUnknown(what, retry_id) from error
+                raise OutcomeUnknown(what if last is None else f"{what} ({last})", retry_id) from error
             except ClusterUnavailable as error:
                 if handed:
                     raise OutcomeUnknown(f"{what} ({error})", retry_id) from error
@@ -90,7 +90,7 @@ class RayTransport:
                     case Failed(refusal):
                         raise refusal
             if loop.time() + RETRY_S >= give_up:
-                if handed:
+                if handed or last is None:
                     raise OutcomeUnknown(f"{what} ({last})", retry_id) from last
                 raise last
             await asyncio.sleep(RETRY_S)

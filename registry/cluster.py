@@ -127,8 +127,9 @@ def _init(ray: Any, address: str) -> None:
         raise ClusterUnavailable(f"{address}: {type(error).__name__}: {error!s:.300}") from error
     except RuntimeError as error:
         if "ersion mismatch" in str(error):
+            said = " ".join(str(error).split())
             raise ConfigurationError(
-                "ray_address", f"{address} runs other versions ({error!s:.300})", "use the same Ray and Python versions here"
+                "ray_address", f"{address} runs other versions ({said:.500})", "use the same Ray and Python versions here"
             ) from error
         raise ClusterUnavailable(f"{address}: {error!s:.300}") from error
 

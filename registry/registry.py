@@ -112,6 +112,7 @@ class Registry:
         Raises:
             ConversationNotFound: It was never started, and `create` is false.
             LeaseHeld: Its owner does not answer, and its lease did not run out in time.
+            StoreUnavailable: The store refuses, and went on refusing.
             TimeoutError: It took too long.
         """
         cached = self._hosts.get(conversation_id)
@@ -132,6 +133,7 @@ class Registry:
     async def _ensure(self, conversation_id: str, timeout_s: float, *, create: bool) -> tuple[str, Any]:
         give_up = time.monotonic() + timeout_s
         delay_s = 0.01
+        adopted: tuple[str, Any] | None = None
         while True:
             owner = await self._store.owner(conversation_id)
             if (owner is None or not owner.started) and not create:
@@ -144,7 +146,8 @@ class Registry:
                     because = Because.DIED
                 elif self._not_hosting.get(conversation_id) != owner.token:
                     return owner.holder, handle
-            name, actor = await self._adopt()
+            name, actor = adopted or await self._adopt()
+            adopted = None
             match await self._activate(name, actor, conversation_id, owner.token, because, create=create):
                 case Hosted():
                     self._not_hosting.pop(conversation_id, None)
@@ -156,8 +159,10 @@ class Registry:
                         raise held
                     self._not_hosting.pop(conversation_id, None)  # it lives on: perhaps it answers now
                     delay_s = max(delay_s, min(held.retry_after_ms / 1000, 0.5))
-                case Failed(StoreUnavailable()):
-                    pass
+                case Failed(StoreUnavailable() as unavailable):
+                    if time.monotonic() + delay_s > give_up:
+                        raise unavailable
+                    adopted = name, actor  # it is as good as any other
                 case Failed(error):
                     raise error
             await asyncio.sleep(delay_s)

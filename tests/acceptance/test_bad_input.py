@@ -1,9 +1,8 @@
 """Bad input on the real stack: a typed error that names the field and the fix, and nothing changed."""
 
-import contextlib
-
 import pytest
 import redis
+from refusals import contents, refused, unchanged
 
 from holdfast.client import (
     AgentNotFound,
@@ -17,7 +16,6 @@ from holdfast.client import (
     Fail,
     InvalidConversationId,
     InvalidDecision,
-    InvalidInput,
     InvalidMessage,
     StaleCall,
     StaleReason,
@@ -28,7 +26,6 @@ from holdfast.testing import call, calls
 MIB = 1 << 20
 PATIENCE_S = 120
 LONE = "\ud800"
-WRITERS_OWN = {b"append_id", b"lease", b"token", b"epoch", b"holder"}  # what a refusal, or a revival, may write of the head
 
 
 def circular():
@@ -67,41 +64,6 @@ def waiting(stack, client):
 @pytest.fixture(scope="module")
 def shown(waiting):
     return {item.tool: item for item in waiting.pending()}
-
-
-def contents(raw, conversation_id):
-    """Every key of a conversation, as far as it says anything about it."""
-    found = {}
-    for key in raw.scan_iter(f"*}}:c:{conversation_id}:*", count=1000):
-        match raw.type(key):
-            case b"stream":
-                found[key] = raw.xrange(key)
-            case b"hash":
-                found[key] = {name: value for name, value in raw.hgetall(key).items() if name not in WRITERS_OWN}
-    return {key: value for key, value in found.items() if value}
-
-
-@contextlib.contextmanager
-def unchanged(raw, conversation):
-    before = contents(raw, conversation.id)
-    pending = [item.to_dict() for item in conversation.pending()]
-    state = conversation.state()
-    assert before
-    yield
-    assert contents(raw, conversation.id) == before
-    assert [item.to_dict() for item in conversation.pending()] == pending
-    assert conversation.state() == state
-
-
-@contextlib.contextmanager
-def refused(field, problem, error=InvalidInput):
-    """What happens inside raises a typed error that names the field, the problem and the fix."""
-    with pytest.raises(error, match=problem) as caught:
-        yield
-    assert caught.value.field == field
-    assert caught.value.fix
-    assert str(caught.value) == f"{field}: {caught.value.problem}; {caught.value.fix}"
-    assert len(str(caught.value)) < 700
 
 
 # -- start --------------------------------------------------------------------------------------------------------------
@@ -422,7 +384,7 @@ def test_a_conversation_that_has_ended_takes_nothing_more_and_can_be_read(stack,
         *((lambda conversation, value=value: conversation.wait(after=value), "after") for value in ("1", 1.5, -1, True)),
         *(
             (lambda conversation, value=value: conversation.wait(timeout_s=value), "timeout_s")
-            for value in ("1", -1, True, float("nan"))
+            for value in ("1", True, float("nan"), float("inf"))
         ),
         *(
             (lambda conversation, value=value: next(conversation.events(after=value)), "after")
