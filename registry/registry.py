@@ -119,9 +119,16 @@ class Registry:
         if cached is not None:
             return cached
         lock = self._ensuring.setdefault(conversation_id, asyncio.Lock())
+        refusals: list[StoreUnavailable] = []
         try:
             async with asyncio.timeout(timeout_s), lock:
-                host = self._hosts.get(conversation_id) or await self._ensure(conversation_id, timeout_s, create=create)
+                host = self._hosts.get(conversation_id) or await self._ensure(
+                    conversation_id, timeout_s, refusals, create=create
+                )
+        except TimeoutError:
+            if refusals:
+                raise refusals[-1] from None
+            raise
         finally:
             if not lock.locked():
                 self._ensuring.pop(conversation_id, None)
@@ -130,7 +137,9 @@ class Registry:
             self._hosts.popitem(last=False)
         return host
 
-    async def _ensure(self, conversation_id: str, timeout_s: float, *, create: bool) -> tuple[str, Any]:
+    async def _ensure(
+        self, conversation_id: str, timeout_s: float, refusals: list[StoreUnavailable], *, create: bool
+    ) -> tuple[str, Any]:
         give_up = time.monotonic() + timeout_s
         delay_s = 0.01
         adopted: tuple[str, Any] | None = None
@@ -160,8 +169,7 @@ class Registry:
                     self._not_hosting.pop(conversation_id, None)  # it lives on: perhaps it answers now
                     delay_s = max(delay_s, min(held.retry_after_ms / 1000, 0.5))
                 case Failed(StoreUnavailable() as unavailable):
-                    if time.monotonic() + delay_s > give_up:
-                        raise unavailable
+                    refusals[:] = [unavailable]
                     adopted = name, actor  # it is as good as any other
                 case Failed(error):
                     raise error

@@ -147,7 +147,7 @@ def test_a_redis_that_refuses_writes_refuses_every_command_in_time(
 
     assert not [reading for reading in readings if isinstance(reading, Exception)]
     sent, resolved, started = commands
-    assert isinstance(started, StoreUnavailable)  # no actor ever had it
+    assert isinstance(started, OutcomeUnknown | StoreUnavailable)
     assert words in str(started)
     assert {type(sent), type(resolved)} == {OutcomeUnknown}
     assert words in f"{sent} {resolved}"  # one was judged and refused, the other may still wait in the actor's queue
