@@ -91,7 +91,10 @@ class ConversationActor:
     async def activate(self, conversation_id: str, seen_token: str, because: Because, *, create: bool) -> Activation:
         """Host a conversation, leaving the one before if that rests."""
         async with self._activating:
-            store = await self._connected()
+            try:
+                store = await self._connected()
+            except HoldfastError as error:
+                return Failed(error)
             if self._hosts(conversation_id):
                 return Hosted()
             if self._hosting is not None and not await self._hosting.passivate():

@@ -27,6 +27,7 @@ CONCURRENCY = 16
 COMMAND_TIMEOUT_S = 300.0
 """How long a start or a message may take: sixteen at once may each wait for an actor to be made."""
 BEAT_S = 0.5
+PATIENCE_S = 2.0
 SAY_S = 10.0
 TEXT_LENGTH = 120
 
@@ -76,6 +77,7 @@ class _Progress:
         self._as_json = as_json
         self._bar: Progress | None = None
         self._task: TaskID | None = None
+        self._over = False
 
     def report(self, result: Result) -> None:
         """Print one result."""
@@ -98,9 +100,9 @@ class _Progress:
         try:
             yield
         finally:
+            self._over = True
             beat.cancel()
-            with contextlib.suppress(asyncio.CancelledError):
-                await beat
+            await asyncio.wait({beat}, timeout=PATIENCE_S)  # whatever it is in the middle of holds nothing up
             if self._bar is not None and self._task is not None:
                 self._bar.update(self._task, completed=len(self.results), description=self._summary(submission))
                 self._bar.stop()
@@ -110,7 +112,7 @@ class _Progress:
     async def _beat(self, submission: Submission, opened: Session) -> None:
         loop = asyncio.get_running_loop()
         said_at, said, problem = loop.time(), 0, None
-        while True:
+        while not self._over:
             await asyncio.sleep(BEAT_S)
             if self._bar is not None and self._task is not None:
                 self._bar.update(self._task, completed=len(self.results), description=self._summary(submission))

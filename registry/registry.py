@@ -1,6 +1,7 @@
 """`ensure_started`: whoever holds a conversation id gets the handle of the actor that hosts it, reviving it if need be."""
 
 import asyncio
+import contextlib
 import logging
 import time
 import uuid
@@ -23,7 +24,7 @@ from holdfast.actors import (
     find,
     in_cluster,
 )
-from holdfast.conversation import Command, ConversationNotFound, LeaseHeld, StoreUnavailable
+from holdfast.conversation import Command, ConversationNotFound, LeaseHeld, StoreError, StoreUnavailable
 from holdfast.persistence import Because, Owner, Store
 
 logger = logging.getLogger("holdfast.registry")
@@ -70,7 +71,8 @@ class Registry:
                 self.died(conversation_id, name)
                 continue
             except TimeoutError:  # it may hang: the store decides whether another may take over, and ids make this safe
-                await self.not_hosted(conversation_id, name)
+                with contextlib.suppress(StoreError):  # without it, the same one is asked again; "unknown" is the answer then
+                    await self.not_hosted(conversation_id, name)
             except RayActorError as error:  # unavailable is no proof of death
                 logger.debug("%s: %s", name, error)
             else:

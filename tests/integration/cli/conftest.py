@@ -152,6 +152,8 @@ def inside(cli, monkeypatch, capsys):
     """Runs a command in this process: quicker, for what does not join Ray."""
     for name, value in cli.env.items():
         monkeypatch.setenv(name, value)
+    for name in ("RAY_AUTH_MODE", "RAY_AUTH_TOKEN", "RAY_AUTH_TOKEN_PATH"):  # of a stack that this process joined before
+        monkeypatch.delenv(name, raising=False)
     monkeypatch.syspath_prepend(str(SUPPORT))
 
     def run(*arguments: str, code: int | None = 0) -> Said:
