@@ -200,7 +200,7 @@ class Hosting:
         match command:
             case ModelReplied():
                 self._enqueue(ModelFailed(effect_id=command.effect_id, error=problem))
-            case RunFinished():
+            case RunFinished() if command.ok:  # what is ours already would only fail again, without end
                 self._enqueue(RunFinished(effect_id=command.effect_id, ok=False, content=failure(problem)))
             case _:
                 pass

@@ -34,8 +34,8 @@ def announce(line: str) -> None:
 async def _ticking() -> AsyncIterator[None]:
     """Keep the loop turning while a thread joins Ray.
 
-    Once, a process was found idle for ever with that thread done: its wake-up of the loop had got lost while Ray started. With
-    a timer, that is a short wait.
+    Once, a process was found idle for ever with that thread done, as if its wake-up of the loop had got lost while Ray started
+    (not reproduced). With a timer, that would be a short wait.
     """
 
     async def tick() -> None:
