@@ -23,6 +23,7 @@ COMMANDS = {
     "up": "up",
     "down": "down",
     "doctor": "doctor",
+    "reindex": "reindex",
 }
 """The commands in the order of the help, each with the module that has it as `run`."""
 

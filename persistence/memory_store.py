@@ -25,7 +25,7 @@ from holdfast.conversation import (
 from holdfast.conversation.events import CallSuspended
 
 from . import codec, pages
-from .keys import check_namespace
+from .keys import BUCKETS, bucket_of, check_namespace
 from .store import (
     Acquired,
     Append,
@@ -38,6 +38,7 @@ from .store import (
     Listing,
     Moved,
     Owner,
+    Rebuilt,
     Row,
     Run,
     RunStatus,
@@ -288,6 +289,15 @@ class MemoryStore:
         now = self._clock()
         due = [(found.attention, name) for name, found in self._conversations.items() if found.attention is not None]
         return Due(now, [name for at, name in sorted(due) if at <= now][:limit])
+
+    async def reindex(self) -> AsyncIterator[Rebuilt]:
+        """See `Store.reindex`."""
+        for bucket in range(BUCKETS):
+            mine = [name for name, found in self._conversations.items() if found.log and bucket_of(name) == bucket]
+            for conversation_id in mine:
+                found = self._conversations[conversation_id]
+                found.index = index(self._state(conversation_id, found))
+            yield Rebuilt(bucket, len(mine), 0, [])
 
     async def put_app(self, record: AppRecord, specs: Sequence[AgentSpec]) -> None:
         """See `Store.put_app`."""

@@ -28,6 +28,7 @@ from holdfast.conversation.events import CallSuspended
 from . import codec, pages, redis_scripts, redis_values
 from .keys import BUCKETS, STORE_ID, Keys, bucket_of, check_namespace
 from .redis_connection import SOCKET_TIMEOUT_S, client, translated
+from .redis_index import IndexRebuild
 from .store import (
     Acquired,
     Append,
@@ -40,6 +41,7 @@ from .store import (
     Listing,
     Moved,
     Owner,
+    Rebuilt,
     Run,
 )
 from .views import pending_view
@@ -84,7 +86,12 @@ class RedisStore:
         if not layout:
             await self._do(
                 lambda: self._redis.hset(
-                    self._keys.meta("layout"), mapping={"version": redis_values.LAYOUT_VERSION, "buckets": BUCKETS}
+                    self._keys.meta("layout"),
+                    mapping={
+                        "version": redis_values.LAYOUT_VERSION,
+                        "buckets": BUCKETS,
+                        "indexes": redis_values.INDEX_VERSION,
+                    },
                 )
             )
         self.store_id = (found or b"").decode()
@@ -283,6 +290,15 @@ class RedisStore:
 
         found = await self._do(read)
         return Due(now, [member.decode() for members in found for member in members])
+
+    async def reindex(self) -> AsyncIterator[Rebuilt]:
+        """See `Store.reindex`."""
+        rebuild = IndexRebuild(self._redis, self._keys, script=self._script, load=self.load)
+        async with translated():
+            async for rebuilt in rebuild.run():
+                yield rebuilt
+        layout = {"indexes": redis_values.INDEX_VERSION}
+        await self._do(lambda: self._redis.hset(self._keys.meta("layout"), mapping=layout))
 
     # -- agents, actors, the cluster ----------------------------------------------------------------------------------
 

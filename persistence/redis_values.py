@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 from holdfast.conversation import (
     CorruptStore,
     Event,
+    Index,
     NewerRecord,
     State,
     Status,
@@ -20,14 +21,13 @@ from .store import Append, Row, Run, RunStatus
 
 OLDEST_SERVER = (6, 2)
 LAYOUT_VERSION = 1
+INDEX_VERSION = 1
+"""Of what the indexes hold and how they are keyed; a namespace with an older one is read after `holdfast reindex`."""
 
 
 def append_args(conversation_id: str, prefix: str, write: Append) -> list[str | bytes | int]:
     """The arguments of `append.lua`; its header names them."""
-    entries = index(write.after)
-    waiting = [[entry.created_at, entry.suspension_id, entry.kind, entry.seq] for entry in entries.pending]
-    started = write.after.seq > 0  # what was refused before it began stands in no list
-    packed = codec.pack([entries.agent, entries.status, entries.created_at, waiting]) if started else ""
+    packed, entries = packed_index(write.after)
     known = facts(write.events, write.before.seq + 1)
     pairs = [part for key, value in known.items() for part in (key, codec.encode_known(value))]
     scheduled, settled = write.scheduled, write.settled
@@ -53,6 +53,13 @@ def append_args(conversation_id: str, prefix: str, write: Append) -> list[str | 
         *scheduled,
         *settled,
     ]
+
+
+def packed_index(state: State) -> tuple[bytes, Index]:
+    """What the head says of a conversation's index entries, and the entries; what has not begun stands in no list."""
+    entries = index(state)
+    waiting = [[entry.created_at, entry.suspension_id, entry.kind, entry.seq] for entry in entries.pending]
+    return codec.pack([entries.agent, entries.status, entries.created_at, waiting]) if state.seq else b"", entries
 
 
 def fold(conversation_id: str, snapshot: bytes, tail: Sequence[tuple[bytes, Sequence[bytes]]], seq: int) -> State:
@@ -146,6 +153,11 @@ def check_layout(layout: Mapping[bytes, bytes]) -> None:
     version = int(layout[b"version"])
     if version > LAYOUT_VERSION:
         raise NewerRecord("layout", version, LAYOUT_VERSION)
+    indexes = layout.get(b"indexes", b"1")
+    if not indexes.isdigit():
+        raise CorruptStore("the layout of the namespace cannot be read")
+    if int(indexes) > INDEX_VERSION:
+        raise NewerRecord("index", int(indexes), INDEX_VERSION)
     buckets = int(layout[b"buckets"])
     if buckets != BUCKETS:
         raise CorruptStore(f"the namespace was laid out in {buckets} buckets, this code uses {BUCKETS}")

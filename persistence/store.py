@@ -180,6 +180,16 @@ class Binding:
 
 
 @dataclass(frozen=True, slots=True)
+class Rebuilt:
+    """A bucket whose indexes are rebuilt: of how many conversations, how many stale entries went, and what cannot be read."""
+
+    bucket: int
+    conversations: int
+    removed: int
+    problems: Sequence[str]
+
+
+@dataclass(frozen=True, slots=True)
 class Due:
     """What needs attention by the store's clock."""
 
@@ -306,6 +316,10 @@ class Store(Protocol):
 
     async def attention(self, limit: int) -> Due:
         """Conversations whose moment of attention has come, the longest overdue first in each bucket."""
+        ...
+
+    def reindex(self) -> AsyncIterator[Rebuilt]:
+        """Make every index anew from the states, bucket by bucket, under the append's fence; others may write meanwhile."""
         ...
 
     async def put_app(self, record: AppRecord, specs: Sequence[AgentSpec]) -> None:

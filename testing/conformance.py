@@ -25,7 +25,7 @@ import pytest
 pytest.register_assert_rewrite(
     *(
         f"{__package__}.conformance_{part}"
-        for part in ("acquire", "append", "attention", "fencing", "fleet", "pages", "reads", "runs")
+        for part in ("acquire", "append", "attention", "fencing", "fleet", "index", "pages", "reads", "runs")
     )
 )
 
@@ -36,6 +36,7 @@ from .conformance_append import Appending
 from .conformance_attention import Attending
 from .conformance_fencing import Fencing
 from .conformance_fleet import Fleet
+from .conformance_index import Indexing
 from .conformance_pages import Paging
 from .conformance_reads import Reading
 from .conformance_runs import Running
@@ -43,7 +44,7 @@ from .conformance_runs import Running
 __all__ = ["StoreConformance"]
 
 
-class StoreConformance(Fencing, Acquiring, Appending, Reading, Running, Attending, Paging, Fleet):
+class StoreConformance(Fencing, Acquiring, Appending, Reading, Running, Attending, Paging, Indexing, Fleet):
     """Every case. Subclass it, and override the fixture `stores`."""
 
     @pytest.fixture

@@ -1,55 +1,16 @@
 """Pages: everything once, in order, by every filter, whatever the ties."""
 # ruff: noqa: S101, D102, PLR2004 -- tests: they assert, their names are sentences, their numbers are the expectation
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
 
-from holdfast.conversation import Answer, InvalidInput, PendingView, Status, SuspensionKind
+from holdfast.conversation import Answer, InvalidInput, Status, SuspensionKind
 from holdfast.persistence import Listing, Row, Store
 
 from .activation import Activation, begin, call, cancel, end, fail_model, reply, resolve, send, start
-
-BEGAN_AT = 1_700_000_000_000
-
-
-async def walk(page: Callable[[str | None], Awaitable[Listing]], limit: int) -> list[Any]:
-    """Every item of a list, page by page; each page but the last is full."""
-    items: list[Any] = []
-    after: str | None = None
-    while True:
-        found = await page(after)
-        items += found.items
-        if found.next is None:
-            assert len(found.items) <= limit
-            return items
-        assert len(found.items) == limit
-        after = found.next
-
-
-async def pending(
-    store: Store, limit: int = 7, agent: str | None = None, kind: SuspensionKind | None = None
-) -> list[PendingView]:
-    """Every pending call, page by page."""
-    return await walk(lambda after: store.pending(limit=limit, after=after, agent=agent, kind=kind), limit)
-
-
-async def conversations(store: Store, limit: int = 7, agent: str | None = None, status: Status | None = None) -> list[Row]:
-    """Every conversation, page by page."""
-    return await walk(lambda after: store.conversations(limit=limit, after=after, agent=agent, status=status), limit)
-
-
-async def crowd(store: Store, count: int, *, apart_ms: int = 1) -> list[Activation]:
-    """Many conversations of two agents, all suspended: each waits for an answer, an approval or both."""
-    made = []
-    for number in range(count):
-        activation = await Activation.of(store, f"crowd-{number}")
-        tools = (("ask",), ("refund",), ("ask", "refund"))[number % 3]
-        agent = "sales" if number % 4 == 0 else "desk"
-        await activation.do(start(agent=agent), begin(), call(*tools), now=BEGAN_AT + apart_ms * number)
-        made.append(activation)
-    return made
+from .crowd import BEGAN_AT, conversations, crowd, pending
 
 
 class Paging:

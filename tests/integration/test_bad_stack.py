@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 import redis
+from lacking import lacking
 
 from holdfast.client import (
     AppNotFound,
@@ -51,7 +52,7 @@ def no_settings(monkeypatch, tmp_path):
 @pytest.fixture
 def server():
     if not binaries():
-        pytest.skip("there is no Redis server on this machine")
+        lacking("there is no Redis server on this machine")
     with RedisServer(appendonly="yes", appendfsync="always") as running:
         yield running
 

@@ -24,7 +24,7 @@ PUBLIC = {
         code_digest load main_file path_of python_path tool
     """,
     "persistence": """
-        Acquired AppRecord Append Appended Because Binding Due KnownIds Listing MemoryStore Moved Owner RedisStore Row
+        Acquired AppRecord Append Appended Because Binding Due KnownIds Listing MemoryStore Moved Owner Rebuilt RedisStore Row
         Run RunStatus Store
     """,
     "actors": """

@@ -12,6 +12,7 @@ import sys
 import termios
 
 import pytest
+import redis
 
 ESCAPES = re.compile(r"\x1b\[[0-9;?]*[a-zA-Z]")
 
@@ -159,3 +160,18 @@ def test_a_decision_that_does_not_fit_changes_nothing_and_edited_arguments_are_w
     assert "amount" in wrong.err
     assert cli.rested("edited-1").reply == "Done."
     assert "refunded 7 of A1" in inside("show", "edited-1").out
+
+
+def test_lists_that_something_else_has_emptied_are_made_anew(cli, inside, waiting, stack):
+    before = inside("pending", "--json").json()
+    with redis.Redis.from_url(stack.redis_url) as raw:
+        for key in raw.scan_iter("{holdfast:*}:pending*"):
+            raw.delete(key)
+    assert inside("pending").out == "Nothing is pending.\n"
+
+    said = inside("reindex", "--json").json()
+
+    assert said["conversations"] >= 3
+    assert said["problems"] == []
+    assert inside("pending", "--json").json() == before
+    assert inside("reindex").out == f"{said['conversations']} conversations indexed, 0 stale entries removed.\n"

@@ -6,6 +6,7 @@ import uuid
 
 import pytest
 import redis
+from lacking import lacking
 
 from holdfast.persistence import RedisStore
 from holdfast.testing.redis_server import RedisServer, binaries
@@ -15,7 +16,7 @@ from holdfast.testing.redis_server import RedisServer, binaries
 def server():
     """A server that all tests share, each in a namespace of its own."""
     if not binaries():
-        pytest.skip("there is no Redis server on this machine")
+        lacking("there is no Redis server on this machine")
     with RedisServer() as running:
         yield running
 
@@ -24,7 +25,7 @@ def server():
 def own_server():
     """A server for one test alone, which may stop, fill or spoil it. What it acknowledges is on the disk."""
     if not binaries():
-        pytest.skip("there is no Redis server on this machine")
+        lacking("there is no Redis server on this machine")
     with RedisServer(appendonly="yes", appendfsync="always") as running:
         yield running
 

@@ -1,0 +1,105 @@
+"""The rebuild of indexes that something has damaged."""
+
+import pytest
+
+from holdfast.client import Answer
+from holdfast.conversation import NewerRecord
+from holdfast.persistence import RedisStore
+from holdfast.persistence.keys import Keys, bucket_of
+from holdfast.testing.activation import Activation, begin, call, resolve, start
+from holdfast.testing.crowd import conversations, crowd, pending
+
+
+def indexes(raw):
+    """The index keys of the namespace."""
+    return [key for key in raw.every_key() if b"}:c:" not in key and b":meta}" not in key]
+
+
+async def rebuild(store):
+    return [bucket async for bucket in store.reindex()]
+
+
+@pytest.fixture
+async def busy(store):
+    """A conversation in the middle of a run, besides those that wait."""
+    activation = await Activation.of(store, "c-busy")
+    await activation.do(start(), begin(), call("lookup", "ask"))
+    return activation
+
+
+async def test_lists_that_are_gone_come_back(store, raw, busy):
+    await crowd(store, 25)
+    before = await pending(store), await conversations(store), {key: raw.redis.zrange(key, 0, -1) for key in indexes(raw)}
+    for key in indexes(raw):
+        raw.redis.delete(key)
+    assert await pending(store) == []
+
+    await rebuild(store)
+
+    after = await pending(store), await conversations(store), {key: raw.redis.zrange(key, 0, -1) for key in indexes(raw)}
+    assert after == before
+
+
+async def test_what_belongs_to_no_conversation_goes(store, raw, namespace):
+    await crowd(store, 6)
+    before = raw.contents()
+    keys = Keys(namespace)
+    bucket = bucket_of("crowd-1")
+    raw.redis.zadd(keys.pending(bucket, None, None), {"000000000000001|s-x|crowd-1|9": 0, "nonsense": 0})
+    raw.redis.zadd(keys.pending(bucket, "desk", "approval"), {"000000000000001|s-x|nobody|9": 0})
+    raw.redis.zadd(keys.conversations(bucket, None, "idle"), {"000000000000001|crowd-1": 0})
+    raw.redis.zadd(keys.attention(bucket), {"nobody": 5})
+
+    rebuilt = await rebuild(store)
+
+    assert sum(found.removed for found in rebuilt) == 5
+    after = raw.contents()
+    for key in indexes(raw):
+        assert sorted(raw.redis.zrange(key, 0, -1)) == sorted(set(raw.redis.zrange(key, 0, -1)))
+    assert after.keys() == before.keys()
+
+
+async def test_entries_that_the_head_has_wrong_are_made_from_the_log(store, raw, namespace):
+    (waiting,) = await crowd(store, 1)
+    keys = Keys(namespace)
+    right = await pending(store), await conversations(store)
+    raw.redis.hset(keys.head(waiting.conversation_id), mapping={"index": b"\xc1", "busy": "0", "due": ""})
+    for key in indexes(raw):
+        raw.redis.delete(key)
+
+    await rebuild(store)
+
+    assert (await pending(store), await conversations(store)) == right
+    assert raw.redis.zscore(keys.attention(bucket_of(waiting.conversation_id)), waiting.conversation_id) is not None
+    await waiting.do(resolve(Answer("blue")))
+    assert await pending(store) == []
+
+
+async def test_a_conversation_that_cannot_be_read_is_named_and_the_others_are_rebuilt(store, raw, namespace):
+    made = await crowd(store, 4)
+    right = await pending(store)
+    keys = Keys(namespace)
+    raw.redis.xadd(keys.log(made[0].conversation_id), {"e": b"nonsense"}, id="99-0")
+    for key in indexes(raw):
+        raw.redis.delete(key)
+
+    rebuilt = await rebuild(store)
+
+    problems = [problem for found in rebuilt for problem in found.problems]
+    assert [problem.split(":")[0] for problem in problems] == [made[0].conversation_id]
+    gone = set(made[0].suspension_ids)
+    assert await pending(store) == [view for view in right if view.suspension_id not in gone]
+
+
+async def test_the_version_of_the_indexes_stands_in_the_meta(store, raw, namespace, server):
+    layout = Keys(namespace).meta("layout")
+    assert raw.redis.hget(layout, "indexes") == b"1"
+    raw.redis.hdel(layout, "indexes")  # as a store has it that was laid out before there was a version
+    await rebuild(store)
+    assert raw.redis.hget(layout, "indexes") == b"1"
+
+    raw.redis.hset(layout, "indexes", 2)
+    newer = RedisStore(server.url, namespace=namespace)
+    with pytest.raises(NewerRecord):
+        await newer.open()
+    await newer.close()
