@@ -29,7 +29,10 @@ _AT_REST = (Status.IDLE, Status.FAILED, Status.ENDED)
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """How far a job came. `status` is the conversation's, `refused` where that says no, `not_started` for lack of time."""
+    """How far a job came. `status` is the conversation's, `refused` where that says no.
+
+    `not_started` says that it is not known to have begun in the time there was; run again, it does.
+    """
 
     job: Job
     status: str
@@ -116,9 +119,15 @@ class Submission:
         self._report(result)
 
     async def _go(self, job: Job, slot: "_Slot") -> Result:
-        conversation = await self._client.start(
-            job.agent, job.messages[0], conversation_id=job.conversation_id, context=job.context
-        )
+        try:
+            async with asyncio.timeout(self._left_s()):
+                conversation = await self._client.start(
+                    job.agent, job.messages[0], conversation_id=job.conversation_id, context=job.context
+                )
+        except TimeoutError:
+            if not self._over():
+                raise
+            return Result(job, NOT_STARTED)
         receipt = conversation.receipt
         sent = 1
         while True:
@@ -126,7 +135,13 @@ class Submission:
             if state.status is not Status.IDLE or sent == len(job.messages) or self._over():
                 break
             await slot.take()
-            receipt = await conversation.send(job.messages[sent], message_id=job.message_id(sent))
+            try:
+                async with asyncio.timeout(self._left_s()):
+                    receipt = await conversation.send(job.messages[sent], message_id=job.message_id(sent))
+            except TimeoutError:
+                if not self._over():
+                    raise
+                break
             sent += 1
         return Result(job, state.status, state.reply, state.error, tuple(call.to_dict() for call in state.pending))
 

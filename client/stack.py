@@ -5,7 +5,7 @@ import contextlib
 import os
 import sys
 import warnings
-from collections.abc import AsyncIterator, Callable
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from holdfast.conversation import ConfigurationError
@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     from .transport import RayTransport
 
 EMBEDDED_PATIENCE_S = 60.0
-TICK_S = 0.25
 
 
 class DurabilityWarning(UserWarning):
@@ -28,25 +27,6 @@ class DurabilityWarning(UserWarning):
 def announce(line: str) -> None:
     """Say a line to the person at the terminal, not into the program's output."""
     print(line, file=sys.stderr, flush=True)  # noqa: T201 - the one line that says what was started
-
-
-@contextlib.asynccontextmanager
-async def _ticking() -> AsyncIterator[None]:
-    """Keep the loop turning while a thread joins Ray.
-
-    Once, a process was found idle for ever with that thread done, as if its wake-up of the loop had got lost while Ray started
-    (not reproduced). With a timer, that would be a short wait.
-    """
-
-    async def tick() -> None:
-        while True:  # noqa: ASYNC110 - the timer is the point
-            await asyncio.sleep(TICK_S)
-
-    task = asyncio.create_task(tick())
-    try:
-        yield
-    finally:
-        task.cancel()
 
 
 class Stack:
@@ -107,7 +87,7 @@ class Stack:
     async def transport(self) -> "RayTransport":
         """The way to the actors, opened: Ray joined, the store bound to it, sweeper and workers there."""
         store = await self.store()
-        async with self._joining, _ticking():  # a lock of its own: who only reads need not wait for Ray
+        async with self._joining:  # a lock of its own: who only reads need not wait for Ray
             if self._transport is None:
                 app = self.app() if self.app_path is not None else None
                 address = await self._ray_address()

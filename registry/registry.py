@@ -32,6 +32,7 @@ logger = logging.getLogger("holdfast.registry")
 _RemoteActor = ray.remote(ConversationActor)
 HANDLES = 10_000
 HIRING_AT_ONCE = 2
+WARMING_S = 60.0
 PATIENCE_S = 5.0
 """How long one actor is waited for, at least, before the store is asked whether another may take over."""
 
@@ -202,8 +203,8 @@ class Registry:
                 self._hiring += 1
                 try:
                     return await warmed(self._settings, offer=False)
-                except RayError as error:
-                    logger.warning("an actor did not start: %s", error)
+                except (RayError, TimeoutError) as error:
+                    logger.warning("an actor did not start: %s", error or "it took too long")
                     await asyncio.sleep(1)
                 finally:
                     self._hiring -= 1
@@ -231,10 +232,12 @@ async def warmed(settings: ActorSettings, *, offer: bool) -> tuple[str, Any]:
 
     Raises:
         RayError: It did not start, or cannot reach the store.
+        TimeoutError: It did not start in time.
     """
     name, handle = hire_actor(settings)
     try:
-        await handle.warm.remote(offer=offer)
+        async with asyncio.timeout(WARMING_S):
+            await handle.warm.remote(offer=offer)
     except BaseException:
         ray.kill(handle)
         raise
