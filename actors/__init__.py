@@ -7,35 +7,21 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from .conversation_actor import (
-        Activation,
-        AnswerToAsk,
-        ConversationActor,
-        Failed,
-        Hosted,
-        NotHosted,
-        Occupied,
-        OwnedElsewhere,
-        Replied,
-    )
+    from .answers import Activation, AnswerToAsk, Failed, Hosted, NotHosted, Occupied, OwnedElsewhere, Replied
+    from .conversation_actor import ConversationActor
     from .crew import Crew, CrewUnavailable, NoOutcome
+    from .host import Host
     from .hosting import Hosting
     from .ray_crew import find, hire, in_cluster, worker_name
     from .settings import RAY_NAMESPACE, ActorSettings, Fleet, StoreAddress, Timing, WorkerSettings
+    from .steps import Step
     from .worker import AppBroken, Worker
 
 _HOMES = {
-    "conversation_actor": (
-        "Activation",
-        "AnswerToAsk",
-        "ConversationActor",
-        "Failed",
-        "Hosted",
-        "NotHosted",
-        "Occupied",
-        "OwnedElsewhere",
-        "Replied",
-    ),
+    "answers": ("Activation", "AnswerToAsk", "Failed", "Hosted", "NotHosted", "Occupied", "OwnedElsewhere", "Replied"),
+    "conversation_actor": ("ConversationActor",),
+    "host": ("Host",),
+    "steps": ("Step",),
     "crew": ("Crew", "CrewUnavailable", "NoOutcome"),
     "hosting": ("Hosting",),
     "ray_crew": ("find", "hire", "in_cluster", "worker_name"),
@@ -54,6 +40,7 @@ __all__ = [
     "CrewUnavailable",
     "Failed",
     "Fleet",
+    "Host",
     "Hosted",
     "Hosting",
     "NoOutcome",
@@ -61,6 +48,7 @@ __all__ = [
     "Occupied",
     "OwnedElsewhere",
     "Replied",
+    "Step",
     "StoreAddress",
     "Timing",
     "Worker",

@@ -1,69 +1,22 @@
-"""The Ray shell of a conversation: it hosts one at a time and is adopted by the next when that one is left.
+"""The Ray shell of a conversation: a `Host` in an actor of its own, connected to the store on first use.
 
 It imports neither litellm nor the user's app.
 """
 
 import asyncio
-import contextlib
-import logging
 import os
 import time
-from dataclasses import dataclass
-from typing import TypeAlias
 
 from ray.actor import exit_actor
 
-from holdfast.conversation import Command, ConversationNotFound, Fenced, HoldfastError, LeaseHeld, Reply, StoreError, schema
-from holdfast.persistence import Because, Owner, RedisStore
+from holdfast.conversation import Command, HoldfastError, schema
+from holdfast.persistence import Because, RedisStore
 
-from .hosting import Hosting
+from .answers import Activation, AnswerToAsk, Failed, NotHosted
+from .host import Host
 from .ray_crew import RayCrew
 from .settings import ActorSettings
-
-logger = logging.getLogger("holdfast.actor")
-
-
-@dataclass(frozen=True, slots=True)
-class Hosted:
-    """The actor hosts the conversation now."""
-
-
-@dataclass(frozen=True, slots=True)
-class NotHosted:
-    """The actor does not host the conversation: ask `ensure_started` again."""
-
-
-@dataclass(frozen=True, slots=True)
-class Occupied:
-    """The actor hosts another conversation that does not rest."""
-
-
-@dataclass(frozen=True, slots=True)
-class OwnedElsewhere:
-    """Somebody else owns the conversation."""
-
-    owner: Owner
-
-
-@dataclass(frozen=True, slots=True)
-class Replied:
-    """The command was judged, and what it led to is durable."""
-
-    reply: Reply
-
-
-@dataclass(frozen=True, slots=True)
-class Failed:
-    """The command was refused, or its outcome is unknown."""
-
-    error: HoldfastError
-
-
-OFFER_AFTER_S = 0.02
-"""How long a conversation must have come to rest before its actor goes on offer."""
-
-Activation: TypeAlias = Hosted | Occupied | OwnedElsewhere | Failed
-AnswerToAsk: TypeAlias = Replied | Failed | NotHosted
+from .steps import traps
 
 
 class ConversationActor:
@@ -72,135 +25,54 @@ class ConversationActor:
     def __init__(self, settings: ActorSettings, name: str) -> None:
         self._settings = settings
         self._name = name
-        self._store: RedisStore | None = None
-        self._crew: RayCrew | None = None
-        self._hosting: Hosting | None = None
-        self._activating = asyncio.Lock()
-        self._housekeeping: asyncio.Task[None] | None = None
-        self._blank_since = _clock()
-        self._rested = asyncio.Event()
+        self._host: Host | None = None
+        self._connecting = asyncio.Lock()
 
     async def warm(self, *, offer: bool) -> str:
         """Connect to the store and, if asked to, offer oneself for adoption; the actor's name."""
-        store = await self._connected()
+        host = await self._connected()
         await asyncio.to_thread(schema.problem, "{}", {})  # its library is imported now, not at the first answer
         if offer:
-            await store.offer(self._name, 0)
+            await host.offer_blank()
         return self._name
 
     async def activate(self, conversation_id: str, seen_token: str, because: Because, *, create: bool) -> Activation:
         """Host a conversation, leaving the one before if that rests."""
-        async with self._activating:
-            try:
-                store = await self._connected()
-            except HoldfastError as error:
-                return Failed(error)
-            if self._hosts(conversation_id):
-                return Hosted()
-            if self._hosting is not None and not await self._hosting.passivate():
-                return Occupied()
-            self._hosting = None
-            hosting = Hosting(
-                store,
-                self._crew_of(store),
-                conversation_id=conversation_id,
-                holder=self._name,
-                timing=self._settings.timing,
-                clock=_clock,
-                rested=self._rested,
-            )
-            try:
-                moved = await hosting.activate(seen_token=seen_token, because=because, create=create)
-            except (LeaseHeld, ConversationNotFound, StoreError) as error:
-                await self._offer_blank(store)
-                return Failed(error)
-            if moved is not None:
-                await self._offer_blank(store)
-                return OwnedElsewhere(moved.owner)
-            self._hosting = hosting
-            return Hosted()
+        try:
+            host = await self._connected()
+        except HoldfastError as error:
+            return Failed(error)
+        return await host.activate(conversation_id, seen_token, because, create=create)
 
     async def ask(self, conversation_id: str, command: Command) -> AnswerToAsk:
         """Have a command judged, if this actor hosts the conversation."""
-        if not self._hosts(conversation_id) and self._activating.locked():
-            async with self._activating:  # it may be this very conversation that is being activated
-                pass
-        hosting = self._hosting
-        if hosting is None or not self._hosts(conversation_id):
-            return NotHosted()
-        try:
-            return Replied(await hosting.ask(command))
-        except Fenced:
-            return NotHosted()
-        except HoldfastError as error:
-            return Failed(error)
+        return NotHosted() if self._host is None else await self._host.ask(conversation_id, command)
 
     async def ping(self) -> str | None:
         """The conversation that is hosted, if any."""
-        return self._hosting.conversation_id if self._hosting is not None and not self._hosting.over else None
+        return self._host.hosted if self._host is not None else None
 
     async def pid(self) -> int:
         """The process of this actor."""
         return os.getpid()
 
-    def _hosts(self, conversation_id: str) -> bool:
-        hosting = self._hosting
-        return hosting is not None and hosting.conversation_id == conversation_id and not hosting.over
-
-    async def _connected(self) -> RedisStore:
-        if self._store is None:
-            address = self._settings.store
-            store = RedisStore(address.redis_url, namespace=address.namespace, store_id=address.store_id)
-            await store.open()
-            self._store = store
-            self._housekeeping = asyncio.create_task(self._keep_house(store))
-        return self._store
-
-    def _crew_of(self, store: RedisStore) -> RayCrew:
-        if self._crew is None:
-            self._crew = RayCrew(store, self._settings)
-        return self._crew
-
-    async def _offer_blank(self, store: RedisStore) -> None:
-        self._blank_since = _clock()
-        try:
-            await store.offer(self._name, 0)
-        except StoreError as error:
-            logger.warning("%s could not offer itself: %s", self._name, error)
-
-    async def _keep_house(self, store: RedisStore) -> None:
-        """Leave what rests for long, stay on offer while idle, and end when there are blank actors enough."""
-        timing = self._settings.timing
-        while True:
-            with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(timing.tick_ms / 1000):
-                    await self._rested.wait()
-            self._rested.clear()
-            await asyncio.sleep(OFFER_AFTER_S)
-            try:
-                await self._tidy(store)
-            except StoreError as error:
-                logger.warning("%s: %s", self._name, error)
-
-    async def _tidy(self, store: RedisStore) -> None:
-        linger_ms = self._settings.timing.linger_ms
-        async with self._activating:
-            hosting, now = self._hosting, _clock()
-            if hosting is not None and hosting.over:
-                self._hosting = None
-                await self._offer_blank(store)
-            elif hosting is not None and hosting.rested_at is not None:
-                if now - hosting.rested_at < linger_ms:
-                    await store.offer(self._name, hosting.rested_at)
-                elif await hosting.passivate():
-                    self._hosting = None
-                    await self._offer_blank(store)
-            elif hosting is None:
-                spare = now - self._blank_since >= linger_ms and await store.offers() > self._settings.fleet.standby
-                if not spare:
-                    await store.offer(self._name, 0)
-                elif await store.withdraw(self._name):  # nobody has taken it meanwhile
-                    exit_actor()
+    async def _connected(self) -> Host:
+        async with self._connecting:
+            if self._host is None:
+                address = self._settings.store
+                store = RedisStore(address.redis_url, namespace=address.namespace, store_id=address.store_id)
+                await store.open()
+                self._host = Host(
+                    store,
+                    RayCrew(store, self._settings),
+                    name=self._name,
+                    timing=self._settings.timing,
+                    fleet=self._settings.fleet,
+                    clock=_clock,
+                    leave=exit_actor,
+                    reached=traps(),
+                )
+            return self._host
 
 
 def _clock() -> int:

@@ -42,6 +42,7 @@ from holdfast.persistence import Acquired, Append, Because, KnownIds, Moved, Run
 from .crew import Crew, CrewUnavailable, ModelOutcome, NoOutcome
 from .requests import ModelRequest, RunRequest
 from .settings import Timing
+from .steps import Reached, Step, untrapped
 
 logger = logging.getLogger("holdfast.actor")
 
@@ -77,11 +78,13 @@ class Hosting:
         timing: Timing,
         clock: Callable[[], int],
         rested: asyncio.Event,
+        reached: Reached = untrapped,
     ) -> None:
         self.conversation_id = conversation_id
         self.over = False
         self.rested_at: int | None = None
         self._rested = rested
+        self._reached = reached
         self._store = store
         self._crew = crew
         self._holder = holder
@@ -109,6 +112,7 @@ class Hosting:
         moved = await self._acquire(seen_token, because, create=create)
         if moved is not None:
             return moved
+        self._reached(Step.ACTIVATE_2_ACQUIRED)
         self._loop = asyncio.create_task(self._run_loop())
         self._renewing = asyncio.create_task(self._renew())
         self._start_outstanding()
@@ -168,6 +172,7 @@ class Hosting:
                 if isinstance(item, _Passivate):
                     item.settle(await self._passivated())
                 else:
+                    self._reached(Step.ASK_1_RECEIVED)
                     await self._answer(item)
         finally:
             self._stop()
@@ -192,7 +197,9 @@ class Hosting:
         else:
             if not asked.reply.done():
                 asked.reply.set_result(reply)
+            self._reached(Step.ASK_4_REPLIED)
         self._start_outstanding()
+        self._reached(Step.ASK_5_STARTED)
 
     def _enqueue_instead(self, command: Command, error: Exception) -> None:
         """An outcome that cannot be judged or written becomes one that can: asking again would bring the same, at cost."""
@@ -217,6 +224,7 @@ class Hosting:
             except HoldfastError as error:
                 refusal = error
             after = judgement.state or self._state
+            self._reached(Step.ASK_2_JUDGED)
             asked = (*command.lookups(), *command.reasons()) if refusal is not None else command.lookups()
             written = await self._store.append(
                 self.conversation_id,
@@ -234,6 +242,7 @@ class Hosting:
             if isinstance(written, KnownIds):
                 known |= written.known
                 continue
+            self._reached(Step.ASK_3_WRITTEN)
             self._state = after
             if judgement.events and command.kind in ("start", "turn_prepared"):
                 self._spec = spec  # nothing else changes what the turn runs with
@@ -429,10 +438,12 @@ class Hosting:
     async def _passivated(self) -> bool:
         if outstanding(self._state) or not self._queue.empty():
             return False
+        self._reached(Step.PASSIVATE_1_BEGUN)
         try:
             await self._store.release(self.conversation_id, self._token)
         except StoreError as error:
             logger.warning("conversation %s: its release is unknown: %s", self.conversation_id, error)
+        self._reached(Step.PASSIVATE_2_RELEASED)
         self._stop()
         return True
 

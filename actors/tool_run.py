@@ -16,6 +16,7 @@ from holdfast.persistence.views import arguments_in
 from .crew import NoOutcome
 from .live import progress
 from .requests import RunRequest
+from .steps import Reached, Step, untrapped
 
 logger = logging.getLogger("holdfast.worker")
 
@@ -29,14 +30,17 @@ async def run(
     resources: Any,
     incarnation: str,
     worker: str,
+    reached: Reached = untrapped,
 ) -> RunFinished | NoOutcome:
     """Claim the run, run its body, record its outcome and return it; `NOT_MINE` if it was not runnable."""
+    reached(Step.RUN_1_ASKED)
     # Everything that can fail before the body does so before the claim.
     started, source = await store.at(request.conversation_id, [1, request.arguments_at])
     context = jsontext.loads(started.context) if isinstance(started, ConversationStarted) else None
     arguments = arguments_in(source, request.tool_call_id)
     if not await store.claim(request.conversation_id, request.effect_id, incarnation=incarnation, worker=worker):
         return NoOutcome.NOT_MINE
+    reached(Step.RUN_2_CLAIMED)
     ok, content = await _body(
         agent,
         request,
@@ -46,8 +50,10 @@ async def run(
         resources=resources,
         store=store,
     )
+    reached(Step.RUN_3_RETURNED)
     outcome = RunFinished(effect_id=request.effect_id, ok=ok, content=content)
     await _record(store, request, incarnation, codec.encode_outcome(outcome))
+    reached(Step.RUN_4_RECORDED)
     return outcome
 
 

@@ -20,6 +20,7 @@ from . import app_runtime, tool_run
 from .crew import ModelOutcome, NoOutcome
 from .requests import ModelRequest, RunRequest
 from .settings import WorkerSettings
+from .steps import traps
 
 logger = logging.getLogger("holdfast.worker")
 
@@ -47,6 +48,7 @@ class Worker:
         self._model_calls: dict[tuple[str, str], asyncio.Task[ModelOutcome]] = {}
         self._drain: asyncio.Task[None] | None = None
         self._leaving = False
+        self._reached = traps()
         self._store: RedisStore | None = None
 
     async def prepare(self, environment: Mapping[str, str] | None = None) -> str:
@@ -100,6 +102,7 @@ class Worker:
                     # The task is named too: when it is over, nobody of this incarnation may claim its run once more.
                     incarnation=f"{self._incarnation}.{uuid.uuid4().hex[:12]}",
                     worker=self._settings.name,
+                    reached=self._reached,
                 )
             )
             self._runs[key] = task

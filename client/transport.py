@@ -18,6 +18,7 @@ from holdfast.conversation.ids import digest
 from holdfast.persistence import AppRecord, RedisStore
 from holdfast.registry import Settings
 from holdfast.registry import cluster as clusters
+from holdfast.registry.ray_actors import RayActors
 from holdfast.registry.registry import Registry
 from holdfast.registry.sweeper import ensure_sweeper
 
@@ -30,7 +31,7 @@ class RayTransport:
     def __init__(self, store: RedisStore, settings: ActorSettings, joined: clusters.Cluster) -> None:
         self.settings = settings
         self.cluster = joined
-        self._registry = Registry(store, settings)
+        self._registry = Registry(store, RayActors(settings), settings.timing)
 
     @classmethod
     async def open(

@@ -3,52 +3,34 @@
 import asyncio
 import contextlib
 import logging
-import time
-import uuid
 from collections import OrderedDict
-from typing import Any
 
-import ray
-from ray.exceptions import ActorDiedError, RayActorError, RayError
-
-from holdfast.actors import (
-    RAY_NAMESPACE,
-    ActorSettings,
-    AnswerToAsk,
-    ConversationActor,
-    Failed,
-    Hosted,
-    NotHosted,
-    Occupied,
-    OwnedElsewhere,
-    find,
-    in_cluster,
-)
+from holdfast.actors import AnswerToAsk, Failed, Hosted, NotHosted, Occupied, OwnedElsewhere, Timing
 from holdfast.conversation import Command, ConversationNotFound, LeaseHeld, StoreError, StoreUnavailable
 from holdfast.persistence import Because, Owner, Store
 
+from .actors import ActorDied, Actors, ActorUnavailable, Handle
+
 logger = logging.getLogger("holdfast.registry")
 
-_RemoteActor = ray.remote(ConversationActor)
 HANDLES = 10_000
 HIRING_AT_ONCE = 2
-WARMING_S = 60.0
 PATIENCE_S = 5.0
 """How long one actor is waited for, at least, before the store is asked whether another may take over."""
 
 
 class Registry:
-    """A function over the store and Ray, with a cache of handles; any number of them may work at once."""
+    """A function over the store and the actors, with a cache of handles; any number of them may work at once."""
 
-    def __init__(self, store: Store, settings: ActorSettings) -> None:
+    def __init__(self, store: Store, actors: Actors, timing: Timing) -> None:
         self._store = store
-        self._settings = settings
-        self._hosts: OrderedDict[str, tuple[str, Any]] = OrderedDict()
+        self._actors = actors
+        self._hosts: OrderedDict[str, tuple[str, Handle]] = OrderedDict()
         self._dead: set[str] = set()
         self._not_hosting: dict[str, str] = {}
         self._ensuring: dict[str, asyncio.Lock] = {}
         self._hiring = 0
-        self._patience_s = max(settings.timing.lease_ms / 2000, PATIENCE_S)
+        self._patience_s = max(timing.lease_ms / 2000, PATIENCE_S)
 
     async def ask(self, conversation_id: str, command: Command, *, timeout_s: float, create: bool = False) -> AnswerToAsk:
         """Have a command judged by whoever hosts the conversation; asked anew as often as the host changes.
@@ -58,23 +40,23 @@ class Registry:
             ConversationNotFound: It was never started.
             LeaseHeld: Its owner does not answer, and its lease did not run out in time.
         """
-        give_up = time.monotonic() + timeout_s
+        give_up = _now() + timeout_s
         delay_s = 0.01
         while True:
-            left_s = give_up - time.monotonic()
+            left_s = give_up - _now()
             if left_s <= 0:
                 raise TimeoutError
             name, actor = await self.ensure_started(conversation_id, timeout_s=left_s, create=create)
             try:
-                left_s = min(give_up - time.monotonic(), self._patience_s)
-                answer: AnswerToAsk = await asyncio.wait_for(actor.ask.remote(conversation_id, command), max(left_s, 0.001))
-            except ActorDiedError:
+                left_s = min(give_up - _now(), self._patience_s)
+                answer: AnswerToAsk = await asyncio.wait_for(actor.ask(conversation_id, command), max(left_s, 0.001))
+            except ActorDied:
                 self.died(conversation_id, name)
                 continue
             except TimeoutError:  # it may hang: the store decides whether another may take over, and ids make this safe
                 with contextlib.suppress(StoreError):  # without it, the same one is asked again; "unknown" is the answer then
                     await self.not_hosted(conversation_id, name)
-            except RayActorError as error:  # unavailable is no proof of death
+            except ActorUnavailable as error:  # which is no proof of death
                 logger.debug("%s: %s", name, error)
             else:
                 if not isinstance(answer, NotHosted):
@@ -86,17 +68,16 @@ class Registry:
     async def pid(self, conversation_id: str) -> int | None:
         """The process that hosts the conversation now, None if none does. For demonstrations and tests of faults."""
         owner = await self._store.owner(conversation_id)
-        actor = find(owner.holder) if owner is not None and owner.holder else None
+        actor = await self._actors.find(owner.holder) if owner is not None and owner.holder else None
         if actor is None:
             return None
         try:
-            pid: int = await actor.pid.remote()
-        except RayActorError:
+            return await actor.pid()
+        except (ActorDied, ActorUnavailable):
             return None
-        return pid
 
     def died(self, conversation_id: str, name: str) -> None:
-        """The actor of that name is proven dead (`ActorDiedError`)."""
+        """The actor of that name is proven dead."""
         if len(self._dead) > HANDLES:
             self._dead.clear()
         self._dead.add(name)
@@ -109,7 +90,7 @@ class Registry:
         if owner is not None and owner.holder == name:
             self._not_hosting[conversation_id] = owner.token
 
-    async def ensure_started(self, conversation_id: str, *, timeout_s: float, create: bool = False) -> tuple[str, Any]:
+    async def ensure_started(self, conversation_id: str, *, timeout_s: float, create: bool = False) -> tuple[str, Handle]:
         """The name and handle of the actor that hosts the conversation, revived from the store if there is none that lives.
 
         Raises:
@@ -142,10 +123,10 @@ class Registry:
 
     async def _ensure(
         self, conversation_id: str, timeout_s: float, refusals: list[StoreUnavailable], *, create: bool
-    ) -> tuple[str, Any]:
-        give_up = time.monotonic() + timeout_s
+    ) -> tuple[str, Handle]:
+        give_up = _now() + timeout_s
         delay_s = 0.01
-        adopted: tuple[str, Any] | None = None
+        adopted: tuple[str, Handle] | None = None
         while True:
             owner = await self._store.owner(conversation_id)
             if (owner is None or not owner.started) and not create:
@@ -153,7 +134,7 @@ class Registry:
             owner = owner or Owner("", 0, "")
             because = Because.ASKED
             if owner.holder:
-                handle = None if owner.holder in self._dead else await asyncio.to_thread(find, owner.holder)
+                handle = None if owner.holder in self._dead else await self._actors.find(owner.holder)
                 if handle is None:  # this cluster is the store's only one, and knows no actor of that name
                     because = Because.DIED
                 elif self._not_hosting.get(conversation_id) != owner.token:
@@ -167,7 +148,7 @@ class Registry:
                 case OwnedElsewhere() | Occupied() | None:
                     pass
                 case Failed(LeaseHeld() as held):
-                    if time.monotonic() + held.retry_after_ms / 1000 > give_up:
+                    if _now() + held.retry_after_ms / 1000 > give_up:
                         raise held
                     self._not_hosting.pop(conversation_id, None)  # it lives on: perhaps it answers now
                     delay_s = max(delay_s, min(held.retry_after_ms / 1000, 0.5))
@@ -180,31 +161,28 @@ class Registry:
             delay_s = min(2 * delay_s, 0.5)
 
     async def _activate(
-        self, name: str, actor: Any, conversation_id: str, seen_token: str, because: Because, *, create: bool
+        self, name: str, actor: Handle, conversation_id: str, seen_token: str, because: Because, *, create: bool
     ) -> Hosted | Occupied | OwnedElsewhere | Failed | None:
         try:
-            activation: Hosted | Occupied | OwnedElsewhere | Failed = await asyncio.wait_for(
-                actor.activate.remote(conversation_id, seen_token, because, create=create), self._patience_s
-            )
-        except (RayActorError, TimeoutError) as error:
+            return await asyncio.wait_for(actor.activate(conversation_id, seen_token, because, create=create), self._patience_s)
+        except (ActorDied, ActorUnavailable, TimeoutError) as error:
             logger.debug("%s could not be adopted: %s", name, error)
             return None
-        return activation
 
-    async def _adopt(self) -> tuple[str, Any]:
+    async def _adopt(self) -> tuple[str, Handle]:
         """An actor that is on offer, or a cold one; only a few are made at once, since those on their way may suffice."""
         while True:
             name = await self._store.take()
             if name is not None:
-                handle = None if name in self._dead else await asyncio.to_thread(find, name)
+                handle = None if name in self._dead else await self._actors.find(name)
                 if handle is not None:
                     return name, handle
             elif self._hiring < HIRING_AT_ONCE:
                 self._hiring += 1
                 try:
-                    return await warmed(self._settings, offer=False)
-                except (RayError, TimeoutError) as error:
-                    logger.warning("an actor did not start: %s", error or "it took too long")
+                    return await self._actors.hire(offer=False)
+                except ActorUnavailable as error:
+                    logger.warning("an actor did not start: %s", error)
                     await asyncio.sleep(1)
                 finally:
                     self._hiring -= 1
@@ -212,33 +190,5 @@ class Registry:
                 await asyncio.sleep(0.02)
 
 
-def hire_actor(settings: ActorSettings) -> tuple[str, Any]:
-    """A new actor, blank and cold."""
-    in_cluster()
-    name = f"{settings.prefix}actor:{uuid.uuid4().hex[:12]}"
-    handle = _RemoteActor.options(
-        name=name,
-        namespace=RAY_NAMESPACE,
-        lifetime="detached",
-        num_cpus=0,
-        max_restarts=0,
-        max_concurrency=1000,
-    ).remote(settings, name)
-    return name, handle
-
-
-async def warmed(settings: ActorSettings, *, offer: bool) -> tuple[str, Any]:
-    """A new actor, connected to the store; with `offer`, it is on offer too. Ended again if that fails or is given up.
-
-    Raises:
-        RayError: It did not start, or cannot reach the store.
-        TimeoutError: It did not start in time.
-    """
-    name, handle = hire_actor(settings)
-    try:
-        async with asyncio.timeout(WARMING_S):
-            await handle.warm.remote(offer=offer)
-    except BaseException:
-        ray.kill(handle)
-        raise
-    return name, handle
+def _now() -> float:
+    return asyncio.get_running_loop().time()

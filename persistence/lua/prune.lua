@@ -7,7 +7,7 @@
 
 local key, prefix = KEYS[1], ARGV[1]
 if ARGV[2] ~= '0' and ARGV[2] ~= '1' then return {'corrupt', 'arguments'} end
-if not is(key, 'zset') then return {'corrupt', 'the index ' .. key .. ' is no sorted set'} end
+if not is(KEYS[1], 'zset') then return {'corrupt', 'the index is no sorted set'} end
 
 local function accounted(member)
   if ARGV[2] == '1' then

@@ -28,8 +28,8 @@ PUBLIC = {
         Run RunStatus Store
     """,
     "actors": """
-        Activation ActorSettings AnswerToAsk AppBroken ConversationActor Crew CrewUnavailable Failed Fleet Hosted
-        Hosting NoOutcome NotHosted Occupied OwnedElsewhere RAY_NAMESPACE Replied StoreAddress Timing Worker
+        Activation ActorSettings AnswerToAsk AppBroken ConversationActor Crew CrewUnavailable Failed Fleet Host
+        Hosted Hosting NoOutcome NotHosted Occupied OwnedElsewhere RAY_NAMESPACE Replied Step StoreAddress Timing Worker
         WorkerSettings find hire in_cluster worker_name
     """,
     "registry": """

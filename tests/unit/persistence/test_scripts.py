@@ -25,7 +25,7 @@ def text(name):
 
 
 def test_the_scripts_are_these():
-    assert RUN == ["acquire", "append", "bind", "claim", "finish", "load", "release", "renew", "unbind"]
+    assert RUN == ["acquire", "append", "bind", "claim", "finish", "load", "prune", "reindex", "release", "renew", "unbind"]
 
 
 @pytest.mark.parametrize("name", SCRIPTS)

@@ -1,0 +1,47 @@
+"""What an actor says when it is asked to host a conversation, or to have a command judged."""
+
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from holdfast.conversation import HoldfastError, Reply
+from holdfast.persistence import Owner
+
+
+@dataclass(frozen=True, slots=True)
+class Hosted:
+    """The actor hosts the conversation now."""
+
+
+@dataclass(frozen=True, slots=True)
+class NotHosted:
+    """The actor does not host the conversation: ask `ensure_started` again."""
+
+
+@dataclass(frozen=True, slots=True)
+class Occupied:
+    """The actor hosts another conversation that does not rest, or is about to end."""
+
+
+@dataclass(frozen=True, slots=True)
+class OwnedElsewhere:
+    """Somebody else owns the conversation."""
+
+    owner: Owner
+
+
+@dataclass(frozen=True, slots=True)
+class Replied:
+    """The command was judged, and what it led to is durable."""
+
+    reply: Reply
+
+
+@dataclass(frozen=True, slots=True)
+class Failed:
+    """The command was refused, or its outcome is unknown."""
+
+    error: HoldfastError
+
+
+Activation: TypeAlias = Hosted | Occupied | OwnedElsewhere | Failed
+AnswerToAsk: TypeAlias = Replied | Failed | NotHosted

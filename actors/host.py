@@ -1,0 +1,143 @@
+"""Hosting one conversation at a time, on interfaces: what a `ConversationActor` does, without Ray."""
+
+import asyncio
+import contextlib
+import logging
+from collections.abc import Callable
+
+from holdfast.conversation import Command, ConversationNotFound, Fenced, HoldfastError, LeaseHeld, StoreError
+from holdfast.persistence import Because, Store
+
+from .answers import Activation, AnswerToAsk, Failed, Hosted, NotHosted, Occupied, OwnedElsewhere, Replied
+from .crew import Crew
+from .hosting import Hosting
+from .settings import Fleet, Timing
+from .steps import Reached, Step, untrapped
+
+logger = logging.getLogger("holdfast.actor")
+
+OFFER_AFTER_S = 0.02
+"""How long a conversation must have come to rest before its actor goes on offer."""
+
+
+class Host:
+    """Hosts one conversation at a time, and is adopted by the next when that one is left."""
+
+    def __init__(
+        self,
+        store: Store,
+        crew: Crew,
+        *,
+        name: str,
+        timing: Timing,
+        fleet: Fleet,
+        clock: Callable[[], int],
+        leave: Callable[[], None],
+        reached: Reached = untrapped,
+    ) -> None:
+        self._store = store
+        self._crew = crew
+        self._name = name
+        self._timing = timing
+        self._fleet = fleet
+        self._clock = clock
+        self._leave = leave
+        self._reached = reached
+        self._hosting: Hosting | None = None
+        self._activating = asyncio.Lock()
+        self._blank_since = clock()
+        self._rested = asyncio.Event()
+        self._housekeeping = asyncio.create_task(self._keep_house())
+
+    @property
+    def hosted(self) -> str | None:
+        """The conversation that is hosted, if any."""
+        return self._hosting.conversation_id if self._hosting is not None and not self._hosting.over else None
+
+    async def activate(self, conversation_id: str, seen_token: str, because: Because, *, create: bool) -> Activation:
+        """Host a conversation, leaving the one before if that rests."""
+        async with self._activating:
+            self._reached(Step.ACTIVATE_1_ASKED)
+            if self.hosted == conversation_id:
+                return Hosted()
+            if self._hosting is not None and not await self._hosting.passivate():
+                return Occupied()
+            self._hosting = None
+            hosting = Hosting(
+                self._store,
+                self._crew,
+                conversation_id=conversation_id,
+                holder=self._name,
+                timing=self._timing,
+                clock=self._clock,
+                rested=self._rested,
+                reached=self._reached,
+            )
+            try:
+                moved = await hosting.activate(seen_token=seen_token, because=because, create=create)
+            except (LeaseHeld, ConversationNotFound, StoreError) as error:
+                await self.offer_blank()
+                return Failed(error)
+            if moved is not None:
+                await self.offer_blank()
+                return OwnedElsewhere(moved.owner)
+            self._hosting = hosting
+            self._reached(Step.ACTIVATE_3_STARTED)
+            return Hosted()
+
+    async def ask(self, conversation_id: str, command: Command) -> AnswerToAsk:
+        """Have a command judged, if the conversation is hosted here."""
+        if self.hosted != conversation_id and self._activating.locked():
+            async with self._activating:  # it may be this very conversation that is being activated
+                pass
+        hosting = self._hosting
+        if hosting is None or self.hosted != conversation_id:
+            return NotHosted()
+        try:
+            return Replied(await hosting.ask(command))
+        except Fenced:
+            return NotHosted()
+        except HoldfastError as error:
+            return Failed(error)
+
+    async def offer_blank(self) -> None:
+        """Be on offer for adoption, hosting nothing."""
+        self._blank_since = self._clock()
+        try:
+            await self._store.offer(self._name, 0)
+        except StoreError as error:
+            logger.warning("%s could not offer itself: %s", self._name, error)
+        self._reached(Step.PASSIVATE_3_OFFERED)
+
+    async def _keep_house(self) -> None:
+        """Leave what rests for long, stay on offer while idle, and end when there are blank actors enough."""
+        while True:
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(self._timing.tick_ms / 1000):
+                    await self._rested.wait()
+            self._rested.clear()
+            await asyncio.sleep(OFFER_AFTER_S)
+            try:
+                await self._tidy()
+            except StoreError as error:
+                logger.warning("%s: %s", self._name, error)
+
+    async def _tidy(self) -> None:
+        linger_ms = self._timing.linger_ms
+        async with self._activating:
+            hosting, now = self._hosting, self._clock()
+            if hosting is not None and hosting.over:
+                self._hosting = None
+                await self.offer_blank()
+            elif hosting is not None and hosting.rested_at is not None:
+                if now - hosting.rested_at < linger_ms:
+                    await self._store.offer(self._name, hosting.rested_at)
+                elif await hosting.passivate():
+                    self._hosting = None
+                    await self.offer_blank()
+            elif hosting is None:
+                spare = now - self._blank_since >= linger_ms and await self._store.offers() > self._fleet.standby
+                if not spare:
+                    await self._store.offer(self._name, 0)
+                elif await self._store.withdraw(self._name):  # nobody has taken it meanwhile
+                    self._leave()

@@ -1,0 +1,51 @@
+"""What the registry needs of actors, so that its logic runs against an interface: find, hire, ask."""
+
+from typing import Protocol
+
+from holdfast.actors import Activation, AnswerToAsk
+from holdfast.conversation import Command
+from holdfast.persistence import Because
+
+
+class ActorDied(Exception):
+    """The actor is proven dead: it will never answer again."""
+
+
+class ActorUnavailable(Exception):
+    """The actor does not answer now; that is no proof of death."""
+
+
+class Handle(Protocol):
+    """One actor, wherever it runs. Every call may raise `ActorDied` or `ActorUnavailable`."""
+
+    async def activate(self, conversation_id: str, seen_token: str, because: Because, *, create: bool) -> Activation:
+        """See `Host.activate`."""
+        ...
+
+    async def ask(self, conversation_id: str, command: Command) -> AnswerToAsk:
+        """See `Host.ask`."""
+        ...
+
+    async def pid(self) -> int:
+        """Its process."""
+        ...
+
+
+class Actors(Protocol):
+    """The actors of one store."""
+
+    async def find(self, name: str) -> Handle | None:
+        """The actor of that name, None if there is none.
+
+        Raises:
+            ClusterUnavailable: Nothing is known of any actor now.
+        """
+        ...
+
+    async def hire(self, *, offer: bool) -> tuple[str, Handle]:
+        """A new actor, connected to the store; with `offer`, it is on offer too.
+
+        Raises:
+            ActorUnavailable: It did not start, or cannot reach the store.
+        """
+        ...

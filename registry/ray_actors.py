@@ -1,0 +1,83 @@
+"""Conversation actors on Ray: named, detached, made one process each."""
+
+import asyncio
+import uuid
+from collections.abc import Awaitable
+from typing import Any, TypeVar
+
+import ray
+from ray.exceptions import ActorDiedError, RayActorError, RayError
+
+from holdfast.actors import RAY_NAMESPACE, Activation, ActorSettings, AnswerToAsk, ConversationActor, find, in_cluster
+from holdfast.conversation import Command
+from holdfast.persistence import Because
+
+from .actors import ActorDied, ActorUnavailable
+
+_RemoteActor = ray.remote(ConversationActor)
+_T = TypeVar("_T")
+WARMING_S = 60.0
+
+
+class RayHandle:
+    """See `Handle`."""
+
+    __slots__ = ("_actor",)
+
+    def __init__(self, actor: Any) -> None:
+        self._actor = actor
+
+    async def activate(self, conversation_id: str, seen_token: str, because: Because, *, create: bool) -> Activation:
+        """See `Handle.activate`."""
+        return await _answered(self._actor.activate.remote(conversation_id, seen_token, because, create=create))
+
+    async def ask(self, conversation_id: str, command: Command) -> AnswerToAsk:
+        """See `Handle.ask`."""
+        return await _answered(self._actor.ask.remote(conversation_id, command))
+
+    async def pid(self) -> int:
+        """See `Handle.pid`."""
+        return await _answered(self._actor.pid.remote())
+
+
+class RayActors:
+    """See `Actors`."""
+
+    def __init__(self, settings: ActorSettings) -> None:
+        self._settings = settings
+
+    async def find(self, name: str) -> RayHandle | None:
+        """See `Actors.find`."""
+        actor = await asyncio.to_thread(find, name)
+        return None if actor is None else RayHandle(actor)
+
+    async def hire(self, *, offer: bool) -> tuple[str, RayHandle]:
+        """See `Actors.hire`. One that does not get ready is ended again."""
+        in_cluster()
+        name = f"{self._settings.prefix}actor:{uuid.uuid4().hex[:12]}"
+        actor = _RemoteActor.options(
+            name=name,
+            namespace=RAY_NAMESPACE,
+            lifetime="detached",
+            num_cpus=0,
+            max_restarts=0,
+            max_concurrency=1000,
+        ).remote(self._settings, name)
+        try:
+            async with asyncio.timeout(WARMING_S):
+                await actor.warm.remote(offer=offer)
+        except BaseException as error:
+            ray.kill(actor)
+            if isinstance(error, RayError | TimeoutError):
+                raise ActorUnavailable(str(error) or "it took too long") from error
+            raise
+        return name, RayHandle(actor)
+
+
+async def _answered(answer: Awaitable[_T]) -> _T:
+    try:
+        return await answer
+    except ActorDiedError as error:
+        raise ActorDied(str(error)) from error
+    except RayActorError as error:
+        raise ActorUnavailable(str(error)) from error
