@@ -50,7 +50,8 @@ class Tool:
             or a JSON Schema.
         streaming: Whether the body reports progress.
         on_lost: What becomes of a run whose worker is gone: `redispatch` (run again with the same idempotency key; default of
-            ungated tools) or `error` (the model reads "outcome unknown"; default of gated tools).
+            ungated tools), `ask` (a person says: again, or what came of it; default of gated tools) or `error` (the model
+            reads "outcome unknown").
         approval_timeout_s: How long an approval may take, in seconds; the agent's limit by default.
         answer_timeout_s: How long an answer of a human or client tool may take; the agent's limit by default.
         run_timeout_s: How long the body may run; the agent's limit by default.
@@ -121,7 +122,7 @@ class Tool:
             definition=None if definition is None else checks.json_object(definition, f"{field}.definition"),
             streaming=streaming,
             strict=checks.flag(strict, f"{field}.strict"),
-            on_lost=lost or (OnLost.ERROR if gate is Approval.REQUIRED else OnLost.REDISPATCH),
+            on_lost=lost or (OnLost.ASK if gate is Approval.REQUIRED else OnLost.REDISPATCH),
             approval_timeout_s=checks.seconds(approval_timeout_s, f"{field}.approval_timeout_s"),
             answer_timeout_s=checks.seconds(answer_timeout_s, f"{field}.answer_timeout_s"),
             run_timeout_s=checks.seconds(run_timeout_s, f"{field}.run_timeout_s"),

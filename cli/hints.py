@@ -14,6 +14,7 @@ _FLAGS = {
     DecisionKind.DENY: ("--deny", "REASON"),
     DecisionKind.ANSWER: ("--answer", "JSON"),
     DecisionKind.FAIL: ("--fail", "ERROR"),
+    DecisionKind.REDISPATCH: ("--redispatch",),
 }
 
 

@@ -24,6 +24,7 @@ ELSEWISE = {
     SuspensionKind.APPROVAL: "An approval takes --approve, --approve --arguments JSON (edited), or --deny REASON.",
     SuspensionKind.ELICITATION: "A question takes --answer JSON (text goes in double quotes), or --deny REASON.",
     SuspensionKind.CLIENT_EXEC: "A client's call takes --answer JSON, or --fail ERROR.",
+    SuspensionKind.LOST: "A lost run takes --redispatch (run it again), --answer JSON (what it returned), or --fail ERROR.",
 }
 
 
@@ -34,7 +35,7 @@ def run(
     limit: Annotated[int | None, typer.Option(help=f"How many at most; {LIMIT} if left out.")] = None,
     after: Annotated[str | None, typer.Option(metavar="CURSOR", help="Go on where another page ended.")] = None,
     agent: Annotated[str | None, typer.Option(help="Only this agent's calls.")] = None,
-    kind: Annotated[str | None, typer.Option(help="Only these: approval, elicitation or client_exec.")] = None,
+    kind: Annotated[str | None, typer.Option(help="Only these: approval, elicitation, client_exec or lost.")] = None,
     as_json: AsJson = False,
 ) -> None:
     """List what waits for somebody, oldest first, with the command that resolves each.

@@ -2,11 +2,12 @@
 
 import asyncio
 import sys
+from collections.abc import Mapping, Sequence
 from typing import Annotated, Any
 
 import typer
 
-from holdfast.conversation import Answer, Approve, Decision, Deny, Fail, InvalidDecision, Receipt, jsontext
+from holdfast.conversation import Answer, Approve, Decision, Deny, Fail, InvalidDecision, Receipt, Redispatch, jsontext
 
 from .display import clean, to_json
 from .options import AsJson, Where
@@ -23,16 +24,24 @@ def run(
     arguments: Annotated[str | None, typer.Option(metavar="JSON", help="With --approve: run it with these.")] = None,
     deny: Annotated[str | None, typer.Option(metavar="REASON", help="It must not run, or nobody will answer.")] = None,
     answer: Annotated[str | None, typer.Option(metavar="JSON", help="The answer; text goes in JSON's quotes.")] = None,
-    fail: Annotated[str | None, typer.Option(metavar="ERROR", help="The client could not do it.")] = None,
+    fail: Annotated[str | None, typer.Option(metavar="ERROR", help="It could not be done, or failed.")] = None,
+    redispatch: Annotated[bool, typer.Option("--redispatch", help="Run a lost call again.")] = False,
     decision_id: Annotated[str | None, typer.Option(metavar="ID", help="Makes it safe to repeat this.")] = None,
     as_json: AsJson = False,
 ) -> None:
     """Decide a pending call; done once the decision is durable.
 
-    Exactly one of --approve, --deny, --answer and --fail. An approval takes --approve or --deny, a question --answer or
-    --deny, a client's call --answer or --fail.
+    Exactly one of --approve, --deny, --answer, --fail and --redispatch. An approval takes --approve or --deny, a question
+    --answer or --deny, a client's call --answer or --fail, a lost run --redispatch, --answer or --fail.
     """
-    decision = _decision(approve=approve, arguments=arguments, deny=deny, answer=answer, fail=fail)
+    given = {
+        "--approve": approve or None,
+        "--deny": deny,
+        "--answer": answer,
+        "--fail": fail,
+        "--redispatch": redispatch or None,
+    }
+    decision = _decision({flag: value for flag, value in given.items() if value is not None}, arguments, tuple(given))
     receipt = asyncio.run(_resolve(where, conversation, call, decision, suspension=suspension, decision_id=decision_id))
     _say(receipt, call, decision, as_json=as_json)
 
@@ -54,21 +63,24 @@ def _say(receipt: Receipt, call: str, decision: Decision, *, as_json: bool) -> N
     )
 
 
-def _decision(*, approve: bool, arguments: str | None, deny: str | None, answer: str | None, fail: str | None) -> Decision:
-    given = {"--approve": approve or None, "--deny": deny, "--answer": answer, "--fail": fail}
-    chosen = [flag for flag, value in given.items() if value is not None]
-    if len(chosen) != 1:
-        problem = f"{' and '.join(chosen)} are given" if chosen else "none is given"
-        raise InvalidDecision("decision", problem, f"give one of {', '.join(given)}")
-    if arguments is not None and not approve:
-        raise InvalidDecision("--arguments", f"it does not go with {chosen[0]}", "give it with --approve, or leave it out")
-    if approve:
-        return Approve(None if arguments is None else _json("--arguments", arguments))
-    if deny is not None:
-        return Deny(deny)
-    if answer is not None:
-        return Answer(_json("--answer", answer))
-    return Fail(fail or "")
+def _decision(given: Mapping[str, Any], arguments: str | None, flags: Sequence[str]) -> Decision:
+    if len(given) != 1:
+        problem = f"{' and '.join(given)} are given" if given else "none is given"
+        raise InvalidDecision("decision", problem, f"give one of {', '.join(flags)}")
+    ((flag, value),) = given.items()
+    if arguments is not None and flag != "--approve":
+        raise InvalidDecision("--arguments", f"it does not go with {flag}", "give it with --approve, or leave it out")
+    match flag:
+        case "--approve":
+            return Approve(None if arguments is None else _json("--arguments", arguments))
+        case "--deny":
+            return Deny(value)
+        case "--answer":
+            return Answer(_json("--answer", value))
+        case "--fail":
+            return Fail(value)
+        case _:
+            return Redispatch()
 
 
 def _json(option: str, text: str) -> Any:

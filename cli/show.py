@@ -25,6 +25,7 @@ _FRAMES = {
     SuspensionKind.APPROVAL: ("Approval", "yellow", "HEAVY"),
     SuspensionKind.ELICITATION: ("Question", "cyan", "ROUNDED"),
     SuspensionKind.CLIENT_EXEC: ("For the client", "magenta", "DOUBLE"),
+    SuspensionKind.LOST: ("Lost", "red", "HEAVY"),
 }
 _STYLES = {"user": "bold green", "assistant": "bold blue", "tool": "dim"}
 
@@ -172,6 +173,10 @@ def _body(call: AsyncPendingCall) -> "Text":
             parts.append("Somebody is asked; the answer is the call's result.")
         case SuspensionKind.CLIENT_EXEC:
             parts.append("A client is to run this; what it answers counts as untrusted.")
+        case SuspensionKind.LOST:
+            parts.append(
+                f"Find out whether {clean(call.tool)} took effect with these arguments: run it again, or say what came of it."
+            )
     parts.append(clean_block(to_json(call.arguments, indent=2)))
     if call.response_schema is not None:
         parts.append(f"The answer must fit:\n{clean_block(to_json(call.response_schema, indent=2))}")

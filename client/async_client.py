@@ -174,7 +174,7 @@ class AsyncClient:
         Args:
             conversation_id: The conversation.
             tool_call_id: The call.
-            decision: `Approve`, `Deny`, `Answer` or `Fail`.
+            decision: `Approve`, `Deny`, `Answer`, `Fail` or `Redispatch`, as the suspension's kind takes.
             suspension_id: Binds the decision to what was shown; needed once the call has been suspended twice.
             decision_id: The idempotency key; the same again returns the same receipt.
 

@@ -20,7 +20,7 @@ from .commands import (
     TurnPrepared,
     Wake,
 )
-from .decisions import Answer, Approve, Decision, DecisionKind, Deny, Fail, Ruling
+from .decisions import Answer, Approve, Decision, DecisionKind, Deny, Fail, Redispatch, Ruling
 from .effects import BeginTurn, CallModel, Effect, RunTool
 from .errors import (
     AgentNotFound,
@@ -119,6 +119,7 @@ __all__ = [
     "ProposedCall",
     "Receipt",
     "Record",
+    "Redispatch",
     "Refused",
     "Reply",
     "Resolve",

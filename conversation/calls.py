@@ -25,12 +25,14 @@ class SuspensionKind(StrEnum):
     APPROVAL = "approval"  # a yes or no before it runs
     ELICITATION = "elicitation"  # a person's answer, which is the result
     CLIENT_EXEC = "client_exec"  # a client's own execution
+    LOST = "lost"  # a person's word on a run that was lost: again, or what came of it
 
 
 ACCEPTED: dict[SuspensionKind, tuple[DecisionKind, ...]] = {
     SuspensionKind.APPROVAL: (DecisionKind.APPROVE, DecisionKind.DENY),
     SuspensionKind.ELICITATION: (DecisionKind.ANSWER, DecisionKind.DENY),
     SuspensionKind.CLIENT_EXEC: (DecisionKind.ANSWER, DecisionKind.FAIL),
+    SuspensionKind.LOST: (DecisionKind.REDISPATCH, DecisionKind.ANSWER, DecisionKind.FAIL),
 }
 """Which decisions each kind of suspension takes."""
 

@@ -1,4 +1,4 @@
-"""The four answers to a suspension, and how they travel."""
+"""The answers to a suspension, and how they travel."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -14,12 +14,13 @@ from .record import Record
 
 
 class DecisionKind(StrEnum):
-    """Which of the four a decision is."""
+    """Which one a decision is."""
 
     APPROVE = "approve"  # the call may run, perhaps with edited arguments
     DENY = "deny"  # the call must not run, or the person will not answer
     ANSWER = "answer"  # the value is the call's result
-    FAIL = "fail"  # the client could not produce a result
+    FAIL = "fail"  # the client could not produce a result, or a lost run is to count as failed
+    REDISPATCH = "redispatch"  # a lost run is to run again
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,30 +39,36 @@ class Deny:
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """The result of a human or client call: any JSON value, `False`, `0`, `""` and `None` included."""
+    """The result of a human, client or lost call: any JSON value, `False`, `0`, `""` and `None` included."""
 
     value: Any
 
 
 @dataclass(frozen=True, slots=True)
 class Fail:
-    """The client could not produce a result. The model reads the error."""
+    """The client could not produce a result, or a lost run is to count as failed. The model reads the error."""
 
     error: str
 
 
-Decision: TypeAlias = Approve | Deny | Answer | Fail
+@dataclass(frozen=True, slots=True)
+class Redispatch:
+    """A lost run is to run again: with the same arguments and idempotency key, `attempt` + 1."""
+
+
+Decision: TypeAlias = Approve | Deny | Answer | Fail | Redispatch
+_BODILESS = frozenset({DecisionKind.APPROVE, DecisionKind.REDISPATCH})
 
 
 class Ruling(Record):
-    """A decision on its way: its kind and its body as JSON text (None: an `Approve` with nothing edited)."""
+    """A decision on its way: its kind and its body as JSON text (None: nothing edited, or a `Redispatch`)."""
 
     kind: DecisionKind
     body: JsonText | None = None
 
     @model_validator(mode="after")
     def _whole(self) -> Self:
-        if self.body is None and self.kind is not DecisionKind.APPROVE:
+        if self.body is None and self.kind not in _BODILESS:
             message = f"{self.kind} needs a body"
             raise ValueError(message)
         return self
@@ -71,7 +78,7 @@ class Ruling(Record):
         """The ruling that carries a decision.
 
         Raises:
-            InvalidDecision: It is none of the four, or its body is not JSON.
+            InvalidDecision: It is none of them, or its body is not JSON.
         """
         match decision:
             case Approve(arguments=None):
@@ -87,9 +94,11 @@ class Ruling(Record):
                 return cls(kind=DecisionKind.ANSWER, body=_body("decision.value", value))
             case Fail(error=error):
                 return cls(kind=DecisionKind.FAIL, body=_body("decision.error", _text("decision.error", error)))
+            case Redispatch():
+                return cls(kind=DecisionKind.REDISPATCH)
             case _:
                 problem = f"{type(decision).__name__} is not a decision"
-                raise InvalidDecision("decision", problem, "give Approve(), Deny(), Answer() or Fail()")
+                raise InvalidDecision("decision", problem, "give Approve(), Deny(), Answer(), Fail() or Redispatch()")
 
 
 def _text(field: str, value: object) -> str:

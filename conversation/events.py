@@ -23,6 +23,7 @@ class SettledBy(StrEnum):
     DENY = "deny"
     ANSWER = "answer"
     FAIL = "fail"
+    REDISPATCH = "redispatch"
     EXPIRY = "expiry"
     CANCELLATION = "cancellation"
     RUN = "run"  # the callback's outcome

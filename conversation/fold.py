@@ -142,6 +142,7 @@ def _call_suspended(state: State, event: CallSuspended) -> State:
             approval=event.approval,
             status=CallStatus.AWAITING,
             arguments_at=event.arguments_at,
+            attempt=0 if before is None else before.attempt,
             suspensions=1 if before is None else before.suspensions + 1,
             suspension=suspension,
             on_lost=event.on_lost,

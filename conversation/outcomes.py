@@ -25,8 +25,8 @@ from .state import State, Turn
 from .table import LATE
 
 LOST = "outcome unknown: the worker was lost while this call ran; it may or may not have taken effect"
-MAX_ATTEMPTS = 5
-"""How often a run that is lost again and again is started at most."""
+ASK_ABOUT_LOST = "the worker was lost while this call ran (attempt {}): it may or may not have taken effect"
+"""What a person is shown who is to say what became of a lost run."""
 
 
 def turn_prepared(state: State, command: TurnPrepared) -> Judgement:
@@ -130,7 +130,7 @@ def run_lost(state: State, command: RunLost) -> Judgement:
         return Judgement(ignored=LATE.why)
     draft = Draft(state, command.now)
     match call.on_lost:
-        case OnLost.REDISPATCH if call.attempt < MAX_ATTEMPTS:
+        case OnLost.REDISPATCH:
             draft.emit(
                 RunScheduled(
                     at=command.now,
@@ -142,7 +142,17 @@ def run_lost(state: State, command: RunLost) -> Judgement:
                     on_lost=call.on_lost,
                 )
             )
-        case OnLost.REDISPATCH | OnLost.ERROR:
+        case OnLost.ASK:
+            suspend(
+                draft,
+                call=call,
+                tool=(command.spec.tool(call.tool) if command.spec is not None else None) or ToolSpec(name=call.tool),
+                spec=command.spec,
+                kind=SuspensionKind.LOST,
+                arguments=f"@{call.arguments_at}#{call.attempt}",
+                prompt=ASK_ABOUT_LOST.format(call.attempt),
+            )
+        case OnLost.ERROR:
             draft.emit(
                 CallResolved(
                     at=command.now,

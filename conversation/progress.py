@@ -6,6 +6,7 @@ from .ids import suspension_id
 from .judgement import Draft
 from .spec import AgentSpec, Limits, ToolSpec
 
+ANSWERED_BY_SCHEMA = frozenset({SuspensionKind.ELICITATION, SuspensionKind.CLIENT_EXEC})
 MAX_MODEL_CALLS = "the turn reached its limit of {} model calls (Limits.max_model_calls)"
 
 
@@ -33,7 +34,7 @@ def suspend(
             arguments_at=call.arguments_at,
             expires_at=draft.now + round(timeout_s * 1000),
             prompt=prompt,
-            response_schema=None if kind is SuspensionKind.APPROVAL else tool.response_schema,
+            response_schema=tool.response_schema if kind in ANSWERED_BY_SCHEMA else None,
             on_lost=call.on_lost,
         )
     )
@@ -51,7 +52,7 @@ def advance(draft: Draft) -> None:
 
 def _timeout_s(tool: ToolSpec, limits: Limits, kind: SuspensionKind) -> float:
     match kind:
-        case SuspensionKind.APPROVAL:
+        case SuspensionKind.APPROVAL | SuspensionKind.LOST:
             return tool.approval_timeout_s or limits.approval_timeout_s
         case SuspensionKind.ELICITATION:
             return tool.answer_timeout_s or limits.answer_timeout_s

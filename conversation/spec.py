@@ -37,6 +37,7 @@ class OnLost(StrEnum):
 
     REDISPATCH = "redispatch"  # run again with the same idempotency key, `attempt` + 1
     ERROR = "error"  # the model reads "outcome unknown"
+    ASK = "ask"  # a person says: again, or what came of it
 
 
 class Limits(Record):

@@ -21,6 +21,7 @@ NO_ANSWER = {
     SuspensionKind.APPROVAL: "nobody approved this call in time: it did not run (the user did not respond)",
     SuspensionKind.ELICITATION: "the user did not respond in time",
     SuspensionKind.CLIENT_EXEC: "the client did not respond in time",
+    SuspensionKind.LOST: "outcome unknown: the worker was lost while this call ran, and nobody said in time what became of it",
 }
 """What the model reads when a suspension's deadline passed."""
 
@@ -199,8 +200,11 @@ def _follow(draft: Draft, command: Resolve, call: Call, seq: int, body: Any) -> 
             content = success(command.ruling.body or "null", untrusted=untrusted)
             _resolved(draft, call, SettledBy.ANSWER, content, ok=True, untrusted=untrusted)
         case DecisionKind.FAIL:
-            content = failure(f"the client failed: {body}", untrusted=True)
-            _resolved(draft, call, SettledBy.FAIL, content, untrusted=True)
+            untrusted = call.executor is Executor.CLIENT
+            content = failure(f"the client failed: {body}" if untrusted else str(body), untrusted=untrusted)
+            _resolved(draft, call, SettledBy.FAIL, content, untrusted=untrusted)
+        case DecisionKind.REDISPATCH:
+            _scheduled(draft, call, call.attempt + 1, call.arguments_at)
 
 
 def _approved(draft: Draft, command: Resolve, call: Call, arguments_at: int) -> None:
@@ -215,12 +219,16 @@ def _approved(draft: Draft, command: Resolve, call: Call, arguments_at: int) -> 
             prompt=None,
         )
         return
+    _scheduled(draft, call, 1, arguments_at)
+
+
+def _scheduled(draft: Draft, call: Call, attempt: int, arguments_at: int) -> None:
     draft.emit(
         RunScheduled(
             at=draft.now,
             tool_call_id=call.tool_call_id,
             tool=call.tool,
-            attempt=1,
+            attempt=attempt,
             arguments_at=arguments_at,
             approval=call.approval,
             on_lost=call.on_lost,

@@ -33,6 +33,7 @@ from holdfast.conversation import (
     ModelReplied,
     OnLost,
     ProposedCall,
+    Redispatch,
     Refused,
     Resolve,
     Ruling,
@@ -72,17 +73,19 @@ WORDS = {
 
 _TOOLS = (
     ToolSpec(name="look_up"),
-    ToolSpec(name="refund", approval=Approval.REQUIRED, on_lost=OnLost.ERROR),
+    ToolSpec(name="ship", on_lost=OnLost.ERROR),
+    ToolSpec(name="refund", approval=Approval.REQUIRED, on_lost=OnLost.ASK),
     ToolSpec(name="ask", executor=Executor.HUMAN),
     ToolSpec(name="camera", executor=Executor.CLIENT, approval=Approval.REQUIRED),
 )
 _SPEC = AgentSpec(name="support", model="openai/gpt-4o-mini", tools=_TOOLS)
 _SPENT = _SPEC.model_copy(update={"limits": Limits(max_model_calls=1)})
-_ROUNDS = (("look_up",), ("refund",), ("ask",), ("camera",), ("look_up", "ask"))
+_ROUNDS = (("look_up",), ("ship",), ("refund",), ("ask",), ("camera",), ("look_up", "ask"))
 _FIRST_ANSWER: dict[SuspensionKind, Decision] = {
     SuspensionKind.APPROVAL: Approve(),
     SuspensionKind.ELICITATION: Answer(1),
     SuspensionKind.CLIENT_EXEC: Answer(1),
+    SuspensionKind.LOST: Redispatch(),
 }
 
 
@@ -231,9 +234,9 @@ leave. In the others something is going on that nobody has to ask for.
 ```
 
 Arrows that stay where they are (a `send` that queues during a turn, the first of two answers) are left out. A turn that is
-about to begin counts as `generating`. A run that is lost leads on only where its tool says `on_lost="error"`; with
-`"redispatch"` it is scheduled again, and the status stays. The arrows from calls to `failed` are taken by a turn that has used
-up its model calls (`Limits.max_model_calls`).
+about to begin counts as `generating`. A run that is lost leads on where its tool says `on_lost="error"`, and to a person where
+it says `"ask"`; with `"redispatch"` it is scheduled again, and the status stays. The arrows from calls to `failed` are taken by
+a turn that has used up its model calls (`Limits.max_model_calls`).
 
 ## Every command in every status
 

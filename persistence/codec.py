@@ -16,12 +16,15 @@ from holdfast.conversation.events import EVENTS
 
 from .store import AppRecord
 
-VERSION = 1
-"""The record version that this code writes; it reads this and every older one."""
+VERSION = 2
+"""The record version that this code writes; it reads this and every older one.
+
+2: suspensions of kind `lost`, decisions of kind `redispatch`, `on_lost` of `ask`; nothing that 1 wrote reads otherwise.
+"""
 
 Fields = dict[str, Any]
 UPGRADES: Mapping[tuple[str, int], Callable[[Fields], Fields]] = {}
-"""By kind and version: the function that turns a record's fields into those of the next version."""
+"""By kind and version: the function that turns a record's fields into those of the next version, where they differ."""
 
 _EVENTS: dict[str, type[Record]] = {str(cls.model_fields["kind"].default): cls for cls in EVENTS}
 _R = TypeVar("_R", bound=Record)
@@ -133,10 +136,10 @@ def _unpack(data: bytes) -> tuple[str, Fields]:
         raise CorruptStore(what)
     if version > VERSION:
         raise NewerRecord(kind, version, VERSION)
-    while version < VERSION:
-        if (kind, version) not in UPGRADES:
-            what = f"a {kind!r:.40} record has version {version}, which never was"
-            raise CorruptStore(what)
-        fields = UPGRADES[kind, version](fields)
-        version += 1
+    if version < 1:
+        what = f"a {kind!r:.40} record has version {version}, which never was"
+        raise CorruptStore(what)
+    for older in range(version, VERSION):
+        upgrade = UPGRADES.get((kind, older))
+        fields = upgrade(fields) if upgrade is not None else fields
     return kind, fields

@@ -14,7 +14,7 @@ PUBLIC = {
         ConversationExists ConversationNotFound CorruptStore Decision DecisionKind Deny Effect End Event Executor Fail
         Fenced Handled HoldfastError HomeUnusable Ignored Index InvalidConversationId InvalidDecision InvalidInput
         InvalidMessage Judgement Known LastTurn LeaseHeld Limits ModelFailed ModelReplied NewerRecord OnLost
-        OutcomeUnknown PendingEntry PendingView ProposedCall RESTING Receipt Record Refused Reply Resolve Ruling
+        OutcomeUnknown PendingEntry PendingView ProposedCall RESTING Receipt Record Redispatch Refused Reply Resolve Ruling
         RunFinished RunLost RunTool Send SettledBy StaleCall StaleReason Start State Status StoreError
         StoreUnavailable Suspension SuspensionKind TABLE ToolSpec Transcript Turn TurnPrepared UnsupportedServer Wake
         WrongCluster WrongStore decide due_at evolve facts index outstanding run_effect_id
@@ -39,7 +39,7 @@ PUBLIC = {
         AgentNotFound Answer AppNotFound Approve AsyncClient AsyncPendingCall BlockingConversation Cancelled Client
         ClusterUnavailable ConfigurationError Conversation ConversationEnded ConversationExists ConversationNotFound
         ConversationRow ConversationState Decision Deny DurabilityWarning Event Fail HoldfastError
-        InvalidConversationId InvalidDecision InvalidInput InvalidMessage OutcomeUnknown Page PendingCall Receipt
+        InvalidConversationId InvalidDecision InvalidInput InvalidMessage OutcomeUnknown Page PendingCall Receipt Redispatch
         StaleCall StaleReason Status StoreError StoreUnavailable SuspensionKind WrongCluster WrongStore
     """,
     "cli": """

@@ -41,8 +41,8 @@ def test_a_tool_is_an_ungated_server_tool_by_default():
     assert spec.response_schema is None
 
 
-def test_the_lost_run_of_a_gated_tool_is_an_error_by_default():
-    assert declare(approval="required").spec.on_lost is OnLost.ERROR
+def test_a_person_is_asked_about_the_lost_run_of_a_gated_tool_by_default():
+    assert declare(approval="required").spec.on_lost is OnLost.ASK
     assert declare(approval="required", on_lost="redispatch").spec.on_lost is OnLost.REDISPATCH
 
 
