@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from .answers import Activation, AnswerToAsk, Failed, Hosted, NotHosted, Occupied, OwnedElsewhere, Replied
     from .conversation_actor import ConversationActor
-    from .crew import Crew, CrewUnavailable, NoOutcome
+    from .crew import Crew, CrewUnavailable, NoOutcome, WorkerLost
     from .host import Host
     from .hosting import Hosting
-    from .ray_crew import find, hire, in_cluster, worker_name
+    from .ray_crew import find, hire, in_cluster, successor_name, worker_name
     from .settings import RAY_NAMESPACE, ActorSettings, Fleet, StoreAddress, Timing, WorkerSettings
     from .steps import Step
     from .worker import AppBroken, Worker
@@ -22,9 +22,9 @@ _HOMES = {
     "conversation_actor": ("ConversationActor",),
     "host": ("Host",),
     "steps": ("Step",),
-    "crew": ("Crew", "CrewUnavailable", "NoOutcome"),
+    "crew": ("Crew", "CrewUnavailable", "NoOutcome", "WorkerLost"),
     "hosting": ("Hosting",),
-    "ray_crew": ("find", "hire", "in_cluster", "worker_name"),
+    "ray_crew": ("find", "hire", "in_cluster", "successor_name", "worker_name"),
     "settings": ("RAY_NAMESPACE", "ActorSettings", "Fleet", "StoreAddress", "Timing", "WorkerSettings"),
     "worker": ("AppBroken", "Worker"),
 }
@@ -52,10 +52,12 @@ __all__ = [
     "StoreAddress",
     "Timing",
     "Worker",
+    "WorkerLost",
     "WorkerSettings",
     "find",
     "hire",
     "in_cluster",
+    "successor_name",
     "worker_name",
 ]
 

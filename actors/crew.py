@@ -14,6 +14,17 @@ class CrewUnavailable(Exception):
     """No worker could do it now; ask again after a moment. The message says why."""
 
 
+class WorkerLost(CrewUnavailable):
+    """The process that called the model is gone; `process` names it."""
+
+    def __init__(self, message: str, process: str) -> None:
+        super().__init__(message, process)
+        self.process = process
+
+    def __str__(self) -> str:
+        return str(self.args[0])
+
+
 class NoOutcome(StrEnum):
     """Why a worker has no outcome of a run."""
 
@@ -28,6 +39,7 @@ class Crew(Protocol):
         """Call the model.
 
         Raises:
+            WorkerLost: Its process died of something meanwhile, perhaps of this.
             CrewUnavailable: The worker died or cannot import the app.
         """
         ...

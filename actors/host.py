@@ -5,17 +5,19 @@ import contextlib
 import logging
 from collections.abc import Callable
 
-from holdfast.conversation import Command, ConversationNotFound, Fenced, HoldfastError, LeaseHeld, StoreError
+from holdfast.conversation import Command, ConversationNotFound, Fenced, HoldfastError, LeaseHeld, Quarantined, StoreError
 from holdfast.persistence import Because, Store
 
 from .answers import Activation, AnswerToAsk, Failed, Hosted, NotHosted, Occupied, OwnedElsewhere, Replied
 from .crew import Crew
 from .hosting import Hosting
+from .memory import resident_mb
 from .settings import Fleet, Timing
 from .steps import Reached, Step, untrapped
 
 logger = logging.getLogger("holdfast.actor")
 
+UNLIMITED = 1_000_000_000
 OFFER_AFTER_S = 0.02
 """How long a conversation must have come to rest before its actor goes on offer."""
 
@@ -47,6 +49,8 @@ class Host:
         self._activating = asyncio.Lock()
         self._blank_since = clock()
         self._rested = asyncio.Event()
+        self._adoptions = 0
+        self._heard_at = clock()
         self._housekeeping = asyncio.create_task(self._keep_house())
 
     @property
@@ -63,6 +67,7 @@ class Host:
             if self._hosting is not None and not await self._hosting.passivate():
                 return Occupied()
             self._hosting = None
+            self._adoptions += 1
             hosting = Hosting(
                 self._store,
                 self._crew,
@@ -71,11 +76,12 @@ class Host:
                 timing=self._timing,
                 clock=self._clock,
                 rested=self._rested,
+                strikes=self._fleet.strikes,
                 reached=self._reached,
             )
             try:
                 moved = await hosting.activate(seen_token=seen_token, because=because, create=create)
-            except (LeaseHeld, ConversationNotFound, StoreError) as error:
+            except (LeaseHeld, ConversationNotFound, Quarantined, StoreError) as error:
                 await self.offer_blank()
                 return Failed(error)
             if moved is not None:
@@ -118,26 +124,40 @@ class Host:
             self._rested.clear()
             await asyncio.sleep(OFFER_AFTER_S)
             try:
+                await self._be_heard()
                 await self._tidy()
             except StoreError as error:
                 logger.warning("%s: %s", self._name, error)
 
+    async def _be_heard(self) -> None:
+        """Say now and then that this actor lives, so that it counts."""
+        now = self._clock()
+        if now - self._heard_at >= self._timing.lease_ms / 3:
+            self._heard_at = now
+            await self._store.enlist(self._name, limit=UNLIMITED, stale_ms=self._timing.stale_ms)
+
     async def _tidy(self) -> None:
         linger_ms = self._timing.linger_ms
         async with self._activating:
-            hosting, now = self._hosting, self._clock()
+            hosting, now, worn = self._hosting, self._clock(), self._worn()
             if hosting is not None and hosting.over:
                 self._hosting = None
                 await self.offer_blank()
             elif hosting is not None and hosting.rested_at is not None:
-                if now - hosting.rested_at < linger_ms:
+                if now - hosting.rested_at < linger_ms and not worn:
                     await self._store.offer(self._name, hosting.rested_at)
                 elif await hosting.passivate():
                     self._hosting = None
                     await self.offer_blank()
+                    self._rested.set()
             elif hosting is None:
                 spare = now - self._blank_since >= linger_ms and await self._store.offers() > self._fleet.standby
-                if not spare:
+                if not spare and not worn:
                     await self._store.offer(self._name, 0)
                 elif await self._store.withdraw(self._name):  # nobody has taken it meanwhile
+                    await self._store.delist(self._name)
                     self._leave()
+
+    def _worn(self) -> bool:
+        """Whether this process has been used for long enough, or has grown too much, and is to end when it can."""
+        return self._adoptions >= self._fleet.adoptions or resident_mb() > self._fleet.actor_mb

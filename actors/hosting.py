@@ -39,7 +39,7 @@ from holdfast.conversation import (
 from holdfast.conversation.envelope import failure
 from holdfast.persistence import Acquired, Append, Because, KnownIds, Moved, Run, RunStatus, Store, codec
 
-from .crew import Crew, CrewUnavailable, ModelOutcome, NoOutcome
+from .crew import Crew, CrewUnavailable, ModelOutcome, NoOutcome, WorkerLost
 from .requests import ModelRequest, RunRequest
 from .settings import Timing
 from .steps import Reached, Step, untrapped
@@ -50,10 +50,15 @@ GRACE_S = 30.0
 """How long after the own bound of a run or model call its actor gives up on a worker that does not answer."""
 
 
+STRIKES = 3
+"""How many processes may die of a conversation's work, without any progress between, before it is put in quarantine."""
+
+
 @dataclass(slots=True)
 class _Asked:
     command: Command
     reply: "asyncio.Future[Reply]"
+    outside: bool = True
 
 
 @dataclass(slots=True)
@@ -78,6 +83,7 @@ class Hosting:
         timing: Timing,
         clock: Callable[[], int],
         rested: asyncio.Event,
+        strikes: int = STRIKES,
         reached: Reached = untrapped,
     ) -> None:
         self.conversation_id = conversation_id
@@ -91,6 +97,9 @@ class Hosting:
         self._timing = timing
         self._clock = clock
         self._offset = 0
+        self._strikes = 0
+        self._strikes_allowed = strikes
+        self._leased_until_s = 0.0
         self._token = ""
         self._state = State(conversation_id=conversation_id)
         self._runs: dict[str, Run] = {}
@@ -99,6 +108,7 @@ class Hosting:
         self._effects: dict[str, asyncio.Task[None]] = {}
         self._loop: asyncio.Task[None] | None = None
         self._renewing: asyncio.Task[None] | None = None
+        self._watching: asyncio.Task[None] | None = None
 
     # -- activate -----------------------------------------------------------------------------------------------------
 
@@ -115,11 +125,13 @@ class Hosting:
         self._reached(Step.ACTIVATE_2_ACQUIRED)
         self._loop = asyncio.create_task(self._run_loop())
         self._renewing = asyncio.create_task(self._renew())
+        self._watching = asyncio.create_task(self._watch_lease())
         self._start_outstanding()
         return None
 
     async def _acquire(self, seen_token: str, because: Because, *, create: bool) -> Moved | None:
         token = uuid.uuid4().hex
+        asked_at_s = _monotonic_s()
         acquired = await self._store.acquire(
             self.conversation_id,
             seen_token=seen_token,
@@ -134,6 +146,8 @@ class Hosting:
                 return acquired
             case Acquired():
                 self._token = token
+                self._leased(asked_at_s)
+                self._strikes = acquired.strikes
                 self._state = acquired.state
                 self._runs = dict(acquired.runs)
                 self._offset = acquired.now - self._clock()
@@ -226,24 +240,26 @@ class Hosting:
             after = judgement.state or self._state
             self._reached(Step.ASK_2_JUDGED)
             asked = (*command.lookups(), *command.reasons()) if refusal is not None else command.lookups()
-            written = await self._store.append(
-                self.conversation_id,
-                Append(
-                    token=self._token,
-                    append_id=uuid.uuid4().hex,
-                    before=self._state,
-                    after=after,
-                    lease_ms=self._timing.lease_ms,
-                    events=judgement.events,
-                    absent=[key for key in asked if key not in known],
-                ),
+            asked_at_s = _monotonic_s()
+            write = Append(
+                token=self._token,
+                append_id=uuid.uuid4().hex,
+                before=self._state,
+                after=after,
+                lease_ms=self._timing.lease_ms,
+                events=judgement.events,
+                absent=[key for key in asked if key not in known],
             )
+            written = await self._store.append(self.conversation_id, write)
             self._offset = written.now - self._clock()
+            self._leased(asked_at_s)
             if isinstance(written, KnownIds):
                 known |= written.known
                 continue
             self._reached(Step.ASK_3_WRITTEN)
             self._state = after
+            if write.progress:
+                self._strikes = 0
             if judgement.events and command.kind in ("start", "turn_prepared"):
                 self._spec = spec  # nothing else changes what the turn runs with
             if refusal is not None:
@@ -263,8 +279,8 @@ class Hosting:
     # -- what is outstanding ------------------------------------------------------------------------------------------
 
     def _start_outstanding(self) -> None:
-        """Start what must be going on and is not; drop what need not go on."""
-        if self.over:
+        """Start what must be going on and is not; drop what need not go on. Without a lease, nothing is started."""
+        if self.over or _monotonic_s() >= self._leased_until_s:
             return
         wanted = {effect.effect_id: effect for effect in outstanding(self._state)}
         for effect_id in [effect_id for effect_id in self._effects if effect_id not in wanted]:
@@ -289,6 +305,9 @@ class Hosting:
                     return
                 # It stays among the effects until it is judged, so that nobody starts it once more.
                 self._enqueue(outcome)
+            except WorkerLost as lost:
+                if await self._struck(lost.process, f"{effect.effect_id}: {lost}"):
+                    return
             except (CrewUnavailable, StoreError) as error:
                 logger.warning("conversation %s: %s waits: %s", self.conversation_id, effect.effect_id, error)
             except Exception:
@@ -301,7 +320,7 @@ class Hosting:
 
     def _enqueue(self, command: Command) -> None:
         """Have a command judged for whose reply nobody waits."""
-        asked = _Asked(command, asyncio.get_running_loop().create_future())
+        asked = _Asked(command, asyncio.get_running_loop().create_future(), outside=False)
         asked.reply.add_done_callback(_retrieve)
         self._queue.put_nowait(asked)
 
@@ -333,6 +352,7 @@ class Hosting:
             effect_id=effect.effect_id,
             upto_seq=effect.upto_seq,
             attempt=attempt,
+            alone=self._strikes > 0,
         )
         bound_s = self._spec.limits.model_timeout_s if self._spec is not None else 600.0
         try:
@@ -355,16 +375,22 @@ class Hosting:
             tool=effect.tool,
             attempt=effect.attempt,
             arguments_at=effect.arguments_at,
+            alone=effect.attempt > 1 or self._strikes > 0,
         )
         bound_s = self._run_timeout_s(effect.tool)
-        try:
-            async with asyncio.timeout(bound_s + GRACE_S) as bound:
-                return await self._watch(effect, request)
-        except TimeoutError as error:
-            if not bound.expired():
-                raise CrewUnavailable(str(error)) from error
-            problem = f"the tool did not finish within {bound_s:g} s, nor did its worker answer"
-            return RunFinished(effect_id=effect.effect_id, ok=False, content=failure(problem))
+        claimed_by = None if request.alone else ""
+        while True:
+            try:
+                async with asyncio.timeout(bound_s + GRACE_S) as bound:
+                    return await self._watch(effect, request)
+            except TimeoutError as error:
+                if not bound.expired():
+                    raise CrewUnavailable(str(error)) from error
+            run = await self._store.run(self.conversation_id, effect.effect_id)
+            if run is not None and claimed_by in ("", run.incarnation):
+                problem = f"the tool did not finish within {bound_s:g} s, nor did its worker answer"
+                return RunFinished(effect_id=effect.effect_id, ok=False, content=failure(problem))
+            claimed_by = run.incarnation or None if run is not None else None  # who runs alone may wait long for its turn
 
     async def _watch(self, effect: RunTool, request: RunRequest) -> RunFinished | RunLost | None:
         """Follow a run by its record: dispatch what is runnable, join what is claimed, take what is done."""
@@ -382,8 +408,28 @@ class Hosting:
                 return answer
             before, run = run, await self._store.run(self.conversation_id, effect.effect_id)
             if answer is NoOutcome.GONE and run == before:
+                what = f"tool {effect.tool}, call {effect.tool_call_id}, attempt {effect.attempt}: its worker died"
+                if await self._struck(before.incarnation.partition(".")[0], what):
+                    return None
                 return RunLost(effect_id=effect.effect_id)
         return None
+
+    async def _struck(self, process: str, what: str) -> bool:
+        """Count that an effect took its process down; whether the conversation is in quarantine now, and this is over."""
+        logger.warning("conversation %s: %s", self.conversation_id, what)
+        try:
+            strikes = await self._store.strike(
+                self.conversation_id, self._token, process=process, reason=what, limit=self._strikes_allowed
+            )
+        except StoreError as error:
+            logger.warning("conversation %s: a strike is not counted: %s", self.conversation_id, error)
+            return False
+        if strikes is None:
+            logger.error("conversation %s is in quarantine: %s", self.conversation_id, what)
+            self._stop()
+            return True
+        self._strikes = strikes
+        return False
 
     def _run_timeout_s(self, tool: str) -> float:
         if self._spec is None:
@@ -398,6 +444,7 @@ class Hosting:
             await asyncio.sleep(self._timing.lease_ms / 3000)
             if not outstanding(self._state):
                 continue
+            asked_at_s = _monotonic_s()
             try:
                 now = await self._store.renew(self.conversation_id, self._token, self._timing.lease_ms)
             except Fenced:
@@ -406,6 +453,24 @@ class Hosting:
                 logger.warning("conversation %s: its lease was not renewed: %s", self.conversation_id, error)
             else:
                 self._offset = now - self._clock()
+                self._leased(asked_at_s)
+                self._start_outstanding()
+
+    def _leased(self, asked_at_s: float) -> None:
+        """Note a lease that was granted; it counts from before it was asked for."""
+        self._leased_until_s = asked_at_s + self._timing.lease_ms / 1000
+
+    async def _watch_lease(self) -> None:
+        """Stop the work once the lease is over: somebody else may be at it by then. What is claimed goes on and is joined."""
+        while not self.over:
+            left_s = self._leased_until_s - _monotonic_s()
+            if left_s > 0:
+                await asyncio.sleep(left_s)
+                continue
+            for effect_id in list(self._effects):
+                if self._effects.pop(effect_id).cancel():
+                    self._crew.drop(self.conversation_id, effect_id)
+            await asyncio.sleep(self._timing.tick_ms / 1000)
 
     async def _begin_anew(self) -> None:
         """Drop the state and take the conversation over from oneself, however long the store stays away."""
@@ -416,7 +481,8 @@ class Hosting:
         while not self.over:
             try:
                 moved = await self._acquire(self._token, Because.OWN, create=True)
-            except (StoreUnavailable, LeaseHeld):
+            except (StoreUnavailable, LeaseHeld) as error:
+                self._refuse_queued(error)
                 await asyncio.sleep(delay_s)
                 delay_s = min(2 * delay_s, 1)
             except HoldfastError:
@@ -426,6 +492,15 @@ class Hosting:
                 if moved is not None:
                     self._stop()
                 return
+
+    def _refuse_queued(self, error: StoreError) -> None:
+        """Tell who waits why nothing goes on: nothing of theirs was judged."""
+        for _ in range(self._queue.qsize()):
+            item = self._queue.get_nowait()
+            if isinstance(item, _Asked) and item.outside:
+                _fail(item.reply, StoreUnavailable(str(error)))
+            else:
+                self._queue.put_nowait(item)
 
     async def passivate(self) -> bool:
         """Leave the conversation if it rests, as the last item of the queue; whether it was left."""
@@ -453,14 +528,19 @@ class Hosting:
         for task in self._effects.values():
             task.cancel()
         self._effects.clear()
-        if self._renewing is not None:
-            self._renewing.cancel()
+        for own in (self._loop, self._renewing, self._watching):
+            if own is not None and own is not asyncio.current_task():
+                own.cancel()
         while not self._queue.empty():
             match self._queue.get_nowait():
                 case _Asked(reply=reply):
                     _fail(reply, Fenced(self.conversation_id))
                 case _Passivate() as item:
                     item.settle(left=True)
+
+
+def _monotonic_s() -> float:
+    return asyncio.get_running_loop().time()
 
 
 def _fail(reply: "asyncio.Future[Reply]", error: Exception) -> None:

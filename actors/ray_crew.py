@@ -13,15 +13,19 @@ from holdfast.conversation import ClusterUnavailable, HoldfastError, RunFinished
 from holdfast.conversation.ids import digest
 from holdfast.persistence import AppRecord, Store
 
-from .crew import CrewUnavailable, ModelOutcome, NoOutcome
+from .crew import CrewUnavailable, ModelOutcome, NoOutcome, WorkerLost
 from .requests import ModelRequest, RunRequest
 from .settings import RAY_NAMESPACE, ActorSettings, WorkerSettings
-from .worker import AppBroken, Worker
+from .worker import AppBroken, Succeeded, Worker
 
 logger = logging.getLogger("holdfast.crew")
 
 _RemoteWorker = ray.remote(Worker)
 _T = TypeVar("_T")
+ALONE = "alone-"
+"""What the slots of workers begin with that do one thing at a time."""
+DIED_S = 20.0
+"""How long a worker that may have died is given to say which process it is."""
 
 
 class RayCrew:
@@ -31,16 +35,25 @@ class RayCrew:
         self._store = store
         self._settings = settings
         self._handles: dict[str, Any] = {}
+        self._processes: dict[str, str] = {}
+        self._generations: dict[str, int] = {}
         self._broken: set[str] = set()
 
     async def call_model(self, app: str, code: str, request: ModelRequest) -> ModelOutcome:
         """See `Crew.call_model`."""
-        worker = await self._worker(app, code, request.conversation_id)
-        return await self._asked(worker, worker.call_model.remote(request))
+        name, worker = await self._worker(app, code, self._slot(request.conversation_id, alone=request.alone))
+        process = self._processes.get(name)
+        try:
+            return await self._asked(worker, worker.call_model.remote(request))
+        except CrewUnavailable as error:
+            if process is not None and isinstance(error.__cause__, RayActorError) and await self._died(name, process):
+                message = f"the model call's worker died ({error})"
+                raise WorkerLost(message, process) from error
+            raise
 
     async def run_tool(self, app: str, code: str, request: RunRequest) -> RunFinished | NoOutcome:
         """See `Crew.run_tool`."""
-        worker = await self._worker(app, code, request.conversation_id)
+        _, worker = await self._worker(app, code, self._slot(request.conversation_id, alone=request.alone))
         return await self._asked(worker, worker.run_tool.remote(request))
 
     async def join(self, worker: str, incarnation: str, conversation_id: str, effect_id: str) -> RunFinished | NoOutcome:
@@ -57,30 +70,56 @@ class RayCrew:
 
     def drop(self, conversation_id: str, effect_id: str) -> None:
         """See `Crew.drop`."""
+        slots = {f":{self._slot(conversation_id, alone=alone)}" for alone in (False, True)}
         for name, handle in self._handles.items():
-            if name.endswith(f":{self._slot(conversation_id)}"):
+            if any(slot in name for slot in slots):
                 handle.drop.remote(conversation_id, effect_id)
 
-    async def _worker(self, app: str, code: str, conversation_id: str) -> Any:
-        slot = self._slot(conversation_id)
-        name = worker_name(self._settings, app, code, slot)
-        handle = None if name in self._broken else self._handles.get(name) or await asyncio.to_thread(find, name)
+    async def _worker(self, app: str, code: str, slot: str) -> tuple[str, Any]:
+        handle: Any
+        base = worker_name(self._settings, app, code, slot)
+        name = successor_name(base, self._generations.get(base, 0))
+        handle = None if name in self._broken else self._handles.get(name)
+        if handle is not None:
+            return name, handle
+        generation = self._generations[base] = await self._store.generation(base)
+        name = successor_name(base, generation)
+        handle = await asyncio.to_thread(find, name) if name not in self._broken else None
         if handle is None:  # what stands now is what can run
             record = await self._store.app(app)
             if record is None:
                 message = f"no app {app!r} is known to the store"
                 raise CrewUnavailable(message)
-            handle = await asyncio.to_thread(hire, self._settings, record, slot)
-            name = worker_name(self._settings, app, record.code, slot)
+            base = worker_name(self._settings, app, record.code, slot)
+            generation = self._generations[base] = await self._store.generation(base)
+            name = successor_name(base, generation)
+            handle = await asyncio.to_thread(hire, self._settings, record, slot, generation=generation)
+        self._processes[name] = await self._asked(handle, handle.prepare.remote())
         self._handles[name] = handle
-        return handle
+        return name, handle
 
-    def _slot(self, conversation_id: str) -> int:
-        return binascii.crc32(conversation_id.encode()) % self._settings.fleet.workers
+    async def _died(self, name: str, process: str) -> bool:
+        """Whether the worker's process is another than the one that was asked, or there is none; false if it does not say."""
+        handle = await asyncio.to_thread(find, name)
+        if handle is None:
+            return True
+        try:
+            async with asyncio.timeout(DIED_S):
+                return bool(await handle.process.remote() != process)
+        except (RayActorError, TimeoutError):
+            return False
+
+    def _slot(self, conversation_id: str, *, alone: bool) -> str:
+        fleet, number = self._settings.fleet, binascii.crc32(conversation_id.encode())
+        return f"{ALONE}{number % fleet.alone}" if alone else str(number % fleet.workers)
 
     async def _asked(self, handle: Any, answer: Awaitable[_T]) -> _T:
         try:
             return await answer
+        except Succeeded as error:
+            self._forget(handle)
+            self._generations.clear()
+            raise CrewUnavailable(str(error)) from error
         except AppBroken as error:
             self._broken |= {name for name, kept in self._handles.items() if kept is handle}
             self._forget(handle)
@@ -90,7 +129,10 @@ class RayCrew:
             raise CrewUnavailable(f"the worker does not answer: {type(error).__name__}") from error
         except RayError as error:
             cause = getattr(error, "cause", None)
-            if isinstance(cause, AppBroken | HoldfastError):
+            if isinstance(cause, Succeeded):
+                self._forget(handle)
+                self._generations.clear()
+            if isinstance(cause, AppBroken | Succeeded | HoldfastError):
                 raise CrewUnavailable(str(cause)) from error
             raise
 
@@ -98,9 +140,14 @@ class RayCrew:
         self._handles = {name: kept for name, kept in self._handles.items() if kept is not handle}
 
 
-def worker_name(settings: ActorSettings, app: str, code: str, slot: int) -> str:
-    """The name of a worker: of this store, for this code of this app."""
+def worker_name(settings: ActorSettings, app: str, code: str, slot: str) -> str:
+    """The name of a worker: of this store, for this code of this app. Its successors' names are made from it."""
     return f"{settings.prefix}worker:{digest(app, code)}:{slot}"
+
+
+def successor_name(base: str, generation: int) -> str:
+    """The name of a worker's successor; of the first, its own."""
+    return base if generation == 0 else f"{base}.{generation}"
 
 
 def find(name: str) -> Any | None:
@@ -126,13 +173,21 @@ def in_cluster() -> None:
         raise ClusterUnavailable("this process is in no Ray cluster (any more)")
 
 
-def hire(settings: ActorSettings, record: AppRecord, slot: int, environment: Mapping[str, str] | None = None) -> Any:
+def hire(
+    settings: ActorSettings,
+    record: AppRecord,
+    slot: str,
+    environment: Mapping[str, str] | None = None,
+    *,
+    generation: int = 0,
+) -> Any:
     """The handle of the worker for an app's code, made if there is none.
 
     Ray restarts a worker that dies, with the same environment and as a new incarnation.
     """
     in_cluster()
-    name = worker_name(settings, record.app, record.code, slot)
+    base = worker_name(settings, record.app, record.code, slot)
+    name = successor_name(base, generation)
     worker = WorkerSettings(
         store=settings.store,
         name=name,
@@ -141,6 +196,11 @@ def hire(settings: ActorSettings, record: AppRecord, slot: int, environment: Map
         python_path=record.python_path,
         main_file=record.main_file,
         environment=dict(environment or {}),
+        alone=slot.startswith(ALONE),
+        base=base,
+        generation=generation,
+        effects=settings.fleet.effects,
+        memory_mb=settings.fleet.worker_mb,
     )
     return _RemoteWorker.options(
         name=name,

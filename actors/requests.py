@@ -5,7 +5,10 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class ModelRequest:
-    """Call the model with the transcript up to `upto_seq`; `attempt` counts the tries of this effect by one activation."""
+    """Call the model with the transcript up to `upto_seq`; `attempt` counts the tries of this effect by one activation.
+
+    `alone`: in a worker that does nothing else meanwhile, since a process died of this conversation's work, perhaps.
+    """
 
     conversation_id: str
     agent: str
@@ -13,11 +16,12 @@ class ModelRequest:
     effect_id: str
     upto_seq: int
     attempt: int
+    alone: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class RunRequest:
-    """Run a server call's callback with the arguments that stand at `arguments_at`."""
+    """Run a server call's callback with the arguments that stand at `arguments_at`; `alone` as in `ModelRequest`."""
 
     conversation_id: str
     agent: str
@@ -28,3 +32,4 @@ class RunRequest:
     tool: str
     attempt: int
     arguments_at: int
+    alone: bool = False

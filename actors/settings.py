@@ -27,13 +27,31 @@ class Timing:
     linger_ms: int = 30_000
     tick_ms: int = 500
 
+    @property
+    def stale_ms(self) -> int:
+        """After which silence an actor counts no more among those that live."""
+        return 3 * self.lease_ms
+
 
 @dataclass(frozen=True, slots=True)
 class Fleet:
-    """How many processes there are: blank actors kept warm, and workers for each app."""
+    """How many processes there are, and for how long each is used.
+
+    `standby`: blank actors kept warm. `max_actors`: actors that may live at once. `workers`: workers for each app, and
+    `alone`: those for work that a process may have died of, one piece at a time. `strikes`: how many processes may die of a
+    conversation's work before it is put in quarantine. An actor is replaced after `adoptions`, a worker after `effects`, and
+    each once it has grown beyond its `_mb` of memory.
+    """
 
     standby: int = 2
+    max_actors: int = 64
     workers: int = 1
+    alone: int = 2
+    strikes: int = 3
+    adoptions: int = 1000
+    actor_mb: int = 512
+    effects: int = 100_000
+    worker_mb: int = 2048
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,3 +79,8 @@ class WorkerSettings:
     python_path: tuple[str, ...] = ()
     main_file: str | None = None
     environment: Mapping[str, str] = field(default_factory=dict)
+    alone: bool = False
+    base: str = ""
+    generation: int = 0
+    effects: int = 100_000
+    memory_mb: int = 2048

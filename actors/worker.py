@@ -2,13 +2,14 @@
 
 import asyncio
 import logging
+import math
 import os
 import time
 import uuid
 from collections import OrderedDict
-from collections.abc import Mapping
+from collections.abc import Coroutine, Mapping
 from contextlib import AsyncExitStack
-from typing import Any
+from typing import Any, TypeVar
 
 from ray.actor import exit_actor
 
@@ -18,19 +19,30 @@ from holdfast.persistence import AppRecord, RedisStore
 
 from . import app_runtime, tool_run
 from .crew import ModelOutcome, NoOutcome
+from .memory import resident_mb
 from .requests import ModelRequest, RunRequest
 from .settings import WorkerSettings
 from .steps import traps
 
 logger = logging.getLogger("holdfast.worker")
 
+_T = TypeVar("_T")
+AT_ONCE = 1000
 TRANSCRIPTS = 256
 """How many transcripts a worker keeps, so that a model call reads only what is new in the log."""
 DRAIN_CHECK_S = 5.0
 
 
+ALONE_IDLE_S = 30.0
+"""How long a worker for work that is done alone waits for more."""
+
+
 class AppBroken(Exception):
     """The app cannot be imported or opened here; the message says why."""
+
+
+class Succeeded(Exception):
+    """This worker has been used for long enough; its successor is in office."""
 
 
 class Worker:
@@ -48,7 +60,10 @@ class Worker:
         self._model_calls: dict[tuple[str, str], asyncio.Task[ModelOutcome]] = {}
         self._drain: asyncio.Task[None] | None = None
         self._leaving = False
+        self._succeeded = False
         self._reached = traps()
+        self._turnstile = asyncio.Semaphore(1 if settings.alone else AT_ONCE)
+        self._effects = 0
         self._store: RedisStore | None = None
 
     async def prepare(self, environment: Mapping[str, str] | None = None) -> str:
@@ -59,6 +74,10 @@ class Worker:
         """
         os.environ.update(environment or {})
         await self._open()
+        return self._incarnation
+
+    async def process(self) -> str:
+        """Which incarnation this is."""
         return self._incarnation
 
     async def pid(self) -> int:
@@ -72,7 +91,7 @@ class Worker:
         key = (request.conversation_id, request.effect_id)
         task = self._model_calls.get(key)
         if task is None:
-            task = asyncio.create_task(self._model(store, app, request))
+            task = asyncio.create_task(self._in_turn(self._model(store, app, request)))
             self._model_calls[key] = task
             task.add_done_callback(lambda _: self._model_calls.pop(key, None))
         try:
@@ -92,19 +111,20 @@ class Worker:
             spec = await self._spec(store, request.spec_digest)
             agent = _agent(app, request.agent)
             self._refuse_if_leaving()
-            task = self._runs.get(key) or asyncio.create_task(
-                tool_run.run(
-                    store,
-                    request,
-                    agent=agent,
-                    limits=spec.limits,
-                    resources=resources,
-                    # The task is named too: when it is over, nobody of this incarnation may claim its run once more.
-                    incarnation=f"{self._incarnation}.{uuid.uuid4().hex[:12]}",
-                    worker=self._settings.name,
-                    reached=self._reached,
-                )
+        task = task or self._runs.get(key)
+        if task is None:
+            run = tool_run.run(
+                store,
+                request,
+                agent=agent,
+                limits=spec.limits,
+                resources=resources,
+                # The task is named too: when it is over, nobody of this incarnation may claim its run once more.
+                incarnation=f"{self._incarnation}.{uuid.uuid4().hex[:12]}",
+                worker=self._settings.name,
+                reached=self._reached,
             )
+            task = asyncio.create_task(self._in_turn(run))
             self._runs[key] = task
             task.add_done_callback(lambda _: self._runs.pop(key, None))
         return await asyncio.shield(task)
@@ -130,7 +150,15 @@ class Worker:
             self._store = store
         return self._store
 
+    async def _in_turn(self, work: Coroutine[Any, Any, _T]) -> _T:
+        async with self._turnstile:
+            self._effects += 1
+            return await work
+
     def _refuse_if_leaving(self) -> None:
+        if self._succeeded:
+            message = "this worker's successor is in office"
+            raise Succeeded(message)
         if self._leaving:
             message = "this worker ends: other code stands for its app"
             raise AppBroken(message)
@@ -185,23 +213,35 @@ class Worker:
         return spec
 
     async def _drained(self, store: RedisStore) -> None:
-        """End this worker once other code stands for its app and nothing runs here any more."""
+        """End this worker once nothing runs here any more and other code stands for its app, or its successor is in office."""
         idle_since = time.monotonic()
         while True:
             await asyncio.sleep(DRAIN_CHECK_S)
-            if self._runs or self._model_calls:
-                idle_since = time.monotonic()
-                continue
             try:
+                await self._hand_over(store)
+                if self._runs or self._model_calls:
+                    idle_since = time.monotonic()
+                    continue
                 record = await store.app(self._settings.app)
             except (StoreError, HoldfastError):
                 continue
-            replaced = record is not None and record.code != self._settings.code
-            idle = not self._runs and not self._model_calls
-            if replaced and idle and time.monotonic() - idle_since > 2 * DRAIN_CHECK_S:
+            replaced = self._succeeded or (record is not None and record.code != self._settings.code)
+            idle_s = 0.0 if self._runs or self._model_calls else time.monotonic() - idle_since
+            if idle_s > (2 * DRAIN_CHECK_S if replaced else ALONE_IDLE_S if self._settings.alone else math.inf):
                 self._leaving = True
                 await self._stack.aclose()
                 exit_actor()
+
+    async def _hand_over(self, store: RedisStore) -> None:
+        """Put a successor in office once this process has been used for long enough, or has grown too much."""
+        settings = self._settings
+        if await store.generation(settings.base) > settings.generation:
+            self._succeeded = True
+        worn = self._effects >= settings.effects or resident_mb() > settings.memory_mb
+        if worn and not self._succeeded:
+            logger.info("%s is succeeded after %d effects, at %.0f MiB", settings.name, self._effects, resident_mb())
+            await store.succeed(settings.base, settings.generation + 1)
+            self._succeeded = True
 
 
 def _agent(app: App, name: str) -> Agent | None:

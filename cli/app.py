@@ -17,6 +17,7 @@ COMMANDS = {
     "demo": "demo_command",
     "pending": "pending",
     "resolve": "resolve",
+    "retry": "retry",
     "list": "conversations",
     "show": "show",
     "submit": "submit",

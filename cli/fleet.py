@@ -8,7 +8,7 @@ from holdfast.conversation import AppNotFound, ClusterUnavailable
 
 if TYPE_CHECKING:
     from holdfast.actors import ActorSettings
-    from holdfast.persistence import AppRecord
+    from holdfast.persistence import AppRecord, Store
 
 _T = TypeVar("_T")
 
@@ -25,16 +25,17 @@ async def sweeper(settings: "ActorSettings", *, within_s: float) -> bool:
     return handle is not None and await _within(within_s, handle.ping.remote(), "the sweeper")
 
 
-async def workers(settings: "ActorSettings", record: "AppRecord", *, within_s: float) -> list[int]:
+async def workers(store: "Store", settings: "ActorSettings", record: "AppRecord", *, within_s: float) -> list[int]:
     """The processes of an app's workers, once they have imported it.
 
     Raises:
         AppNotFound: They cannot import it, or open its resources.
         ClusterUnavailable: They did not answer in time.
     """
-    from holdfast.actors import AppBroken, find, worker_name  # noqa: PLC0415 - as above
+    from holdfast.actors import AppBroken, find, successor_name, worker_name  # noqa: PLC0415 - as above
 
-    names = [worker_name(settings, record.app, record.code, slot) for slot in range(settings.fleet.workers)]
+    bases = [worker_name(settings, record.app, record.code, str(slot)) for slot in range(settings.fleet.workers)]
+    names = [successor_name(base, await store.generation(base)) for base in bases]
     pids = []
     for handle in filter(None, map(find, names)):
         try:

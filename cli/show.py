@@ -108,6 +108,9 @@ def _reasons(shown: Shown) -> list[str]:
     reasons = []
     if state.status is Status.FAILED and state.error is not None:
         reasons.append(f"The last turn failed: {clean(state.error)}")
+    if state.status is Status.QUARANTINED:
+        reasons.append(f"It is in quarantine: {clean(state.error or '')}")
+        reasons.append(f"Correct the cause, then run: holdfast retry {shown.folded.conversation_id}")
     if shown.problem is not None and state.status not in (Status.IDLE, Status.ENDED):
         reasons.append(f"It waits because no worker can run its app: {clean(shown.problem)}")
         reasons.append(f"Correct the app, then run: holdfast up --app {clean(shown.folded.app)}")

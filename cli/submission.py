@@ -24,7 +24,7 @@ WATCHERS = 64
 WATCH_S = 5.0
 REFUSED = "refused"
 NOT_STARTED = "not_started"
-_AT_REST = (Status.IDLE, Status.FAILED, Status.ENDED)
+_AT_REST = (Status.IDLE, Status.FAILED, Status.ENDED, Status.QUARANTINED)
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +45,9 @@ class Result:
         """What the job's end means for the whole."""
         if self.status == Status.IDLE:
             return ExitCode.DONE
-        return ExitCode.FAILED if self.status in (Status.FAILED, Status.ENDED, REFUSED) else ExitCode.AWAITING
+        return (
+            ExitCode.FAILED if self.status in (Status.FAILED, Status.ENDED, Status.QUARANTINED, REFUSED) else ExitCode.AWAITING
+        )
 
     def to_dict(self) -> dict[str, Any]:
         """The result as plain JSON values."""

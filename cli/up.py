@@ -34,7 +34,7 @@ async def _up(where: Where) -> None:
         ]
         if stack.app_path is not None:
             record = await store.app(stack.app_path)
-            pids = await fleet.workers(transport.settings, record, within_s=READY_S) if record is not None else []
+            pids = await fleet.workers(store, transport.settings, record, within_s=READY_S) if record is not None else []
             agents = ", ".join(agent.name for agent in stack.app().agents) or "none"
             lines.append(f"app     {stack.app_path} (agents: {agents}; workers: {', '.join(map(str, pids))})")
     sys.stdout.writelines(f"{clean(line)}\n" for line in lines)

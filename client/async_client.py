@@ -299,7 +299,7 @@ class Conversation:
         return [PendingCall.of(view, self._client.resolve) for view in views]
 
     async def wait(self, *, after: int | None = None, timeout_s: float | None = None) -> ConversationState[Awaitable[Receipt]]:
-        """The state as soon as the conversation rests (anything but generating and executing tools).
+        """The state as soon as the conversation rests (anything but generating and executing tools), or is in quarantine.
 
         Args:
             after: Only a state whose `seq` is greater counts; pass `receipt.seq` to wait for what a command led to. Of a
@@ -319,6 +319,8 @@ class Conversation:
         give_up = None if timeout_s is None else loop.time() + timeout_s
         state = await timely(store.load(self.id))
         while not (state.resting and (after is None or state.seq > after or state.ended)):
+            if await timely(store.quarantine(self.id)) is not None:
+                break
             left_ms = BLOCK_MS if give_up is None else min(BLOCK_MS, int((give_up - loop.time()) * 1000))
             if left_ms <= 0:
                 break
@@ -386,22 +388,28 @@ class Conversation:
         request_id = _request_id(request_id)
         return cast("Receipt", await self._ask(End(request_id=request_id), "the end", request_id))
 
+    async def retry(self) -> bool:
+        """Lift the quarantine, so that the conversation is taken up again; whether it was in one."""
+        store = await self._client._store()  # noqa: SLF001 - as above
+        return await self._client._timely(store.retry(self.id))  # noqa: SLF001 - as above
+
     async def _ask(self, command: Command, what: str, retry_id: str) -> Reply:
         return await self._client._ask(self.id, command, what=what, retry_id=retry_id)  # noqa: SLF001 - as above
 
     async def _shown(self, state: State) -> ConversationState[Awaitable[Receipt]]:
         store, timely = await self._client._store(), self._client._timely  # noqa: SLF001 - as above
         last, reply, error = state.last, None, None
+        quarantine = await timely(store.quarantine(self.id))
         if last is not None:
             (event,) = await timely(store.at(self.id, [last.reply_seq or last.seq]))
             reply = event.content if isinstance(event, ModelAnswered) else None
             error = event.error if isinstance(event, TurnFailed) else None
         turn_id = state.turn.turn_id if state.turn is not None else (last.turn_id if last is not None else None)
         return ConversationState(
-            status=state.status,
+            status=state.status if quarantine is None else Status.QUARANTINED,
             turn_id=turn_id,
             reply=reply,
-            error=error,
+            error=error if quarantine is None else quarantine.reason,
             pending=await self.pending() if any(call.suspension is not None for call in state.calls) else [],
             running=[call.tool_call_id for call in state.calls if call.status == "running"],
             seq=state.seq,

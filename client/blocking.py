@@ -221,6 +221,10 @@ class BlockingConversation:
         """See `Conversation.cancel`."""
         return self._client._run(self._conversation.cancel(request_id=request_id))  # noqa: SLF001 - as above
 
+    def retry(self) -> bool:
+        """See `Conversation.retry`."""
+        return self._client._run(self._conversation.retry())  # noqa: SLF001 - as above
+
     def end(self, *, request_id: str | None = None) -> Receipt:
         """See `Conversation.end`."""
         return self._client._run(self._conversation.end(request_id=request_id))  # noqa: SLF001 - as above

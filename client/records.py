@@ -87,7 +87,7 @@ class ConversationState(Generic[R]):
     """Where a conversation stands.
 
     `turn_id` is the current turn's, or the last one's. `reply` is the last completed turn's answer, `error` the last failed
-    one's; `running` are the ids of calls that run.
+    one's, or why the conversation is in quarantine; `running` are the ids of calls that run.
     """
 
     status: Status

@@ -18,6 +18,7 @@ from holdfast.conversation.ids import digest
 from holdfast.persistence import AppRecord, RedisStore
 from holdfast.registry import Settings
 from holdfast.registry import cluster as clusters
+from holdfast.registry.hiring import Hiring
 from holdfast.registry.ray_actors import RayActors
 from holdfast.registry.registry import Registry
 from holdfast.registry.sweeper import ensure_sweeper
@@ -31,7 +32,9 @@ class RayTransport:
     def __init__(self, store: RedisStore, settings: ActorSettings, joined: clusters.Cluster) -> None:
         self.settings = settings
         self.cluster = joined
-        self._registry = Registry(store, RayActors(settings), settings.timing)
+        actors = RayActors(settings)
+        hiring = Hiring(store, actors, timing=settings.timing, fleet=settings.fleet)
+        self._registry = Registry(store, actors, hiring=hiring, timing=settings.timing)
 
     @classmethod
     async def open(
@@ -107,7 +110,7 @@ class RayTransport:
 
 async def _record(store: RedisStore, settings: ActorSettings, app: App, path: str) -> None:
     """Say what stands for the app from now on, and have its workers there before they are needed."""
-    from holdfast.actors import hire  # noqa: PLC0415 - resolved here, after Ray was joined
+    from holdfast.actors import hire, worker_name  # noqa: PLC0415 - resolved here, after Ray was joined
 
     environment = app.environment(os.environ)
     paths = tuple(python_path())
@@ -123,5 +126,6 @@ async def _record(store: RedisStore, settings: ActorSettings, app: App, path: st
         agents={agent.name: agent.spec.digest for agent in app.agents},
     )
     await store.put_app(record, [agent.spec for agent in app.agents])
-    for slot in range(settings.fleet.workers):
-        hire(settings, record, slot, environment).prepare.remote(environment)
+    for slot in map(str, range(settings.fleet.workers)):
+        generation = await store.generation(worker_name(settings, path, code, slot))
+        hire(settings, record, slot, environment, generation=generation).prepare.remote(environment)

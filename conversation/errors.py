@@ -14,6 +14,8 @@ HoldfastError
 ├── ConversationNotFound
 ├── ConversationExists
 ├── ConversationEnded
+├── Quarantined                  its effects took process after process down; nothing is carried out until `retry`
+├── Overloaded                   no actor is free and there may be no more; try again after a moment
 ├── StaleCall                    the call is not waiting for this decision any more, or never was
 ├── OutcomeUnknown               no answer within the deadline; retry with the same id
 ├── StoreError
@@ -121,6 +123,32 @@ class ConversationEnded(HoldfastError):
     def __init__(self, conversation_id: str) -> None:
         super().__init__(conversation_id)
         self.conversation_id = conversation_id
+
+
+class Quarantined(HoldfastError):
+    """The conversation's own work took process after process down, so nothing of it is carried out.
+
+    Find out why (`reason` names what ran), correct it, then `holdfast retry CONVERSATION` or `Conversation.retry()`.
+    """
+
+    template = "conversation {0!r} is in quarantine since {2} ms ({1}): correct the cause, then `holdfast retry {0}`"
+
+    def __init__(self, conversation_id: str, reason: str, at: int) -> None:
+        super().__init__(conversation_id, reason, at)
+        self.conversation_id = conversation_id
+        self.reason = reason
+        self.at = at
+
+
+class Overloaded(HoldfastError):
+    """Every actor that there may be is at work, and nothing was done. Try again after `retry_after_ms`, with the same id."""
+
+    template = "no actor is free for conversation {0!r}: try again after {1} ms, or raise HOLDFAST_MAX_ACTORS"
+
+    def __init__(self, conversation_id: str, retry_after_ms: int) -> None:
+        super().__init__(conversation_id, retry_after_ms)
+        self.conversation_id = conversation_id
+        self.retry_after_ms = retry_after_ms
 
 
 class StaleReason(StrEnum):

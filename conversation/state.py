@@ -21,6 +21,7 @@ class Status(StrEnum):
     AWAITING_INPUT = "awaiting_input"  # at least one call awaits someone, whatever else runs
     FAILED = "failed"  # the last turn failed; `send` starts a new one
     ENDED = "ended"  # for good
+    QUARANTINED = "quarantined"  # not the machine's: a mark beside the log, when its own work took process after process down
 
 
 RESTING = frozenset({Status.IDLE, Status.AWAITING_INPUT, Status.FAILED, Status.ENDED})

@@ -182,8 +182,8 @@ def diagram() -> str:
 
 def table() -> str:
     """`TABLE`, commands down and statuses across."""
-    rows = [["command", *Status], ["---"] * (len(Status) + 1)]
-    rows += [[f"`{kind}`", *(_cell(TABLE[status][kind]) for status in Status)] for kind in TABLE[Status.IDLE]]
+    rows = [["command", *TABLE], ["---"] * (len(TABLE) + 1)]
+    rows += [[f"`{kind}`", *(_cell(TABLE[status][kind]) for status in TABLE)] for kind in TABLE[Status.IDLE]]
     return "\n".join("| " + " | ".join(row) + " |" for row in rows)
 
 

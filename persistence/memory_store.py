@@ -15,6 +15,7 @@ from holdfast.conversation import (
     Index,
     LeaseHeld,
     PendingView,
+    Quarantined,
     State,
     Status,
     SuspensionKind,
@@ -38,6 +39,7 @@ from .store import (
     Listing,
     Moved,
     Owner,
+    Quarantine,
     Rebuilt,
     Row,
     Run,
@@ -61,6 +63,9 @@ class _Conversation:
     log: list[bytes] = field(default_factory=list)
     snapshot: bytes = b""
     index: Index | None = None
+    strikes: int = 0
+    struck_by: str = ""
+    quarantine: Quarantine | None = None
     known: dict[str, bytes] = field(default_factory=dict)
     runs: dict[str, Run] = field(default_factory=dict)
 
@@ -69,8 +74,16 @@ class _Conversation:
         return self.index is not None and self.index.busy
 
     @property
+    def status(self) -> Status:
+        if self.quarantine is not None:
+            return Status.QUARANTINED
+        return self.index.status if self.index is not None else Status.ABSENT
+
+    @property
     def attention(self) -> int | None:
         """When it must be looked at."""
+        if self.quarantine is not None:
+            return None
         moments = [self.lease] if self.busy else []
         if self.index is not None and self.index.due_at is not None:
             moments.append(self.index.due_at)
@@ -89,6 +102,8 @@ class MemoryStore:
         self._specs: dict[str, bytes] = {}
         self._problems: dict[str, str] = {}
         self._standby: dict[str, int] = {}
+        self._living: dict[str, int] = {}
+        self._generations: dict[str, int] = {}
         self._binding: tuple[str, str, int] | None = None
         self._listeners: dict[str, list[asyncio.Queue[bytes]]] = {}
         self._changed = asyncio.Condition()
@@ -133,13 +148,15 @@ class MemoryStore:
             raise ConversationNotFound(conversation_id)
         found = self._conversations.setdefault(conversation_id, found or _Conversation())
         now = self._clock()
+        if found.quarantine is not None:
+            raise Quarantined(conversation_id, found.quarantine.reason, found.quarantine.at)
         if found.token != new_token:
             if found.token != seen_token:
                 return Moved(Owner(found.token, found.epoch, found.holder))
             if found.token and found.busy and because is Because.ASKED and found.lease > now:
                 raise LeaseHeld(conversation_id, found.lease - now)
             found.token, found.holder, found.epoch, found.lease = new_token, holder, found.epoch + 1, now + lease_ms
-        return Acquired(found.epoch, now, self._state(conversation_id, found), dict(found.runs))
+        return Acquired(found.epoch, now, self._state(conversation_id, found), dict(found.runs), found.strikes)
 
     async def append(self, conversation_id: str, write: Append) -> Appended | KnownIds:
         """See `Store.append`."""
@@ -162,6 +179,8 @@ class MemoryStore:
         found.index = index(write.after) if write.after.seq else None
         if write.events:
             found.at = now
+        if write.progress:
+            found.strikes, found.struck_by = 0, ""
         found.log.extend(entries)
         found.known |= facts_known
         found.runs |= {effect_id: Run(RunStatus.RUNNABLE) for effect_id in write.scheduled}
@@ -186,6 +205,31 @@ class MemoryStore:
             del self._conversations[conversation_id]
             return
         found.token, found.holder, found.lease = "", "", self._clock()
+
+    async def strike(self, conversation_id: str, token: str, *, process: str, reason: str, limit: int) -> int | None:
+        """See `Store.strike`."""
+        _check(bool(process) and limit > 0, "arguments")
+        found = self._owned(conversation_id, token)
+        if found.struck_by != process:
+            found.strikes, found.struck_by = found.strikes + 1, process
+        if found.strikes < limit:
+            return found.strikes
+        found.quarantine = Quarantine(reason, self._clock())
+        found.token, found.holder, found.lease = "", "", self._clock()
+        return None
+
+    async def retry(self, conversation_id: str) -> bool:
+        """See `Store.retry`."""
+        found = self._conversations.get(conversation_id)
+        if found is None or found.quarantine is None:
+            return False
+        found.quarantine, found.strikes, found.struck_by, found.lease = None, 0, "", self._clock()
+        return True
+
+    async def quarantine(self, conversation_id: str) -> Quarantine | None:
+        """See `Store.quarantine`."""
+        found = self._conversations.get(conversation_id)
+        return found.quarantine if found is not None else None
 
     async def claim(self, conversation_id: str, effect_id: str, *, incarnation: str, worker: str) -> bool:
         """See `Store.claim`."""
@@ -273,13 +317,13 @@ class MemoryStore:
             f"{found.index.created_at:015d}|{conversation_id}": Row(
                 conversation_id,
                 found.index.agent,
-                found.index.status,
+                found.status,
                 found.index.created_at,
                 found.at,
                 len(found.index.pending),
             )
             for conversation_id, found in self._conversations.items()
-            if found.index is not None and agent in (None, found.index.agent) and status in (None, found.index.status)
+            if found.index is not None and agent in (None, found.index.agent) and status in (None, found.status)
         }
         page, following = _page(sorted(rows), limit, pages.conversations_after(after))
         return Listing([rows[member] for member in page], following)
@@ -342,6 +386,31 @@ class MemoryStore:
     async def offers(self) -> int:
         """See `Store.offers`."""
         return sum(since == 0 for since in self._standby.values())
+
+    async def enlist(self, actor: str, *, limit: int, stale_ms: int) -> bool:
+        """See `Store.enlist`."""
+        now = self._clock()
+        living = {name: at for name, at in self._living.items() if at > now - stale_ms}
+        if actor not in self._living and len(living) >= limit:
+            return False
+        self._living = living | {actor: now}
+        return True
+
+    async def delist(self, actor: str) -> None:
+        """See `Store.delist`."""
+        self._living.pop(actor, None)
+
+    async def living(self) -> Sequence[str]:
+        """See `Store.living`."""
+        return sorted(self._living, key=lambda name: (self._living[name], name))
+
+    async def generation(self, worker: str) -> int:
+        """See `Store.generation`."""
+        return self._generations.get(worker, 0)
+
+    async def succeed(self, worker: str, generation: int) -> None:
+        """See `Store.succeed`."""
+        self._generations[worker] = generation
 
     async def bind(self, cluster: str, address: str, stale_ms: int, *, force: bool = False) -> Binding | None:
         """See `Store.bind`."""

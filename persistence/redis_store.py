@@ -17,6 +17,7 @@ from holdfast.conversation import (
     LeaseHeld,
     NewerRecord,
     PendingView,
+    Quarantined,
     State,
     Status,
     StoreUnavailable,
@@ -41,6 +42,7 @@ from .store import (
     Listing,
     Moved,
     Owner,
+    Quarantine,
     Rebuilt,
     Run,
 )
@@ -158,12 +160,14 @@ class RedisStore:
                 raise LeaseHeld(conversation_id, int(answer[1]))
             case b"moved":
                 return Moved(Owner(token=answer[1].decode(), epoch=int(answer[2]), holder=answer[3].decode()))
+            case b"quarantined":
+                raise Quarantined(conversation_id, answer[1].decode(errors="replace"), int(answer[2]))
             case b"newer":
                 raise NewerRecord(answer[1].decode(), int(answer[2]), codec.VERSION)
-        _, epoch, now, seq, snapshot, runs, tail = answer
+        _, epoch, now, seq, snapshot, runs, tail, strikes = answer
         state = redis_values.fold(conversation_id, snapshot, tail, int(seq))
         records = {key.decode(): redis_values.run_of(value) for key, value in zip(runs[::2], runs[1::2], strict=True)}
-        return Acquired(epoch=int(epoch), now=int(now), state=state, runs=records)
+        return Acquired(epoch=int(epoch), now=int(now), state=state, runs=records, strikes=int(strikes))
 
     async def append(self, conversation_id: str, write: Append) -> Appended | KnownIds:
         """See `Store.append`."""
@@ -198,6 +202,27 @@ class RedisStore:
         log = self._keys.log(conversation_id)
         keys = [self._keys.head(conversation_id), self._keys.attention(bucket_of(conversation_id)), log, f"{log}:copy"]
         await self._script("release", keys, [token, conversation_id])
+
+    async def strike(self, conversation_id: str, token: str, *, process: str, reason: str, limit: int) -> int | None:
+        """See `Store.strike`."""
+        keys = [self._keys.head(conversation_id), self._keys.attention(bucket_of(conversation_id))]
+        prefix = self._keys.prefix(conversation_id)
+        answer = await self._script("strike", keys, [token, process, limit, reason, conversation_id, prefix])
+        if answer[0] == b"fenced":
+            raise Fenced(conversation_id)
+        return None if answer[2] else int(answer[1])
+
+    async def retry(self, conversation_id: str) -> bool:
+        """See `Store.retry`."""
+        keys = [self._keys.head(conversation_id), self._keys.attention(bucket_of(conversation_id))]
+        answer = await self._script("retry", keys, [conversation_id, self._keys.prefix(conversation_id)])
+        return bool(answer[0] == b"ok")
+
+    async def quarantine(self, conversation_id: str) -> Quarantine | None:
+        """See `Store.quarantine`."""
+        fields = ["quarantine", "quarantined_at"]
+        reason, at = await self._do(lambda: self._redis.hmget(self._keys.head(conversation_id), fields))
+        return None if reason is None else Quarantine(reason.decode(errors="replace"), int(at or 0))
 
     # -- runs ---------------------------------------------------------------------------------------------------------
 
@@ -354,6 +379,28 @@ class RedisStore:
     async def offers(self) -> int:
         """See `Store.offers`."""
         return int(await self._do(lambda: self._redis.zcount(self._keys.meta("standby"), 0, 0)))
+
+    async def enlist(self, actor: str, *, limit: int, stale_ms: int) -> bool:
+        """See `Store.enlist`."""
+        answer = await self._script("enlist", [self._keys.meta("living")], [actor, limit, stale_ms])
+        return bool(answer[0] == b"ok")
+
+    async def delist(self, actor: str) -> None:
+        """See `Store.delist`."""
+        await self._do(lambda: self._redis.zrem(self._keys.meta("living"), actor))
+
+    async def living(self) -> Sequence[str]:
+        """See `Store.living`."""
+        found = await self._do(lambda: self._redis.zrange(self._keys.meta("living"), 0, -1))
+        return [actor.decode() for actor in found]
+
+    async def generation(self, worker: str) -> int:
+        """See `Store.generation`."""
+        return int(await self._do(lambda: self._redis.hget(self._keys.meta("generations"), worker)) or 0)
+
+    async def succeed(self, worker: str, generation: int) -> None:
+        """See `Store.succeed`."""
+        await self._do(lambda: self._redis.hset(self._keys.meta("generations"), worker, generation))
 
     async def bind(self, cluster: str, address: str, stale_ms: int, *, force: bool = False) -> Binding | None:
         """See `Store.bind`."""

@@ -47,6 +47,7 @@ def append_args(conversation_id: str, prefix: str, write: Append) -> list[str | 
         len(known),
         len(scheduled),
         len(settled),
+        int(write.progress),
         *(codec.encode_event(event) for event in write.events),
         *write.absent,
         *pairs,

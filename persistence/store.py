@@ -24,7 +24,16 @@ from holdfast.conversation import (
     SuspensionKind,
     outstanding,
 )
-from holdfast.conversation.events import CallSuspended, ConversationEnded, TurnCancelled, TurnCompleted, TurnFailed
+from holdfast.conversation.events import (
+    CallSuspended,
+    ConversationEnded,
+    MessageAccepted,
+    NothingCancelled,
+    RunScheduled,
+    TurnCancelled,
+    TurnCompleted,
+    TurnFailed,
+)
 
 SNAPSHOT_AT = (CallSuspended, TurnCompleted, TurnFailed, TurnCancelled, ConversationEnded)
 """The events whose append carries a snapshot; after any other, the tail of the log says the rest."""
@@ -71,12 +80,24 @@ class Owner:
 
 @dataclass(frozen=True, slots=True)
 class Acquired:
-    """A won activation: everything that the actor needs to go on. `now` is the store's clock, in ms UTC."""
+    """A won activation: everything that the actor needs to go on.
+
+    `now` is the store's clock, in ms UTC; `strikes` counts the processes that its effects took down since its last progress.
+    """
 
     epoch: int
     now: int
     state: State
     runs: Mapping[str, Run]
+    strikes: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Quarantine:
+    """Why nothing of a conversation is carried out, and since when (ms UTC)."""
+
+    reason: str
+    at: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,6 +129,11 @@ class Append:
         return any(isinstance(event, SNAPSHOT_AT) for event in self.events)
 
     @property
+    def progress(self) -> bool:
+        """Whether the conversation has come a step further, so that what its processes died of counts no more."""
+        return any(not _standing_still(event) for event in self.events)
+
+    @property
     def scheduled(self) -> tuple[str, ...]:
         """Effect ids of the runs that become runnable."""
         gone = _runs(self.before)
@@ -118,6 +144,10 @@ class Append:
         """Effect ids of the runs whose records go."""
         left = _runs(self.after)
         return tuple(effect_id for effect_id in _runs(self.before) if effect_id not in left)
+
+
+def _standing_still(event: Event) -> bool:
+    return isinstance(event, MessageAccepted | NothingCancelled) or (isinstance(event, RunScheduled) and event.attempt > 1)
 
 
 def _runs(state: State) -> tuple[str, ...]:
@@ -244,6 +274,7 @@ class Store(Protocol):
         Raises:
             LeaseHeld: The owner still works on it, and `because` is no reason to depose it.
             ConversationNotFound: It was never started, and `create` is false.
+            Quarantined: It is in quarantine.
         """
         ...
 
@@ -266,6 +297,24 @@ class Store(Protocol):
 
     async def release(self, conversation_id: str, token: str) -> None:
         """Give the conversation up; nothing happens if somebody else owns it."""
+        ...
+
+    async def strike(self, conversation_id: str, token: str, *, process: str, reason: str, limit: int) -> int | None:
+        """Count that an effect of the conversation took a process down; the strikes so far, None: it is in quarantine now.
+
+        The death of one process counts once. Quarantine deposes the owner; nothing is carried out until `retry`.
+
+        Raises:
+            Fenced: The token is not the owner's.
+        """
+        ...
+
+    async def retry(self, conversation_id: str) -> bool:
+        """Lift the quarantine, so that the conversation is taken up again; false if there was none."""
+        ...
+
+    async def quarantine(self, conversation_id: str) -> Quarantine | None:
+        """Why and since when the conversation is in quarantine, if it is."""
         ...
 
     async def claim(self, conversation_id: str, effect_id: str, *, incarnation: str, worker: str) -> bool:
@@ -356,6 +405,29 @@ class Store(Protocol):
 
     async def offers(self) -> int:
         """How many actors are on offer that host nothing."""
+        ...
+
+    async def enlist(self, actor: str, *, limit: int, stale_ms: int) -> bool:
+        """Count an actor among those that live, or say that it still does; false if there are `limit` others already.
+
+        One that has not been heard of for `stale_ms` counts no more.
+        """
+        ...
+
+    async def delist(self, actor: str) -> None:
+        """Count an actor no more."""
+        ...
+
+    async def living(self) -> Sequence[str]:
+        """The actors that count among those that live, the longest unheard of first."""
+        ...
+
+    async def generation(self, worker: str) -> int:
+        """Which successor of a worker is in office; 0 for the first."""
+        ...
+
+    async def succeed(self, worker: str, generation: int) -> None:
+        """Put a worker's successor in office."""
         ...
 
     async def bind(self, cluster: str, address: str, stale_ms: int, *, force: bool = False) -> Binding | None:

@@ -42,8 +42,12 @@ class Actors(Protocol):
         """
         ...
 
-    async def hire(self, *, offer: bool) -> tuple[str, Handle]:
-        """A new actor, connected to the store; with `offer`, it is on offer too.
+    def new_name(self) -> str:
+        """A name that no actor has."""
+        ...
+
+    async def hire(self, name: str, *, offer: bool) -> Handle:
+        """A new actor of that name, connected to the store; with `offer`, it is on offer too.
 
         Raises:
             ActorUnavailable: It did not start, or cannot reach the store.

@@ -51,10 +51,13 @@ class RayActors:
         actor = await asyncio.to_thread(find, name)
         return None if actor is None else RayHandle(actor)
 
-    async def hire(self, *, offer: bool) -> tuple[str, RayHandle]:
+    def new_name(self) -> str:
+        """See `Actors.new_name`."""
+        return f"{self._settings.prefix}actor:{uuid.uuid4().hex[:12]}"
+
+    async def hire(self, name: str, *, offer: bool) -> RayHandle:
         """See `Actors.hire`. One that does not get ready is ended again."""
         in_cluster()
-        name = f"{self._settings.prefix}actor:{uuid.uuid4().hex[:12]}"
         actor = _RemoteActor.options(
             name=name,
             namespace=RAY_NAMESPACE,
@@ -71,7 +74,7 @@ class RayActors:
             if isinstance(error, RayError | TimeoutError):
                 raise ActorUnavailable(str(error) or "it took too long") from error
             raise
-        return name, RayHandle(actor)
+        return RayHandle(actor)
 
 
 async def _answered(answer: Awaitable[_T]) -> _T:

@@ -6,15 +6,17 @@ import logging
 from collections import OrderedDict
 
 from holdfast.actors import AnswerToAsk, Failed, Hosted, NotHosted, Occupied, OwnedElsewhere, Timing
-from holdfast.conversation import Command, ConversationNotFound, LeaseHeld, StoreError, StoreUnavailable
+from holdfast.conversation import Command, ConversationNotFound, LeaseHeld, Overloaded, StoreError, StoreUnavailable
 from holdfast.persistence import Because, Owner, Store
 
 from .actors import ActorDied, Actors, ActorUnavailable, Handle
+from .hiring import Hiring, NoRoom
 
 logger = logging.getLogger("holdfast.registry")
 
 HANDLES = 10_000
 HIRING_AT_ONCE = 2
+RETRY_AFTER_MS = 1000
 PATIENCE_S = 5.0
 """How long one actor is waited for, at least, before the store is asked whether another may take over."""
 
@@ -22,14 +24,15 @@ PATIENCE_S = 5.0
 class Registry:
     """A function over the store and the actors, with a cache of handles; any number of them may work at once."""
 
-    def __init__(self, store: Store, actors: Actors, timing: Timing) -> None:
+    def __init__(self, store: Store, actors: Actors, *, hiring: Hiring, timing: Timing) -> None:
         self._store = store
         self._actors = actors
+        self._hiring = hiring
         self._hosts: OrderedDict[str, tuple[str, Handle]] = OrderedDict()
         self._dead: set[str] = set()
         self._not_hosting: dict[str, str] = {}
         self._ensuring: dict[str, asyncio.Lock] = {}
-        self._hiring = 0
+        self._on_the_way = 0
         self._patience_s = max(timing.lease_ms / 2000, PATIENCE_S)
 
     async def ask(self, conversation_id: str, command: Command, *, timeout_s: float, create: bool = False) -> AnswerToAsk:
@@ -52,6 +55,7 @@ class Registry:
                 answer: AnswerToAsk = await asyncio.wait_for(actor.ask(conversation_id, command), max(left_s, 0.001))
             except ActorDied:
                 self.died(conversation_id, name)
+                await self._hiring.gone(name)
                 continue
             except TimeoutError:  # it may hang: the store decides whether another may take over, and ids make this safe
                 with contextlib.suppress(StoreError):  # without it, the same one is asked again; "unknown" is the answer then
@@ -97,13 +101,14 @@ class Registry:
             ConversationNotFound: It was never started, and `create` is false.
             LeaseHeld: Its owner does not answer, and its lease did not run out in time.
             StoreUnavailable: The store refuses, and went on refusing.
+            Overloaded: There are as many actors as there may be, and each went on being at work.
             TimeoutError: It took too long.
         """
         cached = self._hosts.get(conversation_id)
         if cached is not None:
             return cached
         lock = self._ensuring.setdefault(conversation_id, asyncio.Lock())
-        refusals: list[StoreUnavailable] = []
+        refusals: list[StoreUnavailable | Overloaded] = []
         try:
             async with asyncio.timeout(timeout_s), lock:
                 host = self._hosts.get(conversation_id) or await self._ensure(
@@ -122,7 +127,7 @@ class Registry:
         return host
 
     async def _ensure(
-        self, conversation_id: str, timeout_s: float, refusals: list[StoreUnavailable], *, create: bool
+        self, conversation_id: str, timeout_s: float, refusals: list[StoreUnavailable | Overloaded], *, create: bool
     ) -> tuple[str, Handle]:
         give_up = _now() + timeout_s
         delay_s = 0.01
@@ -135,11 +140,14 @@ class Registry:
             because = Because.ASKED
             if owner.holder:
                 handle = None if owner.holder in self._dead else await self._actors.find(owner.holder)
+                if handle is None and owner.holder not in self._dead:
+                    self.died(conversation_id, owner.holder)
+                    await self._hiring.gone(owner.holder)
                 if handle is None:  # this cluster is the store's only one, and knows no actor of that name
                     because = Because.DIED
                 elif self._not_hosting.get(conversation_id) != owner.token:
                     return owner.holder, handle
-            name, actor = adopted or await self._adopt()
+            name, actor = adopted or await self._adopt(conversation_id, refusals)
             adopted = None
             match await self._activate(name, actor, conversation_id, owner.token, because, create=create):
                 case Hosted():
@@ -169,23 +177,29 @@ class Registry:
             logger.debug("%s could not be adopted: %s", name, error)
             return None
 
-    async def _adopt(self) -> tuple[str, Handle]:
+    async def _adopt(self, conversation_id: str, refusals: list[StoreUnavailable | Overloaded]) -> tuple[str, Handle]:
         """An actor that is on offer, or a cold one; only a few are made at once, since those on their way may suffice."""
+        delay_s = 0.02
         while True:
             name = await self._store.take()
             if name is not None:
                 handle = None if name in self._dead else await self._actors.find(name)
                 if handle is not None:
                     return name, handle
-            elif self._hiring < HIRING_AT_ONCE:
-                self._hiring += 1
+                await self._hiring.gone(name)
+            elif self._on_the_way < HIRING_AT_ONCE:
+                self._on_the_way += 1
                 try:
-                    return await self._actors.hire(offer=False)
+                    return await self._hiring.hire(offer=False)
+                except NoRoom:
+                    refusals[:] = [Overloaded(conversation_id, RETRY_AFTER_MS)]
+                    await asyncio.sleep(delay_s)
+                    delay_s = min(2 * delay_s, 0.2)
                 except ActorUnavailable as error:
                     logger.warning("an actor did not start: %s", error)
                     await asyncio.sleep(1)
                 finally:
-                    self._hiring -= 1
+                    self._on_the_way -= 1
             else:
                 await asyncio.sleep(0.02)
 

@@ -10,6 +10,15 @@ from holdfast.actors.settings import Fleet, Timing
 from holdfast.conversation import ConfigurationError
 from holdfast.persistence.keys import check_namespace
 
+FLEET = ("standby", "max_actors", "workers", "strikes", "adoptions", "actor_mb", "effects", "worker_mb")
+"""The settings that say how many processes there are."""
+
+
+def _actors_that_fit() -> int:
+    """A quarter of this machine's memory, at about 100 MB an actor; at least 8, at most 256."""
+    pages = os.sysconf("SC_PHYS_PAGES") if "SC_PHYS_PAGES" in os.sysconf_names else 0
+    return min(max(pages * os.sysconf("SC_PAGE_SIZE") // 4 // 100_000_000, 8), 256)
+
 
 class Settings(BaseModel):
     """Where everything is, and how long things take (seconds). Made with `of`."""
@@ -26,7 +35,13 @@ class Settings(BaseModel):
     linger_s: float = Field(default=30, ge=0.001, allow_inf_nan=False)
     tick_s: float = Field(default=0.5, ge=0.001, allow_inf_nan=False)
     standby: int = Field(default=2, ge=0, le=64)
+    max_actors: int = Field(default_factory=_actors_that_fit, ge=1, le=10_000)
     workers: int = Field(default=1, ge=1, le=64)
+    strikes: int = Field(default=3, ge=1, le=100)
+    adoptions: int = Field(default=1000, ge=1)
+    actor_mb: int = Field(default=512, ge=64)
+    effects: int = Field(default=100_000, ge=1)
+    worker_mb: int = Field(default=2048, ge=128)
 
     @classmethod
     def of(cls, **given: Any) -> "Settings":
@@ -83,4 +98,4 @@ class Settings(BaseModel):
     @property
     def fleet(self) -> Fleet:
         """The numbers that actors are told."""
-        return Fleet(standby=self.standby, workers=self.workers)
+        return Fleet(**{name: getattr(self, name) for name in FLEET})

@@ -13,6 +13,7 @@ from holdfast.conversation import HoldfastError, StoreError, Wake, due_at
 from holdfast.persistence import Store
 
 from .actors import Actors, ActorUnavailable
+from .hiring import RESERVE, Hiring, NoRoom
 from .registry import Registry
 
 logger = logging.getLogger("holdfast.sweeper")
@@ -27,10 +28,12 @@ HIRE_AGAIN_S = 10.0
 class Sweep:
     """One who sweeps; `tick` is to be called again and again."""
 
-    def __init__(self, store: Store, actors: Actors, registry: Registry, *, timing: Timing, fleet: Fleet) -> None:
+    def __init__(self, store: Store, actors: Actors, *, timing: Timing, fleet: Fleet) -> None:
         self._store = store
         self._actors = actors
-        self._registry = registry
+        hiring = Hiring(store, actors, timing=timing, fleet=fleet, reserve=RESERVE)
+        self._registry = Registry(store, actors, hiring=hiring, timing=timing)
+        self._pool = Hiring(store, actors, timing=timing, fleet=fleet)
         self._timing = timing
         self._fleet = fleet
         self._waking: set[str] = set()
@@ -119,7 +122,9 @@ class Sweep:
 
     async def _hire(self) -> None:
         try:
-            await self._actors.hire(offer=True)
+            await self._pool.hire(offer=True)
+        except NoRoom:
+            self._hire_at = _now() + 1
         except (ActorUnavailable, HoldfastError) as error:
             self._hire_at = _now() + HIRE_AGAIN_S
             logger.warning("an actor could not be warmed: %s", error)

@@ -15,7 +15,6 @@ from holdfast.persistence import RedisStore
 
 from . import cluster
 from .ray_actors import RayActors
-from .registry import Registry
 from .sweep import Sweep
 
 logger = logging.getLogger("holdfast.sweeper")
@@ -35,8 +34,7 @@ class Sweeper:
     async def _run(self) -> None:
         address, timing = self._settings.store, self._settings.timing
         store = RedisStore(address.redis_url, namespace=address.namespace, store_id=address.store_id)
-        actors = RayActors(self._settings)
-        sweep = Sweep(store, actors, Registry(store, actors, timing), timing=timing, fleet=self._settings.fleet)
+        sweep = Sweep(store, RayActors(self._settings), timing=timing, fleet=self._settings.fleet)
         while True:
             try:
                 here = cluster.current()

@@ -71,6 +71,42 @@ local function split(pair)
   return string.sub(pair, 1, cut - 1), string.sub(pair, cut + 1)
 end
 
+-- What index entries go and come between two packed sets, as (key, member) pairs; nil and why, if one of them cannot be read.
+local function changes(prefix, conversation, before, after)
+  local ok, new = pcall(entries, prefix, conversation, after)
+  if not ok then return nil, 'arguments: the index entries' end
+  local okay, old = pcall(entries, prefix, conversation, before)
+  if not okay then return nil, 'the head: the index entries' end
+  local gone, come = {}, {}
+  for pair in pairs(old) do if not new[pair] then gone[#gone + 1] = pair end end
+  for pair in pairs(new) do if not old[pair] then come[#come + 1] = pair end end
+  for _, pairs_ in ipairs({gone, come}) do
+    for _, pair in ipairs(pairs_) do
+      local key = split(pair)
+      if not is(key, 'zset') then return nil, 'the index ' .. key .. ' is no sorted set' end
+    end
+  end
+  return gone, come
+end
+
+local function change(gone, come)
+  for _, pair in ipairs(gone) do
+    local key, member = split(pair)
+    redis.call('ZREM', key, member)
+  end
+  for _, pair in ipairs(come) do
+    local key, member = split(pair)
+    redis.call('ZADD', key, 0, member)
+  end
+end
+
+-- Packed index entries as they are while the conversation is in quarantine.
+local function quarantined(packed)
+  local idx = cmsgpack.unpack(packed)
+  idx[2] = 'quarantined'
+  return cmsgpack.pack(idx)
+end
+
 -- When a conversation must be looked at: the lease's end while work is outstanding, and the earliest deadline.
 local function attend(key, conversation, busy, lease, due)
   local at = nil

@@ -3,8 +3,8 @@
 -- KEYS  1 head (hash)   2 log (stream)   3 runs (hash)   4 attention (sorted set)
 -- ARGV  1 seen token   2 new token   3 because: asked|died|own   4 holder   5 lease in ms   6 create 0|1   7 conversation id
 --       8 the record version that the caller reads
--- Returns {'ok', epoch, now, seq, snapshot, runs, entries} | {'missing'} | {'moved', token, epoch, holder}
---       | {'busy', ms left} | {'newer', record, version} | {'corrupt', what}
+-- Returns {'ok', epoch, now, seq, snapshot, runs, entries, strikes} | {'missing'} | {'moved', token, epoch, holder}
+--       | {'busy', ms left} | {'quarantined', reason, at} | {'newer', record, version} | {'corrupt', what}
 -- What the caller could not read is not taken over: snapshot, tail and runs are checked before the owner changes.
 
 local head, log, runs, attention = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
@@ -17,11 +17,13 @@ if not is(runs, 'hash') then return {'corrupt', 'the runs are no hash'} end
 if not is(attention, 'zset') then return {'corrupt', 'the attention index is no sorted set'} end
 
 local now = clock()
-local h = redis.call('HMGET', head, 'token', 'epoch', 'holder', 'lease', 'busy', 'seq', 'snapshot', 'due')
-if bad(h[2]) or bad(h[4]) or bad(h[6]) or (h[8] ~= '' and bad(h[8])) then return {'corrupt', 'the head: a number is none'} end
+local h = redis.call('HMGET', head, 'token', 'epoch', 'holder', 'lease', 'busy', 'seq', 'snapshot', 'due', 'quarantine',
+  'quarantined_at', 'strikes')
+if bad(h[2]) or bad(h[4]) or bad(h[6]) or (h[8] ~= '' and bad(h[8])) or bad(h[10]) or bad(h[11]) then return {'corrupt', 'the head: a number is none'} end
 local token, epoch, lease = h[1] or '', tonumber(h[2] or '0'), tonumber(h[4] or '0')
 local seq = tonumber(h[6] or '0')
 if seq == 0 and ARGV[6] ~= '1' then return {'missing'} end
+if h[9] then return {'quarantined', h[9], tonumber(h[10] or '0')} end
 if token ~= new then
   if token ~= seen then return {'moved', token, epoch, h[3] or ''} end
   if token ~= '' and h[5] == '1' and because == 'asked' and lease > now then return {'busy', lease - now} end
@@ -58,4 +60,4 @@ if token ~= new then
     'lease', string.format('%d', lease))
   attend(attention, conversation, h[5], lease, h[8])
 end
-return {'ok', epoch, now, seq, h[7] or '', records, tail}
+return {'ok', epoch, now, seq, h[7] or '', records, tail, tonumber(h[11] or '0')}

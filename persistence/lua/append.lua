@@ -5,6 +5,7 @@
 -- ARGV  1 token   2 append id   3 expected seq   4 lease in ms   5 conversation id   6 bucket prefix
 --       7 snapshot or ''   8 busy 0|1   9 earliest deadline or ''   10 packed index entries or ''
 --       11 number of events   12 of ids that must be absent   13 of known pairs   14 of runs to add   15 of runs to remove
+--       16 1 if the events are a step of progress, which clears the strikes, else 0
 --       then those, in this order.
 -- Returns {'ok', now} | {'fenced'} | {'known', now, key, value, ...} | {'corrupt', what}
 
@@ -13,15 +14,16 @@ local token, append_id, conversation, prefix = ARGV[1], ARGV[2], ARGV[5], ARGV[6
 local snapshot, busy, due, packed = ARGV[7], ARGV[8], ARGV[9], ARGV[10]
 local expected, lease_ms = integer(ARGV[3]), integer(ARGV[4])
 local n_events, n_absent, n_known = integer(ARGV[11]), integer(ARGV[12]), integer(ARGV[13])
-local n_add, n_remove = integer(ARGV[14]), integer(ARGV[15])
+local n_add, n_remove, progress = integer(ARGV[14]), integer(ARGV[15]), ARGV[16]
 
 if not (expected and lease_ms and n_events and n_absent and n_known and n_add and n_remove) then
   return {'corrupt', 'arguments: a number is missing'}
 end
-if #ARGV ~= 15 + n_events + n_absent + 2 * n_known + n_add + n_remove then
+if #ARGV ~= 16 + n_events + n_absent + 2 * n_known + n_add + n_remove then
   return {'corrupt', 'arguments: their number does not fit'}
 end
 if busy ~= '0' and busy ~= '1' then return {'corrupt', 'arguments: busy'} end
+if progress ~= '0' and progress ~= '1' then return {'corrupt', 'arguments: progress'} end
 if due ~= '' and not integer(due) then return {'corrupt', 'arguments: deadline'} end
 if token == '' or append_id == '' then return {'corrupt', 'arguments: an empty token or append id'} end
 if not is(head, 'hash') then return {'corrupt', 'the head is no hash'} end
@@ -31,7 +33,7 @@ if not is(runs, 'hash') then return {'corrupt', 'the runs are no hash'} end
 if not is(attention, 'zset') then return {'corrupt', 'the attention index is no sorted set'} end
 
 local now = clock()
-local h = redis.call('HMGET', head, 'token', 'seq', 'append_id', 'index')
+local h = redis.call('HMGET', head, 'token', 'seq', 'append_id', 'index', 'strikes')
 if h[1] ~= token then return {'fenced'} end
 if h[3] == append_id then return {'ok', now} end
 local seq = tonumber(h[2] or '0')
@@ -44,7 +46,7 @@ if last_id ~= string.format('%d-0', seq) then
   return {'corrupt', string.format('the log ends at %s, the head at %d', last_id, seq)}
 end
 
-local at = 15 + n_events
+local at = 16 + n_events
 if n_absent > 0 then
   local found = {'known', now}
   for i = at + 1, at + n_absent do
@@ -59,23 +61,15 @@ end
 
 local gone, come = {}, {}
 if packed ~= h[4] then
-  local ok, new = pcall(entries, prefix, conversation, packed)
-  if not ok then return {'corrupt', 'arguments: the index entries'} end
-  local okay, old = pcall(entries, prefix, conversation, h[4])
-  if not okay then return {'corrupt', 'the head: the index entries'} end
-  for pair in pairs(old) do if not new[pair] then gone[#gone + 1] = pair end end
-  for pair in pairs(new) do if not old[pair] then come[#come + 1] = pair end end
-  for _, pairs_ in ipairs({gone, come}) do
-    for _, pair in ipairs(pairs_) do
-      local key = split(pair)
-      if not is(key, 'zset') then return {'corrupt', 'the index ' .. key .. ' is no sorted set'} end
-    end
-  end
+  local what
+  gone, what = changes(prefix, conversation, h[4], packed)
+  if not gone then return {'corrupt', what} end
+  come = what
 end
 
 -- Everything is checked but one thing: entries that were added and deleted again show only in XADD's refusal, so it comes first.
 for i = 1, n_events do
-  local added = redis.pcall('XADD', log, string.format('%d-0', seq + i), 'e', ARGV[15 + i])
+  local added = redis.pcall('XADD', log, string.format('%d-0', seq + i), 'e', ARGV[16 + i])
   if type(added) == 'table' and added.err then
     if string.find(added.err, 'XADD', 1, true) then return {'corrupt', 'the log: ' .. added.err} end
     return added
@@ -94,13 +88,7 @@ at = at + 2 * n_known
 for i = 1, n_add do redis.call('HSET', runs, ARGV[at + i], 'R') end
 at = at + n_add
 for i = 1, n_remove do redis.call('HDEL', runs, ARGV[at + i]) end
-for _, pair in ipairs(gone) do
-  local key, member = split(pair)
-  redis.call('ZREM', key, member)
-end
-for _, pair in ipairs(come) do
-  local key, member = split(pair)
-  redis.call('ZADD', key, 0, member)
-end
+if progress == '1' and h[5] then redis.call('HDEL', head, 'strikes', 'struck_by') end
+change(gone, come)
 attend(attention, conversation, busy, lease, due)
 return {'ok', now}

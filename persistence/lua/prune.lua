@@ -13,8 +13,8 @@ local function accounted(member)
   if ARGV[2] == '1' then
     local head = prefix .. 'c:' .. member .. ':head'
     if redis.call('TYPE', head).ok ~= 'hash' then return false end
-    local h = redis.call('HMGET', head, 'busy', 'due')
-    return h[1] == '1' or (h[2] and h[2] ~= '')
+    local h = redis.call('HMGET', head, 'busy', 'due', 'quarantine')
+    return not h[3] and (h[1] == '1' or (h[2] and h[2] ~= ''))
   end
   local conversation = string.match(member, '^%d+|[^|]*|([^|]+)|%d+$') or string.match(member, '^%d+|([^|]+)$')
   if not conversation then return false end

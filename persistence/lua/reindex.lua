@@ -12,31 +12,24 @@ if not expected or (busy ~= '0' and busy ~= '1') or (due ~= '' and not integer(d
 if not is(head, 'hash') then return {'corrupt', 'the head is no hash'} end
 if not is(log, 'stream') then return {'corrupt', 'the log is no stream'} end
 if not is(attention, 'zset') then return {'corrupt', 'the attention index is no sorted set'} end
-local h = redis.call('HMGET', head, 'seq', 'index', 'lease')
+local h = redis.call('HMGET', head, 'seq', 'index', 'lease', 'quarantine')
 if bad(h[1]) or bad(h[3]) then return {'corrupt', 'the head: a number is none'} end
 if tonumber(h[1] or '0') ~= expected then return {'moved'} end
-local ok, new = pcall(entries, prefix, conversation, packed)
+local ok, shown = pcall(h[4] and quarantined or tostring, packed)
 if not ok then return {'corrupt', 'arguments: the index entries'} end
-local okay, old = pcall(entries, prefix, conversation, h[2])
-if not okay then old = {} end -- what they were cannot be read any more; pruning finds what is left of them
-for _, pairs_ in ipairs({old, new}) do
-  for pair in pairs(pairs_) do
-    local key = split(pair)
-    if not is(key, 'zset') then return {'corrupt', 'the index ' .. key .. ' is no sorted set'} end
-  end
-end
+local old = h[2]
+if not pcall(entries, prefix, conversation, old) then old = '' end -- it cannot be read any more; pruning finds what is left
+local gone, what = changes(prefix, conversation, old, shown)
+if not gone then return {'corrupt', what} end
+local _, come = changes(prefix, conversation, '', shown)
 
--- Everything is checked: write.
-redis.call('HSET', head, 'index', packed, 'busy', busy, 'due', due)
-for pair in pairs(old) do
-  if not new[pair] then
-    local key, member = split(pair)
-    redis.call('ZREM', key, member)
-  end
+-- Everything is checked: write, also what should be there already.
+redis.call('HSET', head, 'index', shown, 'busy', busy, 'due', due)
+change(gone, come)
+if h[4] then
+  redis.call('HSET', head, 'plain_index', packed)
+  redis.call('ZREM', attention, conversation)
+else
+  attend(attention, conversation, busy, tonumber(h[3] or clock()), due)
 end
-for pair in pairs(new) do
-  local key, member = split(pair)
-  redis.call('ZADD', key, 0, member)
-end
-attend(attention, conversation, busy, tonumber(h[3] or clock()), due)
 return {'ok'}

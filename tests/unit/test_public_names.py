@@ -11,43 +11,45 @@ PUBLIC = {
     "conversation": """
         ACCEPTED AgentNotFound AgentSpec Answer AppNotFound Approval Approve BeginTurn COMMANDS Call CallModel
         CallStatus Cancel Cancelled ClusterError ClusterUnavailable Command ConfigurationError ConversationEnded
-        ConversationExists ConversationNotFound CorruptStore Decision DecisionKind Deny Effect End Event Executor Fail
-        Fenced Handled HoldfastError HomeUnusable Ignored Index InvalidConversationId InvalidDecision InvalidInput
-        InvalidMessage Judgement Known LastTurn LeaseHeld Limits ModelFailed ModelReplied NewerRecord OnLost
-        OutcomeUnknown PendingEntry PendingView ProposedCall RESTING Receipt Record Redispatch Refused Reply Resolve Ruling
-        RunFinished RunLost RunTool Send SettledBy StaleCall StaleReason Start State Status StoreError
-        StoreUnavailable Suspension SuspensionKind TABLE ToolSpec Transcript Turn TurnPrepared UnsupportedServer Wake
-        WrongCluster WrongStore decide due_at evolve facts index outstanding run_effect_id
+        ConversationExists ConversationNotFound CorruptStore Decision DecisionKind Deny Effect End Event
+        Executor Fail Fenced Handled HoldfastError HomeUnusable Ignored Index InvalidConversationId
+        InvalidDecision InvalidInput InvalidMessage Judgement Known LastTurn LeaseHeld Limits ModelFailed
+        ModelReplied NewerRecord OnLost OutcomeUnknown Overloaded PendingEntry PendingView ProposedCall
+        Quarantined RESTING Receipt Record Redispatch Refused Reply Resolve Ruling RunFinished RunLost RunTool
+        Send SettledBy StaleCall StaleReason Start State Status StoreError StoreUnavailable Suspension
+        SuspensionKind TABLE ToolSpec Transcript Turn TurnPrepared UnsupportedServer Wake WrongCluster
+        WrongStore decide due_at evolve facts index outstanding run_effect_id
     """,
     "agent": """
         Agent AgentSpec App Approval Executor InvalidArguments Limits OnLost Report Tool ToolContext ToolSpec
         code_digest load main_file path_of python_path tool
     """,
     "persistence": """
-        Acquired AppRecord Append Appended Because Binding Due KnownIds Listing MemoryStore Moved Owner Rebuilt RedisStore Row
-        Run RunStatus Store
+        Acquired AppRecord Append Appended Because Binding Due KnownIds Listing MemoryStore Moved Owner
+        Quarantine Rebuilt RedisStore Row Run RunStatus Store
     """,
     "actors": """
         Activation ActorSettings AnswerToAsk AppBroken ConversationActor Crew CrewUnavailable Failed Fleet Host
-        Hosted Hosting NoOutcome NotHosted Occupied OwnedElsewhere RAY_NAMESPACE Replied Step StoreAddress Timing Worker
-        WorkerSettings find hire in_cluster worker_name
+        Hosted Hosting NoOutcome NotHosted Occupied OwnedElsewhere RAY_NAMESPACE Replied Step StoreAddress
+        Timing Worker WorkerLost WorkerSettings find hire in_cluster successor_name worker_name
     """,
     "registry": """
         Settings
     """,
     "client": """
-        AgentNotFound Answer AppNotFound Approve AsyncClient AsyncPendingCall BlockingConversation Cancelled Client
-        ClusterUnavailable ConfigurationError Conversation ConversationEnded ConversationExists ConversationNotFound
-        ConversationRow ConversationState Decision Deny DurabilityWarning Event Fail HoldfastError
-        InvalidConversationId InvalidDecision InvalidInput InvalidMessage OutcomeUnknown Page PendingCall Receipt Redispatch
-        StaleCall StaleReason Status StoreError StoreUnavailable SuspensionKind WrongCluster WrongStore
+        AgentNotFound Answer AppNotFound Approve AsyncClient AsyncPendingCall BlockingConversation Cancelled
+        Client ClusterUnavailable ConfigurationError Conversation ConversationEnded ConversationExists
+        ConversationNotFound ConversationRow ConversationState Decision Deny DurabilityWarning Event Fail
+        HoldfastError InvalidConversationId InvalidDecision InvalidInput InvalidMessage OutcomeUnknown
+        Overloaded Page PendingCall Quarantined Receipt Redispatch StaleCall StaleReason Status StoreError
+        StoreUnavailable SuspensionKind WrongCluster WrongStore
     """,
     "cli": """
         main
     """,
     "testing": """
-        Delay FailAfter FailBefore Fault Faults FaultyStore ModelServer NoAnswer RedisServer Replay Request call calls
-        read_script say
+        Delay FailAfter FailBefore Fault Faults FaultyStore ModelServer NoAnswer RedisServer Replay Request call
+        calls read_script say
     """,
 }
 """The names of each package, as its `__all__` lists them."""

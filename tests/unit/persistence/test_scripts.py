@@ -11,9 +11,9 @@ SCRIPTS = sorted(path.name.removesuffix(".lua") for path in (resources.files("ho
 RUN = [name for name in SCRIPTS if not name.startswith("_")]
 SINCE_6_2 = {
     "COPY", "DEL", "HDEL", "HGET", "HGETALL", "HMGET", "HSET", "RENAME", "TIME", "TYPE", "XADD", "XINFO", "XRANGE", "XREVRANGE",
-    "ZADD", "ZREM",
+    "ZADD", "ZCOUNT", "ZREM", "ZREMRANGEBYSCORE", "ZSCORE",
 }  # fmt: skip
-WRITES = {"COPY", "DEL", "HDEL", "HSET", "RENAME", "XADD", "ZADD", "ZREM"}
+WRITES = {"COPY", "DEL", "HDEL", "HSET", "RENAME", "XADD", "ZADD", "ZREM", "ZREMRANGEBYSCORE"}
 
 
 def commands(source):
@@ -25,7 +25,22 @@ def text(name):
 
 
 def test_the_scripts_are_these():
-    assert RUN == ["acquire", "append", "bind", "claim", "finish", "load", "prune", "reindex", "release", "renew", "unbind"]
+    assert RUN == [
+        "acquire",
+        "append",
+        "bind",
+        "claim",
+        "enlist",
+        "finish",
+        "load",
+        "prune",
+        "reindex",
+        "release",
+        "renew",
+        "retry",
+        "strike",
+        "unbind",
+    ]
 
 
 @pytest.mark.parametrize("name", SCRIPTS)

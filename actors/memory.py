@@ -1,0 +1,15 @@
+"""How much memory this process uses."""
+
+import os
+from pathlib import Path
+
+_PAGE_BYTES = os.sysconf("SC_PAGE_SIZE") if hasattr(os, "sysconf") else 4096
+_STATM = Path("/proc/self/statm")
+
+
+def resident_mb() -> float:
+    """The resident memory of this process in MiB; 0 where the system does not tell."""
+    try:
+        return int(_STATM.read_text().split()[1]) * _PAGE_BYTES / 2**20
+    except (OSError, IndexError, ValueError):
+        return 0.0

@@ -1,0 +1,37 @@
+"""`holdfast retry`: take a conversation up again that is in quarantine."""
+
+import asyncio
+import sys
+from typing import Annotated
+
+import typer
+
+from .display import to_json
+from .options import AsJson, Where
+from .session import session
+
+
+def run(
+    where: Where,
+    conversation: Annotated[str, typer.Argument(help="The conversation.")],
+    *,
+    as_json: AsJson = False,
+) -> None:
+    """Lift a conversation's quarantine, so that it is taken up again where it stood.
+
+    A conversation is put in quarantine when its own work took process after process down. `holdfast list --status
+    quarantined` names them all, `holdfast show` says why. It asks Redis alone.
+    """
+    lifted = asyncio.run(_retry(where, conversation))
+    if as_json:
+        sys.stdout.write(to_json({"conversation_id": conversation, "lifted": lifted}) + "\n")
+    else:
+        said = "is taken up again" if lifted else "is not in quarantine; nothing was done"
+        sys.stdout.write(f"{conversation} {said}.\n")
+
+
+async def _retry(where: Where, conversation_id: str) -> bool:
+    async with session(where) as opened:
+        found = opened.client.conversation(conversation_id)
+        await (await opened.stack.store()).load(conversation_id)  # says so if there is no such conversation
+        return await found.retry()

@@ -1,0 +1,69 @@
+"""Hiring actors up to the cap, and finding out which of those that are counted live no more."""
+
+import asyncio
+import contextlib
+import logging
+
+from holdfast.actors import Fleet, Timing
+from holdfast.conversation import ClusterUnavailable, StoreError
+from holdfast.persistence import Store
+
+from .actors import Actors, Handle
+
+logger = logging.getLogger("holdfast.registry")
+
+RESERVE = 2
+"""How many actors more there may be for work that was acknowledged before and is to be taken up again."""
+REAP_EVERY_S = 1.0
+
+
+class NoRoom(Exception):
+    """There are as many actors as there may be."""
+
+
+class Hiring:
+    """New actors for one who asks; `reserve` lets it go beyond the cap by so many."""
+
+    def __init__(self, store: Store, actors: Actors, *, timing: Timing, fleet: Fleet, reserve: int = 0) -> None:
+        self._store = store
+        self._actors = actors
+        self._stale_ms = timing.stale_ms
+        self._limit = fleet.max_actors + reserve
+        self._reap_at_s = 0.0
+
+    async def hire(self, *, offer: bool) -> tuple[str, Handle]:
+        """A new actor, counted among those that live.
+
+        Raises:
+            NoRoom: There may be no more.
+            ActorUnavailable: It did not start, or cannot reach the store.
+        """
+        name = self._actors.new_name()
+        if not await self._store.enlist(name, limit=self._limit, stale_ms=self._stale_ms):
+            await self._reap()
+            raise NoRoom
+        try:
+            return name, await self._actors.hire(name, offer=offer)
+        except BaseException:
+            await self.gone(name)
+            raise
+
+    async def gone(self, name: str) -> None:
+        """An actor lives no more, and makes room."""
+        with contextlib.suppress(StoreError):  # it is forgotten after a while, then
+            await self._store.delist(name)
+
+    async def _reap(self) -> None:
+        """Make room of those that died without a word."""
+        now_s = asyncio.get_running_loop().time()
+        if now_s < self._reap_at_s:
+            return
+        self._reap_at_s = now_s + REAP_EVERY_S
+        for name in await self._store.living():
+            try:
+                found = await self._actors.find(name)
+            except ClusterUnavailable:
+                return
+            if found is None:
+                logger.info("%s lives no more", name)
+                await self.gone(name)
