@@ -71,6 +71,9 @@ class Ruling(Record):
         if self.body is None and self.kind not in _BODILESS:
             message = f"{self.kind} needs a body"
             raise ValueError(message)
+        if self.body is not None and self.kind is DecisionKind.REDISPATCH:
+            message = f"{self.kind} takes no body"
+            raise ValueError(message)
         return self
 
     @classmethod

@@ -1,7 +1,6 @@
 """Judging what people ask of a conversation as a whole: start, send, cancel, end."""
 
 from . import jsontext
-from .calls import CallStatus
 from .commands import Cancel, End, Send, Start
 from .envelope import failure
 from .errors import ConversationExists, InvalidInput, InvalidMessage
@@ -159,7 +158,7 @@ def _cancel_turn(draft: Draft, request_id: str | None) -> Cancelled:
                 at=draft.now,
                 tool_call_id=call.tool_call_id,
                 ok=False,
-                content=failure(CANCELLED_RUN if call.status is CallStatus.RUNNING else CANCELLED),
+                content=failure(CANCELLED_RUN if call.attempt else CANCELLED),  # a lost run awaits, and yet it ran
                 by=SettledBy.CANCELLATION,
             )
         )

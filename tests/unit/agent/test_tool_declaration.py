@@ -125,8 +125,10 @@ def test_an_unknown_value_is_refused_with_those_allowed(field):
     refused(f"tool 'refund'.{field}", "'sometimes'", *(repr(str(known)) for known in allowed[field]), **{field: "sometimes"})
 
 
-def test_on_lost_ask_is_not_there_yet():
-    refused("tool 'refund'.on_lost", "'redispatch', 'error'", on_lost="ask")
+@pytest.mark.parametrize("approval", list(Approval))
+@pytest.mark.parametrize("on_lost", list(OnLost))
+def test_what_a_lost_run_means_is_independent_of_the_gate(approval, on_lost):
+    assert declare(approval=approval, on_lost=str(on_lost)).spec.on_lost is on_lost
 
 
 @pytest.mark.parametrize("field", ["response_schema", "answer_timeout_s"])

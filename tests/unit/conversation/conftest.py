@@ -27,6 +27,7 @@ from holdfast.conversation import (
     Send,
     Start,
     State,
+    SuspensionKind,
     ToolSpec,
     Transcript,
     TurnPrepared,
@@ -59,6 +60,8 @@ DESK = AgentSpec(
         ToolSpec(name="charge", on_lost=OnLost.ERROR),
         ToolSpec(name="exact", parameters=AMOUNT, strict=True),
         ToolSpec(name="refund", parameters=AMOUNT, approval=Approval.REQUIRED, on_lost=OnLost.ERROR, approval_timeout_s=300),
+        ToolSpec(name="ship", parameters=AMOUNT, approval=Approval.REQUIRED, on_lost=OnLost.ASK, approval_timeout_s=400),
+        ToolSpec(name="post", on_lost=OnLost.ASK),
         ToolSpec(name="ask", executor=Executor.HUMAN, answer_timeout_s=200),
         ToolSpec(name="age", executor=Executor.HUMAN, response_schema=YEARS),
         ToolSpec(name="locate", executor=Executor.CLIENT),
@@ -76,6 +79,14 @@ DESK = AgentSpec(
     ),
 )
 """An agent with one tool of each sort."""
+
+WAITING = {
+    SuspensionKind.APPROVAL: "refund",
+    SuspensionKind.ELICITATION: "ask",
+    SuspensionKind.CLIENT_EXEC: "locate",
+    SuspensionKind.LOST: "post",
+}
+"""Of each kind of suspension, a tool whose call has it first."""
 
 
 class Conversation:
@@ -190,6 +201,14 @@ class Conversation:
 
     def lose(self, tool_call_id):
         return self.do(RunLost(effect_id=self.run(tool_call_id).effect_id))
+
+    def waiting_for(self, kind):
+        """A call that waits, as its first suspension, for what suspensions of that kind wait for."""
+        [call] = self.call(WAITING[kind])
+        if kind is SuspensionKind.LOST:
+            self.lose(call)
+        assert self.suspension(call).kind is kind
+        return call
 
     # What there is to see.
 

@@ -13,6 +13,7 @@ from holdfast.conversation import (
     Deny,
     Fail,
     InvalidDecision,
+    Redispatch,
     Resolve,
     Ruling,
     StaleCall,
@@ -27,11 +28,7 @@ DECISIONS = {
     DecisionKind.DENY: Deny("no"),
     DecisionKind.ANSWER: Answer({"years": 7}),
     DecisionKind.FAIL: Fail("no GPS"),
-}
-WAITING = {
-    SuspensionKind.APPROVAL: "refund",
-    SuspensionKind.ELICITATION: "ask",
-    SuspensionKind.CLIENT_EXEC: "locate",
+    DecisionKind.REDISPATCH: Redispatch(),
 }
 
 
@@ -361,19 +358,20 @@ def test_the_second_suspension_has_an_id_of_its_own_even_if_its_arguments_are_th
 
 
 def test_each_kind_of_suspension_takes_the_decisions_of_the_design():
-    approve, deny, answer, fail = DecisionKind
+    approve, deny, answer, fail, redispatch = DecisionKind
     assert {
         SuspensionKind.APPROVAL: (approve, deny),
         SuspensionKind.ELICITATION: (answer, deny),
         SuspensionKind.CLIENT_EXEC: (answer, fail),
+        SuspensionKind.LOST: (redispatch, answer, fail),
     } == ACCEPTED
 
 
 @pytest.mark.parametrize("waits_for", list(SuspensionKind))
 @pytest.mark.parametrize("kind", list(DecisionKind))
 def test_a_decision_of_the_wrong_kind_is_refused_and_says_which_would_do(begun, waits_for, kind):
-    [call] = begun.call(WAITING[waits_for])
-    decision = Answer(1) if kind is DecisionKind.ANSWER else DECISIONS[kind]
+    call = begun.waiting_for(waits_for)
+    decision = DECISIONS[kind]
     if kind in ACCEPTED[waits_for]:
         assert begun.resolve(call, decision).reply.seq
         return
