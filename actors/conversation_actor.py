@@ -16,6 +16,7 @@ from ray.actor import exit_actor
 from holdfast.conversation import Command, ConversationNotFound, Fenced, HoldfastError, LeaseHeld, Reply, StoreError, schema
 from holdfast.persistence import Because, Owner, RedisStore
 
+from . import wire
 from .hosting import Hosting
 from .ray_crew import RayCrew
 from .settings import ActorSettings
@@ -120,8 +121,11 @@ class ConversationActor:
             self._hosting = hosting
             return Hosted()
 
-    async def ask(self, conversation_id: str, command: Command) -> AnswerToAsk:
-        """Have a command judged, if this actor hosts the conversation."""
+    async def ask(self, asked: bytes) -> bytes:
+        """Have a command judged, if this actor hosts the conversation: a packed `(conversation_id, command)`, to an `AnswerToAsk`."""
+        return wire.pack(await self._judged(*wire.unpack(asked)))
+
+    async def _judged(self, conversation_id: str, command: Command) -> AnswerToAsk:
         if not self._hosts(conversation_id) and self._activating.locked():
             async with self._activating:  # it may be this very conversation that is being activated
                 pass

@@ -4,7 +4,7 @@ import asyncio
 import binascii
 import logging
 from collections.abc import Awaitable, Mapping
-from typing import Any, TypeVar
+from typing import Any
 
 import ray
 from ray.exceptions import GetTimeoutError, RayActorError, RayError
@@ -13,6 +13,7 @@ from holdfast.conversation import ClusterUnavailable, HoldfastError, RunFinished
 from holdfast.conversation.ids import digest
 from holdfast.persistence import AppRecord, Store
 
+from . import wire
 from .crew import CrewUnavailable, ModelOutcome, NoOutcome
 from .requests import ModelRequest, RunRequest
 from .settings import RAY_NAMESPACE, ActorSettings, WorkerSettings
@@ -21,7 +22,6 @@ from .worker import AppBroken, Worker
 logger = logging.getLogger("holdfast.crew")
 
 _RemoteWorker = ray.remote(Worker)
-_T = TypeVar("_T")
 
 
 class RayCrew:
@@ -36,12 +36,14 @@ class RayCrew:
     async def call_model(self, app: str, code: str, request: ModelRequest) -> ModelOutcome:
         """See `Crew.call_model`."""
         worker = await self._worker(app, code, request.conversation_id)
-        return await self._asked(worker, worker.call_model.remote(request))
+        outcome: ModelOutcome = await self._asked(worker, worker.call_model.remote(wire.pack(request)))
+        return outcome
 
     async def run_tool(self, app: str, code: str, request: RunRequest) -> RunFinished | NoOutcome:
         """See `Crew.run_tool`."""
         worker = await self._worker(app, code, request.conversation_id)
-        return await self._asked(worker, worker.run_tool.remote(request))
+        outcome: RunFinished | NoOutcome = await self._asked(worker, worker.run_tool.remote(wire.pack(request)))
+        return outcome
 
     async def join(self, worker: str, incarnation: str, conversation_id: str, effect_id: str) -> RunFinished | NoOutcome:
         """See `Crew.join`."""
@@ -49,11 +51,14 @@ class RayCrew:
         if handle is None:
             return NoOutcome.GONE
         try:
-            return await self._asked(handle, handle.join.remote(incarnation, conversation_id, effect_id))
+            outcome: RunFinished | NoOutcome = await self._asked(
+                handle, handle.join.remote(incarnation, conversation_id, effect_id)
+            )
         except CrewUnavailable as error:
             if isinstance(error.__cause__, ray.exceptions.ActorDiedError):
                 return NoOutcome.GONE
             raise
+        return outcome
 
     def drop(self, conversation_id: str, effect_id: str) -> None:
         """See `Crew.drop`."""
@@ -78,9 +83,9 @@ class RayCrew:
     def _slot(self, conversation_id: str) -> int:
         return binascii.crc32(conversation_id.encode()) % self._settings.fleet.workers
 
-    async def _asked(self, handle: Any, answer: Awaitable[_T]) -> _T:
+    async def _asked(self, handle: Any, answer: Awaitable[bytes]) -> Any:
         try:
-            return await answer
+            return wire.unpack(await answer)
         except AppBroken as error:
             self._broken |= {name for name, kept in self._handles.items() if kept is handle}
             self._forget(handle)

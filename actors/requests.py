@@ -1,4 +1,4 @@
-"""What an actor asks of a worker. Plain values: they travel by pickle between Ray processes."""
+"""What an actor asks of a worker. Plain values: they travel as `wire` packs them."""
 
 from dataclasses import dataclass
 

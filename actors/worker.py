@@ -16,7 +16,7 @@ from holdfast.agent import Agent, App
 from holdfast.conversation import AgentSpec, HoldfastError, ModelFailed, RunFinished, StoreError, Transcript
 from holdfast.persistence import AppRecord, RedisStore
 
-from . import app_runtime, tool_run
+from . import app_runtime, tool_run, wire
 from .crew import ModelOutcome, NoOutcome
 from .requests import ModelRequest, RunRequest
 from .settings import WorkerSettings
@@ -63,8 +63,19 @@ class Worker:
         """The process that runs this incarnation."""
         return os.getpid()
 
-    async def call_model(self, request: ModelRequest) -> ModelOutcome:
+    async def call_model(self, asked: bytes) -> bytes:
         """Call the model with the conversation's transcript and judge the calls it asks for by the app's own rules."""
+        return wire.pack(await self._model_called(wire.unpack(asked)))
+
+    async def run_tool(self, asked: bytes) -> bytes:
+        """Claim a run, run its body, record its outcome; asked twice, it runs once and both are answered."""
+        return wire.pack(await self._tool_run(wire.unpack(asked)))
+
+    async def join(self, incarnation: str, conversation_id: str, effect_id: str) -> bytes:
+        """Wait for a run that this incarnation has claimed; `GONE` if it has not, or does not have it any more."""
+        return wire.pack(await self._joined(incarnation, conversation_id, effect_id))
+
+    async def _model_called(self, request: ModelRequest) -> ModelOutcome:
         store, app, _ = await self._open()
         self._refuse_if_leaving()
         key = (request.conversation_id, request.effect_id)
@@ -80,8 +91,7 @@ class Worker:
                 return ModelFailed(effect_id=request.effect_id, error="cancelled")
             raise
 
-    async def run_tool(self, request: RunRequest) -> RunFinished | NoOutcome:
-        """Claim a run, run its body, record its outcome; asked twice, it runs once and both are answered."""
+    async def _tool_run(self, request: RunRequest) -> RunFinished | NoOutcome:
         store, app, resources = await self._open()
         self._refuse_if_leaving()
         key = (request.conversation_id, request.effect_id)
@@ -106,8 +116,7 @@ class Worker:
             task.add_done_callback(lambda _: self._runs.pop(key, None))
         return await asyncio.shield(task)
 
-    async def join(self, incarnation: str, conversation_id: str, effect_id: str) -> RunFinished | NoOutcome:
-        """Wait for a run that this incarnation has claimed; `GONE` if it has not, or does not have it any more."""
+    async def _joined(self, incarnation: str, conversation_id: str, effect_id: str) -> RunFinished | NoOutcome:
         task = self._runs.get((conversation_id, effect_id))
         if task is None or not incarnation.startswith(f"{self._incarnation}."):
             return NoOutcome.GONE

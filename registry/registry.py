@@ -24,6 +24,7 @@ from holdfast.actors import (
     find,
     in_cluster,
 )
+from holdfast.actors.wire import pack, unpack
 from holdfast.conversation import Command, ConversationNotFound, LeaseHeld, StoreError, StoreUnavailable
 from holdfast.persistence import Because, Owner, Store
 
@@ -66,7 +67,8 @@ class Registry:
             name, actor = await self.ensure_started(conversation_id, timeout_s=left_s, create=create)
             try:
                 left_s = min(give_up - time.monotonic(), self._patience_s)
-                answer: AnswerToAsk = await asyncio.wait_for(actor.ask.remote(conversation_id, command), max(left_s, 0.001))
+                answered = await asyncio.wait_for(actor.ask.remote(pack((conversation_id, command))), max(left_s, 0.001))
+                answer: AnswerToAsk = unpack(answered)
             except ActorDiedError:
                 self.died(conversation_id, name)
                 continue
