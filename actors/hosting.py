@@ -40,6 +40,7 @@ from holdfast.conversation.envelope import failure
 from holdfast.persistence import Acquired, Append, Because, KnownIds, Moved, Run, RunStatus, Store, codec
 
 from .crew import Crew, CrewUnavailable, ModelOutcome, NoOutcome
+from .recent import Recent
 from .requests import ModelRequest, RunRequest
 from .settings import Timing
 
@@ -90,6 +91,7 @@ class Hosting:
         self._offset = 0
         self._token = ""
         self._state = State(conversation_id=conversation_id)
+        self._recent = Recent()
         self._runs: dict[str, Run] = {}
         self._spec: AgentSpec | None = None
         self._queue: asyncio.Queue[_Asked | _Passivate] = asyncio.Queue()
@@ -131,6 +133,7 @@ class Hosting:
             case Acquired():
                 self._token = token
                 self._state = acquired.state
+                self._recent = Recent()
                 self._runs = dict(acquired.runs)
                 self._offset = acquired.now - self._clock()
                 self._spec = await self._turn_spec()
@@ -235,6 +238,7 @@ class Hosting:
                 known |= written.known
                 continue
             self._state = after
+            self._recent.add(after.seq, judgement.events)
             if judgement.events and command.kind in ("start", "turn_prepared"):
                 self._spec = spec  # nothing else changes what the turn runs with
             if refusal is not None:
@@ -324,6 +328,7 @@ class Hosting:
             effect_id=effect.effect_id,
             upto_seq=effect.upto_seq,
             attempt=attempt,
+            recent=self._recent.upto(effect.upto_seq),
         )
         bound_s = self._spec.limits.model_timeout_s if self._spec is not None else 600.0
         try:

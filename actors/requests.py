@@ -2,10 +2,15 @@
 
 from dataclasses import dataclass
 
+from holdfast.conversation import Event
+
 
 @dataclass(frozen=True, slots=True)
 class ModelRequest:
-    """Call the model with the transcript up to `upto_seq`; `attempt` counts the tries of this effect by one activation."""
+    """Call the model with the transcript up to `upto_seq`; `attempt` counts the tries of this effect by one activation.
+
+    `recent` are the durable events that end at `upto_seq`, as many as the actor had at hand: what is before them is read.
+    """
 
     conversation_id: str
     agent: str
@@ -13,6 +18,7 @@ class ModelRequest:
     effect_id: str
     upto_seq: int
     attempt: int
+    recent: tuple[Event, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

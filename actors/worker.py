@@ -169,14 +169,17 @@ class Worker:
         transcript = self._transcripts.pop(request.conversation_id, None)
         if transcript is None or transcript.seq > request.upto_seq:
             transcript = Transcript()
-        while transcript.seq < request.upto_seq:
-            limit = min(500, request.upto_seq - transcript.seq)
+        known_from = request.upto_seq - len(request.recent)
+        while transcript.seq < known_from:
+            limit = min(500, known_from - transcript.seq)
             entries = await store.read(request.conversation_id, after=transcript.seq, limit=limit)
             if not entries:
-                message = f"the log of {request.conversation_id!r} ends at {transcript.seq}, not {request.upto_seq}"
+                message = f"the log of {request.conversation_id!r} ends at {transcript.seq}, not {known_from}"
                 raise RuntimeError(message)
             for seq, event in entries:
                 transcript.add(seq, event)
+        for seq, event in enumerate(request.recent[transcript.seq - known_from :], transcript.seq + 1):
+            transcript.add(seq, event)
         self._transcripts[request.conversation_id] = transcript
         while len(self._transcripts) > TRANSCRIPTS:
             self._transcripts.popitem(last=False)
