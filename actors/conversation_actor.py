@@ -122,7 +122,7 @@ class ConversationActor:
             return Hosted()
 
     async def ask(self, asked: bytes) -> bytes:
-        """Have a command judged, if this actor hosts the conversation: a packed `(conversation_id, command)`, to an `AnswerToAsk`."""
+        """Have a command judged, if this actor hosts it: `(conversation_id, command)` to an `AnswerToAsk`, packed."""
         return wire.pack(await self._judged(*wire.unpack(asked)))
 
     async def _judged(self, conversation_id: str, command: Command) -> AnswerToAsk:
@@ -194,7 +194,9 @@ class ConversationActor:
                 self._hosting = None
                 await self._offer_blank(store)
             elif hosting is not None and hosting.rested_at is not None:
-                if now - hosting.rested_at < linger_ms:
+                if now - hosting.rested_at < OFFER_AFTER_S * 1000:
+                    self._rested.set()  # it worked meanwhile: look again when it has rested for as long
+                elif now - hosting.rested_at < linger_ms:
                     await store.offer(self._name, hosting.rested_at)
                 elif await hosting.passivate():
                     self._hosting = None
