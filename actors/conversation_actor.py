@@ -9,10 +9,11 @@ import time
 
 from ray.actor import exit_actor
 
-from holdfast.conversation import Command, HoldfastError, schema
+from holdfast.conversation import HoldfastError, schema
 from holdfast.persistence import Because, RedisStore
 
-from .answers import Activation, AnswerToAsk, Failed, NotHosted
+from . import wire
+from .answers import Activation, Failed, NotHosted
 from .host import Host
 from .ray_crew import RayCrew
 from .settings import ActorSettings
@@ -44,9 +45,9 @@ class ConversationActor:
             return Failed(error)
         return await host.activate(conversation_id, seen_token, because, create=create)
 
-    async def ask(self, conversation_id: str, command: Command) -> AnswerToAsk:
-        """Have a command judged, if this actor hosts the conversation."""
-        return NotHosted() if self._host is None else await self._host.ask(conversation_id, command)
+    async def ask(self, asked: bytes) -> bytes:
+        """Have a command judged, if this actor hosts it: `(conversation_id, command)` to an `AnswerToAsk`, packed."""
+        return wire.pack(NotHosted() if self._host is None else await self._host.ask(*wire.unpack(asked)))
 
     async def ping(self) -> str | None:
         """The conversation that is hosted, if any."""

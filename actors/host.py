@@ -144,7 +144,9 @@ class Host:
                 self._hosting = None
                 await self.offer_blank()
             elif hosting is not None and hosting.rested_at is not None:
-                if now - hosting.rested_at < linger_ms and not worn:
+                if now - hosting.rested_at < OFFER_AFTER_S * 1000:
+                    self._rested.set()  # it worked meanwhile: look again when it has rested for as long
+                elif now - hosting.rested_at < linger_ms and not worn:
                     await self._store.offer(self._name, hosting.rested_at)
                 elif await hosting.passivate():
                     self._hosting = None

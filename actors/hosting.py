@@ -40,6 +40,7 @@ from holdfast.conversation.envelope import failure
 from holdfast.persistence import Acquired, Append, Because, KnownIds, Moved, Run, RunStatus, Store, codec
 
 from .crew import Crew, CrewUnavailable, ModelOutcome, NoOutcome, WorkerLost
+from .recent import Recent
 from .requests import ModelRequest, RunRequest
 from .settings import Timing
 from .steps import Reached, Step, untrapped
@@ -102,6 +103,7 @@ class Hosting:
         self._leased_until_s = 0.0
         self._token = ""
         self._state = State(conversation_id=conversation_id)
+        self._recent = Recent()
         self._runs: dict[str, Run] = {}
         self._spec: AgentSpec | None = None
         self._queue: asyncio.Queue[_Asked | _Passivate] = asyncio.Queue()
@@ -149,6 +151,7 @@ class Hosting:
                 self._leased(asked_at_s)
                 self._strikes = acquired.strikes
                 self._state = acquired.state
+                self._recent = Recent()
                 self._runs = dict(acquired.runs)
                 self._offset = acquired.now - self._clock()
                 self._spec = await self._turn_spec()
@@ -260,6 +263,7 @@ class Hosting:
             self._state = after
             if write.progress:
                 self._strikes = 0
+            self._recent.add(after.seq, judgement.events)
             if judgement.events and command.kind in ("start", "turn_prepared"):
                 self._spec = spec  # nothing else changes what the turn runs with
             if refusal is not None:
@@ -353,6 +357,7 @@ class Hosting:
             upto_seq=effect.upto_seq,
             attempt=attempt,
             alone=self._strikes > 0,
+            recent=self._recent.upto(effect.upto_seq),
         )
         bound_s = self._spec.limits.model_timeout_s if self._spec is not None else 600.0
         try:

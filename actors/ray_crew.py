@@ -13,10 +13,11 @@ from holdfast.conversation import ClusterUnavailable, HoldfastError, RunFinished
 from holdfast.conversation.ids import digest
 from holdfast.persistence import AppRecord, Store
 
+from . import wire
 from .crew import CrewUnavailable, ModelOutcome, NoOutcome, WorkerLost
 from .requests import ModelRequest, RunRequest
 from .settings import RAY_NAMESPACE, ActorSettings, WorkerSettings
-from .worker import AppBroken, Succeeded, Worker
+from .worker import AppBroken, Dropped, Succeeded, Worker
 
 logger = logging.getLogger("holdfast.crew")
 
@@ -44,17 +45,20 @@ class RayCrew:
         name, worker = await self._worker(app, code, self._slot(request.conversation_id, alone=request.alone))
         process = self._processes.get(name)
         try:
-            return await self._asked(worker, worker.call_model.remote(request))
+            outcome: ModelOutcome = wire.unpack(await self._asked(worker, worker.call_model.remote(wire.pack(request))))
         except CrewUnavailable as error:
             if process is not None and isinstance(error.__cause__, RayActorError) and await self._died(name, process):
                 message = f"the model call's worker died ({error})"
                 raise WorkerLost(message, process) from error
             raise
+        return outcome
 
     async def run_tool(self, app: str, code: str, request: RunRequest) -> RunFinished | NoOutcome:
         """See `Crew.run_tool`."""
         _, worker = await self._worker(app, code, self._slot(request.conversation_id, alone=request.alone))
-        return await self._asked(worker, worker.run_tool.remote(request))
+        answer = await self._asked(worker, worker.run_tool.remote(wire.pack(request)))
+        outcome: RunFinished | NoOutcome = wire.unpack(answer)
+        return outcome
 
     async def join(self, worker: str, incarnation: str, conversation_id: str, effect_id: str) -> RunFinished | NoOutcome:
         """See `Crew.join`."""
@@ -62,11 +66,13 @@ class RayCrew:
         if handle is None:
             return NoOutcome.GONE
         try:
-            return await self._asked(handle, handle.join.remote(incarnation, conversation_id, effect_id))
+            answer = await self._asked(handle, handle.join.remote(incarnation, conversation_id, effect_id))
         except CrewUnavailable as error:
             if isinstance(error.__cause__, ray.exceptions.ActorDiedError):
                 return NoOutcome.GONE
             raise
+        outcome: RunFinished | NoOutcome = wire.unpack(answer)
+        return outcome
 
     def drop(self, conversation_id: str, effect_id: str) -> None:
         """See `Crew.drop`."""
@@ -120,6 +126,8 @@ class RayCrew:
             self._forget(handle)
             self._generations.clear()
             raise CrewUnavailable(str(error)) from error
+        except Dropped as error:
+            raise CrewUnavailable(str(error)) from error
         except AppBroken as error:
             self._broken |= {name for name, kept in self._handles.items() if kept is handle}
             self._forget(handle)
@@ -132,7 +140,7 @@ class RayCrew:
             if isinstance(cause, Succeeded):
                 self._forget(handle)
                 self._generations.clear()
-            if isinstance(cause, AppBroken | Succeeded | HoldfastError):
+            if isinstance(cause, AppBroken | Dropped | Succeeded | HoldfastError):
                 raise CrewUnavailable(str(cause)) from error
             raise
 

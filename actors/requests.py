@@ -1,6 +1,8 @@
-"""What an actor asks of a worker. Plain values: they travel by pickle between Ray processes."""
+"""What an actor asks of a worker. Plain values: they travel as `wire` packs them."""
 
 from dataclasses import dataclass
+
+from holdfast.conversation import Event
 
 
 @dataclass(frozen=True, slots=True)
@@ -8,6 +10,7 @@ class ModelRequest:
     """Call the model with the transcript up to `upto_seq`; `attempt` counts the tries of this effect by one activation.
 
     `alone`: in a worker that does nothing else meanwhile, since a process died of this conversation's work, perhaps.
+    `recent` are the durable events that end at `upto_seq`, as many as the actor had at hand: what is before them is read.
     """
 
     conversation_id: str
@@ -17,6 +20,7 @@ class ModelRequest:
     upto_seq: int
     attempt: int
     alone: bool = False
+    recent: tuple[Event, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

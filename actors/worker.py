@@ -14,10 +14,10 @@ from typing import Any, TypeVar
 from ray.actor import exit_actor
 
 from holdfast.agent import Agent, App
-from holdfast.conversation import AgentSpec, HoldfastError, ModelFailed, RunFinished, StoreError, Transcript
+from holdfast.conversation import AgentSpec, HoldfastError, RunFinished, StoreError, Transcript
 from holdfast.persistence import AppRecord, RedisStore
 
-from . import app_runtime, tool_run
+from . import app_runtime, tool_run, wire
 from .crew import ModelOutcome, NoOutcome
 from .memory import resident_mb
 from .requests import ModelRequest, RunRequest
@@ -39,6 +39,10 @@ ALONE_IDLE_S = 30.0
 
 class AppBroken(Exception):
     """The app cannot be imported or opened here; the message says why."""
+
+
+class Dropped(Exception):
+    """Somebody has dropped the model call that this one had joined; it can be asked for anew."""
 
 
 class Succeeded(Exception):
@@ -84,8 +88,19 @@ class Worker:
         """The process that runs this incarnation."""
         return os.getpid()
 
-    async def call_model(self, request: ModelRequest) -> ModelOutcome:
+    async def call_model(self, asked: bytes) -> bytes:
         """Call the model with the conversation's transcript and judge the calls it asks for by the app's own rules."""
+        return wire.pack(await self._model_called(wire.unpack(asked)))
+
+    async def run_tool(self, asked: bytes) -> bytes:
+        """Claim a run, run its body, record its outcome; asked twice, it runs once and both are answered."""
+        return wire.pack(await self._tool_run(wire.unpack(asked)))
+
+    async def join(self, incarnation: str, conversation_id: str, effect_id: str) -> bytes:
+        """Wait for a run that this incarnation has claimed; `GONE` if it has not, or does not have it any more."""
+        return wire.pack(await self._joined(incarnation, conversation_id, effect_id))
+
+    async def _model_called(self, request: ModelRequest) -> ModelOutcome:
         store, app, _ = await self._open()
         self._refuse_if_leaving()
         key = (request.conversation_id, request.effect_id)
@@ -93,16 +108,16 @@ class Worker:
         if task is None:
             task = asyncio.create_task(self._in_turn(self._model(store, app, request)))
             self._model_calls[key] = task
-            task.add_done_callback(lambda _: self._model_calls.pop(key, None))
+            task.add_done_callback(lambda done: self._model_calls.get(key) is done and self._model_calls.pop(key))
         try:
             return await asyncio.shield(task)
         except asyncio.CancelledError:
             if task.cancelled():
-                return ModelFailed(effect_id=request.effect_id, error="cancelled")
+                message = f"the call {request.effect_id} of {request.conversation_id} was dropped"
+                raise Dropped(message) from None
             raise
 
-    async def run_tool(self, request: RunRequest) -> RunFinished | NoOutcome:
-        """Claim a run, run its body, record its outcome; asked twice, it runs once and both are answered."""
+    async def _tool_run(self, request: RunRequest) -> RunFinished | NoOutcome:
         store, app, resources = await self._open()
         self._refuse_if_leaving()
         key = (request.conversation_id, request.effect_id)
@@ -129,8 +144,7 @@ class Worker:
             task.add_done_callback(lambda _: self._runs.pop(key, None))
         return await asyncio.shield(task)
 
-    async def join(self, incarnation: str, conversation_id: str, effect_id: str) -> RunFinished | NoOutcome:
-        """Wait for a run that this incarnation has claimed; `GONE` if it has not, or does not have it any more."""
+    async def _joined(self, incarnation: str, conversation_id: str, effect_id: str) -> RunFinished | NoOutcome:
         task = self._runs.get((conversation_id, effect_id))
         if task is None or not incarnation.startswith(f"{self._incarnation}."):
             return NoOutcome.GONE
@@ -138,7 +152,7 @@ class Worker:
 
     async def drop(self, conversation_id: str, effect_id: str) -> None:
         """Nobody waits for this effect any more: close the model's stream. A run goes on; its outcome will be late."""
-        task = self._model_calls.get((conversation_id, effect_id))
+        task = self._model_calls.pop((conversation_id, effect_id), None)
         if task is not None:
             task.cancel()
 
@@ -191,14 +205,17 @@ class Worker:
         transcript = self._transcripts.pop(request.conversation_id, None)
         if transcript is None or transcript.seq > request.upto_seq:
             transcript = Transcript()
-        while transcript.seq < request.upto_seq:
-            limit = min(500, request.upto_seq - transcript.seq)
+        known_from = request.upto_seq - len(request.recent)
+        while transcript.seq < known_from:
+            limit = min(500, known_from - transcript.seq)
             entries = await store.read(request.conversation_id, after=transcript.seq, limit=limit)
             if not entries:
-                message = f"the log of {request.conversation_id!r} ends at {transcript.seq}, not {request.upto_seq}"
+                message = f"the log of {request.conversation_id!r} ends at {transcript.seq}, not {known_from}"
                 raise RuntimeError(message)
             for seq, event in entries:
                 transcript.add(seq, event)
+        for seq, event in enumerate(request.recent[transcript.seq - known_from :], transcript.seq + 1):
+            transcript.add(seq, event)
         self._transcripts[request.conversation_id] = transcript
         while len(self._transcripts) > TRANSCRIPTS:
             self._transcripts.popitem(last=False)

@@ -9,6 +9,7 @@ import ray
 from ray.exceptions import ActorDiedError, RayActorError, RayError
 
 from holdfast.actors import RAY_NAMESPACE, Activation, ActorSettings, AnswerToAsk, ConversationActor, find, in_cluster
+from holdfast.actors.wire import pack, unpack
 from holdfast.conversation import Command
 from holdfast.persistence import Because
 
@@ -33,7 +34,8 @@ class RayHandle:
 
     async def ask(self, conversation_id: str, command: Command) -> AnswerToAsk:
         """See `Handle.ask`."""
-        return await _answered(self._actor.ask.remote(conversation_id, command))
+        answer: AnswerToAsk = unpack(await _answered(self._actor.ask.remote(pack((conversation_id, command)))))
+        return answer
 
     async def pid(self) -> int:
         """See `Handle.pid`."""

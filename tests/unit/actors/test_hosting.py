@@ -277,3 +277,17 @@ async def test_a_run_stays_runnable_until_a_worker_has_claimed_it():
             await asyncio.sleep(0.01)
     assert (await store.run("c-1", "call_1#1")).status is RunStatus.RUNNABLE
     assert {run.effect_id for run in crew.runs} == {"call_1#1"}
+
+
+async def test_a_model_request_brings_the_events_since_the_models_last_answer():
+    store, crew = await stored(GATED), FakeCrew(asks(), says())
+    hosting = await activated(store, crew)
+    await hosting.ask(START)
+    await hosting.ask(approve(await until(store, lambda state: state.calls)))
+    crew.gate.set()
+    await until(store, lambda state: state.status is Status.IDLE)
+    first, second = crew.calls
+    log = [event for _, event in await store.read("c-1", after=0)]
+    assert list(first.recent) == log[: first.upto_seq]
+    assert second.recent[0].kind == "model_answered"
+    assert list(second.recent) == log[second.upto_seq - len(second.recent) : second.upto_seq]

@@ -1,0 +1,34 @@
+"""What an activation wrote since the model last answered: handed to the worker, so that it need not read it back."""
+
+from collections.abc import Sequence
+
+from holdfast.conversation import Event
+from holdfast.conversation.events import ModelAnswered
+
+MOST = 64
+"""More events than this the worker reads itself."""
+
+
+class Recent:
+    """The end of one log, from the model's last answer on, as far as this activation wrote it."""
+
+    def __init__(self) -> None:
+        self._seq = 0
+        self._events: list[Event] = []
+
+    def add(self, seq: int, events: Sequence[Event]) -> None:
+        """Keep events that are durable; the last stands at `seq`."""
+        if not events:
+            return
+        if self._seq != seq - len(events):
+            self._events.clear()
+        self._seq = seq
+        for event in events:
+            if isinstance(event, ModelAnswered):
+                self._events.clear()
+            self._events.append(event)
+        del self._events[:-MOST]
+
+    def upto(self, seq: int) -> tuple[Event, ...]:
+        """The events that end at `seq`; none where that is not the end."""
+        return tuple(self._events) if seq == self._seq else ()
