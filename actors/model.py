@@ -54,7 +54,7 @@ async def call(
         return ModelReplied(
             effect_id=request.effect_id,
             content=answer.content,
-            calls=tuple(_judged(agent, spec, call) for call in answer.calls()),
+            calls=await _verdicts(agent, spec, answer.calls()),
             finish_reason=answer.finish_reason if isinstance(answer.finish_reason, str) else None,
             input_tokens=_count(answer.input_tokens),
             output_tokens=_count(answer.output_tokens),
@@ -189,6 +189,14 @@ def _sendable(message: dict[str, Any]) -> dict[str, Any]:
         name = re.sub(r"[^A-Za-z0-9_-]", "_", name)[:64] or "_"
         sent.append({**called, "function": {"name": name, "arguments": arguments}})
     return {**message, "tool_calls": sent}
+
+
+async def _verdicts(agent: Agent | None, spec: AgentSpec, calls: list[_Call]) -> tuple[ProposedCall, ...]:
+    """The calls with the app's verdicts; its own code gives them, so in a thread and within a bound."""
+    if not calls:
+        return ()
+    async with asyncio.timeout(spec.limits.run_timeout_s):
+        return tuple(await asyncio.to_thread(lambda: [_judged(agent, spec, call) for call in calls]))
 
 
 def _judged(agent: Agent | None, spec: AgentSpec, call: _Call) -> ProposedCall:

@@ -2,7 +2,8 @@
 
 import asyncio
 import logging
-from typing import Any
+from collections.abc import Awaitable, Callable, Coroutine
+from typing import Any, TypeAlias
 
 import pydantic_core
 
@@ -20,6 +21,14 @@ from .steps import Reached, Step, untrapped
 
 logger = logging.getLogger("holdfast.worker")
 
+Carried: TypeAlias = Callable[[Coroutine[Any, Any, str]], Awaitable[str]]
+"""Where a body runs: given its coroutine, what it leads to."""
+
+
+async def here(work: Coroutine[Any, Any, str]) -> str:
+    """On the caller's own loop."""
+    return await work
+
 
 async def run(
     store: Store,
@@ -30,6 +39,7 @@ async def run(
     resources: Any,
     incarnation: str,
     worker: str,
+    carried: Carried = here,
     reached: Reached = untrapped,
 ) -> RunFinished | NoOutcome:
     """Claim the run, run its body, record its outcome and return it; `NOT_MINE` if it was not runnable."""
@@ -48,6 +58,7 @@ async def run(
         context=context,
         limits=limits,
         resources=resources,
+        carried=carried,
         store=store,
     )
     reached(Step.RUN_3_RETURNED)
@@ -84,6 +95,7 @@ async def _body(
     context: Any,
     limits: Limits,
     resources: Any,
+    carried: Carried,
     store: Store,
 ) -> tuple[bool, str]:
     tool = agent.tool(request.tool) if agent is not None else None
@@ -101,8 +113,7 @@ async def _body(
     )
     try:
         async with asyncio.timeout(timeout_s) as bound:
-            value = await tool.invoke(arguments, tool_context)
-        return True, _result(value, tool, limits)
+            return True, await carried(_resulting(tool, arguments, tool_context, limits))
     except TimeoutError as error:
         if bound.expired():
             return False, failure(f"the tool did not finish within {timeout_s:g} s")
@@ -121,6 +132,12 @@ async def _body(
 
 class _TooLarge(Exception):
     pass
+
+
+async def _resulting(tool: Tool, arguments: dict[str, Any], context: ToolContext, limits: Limits) -> str:
+    """The envelope of what the body returns; however large that is, making it blocks no loop."""
+    value = await tool.invoke(arguments, context)
+    return await asyncio.to_thread(_result, value, tool, limits)
 
 
 def _result(value: Any, tool: Tool, limits: Limits) -> str:

@@ -8,7 +8,6 @@ import time
 import uuid
 from collections import OrderedDict
 from collections.abc import Coroutine, Mapping
-from contextlib import AsyncExitStack
 from typing import Any, TypeVar
 
 from ray.actor import exit_actor
@@ -17,7 +16,8 @@ from holdfast.agent import Agent, App
 from holdfast.conversation import AgentSpec, HoldfastError, RunFinished, StoreError, Transcript
 from holdfast.persistence import AppRecord, RedisStore
 
-from . import app_runtime, tool_run, wire
+from . import tool_run, wire
+from .app_runtime import AppRuntime
 from .crew import ModelOutcome, NoOutcome
 from .memory import resident_mb
 from .requests import ModelRequest, RunRequest
@@ -28,6 +28,7 @@ logger = logging.getLogger("holdfast.worker")
 
 _T = TypeVar("_T")
 AT_ONCE = 1000
+CLOSING_S = 30.0
 TRANSCRIPTS = 256
 """How many transcripts a worker keeps, so that a model call reads only what is new in the log."""
 DRAIN_CHECK_S = 5.0
@@ -56,8 +57,7 @@ class Worker:
         self._settings = settings
         self._incarnation = uuid.uuid4().hex
         self._opening = asyncio.Lock()
-        self._opened: tuple[RedisStore, App, Any] | None = None
-        self._stack = AsyncExitStack()
+        self._opened: tuple[RedisStore, AppRuntime] | None = None
         self._specs: dict[str, AgentSpec] = {}
         self._transcripts: OrderedDict[str, Transcript] = OrderedDict()
         self._runs: dict[tuple[str, str], asyncio.Task[RunFinished | NoOutcome]] = {}
@@ -101,12 +101,12 @@ class Worker:
         return wire.pack(await self._joined(incarnation, conversation_id, effect_id))
 
     async def _model_called(self, request: ModelRequest) -> ModelOutcome:
-        store, app, _ = await self._open()
+        store, runtime = await self._open()
         self._refuse_if_leaving()
         key = (request.conversation_id, request.effect_id)
         task = self._model_calls.get(key)
         if task is None:
-            task = asyncio.create_task(self._in_turn(self._model(store, app, request)))
+            task = asyncio.create_task(self._in_turn(self._model(store, runtime.app, request)))
             self._model_calls[key] = task
             task.add_done_callback(lambda done: self._model_calls.get(key) is done and self._model_calls.pop(key))
         try:
@@ -118,13 +118,14 @@ class Worker:
             raise
 
     async def _tool_run(self, request: RunRequest) -> RunFinished | NoOutcome:
-        store, app, resources = await self._open()
+        store, runtime = await self._open()
         self._refuse_if_leaving()
         key = (request.conversation_id, request.effect_id)
         task = self._runs.get(key)
         if task is None:
             spec = await self._spec(store, request.spec_digest)
-            agent = _agent(app, request.agent)
+            agent = _agent(runtime.app, request.agent)
+            loop = await runtime.loop()
             self._refuse_if_leaving()
         task = task or self._runs.get(key)
         if task is None:
@@ -133,7 +134,8 @@ class Worker:
                 request,
                 agent=agent,
                 limits=spec.limits,
-                resources=resources,
+                resources=loop.resources,
+                carried=loop.run,
                 # The task is named too: when it is over, nobody of this incarnation may claim its run once more.
                 incarnation=f"{self._incarnation}.{uuid.uuid4().hex[:12]}",
                 worker=self._settings.name,
@@ -177,7 +179,7 @@ class Worker:
             message = "this worker ends: other code stands for its app"
             raise AppBroken(message)
 
-    async def _open(self) -> tuple[RedisStore, App, Any]:
+    async def _open(self) -> tuple[RedisStore, AppRuntime]:
         async with self._opening:
             if self._opened is None:
                 store = await self._connected()
@@ -185,13 +187,13 @@ class Worker:
                     self._drain = asyncio.create_task(self._drained(store))
                 try:
                     _check_environment(await store.app(self._settings.app))
-                    app, resources = await app_runtime.open_app(self._settings, self._stack)
+                    runtime = await AppRuntime.open(self._settings)
                 except Exception as error:  # noqa: BLE001 - the app's own import and lifespan may raise anything
                     problem = f"{type(error).__name__}: {error}"
                     await store.put_problem(self._settings.app, problem)
                     raise AppBroken(problem) from None
                 await store.put_problem(self._settings.app, None)
-                self._opened = (store, app, resources)
+                self._opened = (store, runtime)
             return self._opened
 
     async def _model(self, store: RedisStore, app: App, request: ModelRequest) -> ModelOutcome:
@@ -246,8 +248,16 @@ class Worker:
             idle_s = 0.0 if self._runs or self._model_calls else time.monotonic() - idle_since
             if idle_s > (2 * DRAIN_CHECK_S if replaced else ALONE_IDLE_S if self._settings.alone else math.inf):
                 self._leaving = True
-                await self._stack.aclose()
+                await self._close()
                 exit_actor()
+
+    async def _close(self) -> None:
+        if self._opened is not None:
+            try:
+                async with asyncio.timeout(CLOSING_S):
+                    await self._opened[1].close()
+            except Exception:  # the app's lifespan may raise anything, or hang
+                logger.exception("%s could not leave the app's lifespan", self._settings.name)
 
     async def _hand_over(self, store: RedisStore) -> None:
         """Put a successor in office once this process has been used for long enough, or has grown too much."""

@@ -2,10 +2,12 @@
 
 import asyncio
 import inspect
+import os
 import sys
 import types
 import typing
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from functools import partial
 from typing import Annotated, Any
 
@@ -92,7 +94,8 @@ class Callback:
         call = partial(self.function, **arguments, **dict.fromkeys(self.contexts, context))
         try:
             if inspect.iscoroutinefunction(self._body):
-                return await call()
+                with _unforked():
+                    return await call()
             value, error = await asyncio.to_thread(_attempt, call)
             if error is not None:
                 raise error
@@ -116,11 +119,23 @@ class Callback:
 def _attempt(call: Callable[[], Any]) -> tuple[Any, Exception | None]:
     """The outcome as a value: asyncio's futures cannot carry StopIteration, nor tell a body's CancelledError from their own."""
     try:
-        return call(), None
+        with _unforked():
+            return call(), None
     except Exception as error:  # noqa: BLE001 - raised again on the event loop
         return None, error
     except BaseException as error:  # noqa: BLE001 - as above
         return None, _ended(error)
+
+
+@contextmanager
+def _unforked() -> Iterator[None]:
+    """End a child that the body has forked and that comes back from it: it must not go on as a second worker."""
+    process = os.getpid()
+    try:
+        yield
+    finally:
+        if os.getpid() != process:
+            os._exit(0)
 
 
 def _ended(error: BaseException) -> RuntimeError:
