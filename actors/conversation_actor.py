@@ -7,6 +7,7 @@ import asyncio
 import os
 import time
 
+import ray
 from ray.actor import exit_actor
 
 from holdfast.conversation import HoldfastError, schema
@@ -53,6 +54,10 @@ class ConversationActor:
         """The conversation that is hosted, if any."""
         return self._host.hosted if self._host is not None else None
 
+    async def leave(self) -> None:
+        """End this actor: Ray ends one only at the end of a call."""
+        exit_actor()
+
     async def pid(self) -> int:
         """The process of this actor."""
         return os.getpid()
@@ -70,10 +75,14 @@ class ConversationActor:
                     timing=self._settings.timing,
                     fleet=self._settings.fleet,
                     clock=_clock,
-                    leave=exit_actor,
+                    leave=_leave,
                     reached=traps(),
                 )
             return self._host
+
+
+def _leave() -> None:
+    ray.get_runtime_context().current_actor.leave.remote()
 
 
 def _clock() -> int:

@@ -73,7 +73,9 @@ async def _record(store: Store, request: RunRequest, incarnation: str, outcome: 
     delay_s = 0.1
     while True:
         try:
-            await store.finish(request.conversation_id, request.effect_id, incarnation=incarnation, outcome=outcome)
+            known = await store.finish(request.conversation_id, request.effect_id, incarnation=incarnation, outcome=outcome)
+            if not known:
+                logger.warning("run %s of %s ended late; nobody waits for it", request.effect_id, request.conversation_id)
         except StoreUnavailable as error:
             logger.warning(
                 "run %s of %s: its outcome is not recorded yet: %s", request.effect_id, request.conversation_id, error

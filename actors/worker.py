@@ -10,6 +10,7 @@ from collections import OrderedDict
 from collections.abc import Coroutine, Mapping
 from typing import Any, TypeVar
 
+import ray
 from ray.actor import exit_actor
 
 from holdfast.agent import Agent, App
@@ -83,6 +84,10 @@ class Worker:
     async def process(self) -> str:
         """Which incarnation this is."""
         return self._incarnation
+
+    async def leave(self) -> None:
+        """End this worker: Ray ends an actor only at the end of a call."""
+        exit_actor()
 
     async def pid(self) -> int:
         """The process that runs this incarnation."""
@@ -249,7 +254,8 @@ class Worker:
             if idle_s > (2 * DRAIN_CHECK_S if replaced else ALONE_IDLE_S if self._settings.alone else math.inf):
                 self._leaving = True
                 await self._close()
-                exit_actor()
+                ray.get_runtime_context().current_actor.leave.remote()
+                return
 
     async def _close(self) -> None:
         if self._opened is not None:

@@ -2,6 +2,7 @@
 
 import asyncio
 import sys
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -9,6 +10,7 @@ import typer
 
 from holdfast.client.records import AsyncPendingCall, ConversationState
 from holdfast.conversation import State, Status, SuspensionKind
+from holdfast.persistence import Late, codec
 
 from .display import clean, clean_block, console, shorten, span, to_json
 from .hints import resolving
@@ -38,6 +40,7 @@ class Shown:
     state: ConversationState[Any]
     messages: list[dict[str, Any]]
     problem: str | None
+    late: Mapping[str, Late]
     now: int
 
 
@@ -65,6 +68,7 @@ async def _read(where: Where, conversation_id: str) -> Shown:
             state=await conversation.state(),
             messages=await conversation.messages(),
             problem=await store.problem(folded.app),
+            late=await store.late(conversation_id),
             now=await store.now(),
         )
 
@@ -79,6 +83,7 @@ def _as_dict(shown: Shown) -> dict[str, Any]:
         "updated_at": folded.updated_at,
         **{name: getattr(state, name) for name in ("status", "turn_id", "seq", "reply", "error", "running")},
         "problem": shown.problem,
+        "late": [{"effect_id": name, "at": one.at, "content": _late(one)} for name, one in shown.late.items()],
         "pending": [call.to_dict() for call in state.pending],
         "messages": shown.messages,
     }
@@ -117,9 +122,17 @@ def _reasons(shown: Shown) -> list[str]:
     if state.pending:
         count = len(state.pending)
         reasons.append(f"It waits for {count} decision{'s' if count > 1 else ''}:")
+    for effect_id, late in shown.late.items():
+        reasons.append(
+            f"Came late and changed nothing: {clean(effect_id)} ended {span(shown.now - late.at)} ago with {_late(late)}"
+        )
     if state.running:
         reasons.append(f"Running: {', '.join(clean(call_id) for call_id in state.running)}")
     return reasons
+
+
+def _late(late: Late) -> str:
+    return shorten(clean(codec.decode_outcome(late.outcome).content), 200)
 
 
 def _draw_message(screen: "Console", message: dict[str, Any]) -> None:

@@ -65,6 +65,10 @@ class Keys:
         """Hash: run records by effect id."""
         return f"{self.prefix(conversation_id)}c:{conversation_id}:runs"
 
+    def late(self, conversation_id: str) -> str:
+        """Hash: outcomes that came when nobody waited for them any more, by effect id."""
+        return f"{self.prefix(conversation_id)}c:{conversation_id}:late"
+
     def live(self, conversation_id: str) -> str:
         """Channel: live, lossy events."""
         return f"{self.prefix(conversation_id)}c:{conversation_id}:live"

@@ -3,7 +3,7 @@
 import asyncio
 import time
 import uuid
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from holdfast.conversation import (
@@ -36,6 +36,7 @@ from .store import (
     Binding,
     Due,
     KnownIds,
+    Late,
     Listing,
     Moved,
     Owner,
@@ -68,6 +69,7 @@ class _Conversation:
     quarantine: Quarantine | None = None
     known: dict[str, bytes] = field(default_factory=dict)
     runs: dict[str, Run] = field(default_factory=dict)
+    late: dict[str, Late] = field(default_factory=dict)
 
     @property
     def busy(self) -> bool:
@@ -248,11 +250,19 @@ class MemoryStore:
         _check(bool(effect_id and incarnation) and "|" not in incarnation, "arguments")
         runs = self._runs(conversation_id)
         run = runs.get(effect_id)
+        found = self._conversations.get(conversation_id)
+        if run is None and found is not None and found.log:
+            found.late[effect_id] = Late(self._clock(), outcome)
         if run is None or run.status is RunStatus.RUNNABLE or run.incarnation != incarnation:
             return False
         if run.status is RunStatus.CLAIMED:
             runs[effect_id] = Run(RunStatus.DONE, incarnation=incarnation, outcome=outcome)
         return True
+
+    async def late(self, conversation_id: str) -> Mapping[str, Late]:
+        """See `Store.late`."""
+        found = self._conversations.get(conversation_id)
+        return dict(found.late) if found is not None else {}
 
     async def run(self, conversation_id: str, effect_id: str) -> Run | None:
         """See `Store.run`."""
@@ -385,7 +395,7 @@ class MemoryStore:
 
     async def offers(self) -> int:
         """See `Store.offers`."""
-        return sum(since == 0 for since in self._standby.values())
+        return len(self._standby)
 
     async def enlist(self, actor: str, *, limit: int, stale_ms: int) -> bool:
         """See `Store.enlist`."""
@@ -400,9 +410,10 @@ class MemoryStore:
         """See `Store.delist`."""
         self._living.pop(actor, None)
 
-    async def living(self) -> Sequence[str]:
+    async def living(self, *, quiet_ms: int = 0) -> Sequence[str]:
         """See `Store.living`."""
-        return sorted(self._living, key=lambda name: (self._living[name], name))
+        quiet = [(at, name) for name, at in self._living.items() if at <= self._clock() - quiet_ms]
+        return [name for _, name in sorted(quiet)]
 
     async def generation(self, worker: str) -> int:
         """See `Store.generation`."""

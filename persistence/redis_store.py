@@ -3,7 +3,7 @@
 import asyncio
 import time
 import uuid
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from typing import Any, TypeVar
 
 from redis import exceptions
@@ -39,6 +39,7 @@ from .store import (
     Binding,
     Due,
     KnownIds,
+    Late,
     Listing,
     Moved,
     Owner,
@@ -233,8 +234,14 @@ class RedisStore:
 
     async def finish(self, conversation_id: str, effect_id: str, *, incarnation: str, outcome: bytes) -> bool:
         """See `Store.finish`."""
-        answer = await self._script("finish", [self._keys.runs(conversation_id)], [effect_id, incarnation, outcome])
+        keys = [self._keys.runs(conversation_id), self._keys.late(conversation_id), self._keys.log(conversation_id)]
+        answer = await self._script("finish", keys, [effect_id, incarnation, outcome])
         return bool(answer[0] == b"ok")
+
+    async def late(self, conversation_id: str) -> Mapping[str, Late]:
+        """See `Store.late`."""
+        found = await self._do(lambda: self._redis.hgetall(self._keys.late(conversation_id)))
+        return {effect_id.decode(): redis_values.late_of(record) for effect_id, record in found.items()}
 
     async def run(self, conversation_id: str, effect_id: str) -> Run | None:
         """See `Store.run`."""
@@ -378,7 +385,7 @@ class RedisStore:
 
     async def offers(self) -> int:
         """See `Store.offers`."""
-        return int(await self._do(lambda: self._redis.zcount(self._keys.meta("standby"), 0, 0)))
+        return int(await self._do(lambda: self._redis.zcard(self._keys.meta("standby"))))
 
     async def enlist(self, actor: str, *, limit: int, stale_ms: int) -> bool:
         """See `Store.enlist`."""
@@ -389,9 +396,10 @@ class RedisStore:
         """See `Store.delist`."""
         await self._do(lambda: self._redis.zrem(self._keys.meta("living"), actor))
 
-    async def living(self) -> Sequence[str]:
+    async def living(self, *, quiet_ms: int = 0) -> Sequence[str]:
         """See `Store.living`."""
-        found = await self._do(lambda: self._redis.zrange(self._keys.meta("living"), 0, -1))
+        heard_before = await self.now() - quiet_ms
+        found = await self._do(lambda: self._redis.zrangebyscore(self._keys.meta("living"), "-inf", heard_before))
         return [actor.decode() for actor in found]
 
     async def generation(self, worker: str) -> int:

@@ -17,7 +17,7 @@ from holdfast.conversation import (
 
 from . import codec
 from .keys import BUCKETS
-from .store import Append, Row, Run, RunStatus
+from .store import Append, Late, Row, Run, RunStatus
 
 OLDEST_SERVER = (6, 2)
 LAYOUT_VERSION = 1
@@ -129,6 +129,14 @@ def run_of(record: bytes) -> Run:
             return Run(RunStatus.DONE, incarnation=incarnation.decode(), outcome=last)
         case _:
             raise CorruptStore(f"a run record reads {record[:20]!r}")
+
+
+def late_of(record: bytes) -> Late:
+    """An outcome that came late."""
+    at, _, rest = record.partition(b"|")
+    if not at.isdigit():
+        raise CorruptStore(f"a late outcome reads {record[:20]!r}")
+    return Late(at=int(at), outcome=rest.partition(b"|")[2])
 
 
 def check_version(version: str) -> None:

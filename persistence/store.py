@@ -66,6 +66,14 @@ class Run:
 
 
 @dataclass(frozen=True, slots=True)
+class Late:
+    """An outcome (an encoded `RunFinished`) that came when nobody waited for it any more; `at` in ms UTC."""
+
+    at: int
+    outcome: bytes
+
+
+@dataclass(frozen=True, slots=True)
 class Owner:
     """Who owns a conversation: the activation's token and ordinal, and the actor that holds it ('' where none does).
 
@@ -322,7 +330,14 @@ class Store(Protocol):
         ...
 
     async def finish(self, conversation_id: str, effect_id: str, *, incarnation: str, outcome: bytes) -> bool:
-        """Move a run from claimed to done; false if it is not this incarnation's, or settled: the outcome is late."""
+        """Move a run from claimed to done; false if it is not this incarnation's, or settled.
+
+        An outcome of what is settled is late: it changes nothing, and is kept beside the log.
+        """
+        ...
+
+    async def late(self, conversation_id: str) -> Mapping[str, Late]:
+        """The outcomes that came late, by effect id."""
         ...
 
     async def run(self, conversation_id: str, effect_id: str) -> Run | None:
@@ -404,7 +419,7 @@ class Store(Protocol):
         ...
 
     async def offers(self) -> int:
-        """How many actors are on offer that host nothing."""
+        """How many actors are on offer, blank ones and those whose conversation rests."""
         ...
 
     async def enlist(self, actor: str, *, limit: int, stale_ms: int) -> bool:
@@ -418,8 +433,8 @@ class Store(Protocol):
         """Count an actor no more."""
         ...
 
-    async def living(self) -> Sequence[str]:
-        """The actors that count among those that live, the longest unheard of first."""
+    async def living(self, *, quiet_ms: int = 0) -> Sequence[str]:
+        """The actors that count among those that live and have been quiet for so long, the longest unheard of first."""
         ...
 
     async def generation(self, worker: str) -> int:

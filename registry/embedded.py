@@ -153,7 +153,10 @@ def _start(home: Home, deadline_s: float) -> RayAddress:
     temp_dir = _temp_dir(home)
     token_path = _token_path(home)
     env = {name: value for name, value in os.environ.items() if name not in _MISLEADING}
-    env |= join_environment(RayAddress("", token_path)) | {"LITELLM_LOCAL_MODEL_COST_MAP": "True"}
+    env |= join_environment(RayAddress("", token_path)) | {
+        "LITELLM_LOCAL_MODEL_COST_MAP": "True",
+        "RAY_worker_niceness": "0",  # Ray would put all its workers behind everything else on the machine
+    }
     del env["RAY_AUTH_TOKEN"]
     try:
         _run_ray_start(home, temp_dir, env, deadline_s)

@@ -40,7 +40,7 @@ class Hiring:
         """
         name = self._actors.new_name()
         if not await self._store.enlist(name, limit=self._limit, stale_ms=self._stale_ms):
-            await self._reap()
+            await self.reap()
             raise NoRoom
         try:
             return name, await self._actors.hire(name, offer=offer)
@@ -52,14 +52,19 @@ class Hiring:
         """An actor lives no more, and makes room."""
         with contextlib.suppress(StoreError):  # it is forgotten after a while, then
             await self._store.delist(name)
+            await self._store.withdraw(name)
 
-    async def _reap(self) -> None:
-        """Make room of those that died without a word."""
+    async def reap(self, *, quiet_ms: int = 0) -> None:
+        """Find out which of those that have been quiet for so long live no more, at most once a second.
+
+        Raises:
+            StoreError: The store is away.
+        """
         now_s = asyncio.get_running_loop().time()
         if now_s < self._reap_at_s:
             return
         self._reap_at_s = now_s + REAP_EVERY_S
-        for name in await self._store.living():
+        for name in await self._store.living(quiet_ms=quiet_ms):
             try:
                 found = await self._actors.find(name)
             except ClusterUnavailable:

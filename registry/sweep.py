@@ -58,6 +58,7 @@ class Sweep:
                 if conversation_id not in self._waking and self._again_at.get(conversation_id, 0) <= _now():
                     self._waking.add(conversation_id)
                     self._begin(self._wake(conversation_id, healthy))
+            await self._pool.reap(quiet_ms=self._timing.lease_ms // 2)
             await self._refill()
         except StoreError:
             self.store_away()

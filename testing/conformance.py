@@ -25,7 +25,7 @@ import pytest
 pytest.register_assert_rewrite(
     *(
         f"{__package__}.conformance_{part}"
-        for part in ("acquire", "append", "attention", "fencing", "fleet", "index", "pages", "reads", "runs")
+        for part in ("acquire", "append", "attention", "fencing", "fleet", "index", "pages", "reads", "runs", "supervision")
     )
 )
 
@@ -40,11 +40,12 @@ from .conformance_index import Indexing
 from .conformance_pages import Paging
 from .conformance_reads import Reading
 from .conformance_runs import Running
+from .conformance_supervision import Supervising
 
 __all__ = ["StoreConformance"]
 
 
-class StoreConformance(Fencing, Acquiring, Appending, Reading, Running, Attending, Paging, Indexing, Fleet):
+class StoreConformance(Fencing, Acquiring, Appending, Reading, Running, Attending, Paging, Indexing, Supervising, Fleet):
     """Every case. Subclass it, and override the fixture `stores`."""
 
     @pytest.fixture

@@ -168,3 +168,20 @@ class Running:
         run = await store.run("c-1", lookup)
         assert run is not None
         assert run.outcome == outcome
+
+    async def test_an_outcome_that_nobody_waits_for_is_kept_as_late_and_changes_nothing(
+        self, store: Store, other: Store
+    ) -> None:
+        activation = await Activation.of(store, "c-1")
+        await activation.do(start(), begin(), call("lookup"))
+        (effect_id,) = activation.effect_ids
+        assert await store.claim("c-1", effect_id, incarnation="i-1", worker="w")
+        await activation.do(cancel())
+        before = await store.load("c-1")
+
+        assert not await store.finish("c-1", effect_id, incarnation="i-1", outcome=b"what came of it")
+
+        late = await other.late("c-1")
+        assert {name: found.outcome for name, found in late.items()} == {effect_id: b"what came of it"}
+        assert await store.load("c-1") == before
+        assert await other.late("c-2") == {}

@@ -8,7 +8,7 @@ import ray
 from stack_fixture import eventually, kill, open_gate, pid_of, runs_of
 
 from holdfast.actors import RAY_NAMESPACE
-from holdfast.client import Answer, Approve, AsyncClient, Status
+from holdfast.client import Answer, Approve, AsyncClient, Fail, Status, SuspensionKind
 from holdfast.persistence import RedisStore
 from holdfast.persistence.embedded import ensure_redis
 from holdfast.testing import call, calls
@@ -153,11 +153,13 @@ async def test_a_worker_killed_in_the_middle_of_a_gated_run_is_not_run_again_by_
     await kill(first["pid"])
     open_gate(stack, conversation.id)
     state = await conversation.wait(after=receipt.seq, timeout_s=90)
+    (lost,) = state.pending
+    assert (lost.kind, lost.tool) == (SuspensionKind.LOST, "slow_refund")
+    receipt = await lost.resolve(Fail("it never reached the bank"))
+    state = await conversation.wait(after=receipt.seq, timeout_s=90)
     assert state.reply == "I do not know."
     assert len(runs_of(stack, conversation.id)) == 1
-    (result,) = results(await conversation.messages())
-    assert result["ok"] is False
-    assert "outcome unknown" in result["error"]
+    assert results(await conversation.messages()) == [{"ok": False, "error": "it never reached the bank"}]
 
 
 async def test_a_killed_sweeper_comes_back_and_deadlines_are_kept(stack, client, store):

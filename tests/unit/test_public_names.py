@@ -25,7 +25,7 @@ PUBLIC = {
         code_digest load main_file path_of python_path tool
     """,
     "persistence": """
-        Acquired AppRecord Append Appended Because Binding Due KnownIds Listing MemoryStore Moved Owner
+        Acquired AppRecord Append Appended Because Binding Due KnownIds Late Listing MemoryStore Moved Owner
         Quarantine Rebuilt RedisStore Row Run RunStatus Store
     """,
     "actors": """

@@ -10,9 +10,9 @@ from holdfast.persistence import redis_scripts
 SCRIPTS = sorted(path.name.removesuffix(".lua") for path in (resources.files("holdfast.persistence") / "lua").iterdir())
 RUN = [name for name in SCRIPTS if not name.startswith("_")]
 SINCE_6_2 = {
-    "COPY", "DEL", "HDEL", "HGET", "HGETALL", "HMGET", "HSET", "RENAME", "TIME", "TYPE", "XADD", "XINFO", "XRANGE", "XREVRANGE",
-    "ZADD", "ZCOUNT", "ZREM", "ZREMRANGEBYSCORE", "ZSCORE",
-}  # fmt: skip
+    *("COPY", "DEL", "EXISTS", "HDEL", "HGET", "HGETALL", "HMGET", "HSET", "RENAME", "TIME", "TYPE"),
+    *("XADD", "XINFO", "XRANGE", "XREVRANGE", "ZADD", "ZCOUNT", "ZREM", "ZREMRANGEBYSCORE", "ZSCORE"),
+}
 WRITES = {"COPY", "DEL", "HDEL", "HSET", "RENAME", "XADD", "ZADD", "ZREM", "ZREMRANGEBYSCORE"}
 
 

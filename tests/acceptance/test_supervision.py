@@ -1,0 +1,217 @@
+"""Callbacks that misbehave, conversations that take processes down, few processes for many conversations."""
+
+import asyncio
+import json
+import os
+from collections import Counter
+
+import pytest
+from stack_fixture import eventually, open_gate, runs_of
+
+from holdfast.client import Answer, AsyncClient, Overloaded, Quarantined, Status
+from holdfast.persistence import RedisStore
+from holdfast.registry.hiring import RESERVE
+from holdfast.testing import call, calls, say
+
+
+@pytest.fixture
+async def client(stack):
+    async with AsyncClient.connect("rough_app:app", timeout_s=60) as connected:
+        yield connected
+
+
+@pytest.fixture
+async def store(stack):
+    opened = RedisStore(stack.redis_url)
+    await opened.open()
+    yield opened
+    await opened.close()
+
+
+async def until(condition, timeout_s: float = 90):
+    return await asyncio.to_thread(eventually, condition, timeout_s)
+
+
+def results(messages: list[dict]) -> list[dict]:
+    return [json.loads(message["content"]) for message in messages if message["role"] == "tool"]
+
+
+async def outcome(stack, client, tool: str) -> dict:
+    """What the model reads of a call of the tool, in a conversation that then goes on to its end."""
+    text = stack.scenarios.add(f"rough-{tool}", calls(call(tool, {})), "On we go.")
+    conversation = await client.start("rough", text, conversation_id=f"rough-{tool}")
+    state = await conversation.wait(timeout_s=120)
+    assert (state.status, state.reply) == (Status.IDLE, "On we go.")
+    (result,) = results(await conversation.messages())
+    return result
+
+
+@pytest.mark.parametrize(
+    ("tool", "said"),
+    [
+        ("leave", "SystemExit(3)"),
+        ("leave_async", "SystemExit(3)"),
+        ("unserialisable", "cannot be a result"),
+        ("huge", "300000002 bytes"),
+        ("not_a_number", "cannot be a result"),
+        ("hang", "did not finish within 1 s"),
+        ("hang_async", "did not finish within 1 s"),
+        ("block_the_loop", "did not finish within 2 s"),
+        ("stubborn", "StopIteration"),
+    ],
+)
+async def test_a_callback_that_misbehaves_is_an_error_that_the_model_reads(stack, client, tool, said):
+    result = await outcome(stack, client, tool)
+
+    assert result["ok"] is False
+    assert said in result["error"]
+
+
+@pytest.mark.parametrize(("tool", "value"), [("fork", "forked"), ("chatter", "said it all")])
+async def test_a_callback_that_forks_or_prints_has_its_result_and_runs_once(stack, client, tool, value):
+    assert await outcome(stack, client, tool) == {"ok": True, "result": value}
+    assert len(runs_of(stack, f"rough-{tool}")) == (1 if tool == "fork" else 0)
+
+
+async def test_an_async_callback_that_blocks_its_loop_blocks_nobody_else(stack, client):
+    blocking = stack.scenarios.add("blocks", calls(call("block_the_loop", {})), "At last.")
+    quick = stack.scenarios.add("quick", calls(call("quick", {})), "Quickly done.")
+    held = await client.start("rough", blocking, conversation_id="blocks-1")
+    await until(lambda: stack.model.requests)
+    others = [await client.start("rough", quick, conversation_id=f"quick-{number}") for number in range(3)]
+
+    states = [await conversation.wait(timeout_s=60) for conversation in others]
+
+    assert [state.reply for state in states] == ["Quickly done."] * 3
+    assert (await held.wait(timeout_s=60)).reply == "At last."
+
+
+async def test_what_takes_its_process_down_again_and_again_is_quarantined_and_retried_when_told(stack, client, store):
+    # given a run that shares the worker with one that takes it down
+    innocent_text = stack.scenarios.add("innocent", calls(call("wait_for_gate", {})), "All well.")
+    innocent = await client.start("rough", innocent_text, conversation_id="innocent-1")
+    await until(lambda: runs_of(stack, innocent.id))
+    text = stack.scenarios.add("poison", calls(call("crash", {})), "Survived.")
+    poison = await client.start("rough", text, conversation_id="poison-1")
+
+    # when it has done so three times, the last ones alone
+    state = await poison.wait(timeout_s=180)
+
+    # then it is in quarantine, with its reason, and nothing of it is carried out or decided
+    assert state.status is Status.QUARANTINED
+    assert "crash" in state.error
+    runs = runs_of(stack, poison.id)
+    assert [run["attempt"] for run in runs] == [1, 2, 3]
+    assert len({run["pid"] for run in runs}) == 3
+    with pytest.raises(Quarantined, match="holdfast retry poison-1"):
+        await poison.send("are you there?")
+    page = await client.conversations(status="quarantined")
+    assert [row.conversation_id for row in page.items] == [poison.id]
+
+    # and the innocent run was run again alone, and goes on
+    open_gate(stack, innocent.id)
+    assert (await innocent.wait(timeout_s=120)).reply == "All well."
+    assert [run["attempt"] for run in runs_of(stack, innocent.id)] == [1, 2]
+    assert await store.quarantine(innocent.id) is None
+
+    # and once the cause is corrected, it is taken up where it stood
+    (stack.runs / f"{poison.id}.corrected").touch()
+    assert await poison.retry()
+    assert (await poison.wait(timeout_s=120)).reply == "Survived."
+    assert not await poison.retry()
+    assert [run["attempt"] for run in runs_of(stack, poison.id)] == [1, 2, 3, 4]
+
+
+async def test_at_the_cap_a_caller_is_told_and_what_was_acknowledged_proceeds(stack, monkeypatch):
+    monkeypatch.setenv("HOLDFAST_MAX_ACTORS", "1")
+    monkeypatch.setenv("HOLDFAST_STANDBY", "1")
+    text = stack.scenarios.add("capped", "Hello.")
+    async with AsyncClient.connect("shop_app:app", namespace="capped", timeout_s=60) as client:
+        stack.model.hold()
+        try:
+            first = await client.start("support", text, conversation_id="capped-1")
+            await stack.model.held(1)
+            async with AsyncClient.connect("shop_app:app", namespace="capped", timeout_s=3) as hurried:
+                with pytest.raises(Overloaded) as told:
+                    await hurried.start("support", text, conversation_id="capped-2")
+        finally:
+            stack.model.release()
+        assert told.value.retry_after_ms > 0
+        assert (await first.wait(timeout_s=60)).reply == "Hello."
+        second = await client.start("support", text, conversation_id="capped-2")
+        assert (await second.wait(timeout_s=60)).reply == "Hello."
+
+
+async def _many(stack, count: int) -> None:
+    """So many conversations suspended by a fleet of 8, then answered and finished."""
+    name = f"many-{count}"
+    text = stack.scenarios.add(name, calls(call("ask", {"question": "Yes?"})), say("Thanks."))
+    slots = asyncio.Semaphore(32)
+    async with AsyncClient.connect("shop_app:app", namespace=name, timeout_s=120) as client:
+
+        async def suspended(number: int):
+            async with slots:
+                conversation = await client.start("support", text, conversation_id=f"{name}-{number}")
+                state = await conversation.wait(timeout_s=300)
+            assert state.status is Status.AWAITING_INPUT
+            return state.pending[0]
+
+        async def finished(shown) -> str:
+            async with slots:
+                receipt = await shown.resolve(Answer("yes"))
+                return (await client.conversation(shown.conversation_id).wait(after=receipt.seq, timeout_s=300)).reply
+
+        shown = await asyncio.gather(*map(suspended, range(count)))
+        opened = RedisStore(stack.redis_url, namespace=name)
+        await opened.open()
+        assert len(await opened.living()) <= 8 + RESERVE
+        await opened.close()
+        assert Counter(await asyncio.gather(*map(finished, shown))) == {"Thanks.": count}
+
+
+@pytest.fixture
+def fleet_of_eight(monkeypatch):
+    monkeypatch.setenv("HOLDFAST_MAX_ACTORS", "8")
+
+
+async def test_a_hundred_conversations_wait_and_finish_on_a_fleet_of_eight(stack, fleet_of_eight):
+    await _many(stack, 100)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(1800)
+async def test_a_thousand_conversations_wait_and_finish_on_a_fleet_of_eight(stack, fleet_of_eight):
+    await _many(stack, 1000)
+
+
+async def test_actors_and_workers_are_replaced_after_so_much_use(stack, monkeypatch):
+    monkeypatch.setenv("HOLDFAST_ADOPTIONS", "2")
+    monkeypatch.setenv("HOLDFAST_EFFECTS", "3")
+    monkeypatch.setenv("HOLDFAST_MAX_ACTORS", "4")
+    text = stack.scenarios.add("recycled", "Hello.")
+    async with AsyncClient.connect("shop_app:app", namespace="recycled", timeout_s=60) as client:
+        transport = await client._stack.transport()
+        actors = set()
+        for number in range(10):
+            conversation = await client.start("support", text, conversation_id=f"recycled-{number}")
+            pid = await transport.pid(conversation.id)
+            assert (await conversation.wait(timeout_s=60)).reply == "Hello."
+            actors.add(pid)
+        opened = RedisStore(stack.redis_url, namespace="recycled")
+        await opened.open()
+        generations = await until_succeeded(opened)
+        await opened.close()
+
+    assert len(actors - {None}) >= 3
+    assert generations >= 1
+    assert os.getpid() not in actors
+
+
+async def until_succeeded(store: RedisStore) -> int:
+    """How many successors of workers have come into office, once one has."""
+    async with asyncio.timeout(60):
+        while True:
+            found = await store._redis.hvals(store._keys.meta("generations"))
+            if found:
+                return max(map(int, found))
+            await asyncio.sleep(0.05)

@@ -1,0 +1,129 @@
+"""An app whose tools do what tools must not do."""
+
+import asyncio
+import os
+import signal
+import sys
+import threading
+import time
+from pathlib import Path
+
+from shop_app import note
+
+from holdfast.agent import Agent, App, Limits, ToolContext, tool
+
+RUNS = Path(os.environ.get("HOLDFAST_TEST_RUNS", "/nonexistent"))
+
+
+@tool
+def crash(context: ToolContext) -> str:
+    """Take the process down, until somebody has corrected the cause."""
+    note("crash", context)
+    if not (RUNS / f"{context.conversation_id}.corrected").exists():
+        os.kill(os.getpid(), signal.SIGKILL)
+    return "it went well"
+
+
+@tool
+def wait_for_gate(context: ToolContext) -> str:
+    """Block until the gate is there."""
+    note("wait_for_gate", context)
+    while not (RUNS / f"{context.conversation_id}.gate").exists():
+        time.sleep(0.02)
+    return "the gate is open"
+
+
+@tool
+def leave(context: ToolContext) -> str:
+    """Call sys.exit."""
+    note("leave", context)
+    sys.exit(3)
+
+
+@tool
+async def leave_async(context: ToolContext) -> str:
+    """Call sys.exit on the event loop."""
+    note("leave_async", context)
+    sys.exit(3)
+
+
+@tool
+def fork(context: ToolContext) -> str:
+    """Fork, and let both come back."""
+    note("fork", context)
+    child = os.fork()
+    if child:
+        os.waitpid(child, 0)
+    return "forked"
+
+
+@tool
+def chatter() -> str:
+    """Print a lot."""
+    for number in range(2000):
+        print("chatter", number)  # noqa: T201 - the point
+        print("chatter", number, file=sys.stderr)  # noqa: T201 - as above
+    return "said it all"
+
+
+@tool
+def unserialisable() -> object:
+    """Return what is no JSON."""
+    return threading.Lock()
+
+
+@tool
+def huge() -> str:
+    """Return 300 MB."""
+    return "x" * 300_000_000
+
+
+@tool
+def not_a_number() -> float:
+    """Return NaN."""
+    return float("nan")
+
+
+@tool(run_timeout_s=1)
+def hang() -> str:
+    """Block a thread beyond the bound."""
+    time.sleep(20)
+    return "too late"
+
+
+@tool(run_timeout_s=1)
+async def hang_async() -> str:
+    """Wait beyond the bound."""
+    await asyncio.sleep(3600)
+    return "never"
+
+
+@tool(run_timeout_s=2)
+async def block_the_loop() -> str:
+    """Block the event loop that async callbacks share, beyond the bound."""
+    time.sleep(20)  # noqa: ASYNC251 - the point
+    return "too late"
+
+
+@tool
+async def quick() -> str:
+    """Be quick."""
+    await asyncio.sleep(0)
+    return "quick"
+
+
+@tool
+def stubborn() -> str:
+    """Raise what few expect."""
+    raise StopIteration("nothing follows")
+
+
+TOOLS = [
+    *(crash, wait_for_gate, leave, leave_async, fork, chatter, unserialisable, huge, not_a_number),
+    *(hang, hang_async, block_the_loop, quick, stubborn),
+]
+
+app = App(
+    agents=[Agent(name="rough", tools=TOOLS, limits=Limits(run_timeout_s=60))],
+    env=["*_API_KEY", "*_API_BASE", "HOLDFAST_TEST_*"],
+)
