@@ -40,10 +40,15 @@ TOOLS = [
 ]
 
 
+asked_of_model: list[int] = []
+"""How many messages each model call of this process carried."""
+
+
 async def call_model(messages: list[dict[str, Any]]) -> dict[str, Any]:
     """The model's next message: the call that Holdfast's worker makes, with the same options."""
     import litellm
 
+    asked_of_model.append(len(messages))
     stream = await litellm.acompletion(
         model=MODEL,
         messages=[dict(message) for message in messages],
@@ -105,9 +110,17 @@ class Contender:
         """Answer it; the model's final text."""
         raise NotImplementedError
 
+    async def messages(self, name: str) -> list[dict[str, Any]]:
+        """The history as it stands."""
+        raise NotImplementedError
+
     async def bytes_at_rest(self) -> dict[str, int]:
         """What the store takes now, by kind of medium."""
         raise NotImplementedError
+
+    async def pids(self) -> list[int]:
+        """Other processes than this one that die with it in a crash."""
+        return []
 
     async def pending(self) -> dict[str, Any]:
         """List what waits over all conversations: `found`, the names, and in words `how`."""
@@ -178,6 +191,7 @@ async def suspend(contender: Contender) -> dict[str, Any]:
         "suspended": len(names),
         "seconds": seconds,
         "bytes_each": {kind: (after[kind] - before[kind]) / len(names) for kind in after},
+        "pids": await contender.pids(),
         "pending": {**pending, "ms": listed_s * 1000, "rss_bytes": rss_bytes()},
     }
 
@@ -202,17 +216,32 @@ async def resume(contender: Contender) -> dict[str, Any]:
 
 async def race(contender: Contender) -> dict[str, Any]:
     """Two answers to the same question at the same moment: what each writer is told."""
-    rounds = []
+    rounds, heard = [], []
     for number in range(contender.options.count):
         name = f"{contender.options.prefix}-{number}"
         await contender.suspend(name)
+        before = len(asked_of_model)
         told = await asyncio.gather(
             contender.resume(name, f"{ANSWER} A"), contender.resume(name, f"{ANSWER} B"), return_exceptions=True
         )
         rounds.append([str(one) if not isinstance(one, BaseException) else f"{type(one).__name__}: {one}" for one in told])
+        history = await contender.messages(name)
+        heard.append(
+            {
+                "answers_kept": sum(message["role"] == "tool" for message in history),
+                "model_calls": len(asked_of_model) - before
+                or sum(message["role"] == "assistant" and not message.get("tool_calls") for message in history),
+            }
+        )
     accepted = [sum(one == FINAL for one in told) for told in rounds]
-    refusals = sorted({one for told in rounds for one in told if one != FINAL})
-    return {"rounds": len(rounds), "both_told_done": accepted.count(2), "one_refused": accepted.count(1), "refusals": refusals[:3]}
+    return {
+        "rounds": len(rounds),
+        "both_told_done": accepted.count(2),
+        "one_refused": accepted.count(1),
+        "answers_kept": statistics.mean(one["answers_kept"] for one in heard),
+        "model_calls": statistics.mean(one["model_calls"] for one in heard),
+        "refusals": sorted({one.partition(":")[0] for told in rounds for one in told if one != FINAL}),
+    }
 
 
 def rss_bytes() -> int:

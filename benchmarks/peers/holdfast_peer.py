@@ -39,9 +39,13 @@ class Holdfast(Contender):
     async def resume(self, name: str, answer: str = contender.ANSWER) -> str:
         """Resolve the call that is shown, and wait for the reply."""
         held = self.client.conversation(name)
-        shown = self.shown.pop(name, None) or (await held.pending())[0]
+        shown = self.shown.get(name) or (await held.pending())[0]
         receipt = await shown.resolve(Answer(answer))
         return (await held.wait(after=receipt.seq, timeout_s=120)).reply
+
+    async def messages(self, name: str) -> list[dict[str, Any]]:
+        """The log, as messages."""
+        return await self.client.conversation(name).messages()
 
     async def bytes_at_rest(self) -> dict[str, int]:
         """What Redis holds in memory, and its append-only file, rewritten."""
@@ -53,6 +57,12 @@ class Holdfast(Contender):
                 break
         memory = await redis.info("memory")
         return {"memory": memory["used_memory"], "disk": info["aof_current_size"]}
+
+    async def pids(self) -> list[int]:
+        """The actors that host something, all of which go with a machine."""
+        transport = await self.client._stack.transport()
+        found = {await transport.pid(name) for name in self.shown}
+        return sorted(pid for pid in found if pid is not None)
 
     async def pending(self) -> dict[str, Any]:
         """Page through the index."""

@@ -90,6 +90,10 @@ class LangGraph(Contender):
         result = await self.graph.ainvoke(Command(resume=answer), _config(name), durability="sync")
         return result["messages"][-1]["content"]
 
+    async def messages(self, name: str) -> list[dict[str, Any]]:
+        """The state of the thread."""
+        return (await self.graph.aget_state(_config(name))).values["messages"]
+
     async def bytes_at_rest(self) -> dict[str, int]:
         """The database's size, its log written back."""
         if self.postgres:
