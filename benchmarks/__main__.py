@@ -22,7 +22,7 @@ PARTS = {
     "history": "bytes and revival by the length of the history",
     "command": "`holdfast pending` as a process",
     "throughput": "conversations a second, against the peers",
-    "peers": "kill, resume, bytes, lists and races, against the peers",
+    "durability": "kill, resume, bytes, lists and races, against the peers",
 }
 
 
@@ -50,12 +50,13 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description="Measure Holdfast against floors and peers.")
     parser.add_argument("names", nargs="*", metavar="NAME", help="; ".join(f"{name}: {what}" for name, what in PARTS.items()))
     parser.add_argument("--quick", action="store_true", help="small numbers, for development: not to be quoted")
-    parser.add_argument("--json", type=Path, default=stack.OUT / "results.json", help="where the results go, and stay")
+    parser.add_argument("--json", type=Path, help="where the results go, beside those of earlier runs (out/results.json)")
     parser.add_argument("--write-docs", action="store_true", help="write tables and charts of the results into docs/")
     options = parser.parse_args()
     unknown = set(options.names) - set(PARTS)
     if unknown:
         parser.error(f"no such benchmark: {', '.join(sorted(unknown))}; there are {', '.join(PARTS)}")
+    options.json = options.json or stack.OUT / ("quick.json" if options.quick else "results.json")
     results = json.loads(options.json.read_text()) if options.json.exists() else {}
     names = options.names or ([] if options.write_docs and results else list(PARTS))
     for name in names:

@@ -151,7 +151,7 @@ async def measured(home: Path, server: ModelServer, rounds: int) -> dict[str, li
 def measure(*, quick: bool) -> Part:
     """The three rows."""
     with stack.home() as home, ModelServer(script=script) as server:
-        os.environ.update(OPENAI_API_BASE=server.url, OPENAI_API_KEY="x")
+        stack.use_model(server.url)
         samples = asyncio.run(measured(home, server, 40 if quick else 200))
     p50 = {name: statistics.median(each) for name, each in samples.items()}
     call, append = p50["empty_call"], p50["append"]

@@ -43,7 +43,18 @@ def server() -> Iterator[Callable[[str], str]]:
     data = folder / "data"
     initdb = [*as_user, binary("initdb"), "-D", data, "-U", "bench", "-A", "trust", "--no-instructions"]
     subprocess.run(initdb, check=True, stdout=subprocess.DEVNULL, cwd=folder)
-    command = [*as_user, binary("postgres"), "-D", data, "-k", folder, "-c", "listen_addresses=", "-c", "log_min_messages=fatal"]
+    command = [
+        *as_user,
+        binary("postgres"),
+        "-D",
+        data,
+        "-k",
+        folder,
+        "-c",
+        "listen_addresses=",
+        "-c",
+        "log_min_messages=fatal",
+    ]
     with subprocess.Popen(command, cwd=folder, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as process:
         try:
             give_up = time.monotonic() + START_WITHIN_S

@@ -20,6 +20,9 @@ OUT = Path(__file__).parent / "out"
 APP = "benchmarks.bench_app:app"
 console = Console()
 
+# Where byte code is not kept, every process compiles what it imports, and a cold actor costs that each time.
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+
 
 @contextlib.contextmanager
 def home() -> Iterator[Path]:
@@ -41,8 +44,13 @@ def model() -> Iterator[str]:
     command = [sys.executable, "-m", "benchmarks.stub"]
     with subprocess.Popen(command, cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
         url = process.stdout.readline().strip()
-        os.environ.update(OPENAI_API_BASE=url, OPENAI_API_KEY="x")
+        use_model(url)
         try:
             yield url
         finally:
             process.terminate()
+
+
+def use_model(url: str) -> None:
+    """Have this process, and what it starts, call the stub model at this URL."""
+    os.environ.update(OPENAI_API_BASE=url, OPENAI_API_KEY="x")

@@ -44,7 +44,12 @@ def measure(*, quick: bool) -> Part:
                     ]
                     for name, result in results.items()
                 ],
-            )
+            ),
+            Table(
+                "Processor time of one conversation, in all processes of the system but the stub model's",
+                ["system", *(f"{level} at once" for level in levels)],
+                [[name, *(f"{level['cpu_ms']:.0f} ms" for level in result["levels"])] for name, result in results.items()],
+            ),
         ],
         charts=[
             Chart(

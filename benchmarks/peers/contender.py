@@ -92,9 +92,13 @@ class Contender:
     """Distributions whose versions are printed."""
     settings = ""
     """What differs from the defaults, in words."""
+    held_by = "none"
+    """Which process must go on for what is suspended."""
 
     def __init__(self, options: argparse.Namespace) -> None:
         self.options = options
+        self.mark = ""
+        """What the command line, environment or directory of this system's servers contains; for the time they compute."""
 
     async def open(self) -> None:
         """Get ready."""
@@ -159,15 +163,16 @@ async def throughput(contender: Contender) -> dict[str, Any]:
         took.clear()
         count = max(contender.options.count, 2 * at_once)
         say(f"measuring {count} with {at_once} at once")
-        began = time.perf_counter()
+        began, used = time.perf_counter(), cpu_s(contender.mark)
         await gathered([f"{prefix}-{number}" for number in range(count)], at_once, whole)
-        seconds = time.perf_counter() - began
+        seconds, used = time.perf_counter() - began, cpu_s(contender.mark) - used
         levels.append(
             {
                 "at_once": at_once,
                 "conversations": count,
                 "seconds": seconds,
                 "per_s": count / seconds,
+                "cpu_ms": used / count * 1000,
                 "p50_ms": statistics.median(took) * 1000,
             }
         )
@@ -191,6 +196,7 @@ async def suspend(contender: Contender) -> dict[str, Any]:
         "suspended": len(names),
         "seconds": seconds,
         "bytes_each": {kind: (after[kind] - before[kind]) / len(names) for kind in after},
+        "held_by": contender.held_by,
         "pids": await contender.pids(),
         "pending": {**pending, "ms": listed_s * 1000, "rss_bytes": rss_bytes()},
     }
@@ -248,6 +254,24 @@ def rss_bytes() -> int:
     """What this process holds resident."""
     pages = int(Path("/proc/self/statm").read_text().split()[1])
     return pages * os.sysconf("SC_PAGE_SIZE")
+
+
+def cpu_s(mark: str) -> float:
+    """Seconds that this process and the system's servers have computed so far, their ended children included."""
+    ticks = 0
+    for process in Path("/proc").iterdir():
+        with contextlib.suppress(OSError, ValueError):
+            if int(process.name) != os.getpid() and (not mark or not _marked(process, mark.encode())):
+                continue
+            fields = (process / "stat").read_text().rpartition(")")[2].split()
+            ticks += sum(int(field) for field in fields[11:15])
+    return ticks / os.sysconf("SC_CLK_TCK")
+
+
+def _marked(process: Path, mark: bytes) -> bool:
+    if mark in (process / "cmdline").read_bytes() or mark in (process / "environ").read_bytes():
+        return True
+    return mark in os.fsencode(os.readlink(process / "cwd"))
 
 
 def say(line: str) -> None:

@@ -39,9 +39,11 @@ class Dbos(Contender):
     """One executor."""
 
     packages = ("dbos", "sqlalchemy", "litellm")
+    held_by = "the executor: a coroutine for each"
 
     def __init__(self, options: Namespace) -> None:
         super().__init__(options)
+        self.mark = options.store.partition("host=")[2]
         self.postgres = options.store.startswith("postgresql")
         self.settings = (
             "async workflow and steps, LISTEN/NOTIFY (its default)"

@@ -19,6 +19,7 @@ class Holdfast(Contender):
     def __init__(self, options: Namespace) -> None:
         super().__init__(options)
         self.home = Path(options.store)
+        self.mark = options.store
         self.shown: dict[str, Any] = {}
 
     async def open(self) -> None:

@@ -41,6 +41,7 @@ class LangGraph(Contender):
 
     def __init__(self, options: Namespace) -> None:
         super().__init__(options)
+        self.mark = options.store.partition("host=")[2]
         self.postgres = options.store.startswith("postgresql:")
         self.stack = AsyncExitStack()
         saver = "postgres" if self.postgres else "sqlite"

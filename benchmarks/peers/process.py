@@ -80,4 +80,3 @@ def started(
             yield process, json.loads(printed)
         finally:
             process.kill()
-

@@ -1,0 +1,118 @@
+"""What a live actor takes, and what a suspended conversation takes at rest: no process, and its bytes in Redis."""
+
+import asyncio
+import os
+import statistics
+from pathlib import Path
+from typing import Any
+
+from rich.progress import Progress
+
+from benchmarks import stack, store_drive
+from benchmarks.result import Part, Row, Table
+from holdfast.client import AsyncClient
+
+GOAL_BYTES = 6 * 1024
+LINGER_S = 3
+ROLES = {"ray::ConversationActor": "actor", "ray::Worker": "worker", "ray::Sweeper": "sweeper"}
+
+
+def resident(home: Path) -> dict[str, list[tuple[int, int]]]:
+    """Resident and proportional bytes of this stack's processes, by role; told from others by their log folder."""
+    found: dict[str, list[tuple[int, int]]] = {}
+    for process in Path("/proc").iterdir():
+        try:
+            title = (process / "cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")
+            role = next((name for start, name in ROLES.items() if title.startswith(start)), None)
+            if role is None or str(home).encode() not in (process / "environ").read_bytes():
+                continue
+            rollup = (process / "smaps_rollup").read_text()
+        except (OSError, ValueError):
+            continue
+        sizes = {line.split(":")[0]: int(line.split()[1]) * 1024 for line in rollup.splitlines()[1:]}
+        found.setdefault(role, []).append((sizes["Rss"], sizes["Pss"]))
+    return found
+
+
+async def measured(home: Path, live: int, count: int) -> dict[str, Any]:
+    """Actors that host something, then conversations that nobody hosts."""
+    os.environ["HOLDFAST_LINGER_S"] = str(LINGER_S)
+    async with AsyncClient.connect(stack.APP, home=home, timeout_s=120) as client:
+        warming = await client.start("bench", "turn 1", conversation_id="warming")
+        await warming.wait(timeout_s=120)
+        store, transport = await client._stack.store(), await client._stack.transport()
+
+        async def suspend(name: str) -> None:
+            conversation = await client.start("bench", "turn 1", conversation_id=name)
+            assert (await conversation.wait(timeout_s=120)).pending
+
+        await asyncio.gather(*(suspend(f"live-{number}") for number in range(live)))
+        alive = resident(home)
+        await rested(transport, ["warming", *(f"live-{number}" for number in range(live))])
+        before = await store_drive.used_memory(store)
+        names = [f"rest-{number}" for number in range(count)]
+        with Progress(console=stack.console, transient=True) as progress:
+            task = progress.add_task("suspending conversations", total=count)
+            for start in range(0, count, 4):
+                await asyncio.gather(*(suspend(name) for name in names[start : start + 4]))
+                progress.advance(task, 4)
+        await rested(transport, names)
+        after = await store_drive.used_memory(store)
+        own = [await store_drive.bytes_of(store, name) for name in names]
+        hosted = sum([await transport.pid(name) is not None for name in names])
+        return {
+            "alive": alive,
+            "blank": len(resident(home).get("actor", [])),
+            "hosted": hosted,
+            "used_each": (after - before) / count,
+            "own_each": statistics.median(own),
+        }
+
+
+async def rested(transport: Any, names: list[str]) -> None:
+    """Wait until no process hosts any of them."""
+    async with asyncio.timeout(180):
+        for name in names:
+            while await transport.pid(name) is not None:
+                await asyncio.sleep(0.2)
+
+
+def measure(*, quick: bool) -> Part:
+    """The row of a conversation at rest, and the processes' memory."""
+    live, count = (2, 12) if quick else (6, 100)
+    lingered = os.environ.get("HOLDFAST_LINGER_S")
+    try:
+        with stack.home() as home, stack.model():
+            raw = asyncio.run(measured(home, live, count))
+    finally:
+        os.environ.pop("HOLDFAST_LINGER_S")
+        if lingered is not None:
+            os.environ["HOLDFAST_LINGER_S"] = lingered
+    used = raw["used_each"]
+    sizes = [
+        [role, str(len(each)), *(f"{statistics.median(one[place] for one in each) / 2**20:.0f} MiB" for place in (0, 1))]
+        for role, each in sorted(raw["alive"].items())
+    ]
+    return Part(
+        rows=[
+            Row("a suspended conversation at rest, Redis' memory in all", used, "B", GOAL_BYTES, used / GOAL_BYTES, 1.0, count),
+            Row(
+                "processes that host one of them, against none allowed", raw["hosted"], "", 1, float(raw["hosted"]), 0.0, count
+            ),
+        ],
+        tables=[
+            Table("Processes of the stack (median)", ["process", "count", "resident", "proportional"], sizes),
+            Table(
+                "A suspended conversation at rest",
+                ["what", "value"],
+                [
+                    ["Redis' memory in all, indexes included", f"{used:,.0f} B"],
+                    ["its own keys", f"{raw['own_each']:,.0f} B"],
+                    ["Redis' memory for each 1,000", f"{used * 1000 / 2**20:.1f} MiB"],
+                    ["processes that host one", str(raw["hosted"])],
+                    ["blank actors kept warm, whatever the number", str(raw["blank"])],
+                ],
+            ),
+        ],
+        raw=raw,
+    )
