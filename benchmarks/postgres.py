@@ -1,7 +1,6 @@
 """A Postgres server of the benchmark's own: a temporary cluster on a unix socket, its settings the defaults."""
 
 import contextlib
-import glob
 import os
 import pwd
 import shutil
@@ -12,12 +11,13 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 START_WITHIN_S = 30
+DEBIAN = Path("/usr/lib/postgresql")
 UNPRIVILEGED = ("postgres", "nobody")
 
 
 def binary(name: str) -> str | None:
     """A program of Postgres, from the path or from where Debian puts it."""
-    return shutil.which(name) or next(iter(sorted(glob.glob(f"/usr/lib/postgresql/*/bin/{name}"), reverse=True)), None)
+    return shutil.which(name) or next((str(one) for one in sorted(DEBIAN.glob(f"*/bin/{name}"), reverse=True)), None)
 
 
 def missing() -> str | None:

@@ -24,19 +24,19 @@ class Row:
 
     def cells(self) -> list[str]:
         """As text, for a table."""
-        goal = f"at {'least' if self.at_least else 'most'} {self.must_reach:g} ×"
+        goal = f"at {'least' if self.at_least else 'most'} {self.must_reach:g}"
         return [
             self.what,
             f"{number(self.value)} {self.unit}",
             f"{number(self.floor)} {self.unit}",
-            f"{number(self.ratio)} ×",
+            f"{number(self.ratio)}",
             goal,
             "yes" if self.met else "no",
             str(self.samples),
         ]
 
 
-GOALS = ["what", "measured", "against", "ratio", "must reach", "reached", "samples"]
+GOALS = ["what", "measured", "against", "ratio", "ratio to reach", "reached", "samples"]
 
 
 @dataclass(frozen=True, slots=True)

@@ -163,16 +163,18 @@ async def throughput(contender: Contender) -> dict[str, Any]:
         took.clear()
         count = max(contender.options.count, 2 * at_once)
         say(f"measuring {count} with {at_once} at once")
-        began, used = time.perf_counter(), cpu_s(contender.mark)
+        began, before = time.perf_counter(), computed(contender.mark)
         await gathered([f"{prefix}-{number}" for number in range(count)], at_once, whole)
-        seconds, used = time.perf_counter() - began, cpu_s(contender.mark) - used
+        seconds = time.perf_counter() - began
+        cpu = used(before, computed(contender.mark))
         levels.append(
             {
                 "at_once": at_once,
                 "conversations": count,
                 "seconds": seconds,
                 "per_s": count / seconds,
-                "cpu_ms": used / count * 1000,
+                "cpu_ms": sum(cpu.values()) / count * 1000,
+                "cpu_ms_by_role": {role: round(spent / count * 1000, 1) for role, spent in cpu.items()},
                 "p50_ms": statistics.median(took) * 1000,
             }
         )
@@ -256,22 +258,33 @@ def rss_bytes() -> int:
     return pages * os.sysconf("SC_PAGE_SIZE")
 
 
-def cpu_s(mark: str) -> float:
-    """Seconds that this process and the system's servers have computed so far, their ended children included."""
-    ticks = 0
+def computed(mark: str) -> dict[int, tuple[str, float]]:
+    """Seconds that this process and the system's servers have computed so far, by process, with what each is."""
+    found = {}
     for process in Path("/proc").iterdir():
         with contextlib.suppress(OSError, ValueError):
-            if int(process.name) != os.getpid() and (not mark or not _marked(process, mark.encode())):
+            here = int(process.name) == os.getpid()
+            if not here and (not mark or not _marked(process, mark.encode())):
                 continue
-            fields = (process / "stat").read_text().rpartition(")")[2].split()
-            ticks += sum(int(field) for field in fields[11:15])
-    return ticks / os.sysconf("SC_CLK_TCK")
+            ticks = sum(int(field) for field in (process / "stat").read_text().rpartition(")")[2].split()[11:13])
+            title = (process / "cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace").split()
+            role = "client" if here else (title[0].partition(".")[0] if title[0].startswith("ray::") else Path(title[0]).name)
+            found[int(process.name)] = (role, ticks / os.sysconf("SC_CLK_TCK"))
+    return found
+
+
+def used(before: dict[int, tuple[str, float]], after: dict[int, tuple[str, float]]) -> dict[str, float]:
+    """What was computed between, by role; of processes that have ended meanwhile it is not known."""
+    roles: dict[str, float] = {}
+    for pid, (role, seconds) in after.items():
+        roles[role] = roles.get(role, 0.0) + seconds - before.get(pid, ("", 0.0))[1]
+    return dict(sorted(roles.items(), key=lambda item: -item[1]))
 
 
 def _marked(process: Path, mark: bytes) -> bool:
     if mark in (process / "cmdline").read_bytes() or mark in (process / "environ").read_bytes():
         return True
-    return mark in os.fsencode(os.readlink(process / "cwd"))
+    return mark in os.fsencode((process / "cwd").readlink())
 
 
 def say(line: str) -> None:

@@ -1,5 +1,6 @@
 """DBOS: a workflow that calls the model in steps, says in an event what it asks, and waits for the answer in `recv`."""
 
+import asyncio
 from argparse import Namespace
 from pathlib import Path
 from typing import Any
@@ -50,6 +51,7 @@ class Dbos(Contender):
             if self.postgres
             else f"async workflow and steps, notification_listener_polling_interval_sec={POLL_S} (default 1.0)"
         )
+        self.file = Path(options.store.removeprefix("sqlite:///"))
         self.handles: dict[str, Any] = {}
 
     async def open(self) -> None:
@@ -90,7 +92,7 @@ class Dbos(Contender):
                 size = connection.execute(sqlalchemy.text("SELECT pg_database_size(current_database())")).scalar_one()
             engine.dispose()
             return {"disk": size}
-        return {"disk": Path(self.options.store.removeprefix("sqlite:///")).stat().st_size}
+        return {"disk": (await asyncio.to_thread(self.file.stat)).st_size}
 
     async def pending(self) -> dict[str, Any]:
         """Which workflows have not ended is indexed; what each asks is an event to be read."""

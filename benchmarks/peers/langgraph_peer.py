@@ -1,6 +1,5 @@
 """LangGraph: a graph of two nodes, `interrupt()` where a person is asked, `Command(resume=…)`, `durability="sync"`."""
 
-import os
 from argparse import Namespace
 from contextlib import AsyncExitStack
 from operator import add
@@ -105,7 +104,7 @@ class LangGraph(Contender):
         async with self.saver.lock:
             await (await self.saver.conn.execute("PRAGMA wal_checkpoint(TRUNCATE)")).fetchall()
         files = [Path(f"{self.options.store}{end}") for end in ("", "-wal")]
-        return {"disk": sum(os.stat(file).st_size for file in files if file.exists())}
+        return {"disk": sum(file.stat().st_size for file in files if file.exists())}
 
     async def pending(self) -> dict[str, Any]:
         """There is no index of what waits: every checkpoint is read for the threads, then each thread's state."""
