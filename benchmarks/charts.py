@@ -21,12 +21,14 @@ def svg(chart: Chart) -> str:
     body = _bars(chart) if chart.bars else _lines(chart)
     title = f"<text x='{LEFT}' y='28' font-size='17' font-weight='bold' fill='{INK}'>{escape(chart.title)}</text>"
     y_middle = (TOP + HEIGHT - BOTTOM) / 2
-    labels = [
+    below = (
         f"<text x='{(LEFT + WIDTH - RIGHT) / 2}' y='{HEIGHT - 14}' font-size='13' text-anchor='middle' fill='{INK}'>"
-        f"{escape(chart.x_label + (', logarithmic' if chart.x_log else ''))}</text>",
+        f"{escape(chart.x_label + (', logarithmic' if chart.x_log else ''))}</text>"
+    )
+    beside = (
         f"<text transform='translate(20 {y_middle}) rotate(-90)' font-size='13' text-anchor='middle' fill='{INK}'>"
-        f"{escape(chart.y_label + (', logarithmic' if chart.y_log else ''))}</text>",
-    ]
+        f"{escape(chart.y_label + (', logarithmic' if chart.y_log else ''))}</text>"
+    )
     return "\n".join(
         [
             f"<svg xmlns='http://www.w3.org/2000/svg' viewBox='0 0 {WIDTH} {HEIGHT}' width='{WIDTH}' height='{HEIGHT}' {FONT}>",
@@ -34,7 +36,8 @@ def svg(chart: Chart) -> str:
             f"<rect width='{WIDTH}' height='{HEIGHT}' fill='#ffffff'/>",
             title,
             *body,
-            *labels,
+            below,
+            beside,
             "</svg>\n",
         ]
     )
@@ -75,7 +78,8 @@ def _bars(chart: Chart) -> list[str]:
             f"height='{HEIGHT - BOTTOM - top:.1f}' fill='{colour}'/>"
         )
         body.append(_text(middle, top - 6, number(value)))
-        body.append(_text(middle, HEIGHT - BOTTOM + 19, series.name))
+        for line, words in enumerate(series.name.split(", ")):
+            body.append(_text(middle, HEIGHT - BOTTOM + 19 + 14 * line, words))
     return body
 
 

@@ -30,7 +30,7 @@ def measure(*, quick: bool) -> Part:
                 [
                     "system",
                     "finished",
-                    "open the store",
+                    "new process ready",
                     "first, to its end",
                     "bytes of one at rest",
                     "process that holds them",
@@ -54,7 +54,7 @@ def measure(*, quick: bool) -> Part:
         charts=[
             Chart(
                 "bytes",
-                "A suspended conversation on disk",
+                "A suspended conversation, bytes on disk",
                 "",
                 "bytes",
                 [Series(name, [(0, each["suspend"]["bytes_each"]["disk"])]) for name, each in results.items()],

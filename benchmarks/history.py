@@ -60,8 +60,25 @@ async def revivals(home: Path, server: ModelServer, lengths: list[int], rounds: 
                 receipt = await timed(receipts, shown.resolve(Answer("yes")))
                 await conversation.wait(after=receipt.seq, timeout_s=60)
                 requests.append((server.requests[before].arrived_at_s - began) * 1000)
-            steps.append({"turns": length, "receipt_ms": receipts, "request_ms": requests})
+            bare = await bare_calls(server, await conversation.messages(), rounds)
+            steps.append({"turns": length, "receipt_ms": receipts, "request_ms": requests, "bare_ms": bare})
     return steps
+
+
+async def bare_calls(server: ModelServer, messages: list[dict], rounds: int) -> list[float]:
+    """What litellm alone needs to get as long a history to the server, in milliseconds."""
+    import litellm
+
+    samples = []
+    for _ in range(rounds + 1):
+        began = time.time()
+        stream = await litellm.acompletion(
+            model="openai/gpt-4o-mini", messages=[dict(one) for one in messages[:-1]], stream=True, max_retries=0
+        )
+        async for _chunk in stream:
+            pass
+        samples.append((server.requests[-1].arrived_at_s - began) * 1000)
+    return samples[1:]
 
 
 def measure(*, quick: bool) -> Part:
@@ -74,6 +91,7 @@ def measure(*, quick: bool) -> Part:
     late, early = (next(one["written"] for one in written if one["turn"] == turn) for turn in (LATE, EARLY))
     receipt = [statistics.median(step["receipt_ms"]) for step in revived]
     request = [statistics.median(step["request_ms"]) for step in revived]
+    bare = [statistics.median(step["bare_ms"]) for step in revived]
     at = {one["turn"]: one for one in written}
     return Part(
         rows=[
@@ -90,6 +108,7 @@ def measure(*, quick: bool) -> Part:
                     "kept in Redis",
                     "revival to receipt (p50)",
                     "revival to model request (p50)",
+                    "litellm alone (p50)",
                 ],
                 [
                     [
@@ -98,6 +117,7 @@ def measure(*, quick: bool) -> Part:
                         f"{at[length]['kept'] / 1024:,.1f} KiB",
                         f"{number(receipt[place])} ms",
                         f"{number(request[place])} ms",
+                        f"{number(bare[place])} ms",
                     ]
                     for place, length in enumerate(lengths)
                 ],
@@ -119,8 +139,10 @@ def measure(*, quick: bool) -> Part:
                 [
                     Series("to the receipt", list(zip(lengths, receipt, strict=True))),
                     Series("to the model request", list(zip(lengths, request, strict=True))),
+                    Series("litellm alone, as many messages", list(zip(lengths, bare, strict=True))),
                 ],
                 x_log=True,
+                y_log=True,
             ),
         ],
         raw={"turns": written, "revivals": revived},

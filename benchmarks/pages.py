@@ -44,14 +44,14 @@ async def measured(home: Path, sizes: list[int], rounds: int) -> dict[str, Any]:
                 filled = size
                 samples: dict[str, list[float]] = {name: [] for name in [*FILTERS, "all, from the middle on"]}
                 cursor = await middle(client, size)
-                for number_ in range(rounds + 3):
-                    for name in samples:
+                for turn in range(rounds + 3):
+                    for name, each in samples.items():
                         began = time.perf_counter()
                         page = await client.pending(**FILTERS.get(name, {"after": cursor}))
                         took = (time.perf_counter() - began) * 1000
                         assert len(page.items) == min(50, size), (name, len(page.items))
-                        if number_ >= 3:
-                            samples[name].append(took)
+                        if turn >= 3:
+                            each.append(took)
                 used = await store_drive.used_memory(store) - empty
                 steps.append({"pending": size, "ms": samples, "memory": used})
     return {"steps": steps}

@@ -52,8 +52,9 @@ async def whole_turn(activation: Activation, *, first: bool = False) -> None:
 
 
 async def used_memory(store: RedisStore) -> int:
-    """What Redis holds, in bytes."""
-    return (await store._redis.info("memory"))["used_memory"]
+    """What Redis holds, in bytes, less the buffers of its connections and of its file."""
+    memory = await store._redis.info("memory")
+    return memory["used_memory"] - memory["mem_clients_normal"] - memory["mem_aof_buffer"]
 
 
 async def written_bytes(store: RedisStore) -> int:

@@ -80,6 +80,11 @@ async def call_model(messages: list[dict[str, Any]]) -> dict[str, Any]:
     return message
 
 
+async def import_litellm() -> None:
+    """Import it now, so that no conversation is measured with it."""
+    await asyncio.to_thread(__import__, "litellm")
+
+
 def tool_message(tool_call_id: str, answer: Any) -> dict[str, Any]:
     """The tool's result, in the same envelope as Holdfast's."""
     return {"role": "tool", "tool_call_id": tool_call_id, "content": json.dumps({"ok": True, "result": answer})}

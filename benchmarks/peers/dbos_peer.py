@@ -55,7 +55,8 @@ class Dbos(Contender):
         self.handles: dict[str, Any] = {}
 
     async def open(self) -> None:
-        """Launch, which also recovers what waits."""
+        """Import litellm and launch, which also recovers what waits."""
+        await contender.import_litellm()
         config: DBOSConfig = {"name": "bench", "system_database_url": self.options.store, "log_level": "ERROR"}
         if not self.postgres:
             config["notification_listener_polling_interval_sec"] = POLL_S

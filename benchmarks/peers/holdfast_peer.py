@@ -1,5 +1,6 @@
 """Holdfast, driven like its peers: a client in a process of its own, over the Redis and Ray of a home of the benchmark."""
 
+import asyncio
 from argparse import Namespace
 from pathlib import Path
 from typing import Any
@@ -56,8 +57,10 @@ class Holdfast(Contender):
             info = await redis.info("persistence")
             if not info["aof_rewrite_in_progress"] and not info["aof_rewrite_scheduled"]:
                 break
-        memory = await redis.info("memory")
-        return {"memory": memory["used_memory"], "disk": info["aof_current_size"]}
+            await asyncio.sleep(0.05)
+        keys = [key async for key in redis.scan_iter(count=1000)]
+        memory = sum([await redis.memory_usage(key, samples=0) or 0 for key in keys])
+        return {"memory": memory, "disk": info["aof_current_size"]}
 
     async def pids(self) -> list[int]:
         """The actors that host something, all of which go with a machine."""

@@ -52,7 +52,8 @@ class LangGraph(Contender):
         )
 
     async def open(self) -> None:
-        """Open the saver as its documentation does; for Postgres on a connection pool."""
+        """Open the saver as its documentation does, for Postgres on a connection pool; and import litellm."""
+        await contender.import_litellm()
         if self.postgres:
             from langgraph.checkpoint.postgres.aio import AsyncPostgresSaver
             from psycopg.rows import dict_row
