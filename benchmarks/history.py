@@ -132,6 +132,13 @@ def measure(*, quick: bool) -> Part:
                 [Series("log, snapshot and indexes", [(one["turn"], one["written"]) for one in _thinned(written)])],
             ),
             Chart(
+                "kept",
+                "What a conversation keeps in Redis, by its turns",
+                "turns",
+                "KiB",
+                [Series("log, snapshot, receipts", [(one["turn"], one["kept"] / 1024) for one in _thinned(written)])],
+            ),
+            Chart(
                 "history",
                 "Revival after kill -9 by the length of the history (p50)",
                 "turns before",

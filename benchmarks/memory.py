@@ -10,7 +10,7 @@ from typing import Any
 from rich.progress import Progress
 
 from benchmarks import stack, store_drive
-from benchmarks.result import Part, Row, Table
+from benchmarks.result import Chart, Part, Row, Series, Table
 from holdfast.client import AsyncClient
 
 GOAL_BYTES = 6 * 1024
@@ -115,6 +115,12 @@ def measure(*, quick: bool) -> Part:
         for role, each in sorted(raw["alive"].items())
     ]
     hosted = raw["hosted"]
+    actor = [statistics.median(one[place] for one in raw["alive"]["actor"]) / 2**20 for place in (0, 1)]
+    bars = [
+        Series("a live actor, resident", [(0, actor[0])]),
+        Series("a live actor, proportional", [(0, actor[1])]),
+        Series("1,000 suspended, in Redis", [(0, rest["each"] * 1000 / 2**20)]),
+    ]
     return Part(
         rows=[
             Row(
@@ -151,5 +157,6 @@ def measure(*, quick: bool) -> Part:
                 ],
             ),
         ],
+        charts=[Chart("memory", "Memory of a live actor and of 1,000 suspended conversations", "", "MiB", bars, bars=True)],
         raw=raw,
     )
