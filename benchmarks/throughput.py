@@ -1,5 +1,7 @@
 """Whole conversations a second, suspended and resumed, against how many are held at once; Holdfast and its peers."""
 
+from typing import Any
+
 from benchmarks import stack
 from benchmarks.peers import contenders, process
 from benchmarks.result import Chart, Part, Row, Series, Table
@@ -8,13 +10,15 @@ from benchmarks.result import Chart, Part, Row, Series, Table
 def measure(*, quick: bool) -> Part:
     """Every contender, one after the other, against the same stub model."""
     levels, count = ([1, 4], 16) if quick else ([1, 4, 16, 64], 150)
-    results = {}
+    results: dict[str, dict[str, Any]] = {}
+    names = contenders.present()
     with stack.model() as url:
-        for name in contenders.present():
-            with contenders.contender(name) as contender:
-                results[name] = process.run(contender, "throughput", url, prefix="rate", count=count, levels=levels)
-            rates = ", ".join(f"{level['per_s']:.1f} ({level['at_once']} at once)" for level in results[name]["levels"])
-            stack.console.print(f"{name}: {rates} a second")
+        for level in levels:  # in turns, each over a fresh store, so that the machine's moods meet all of them
+            for name in names:
+                with contenders.contender(name) as contender:
+                    result = process.run(contender, "throughput", url, prefix="rate", count=count, levels=[level])
+                results.setdefault(name, {**result, "levels": []})["levels"] += result["levels"]
+                stack.console.print(f"{name}: {result['levels'][0]['per_s']:.1f} a second, {level} at once")
     best = {name: max(level["per_s"] for level in result["levels"]) for name, result in results.items()}
     ours, theirs = best[contenders.HOLDFAST], best[contenders.LANGGRAPH_SQLITE]
     samples = sum(level["conversations"] for level in results[contenders.HOLDFAST]["levels"])
