@@ -12,8 +12,9 @@ from pathlib import Path
 
 from rich.table import Table as RichTable
 
-from benchmarks import docs, stack
+from benchmarks import docs, postgres, stack
 from benchmarks.result import GOALS, Part, Table
+from holdfast.persistence import embedded
 
 PARTS = {
     "core": "the hot path against its floors",
@@ -29,10 +30,13 @@ PARTS = {
 def machine() -> dict[str, str]:
     """On what, without names."""
     names = ("holdfast", "ray", "redis", "litellm", "pydantic")
+    has_postgres = postgres.missing() is None
     return {
         "cores": str(os.cpu_count()),
         "memory": f"{os.sysconf('SC_PAGE_SIZE') * os.sysconf('SC_PHYS_PAGES') / 2**30:.0f} GiB",
         "python": platform.python_version(),
+        "redis server": embedded._binary_version(embedded._binary()).text,
+        **({"postgres server": postgres.version().partition(") ")[2].partition(" ")[0]} if has_postgres else {}),
         **{name: version(name) for name in names},
     }
 
@@ -61,12 +65,13 @@ def main() -> None:
     names = options.names or ([] if options.write_docs and results else list(PARTS))
     for name in names:
         stack.console.rule(f"{name}: {PARTS[name]}")
-        began = time.monotonic()
+        began, load = time.monotonic(), os.getloadavg()[0]
         part: Part = importlib.import_module(f"benchmarks.{name}").measure(quick=options.quick)
         results[name] = {
             "at": datetime.now(UTC).isoformat(timespec="seconds"),
             "took_s": round(time.monotonic() - began),
             "quick": options.quick,
+            "load_before": round(load, 1),
             "machine": machine(),
             **part.to_json(),
         }

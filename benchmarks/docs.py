@@ -54,6 +54,9 @@ def _run(results: dict[str, Any], parts: dict[str, Part]) -> str:
     lines.append(f"- Peers and what they stand on: {', '.join(f'{name} {text}' for name, text in sorted(peers.items()))}.")
     spans = ", ".join(f"`{name}` {result['at']} ({result['took_s']} s)" for name, result in results.items())
     lines.append(f"- When each ended: {spans}.")
+    loads = ", ".join(f"`{name}` {result['load_before']}" for name, result in results.items() if "load_before" in result)
+    if loads:
+        lines.append(f"- Processes that wanted to run in the minute before each (load average): {loads}.")
     quick = [name for name, result in results.items() if result["quick"]]
     if quick:
         lines.append(f"- **Made with `--quick`, so not to be quoted: {', '.join(quick)}.**")

@@ -3,10 +3,11 @@
 import asyncio
 import statistics
 import time
+from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import Any
 
-from rich.progress import Progress
+from rich.progress import Progress, track
 
 from benchmarks import stack, store_drive
 from benchmarks.result import Chart, Part, Row, Series, Table, number
@@ -21,40 +22,42 @@ FILTERS: dict[str, dict[str, str]] = {
     "by kind": {"kind": "approval"},
     "by agent and kind": {"agent": "desk-3", "kind": "approval"},
 }
+MIDDLE = "all, from the middle on"
+WARM_UP = 3
 
 
 async def measured(home: Path, sizes: list[int], rounds: int) -> dict[str, Any]:
-    """For each size, the samples of each filter in milliseconds, and Redis' memory."""
+    """For each size, a namespace of its own; then their pages in turns, so that the machine's moods meet all of them."""
     specs = [DESK.model_copy(update={"name": f"desk-{number}"}) for number in range(AGENTS)]
-    steps, filled = [], 0
-    async with store_drive.opened(home) as (client, store):
-        empty = await store_drive.used_memory(store)
+    steps: list[dict[str, Any]] = []
+    async with AsyncExitStack() as open_:
         with Progress(console=stack.console, transient=True) as progress:
-            task = progress.add_task("suspending conversations", total=sizes[-1])
+            task = progress.add_task("suspending conversations", total=sum(sizes))
             for size in sizes:
-                names = range(filled, size)
+                client, store = await open_.enter_async_context(store_drive.opened(home, f"pages-{size}"))
+                before = await store_drive.used_memory(store)
                 work = (
                     # Agents and tools go by different counters, so that every agent has both kinds.
                     store_drive.suspended(
                         store, f"page-{one}", spec=specs[one % AGENTS], tool=TOOLS[one // AGENTS % len(TOOLS)]
                     )
-                    for one in names
+                    for one in range(size)
                 )
                 await store_drive.side_by_side(work, lambda: progress.advance(task))
-                filled = size
-                samples: dict[str, list[float]] = {name: [] for name in [*FILTERS, "all, from the middle on"]}
+                used = await store_drive.used_memory(store) - before
+                samples: dict[str, list[float]] = {name: [] for name in [*FILTERS, MIDDLE]}
                 cursor = await middle(client, size)
-                for turn in range(rounds + 3):
-                    for name, each in samples.items():
-                        began = time.perf_counter()
-                        page = await client.pending(**FILTERS.get(name, {"after": cursor}))
-                        took = (time.perf_counter() - began) * 1000
-                        assert len(page.items) == min(50, size), (name, len(page.items))
-                        if turn >= 3:
-                            each.append(took)
-                used = await store_drive.used_memory(store) - empty
-                steps.append({"pending": size, "ms": samples, "memory": used})
-    return {"steps": steps}
+                steps.append({"pending": size, "ms": samples, "memory": used, "client": client, "cursor": cursor})
+        for turn in track(range(rounds + WARM_UP), "pages", console=stack.console, transient=True):
+            for name in [*FILTERS, MIDDLE]:
+                for step in steps:
+                    began = time.perf_counter()
+                    page = await step["client"].pending(**FILTERS.get(name, {"after": step["cursor"]}))
+                    took = (time.perf_counter() - began) * 1000
+                    assert len(page.items) == 50, (name, len(page.items))
+                    if turn >= WARM_UP:
+                        step["ms"][name].append(took)
+        return {"steps": [{name: step[name] for name in ("pending", "ms", "memory")} for step in steps]}
 
 
 async def middle(client: Any, size: int) -> str:
