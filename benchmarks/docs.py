@@ -1,0 +1,63 @@
+"""Writing what was measured into `docs/performance.md`, between its markers, and its charts beside it."""
+
+import re
+from typing import Any
+
+from benchmarks import charts, stack
+from benchmarks.result import GOALS, Part
+
+PAGE = stack.ROOT / "docs" / "performance.md"
+CHARTS = stack.ROOT / "docs" / "charts"
+MARKED = re.compile(r"(<!-- (?P<name>[a-z]+) -->\n).*?(<!-- /(?P=name) -->)", re.DOTALL)
+
+
+def write(results: dict[str, Any]) -> None:
+    """Fill the page's marked places: `goals`, `run`, and one for each benchmark."""
+    parts = {name: Part.from_json(result) for name, result in results.items()}
+    CHARTS.mkdir(exist_ok=True)
+    for part in parts.values():
+        for chart in part.charts:
+            (CHARTS / f"{chart.file}.svg").write_text(charts.svg(chart))
+
+    def filled(match: re.Match[str]) -> str:
+        name = match["name"]
+        if name == "goals":
+            text = markdown(GOALS, [row.cells() for part in parts.values() for row in part.rows])
+        elif name == "run":
+            text = _run(results, parts)
+        elif name in parts:
+            text = _section(parts[name])
+        else:
+            text = f"(not measured yet: `python -m benchmarks {name}`)"
+        return f"{match[1]}{text}\n{match[3]}"
+
+    PAGE.write_text(MARKED.sub(filled, PAGE.read_text()))
+    stack.console.print(f"written: {PAGE.relative_to(stack.ROOT)}, {CHARTS.relative_to(stack.ROOT)}/*.svg")
+
+
+def markdown(columns: list[str], rows: list[list[str]]) -> str:
+    """A table in Markdown."""
+    lines = [columns, ["---"] * len(columns), *rows]
+    return "\n".join("| " + " | ".join(cell.replace("|", "\\|") for cell in line) + " |" for line in lines)
+
+
+def _section(part: Part) -> str:
+    blocks = [f"**{table.title}**\n\n{markdown(table.columns, table.rows)}" for table in part.tables]
+    blocks += [f"![{chart.title}](charts/{chart.file}.svg)" for chart in part.charts]
+    return "\n\n".join(blocks)
+
+
+def _run(results: dict[str, Any], parts: dict[str, Part]) -> str:
+    machines = {tuple(result["machine"].items()) for result in results.values()}
+    lines = [f"- Machine: {', '.join(f'{name} {text}' for name, text in sorted(one))}." for one in sorted(machines)]
+    peers = {name: text for part in parts.values() for name, text in part.versions.items()}
+    lines.append(f"- Peers and what they stand on: {', '.join(f'{name} {text}' for name, text in sorted(peers.items()))}.")
+    spans = ", ".join(f"`{name}` {result['at']} ({result['took_s']} s)" for name, result in results.items())
+    lines.append(f"- When each ended: {spans}.")
+    loads = ", ".join(f"`{name}` {result['load_before']}" for name, result in results.items() if "load_before" in result)
+    if loads:
+        lines.append(f"- Processes that wanted to run in the minute before each (load average): {loads}.")
+    quick = [name for name, result in results.items() if result["quick"]]
+    if quick:
+        lines.append(f"- **Made with `--quick`, so not to be quoted: {', '.join(quick)}.**")
+    return "\n".join(lines)

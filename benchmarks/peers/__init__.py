@@ -1,0 +1,1 @@
+"""Contenders: each script holds the same conversation with another system, in an environment of its own."""

@@ -1,0 +1,82 @@
+"""Conversations made through the store itself, with the machine's own judgements: as an actor does it, without Ray."""
+
+import asyncio
+from collections.abc import AsyncIterator, Iterable
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+from benchmarks import stack
+from benchmarks.bench_app import app
+from holdfast.client import Answer, AsyncClient
+from holdfast.conversation import AgentSpec, Command, Start, State
+from holdfast.persistence import RedisStore
+from holdfast.testing.activation import Activation, Step, begin, call, reply, resolve, send
+
+SPEC = app.agents[0].spec
+AT_ONCE = 64
+QUESTION = '{"question":"0"}'
+
+
+@asynccontextmanager
+async def opened(home: Path, namespace: str = "holdfast") -> AsyncIterator[tuple[AsyncClient, RedisStore]]:
+    """A client that needs Redis only, and its store."""
+    async with AsyncClient.connect(stack.APP, home=home, namespace=namespace, timeout_s=120) as client:
+        yield client, await client._stack.store()
+
+
+def started(agent: str = "bench", text: str = "turn 1") -> Step:
+    """Start the conversation, of the benchmarks' app."""
+
+    def step(state: State) -> Command:
+        return Start(agent=agent, app=stack.APP, text=text, message_id=f"start:{state.conversation_id}")
+
+    return step
+
+
+async def suspended(store: RedisStore, name: str, *, spec: AgentSpec = SPEC, tool: str = "ask") -> Activation:
+    """A conversation in its first turn that waits for one call, and that nobody hosts."""
+    activation = await Activation.of(store, name)
+    activation.spec = spec
+    for step in (started(spec.name), begin(), call((tool, QUESTION))):
+        await activation.do(step)
+    await activation.release()
+    return activation
+
+
+async def whole_turn(activation: Activation, *, first: bool = False) -> None:
+    """A turn with one answered call, each command an append of its own."""
+    opening = started() if first else send("turn 1")
+    for step in (opening, begin(), call(("ask", QUESTION)), resolve(Answer("yes")), reply("Thank you.")):
+        await activation.do(step)
+
+
+async def used_memory(store: RedisStore) -> int:
+    """What Redis holds, in bytes, less the buffers of its connections and of its file."""
+    memory = await store._redis.info("memory")
+    return memory["used_memory"] - memory["mem_clients_normal"] - memory["mem_aof_buffer"]
+
+
+async def written_bytes(store: RedisStore) -> int:
+    """How long the append-only file is."""
+    return (await store._redis.info("persistence"))["aof_current_size"]
+
+
+async def bytes_of(store: RedisStore, name: str) -> int:
+    """What the conversation's own keys take."""
+    keys = [store._keys.head(name), store._keys.log(name), store._keys.known(name), store._keys.runs(name)]
+    return sum([await store._redis.memory_usage(key, samples=0) or 0 for key in keys])
+
+
+async def side_by_side(work: Iterable[Any], progress: Any) -> None:
+    """Await what the iterable yields, many at once."""
+    waiting = iter(work)
+
+    async def one_after_another() -> None:
+        for one in waiting:
+            await one
+            progress()
+
+    async with asyncio.TaskGroup() as group:
+        for _ in range(AT_ONCE):
+            group.create_task(one_after_another())
