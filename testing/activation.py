@@ -58,6 +58,7 @@ DESK = AgentSpec(
         ToolSpec(name="lookup"),
         ToolSpec(name="charge", on_lost=OnLost.ERROR),
         ToolSpec(name="refund", approval=Approval.REQUIRED, on_lost=OnLost.ERROR),
+        ToolSpec(name="ship", approval=Approval.REQUIRED, on_lost=OnLost.ASK),
         ToolSpec(name="ask", executor=Executor.HUMAN, response_schema='{"type":["string","boolean","null"]}'),
         ToolSpec(name="locate", executor=Executor.CLIENT),
         ToolSpec(name="share", executor=Executor.CLIENT, approval=Approval.REQUIRED),

@@ -5,7 +5,7 @@ import asyncio
 
 import pytest
 
-from holdfast.conversation import Answer, Approve, ConversationNotFound, Deny, State, evolve
+from holdfast.conversation import Answer, Approve, ConversationNotFound, Deny, Redispatch, State, evolve
 from holdfast.conversation.events import EVENTS
 from holdfast.persistence import Store
 
@@ -37,6 +37,12 @@ LIFE: tuple[tuple[Step, ...], ...] = (
     (call("lookup"),),
     (lose(),),
     (finish(),),
+    (call("ship"),),
+    (resolve(Approve({"to": "Rome"})),),
+    (lose(),),
+    (resolve(Redispatch()),),
+    (lose(),),
+    (resolve(Answer(False)),),
     (end(),),
 )
 """Appends that lead a conversation through everything that an event can say."""

@@ -1,14 +1,15 @@
 """Runs: runnable, claimed, done, gone; each step by whom it is due to."""
-# ruff: noqa: S101, D102 -- tests: they assert, their names are sentences, their numbers are the expectation
+# ruff: noqa: S101, D102, PLR2004 -- tests: they assert, their names are sentences, their numbers are the expectation
 
 import asyncio
 
 import pytest
 
-from holdfast.conversation import Approve
+from holdfast.conversation import Answer, Approve, Redispatch, SuspensionKind
 from holdfast.persistence import Because, Run, RunStatus, Store
 
 from .activation import Activation, begin, call, cancel, finish, lose, resolve, start
+from .crowd import pending
 
 
 async def running(store: Store, *tools: str) -> tuple[Activation, tuple[str, ...]]:
@@ -16,6 +17,16 @@ async def running(store: Store, *tools: str) -> tuple[Activation, tuple[str, ...
     activation = await Activation.of(store, "c-1")
     await activation.do(start(), begin(), call(*tools))
     return activation, activation.effect_ids
+
+
+async def lost(store: Store) -> tuple[Activation, str]:
+    """A conversation whose only call was approved with edited arguments, was claimed and is lost; the id of its run."""
+    activation, _ = await running(store, "ship")
+    await activation.do(resolve(Approve({"to": "Rome"})))
+    (effect_id,) = activation.effect_ids
+    assert await store.claim("c-1", effect_id, incarnation="i-1", worker="w-1")
+    await activation.do(lose())
+    return activation, effect_id
 
 
 class Running:
@@ -136,6 +147,61 @@ class Running:
         assert await store.run("c-1", first) is None
         assert await store.run("c-1", second) == Run(RunStatus.RUNNABLE)
         assert not await store.finish("c-1", first, incarnation="i-1", outcome=b"x")
+
+    async def test_a_lost_run_that_is_asked_about_leaves_no_run(self, store: Store, other: Store) -> None:
+        activation, first = await lost(store)
+
+        assert await other.run("c-1", first) is None
+        assert not await store.claim("c-1", first, incarnation="i-2", worker="w-2")
+        assert not await store.finish("c-1", first, incarnation="i-1", outcome=b"x")
+        assert (await activation.succeeded()).runs == {}
+
+    async def test_a_lost_run_is_pending_by_its_kind(self, store: Store, other: Store) -> None:
+        activation, _ = await lost(store)
+
+        for agent in (None, "desk"):
+            assert await pending(other, agent=agent, kind=SuspensionKind.APPROVAL) == []
+            (view,) = await pending(other, agent=agent, kind=SuspensionKind.LOST)
+            assert [view] == await pending(other, agent=agent) == list(await other.pending_of("c-1"))
+            assert (view.kind, view.tool, view.arguments) == (SuspensionKind.LOST, "ship", {"to": "Rome"})
+            assert view.suspension_id == activation.suspension_ids[0]
+            assert view.prompt is not None
+            assert view.expires_at - view.created_at == 3600_000
+
+    async def test_a_redispatch_makes_the_next_attempt_runnable(self, store: Store, other: Store) -> None:
+        activation, first = await lost(store)
+
+        await activation.do(resolve(Redispatch()))
+
+        (second,) = activation.effect_ids
+        assert second.removesuffix("#2") == first.removesuffix("#1")
+        assert await other.run("c-1", first) is None
+        assert await other.run("c-1", second) == Run(RunStatus.RUNNABLE)
+        assert await pending(other) == await pending(other, kind=SuspensionKind.LOST) == []
+        assert await store.claim("c-1", second, incarnation="i-2", worker="w-2")
+
+    async def test_a_run_that_is_lost_again_is_pending_again(self, store: Store, other: Store) -> None:
+        activation, _ = await lost(store)
+        (before,) = activation.suspension_ids
+        await activation.do(resolve(Redispatch()))
+        (second,) = activation.effect_ids
+        await store.claim("c-1", second, incarnation="i-2", worker="w-2")
+
+        await activation.do(lose())
+
+        (view,) = await pending(other, kind=SuspensionKind.LOST)
+        assert view.suspension_id != before
+        assert view.arguments == {"to": "Rome"}
+        assert await other.run("c-1", second) is None
+
+    async def test_a_lost_run_that_is_answered_needs_no_run(self, store: Store, other: Store) -> None:
+        activation, first = await lost(store)
+
+        await activation.do(resolve(Answer(None)))
+
+        assert await other.run("c-1", first) is None
+        assert activation.effect_ids == ("t1.m2",)
+        assert await pending(other) == []
 
     async def test_a_run_outlives_its_actor(self, store: Store, other: Store) -> None:
         activation, (lookup, charge) = await running(store, "lookup", "charge")

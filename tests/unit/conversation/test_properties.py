@@ -25,6 +25,7 @@ from holdfast.conversation import (
     ModelReplied,
     ProposedCall,
     Receipt,
+    Redispatch,
     Resolve,
     Ruling,
     RunFinished,
@@ -47,7 +48,12 @@ TERMINAL = {"turn_completed", "turn_failed", "turn_cancelled"}
 OF_A_TURN = {"model_answered", "run_scheduled", "call_suspended", "suspension_settled", "call_resolved"}
 CALL_ID = re.compile(r"[A-Za-z0-9_-]{1,40}")
 
-TOOLS = st.sampled_from(["lookup", "charge", "exact", "refund", "ask", "age", "locate", "share", "search", "nope"])
+TOOLS = st.sampled_from(
+    ["lookup", "charge", "exact", "refund", "ship", "post", "ask", "age", "locate", "share", "search", "nope"]
+)
+RUNNING_TOOLS = st.sampled_from(["post", "post", "ship", "lookup", "charge"])
+ENDS = st.sampled_from(["ok", "ok", "error", "lost"])
+FRAGILE_ENDS = st.sampled_from(["lost", "lost", "lost", "ok"])
 ARGUMENTS = st.sampled_from(['{"amount":5}', '{"amount":5}', "{}", "", '{"amount":"x"}', "[]", "{", "NaN", '{"a":1e999}'])
 MODEL_IDS = st.sampled_from(["a", "b", "a", "", "x" * 50, "call 1"])
 DECISIONS = st.sampled_from(
@@ -63,12 +69,20 @@ DECISIONS = st.sampled_from(
         Answer(False),
         Answer("x" * 400),
         Fail("no GPS"),
+        Redispatch(),
     ]
 )
 FITTING = {
     "approval": st.sampled_from([Approve(), Approve(arguments={"amount": 7}), Deny("no")]),
     "elicitation": st.sampled_from([Answer({"years": 7}), Deny("no")]),
     "client_exec": st.sampled_from([Answer({"years": 7}), Fail("no GPS")]),
+    "lost": st.sampled_from([Redispatch(), Redispatch(), Answer(None), Fail("never sent")]),
+}
+SETTLES = {
+    "approval": {"approve", "deny"},
+    "elicitation": {"answer", "deny"},
+    "client_exec": {"answer", "fail"},
+    "lost": {"redispatch", "answer", "fail"},
 }
 REQUEST_IDS = st.sampled_from(["i-1", "i-2", "i-3"])
 
@@ -88,7 +102,11 @@ class Ledger:
         self.round = []
         self.approved = set()
         self.attempts = Counter()
+        self.ran_with = {}  # call id -> where the arguments of its runs stand
+        self.running = set()
+        self.again = set()  # calls of which somebody said that they are to run again
         self.suspensions = {}  # id -> call id
+        self.kinds = {}  # suspension id -> what it waits for
         self.settled = Counter()
         self.open_suspensions = {}  # call id -> (suspension id, expires_at)
         self.results = Counter()
@@ -140,19 +158,33 @@ class Ledger:
             assert call in self.approved, "it runs without an approval"
         self.attempts[call] += 1
         assert event.attempt == self.attempts[call]
-        assert event.attempt == 1 or tool.on_lost == "redispatch"
+        if event.attempt > 1:
+            assert tool.on_lost in ("redispatch", "ask")
+            assert (call in self.again) == (tool.on_lost == "ask"), "it runs again, and nobody said so"
+            assert (call in self.running) == (tool.on_lost == "redispatch")
+            assert event.arguments_at == self.ran_with[call], "it runs again with other arguments"
+        self.again.discard(call)
+        self.running.add(call)
+        self.ran_with[call] = event.arguments_at
 
     def _call_suspended(self, _seq, event):
         call = event.tool_call_id
         assert call in self.open_calls
         tool = self.spec.tool(self.calls[call].name)
-        assert self.attempts[call] == 0, "a call that runs does not ask"
+        assert (call in self.running) == (self.attempts[call] > 0)
         assert event.suspension_id not in self.suspensions, "a suspension id was used before"
         assert call not in self.open_suspensions
-        gated = tool.approval == "required" and call not in self.approved
-        kinds = {Executor.HUMAN: "elicitation", Executor.CLIENT: "client_exec"}
-        assert event.suspension_kind == ("approval" if gated else kinds[tool.executor])
+        if call in self.running:  # its run is lost
+            assert event.suspension_kind == "lost"
+            assert tool.on_lost == "ask"
+            assert event.arguments_at == self.ran_with[call], "other arguments are shown than ran"
+            self.running.discard(call)
+        else:
+            gated = tool.approval == "required" and call not in self.approved
+            kinds = {Executor.HUMAN: "elicitation", Executor.CLIENT: "client_exec"}
+            assert event.suspension_kind == ("approval" if gated else kinds[tool.executor])
         assert event.expires_at > event.at
+        self.kinds[event.suspension_id] = event.suspension_kind
         self.suspensions[event.suspension_id] = call
         self.open_suspensions[call] = (event.suspension_id, event.expires_at)
 
@@ -160,12 +192,24 @@ class Ledger:
         assert self.open_suspensions.pop(event.tool_call_id)[0] == event.suspension_id
         self.settled[event.suspension_id] += 1
         assert self.settled[event.suspension_id] == 1
+        assert event.by in SETTLES[self.kinds[event.suspension_id]] | {"expiry", "cancellation"}
+        assert event.by == (event.decision or event.by)
         if event.by == "approve":
             self.approved.add(event.tool_call_id)
+        if event.by == "redispatch":
+            self.again.add(event.tool_call_id)
 
     def _call_resolved(self, _seq, event):
         assert event.tool_call_id in self.open_calls
         assert event.tool_call_id not in self.open_suspensions, "its suspension was never settled"
+        assert event.tool_call_id not in self.again, "somebody said that it is to run again"
+        if event.by in ("run", "loss"):
+            assert event.tool_call_id in self.running
+        if event.by == "loss":
+            assert self.spec.tool(self.calls[event.tool_call_id].name).on_lost == "error"
+        if event.by == "cancellation":
+            assert ("did not run" in event.content) == (self.attempts[event.tool_call_id] == 0)
+        self.running.discard(event.tool_call_id)
         self.results[event.tool_call_id] += 1
 
     def _over(self, event):
@@ -193,8 +237,9 @@ class Ledger:
 class Life(RuleBasedStateMachine):
     """One conversation under any sequence of commands, likely and unlikely ones."""
 
-    def __init__(self, conversations):
+    def __init__(self, conversations, tools=TOOLS, ends=ENDS):
         super().__init__()
+        self.tools, self.ends = tools, ends
         self.conversation = conversations()
         self.ledger = Ledger(conversations.desk)
         self.receipts = {}
@@ -231,6 +276,17 @@ class Life(RuleBasedStateMachine):
     @rule(data=st.data())
     def go_on_while_others_wait(self, data):
         self._go_on(data, 2)
+
+    @precondition(lambda self: self.ledger.running)
+    @rule()
+    def the_worker_of_all_runs_dies(self):
+        for effect in outstanding(self.conversation.state):
+            self._run_ends(effect.effect_id, "lost")
+
+    @precondition(lambda self: self._waiting_for("lost"))
+    @rule(data=st.data())
+    def somebody_says_what_becomes_of_a_lost_run(self, data):
+        self._settle(data, data.draw(st.sampled_from(self._waiting_for("lost")), label="call"))
 
     @precondition(lambda self: isinstance((*outstanding(self.conversation.state), None)[0], BeginTurn))
     @rule(problem=st.none())
@@ -286,6 +342,9 @@ class Life(RuleBasedStateMachine):
 
     # The steps.
 
+    def _waiting_for(self, kind):
+        return [call for call in self.conversation.state.calls if call.suspension is not None and call.suspension.kind == kind]
+
     def _go_on(self, data, steps):
         """What is most likely to happen next, several times."""
         for _ in range(steps):
@@ -305,7 +364,7 @@ class Life(RuleBasedStateMachine):
         match data.draw(st.sampled_from(["calls", "calls", "calls", "calls", "ends", "fails"]), label="the model"):
             case "calls":
                 fresh = data.draw(st.booleans(), label="fresh ids")
-                calls = data.draw(st.lists(st.tuples(MODEL_IDS, TOOLS, ARGUMENTS), min_size=1, max_size=4), label="calls")
+                calls = data.draw(st.lists(st.tuples(MODEL_IDS, self.tools, ARGUMENTS), min_size=1, max_size=4), label="calls")
                 proposed = tuple(
                     ProposedCall(tool_call_id=self.conversation.fresh("call") if fresh else call_id, name=name, arguments=text)
                     for call_id, name, text in calls
@@ -318,7 +377,7 @@ class Life(RuleBasedStateMachine):
 
     def _settle(self, data, call):
         if call.suspension is None:
-            self._run_ends(call.effect_id, data.draw(st.sampled_from(["ok", "ok", "error", "lost"]), label="the run"))
+            self._run_ends(call.effect_id, data.draw(self.ends, label="the run"))
             return
         decision = data.draw(FITTING[call.suspension.kind], label="decision")
         named = data.draw(st.booleans(), label="suspension named") or call.suspensions > 1
@@ -406,6 +465,9 @@ class Life(RuleBasedStateMachine):
         if command.ruling.kind == "approve":
             edited = command.ruling.body is not None
             assert follows.arguments_at == (judgement.reply.seq if edited else call.arguments_at)
+        elif command.ruling.kind == "redispatch":
+            assert (follows.kind, follows.attempt) == ("run_scheduled", call.attempt + 1)
+            assert follows.arguments_at == call.arguments_at
         elif command.ruling.kind == "answer":
             assert follows.ok
             assert follows.untrusted == (call.executor is Executor.CLIENT)
@@ -451,6 +513,8 @@ class Life(RuleBasedStateMachine):
         assert {effect.tool_call_id for effect in effects if effect.kind == "run_tool"} == {
             call for call in (ledger.open_calls if state.turn else []) if call not in ledger.open_suspensions
         }
+        runs = {effect.effect_id for effect in effects if effect.kind == "run_tool"}
+        assert runs == {f"{call}#{ledger.attempts[call]}" for call in ledger.running}
         # everything that waits ends: by an effect's outcome, by a deadline, or it waits for the user
         assert effects or state.resting or state.status is Status.ABSENT
         assert state.status is not Status.AWAITING_INPUT or due_at(state) is not None
@@ -512,6 +576,13 @@ class Life(RuleBasedStateMachine):
 def test_the_invariants_hold_under_any_sequence_of_commands(conversations):
     run_state_machine_as_test(
         lambda: Life(conversations), settings=settings(max_examples=250, stateful_step_count=30, deadline=None, database=None)
+    )
+
+
+def test_the_invariants_hold_where_workers_die_again_and_again(conversations):
+    run_state_machine_as_test(
+        lambda: Life(conversations, RUNNING_TOOLS, FRAGILE_ENDS),
+        settings=settings(max_examples=150, stateful_step_count=20, deadline=None, database=None),
     )
 
 

@@ -1,0 +1,30 @@
+"""The stores that histories are loaded into: in memory, and on every Redis server that this machine has."""
+
+import contextlib
+import functools
+import uuid
+
+import pytest
+from lacking import lacking
+
+from holdfast.persistence import MemoryStore, RedisStore
+from holdfast.testing.redis_server import RedisServer, binaries
+
+
+@pytest.fixture(scope="session")
+def servers():
+    with contextlib.ExitStack() as running:
+        yield functools.cache(lambda name: running.enter_context(RedisServer(binaries()[name])))
+
+
+@pytest.fixture(params=["memory", *(sorted(binaries()) or ["redis"])])
+async def store(request, servers):
+    if request.param == "memory":
+        store = MemoryStore()
+    elif request.param in binaries():
+        store = RedisStore(servers(request.param).url, namespace=f"t{uuid.uuid4().hex[:12]}")
+    else:
+        lacking("there is no Redis server on this machine")
+    await store.open()
+    yield store
+    await store.close()

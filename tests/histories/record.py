@@ -1,0 +1,308 @@
+"""Record the history of the record version that this code writes: `python tests/histories/record.py`.
+
+A history is recorded once, with the last code of its version, and kept for ever: later code replays it. So when
+`codec.VERSION` grows:
+
+1. Teach `life` below to say everything that is new: every field, every member of an enumeration. The tests name what lacks.
+2. Run this; it writes `v<VERSION>.jsonl` beside it and never overwrites one. Until the version is released, delete its file
+   and record it anew after each further change of a record; after that, a change is another version.
+3. Leave the older histories alone. If their tests fail, `codec.UPGRADES` lacks a function.
+
+It drives one conversation through a Redis server of its own and notes after each step what that has changed there; only who
+owned the conversation, and until when, is left out. Its times and ids are fixed: recorded again, a history is the same.
+"""
+
+import asyncio
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "support"))
+
+from history import CONVERSATION, Kept, path_of, stands, text_of, vocabulary
+
+from holdfast.conversation import (
+    AgentSpec,
+    Answer,
+    Approval,
+    Approve,
+    Cancel,
+    Cancelled,
+    Command,
+    Deny,
+    End,
+    Executor,
+    Fail,
+    Limits,
+    ModelReplied,
+    OnLost,
+    ProposedCall,
+    Receipt,
+    Redispatch,
+    Resolve,
+    Ruling,
+    RunFinished,
+    Send,
+    Start,
+    State,
+    ToolSpec,
+    Transcript,
+    outstanding,
+)
+from holdfast.persistence import AppRecord, RedisStore, codec
+from holdfast.testing import activation as steps
+from holdfast.testing.activation import Activation
+from holdfast.testing.activation import Step as Asking
+from holdfast.testing.redis_server import RedisServer
+
+BEGAN_AT = 1_700_000_000_000
+OWNERSHIP = {b"token", b"epoch", b"holder", b"lease", b"append_id", b"at"}
+"""What the head says of the activation, not of the conversation; `at` is the server's clock."""
+
+YEARS = '{"type":"object","properties":{"years":{"type":"integer"}},"required":["years"]}'
+AMOUNT = '{"type":"object","properties":{"amount":{"type":"integer"}}}'
+DESK = AgentSpec(
+    name="desk",
+    model="test/model",
+    instructions="Be kind. Größe? 🙂",
+    model_options='{"temperature":0.1}',
+    tools=(
+        ToolSpec(name="lookup", description="Look up an order.", streaming=True),
+        ToolSpec(name="charge", parameters=AMOUNT, on_lost=OnLost.ERROR, strict=True, run_timeout_s=30),
+        ToolSpec(name="refund", parameters=AMOUNT, approval=Approval.REQUIRED, prompt="Really?", approval_timeout_s=7200),
+        ToolSpec(name="ship", parameters=AMOUNT, approval=Approval.REQUIRED, on_lost=OnLost.ASK),
+        ToolSpec(name="age", executor=Executor.HUMAN, response_schema=YEARS, answer_timeout_s=7200),
+        ToolSpec(name="locate", executor=Executor.CLIENT),
+        ToolSpec(name="share", executor=Executor.CLIENT, approval=Approval.REQUIRED),
+        ToolSpec(name="search", executor=Executor.PROVIDER, definition='{"type":"web_search"}'),
+    ),
+    limits=Limits(
+        max_model_calls=20,
+        approval_timeout_s=3600,
+        answer_timeout_s=3600,
+        client_timeout_s=50,
+        run_timeout_s=500,
+        model_timeout_s=400,
+        message_bytes=10_000,
+        result_bytes=5_000,
+        note_bytes=1_000,
+    ),
+)
+SHOP = AppRecord(
+    app="shop.app:app",
+    code="code-1",
+    python_path=("/srv/shop",),
+    main_file="/srv/shop/main.py",
+    environment=("OPENAI_API_KEY",),
+    agents={"desk": DESK.digest},
+)
+
+
+class Recorder:
+    """Drives the conversation and notes what each step has written."""
+
+    def __init__(self, store: RedisStore, activation: Activation) -> None:
+        self.store = store
+        self.activation = activation
+        self.lines: list[dict[str, Any]] = []
+        self.now = BEGAN_AT
+        self.kept = Kept()
+        self.shown: set[str] = set()
+        self.answers = 0
+
+    @property
+    def state(self) -> State:
+        """Where the conversation stands."""
+        return self.activation.state
+
+    async def does(self, step: str, asking: Asking, *, after_s: int = 1) -> None:
+        """A step that is a command."""
+        asked: list[Command] = []
+
+        def told(state: State) -> Command:
+            asked[:] = [asking(state)]
+            return asked[0]
+
+        self.now += 1000 * after_s
+        reply = await self.activation.do(told, now=self.now)
+        line: dict[str, Any] = {}
+        if isinstance(reply, Receipt | Cancelled):
+            plain = asked[0].model_dump(mode="json", exclude_defaults=True)
+            line = {"asked": {"kind": asked[0].kind, **plain}, "reply": reply.model_dump(mode="json")}
+        await self.notes(step, **line)
+
+    async def notes(self, step: str, **line: Any) -> None:
+        """Note what a step has changed in Redis, and where that leads."""
+        redis: Any = self.store._redis
+        keys: Any = self.store._keys
+        head = await redis.hgetall(keys.head(CONVERSATION))
+        kept = Kept(
+            [fields[b"e"] for _, fields in await redis.xrange(keys.log(CONVERSATION))],
+            {name.decode(): value for name, value in head.items() if name not in OWNERSHIP},
+            {name.decode(): value for name, value in (await redis.hgetall(keys.known(CONVERSATION))).items()},
+            {name.decode(): value for name, value in (await redis.hgetall(keys.runs(CONVERSATION))).items()},
+        )
+        views = [view.model_dump(mode="json") for view in await self.store.pending_of(CONVERSATION)]
+        shown = [view for view in views if view["suspension_id"] not in self.shown]
+        self.shown |= {view["suspension_id"] for view in shown}
+        self.lines.append({"step": step, **line, **kept.since(self.kept), "stands": stands(self.state), "shown": shown})
+        self.kept = kept
+
+    async def model(self, step: str, *calls: tuple[str, str], **more: Any) -> None:
+        """The model asks for calls, each by its id and its tool's name."""
+        proposed = tuple(
+            ProposedCall(
+                tool_call_id=call_id, name=name, arguments='{"amount":5}', prompt="Really?" if name == "refund" else None
+            )
+            for call_id, name in calls
+        )
+        await self.does(step, lambda state: ModelReplied(effect_id=outstanding(state)[0].effect_id, calls=proposed, **more))
+
+    async def decides(self, step: str, call_id: str, decision: Any) -> None:
+        """Somebody decides about a call that waits."""
+        self.answers += 1
+
+        def resolve(state: State) -> Command:
+            (shown,) = (call.suspension for call in state.calls if call.tool_call_id == call_id)
+            return Resolve(
+                tool_call_id=call_id,
+                ruling=Ruling.of(decision),
+                suspension_id=None if shown is None else shown.suspension_id,
+                decision_id=f"d-{self.answers}",
+            )
+
+        await self.does(step, resolve)
+
+    async def runs(self, call_id: str, tool: str, attempt: int = 1, *, ok: bool = True) -> None:
+        """A worker claims a run, records its outcome, and the conversation hears of it."""
+        outcome = RunFinished(
+            effect_id=f"{call_id}#{attempt}", ok=ok, content='{"ok":true,"result":0.10}' if ok else '{"ok":false,"error":"no"}'
+        )
+        await self.claims(call_id, tool, attempt)
+        await self.store.finish(CONVERSATION, outcome.effect_id, incarnation="i-1", outcome=codec.encode_outcome(outcome))
+        await self.notes(f"the worker records the outcome of {tool}")
+        await self.does(f"{tool} is over", lambda _: outcome)
+
+    async def claims(self, call_id: str, tool: str, attempt: int = 1) -> None:
+        """A worker claims a run."""
+        await self.store.claim(CONVERSATION, f"{call_id}#{attempt}", incarnation="i-1", worker="worker:shop|1")
+        await self.notes(f"a worker claims {tool}")
+
+    async def loses(self, call_id: str, tool: str, attempt: int = 1) -> None:
+        """A worker claims a run and is gone."""
+        await self.claims(call_id, tool, attempt)
+        await self.does(f"{tool} is lost", steps.lose(f"{call_id}#{attempt}"))
+
+
+async def life(tells: Recorder) -> None:
+    """One conversation that says everything."""
+    first = Start(
+        agent="desk", app="shop.app:app", text="Hello? 🙂", message_id="m-1", context='{"order":12345678901234567890}'
+    )
+    await tells.does("it is started", lambda _: first)
+    await tells.does("its turn begins", steps.begin())
+
+    await tells.model(
+        "the model asks for everything",
+        ("lookup_1", "lookup"),
+        ("charge_1", "charge"),
+        ("refund_1", "refund"),
+        ("age_1", "age"),
+        ("locate_1", "locate"),
+        ("share_1", "share"),
+        ("nonsense_1", "nonsense"),
+        ("search_1", "search"),
+        ("", "age"),
+        content="let me see",
+        finish_reason="tool_calls",
+        input_tokens=7,
+        output_tokens=11,
+    )
+    await tells.does("a second message comes", lambda _: Send(text="and this?", message_id="m-2"))
+    await tells.runs("lookup_1", "lookup")
+    await tells.loses("charge_1", "charge")
+    await tells.decides("the age is answered", "age_1", Answer({"years": 7}))
+    await tells.decides("the refund is approved with other arguments", "refund_1", Approve({"amount": 2**70}))
+    await tells.decides("sharing is approved", "share_1", Approve())
+    await tells.runs("refund_1", "refund", ok=False)
+    await tells.decides("the client cannot locate", "locate_1", Fail("no GPS"))
+    await tells.decides("the client has shared", "share_1", Answer(value=False))
+    (rewritten,) = (call.tool_call_id for call in tells.state.calls if call.suspension is not None)
+    await tells.decides("nobody will say the other age", rewritten, Deny("rather not"))
+
+    calls = (("lookup_2", "lookup"), ("refund_2", "refund"), ("locate_2", "locate"), ("share_2", "share"))
+    await tells.model("the model asks again", *calls)
+    await tells.loses("lookup_2", "lookup")
+    await tells.decides("the refund is denied", "refund_2", Deny())
+    await tells.does("the client has not answered in time", steps.wake(), after_s=60)
+    await tells.runs("lookup_2", "lookup", 2)
+    await tells.decides("sharing is approved with other arguments", "share_2", Approve({"amount": 1}))
+    await tells.decides("the client has shared nothing", "share_2", Answer(None))
+    await tells.does("the model is done", steps.reply("done"))
+
+    await tells.does("the turn of the second message begins", steps.begin())
+    await tells.model("the model asks once more", ("lookup_3", "lookup"), ("refund_3", "refund"))
+    await tells.does("the turn is cancelled", lambda _: Cancel(request_id="x-1"))
+    await tells.does("nothing is left to cancel", lambda _: Cancel(request_id="x-2"))
+    await tells.does("a third message comes", lambda _: Send(text="again", message_id="m-3"))
+    await tells.does("its turn begins", steps.begin())
+    await tells.does("the model fails", steps.fail_model())
+
+    await tells.does("a fourth message comes", lambda _: Send(text="ship it", message_id="m-4"))
+    await tells.does("its turn begins", steps.begin())
+    await tells.model("the model asks to ship", ("ship_1", "ship"), ("ship_2", "ship"), ("ship_3", "ship"), ("ship_4", "ship"))
+    for number in (1, 2, 3, 4):
+        await tells.decides(f"ship {number} is approved", f"ship_{number}", Approve({"amount": number}))
+        await tells.loses(f"ship_{number}", f"ship {number}")
+    await tells.decides("ship 1 is to run again", "ship_1", Redispatch())
+    await tells.loses("ship_1", "ship 1", 2)
+    await tells.decides("ship 1 is to run a third time", "ship_1", Redispatch())
+    await tells.runs("ship_1", "ship 1", 3)
+    await tells.decides("ship 2 has arrived", "ship_2", Answer({"arrived": True}))
+    await tells.decides("ship 3 has sunk", "ship_3", Fail("it sank"))
+    await tells.does("nobody knows of ship 4", steps.wake(), after_s=3600)
+
+    calls = (("refund_5", "refund"), ("age_5", "age"), ("lookup_5", "lookup"), ("ship_5", "ship"))
+    await tells.model("the model asks for the last time", *calls)
+    await tells.decides("ship 5 is approved", "ship_5", Approve())
+    await tells.loses("ship_5", "ship 5")
+    await tells.does("it is ended", lambda _: End(request_id="x-3"))
+
+
+async def record() -> list[dict[str, Any]]:
+    """The lines of the history that this code writes."""
+    with RedisServer() as server:
+        store = RedisStore(server.url)
+        await store.open()
+        await store.put_app(SHOP, [DESK])
+        activation = await Activation.of(store, CONVERSATION)
+        activation.spec = DESK
+        recorder = Recorder(store, activation)
+        await life(recorder)
+        await store.close()
+    transcript = Transcript()
+    for seq, event in enumerate(activation.events, 1):
+        transcript.add(seq, event)
+    recorder.lines[-1]["messages"] = transcript.messages()
+    header = {
+        "version": codec.VERSION,
+        "app": text_of(codec.encode_app(SHOP)),
+        "spec": text_of(codec.encode_spec(DESK)),
+        "vocabulary": vocabulary(),
+    }
+    return [header, *recorder.lines]
+
+
+def main() -> None:
+    """Write the history of this version, if there is none yet."""
+    path = path_of(codec.VERSION)
+    if path.exists():
+        sys.exit(f"{path} is there: a history is recorded once (the head of this file says when it may be deleted)")
+    lines = asyncio.run(record())
+    path.write_text("".join(json.dumps(line, ensure_ascii=False) + "\n" for line in lines), encoding="utf-8")
+    print(f"{path}: {len(lines) - 1} steps")  # noqa: T201 - a script says what it did
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,296 @@
+"""What older versions wrote is read for ever: each is decoded, folded, taken over at every step, and goes on.
+
+`record.py` says how a version is recorded.
+"""
+
+import functools
+from itertools import pairwise
+
+import msgpack
+import pytest
+from history import CONVERSATION, FOLDER, History, Step, history, path_of, said, stands, vocabulary, words
+from pydantic import TypeAdapter
+
+from holdfast.conversation import (
+    Answer,
+    Approve,
+    Cancelled,
+    Command,
+    ConversationEnded,
+    Known,
+    Redispatch,
+    RunTool,
+    State,
+    Status,
+    SuspensionKind,
+    Transcript,
+    Wake,
+    decide,
+    due_at,
+    evolve,
+    facts,
+    outstanding,
+)
+from holdfast.persistence import MemoryStore, RunStatus, codec
+from holdfast.persistence.memory_store import _Conversation
+from holdfast.persistence.redis_values import run_of
+from holdfast.testing.activation import Activation, begin, finish, reply, resolve, send
+
+VERSIONS = range(1, codec.VERSION + 1)
+HISTORIES = [history(version) for version in VERSIONS if path_of(version).exists()]
+STEPS = [step for recorded in HISTORIES for step in recorded.steps]
+DECISIONS = {
+    SuspensionKind.APPROVAL: Approve({"amount": 3}),
+    SuspensionKind.ELICITATION: Answer({"years": 9}),
+    SuspensionKind.CLIENT_EXEC: Answer(0),
+    SuspensionKind.LOST: Redispatch(),
+}
+
+each_history = pytest.mark.parametrize("recorded", HISTORIES, ids=lambda recorded: f"v{recorded.version}")
+each_step = pytest.mark.parametrize("step", STEPS, ids=str)
+
+
+def records(recorded: History) -> list[tuple[bytes, object, object]]:
+    """Everything that was written, with what reads and what writes it."""
+    known = {data for step in recorded.steps for data in step.kept.known.values()}
+    return [
+        (recorded.app, codec.decode_app, codec.encode_app),
+        (recorded.spec, codec.decode_spec, codec.encode_spec),
+        *((entry, codec.decode_event, codec.encode_event) for entry in recorded.kept.log),
+        *((snapshot, codec.decode_state, codec.encode_state) for _, snapshot in recorded.snapshots),
+        *((data, codec.decode_known, codec.encode_known) for data in sorted(known)),
+        *((data, codec.decode_outcome, codec.encode_outcome) for data in recorded.outcomes),
+    ]
+
+
+def events(step: Step):
+    return [codec.decode_event(entry) for entry in step.kept.log]
+
+
+def folded(step: Step) -> State:
+    return functools.reduce(evolve, events(step), State(conversation_id=CONVERSATION))
+
+
+# There is one of each version, and it says everything.
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_every_record_version_has_a_history(version):
+    assert path_of(version).exists(), (
+        f"record version {version} has no history: `python tests/histories/record.py` records that of the version which the "
+        f"code writes (codec.VERSION is {codec.VERSION}); its docstring says how"
+    )
+
+
+def test_there_are_no_other_histories():
+    assert {file.name for file in FOLDER.glob("*.jsonl")} <= {path_of(version).name for version in VERSIONS}
+
+
+@each_history
+def test_a_history_holds_records_of_its_own_version_only(recorded):
+    assert recorded.version in VERSIONS
+    assert {msgpack.unpackb(data)[0] for data, _, _ in records(recorded)} == {recorded.version}
+
+
+def test_the_records_are_still_those_of_the_newest_history():
+    assert HISTORIES[-1].vocabulary == vocabulary(), (
+        "what records can say has changed (fields, defaults, members of enumerations). If version "
+        f"{codec.VERSION} was released: raise codec.VERSION, give codec.UPGRADES a function where older records read "
+        "otherwise, and record a history; else record this version's anew. tests/histories/record.py says how"
+    )
+
+
+@each_history
+def test_a_history_says_everything_that_its_version_could(recorded):
+    spoken = words(said(*(decode(data) for data, decode, _ in records(recorded))))
+    could = words(recorded.vocabulary) & words(vocabulary())  # what has been renamed since is called by its new name
+    assert sorted(could - spoken) == [], "teach tests/histories/record.py to say these"
+
+
+# It is read.
+
+
+@each_history
+def test_what_is_read_and_written_again_reads_the_same(recorded):
+    for data, decode, encode in records(recorded):
+        again = encode(decode(data))
+        assert msgpack.unpackb(again)[0] == codec.VERSION
+        assert decode(again) == decode(data)
+
+
+@each_step
+def test_folding_leads_to_where_the_conversation_stood(step):
+    assert stands(folded(step)) == step.line["stands"]
+
+
+@each_history
+def test_every_snapshot_is_what_folding_from_the_start_leads_to(recorded):
+    snapshots = dict(recorded.snapshots)
+    assert len(snapshots) >= 5
+    state = State(conversation_id=CONVERSATION)
+    for seq, event in enumerate(events(recorded.steps[-1]), 1):
+        state = evolve(state, event)
+        if seq in snapshots:
+            assert codec.decode_state(snapshots[seq]) == state
+
+
+@each_history
+def test_every_snapshot_and_the_log_after_it_lead_to_the_end(recorded):
+    log = events(recorded.steps[-1])
+    for seq, snapshot in recorded.snapshots:
+        state = functools.reduce(evolve, log[seq:], codec.decode_state(snapshot))
+        assert stands(state) == recorded.steps[-1].line["stands"]
+
+
+@each_history
+def test_what_is_known_beside_the_log_is_what_the_log_makes_known(recorded):
+    known = {key: codec.decode_known(data) for key, data in recorded.kept.known.items()}
+    assert facts(events(recorded.steps[-1]), 1) == known
+    assert all(isinstance(one, Known) for one in known.values())
+
+
+@each_history
+def test_the_messages_are_those_that_a_model_was_given(recorded):
+    transcript = Transcript()
+    for seq, event in enumerate(events(recorded.steps[-1]), 1):
+        transcript.add(seq, event)
+    assert transcript.messages() == recorded.steps[-1].line["messages"]
+
+
+@each_history
+def test_the_spec_still_has_the_digest_that_its_turns_name(recorded):
+    begun = [event for event in events(recorded.steps[-1]) if event.kind == "turn_started"]
+    assert {event.spec_digest for event in begun} == {codec.decode_spec(recorded.spec).digest}
+
+
+@each_history
+def test_what_waited_then_expires_now(recorded):
+    for step in recorded.steps:
+        state = folded(step)
+        waiting = [call.tool_call_id for call in state.calls if call.suspension is not None]
+        if waiting:
+            # given a step at which calls wait, when all their deadlines have passed
+            at = max(call.suspension.expires_at for call in state.calls if call.suspension is not None)
+            judgement = decide(state, Wake().stamped(at, codec.decode_spec(recorded.spec), {}))
+            # then each of them ends
+            assert [event.tool_call_id for event in judgement.events if event.kind == "call_resolved"] == waiting
+            assert due_at(judgement.state) is None
+
+
+# It goes on.
+
+
+async def load(store, recorded: History, step: Step) -> None:
+    """What lay in the store after a step lies in this one; nobody owns it."""
+    spec, kept = codec.decode_spec(recorded.spec), step.kept
+    if isinstance(store, MemoryStore):
+        runs = {effect_id: run_of(record) for effect_id, record in kept.runs.items()}
+        store._conversations[CONVERSATION] = _Conversation(
+            log=list(kept.log), snapshot=kept.head.get("snapshot", b""), known=dict(kept.known), runs=runs
+        )
+        store._apps[codec.decode_app(recorded.app).app] = recorded.app
+        store._specs[spec.digest] = recorded.spec
+    else:
+        redis, keys = store._redis, store._keys
+        for seq, entry in enumerate(kept.log, 1):
+            await redis.xadd(keys.log(CONVERSATION), {"e": entry}, id=f"{seq}-0")
+        for key, fields in ((keys.head, kept.head), (keys.known, kept.known), (keys.runs, kept.runs)):
+            if fields:
+                await redis.hset(key(CONVERSATION), mapping=fields)
+        await redis.hset(keys.meta("apps"), codec.decode_app(recorded.app).app, recorded.app)
+        await redis.hset(keys.meta("specs"), spec.digest, recorded.spec)
+    problems = [problem async for bucket in store.reindex() for problem in bucket.problems]
+    assert not problems
+
+
+async def taken_over(store, step: Step) -> Activation:
+    """The conversation as it stood after a step, in the hands of today's code."""
+    recorded = history(step.version)
+    await load(store, recorded, step)
+    activation = await Activation.of(store, CONVERSATION, create=False)
+    app = await store.app("shop.app:app")
+    activation.spec = await store.spec(app.agents["desk"])
+    return activation
+
+
+async def carry_on(activation: Activation) -> None:
+    """Do what is due until nothing is: people decide, workers work, the model comes to an end."""
+    store, asked_again = activation.store, set()
+    while True:
+        state = activation.state
+        waiting = [(call.tool_call_id, call.suspension) for call in state.calls if call.suspension is not None]
+        effects = outstanding(state)
+        if waiting:
+            call_id, suspension = waiting[0]
+            decision = Answer("it has arrived") if call_id in asked_again else DECISIONS[suspension.kind]
+            asked_again |= {call_id} if suspension.kind is SuspensionKind.LOST else set()
+            await activation.do(resolve(decision, suspension_id=suspension.suspension_id))
+        elif effects and isinstance(effects[0], RunTool):
+            await _run(activation, store, effects[0].effect_id)
+        elif effects:
+            await activation.do(begin() if state.turn is None else reply("done"))
+        else:
+            return
+
+
+async def _run(activation, store, effect_id):
+    """A worker does what is left to do of a run, and the conversation hears of it."""
+    run = await store.run(CONVERSATION, effect_id)
+    if run.status is RunStatus.RUNNABLE:
+        assert await store.claim(CONVERSATION, effect_id, incarnation="i-2", worker="worker:shop|2")
+        run = await store.run(CONVERSATION, effect_id)
+    if run.status is RunStatus.CLAIMED:
+        outcome = finish(effect_id)(activation.state)
+        assert await store.finish(CONVERSATION, effect_id, incarnation=run.incarnation, outcome=codec.encode_outcome(outcome))
+        run = await store.run(CONVERSATION, effect_id)
+    outcome = codec.decode_outcome(run.outcome)
+    await activation.do(lambda _: outcome)
+
+
+@each_step
+async def test_a_conversation_goes_on_from_wherever_it_stood(store, step):
+    # given what lay in the store after a step
+    activation = await taken_over(store, step)
+    ended = step.line["stands"]["status"] == "ended"
+    # when today's code takes it over, then it stands where it stood, and shows what it showed
+    assert stands(activation.state) == step.line["stands"]
+    assert sorted(activation.runs) == sorted(step.kept.runs)
+    shown = history(step.version).shown
+    views = [view.model_dump(mode="json") for view in await store.pending_of(CONVERSATION)]
+    assert views == [shown[suspension_id] for suspension_id in step.line["stands"]["pending"]]
+    assert sorted(view.suspension_id for view in (await store.pending(limit=100)).items) == sorted(
+        step.line["stands"]["pending"]
+    )
+    # and when everything that is due is done, then each turn comes to its end
+    await carry_on(activation)
+    assert activation.state.status in ({Status.ENDED} if ended else {Status.IDLE, Status.FAILED})
+    assert await store.load(CONVERSATION) == activation.state
+    assert (await store.pending(limit=100)).items == []
+    # and the next message is answered
+    if ended:
+        with pytest.raises(ConversationEnded):
+            await activation.do(send())
+    else:
+        await activation.do(send(), begin(), reply("welcome back"))
+        assert activation.state.status is Status.IDLE
+    # and the whole log, the old part and the new, folds to where it stands
+    entries = await store.read(CONVERSATION, after=0, limit=1000)
+    assert functools.reduce(evolve, (event for _, event in entries), State(conversation_id=CONVERSATION)) == activation.state
+    assert all(second.at >= first.at for (_, first), (_, second) in pairwise(entries))
+
+
+@each_history
+async def test_what_was_asked_then_and_comes_again_gets_its_first_receipt(store, recorded):
+    # given a history, to its end
+    activation = await taken_over(store, recorded.steps[-1])
+    before = activation.state
+    asked = [step for step in recorded.steps if "asked" in step.line]
+    assert {step.line["asked"]["kind"] for step in asked} == {"start", "send", "resolve", "cancel", "end"}
+    for step in asked:
+        # when a caller that never heard of a reply asks again
+        command = TypeAdapter(Command).validate_python(step.line["asked"])
+        answer = await activation.do(lambda _, command=command: command)
+        # then it is told what it was told then
+        first = step.line["reply"] if isinstance(answer, Cancelled) else step.line["reply"] | {"duplicate": True}
+        assert answer.model_dump(mode="json") == first
+    assert activation.state == before
