@@ -29,6 +29,7 @@ class Registry:
         self._dead: set[str] = set()
         self._not_hosting: dict[str, str] = {}
         self._ensuring: dict[str, asyncio.Lock] = {}
+        self._noting: set[asyncio.Task[None]] = set()
         self._hiring = 0
         self._patience_s = max(timing.lease_ms / 2000, PATIENCE_S)
 
@@ -55,13 +56,13 @@ class Registry:
                 continue
             except TimeoutError:  # it may hang: the store decides whether another may take over, and ids make this safe
                 with contextlib.suppress(StoreError):  # without it, the same one is asked again; "unknown" is the answer then
-                    await self.not_hosted(conversation_id, name)
+                    await self._note_not_hosted(conversation_id, name, give_up)
             except ActorUnavailable as error:  # which is no proof of death
                 logger.debug("%s: %s", name, error)
             else:
                 if not isinstance(answer, NotHosted):
                     return answer
-                await self.not_hosted(conversation_id, name)
+                await self._note_not_hosted(conversation_id, name, give_up)
             await asyncio.sleep(delay_s)
             delay_s = min(2 * delay_s, 0.5)
 
@@ -89,6 +90,19 @@ class Registry:
         owner = await self._store.owner(conversation_id)
         if owner is not None and owner.holder == name:
             self._not_hosting[conversation_id] = owner.token
+
+    async def _note_not_hosted(self, conversation_id: str, name: str, give_up: float) -> None:
+        """`not_hosted`, for as long as the caller has time: a store that hangs must not hold it; whoever asks next profits."""
+        noting = asyncio.create_task(self.not_hosted(conversation_id, name))
+        self._noting.add(noting)
+        noting.add_done_callback(self._noted)
+        async with asyncio.timeout_at(give_up):
+            await asyncio.shield(noting)
+
+    def _noted(self, noting: asyncio.Task[None]) -> None:
+        self._noting.discard(noting)
+        if not noting.cancelled():
+            noting.exception()  # whoever still waited has it
 
     async def ensure_started(self, conversation_id: str, *, timeout_s: float, create: bool = False) -> tuple[str, Handle]:
         """The name and handle of the actor that hosts the conversation, revived from the store if there is none that lives.
