@@ -1,5 +1,7 @@
 """Clients as simulated processes: they start, send, decide, cancel, end and repeat themselves, not always sensibly."""
 
+import contextlib
+
 from holdfast.client.delivery import deliver
 from holdfast.conversation import (
     Answer,
@@ -40,7 +42,8 @@ class Client:
         self._registry = Registry(self._store, SimActors(world), world.timing)
         self._open = 0
         self._left = world.rng.randint(3, 10)
-        self._hasty = world.rng.choice((0.3, 1.0, 2.0))
+        self._doubtful = world.rng.choice((0.0, 0.1, 0.3))
+        self._hasty = world.rng.choice((0.5, 1.5, 3))
 
     @property
     def done(self):
@@ -65,6 +68,8 @@ class Client:
     async def _act(self):
         world, rng = self._world, self._world.rng
         conversation_id = rng.choice(world.conversations)
+        if rng.random() < self._doubtful:
+            await self._doubt(conversation_id)
         draw = rng.random()
         if world.ledger.length(conversation_id) == 0 and draw < 0.7:
             await self._ask(conversation_id, self._start(conversation_id), create=True)
@@ -92,6 +97,15 @@ class Client:
             spec=shop.AGENT.spec,
             context='{"a":1}',
         )
+
+    async def _doubt(self, conversation_id):
+        """Have another actor take the conversation over, as after an answer that did not come: the owner may live."""
+        holder = self._world.ledger.log(conversation_id).holder
+        if holder is not None:
+            self._world.trace.note("doubts %s of %s", holder, conversation_id)
+            with contextlib.suppress(HoldfastError, TimeoutError):
+                await self._registry.not_hosted(conversation_id, holder.name)
+                await self._registry.ensure_started(conversation_id, timeout_s=5)
 
     async def _decide(self, conversation_id):
         world, rng = self._world, self._world.rng

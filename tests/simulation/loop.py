@@ -135,7 +135,7 @@ class SimLoop(asyncio.AbstractEventLoop):
         self._closed = True
         events._set_running_loop(self)
         try:
-            for task in self.tasks:
+            for _, task in self.tasks:
                 if task.done():
                     if not task.cancelled():
                         task.exception()
@@ -180,7 +180,7 @@ class SimLoop(asyncio.AbstractEventLoop):
 
     def create_task(self, coro, *, name=None, context=None):
         task = asyncio.Task(coro, loop=self, name=name, context=context)
-        self.tasks.append(task)
+        self.tasks.append(((context or copy_context()).get(PROCESS, self.judge), task))
         return task
 
     def run_in_executor(self, executor, func, *args):

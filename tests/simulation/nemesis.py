@@ -34,10 +34,7 @@ class Nemesis:
         """A process stands at a named step: it may be its last."""
         if not self._active or self._world.rng.random() >= self._at_a_step or process.dead:
             return
-        if self._world.rng.random() < 0.5:
-            self._world.crash(process, f"dies at {step}")
-        else:
-            self._world.stop(process, self._stop_s(), f"freezes at {step}")
+        self._world.rng.choice((self._die, self._freeze, self._vanish))(process, f"at {step}")
 
     def _crash(self):
         process = self._victim()
@@ -57,18 +54,18 @@ class Nemesis:
         rng = self._world.rng
         process.fuse = [rng.randint(1, MOST_TURNS), rng.choice((self._die, self._freeze, self._vanish))]
 
-    def _die(self, process):
+    def _die(self, process, where="at an await"):
         if self._active:
-            self._world.crash(process, "dies at an await")
+            self._world.crash(process, f"dies {where}")
 
-    def _freeze(self, process):
+    def _freeze(self, process, where="at an await"):
         if self._active:
-            self._world.stop(process, self._stop_s(), "freezes at an await")
+            self._world.stop(process, self._stop_s(), f"freezes {where}")
 
-    def _vanish(self, process):
+    def _vanish(self, process, where="at an await"):
         """As the processes of a node that freezes: taken for dead, they go on beside their successors."""
         if self._active and process not in [client.process for client in self._world.clients]:
-            self._world.stop(process, self._stop_s(), "freezes at an await")
+            self._world.stop(process, self._stop_s(), f"freezes {where}")
             self._world.cut_off(process)
 
     def _cut_off(self):
@@ -83,7 +80,7 @@ class Nemesis:
         caller = world.rng.choice((self._client, self._sweeper, self._actor))()
         callee = self._worker() if world.rng.random() < 0.3 else self._actor()
         if caller is not None and callee is not None and caller is not callee:
-            world.part(caller, callee, world.rng.choice((1, 7, 15)))
+            world.part(caller, callee, world.rng.choice((2, 7, 15)))
 
     def _take_the_store_away(self):
         self._world.take_the_store_away(self._world.rng.choice((0.2, 1, 6)))

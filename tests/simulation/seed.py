@@ -61,8 +61,8 @@ class _Watch(logging.Handler):
 
 
 def _no_task_failed(world):
-    for task in world.loop.tasks:
-        if task.done() and not task.cancelled() and task._log_traceback:
+    for process, task in world.loop.tasks:
+        if not process.dead and task.done() and not task.cancelled() and task._log_traceback:
             world.ledger.wrong("a task failed and nobody knows: %r in %s", task.exception(), task)
 
 

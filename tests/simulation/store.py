@@ -33,7 +33,7 @@ class SimStore:
         if process.dead:
             await loop.create_future()
         reply = loop.create_future()
-        loop.call_later(LONGEST_S, self._refuse, reply, verb, context=process.context)
+        give_up = loop.time() + LONGEST_S
         hop_s = faults.store_hop_s()
         fate = faults.request()
         if fate is not Fate.FINE:
@@ -43,10 +43,10 @@ class SimStore:
         if fate is not Fate.LOST:
             hop_s += world.rng.random() * 8 if fate is Fate.LATE else 0
             lost = fate is not Fate.FINE
-            loop.call_later(hop_s, self._serve, verb, args, kwargs, reply, lost, context=world.store_process.context)
+            loop.call_later(hop_s, self._serve, verb, args, kwargs, reply, lost, give_up, context=world.store_process.context)
         return await reply
 
-    def _serve(self, verb, args, kwargs, reply, lost):
+    def _serve(self, verb, args, kwargs, reply, lost, give_up):
         world, process = self._world, self._process
         if world.loop.time() < world.faults.away_until:
             lost = True
@@ -57,11 +57,11 @@ class SimStore:
             except Exception as raised:
                 answer, error = None, raised
             self._observe(verb, args, kwargs, answer, error)
-        hop_s = world.faults.store_hop_s()
-        if lost:
-            world.loop.call_later(hop_s, self._refuse, reply, verb, context=process.context)
+        arrives = world.loop.time() + world.faults.store_hop_s()
+        if lost or arrives > give_up:
+            world.loop.call_at(min(arrives, give_up), self._refuse, reply, verb, context=process.context)
         else:
-            world.loop.call_later(hop_s, _settle, reply, answer, error, context=process.context)
+            world.loop.call_at(arrives, _settle, reply, answer, error, context=process.context)
 
     def _refuse(self, reply, verb):
         _settle(reply, None, StoreUnavailable(f"{verb} is told to be without an answer"))

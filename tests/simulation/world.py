@@ -39,10 +39,10 @@ class World:
         self.network = Network(self.loop, self.faults, self.trace, rng)
         self.memory = MemoryStore(clock=self.clock)
         self.store_process = Process("store", self.loop)
-        self.timing = Timing(lease_ms=rng.choice((2000, 4000)), linger_ms=rng.choice((500, 3000, 15_000)), tick_ms=1000)
+        self.timing = Timing(lease_ms=rng.choice((2000, 4000)), linger_ms=rng.choice((500, 3000, 15_000, 15_000)), tick_ms=1000)
         self.fleet = Fleet(standby=rng.choice((0, 1, 2)), workers=rng.choice((1, 1, 2)))
         self.conversations = [f"c-{number + 1}" for number in range(rng.choice((1, 1, 2, 3)))]
-        self.faults_s = rng.choice((4, 8, 14, 20))
+        self.faults_s = rng.choice((5, 10, 15, 20))
         self.actors = {}
         self.workers = {}
         self.sweepers = []
