@@ -201,6 +201,9 @@ class Hosting:
             self._stop()
             _fail(asked.reply, error)
             return
+        except asyncio.CancelledError:  # this activation is over, and whether it was written is unknown
+            _fail(asked.reply, StoreUnavailable("the conversation was given up here in the middle of this"))
+            raise
         except StoreError as error:
             # Whether it was written is unknown: what is in memory may be wrong now. The caller may repeat; we begin anew.
             _fail(asked.reply, error)
@@ -430,7 +433,7 @@ class Hosting:
             logger.warning("conversation %s: a strike is not counted: %s", self.conversation_id, error)
             return False
         if strikes is None:
-            logger.error("conversation %s is in quarantine: %s", self.conversation_id, what)
+            logger.warning("conversation %s is in quarantine: %s", self.conversation_id, what)
             self._stop()
             return True
         self._strikes = strikes

@@ -137,9 +137,8 @@ class _TooLarge(Exception):
 
 
 async def _resulting(tool: Tool, arguments: dict[str, Any], context: ToolContext, limits: Limits) -> str:
-    """The envelope of what the body returns; however large that is, making it blocks no loop."""
-    value = await tool.invoke(arguments, context)
-    return await asyncio.to_thread(_result, value, tool, limits)
+    """The envelope of what the body returns, made where the body runs: it may be large, and then it takes a while."""
+    return _result(await tool.invoke(arguments, context), tool, limits)
 
 
 def _result(value: Any, tool: Tool, limits: Limits) -> str:

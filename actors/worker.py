@@ -7,8 +7,9 @@ import os
 import time
 import uuid
 from collections import OrderedDict
-from collections.abc import Coroutine, Mapping
-from typing import Any, TypeVar
+from collections.abc import Awaitable, Callable, Mapping
+from functools import partial
+from typing import TypeVar
 
 import ray
 from ray.actor import exit_actor
@@ -111,7 +112,7 @@ class Worker:
         key = (request.conversation_id, request.effect_id)
         task = self._model_calls.get(key)
         if task is None:
-            task = asyncio.create_task(self._in_turn(self._model(store, runtime.app, request)))
+            task = asyncio.create_task(self._in_turn(lambda: self._model(store, runtime.app, request)))
             self._model_calls[key] = task
             task.add_done_callback(lambda done: self._model_calls.get(key) is done and self._model_calls.pop(key))
         try:
@@ -134,7 +135,8 @@ class Worker:
             self._refuse_if_leaving()
         task = task or self._runs.get(key)
         if task is None:
-            run = tool_run.run(
+            run = partial(
+                tool_run.run,
                 store,
                 request,
                 agent=agent,
@@ -171,10 +173,10 @@ class Worker:
             self._store = store
         return self._store
 
-    async def _in_turn(self, work: Coroutine[Any, Any, _T]) -> _T:
+    async def _in_turn(self, work: Callable[[], Awaitable[_T]]) -> _T:
         async with self._turnstile:
             self._effects += 1
-            return await work
+            return await work()
 
     def _refuse_if_leaving(self) -> None:
         if self._succeeded:

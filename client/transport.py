@@ -3,17 +3,9 @@
 import asyncio
 import os
 
-from holdfast.actors import ActorSettings, Failed, Replied, StoreAddress
+from holdfast.actors import ActorSettings, StoreAddress
 from holdfast.agent import App, code_digest, main_file, python_path
-from holdfast.conversation import (
-    ClusterUnavailable,
-    Command,
-    HoldfastError,
-    LeaseHeld,
-    OutcomeUnknown,
-    Reply,
-    StoreUnavailable,
-)
+from holdfast.conversation import Command, Reply
 from holdfast.conversation.ids import digest
 from holdfast.persistence import AppRecord, RedisStore
 from holdfast.registry import Settings
@@ -23,7 +15,7 @@ from holdfast.registry.ray_actors import RayActors
 from holdfast.registry.registry import Registry
 from holdfast.registry.sweeper import ensure_sweeper
 
-RETRY_S = 0.1
+from .delivery import deliver
 
 
 class RayTransport:
@@ -69,35 +61,9 @@ class RayTransport:
             OutcomeUnknown: No answer within the deadline; `retry_id` makes a repetition safe.
             HoldfastError: The command was refused.
         """
-        loop = asyncio.get_running_loop()
-        give_up = loop.time() + timeout_s
-        handed = False  # whether an actor has had the command: from then on its outcome may be unknown
-        last: HoldfastError | None = None
-        while True:
-            try:
-                left_s = max(give_up - loop.time(), 0.001)
-                answer = await self._registry.ask(conversation_id, command, timeout_s=left_s, create=create)
-            except (TimeoutError, LeaseHeld) as error:
-                raise OutcomeUnknown(what if last is None else f"{what} ({last})", retry_id) from error
-            except ClusterUnavailable as error:
-                if handed:
-                    raise OutcomeUnknown(f"{what} ({error})", retry_id) from error
-                raise
-            except StoreUnavailable as error:
-                last = error
-            else:
-                match answer:
-                    case Replied(reply):
-                        return reply
-                    case Failed(StoreUnavailable() as unavailable):
-                        handed, last = True, unavailable
-                    case Failed(refusal):
-                        raise refusal
-            if loop.time() + RETRY_S >= give_up:
-                if handed or last is None:
-                    raise OutcomeUnknown(f"{what} ({last})", retry_id) from last
-                raise last
-            await asyncio.sleep(RETRY_S)
+        return await deliver(
+            self._registry, conversation_id, command, what=what, retry_id=retry_id, timeout_s=timeout_s, create=create
+        )
 
     async def pid(self, conversation_id: str) -> int | None:
         """The process that hosts the conversation now, None if none does; on the machine where it runs."""

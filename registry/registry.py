@@ -6,7 +6,15 @@ import logging
 from collections import OrderedDict
 
 from holdfast.actors import AnswerToAsk, Failed, Hosted, NotHosted, Occupied, OwnedElsewhere, Timing
-from holdfast.conversation import Command, ConversationNotFound, LeaseHeld, Overloaded, StoreError, StoreUnavailable
+from holdfast.conversation import (
+    Command,
+    ConversationNotFound,
+    LeaseHeld,
+    Overloaded,
+    Quarantined,
+    StoreError,
+    StoreUnavailable,
+)
 from holdfast.persistence import Because, Owner, Store
 
 from .actors import ActorDied, Actors, ActorUnavailable, Handle
@@ -32,6 +40,7 @@ class Registry:
         self._dead: set[str] = set()
         self._not_hosting: dict[str, str] = {}
         self._ensuring: dict[str, asyncio.Lock] = {}
+        self._noting: set[asyncio.Task[None]] = set()
         self._on_the_way = 0
         self._patience_s = max(timing.lease_ms / 2000, PATIENCE_S)
 
@@ -42,30 +51,41 @@ class Registry:
             TimeoutError: No answer in time; whether the command was judged is unknown.
             ConversationNotFound: It was never started.
             LeaseHeld: Its owner does not answer, and its lease did not run out in time.
+            Overloaded: No actor came free in time, and none has had the command.
+            Quarantined: It is in quarantine, and no actor has had the command.
         """
         give_up = _now() + timeout_s
         delay_s = 0.01
+        handed = False  # whether an actor may have judged it
         while True:
             left_s = give_up - _now()
             if left_s <= 0:
                 raise TimeoutError
-            name, actor = await self.ensure_started(conversation_id, timeout_s=left_s, create=create)
+            try:
+                name, actor = await self.ensure_started(conversation_id, timeout_s=left_s, create=create)
+            except (Overloaded, Quarantined) as error:
+                if handed:
+                    raise TimeoutError(str(error)) from error
+                raise
             try:
                 left_s = min(give_up - _now(), self._patience_s)
                 answer: AnswerToAsk = await asyncio.wait_for(actor.ask(conversation_id, command), max(left_s, 0.001))
             except ActorDied:
+                handed = True
                 self.died(conversation_id, name)
                 await self._hiring.gone(name)
                 continue
             except TimeoutError:  # it may hang: the store decides whether another may take over, and ids make this safe
+                handed = True
                 with contextlib.suppress(StoreError):  # without it, the same one is asked again; "unknown" is the answer then
-                    await self.not_hosted(conversation_id, name)
+                    await self._note_not_hosted(conversation_id, name, give_up)
             except ActorUnavailable as error:  # which is no proof of death
+                handed = True
                 logger.debug("%s: %s", name, error)
             else:
                 if not isinstance(answer, NotHosted):
                     return answer
-                await self.not_hosted(conversation_id, name)
+                await self._note_not_hosted(conversation_id, name, give_up)
             await asyncio.sleep(delay_s)
             delay_s = min(2 * delay_s, 0.5)
 
@@ -93,6 +113,19 @@ class Registry:
         owner = await self._store.owner(conversation_id)
         if owner is not None and owner.holder == name:
             self._not_hosting[conversation_id] = owner.token
+
+    async def _note_not_hosted(self, conversation_id: str, name: str, give_up: float) -> None:
+        """`not_hosted`, for as long as the caller has time: a store that hangs must not hold it; whoever asks next profits."""
+        noting = asyncio.create_task(self.not_hosted(conversation_id, name))
+        self._noting.add(noting)
+        noting.add_done_callback(self._noted)
+        async with asyncio.timeout_at(give_up):
+            await asyncio.shield(noting)
+
+    def _noted(self, noting: asyncio.Task[None]) -> None:
+        self._noting.discard(noting)
+        if not noting.cancelled():
+            noting.exception()  # whoever still waited has it
 
     async def ensure_started(self, conversation_id: str, *, timeout_s: float, create: bool = False) -> tuple[str, Handle]:
         """The name and handle of the actor that hosts the conversation, revived from the store if there is none that lives.

@@ -1,0 +1,78 @@
+"""Conversation actors as simulated processes, each with a real `Host`."""
+
+from holdfast.actors import Host
+from holdfast.registry.actors import ActorDied, ActorUnavailable
+
+from .crew import SimCrew
+from .network import Died, Unavailable
+from .store import SimStore
+
+
+class SimHandle:
+    """See `Handle`."""
+
+    __slots__ = ("_process", "_world")
+
+    def __init__(self, world, process):
+        self._world = world
+        self._process = process
+
+    async def activate(self, conversation_id, seen_token, because, *, create):
+        return await self._call(
+            "activate", lambda: self._process.host.activate(conversation_id, seen_token, because, create=create)
+        )
+
+    async def ask(self, conversation_id, command):
+        return await self._call(f"ask {command.kind}", lambda: self._process.host.ask(conversation_id, command))
+
+    async def _call(self, what, serve):
+        try:
+            return await self._world.network.call(self._process, what, serve)
+        except Died as error:
+            raise ActorDied(str(error)) from error
+        except Unavailable as error:
+            raise ActorUnavailable(str(error)) from error
+
+
+class SimActors:
+    """See `Actors`."""
+
+    def __init__(self, world):
+        self._world = world
+
+    async def find(self, name):
+        await self._world.pause()
+        process = self._world.actors.get(name)
+        return None if process is None or process.gone else SimHandle(self._world, process)
+
+    def new_name(self):
+        self._world.hired += 1
+        return f"actor-{self._world.hired}"
+
+    async def hire(self, name, *, offer):
+        world = self._world
+        process = world.process(name)
+        world.actors[process.name] = process
+
+        async def warm():
+            process.host = Host(
+                SimStore(world, process),
+                SimCrew(world, process),
+                name=process.name,
+                timing=world.timing,
+                fleet=world.fleet,
+                clock=lambda: world.clock() + process.skew_ms,
+                leave=lambda: world.crash(process, "leaves"),
+                reached=lambda step: world.nemesis.reached(process, step),
+            )
+            if offer:
+                await process.host.offer_blank()
+
+        world.trace.note("hires %s", process.name)
+        await world.pause(1)  # a cold one takes its time
+        try:
+            await world.network.call(process, "warm", warm)
+        except (Died, Unavailable) as error:
+            world.crash(process, "does not get ready")
+            raise ActorUnavailable(str(error)) from error
+        return SimHandle(world, process)

@@ -1,0 +1,189 @@
+"""Bugs to plant, one at a time: each is a mistake that this design rules out, made on purpose in the product or in the store.
+
+A simulation that does not find them would prove nothing.
+"""
+
+import contextlib
+import dataclasses
+from unittest import mock
+
+from holdfast.actors import NoOutcome, tool_run
+from holdfast.actors.hosting import Hosting
+from holdfast.conversation import HoldfastError, OnLost, decide, outcomes, suspensions
+from holdfast.persistence import Appended, Due, KnownIds, MemoryStore, Run, RunStatus, codec, memory_store
+
+from .crew import SimCrew
+
+
+def reply_before_the_append():
+    """The caller is answered as soon as the command is judged; a crash or a failed append then loses what was acknowledged."""
+    answer = Hosting._answer
+
+    async def hasty(self, asked):
+        with contextlib.suppress(HoldfastError):
+            judged = decide(self._state, asked.command.stamped(self._now(), await self._spec_for(asked.command), {}))
+            if judged.reply is not None and not asked.reply.done():
+                asked.reply.set_result(judged.reply)
+        await answer(self, asked)
+
+    return mock.patch.object(Hosting, "_answer", hasty)
+
+
+def no_fencing():
+    """The store writes for whoever asks: an activation that was deposed goes on writing."""
+    append = MemoryStore.append
+
+    async def unfenced(self, conversation_id, write):
+        found = self._conversations.get(conversation_id)
+        token = found.token if found is not None else ""
+        return await append(self, conversation_id, dataclasses.replace(write, token=token or write.token))
+
+    return mock.patch.object(MemoryStore, "append", unfenced)
+
+
+def an_unfenced_refusal():
+    """A refusal is not confirmed as the owner's: a deposed actor looks the ids up and says a final "no"."""
+    append = MemoryStore.append
+
+    async def unfenced(self, conversation_id, write):
+        if write.events:
+            return await append(self, conversation_id, write)
+        known = self._conversations[conversation_id].known
+        found = {key: codec.decode_known(known[key]) for key in write.absent if key in known}
+        return KnownIds(self._clock(), found) if found else Appended(self._clock())
+
+    return mock.patch.object(MemoryStore, "append", unfenced)
+
+
+def a_dispatch_without_a_claim():
+    """A worker runs the body without having moved its record: nobody else knows that it runs."""
+    run = tool_run.run
+
+    async def unclaimed(store, *args, **kwargs):
+        return await run(_Unclaiming(store), *args, **kwargs)
+
+    return mock.patch.object(tool_run, "run", unclaimed)
+
+
+class _Unclaiming:
+    def __init__(self, store):
+        self._store = store
+
+    def __getattr__(self, verb):
+        return getattr(self._store, verb)
+
+    async def claim(self, *_args, **_kwargs):
+        return True
+
+
+def a_resolve_that_ignores_the_suspension_id():
+    """A decision settles whatever the call waits for now, not what was shown."""
+    find = suspensions._suspension
+
+    def careless(state, command):
+        return find(state, command.model_copy(update={"suspension_id": None}) if _suspended_once(state, command) else command)
+
+    def _suspended_once(state, command):
+        call = state.turn.call(command.tool_call_id) if state.turn is not None else None
+        return call is not None and call.suspensions == 1
+
+    return mock.patch.object(suspensions, "_suspension", careless)
+
+
+def a_popped_deadline():
+    """What needs attention is taken out of its index when it is read: a crash before it is woken loses it."""
+    attention, popped = MemoryStore.attention, "_popped"
+
+    async def pop(self, limit):
+        due = await attention(self, limit)
+        taken = self.__dict__.setdefault(popped, set())
+        fresh = [name for name in due.conversation_ids if (name, self._conversations[name].attention) not in taken]
+        taken |= {(name, self._conversations[name].attention) for name in fresh}
+        return Due(due.now, fresh)
+
+    return mock.patch.object(MemoryStore, "attention", pop)
+
+
+# -- more of them, beyond the six -----------------------------------------------------------------------------------------
+
+
+def receipts_forgotten():
+    """Ids are not kept beside the log: what is repeated is done twice."""
+    return mock.patch.object(memory_store, "facts", return_value={})
+
+
+def a_state_kept_after_an_unknown_write():
+    """An actor goes on with the state it had, although its write may have happened."""
+
+    async def stay(self):
+        pass
+
+    return mock.patch.object(Hosting, "_begin_anew", stay)
+
+
+def a_run_lost_while_it_runs():
+    """A worker that does not answer is taken for dead: its run is started again beside it."""
+
+    async def impatient(self, worker, incarnation, conversation_id, effect_id):
+        await self._world.pause()
+        return NoOutcome.GONE
+
+    return mock.patch.object(SimCrew, "join", impatient)
+
+
+def a_loss_that_runs_everything_again():
+    """What is lost is run again, whatever its tool says of that."""
+    lost = outcomes.run_lost
+
+    def eager(state, command):
+        turn = state.turn
+        calls = tuple(call.model_copy(update={"on_lost": OnLost.REDISPATCH}) for call in turn.calls)
+        return lost(state.model_copy(update={"turn": turn.model_copy(update={"calls": calls})}), command)
+
+    return mock.patch.object(outcomes, "run_lost", eager)
+
+
+def an_outcome_that_is_not_recorded():
+    """A worker does not keep its outcome in the store: with the actor that waited for it, it is lost."""
+
+    async def forget(store, request, incarnation, outcome):
+        pass
+
+    return mock.patch.object(tool_run, "_record", forget)
+
+
+def a_claim_that_anybody_may_repeat():
+    """The claim is no compare-and-set: two workers that are told to run a call both run it."""
+
+    async def claim(self, conversation_id, effect_id, *, incarnation, worker):
+        runs = self._runs(conversation_id)
+        if effect_id in runs and runs[effect_id].status is not RunStatus.DONE:
+            runs[effect_id] = Run(RunStatus.CLAIMED, incarnation=incarnation, worker=worker)
+            return True
+        return False
+
+    return mock.patch.object(MemoryStore, "claim", claim)
+
+
+def an_expiry_by_the_actors_own_clock():
+    """An actor judges deadlines by its machine's clock, which may be fast."""
+    return mock.patch.object(Hosting, "_now", lambda self: self._clock())
+
+
+REQUIRED = (
+    reply_before_the_append,
+    no_fencing,
+    an_unfenced_refusal,
+    a_dispatch_without_a_claim,
+    a_resolve_that_ignores_the_suspension_id,
+    a_popped_deadline,
+)
+MORE = (
+    receipts_forgotten,
+    a_state_kept_after_an_unknown_write,
+    a_run_lost_while_it_runs,
+    a_loss_that_runs_everything_again,
+    an_outcome_that_is_not_recorded,
+    a_claim_that_anybody_may_repeat,
+    an_expiry_by_the_actors_own_clock,
+)

@@ -1,0 +1,41 @@
+"""Many seeds, over two processes; of each that fails, what is broken, its trace and the command that runs it again."""
+
+import gc
+import multiprocessing
+import os
+from concurrent.futures import ProcessPoolExecutor
+
+from .seed import simulate
+
+CHUNK = 50
+WORKERS = 2
+SHOWN = 3
+LOCALLY, IN_CI = 500, 10_000
+
+
+def how_many():
+    """The number of seeds: `HOLDFAST_SIM_SEEDS`, else ten thousand in CI and a taste of that elsewhere."""
+    return int(os.environ.get("HOLDFAST_SIM_SEEDS") or (IN_CI if os.environ.get("CI") == "true" else LOCALLY))
+
+
+def failures(first, number):
+    """The outcomes of the seeds that fail, of `number` seeds from `first`, in order."""
+    chunks = [range(start, min(start + CHUNK, first + number)) for start in range(first, first + number, CHUNK)]
+    with ProcessPoolExecutor(WORKERS, mp_context=multiprocessing.get_context("spawn")) as pool:
+        return [outcome for failed in pool.map(failing, chunks) for outcome in failed]
+
+
+def failing(seeds):
+    """The outcomes of those seeds that fail."""
+    outcomes = [outcome for seed in seeds if (outcome := simulate(seed)).problems]
+    gc.collect()  # simulations run without the collector
+    return outcomes
+
+
+def report(outcome):
+    """A failed seed for a reader: its trace, what is broken, how to run it again."""
+    broken = "\n".join(f"  {problem}" for problem in outcome.problems)
+    again = f"python -m pytest tests/simulation --seed {outcome.seed}"
+    return "\n".join(
+        [*outcome.trace, f"seed {outcome.seed}: {len(outcome.problems)} broken promises", broken, f"again: {again}"]
+    )

@@ -1,0 +1,159 @@
+"""Clients as simulated processes: they start, send, decide, cancel, end and repeat themselves, not always sensibly."""
+
+import contextlib
+
+from holdfast.client.delivery import deliver
+from holdfast.conversation import (
+    Answer,
+    Approve,
+    Cancel,
+    Deny,
+    End,
+    Fail,
+    HoldfastError,
+    OutcomeUnknown,
+    Redispatch,
+    Resolve,
+    Ruling,
+    Send,
+    Start,
+)
+from holdfast.registry.hiring import Hiring
+from holdfast.registry.registry import Registry
+
+from . import shop
+from .actors import SimActors
+from .store import SimStore
+from .trace import shown
+
+FITTING = {
+    "approval": (Approve(), Approve(), Approve({"ms": 10}), Deny("no")),
+    "elicitation": (Answer("blue"), Answer(False), Answer(None), Deny()),
+    "client_exec": (Answer({"at": 1}), Answer(""), Fail("no signal")),
+    "lost": (Redispatch(), Redispatch(), Answer("it went through"), Fail("it did not")),
+}
+ANY = (Approve(), Deny("no"), Answer("blue"), Answer(7), Fail("broken"), Redispatch())
+
+
+class Client:
+    """One client with a registry of its own."""
+
+    def __init__(self, world, process):
+        self.process = process
+        self._world = world
+        self._store = SimStore(world, process)
+        actors = SimActors(world)
+        hiring = Hiring(self._store, actors, timing=world.timing, fleet=world.fleet)
+        self._registry = Registry(self._store, actors, hiring=hiring, timing=world.timing)
+        self._open = 0
+        self._left = world.rng.randint(3, 10)
+        self._doubtful = world.rng.choice((0.0, 0.1, 0.3))
+        self._hasty = world.rng.choice((0.5, 1.5, 3))
+
+    @property
+    def done(self):
+        return self.process.dead or (self._left == 0 and self._open == 0)
+
+    async def live(self):
+        rng = self._world.rng
+        while self._left:
+            await self._world.sleep(rng.random() * self._hasty)
+            self._open += 1
+            self._left -= 1
+            self.process.start(self._once())
+
+    async def _once(self):
+        try:
+            await self._act()
+        except HoldfastError as error:  # of the store, while it was looked at
+            self._world.trace.note("cannot look: %s", error)
+        finally:
+            self._open -= 1
+
+    async def _act(self):
+        world, rng = self._world, self._world.rng
+        conversation_id = rng.choice(world.conversations)
+        if rng.random() < self._doubtful:
+            await self._doubt(conversation_id)
+        draw = rng.random()
+        if world.ledger.length(conversation_id) == 0 and draw < 0.7:
+            await self._ask(conversation_id, self._start(conversation_id), create=True)
+        elif draw < 0.1 and world.said:
+            await self._ask(*rng.choice(world.said))
+        elif draw < 0.12:
+            await self._ask(conversation_id, self._start(conversation_id), create=True)
+        elif draw < 0.25:
+            message_id = world.new_id("m")
+            await self._ask(conversation_id, Send(text=f"text of {message_id}", message_id=message_id))
+        elif draw < 0.29:
+            await self._ask(conversation_id, Cancel(request_id=world.new_id("x")))
+        elif draw < 0.31:
+            await self._ask(conversation_id, End(request_id=world.new_id("x")))
+        else:
+            await self._decide(conversation_id)
+
+    def _start(self, conversation_id):
+        text = self._world.rng.choice(("hello", "hello", "something else"))
+        return Start(
+            agent="desk",
+            app=shop.PATH,
+            text=text,
+            message_id=f"start:{conversation_id}",
+            spec=shop.AGENT.spec,
+            context='{"a":1}',
+        )
+
+    async def _doubt(self, conversation_id):
+        """Have another actor take the conversation over, as after an answer that did not come: the owner may live."""
+        holder = self._world.ledger.log(conversation_id).holder
+        if holder is not None:
+            self._world.trace.note("doubts %s of %s", holder, conversation_id)
+            with contextlib.suppress(HoldfastError, TimeoutError):
+                await self._registry.not_hosted(conversation_id, holder.name)
+                await self._registry.ensure_started(conversation_id, timeout_s=5)
+
+    async def _decide(self, conversation_id):
+        world, rng = self._world, self._world.rng
+        for _ in range(6):
+            views = await self._store.pending_of(conversation_id) if world.ledger.length(conversation_id) else ()
+            if views:
+                break
+            await world.sleep(rng.random())
+        else:
+            return
+        view = rng.choice(views)
+        seen = world.shown.setdefault(conversation_id, [])
+        seen.append(view.suspension_id)
+        await world.sleep(rng.random() * rng.choice((0.1, 0.1, 2, 12)))
+        decision = rng.choice(FITTING[view.kind] if rng.random() < 0.9 else ANY)
+        draw = rng.random()
+        suspension_id = view.suspension_id if draw < 0.55 else None if draw < 0.75 else rng.choice(seen)
+        decision_id = world.new_id("d")
+        await self._ask(
+            conversation_id,
+            Resolve(
+                tool_call_id=view.tool_call_id,
+                ruling=Ruling.of(decision),
+                decision_id=decision_id,
+                suspension_id=suspension_id,
+            ),
+        )
+
+    async def _ask(self, conversation_id, command, create=False):  # noqa: FBT002 - as the commands that are repeated have it
+        world, rng = self._world, self._world.rng
+        world.said.append((conversation_id, command, create))
+        for _ in range(3):
+            timeout_s = rng.choice((2, 6, 15))
+            asked = world.ledger.asks(self.process, conversation_id, command, timeout_s)
+            world.trace.note("asks %s: %s", conversation_id, shown(command))
+            answer = error = None
+            try:
+                answer = await deliver(
+                    self._registry, conversation_id, command, what="it", retry_id="id", timeout_s=timeout_s, create=create
+                )
+            except Exception as raised:
+                error = raised
+            world.ledger.answered(asked, answer, error)
+            world.trace.note("is told of %s: %s", shown(command), repr(error) if error is not None else answer)
+            if not isinstance(error, OutcomeUnknown) or rng.random() < 0.3:
+                return

@@ -1,0 +1,159 @@
+"""What the simulation knows of the truth: who owns what, which bodies ran, what callers were told.
+
+Nothing of it is visible to the code under test. What is wrong at the moment it happens is noted here at once.
+"""
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from holdfast.conversation import OnLost
+from holdfast.conversation.events import RunScheduled, SettledBy, SuspensionSettled
+
+
+@dataclass(slots=True)
+class Asked:
+    """One command of one caller, and what it was told. `from_seq` and `to_seq` are the log's length before and after."""
+
+    client: Any
+    conversation_id: str
+    command: Any
+    at: float
+    give_up: float
+    from_seq: int
+    answer: Any = None
+    error: Exception | None = None
+    answered_at: float | None = None
+    to_seq: int = 0
+
+
+@dataclass(slots=True)
+class Body:
+    """One execution of a tool's body."""
+
+    process: Any
+    over: bool = False
+
+
+@dataclass(slots=True)
+class Written:
+    """The shared log of one conversation as the simulation saw it grow."""
+
+    events: list = field(default_factory=list)
+    places: list = field(default_factory=lambda: [0])  # its lengths after each append
+    owner: str = ""
+    holder: Any = None
+    epoch: int = 0
+
+
+class Ledger:
+    """Watches the store and the tools' bodies."""
+
+    def __init__(self, loop, trace, spec):
+        self._loop = loop
+        self._trace = trace
+        self._spec = spec
+        self.written = {}
+        self.asked = []
+        self.bodies = {}
+        self.problems = []
+        self.quarantined = set()
+
+    def wrong(self, text, *args):
+        """Note that a promise is broken."""
+        self.problems.append(text % args)
+        self._trace.note("BROKEN: " + text, *args)
+
+    def log(self, conversation_id):
+        return self.written.setdefault(conversation_id, Written())
+
+    def length(self, conversation_id):
+        return len(self.log(conversation_id).events)
+
+    # -- what the store did -------------------------------------------------------------------------------------------
+
+    def acquired(self, process, conversation_id, token, epoch):
+        log = self.log(conversation_id)
+        if epoch < log.epoch:
+            self.wrong("%s: epoch %d follows epoch %d", conversation_id, epoch, log.epoch)
+        log.owner, log.holder, log.epoch = token, process, epoch
+
+    def released(self, conversation_id, token):
+        log = self.log(conversation_id)
+        if log.owner == token:
+            log.owner = ""
+            log.epoch *= bool(log.events)  # an id under which nothing was started is forgotten whole
+
+    def appended(self, process, conversation_id, write, now):
+        log = self.log(conversation_id)
+        if write.token != log.owner:
+            self.wrong("%s: %s, deposed, wrote %s", conversation_id, process, _kinds(write.events))
+        log.events.extend(write.events)
+        for event in write.events:
+            match event:
+                case SuspensionSettled(by=SettledBy.EXPIRY):
+                    self._expired(conversation_id, event, now)
+                case RunScheduled(attempt=attempt) if attempt > 1:
+                    self._again(conversation_id, event)
+        log.places.append(len(log.events))
+
+    def _expired(self, conversation_id, event, now):
+        suspended = next(
+            found for found in self.log(conversation_id).events if getattr(found, "suspension_id", None) == event.suspension_id
+        )
+        if now < suspended.expires_at:
+            early = suspended.expires_at - now
+            self.wrong("%s: %s expired %d ms too early", conversation_id, event.tool_call_id, early)
+
+    def _again(self, conversation_id, event):
+        told = any(
+            isinstance(found, SuspensionSettled)
+            and found.tool_call_id == event.tool_call_id
+            and found.by is SettledBy.REDISPATCH
+            for found in self.log(conversation_id).events
+        )
+        if self._spec.tool(event.tool).on_lost is not OnLost.REDISPATCH and not told:
+            self.wrong("%s: %s is to run again, though %s is not to", conversation_id, event.tool_call_id, event.tool)
+        before = self.bodies.get((conversation_id, event.tool_call_id, event.attempt - 1))
+        if before is not None and not before.process.gone:
+            when = "after it ran" if before.over else "while it runs"
+            self.wrong(
+                "%s: %s is to run again %s on %s, which lives", conversation_id, event.tool_call_id, when, before.process
+            )
+
+    # -- what the bodies did ------------------------------------------------------------------------------------------
+
+    def begun(self, process, conversation_id, call, attempt, tool):
+        """A body begins to run."""
+        key = (conversation_id, call, attempt)
+        self._trace.note("runs %s of %s, attempt %d", call, conversation_id, attempt)
+        if key in self.bodies:
+            self.wrong("%s: attempt %d of %s ran a second time", conversation_id, attempt, call)
+        self.bodies[key] = Body(process)
+        events = self.log(conversation_id).events
+        scheduled = [event for event in events if isinstance(event, RunScheduled) and event.tool_call_id == call]
+        if attempt not in [event.attempt for event in scheduled]:
+            self.wrong("%s: attempt %d of %s ran, though the log does not say so", conversation_id, attempt, call)
+        if self._spec.tool(tool).approval == "required" and not any(
+            isinstance(event, SuspensionSettled) and event.tool_call_id == call and event.by is SettledBy.APPROVE
+            for event in events
+        ):
+            self.wrong("%s: %s ran without an approval", conversation_id, call)
+
+    def over(self, conversation_id, call, attempt):
+        self.bodies[conversation_id, call, attempt].over = True
+
+    # -- what callers asked -------------------------------------------------------------------------------------------
+
+    def asks(self, client, conversation_id, command, timeout_s):
+        at = self._loop.time()
+        asked = Asked(client, conversation_id, command, at, at + timeout_s, self.length(conversation_id))
+        self.asked.append(asked)
+        return asked
+
+    def answered(self, asked, answer, error):
+        asked.answer, asked.error = answer, error
+        asked.answered_at, asked.to_seq = self._loop.time(), self.length(asked.conversation_id)
+
+
+def _kinds(events):
+    return " ".join(event.kind for event in events)

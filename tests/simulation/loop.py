@@ -1,0 +1,203 @@
+"""An event loop on a simulated clock, whose turns are chosen by a seeded scheduler.
+
+Every handle belongs to a `Process`, found in the context it was scheduled with. Within a process handles run in order, as in
+any loop; which process runs its next one is drawn. When none can run, the clock jumps to the next timer. There is no selector
+and there are no threads: whatever would leave the process raises.
+"""
+
+import asyncio
+import contextlib
+import heapq
+import random
+from asyncio import events
+from collections import deque
+from contextvars import ContextVar, copy_context
+
+PROCESS = ContextVar("process")
+"""The simulated process that the running handle belongs to."""
+
+
+class Process:
+    """Something that can die or be stopped: an actor, a worker, the sweeper, a client.
+
+    `dead`: its handles are dropped for ever. `stopped`: they wait until it goes on. `gone`: the cluster says that it is dead,
+    which a process that was cut off does not know.
+    """
+
+    def __init__(self, name, loop):
+        self.name = name
+        self.ready = deque()
+        self.dead = self.stopped = self.gone = False
+        self.skew_ms = 0
+        self.fuse = None
+        self.waiting = {}
+        self.thawed_at = 0.0
+        self._loop = loop
+        self.context = copy_context()
+        self.context.run(PROCESS.set, self)
+
+    def __repr__(self):
+        return self.name
+
+    def start(self, work):
+        """A task of this process."""
+        return self._loop.create_task(work, context=self.context.copy())
+
+
+class Stuck(Exception):
+    """Nothing can ever run again."""
+
+
+class SimLoop(asyncio.AbstractEventLoop):
+    """Runs simulated processes; `run` returns once its work, which belongs to the process `judge`, is done."""
+
+    def __init__(self, rng: random.Random):
+        self._random = rng.random
+        self._now = 0.0
+        self._timers = []
+        self._timed = 0
+        self._runnable = []
+        self._closed = False
+        self.tasks = []  # kept: a task that the collector finds early would run its `finally` at a moment nobody chose
+        self.turns = 0
+        self.errors = []
+        self.judge = Process("judge", self)
+
+    # -- the scheduler ------------------------------------------------------------------------------------------------
+
+    def run(self, work):
+        events._set_running_loop(self)
+        try:
+            task = self.judge.start(work)
+            while not task.done():
+                self._turn()
+            return task.result()
+        finally:
+            events._set_running_loop(None)
+
+    def _turn(self):
+        if not self._runnable:
+            if not self._timers:
+                raise Stuck
+            self._now = max(self._now, self._timers[0][0])
+        while self._timers and self._timers[0][0] <= self._now:
+            self._put(heapq.heappop(self._timers)[2])
+        runnable = self._runnable
+        if not runnable:
+            return
+        chosen = int(self._random() * len(runnable))
+        process = runnable[chosen]
+        handle = process.ready.popleft()
+        if not process.ready:
+            runnable[chosen] = runnable[-1]
+            runnable.pop()
+        if handle._cancelled:
+            return
+        self.turns += 1
+        handle._run()
+        if process.fuse is not None:
+            process.fuse[0] -= 1
+            if process.fuse[0] <= 0:
+                blow, process.fuse = process.fuse[1], None
+                blow(process)
+
+    def _put(self, handle):
+        process = handle._context.get(PROCESS, self.judge)
+        if process.dead or handle._cancelled:
+            return
+        if not process.ready and not process.stopped:
+            self._runnable.append(process)
+        process.ready.append(handle)
+
+    def kill(self, process):
+        """Nothing of it ever runs again."""
+        process.dead = True
+        self._withdraw(process)
+        process.ready.clear()
+
+    def stop(self, process):
+        """Nothing of it runs until `go_on`."""
+        process.stopped = True
+        self._withdraw(process)
+
+    def go_on(self, process):
+        if process.stopped and not process.dead:
+            process.stopped = False
+            if process.ready:
+                self._runnable.append(process)
+
+    def _withdraw(self, process):
+        if process in self._runnable:
+            self._runnable.remove(process)
+
+    def close(self):
+        """End every task where it stands, now and not when the collector finds it."""
+        self._closed = True
+        events._set_running_loop(self)
+        try:
+            for _, task in self.tasks:
+                if task.done():
+                    if not task.cancelled():
+                        task.exception()
+                    continue
+                task._log_destroy_pending = False
+                with contextlib.suppress(RuntimeError, Exception):
+                    task.get_coro().close()
+        finally:
+            events._set_running_loop(None)
+        self.tasks.clear()
+        self._timers.clear()
+        self._runnable.clear()
+
+    # -- what asyncio asks of a loop ----------------------------------------------------------------------------------
+
+    def time(self):
+        return self._now
+
+    def call_soon(self, callback, *args, context=None):
+        handle = asyncio.Handle(callback, args, self, context)
+        if not self._closed:
+            self._put(handle)
+        return handle
+
+    call_soon_threadsafe = call_soon
+
+    def call_later(self, delay, callback, *args, context=None):
+        return self.call_at(self._now + delay, callback, *args, context=context)
+
+    def call_at(self, when, callback, *args, context=None):
+        handle = asyncio.TimerHandle(when, callback, args, self, context)
+        if not self._closed:
+            self._timed += 1
+            heapq.heappush(self._timers, (when, self._timed, handle))
+        return handle
+
+    def _timer_handle_cancelled(self, handle):
+        pass
+
+    def create_future(self):
+        return asyncio.Future(loop=self)
+
+    def create_task(self, coro, *, name=None, context=None):
+        task = asyncio.Task(coro, loop=self, name=name, context=context)
+        self.tasks.append(((context or copy_context()).get(PROCESS, self.judge), task))
+        return task
+
+    def run_in_executor(self, executor, func, *args):
+        message = f"a simulated process starts no thread (for {func})"
+        raise AssertionError(message)
+
+    def call_exception_handler(self, context):
+        self.errors.append(context)
+
+    def default_exception_handler(self, context):
+        self.errors.append(context)
+
+    def get_debug(self):
+        return False
+
+    def is_running(self):
+        return not self._closed
+
+    def is_closed(self):
+        return self._closed

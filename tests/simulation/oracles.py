@@ -1,0 +1,246 @@
+"""What must be true when a simulation is over: each promise, held against the log and against what callers were told."""
+
+from collections import Counter
+
+from holdfast.conversation import (
+    Cancel,
+    Cancelled,
+    End,
+    HoldfastError,
+    OutcomeUnknown,
+    Overloaded,
+    Quarantined,
+    Receipt,
+    Resolve,
+    Send,
+    StaleCall,
+    Start,
+    State,
+    StoreUnavailable,
+    decide,
+    evolve,
+    index,
+)
+from holdfast.conversation.events import (
+    CallResolved,
+    CallSuspended,
+    ConversationEnded,
+    MessageAccepted,
+    ModelAnswered,
+    NothingCancelled,
+    RunScheduled,
+    SettledBy,
+    SuspensionSettled,
+    TurnCancelled,
+    TurnCompleted,
+    TurnFailed,
+    TurnStarted,
+)
+from holdfast.conversation.known import facts
+from holdfast.persistence import codec
+
+from .trace import shown
+
+ANSWER_SLACK_S = 3.0
+"""How long after its deadline a caller may be told."""
+
+TERMINAL = (TurnCompleted, TurnFailed, TurnCancelled)
+
+
+def judge(world):
+    """Note in the ledger what is broken."""
+    histories = {}
+    for conversation_id, found in world.memory._conversations.items():
+        history = History(conversation_id, [codec.decode_event(data) for data in found.log], world.ledger.log(conversation_id))
+        histories[conversation_id] = history
+        _the_log_is_whole(world, history, found)
+        _every_call_is_settled_once(world.ledger, history)
+        _every_message_has_its_turn(world.ledger, history)
+        _bodies_are_behind_results(world.ledger, history)
+    for asked in world.ledger.asked:
+        history = histories.get(asked.conversation_id) or History(
+            asked.conversation_id, [], world.ledger.log(asked.conversation_id)
+        )
+        _answered_in_time(world.ledger, asked)
+        if asked.error is not None:
+            _the_refusal_is_justified(world, history, asked)
+        elif asked.answered_at is not None:
+            _the_acknowledgement_holds(world.ledger, history, asked)
+    _repeated_receipts_agree(world.ledger)
+
+
+class History:
+    """A log with the state and the facts after each event."""
+
+    def __init__(self, conversation_id, events, written):
+        self.conversation_id = conversation_id
+        self.events = events
+        self.places = written.places
+        self.states = [State(conversation_id=conversation_id)]
+        self._facts = {}
+        for seq, event in enumerate(events, 1):
+            self.states.append(evolve(self.states[-1], event))
+            for key, known in facts([event], seq).items():
+                self._facts.setdefault(key, []).append(known)
+
+    def known(self, keys, place):
+        """What the store knew of these keys when the log was that long."""
+        found = {}
+        for key in keys:
+            for known in self._facts.get(key, ()):
+                if known.seq <= place:
+                    found[key] = known
+        return found
+
+    def of(self, *kinds):
+        return [event for event in self.events if isinstance(event, kinds)]
+
+
+def _the_log_is_whole(world, history, found):
+    ledger, name = world.ledger, history.conversation_id
+    if history.events != ledger.log(name).events:
+        ledger.wrong("%s: the log is not what was appended", name)
+    state = history.states[-1]
+    if found.log and world.memory._state(name, found) != state:
+        ledger.wrong("%s: snapshot and tail lead elsewhere than the log", name)
+    if found.log and found.index != index(state):
+        ledger.wrong("%s: its index entries do not follow from its log", name)
+
+
+def _once(ledger, history, what, ids):
+    for one, times in Counter(ids).items():
+        if times > 1:
+            ledger.wrong("%s: %s %s stands in the log %d times", history.conversation_id, what, one, times)
+
+
+def _every_call_is_settled_once(ledger, history):
+    name = history.conversation_id
+    asked = [call.tool_call_id for event in history.of(ModelAnswered) for call in event.calls]
+    resolved = [event.tool_call_id for event in history.of(CallResolved)]
+    _once(ledger, history, "call", asked)
+    _once(ledger, history, "the result of", resolved)
+    _once(ledger, history, "model call", [event.effect_id for event in history.of(ModelAnswered)])
+    _once(ledger, history, "run", [(event.tool_call_id, event.attempt) for event in history.of(RunScheduled)])
+    _once(ledger, history, "suspension", [event.suspension_id for event in history.of(CallSuspended)])
+    _once(ledger, history, "the end of", [event.suspension_id for event in history.of(SuspensionSettled)])
+    _once(ledger, history, "message", [event.message_id for event in history.of(MessageAccepted)])
+    _once(ledger, history, "decision", [event.decision_id for event in history.of(SuspensionSettled) if event.decision_id])
+    requests = [event.request_id for event in history.of(TurnCancelled, NothingCancelled, ConversationEnded)]
+    _once(ledger, history, "request", [one for one in requests if one])
+    if history.states[-1].turn is None and sorted(asked) != sorted(resolved):
+        ledger.wrong("%s: calls %s have results %s", name, asked, resolved)
+    settled = {event.suspension_id for event in history.of(SuspensionSettled)}
+    for event in history.of(CallSuspended):
+        if history.states[-1].turn is None and event.suspension_id not in settled:
+            ledger.wrong("%s: %s was never settled", name, event.suspension_id)
+
+
+def _every_message_has_its_turn(ledger, history):
+    turns = history.of(TurnStarted, *TERMINAL)
+    for number, event in enumerate(turns):
+        if isinstance(event, TurnStarted) == bool(number % 2):
+            ledger.wrong("%s: its turns overlap, or one ended twice", history.conversation_id)
+            return
+    accepted = [seq for seq, event in enumerate(history.events, 1) if isinstance(event, MessageAccepted)]
+    begun = [event.message_seq for event in history.of(TurnStarted)]
+    state = history.states[-1]
+    if begun != accepted[: len(begun)] or (len(begun) < len(accepted) and not (state.ended or state.queue)):
+        ledger.wrong("%s: messages %s, turns of %s", history.conversation_id, accepted, begun)
+
+
+def _bodies_are_behind_results(ledger, history):
+    attempts = {}
+    for event in history.of(RunScheduled, CallResolved):
+        if isinstance(event, RunScheduled):
+            attempts[event.tool_call_id] = event.attempt
+        elif event.by is SettledBy.RUN and event.ok:
+            body = ledger.bodies.get((history.conversation_id, event.tool_call_id, attempts.get(event.tool_call_id)))
+            if body is None or not body.over:
+                ledger.wrong("%s: %s has a result of a body that did not end", history.conversation_id, event.tool_call_id)
+
+
+def _answered_in_time(ledger, asked):
+    if asked.client.dead:
+        return
+    answered_at = asked.answered_at if asked.answered_at is not None else float("inf")
+    late_s = answered_at - max(asked.give_up, min(asked.client.thawed_at, answered_at))
+    if late_s > ANSWER_SLACK_S:
+        ledger.wrong("%s was told of %s %.1f s after its deadline", asked.client, asked.command.kind, late_s)
+
+
+def _the_acknowledgement_holds(ledger, history, asked):
+    command, answer = asked.command, asked.answer
+    match answer:
+        case Receipt():
+            event = history.events[answer.seq - 1] if 0 < answer.seq <= len(history.events) else None
+            fine = event is not None and answer.seq <= asked.to_seq and event.at == answer.accepted_at and _says(event, command)
+            if fine and not answer.duplicate and answer.seq <= asked.from_seq:
+                fine = False
+        case Cancelled():
+            fine = any(_says(event, command) and _cancels(event, answer) for event in history.events[: asked.to_seq])
+        case _:
+            fine = False
+    if not fine:
+        ledger.wrong(
+            "%s: %s was acknowledged (%s), and the log does not hold it", history.conversation_id, shown(command), answer
+        )
+
+
+def _says(event, command):
+    match event, command:
+        case MessageAccepted(), Start() | Send():
+            return (event.message_id, event.text) == (command.message_id, command.text)
+        case SuspensionSettled(), Resolve():
+            same = (event.decision_id, event.tool_call_id, event.by) == (
+                command.decision_id,
+                command.tool_call_id,
+                command.ruling.kind,
+            )
+            return same and event.body == command.ruling.body and command.suspension_id in (None, event.suspension_id)
+        case (TurnCancelled() | NothingCancelled(), Cancel()) | (ConversationEnded(), End()):
+            return event.request_id == command.request_id
+        case _:
+            return False
+
+
+def _cancels(event, answer):
+    match event:
+        case TurnCancelled():
+            return (event.turn_id, event.calls) == (answer.turn_id, answer.calls)
+        case _:
+            return answer.turn_id is None and answer.calls == ()
+
+
+def _the_refusal_is_justified(world, history, asked):
+    """A final "no" was true at some moment between question and answer: a deposed actor's may not have been."""
+    error, command, ledger = asked.error, asked.command, world.ledger
+    if isinstance(error, OutcomeUnknown | StoreUnavailable | Overloaded):
+        return
+    if isinstance(error, Quarantined) and asked.conversation_id in world.ledger.quarantined:
+        return
+    keys = (*command.lookups(), *command.reasons())
+    for place in history.places:
+        if asked.from_seq <= place <= asked.to_seq:
+            stamped = command.stamped(world.clock(), ledger._spec, history.known(keys, place))
+            try:
+                decide(history.states[place], stamped)
+            except HoldfastError as refusal:
+                if _alike(refusal, error):
+                    return
+    ledger.wrong("%s: %s was refused, and it never was true: %r", history.conversation_id, shown(command), error)
+
+
+def _alike(one, other):
+    if isinstance(one, StaleCall) and isinstance(other, StaleCall):
+        return one.args == other.args
+    return type(one) is type(other) and str(one) == str(other)
+
+
+def _repeated_receipts_agree(ledger):
+    first = {}
+    for asked in ledger.asked:
+        if isinstance(asked.answer, Receipt):
+            key = (asked.conversation_id, asked.command.model_dump_json(exclude={"spec"}))
+            place = (asked.answer.seq, asked.answer.accepted_at)
+            if first.setdefault(key, place) != place:
+                ledger.wrong("%s: receipts of one command differ: %s and %s", asked.conversation_id, first[key], place)

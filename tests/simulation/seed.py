@@ -1,0 +1,82 @@
+"""Running one seed: everything that could differ from run to run is drawn from it."""
+
+import contextlib
+import gc
+import logging
+import random
+import uuid
+from dataclasses import dataclass
+
+from . import oracles
+from .world import World
+
+
+@dataclass(slots=True)
+class Outcome:
+    """What became of one seed."""
+
+    seed: int
+    problems: list
+    trace: list
+    turns: int
+    seconds: float
+
+
+def simulate(seed, *, traced=False):
+    """The outcome of a seed; with its trace if something is broken, or if asked for."""
+    with _seeded(seed):
+        world = World(seed)
+        logger = logging.getLogger("holdfast")
+        watch = _Watch(world)
+        before = logger.level, logger.propagate
+        logger.addHandler(watch)
+        logger.setLevel(logging.WARNING)
+        logger.propagate = False
+        try:
+            world.loop.run(world.live())
+            oracles.judge(world)
+            _no_task_failed(world)
+            problems = list(world.ledger.problems)
+            lines = world.trace.lines() if traced or problems else []
+        finally:
+            world.loop.close()
+            logger.removeHandler(watch)
+            logger.level, logger.propagate = before
+    return Outcome(seed, problems, lines, world.loop.turns, world.loop.time())
+
+
+class _Watch(logging.Handler):
+    """Puts the product's warnings into the trace; an error or a traceback in its log is a broken promise."""
+
+    def __init__(self, world):
+        super().__init__()
+        self._world = world
+
+    def handle(self, record):
+        if record.levelno >= logging.ERROR:
+            self._world.ledger.wrong("logged: %s (%r)", record.getMessage(), record.exc_info[1] if record.exc_info else None)
+        else:
+            self._world.trace.note(record.msg, *record.args)
+        return True
+
+
+def _no_task_failed(world):
+    for process, task in world.loop.tasks:
+        if not process.dead and task.done() and not task.cancelled() and task._log_traceback:
+            world.ledger.wrong("a task failed and nobody knows: %r in %s", task.exception(), task)
+
+
+@contextlib.contextmanager
+def _seeded(seed):
+    drawn = random.Random(seed)
+    state, uuid4, collecting = random.getstate(), uuid.uuid4, gc.isenabled()
+    random.seed(seed)
+    uuid.uuid4 = lambda: uuid.UUID(int=drawn.getrandbits(128), version=4)
+    gc.disable()
+    try:
+        yield
+    finally:
+        random.setstate(state)
+        uuid.uuid4 = uuid4
+        if collecting:
+            gc.enable()

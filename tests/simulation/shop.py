@@ -1,0 +1,97 @@
+"""The app of the simulation: tools of every sort, whose bodies tell the ledger, and a model that is a function."""
+
+import asyncio
+import random
+
+from holdfast.agent import Agent, App, Tool, ToolContext
+from holdfast.conversation import Limits, ModelFailed, ModelReplied, ProposedCall
+
+from .loop import PROCESS
+
+PATH = "shop:app"
+CODE = "code-1"
+PARAMETERS = {"type": "object", "properties": {"ms": {"type": "integer"}, "how": {"type": "string"}}}
+
+
+class OutOfStock(Exception):
+    """What a body raises."""
+
+
+def _body(name):
+    async def body(context: ToolContext, ms: int = 0, how: str = "") -> str:
+        process = PROCESS.get()
+        ledger = process.world.ledger
+        ledger.begun(process, context.conversation_id, context.tool_call_id, context.attempt, name)
+        try:
+            await asyncio.sleep(ms / 1000)
+        finally:
+            ledger.over(context.conversation_id, context.tool_call_id, context.attempt)
+        if how == "raise":
+            raise OutOfStock(name)
+        return f"{name} done"
+
+    return body
+
+
+def _server(name, **options):
+    return Tool(name=name, description=name, parameters=PARAMETERS, callback=_body(name), **options)
+
+
+def _outside(name, **options):
+    return Tool(name=name, description=name, parameters=PARAMETERS, **options)
+
+
+AGENT = Agent(
+    name="desk",
+    tools=[
+        _server("lookup"),
+        _server("charge", on_lost="error"),
+        _server("refund", approval="required"),
+        _server("reship", approval="required", on_lost="redispatch"),
+        _outside("ask", executor="human", response_schema={"type": ["string", "boolean", "null"]}),
+        _outside("locate", executor="client"),
+        _outside("share", executor="client", approval="required"),
+    ],
+    limits=Limits(
+        max_model_calls=6, approval_timeout_s=12, answer_timeout_s=9, client_timeout_s=6, run_timeout_s=4, model_timeout_s=4
+    ),
+)
+APP = App(agents=[AGENT])
+TOOLS = [tool.name for tool in AGENT.tools] + ["refund", "ask", "share"]
+
+
+class Model:
+    """Answers as the seed and the transcript say: the same question, the same answer."""
+
+    def __init__(self, seed, rng):
+        self._seed = seed
+        self._rng = rng
+        self._most = rng.choice((1, 2, 3))
+        self._talkative = rng.choice((0.2, 0.5, 0.8))
+        self._slow = rng.choice((0.0, 0.0, 0.05))
+
+    def seconds(self):
+        draw = self._rng.random
+        return draw() * (10 if draw() < self._slow else 0.5)
+
+    def answer(self, request, messages):
+        rng = random.Random(f"{self._seed}/{request.conversation_id}/{len(messages)}/{messages[-1]['content']}")
+        rounds = 0
+        for message in reversed(messages):
+            if message["role"] == "user":
+                break
+            rounds += message["role"] == "assistant"
+        if rng.random() < 0.03:
+            return ModelFailed(effect_id=request.effect_id, error="the model is overloaded")
+        if rounds >= 4 or rng.random() < self._talkative * (0.1 + rounds / 4):
+            return ModelReplied(effect_id=request.effect_id, content=f"reply {rng.randrange(1000)}")
+        calls = tuple(self._call(rng, number) for number in range(rng.randint(1, self._most)))
+        return ModelReplied(effect_id=request.effect_id, calls=calls)
+
+    def _call(self, rng, number):
+        call_id = rng.choice(("call_1", f"call_{rng.randrange(1000)}", f"call_{rng.randrange(1000)}", ""))
+        ms = rng.choice((0, 50, 300, 1000, 3000, 6000))
+        how = rng.choice(("ok", "ok", "raise"))
+        arguments = f'{{"ms":{ms},"how":"{how}"}}' if rng.random() < 0.95 else '{"ms":'
+        name = rng.choice(TOOLS) if rng.random() < 0.98 else "unheard_of"
+        return ProposedCall(tool_call_id=call_id, name=name, arguments=arguments)

@@ -1,0 +1,157 @@
+"""The one store as each process reaches it: requests travel, fail, come late, and are served even when their sender is dead."""
+
+from holdfast.conversation import StoreUnavailable
+from holdfast.persistence import Acquired, Appended
+
+from .faults import Fate
+
+LONGEST_S = 10.0
+"""How long a request may take before its sender gives up on it, as the driver's socket timeout has it."""
+
+
+class SimStore:
+    """A `Store` for one process, around the `MemoryStore` that all share."""
+
+    def __init__(self, world, process):
+        self.namespace = world.memory.namespace
+        self._world = world
+        self._process = process
+
+    def __getattr__(self, verb):
+        if verb.startswith("_"):
+            raise AttributeError(verb)
+
+        def ask(*args, **kwargs):
+            return self._ask(verb, args, kwargs)
+
+        self.__dict__[verb] = ask
+        return ask
+
+    async def _ask(self, verb, args, kwargs):
+        world, process = self._world, self._process
+        loop, faults = world.loop, world.faults
+        if process.dead:
+            await loop.create_future()
+        reply = loop.create_future()
+        give_up = loop.time() + LONGEST_S
+        hop_s = faults.store_hop_s()
+        fate = faults.request()
+        if fate is not Fate.FINE:
+            world.trace.note("asks the store to %s: %s", verb, fate.name)
+        if fate in (Fate.LOST, Fate.LATE):
+            loop.call_later(hop_s, self._refuse, reply, verb, context=process.context)
+        if fate is not Fate.LOST:
+            hop_s += world.rng.random() * 8 if fate is Fate.LATE else 0
+            lost = fate is not Fate.FINE
+            loop.call_later(hop_s, self._serve, verb, args, kwargs, reply, lost, give_up, context=world.store_process.context)
+        return await reply
+
+    def _serve(self, verb, args, kwargs, reply, lost, give_up):
+        world, process = self._world, self._process
+        if world.loop.time() < world.faults.away_until:
+            lost = True
+            answer = error = None
+        else:
+            try:
+                answer, error = _at_once(getattr(world.memory, verb)(*args, **kwargs)), None
+            except Exception as raised:
+                answer, error = None, raised
+            self._observe(verb, args, kwargs, answer, error)
+        arrives = world.loop.time() + world.faults.store_hop_s()
+        if lost or arrives > give_up:
+            world.loop.call_at(min(arrives, give_up), self._refuse, reply, verb, context=process.context)
+        else:
+            world.loop.call_at(arrives, _settle, reply, answer, error, context=process.context)
+
+    def _refuse(self, reply, verb):
+        _settle(reply, None, StoreUnavailable(f"{verb} is told to be without an answer"))
+
+    def _observe(self, verb, args, kwargs, answer, error):
+        """Tell ledger and trace what the store did, at the moment it did it."""
+        watch = _WATCHED.get(verb)
+        if watch is not None:
+            watch(self._world, self._process, args, kwargs, answer, error)
+
+
+def _at_once(work):
+    """The result of a coroutine that never waits."""
+    try:
+        work.send(None)
+    except StopIteration as done:
+        return done.value
+    work.close()
+    message = "the store in memory waited: its work is not atomic any more"
+    raise AssertionError(message)
+
+
+def _settle(reply, answer, error):
+    if reply.done():
+        return
+    if error is not None:
+        reply.set_exception(error)
+    else:
+        reply.set_result(answer)
+
+
+def _acquire(world, process, args, kwargs, answer, error):
+    if isinstance(answer, Acquired):
+        world.ledger.acquired(process, args[0], kwargs["new_token"], answer.epoch)
+        world.trace.note(
+            "acquires %s as epoch %d at %d (%s)", args[0], answer.epoch, answer.state.seq, kwargs["because"], who=process.name
+        )
+    else:
+        world.trace.note("does not acquire %s: %s", args[0], error or "moved", who=process.name)
+
+
+def _append(world, process, args, _kwargs, answer, error):
+    conversation_id, write = args
+    if isinstance(answer, Appended):
+        before = world.ledger.length(conversation_id)
+        if write.events and write.before.seq == before:  # not a repetition
+            world.ledger.appended(process, conversation_id, write, answer.now)
+            kinds = " ".join(event.kind for event in write.events)
+            world.trace.note("appends %s %d->%d %s", conversation_id, before, write.after.seq, kinds, who=process.name)
+        elif not write.events:
+            world.trace.note("confirms %s at %d", conversation_id, write.before.seq, who=process.name)
+    elif error is not None:
+        world.trace.note("cannot append to %s: %s", conversation_id, error, who=process.name)
+
+
+def _release(world, process, args, _kwargs, _answer, error):
+    if error is None:
+        world.ledger.released(args[0], args[1])
+        world.trace.note("releases %s", args[0], who=process.name)
+
+
+def _strike(world, process, args, kwargs, answer, error):
+    if error is None:
+        world.trace.note(
+            "counts that %s died of %s: %s", kwargs["process"][:6], args[0], answer or "quarantine", who=process.name
+        )
+    if error is None and answer is None:
+        world.ledger.quarantined.add(args[0])
+        world.ledger.released(args[0], args[1])
+
+
+def _claim(world, process, args, _kwargs, answer, _error):
+    world.trace.note("claims %s of %s: %s", args[1], args[0], answer, who=process.name)
+
+
+def _finish(world, process, args, _kwargs, answer, _error):
+    world.trace.note("records the outcome of %s of %s: %s", args[1], args[0], answer, who=process.name)
+
+
+def _attention(world, process, _args, _kwargs, answer, _error):
+    if answer is not None and answer.conversation_ids:
+        world.trace.note("finds due: %s", " ".join(answer.conversation_ids), who=process.name)
+
+
+_WATCHED = {
+    "acquire": _acquire,
+    "append": _append,
+    "release": _release,
+    "claim": _claim,
+    "finish": _finish,
+    "attention": _attention,
+    "strike": _strike,
+}

@@ -1,0 +1,227 @@
+"""One simulated system: the shared store, actors, workers, a sweeper, clients, and what goes wrong between them."""
+
+import asyncio
+import binascii
+import random
+
+from holdfast.actors import Fleet, Timing
+from holdfast.conversation import StoreError
+from holdfast.persistence import AppRecord, MemoryStore
+from holdfast.registry.sweep import Sweep
+
+from . import shop
+from .actors import SimActors
+from .clients import Client
+from .crew import SimWorker
+from .faults import Faults
+from .ledger import Ledger
+from .loop import Process, SimLoop
+from .nemesis import Nemesis
+from .network import Network
+from .store import SimStore
+from .trace import Trace
+
+EPOCH_MS = 1_700_000_000_000
+REST_WITHIN_S = 240
+"""How long after the last fault everything must rest: bounds of lost work, grace periods, then every deadline."""
+
+
+class World:
+    """Everything that one seed makes."""
+
+    def __init__(self, seed):
+        self.rng = rng = random.Random(seed)
+        self.loop = SimLoop(random.Random(rng.random()))
+        self.trace = Trace(self.loop)
+        self.ledger = Ledger(self.loop, self.trace, shop.AGENT.spec)
+        self.faults = Faults(rng)
+        self.network = Network(self.loop, self.faults, self.trace, rng)
+        self.memory = MemoryStore(clock=self.clock)
+        self.store_process = Process("store", self.loop)
+        self.timing = Timing(lease_ms=rng.choice((2000, 4000)), linger_ms=rng.choice((500, 3000, 15_000, 15_000)), tick_ms=1000)
+        self.fleet = Fleet(
+            standby=rng.choice((0, 1, 2)),
+            workers=rng.choice((1, 1, 2)),
+            alone=rng.choice((1, 2)),
+            max_actors=rng.choice((1, 2, 64, 64)),
+            strikes=rng.choice((1, 2, 3)),
+            adoptions=rng.choice((2, 1000)),
+        )
+        self.hired = 0
+        self.conversations = [f"c-{number + 1}" for number in range(rng.choice((1, 1, 2, 3)))]
+        self.faults_s = rng.choice((5, 10, 15, 20))
+        self.actors = {}
+        self.workers = {}
+        self.sweepers = []
+        self.clients = []
+        self.said = []
+        self.shown = {}
+        self._ids = 0
+        self._incarnations = 0
+        self._calm = False
+        self.model = shop.Model(seed, rng)
+        self.nemesis = Nemesis(self)
+
+    # -- what processes are given -------------------------------------------------------------------------------------
+
+    def clock(self):
+        return EPOCH_MS + int(self.loop.time() * 1000)
+
+    def process(self, name):
+        process = Process(name, self.loop)
+        process.world = self
+        process.skew_ms = self.rng.choice((0, 0, -1500, 40_000))
+        return process
+
+    def new_id(self, prefix):
+        self._ids += 1
+        return f"{prefix}-{self._ids}"
+
+    def slot(self, conversation_id, *, alone=False):
+        number = binascii.crc32(conversation_id.encode())
+        return f"alone-{number % self.fleet.alone}" if alone else f"worker-{number % self.fleet.workers}"
+
+    async def sleep(self, seconds):
+        await asyncio.sleep(seconds)
+
+    async def pause(self, seconds=0.02):
+        await asyncio.sleep(self.rng.random() * seconds)
+
+    # -- what befalls processes ---------------------------------------------------------------------------------------
+
+    def crash(self, process, why):
+        if process.dead:
+            return
+        self.trace.note(why, who=process.name)
+        self.loop.kill(process)
+        self._later(self.rng.random() / 2, self._buried, process)
+
+    def stop(self, process, seconds, why):
+        if process.dead or process.stopped:
+            return
+        self.trace.note("%s for %.2f s", why, seconds, who=process.name)
+        self.loop.stop(process)
+        self._later(seconds, self._go_on, process)
+
+    def cut_off(self, process):
+        if process.gone:
+            return
+        self.trace.note("is taken for dead, and lives on", who=process.name)
+        self._buried(process)
+
+    def take_the_store_away(self, seconds):
+        self.trace.note("is away for %.1f s", seconds, who="store")
+        self.faults.away_until = self.loop.time() + seconds
+
+    def part(self, caller, callee, seconds):
+        self.trace.note("does not reach %s for %d s", callee.name, seconds, who=caller.name)
+        self.faults.parted[caller.name, callee.name] = self.loop.time() + seconds
+
+    def calm(self):
+        self.trace.note("all faults end")
+        self._calm = True
+        self.faults.calm()
+        self.nemesis.rest()
+        everybody = [
+            *self.actors.values(),
+            *self.workers.values(),
+            *self.sweepers,
+            *(client.process for client in self.clients),
+        ]
+        for process in everybody:
+            process.fuse = None
+            self._go_on(process)
+        self.loop.judge.start(self._retrying())
+
+    async def _retrying(self):
+        """Once the cause is gone, somebody looks after what is in quarantine."""
+        while True:
+            for conversation_id in list(self.memory._conversations):
+                if await self.memory.retry(conversation_id):
+                    self.trace.note("is told to go on", who=conversation_id)
+            await asyncio.sleep(1)
+
+    def _go_on(self, process):
+        if process.stopped and not process.dead:
+            self.trace.note("goes on", who=process.name)
+            process.thawed_at = self.loop.time()
+            self.loop.go_on(process)
+
+    def _buried(self, process):
+        if process.gone:
+            return
+        self.network.bury(process)
+        if process in self.workers.values():
+            self._later(self.rng.random() * 2, self._employ, process.role)
+        elif process in self.sweepers:
+            self.sweepers.remove(process)
+            self._later(self.rng.random() * 2, self._sweep)
+
+    def _later(self, delay_s, callback, *args):
+        self.loop.call_later(delay_s, callback, *args, context=self.loop.judge.context)
+
+    # -- who there is -------------------------------------------------------------------------------------------------
+
+    def _employ(self, role):
+        self._incarnations += 1
+        process = self.process(f"{role}.{self._incarnations}")
+        process.role = role
+        self.trace.note("begins", who=process.name)
+        self.workers[role] = process
+        process.worker = process.context.copy().run(SimWorker, self, process, role)
+
+    def _sweep(self):
+        self._incarnations += 1
+        process = self.process(f"sweeper.{self._incarnations}")
+        self.sweepers.append(process)
+        self.trace.note("begins", who=process.name)
+        process.start(self._sweeping(process))
+
+    async def _sweeping(self, process):
+        store, actors = SimStore(self, process), SimActors(self)
+        sweep = Sweep(store, actors, timing=self.timing, fleet=self.fleet)
+        while True:
+            try:
+                await sweep.tick()
+            except StoreError:
+                sweep.store_away()
+            await asyncio.sleep(self.timing.tick_ms / 1000)
+
+    # -- one life -----------------------------------------------------------------------------------------------------
+
+    async def live(self):
+        """The whole life: faults for a while, then none; it ends once everything rests, or when that takes too long."""
+        record = AppRecord(app=shop.PATH, code=shop.CODE, agents={"desk": shop.AGENT.spec.digest})
+        await self.memory.put_app(record, [shop.AGENT.spec])
+        for slot in range(self.fleet.workers):
+            self._employ(f"worker-{slot}")
+        for slot in range(self.fleet.alone):
+            self._employ(f"alone-{slot}")
+        for _ in range(self.rng.choice((1, 1, 2))):
+            self._sweep()
+        for number in range(self.rng.choice((1, 2, 3, 3))):
+            client = Client(self, self.process(f"client-{number + 1}"))
+            self.clients.append(client)
+            client.process.start(client.live())
+        self.loop.judge.start(self.nemesis.live())
+        await asyncio.sleep(self.faults_s)
+        self.calm()
+        give_up = self.loop.time() + REST_WITHIN_S
+        while not self.resting:
+            await asyncio.sleep(0.5)
+            if self.loop.time() > give_up:
+                self.ledger.wrong("not everything rests %d s after the last fault: %s", REST_WITHIN_S, self._restless())
+                return
+        self.trace.note("everything rests")
+        await asyncio.sleep(2)  # what comes late must not change that
+
+    @property
+    def resting(self):
+        return all(client.done for client in self.clients) and not self._restless()
+
+    def _restless(self):
+        return [
+            name
+            for name, found in self.memory._conversations.items()
+            if found.index is not None and (found.index.busy or found.index.pending)
+        ]
