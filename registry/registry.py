@@ -50,7 +50,9 @@ class Registry:
             name, actor = await self.ensure_started(conversation_id, timeout_s=left_s, create=create)
             try:
                 left_s = min(give_up - _now(), self._patience_s)
-                answer: AnswerToAsk = await asyncio.wait_for(actor.ask(conversation_id, command), max(left_s, 0.001))
+                # Not `wait_for`: before Python 3.12 it swallows a caller's deadline that meets the answer.
+                async with asyncio.timeout(max(left_s, 0.001)):
+                    answer: AnswerToAsk = await actor.ask(conversation_id, command)
             except ActorDied:
                 self.died(conversation_id, name)
                 continue
@@ -178,7 +180,8 @@ class Registry:
         self, name: str, actor: Handle, conversation_id: str, seen_token: str, because: Because, *, create: bool
     ) -> Hosted | Occupied | OwnedElsewhere | Failed | None:
         try:
-            return await asyncio.wait_for(actor.activate(conversation_id, seen_token, because, create=create), self._patience_s)
+            async with asyncio.timeout(self._patience_s):
+                return await actor.activate(conversation_id, seen_token, because, create=create)
         except (ActorDied, ActorUnavailable, TimeoutError) as error:
             logger.debug("%s could not be adopted: %s", name, error)
             return None
