@@ -24,6 +24,7 @@ from holdfast.conversation import (
     LeaseHeld,
     ModelFailed,
     ModelReplied,
+    Quarantined,
     Reply,
     RunFinished,
     RunLost,
@@ -493,6 +494,8 @@ class Hosting:
                 self._refuse_queued(error)
                 await asyncio.sleep(delay_s)
                 delay_s = min(2 * delay_s, 1)
+            except Quarantined:
+                self._stop()
             except HoldfastError:
                 logger.exception("conversation %s: cannot go on here", self.conversation_id)
                 self._stop()

@@ -30,6 +30,7 @@ class Hiring:
         self._stale_ms = timing.stale_ms
         self._limit = fleet.max_actors + reserve
         self._reap_at_s = 0.0
+        self._leaving: set[asyncio.Task[None]] = set()
 
     async def hire(self, *, offer: bool) -> tuple[str, Handle]:
         """A new actor, counted among those that live.
@@ -45,7 +46,9 @@ class Hiring:
         try:
             return name, await self._actors.hire(name, offer=offer)
         except BaseException:
-            await self.gone(name)
+            leaving = asyncio.create_task(self.gone(name))  # whoever waits has a deadline
+            self._leaving.add(leaving)
+            leaving.add_done_callback(self._leaving.discard)
             raise
 
     async def gone(self, name: str) -> None:

@@ -4,6 +4,8 @@ import asyncio
 import contextlib
 import logging
 from collections import OrderedDict
+from collections.abc import Coroutine
+from typing import Any
 
 from holdfast.actors import AnswerToAsk, Failed, Hosted, NotHosted, Occupied, OwnedElsewhere, Timing
 from holdfast.conversation import (
@@ -69,11 +71,12 @@ class Registry:
                 raise
             try:
                 left_s = min(give_up - _now(), self._patience_s)
-                answer: AnswerToAsk = await asyncio.wait_for(actor.ask(conversation_id, command), max(left_s, 0.001))
+                # Not `wait_for`: before Python 3.12 it swallows a caller's deadline that meets the answer.
+                async with asyncio.timeout(max(left_s, 0.001)):
+                    answer: AnswerToAsk = await actor.ask(conversation_id, command)
             except ActorDied:
                 handed = True
                 self.died(conversation_id, name)
-                await self._hiring.gone(name)
                 continue
             except TimeoutError:  # it may hang: the store decides whether another may take over, and ids make this safe
                 handed = True
@@ -104,8 +107,10 @@ class Registry:
         """The actor of that name is proven dead."""
         if len(self._dead) > HANDLES:
             self._dead.clear()
-        self._dead.add(name)
         self._hosts.pop(conversation_id, None)
+        if name not in self._dead:
+            self._dead.add(name)
+            self._begin(self._hiring.gone(name))  # nobody waits for that
 
     async def not_hosted(self, conversation_id: str, name: str) -> None:
         """The actor of that name said that it does not host the conversation."""
@@ -116,11 +121,15 @@ class Registry:
 
     async def _note_not_hosted(self, conversation_id: str, name: str, give_up: float) -> None:
         """`not_hosted`, for as long as the caller has time: a store that hangs must not hold it; whoever asks next profits."""
-        noting = asyncio.create_task(self.not_hosted(conversation_id, name))
-        self._noting.add(noting)
-        noting.add_done_callback(self._noted)
+        noting = self._begin(self.not_hosted(conversation_id, name))
         async with asyncio.timeout_at(give_up):
             await asyncio.shield(noting)
+
+    def _begin(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
+        noting = asyncio.create_task(work)
+        self._noting.add(noting)
+        noting.add_done_callback(self._noted)
+        return noting
 
     def _noted(self, noting: asyncio.Task[None]) -> None:
         self._noting.discard(noting)
@@ -175,7 +184,6 @@ class Registry:
                 handle = None if owner.holder in self._dead else await self._actors.find(owner.holder)
                 if handle is None and owner.holder not in self._dead:
                     self.died(conversation_id, owner.holder)
-                    await self._hiring.gone(owner.holder)
                 if handle is None:  # this cluster is the store's only one, and knows no actor of that name
                     because = Because.DIED
                 elif self._not_hosting.get(conversation_id) != owner.token:
@@ -205,7 +213,8 @@ class Registry:
         self, name: str, actor: Handle, conversation_id: str, seen_token: str, because: Because, *, create: bool
     ) -> Hosted | Occupied | OwnedElsewhere | Failed | None:
         try:
-            return await asyncio.wait_for(actor.activate(conversation_id, seen_token, because, create=create), self._patience_s)
+            async with asyncio.timeout(self._patience_s):
+                return await actor.activate(conversation_id, seen_token, because, create=create)
         except (ActorDied, ActorUnavailable, TimeoutError) as error:
             logger.debug("%s could not be adopted: %s", name, error)
             return None

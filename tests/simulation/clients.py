@@ -46,6 +46,7 @@ class Client:
         hiring = Hiring(self._store, actors, timing=world.timing, fleet=world.fleet)
         self._registry = Registry(self._store, actors, hiring=hiring, timing=world.timing)
         self._open = 0
+        self.told = 0
         self._left = world.rng.randint(3, 10)
         self._doubtful = world.rng.choice((0.0, 0.1, 0.3))
         self._hasty = world.rng.choice((0.5, 1.5, 3))
@@ -154,6 +155,7 @@ class Client:
             except Exception as raised:
                 error = raised
             world.ledger.answered(asked, answer, error)
+            self.told += 1
             world.trace.note("is told of %s: %s", shown(command), repr(error) if error is not None else answer)
             if not isinstance(error, OutcomeUnknown) or rng.random() < 0.3:
                 return

@@ -22,8 +22,10 @@ from .store import SimStore
 from .trace import Trace
 
 EPOCH_MS = 1_700_000_000_000
-REST_WITHIN_S = 240
-"""How long after the last fault everything must rest: bounds of lost work, grace periods, then every deadline."""
+STUCK_AFTER_S = 120
+"""How long something may stand still after the last fault: the bound of lost work with its grace, or a pause of the sweeper."""
+REST_WITHIN_S = 1200
+"""How long after the last fault everything must rest, however much is left to do."""
 
 
 class World:
@@ -206,22 +208,27 @@ class World:
         self.loop.judge.start(self.nemesis.live())
         await asyncio.sleep(self.faults_s)
         self.calm()
+        await self._rest()
+
+    async def _rest(self):
+        """Wait until everything rests; what stands still before it does is stuck."""
+        moved_at = {}
         give_up = self.loop.time() + REST_WITHIN_S
-        while not self.resting:
-            await asyncio.sleep(0.5)
-            if self.loop.time() > give_up:
-                self.ledger.wrong("not everything rests %d s after the last fault: %s", REST_WITHIN_S, self._restless())
+        while restless := self._restless():
+            now = self.loop.time()
+            moved_at = {moved: moved_at.get(moved, now) for moved in restless}
+            stuck = [name for (name, _), since in moved_at.items() if now - since > STUCK_AFTER_S or now > give_up]
+            if stuck:
+                self.ledger.wrong("without any fault, %s does not come to rest", ", ".join(stuck))
                 return
+            await asyncio.sleep(0.5)
         self.trace.note("everything rests")
         await asyncio.sleep(2)  # what comes late must not change that
 
-    @property
-    def resting(self):
-        return all(client.done for client in self.clients) and not self._restless()
-
     def _restless(self):
-        return [
-            name
-            for name, found in self.memory._conversations.items()
-            if found.index is not None and (found.index.busy or found.index.pending)
-        ]
+        """Who is at work, with a number that changes as it goes on."""
+        working = [(client.process.name, client.told) for client in self.clients if not client.done]
+        for name, found in self.memory._conversations.items():
+            if found.index is not None and (found.index.busy or found.index.pending):
+                working.append((name, len(found.log)))
+        return working

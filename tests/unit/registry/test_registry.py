@@ -1,11 +1,12 @@
 """The registry, against a store in memory and actors that are fakes: what it does when something hangs."""
 
 import asyncio
+import time
 
 import pytest
 
-from holdfast.actors import Fleet, NotHosted, Timing
-from holdfast.conversation import Wake
+from holdfast.actors import Failed, Fleet, NotHosted, Timing
+from holdfast.conversation import StoreUnavailable, Wake
 from holdfast.persistence import Because, MemoryStore
 from holdfast.registry.hiring import Hiring
 from holdfast.registry.registry import Registry
@@ -24,6 +25,38 @@ class Found:
 
     async def find(self, name):
         return Stranger()
+
+
+class Refusing:
+    """An actor whose store is away; each activation takes a moment."""
+
+    activations = 0
+
+    async def activate(self, conversation_id, seen_token, because, *, create):
+        self.activations += 1
+        await asyncio.sleep(0.02)
+        return Failed(StoreUnavailable("away"))
+
+
+async def test_a_deadline_that_meets_an_answer_is_still_one():
+    actor = Refusing()
+
+    class Hirable(Found):
+        def new_name(self):
+            return "actor-1"
+
+        async def hire(self, name, *, offer):
+            return actor
+
+    store, actors = MemoryStore(), Hirable()
+    hiring = Hiring(store, actors, timing=Timing(), fleet=Fleet())
+    registry = Registry(store, actors, hiring=hiring, timing=Timing())
+    # The process stands still while first the answer and then the deadline come in.
+    asyncio.get_running_loop().call_later(0.01, time.sleep, 0.1)
+    async with asyncio.timeout(10):
+        with pytest.raises(TimeoutError):
+            await registry.ensure_started("c-1", timeout_s=0.03, create=True)
+    assert actor.activations == 1
 
 
 async def test_a_store_that_hangs_does_not_hold_a_caller_beyond_its_deadline():
