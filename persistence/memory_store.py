@@ -65,7 +65,7 @@ class _Conversation:
     snapshot: bytes = b""
     index: Index | None = None
     strikes: int = 0
-    struck_by: str = ""
+    struck_by: frozenset[str] = frozenset()
     quarantine: Quarantine | None = None
     known: dict[str, bytes] = field(default_factory=dict)
     runs: dict[str, Run] = field(default_factory=dict)
@@ -182,7 +182,7 @@ class MemoryStore:
         if write.events:
             found.at = now
         if write.progress:
-            found.strikes, found.struck_by = 0, ""
+            found.strikes, found.struck_by = 0, frozenset()
         found.log.extend(entries)
         found.known |= facts_known
         found.runs |= {effect_id: Run(RunStatus.RUNNABLE) for effect_id in write.scheduled}
@@ -210,10 +210,10 @@ class MemoryStore:
 
     async def strike(self, conversation_id: str, token: str, *, process: str, reason: str, limit: int) -> int | None:
         """See `Store.strike`."""
-        _check(bool(process) and limit > 0, "arguments")
+        _check(bool(process) and "," not in process and limit > 0, "arguments")
         found = self._owned(conversation_id, token)
-        if found.struck_by != process:
-            found.strikes, found.struck_by = found.strikes + 1, process
+        if process not in found.struck_by:
+            found.strikes, found.struck_by = found.strikes + 1, found.struck_by | {process}
         if found.strikes < limit:
             return found.strikes
         found.quarantine = Quarantine(reason, self._clock())
@@ -225,7 +225,7 @@ class MemoryStore:
         found = self._conversations.get(conversation_id)
         if found is None or found.quarantine is None:
             return False
-        found.quarantine, found.strikes, found.struck_by, found.lease = None, 0, "", self._clock()
+        found.quarantine, found.strikes, found.lease = None, 0, self._clock()
         return True
 
     async def quarantine(self, conversation_id: str) -> Quarantine | None:

@@ -102,6 +102,7 @@ class Supervising:
         assert [row.status for row in await conversations(other)] == [Status.AWAITING_INPUT]
         again = await Activation.of(other, "c-1")
         assert again.state == activation.state
+        assert await strike(again, "w-1", limit=1) == 0, "that death has been counted"
         assert await strike(again, "w-2") == 1
         await again.do(resolve(Answer("blue")))
         assert await pending(store) == []

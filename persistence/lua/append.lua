@@ -33,7 +33,7 @@ if not is(runs, 'hash') then return {'corrupt', 'the runs are no hash'} end
 if not is(attention, 'zset') then return {'corrupt', 'the attention index is no sorted set'} end
 
 local now = clock()
-local h = redis.call('HMGET', head, 'token', 'seq', 'append_id', 'index', 'strikes')
+local h = redis.call('HMGET', head, 'token', 'seq', 'append_id', 'index', 'struck_by')
 if h[1] ~= token then return {'fenced'} end
 if h[3] == append_id then return {'ok', now} end
 local seq = tonumber(h[2] or '0')

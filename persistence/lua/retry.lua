@@ -17,7 +17,7 @@ if not gone then return {'corrupt', come} end
 
 -- Everything is checked: write.
 redis.call('HSET', head, 'index', h[3])
-redis.call('HDEL', head, 'quarantine', 'quarantined_at', 'plain_index', 'strikes', 'struck_by')
+redis.call('HDEL', head, 'quarantine', 'quarantined_at', 'plain_index', 'strikes')
 change(gone, come)
 attend(attention, conversation, h[4], clock(), h[5])
 return {'ok'}

@@ -4,26 +4,30 @@
 --       Index keys (sorted sets) are made from the bucket's prefix, ARGV[6]; they share the slot.
 -- ARGV  1 token   2 the process that died   3 limit   4 reason   5 conversation id   6 bucket prefix
 -- Returns {'ok', strikes, 1 if in quarantine now, else 0} | {'fenced'} | {'corrupt', what}
--- One process's death counts once, however many effects it took along and however often it is told.
+-- One process's death counts once, however many effects it took along and however often it is told, also after a retry.
 
 local head, attention = KEYS[1], KEYS[2]
 local conversation, prefix = ARGV[5], ARGV[6]
 local limit = integer(ARGV[3])
-if not limit or limit == 0 or ARGV[1] == '' or ARGV[2] == '' then return {'corrupt', 'arguments'} end
+if not limit or limit == 0 or ARGV[1] == '' or ARGV[2] == '' or string.find(ARGV[2], ',', 1, true) then return {'corrupt', 'arguments'} end
 if not is(head, 'hash') then return {'corrupt', 'the head is no hash'} end
 if not is(attention, 'zset') then return {'corrupt', 'the attention index is no sorted set'} end
 local h = redis.call('HMGET', head, 'token', 'strikes', 'struck_by', 'index')
 if h[1] ~= ARGV[1] then return {'fenced'} end
 if bad(h[2]) then return {'corrupt', 'the head: a number is none'} end
 local strikes = tonumber(h[2] or '0')
-if h[3] ~= ARGV[2] then strikes = strikes + 1 end
+local counted = h[3] or ','
+if not string.find(counted, ',' .. ARGV[2] .. ',', 1, true) then
+  strikes = strikes + 1
+  counted = counted .. ARGV[2] .. ','
+end
 local ok, shown = pcall(quarantined, h[4])
 if not ok then return {'corrupt', 'the head: the index entries'} end
 local gone, come = changes(prefix, conversation, h[4], shown)
 if not gone then return {'corrupt', come} end
 
 -- Everything is checked: write.
-redis.call('HSET', head, 'strikes', string.format('%d', strikes), 'struck_by', ARGV[2])
+redis.call('HSET', head, 'strikes', string.format('%d', strikes), 'struck_by', counted)
 if strikes < limit then return {'ok', strikes, 0} end
 redis.call('HSET', head, 'quarantine', ARGV[4], 'quarantined_at', string.format('%d', clock()), 'plain_index', h[4],
   'index', shown)
