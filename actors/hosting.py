@@ -9,7 +9,6 @@ import logging
 import random
 import uuid
 from collections.abc import Callable
-from dataclasses import dataclass, field
 
 from holdfast.conversation import (
     AgentSpec,
@@ -41,6 +40,8 @@ from holdfast.conversation.envelope import failure
 from holdfast.persistence import Acquired, Append, Because, KnownIds, Moved, Run, RunStatus, Store, codec
 
 from .crew import Crew, CrewUnavailable, ModelOutcome, NoOutcome, WorkerLost
+from .lease import Lease, now_s
+from .mailbox import Asked, Leave, Mailbox
 from .recent import Recent
 from .requests import ModelRequest, RunRequest
 from .settings import Timing
@@ -54,22 +55,6 @@ GRACE_S = 30.0
 
 STRIKES = 3
 """How many processes may die of a conversation's work, without any progress between, before it is put in quarantine."""
-
-
-@dataclass(slots=True)
-class _Asked:
-    command: Command
-    reply: "asyncio.Future[Reply]"
-    outside: bool = True
-
-
-@dataclass(slots=True)
-class _Passivate:
-    done: "asyncio.Future[bool]" = field(default_factory=lambda: asyncio.get_running_loop().create_future())
-
-    def settle(self, left: bool) -> None:  # noqa: FBT001 - the answer itself
-        if not self.done.done():
-            self.done.set_result(left)
 
 
 class Hosting:
@@ -101,13 +86,13 @@ class Hosting:
         self._offset = 0
         self._strikes = 0
         self._strikes_allowed = strikes
-        self._leased_until_s = 0.0
+        self._lease = Lease(timing.lease_ms)
         self._token = ""
         self._state = State(conversation_id=conversation_id)
         self._recent = Recent()
         self._runs: dict[str, Run] = {}
         self._spec: AgentSpec | None = None
-        self._queue: asyncio.Queue[_Asked | _Passivate] = asyncio.Queue()
+        self._mailbox = Mailbox()
         self._effects: dict[str, asyncio.Task[None]] = {}
         self._loop: asyncio.Task[None] | None = None
         self._renewing: asyncio.Task[None] | None = None
@@ -134,7 +119,7 @@ class Hosting:
 
     async def _acquire(self, seen_token: str, because: Because, *, create: bool) -> Moved | None:
         token = uuid.uuid4().hex
-        asked_at_s = _monotonic_s()
+        asked_at_s = now_s()
         acquired = await self._store.acquire(
             self.conversation_id,
             seen_token=seen_token,
@@ -149,7 +134,7 @@ class Hosting:
                 return acquired
             case Acquired():
                 self._token = token
-                self._leased(asked_at_s)
+                self._lease.granted(asked_at_s)
                 self._strikes = acquired.strikes
                 self._state = acquired.state
                 self._recent = Recent()
@@ -179,15 +164,15 @@ class Hosting:
         """
         if self.over:
             raise Fenced(self.conversation_id)
-        asked = _Asked(command, asyncio.get_running_loop().create_future())
-        self._queue.put_nowait(asked)
+        asked = Asked(command)
+        self._mailbox.put(asked)
         return await asked.reply
 
     async def _run_loop(self) -> None:
         try:
             while not self.over:
-                item = await self._queue.get()
-                if isinstance(item, _Passivate):
+                item = await self._mailbox.next()
+                if isinstance(item, Leave):
                     item.settle(await self._passivated())
                 else:
                     self._reached(Step.ASK_1_RECEIVED)
@@ -195,29 +180,28 @@ class Hosting:
         finally:
             self._stop()
 
-    async def _answer(self, asked: _Asked) -> None:
+    async def _answer(self, asked: Asked) -> None:
         try:
             reply = await self._judge(asked.command)
         except Fenced as error:
             self._stop()
-            _fail(asked.reply, error)
+            asked.fail(error)
             return
         except asyncio.CancelledError:  # this activation is over, and whether it was written is unknown
-            _fail(asked.reply, StoreUnavailable("the conversation was given up here in the middle of this"))
+            asked.fail(StoreUnavailable("the conversation was given up here in the middle of this"))
             raise
         except StoreError as error:
             # Whether it was written is unknown: what is in memory may be wrong now. The caller may repeat; we begin anew.
-            _fail(asked.reply, error)
+            asked.fail(error)
             await self._begin_anew()
         except HoldfastError as error:
-            _fail(asked.reply, error)
+            asked.fail(error)
         except Exception as error:
             logger.exception("conversation %s: %s failed", self.conversation_id, asked.command.kind)
-            _fail(asked.reply, StoreUnavailable(f"{type(error).__name__}: {error}"))
+            asked.fail(StoreUnavailable(f"{type(error).__name__}: {error}"))
             self._enqueue_instead(asked.command, error)
         else:
-            if not asked.reply.done():
-                asked.reply.set_result(reply)
+            asked.answer(reply)
             self._reached(Step.ASK_4_REPLIED)
         self._start_outstanding()
         self._reached(Step.ASK_5_STARTED)
@@ -227,9 +211,9 @@ class Hosting:
         problem = f"what came back cannot be recorded ({type(error).__name__}: {error!s:.200})"
         match command:
             case ModelReplied():
-                self._enqueue(ModelFailed(effect_id=command.effect_id, error=problem))
+                self._mailbox.tell(ModelFailed(effect_id=command.effect_id, error=problem))
             case RunFinished() if command.ok:  # what is ours already would only fail again, without end
-                self._enqueue(RunFinished(effect_id=command.effect_id, ok=False, content=failure(problem)))
+                self._mailbox.tell(RunFinished(effect_id=command.effect_id, ok=False, content=failure(problem)))
             case _:
                 pass
 
@@ -247,7 +231,7 @@ class Hosting:
             after = judgement.state or self._state
             self._reached(Step.ASK_2_JUDGED)
             asked = (*command.lookups(), *command.reasons()) if refusal is not None else command.lookups()
-            asked_at_s = _monotonic_s()
+            asked_at_s = now_s()
             write = Append(
                 token=self._token,
                 append_id=uuid.uuid4().hex,
@@ -259,7 +243,7 @@ class Hosting:
             )
             written = await self._store.append(self.conversation_id, write)
             self._offset = written.now - self._clock()
-            self._leased(asked_at_s)
+            self._lease.granted(asked_at_s)
             if isinstance(written, KnownIds):
                 known |= written.known
                 continue
@@ -288,7 +272,7 @@ class Hosting:
 
     def _start_outstanding(self) -> None:
         """Start what must be going on and is not; drop what need not go on. Without a lease, nothing is started."""
-        if self.over or _monotonic_s() >= self._leased_until_s:
+        if self.over or not self._lease.held:
             return
         wanted = {effect.effect_id: effect for effect in outstanding(self._state)}
         for effect_id in [effect_id for effect_id in self._effects if effect_id not in wanted]:
@@ -298,7 +282,7 @@ class Hosting:
         for effect_id, effect in wanted.items():
             if effect_id not in self._effects:
                 self._effects[effect_id] = asyncio.create_task(self._carry_out(effect))
-        self.rested_at = self._clock() if not wanted and self._queue.empty() else None
+        self.rested_at = self._clock() if not wanted and self._mailbox.empty else None
         if self.rested_at is not None:
             self._rested.set()
 
@@ -312,7 +296,7 @@ class Hosting:
                 if outcome is None or self.over:
                     return
                 # It stays among the effects until it is judged, so that nobody starts it once more.
-                self._enqueue(outcome)
+                self._mailbox.tell(outcome)
             except WorkerLost as lost:
                 if await self._struck(lost.process, f"{effect.effect_id}: {lost}"):
                     return
@@ -325,12 +309,6 @@ class Hosting:
             await asyncio.sleep(delay_s * random.uniform(0.5, 1))  # noqa: S311 - jitter
             delay_s = min(2 * delay_s, 5)
             attempt += 1
-
-    def _enqueue(self, command: Command) -> None:
-        """Have a command judged for whose reply nobody waits."""
-        asked = _Asked(command, asyncio.get_running_loop().create_future(), outside=False)
-        asked.reply.add_done_callback(_retrieve)
-        self._queue.put_nowait(asked)
 
     async def _outcome(self, effect: Effect, attempt: int) -> Command | None:
         match effect:
@@ -453,29 +431,22 @@ class Hosting:
             await asyncio.sleep(self._timing.lease_ms / 3000)
             if not outstanding(self._state):
                 continue
-            asked_at_s = _monotonic_s()
+            asked_at_s = now_s()
             try:
                 now = await self._store.renew(self.conversation_id, self._token, self._timing.lease_ms)
             except Fenced:
-                self._enqueue(Wake())  # the loop finds out: its append of no events is refused, if that is still so
+                self._mailbox.tell(Wake())  # the loop finds out: its append of no events is refused, if that is still so
             except StoreError as error:
                 logger.warning("conversation %s: its lease was not renewed: %s", self.conversation_id, error)
             else:
                 self._offset = now - self._clock()
-                self._leased(asked_at_s)
+                self._lease.granted(asked_at_s)
                 self._start_outstanding()
-
-    def _leased(self, asked_at_s: float) -> None:
-        """Note a lease that was granted; it counts from before it was asked for."""
-        self._leased_until_s = asked_at_s + self._timing.lease_ms / 1000
 
     async def _watch_lease(self) -> None:
         """Stop the work once the lease is over: somebody else may be at it by then. What is claimed goes on and is joined."""
         while not self.over:
-            left_s = self._leased_until_s - _monotonic_s()
-            if left_s > 0:
-                await asyncio.sleep(left_s)
-                continue
+            await self._lease.ended()
             for effect_id in list(self._effects):
                 if self._effects.pop(effect_id).cancel():
                     self._crew.drop(self.conversation_id, effect_id)
@@ -491,7 +462,7 @@ class Hosting:
             try:
                 moved = await self._acquire(self._token, Because.OWN, create=True)
             except (StoreUnavailable, LeaseHeld) as error:
-                self._refuse_queued(error)
+                self._mailbox.refuse(error)
                 await asyncio.sleep(delay_s)
                 delay_s = min(2 * delay_s, 1)
             except Quarantined:
@@ -504,25 +475,16 @@ class Hosting:
                     self._stop()
                 return
 
-    def _refuse_queued(self, error: StoreError) -> None:
-        """Tell who waits why nothing goes on: nothing of theirs was judged."""
-        for _ in range(self._queue.qsize()):
-            item = self._queue.get_nowait()
-            if isinstance(item, _Asked) and item.outside:
-                _fail(item.reply, StoreUnavailable(str(error)))
-            else:
-                self._queue.put_nowait(item)
-
     async def passivate(self) -> bool:
         """Leave the conversation if it rests, as the last item of the queue; whether it was left."""
         if self.over:
             return True
-        item = _Passivate()
-        self._queue.put_nowait(item)
-        return await item.done
+        leave = Leave()
+        self._mailbox.put(leave)
+        return await leave.done
 
     async def _passivated(self) -> bool:
-        if outstanding(self._state) or not self._queue.empty():
+        if outstanding(self._state) or not self._mailbox.empty:
             return False
         self._reached(Step.PASSIVATE_1_BEGUN)
         try:
@@ -542,24 +504,4 @@ class Hosting:
         for own in (self._loop, self._renewing, self._watching):
             if own is not None and own is not asyncio.current_task():
                 own.cancel()
-        while not self._queue.empty():
-            match self._queue.get_nowait():
-                case _Asked(reply=reply):
-                    _fail(reply, Fenced(self.conversation_id))
-                case _Passivate() as item:
-                    item.settle(left=True)
-
-
-def _monotonic_s() -> float:
-    return asyncio.get_running_loop().time()
-
-
-def _fail(reply: "asyncio.Future[Reply]", error: Exception) -> None:
-    if not reply.done():
-        reply.set_exception(error)
-
-
-def _retrieve(reply: "asyncio.Future[Reply]") -> None:
-    """Nobody waits for the reply to an outcome; a failed one is carried out again by what is outstanding."""
-    if not reply.cancelled():
-        reply.exception()
+        self._mailbox.close(Fenced(self.conversation_id))
