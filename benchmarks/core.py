@@ -25,66 +25,85 @@ async def timed(samples: list[float], work) -> object:
     return result
 
 
-async def floors(client: AsyncClient, server: ModelServer, rounds: int) -> dict[str, list[float]]:
-    """An empty actor call, one fenced append, a bare litellm call's way to the server, a cold actor; in milliseconds."""
-    import litellm
-    import ray
+class Floors:
+    """What nothing can be quicker than, in milliseconds, taken between the samples that it is the floor of.
 
-    class Empty:
-        async def nothing(self) -> None:
-            """Do nothing."""
+    In a tight loop of its own a floor runs on warm caches and an idle machine, and what it is compared with does not.
+    """
 
-    remote = ray.remote(Empty)
-    cold: list[float] = []
-    for _ in range(max(5, rounds // 20)):
-        actor = remote.options(num_cpus=0).remote()
-        await timed(cold, actor.nothing.remote())
-    empty: list[float] = []
-    for _ in range(rounds):
-        await timed(empty, actor.nothing.remote())
-    way: list[float] = []
-    for _ in range(max(20, rounds // 4)):
+    def __init__(self, client: AsyncClient, server: ModelServer) -> None:
+        self.samples: dict[str, list[float]] = {"empty_call": [], "append": [], "litellm_way": [], "cold_actor": []}
+        self._client = client
+        self._server = server
+
+    async def open(self) -> None:
+        """An actor that does nothing, and a conversation that nobody hosts."""
+        import ray
+
+        from holdfast.persistence import Because
+
+        class Empty:
+            async def nothing(self) -> None:
+                """Do nothing."""
+
+        self._remote = ray.remote(Empty)
+        self._actor = self._remote.options(num_cpus=0).remote()
+        await self._actor.nothing.remote()
+        self._store = await self._client._stack.store()
+        template = await self._client.start("bench", "turn 1", conversation_id=f"floor-{uuid.uuid4().hex}")
+        await template.wait(timeout_s=60)
+        self._name, self._token = f"floor-{uuid.uuid4().hex}", uuid.uuid4().hex
+        got = await self._store.acquire(
+            self._name, seen_token="", new_token=self._token, because=Because.ASKED, holder="x", lease_ms=600_000, create=True
+        )
+        self._state, self._now = got.state, got.now
+        await self._append(tuple(await self._store.at(template.id, [1])), [])
+
+    async def take(self) -> None:
+        """An empty actor call and a fenced append of one event."""
+        from holdfast.conversation import Send, decide
+
+        await timed(self.samples["empty_call"], self._actor.nothing.remote())
+        command = Send(text="x", message_id=uuid.uuid4().hex).stamped(self._now, None, {})
+        await self._append(decide(self._state, command).events, self.samples["append"])
+
+    async def _append(self, events, samples: list[float]) -> None:
+        from holdfast.conversation import evolve
+        from holdfast.persistence import Append
+
+        after = self._state
+        for event in events:
+            after = evolve(after, event)
+        write = Append(
+            token=self._token,
+            append_id=uuid.uuid4().hex,
+            before=self._state,
+            after=after,
+            lease_ms=600_000,
+            events=events,
+        )
+        await timed(samples, self._store.append(self._name, write))
+        self._state = after
+
+    async def take_way(self) -> None:
+        """A bare litellm call's way to the server."""
+        import litellm
+
         began = time.time()
         stream = await litellm.acompletion(
             model="openai/gpt-4o-mini", messages=[{"role": "user", "content": "turn 1"}], stream=True, max_retries=0
         )
         async for _chunk in stream:
             pass
-        way.append((server.requests[-1].arrived_at_s - began) * 1000)
-    return {"empty_call": empty, "append": await appends(client, rounds), "litellm_way": way, "cold_actor": cold}
+        self.samples["litellm_way"].append((self._server.requests[-1].arrived_at_s - began) * 1000)
+
+    async def take_cold(self) -> None:
+        """Creating a cold Ray actor."""
+        actor = self._remote.options(num_cpus=0).remote()
+        await timed(self.samples["cold_actor"], actor.nothing.remote())
 
 
-async def appends(client: AsyncClient, rounds: int) -> list[float]:
-    """Fenced appends of one event, made ready beforehand, to a conversation that nobody hosts."""
-    from holdfast.conversation import Send, State, decide, evolve
-    from holdfast.persistence import Append, Because
-
-    store = await client._stack.store()
-    template = await client.start("bench", "turn 1", conversation_id=f"floor-{uuid.uuid4().hex}")
-    await template.wait(timeout_s=60)
-    name, token = f"floor-{uuid.uuid4().hex}", uuid.uuid4().hex
-    got = await store.acquire(
-        name, seen_token="", new_token=token, because=Because.ASKED, holder="x", lease_ms=60_000, create=True
-    )
-    state: State = got.state
-    started = await store.at(template.id, [1])
-    samples: list[float] = []
-    for number in range(rounds + 1):
-        if number == 0:
-            events = tuple(started)
-        else:
-            command = Send(text="x", message_id=uuid.uuid4().hex).stamped(got.now, None, {})
-            events = decide(state, command).events
-        after = state
-        for event in events:
-            after = evolve(after, event)
-        write = Append(token=token, append_id=uuid.uuid4().hex, before=state, after=after, lease_ms=60_000, events=events)
-        await timed(samples if number else [], store.append(name, write))
-        state = after.model_copy(update={"queue": after.queue[:1]}) if number == 0 else after
-    return samples
-
-
-async def warm_resolve(client: AsyncClient, rounds: int) -> list[float]:
+async def warm_resolve(client: AsyncClient, floors: Floors, rounds: int) -> list[float]:
     """Call to receipt, in milliseconds."""
     conversation = await client.start("bench", "turn 6", conversation_id=f"warm-{uuid.uuid4().hex}")
     receipt, samples = conversation.receipt, []
@@ -92,13 +111,14 @@ async def warm_resolve(client: AsyncClient, rounds: int) -> list[float]:
         state = await conversation.wait(after=receipt.seq, timeout_s=120)
         for shown in state.pending[:-1]:
             await timed(samples, shown.resolve(Answer("yes")))
+            await floors.take()
         receipt = await state.pending[-1].resolve(Answer("yes"))
         await conversation.wait(after=receipt.seq, timeout_s=120)
         receipt = await conversation.send("turn 6")
     return samples[5:]
 
 
-async def answer_to_request(client: AsyncClient, server: ModelServer, rounds: int) -> list[float]:
+async def answer_to_request(client: AsyncClient, server: ModelServer, floors: Floors, rounds: int) -> list[float]:
     """The last answer's call to the model request's arrival, in milliseconds."""
     samples = []
     for _ in track(range(max(20, rounds // 4)), "last answer to request", console=stack.console, transient=True):
@@ -110,10 +130,12 @@ async def answer_to_request(client: AsyncClient, server: ModelServer, rounds: in
         receipt = await shown.resolve(Answer("yes"))
         await conversation.wait(after=receipt.seq, timeout_s=60)
         samples.append((server.requests[before].arrived_at_s - began) * 1000)
+        await floors.take()
+        await floors.take_way()
     return samples
 
 
-async def revival(client: AsyncClient, rounds: int) -> list[float]:
+async def revival(client: AsyncClient, floors: Floors, rounds: int) -> list[float]:
     """kill -9 of the hosting actor, then resolve: call to receipt, in milliseconds."""
     samples: list[float] = []
     for _ in track(range(max(8, rounds // 20)), "revival", console=stack.console, transient=True):
@@ -121,6 +143,7 @@ async def revival(client: AsyncClient, rounds: int) -> list[float]:
         (shown,) = (await conversation.wait(timeout_s=60)).pending
         await kill_host(client, conversation.id)
         await timed(samples, shown.resolve(Answer("yes")))
+        await floors.take_cold()
     return samples
 
 
@@ -140,11 +163,15 @@ async def measured(home: Path, server: ModelServer, rounds: int) -> dict[str, li
     async with AsyncClient.connect(stack.APP, home=home, timeout_s=120) as client:
         warming = await client.start("bench", "turn 1")
         await warming.wait(timeout_s=120)
+        floors = Floors(client, server)
+        await floors.open()
+        await floors.take_way()
+        floors.samples["litellm_way"].clear()  # the first one imports, and makes its connection
         return {
-            "warm": await warm_resolve(client, rounds),
-            "following": await answer_to_request(client, server, rounds),
-            "revived": await revival(client, rounds),
-            **await floors(client, server, rounds),
+            "warm": await warm_resolve(client, floors, rounds),
+            "following": await answer_to_request(client, server, floors, rounds),
+            "revived": await revival(client, floors, rounds),
+            **floors.samples,
         }
 
 

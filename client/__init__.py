@@ -39,7 +39,8 @@ from holdfast.conversation import (
     WrongStore,
 )
 
-from .async_client import AsyncClient, Conversation
+from .async_client import AsyncClient
+from .conversation import Conversation
 from .records import AsyncPendingCall, ConversationRow, ConversationState, Event, Page, PendingCall
 from .stack import DurabilityWarning
 

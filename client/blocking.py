@@ -14,7 +14,7 @@ from holdfast.conversation import Cancelled, Decision, Receipt, Status, Suspensi
 from holdfast.conversation.ids import check_conversation_id
 
 from .async_client import AsyncClient
-from .async_client import Conversation as AsyncConversation
+from .conversation import Conversation as AsyncConversation
 from .records import BlockingPendingCall, ConversationRow, ConversationState, Event, Page, PendingCall
 
 T = TypeVar("T")

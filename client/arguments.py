@@ -1,0 +1,82 @@
+"""What callers hand in, checked before it travels."""
+
+import math
+import uuid
+from typing import Any
+
+from holdfast.conversation import (
+    InvalidInput,
+    InvalidMessage,
+    jsontext,
+)
+from holdfast.conversation.ids import check_request_id
+
+LAST_PLACE = 1 << 63
+
+
+def is_app(app: object) -> bool:
+    """Whether it is an app."""
+    from holdfast.agent import App  # noqa: PLC0415 - who reads names none, and `holdfast pending` counts milliseconds
+
+    return isinstance(app, App)
+
+
+def text_of(text: object) -> str:
+    """The text of a message."""
+    if not isinstance(text, str):
+        raise InvalidMessage("text", f"{type(text).__name__} is not a string", "give a string")
+    try:
+        return jsontext.check_text(text)
+    except jsontext.NotJson as error:
+        raise InvalidMessage("text", str(error), "give text that can be encoded as UTF-8") from error
+
+
+def context_of(context: Any) -> str:
+    """The context as JSON text."""
+    try:
+        return jsontext.dumps(context)
+    except jsontext.NotJson as error:
+        raise InvalidMessage("context", str(error), "give a JSON value") from error
+
+
+def request_id_of(request_id: object) -> str:
+    """The id of a cancellation or an end; a new one if none is given."""
+    return uuid.uuid4().hex if request_id is None else check_request_id("request_id", request_id, InvalidInput)
+
+
+def check_place(after: object) -> None:
+    """Refuse what is no place in a log."""
+    if isinstance(after, bool) or not isinstance(after, int) or not 0 <= after < LAST_PLACE:
+        raise InvalidInput("after", f"{after!r:.40} is no place in a log", "give a seq: Receipt.seq, Event.seq, or 0")
+
+
+def is_time(value: object) -> bool:
+    """Whether it is a number of seconds."""
+    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
+
+
+def agent_of(agent: object) -> str | None:
+    """An agent's name, if one is given."""
+    if agent is None or (isinstance(agent, str) and encodes(agent)):
+        return agent
+    raise InvalidInput("agent", f"{agent!a:.40} is no name", "give an agent's name, or leave it out")
+
+
+def encodes(text: str) -> bool:
+    """Whether the text can be encoded as UTF-8."""
+    try:
+        jsontext.check_text(text)
+    except jsontext.NotJson:
+        return False
+    return True
+
+
+def member_of(kinds: Any, field: str, value: str | None) -> Any:
+    """The member of an enumeration that is given by name or as itself."""
+    if value is None:
+        return None
+    try:
+        return kinds(value)
+    except ValueError as error:
+        allowed = ", ".join(kinds)
+        raise InvalidInput(field, f"{value!r:.40} is none", f"use one of {allowed}") from error
