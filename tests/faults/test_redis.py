@@ -13,12 +13,12 @@ from pathlib import Path
 
 import pytest
 import redis
-from fault_stack import WITHIN_S, at_ease, trapped_stack, true
+from fault_stack import WITHIN_S, at_ease, trapped_stack
 from lacking import lacking
 from refusals import contents
 from stack_fixture import eventually, open_gate
 
-from holdfast.client import Answer, Approve, AsyncClient, Deny, OutcomeUnknown, Status, StoreUnavailable
+from holdfast.client import Approve, AsyncClient, Deny, OutcomeUnknown, Status, StoreUnavailable
 from holdfast.testing import call, calls
 from holdfast.testing.redis_server import RedisServer, binaries
 

@@ -1,4 +1,4 @@
-"""Each numbered step of a command, of a run, of activation and of passivation: a process dies there, or freezes and comes back."""
+"""Each numbered step of a command, a run, an activation, a passivation: a process dies there, or freezes and comes back."""
 
 import asyncio
 import json
