@@ -3,6 +3,7 @@
 import pytest
 from fault_stack import WITHIN_S, trapped_stack
 from oracle import Oracle
+from stack_fixture import open_gate
 
 from holdfast.client import AsyncClient
 from holdfast.persistence import RedisStore
@@ -16,7 +17,10 @@ def trapped():
 
 @pytest.fixture
 def stack(trapped):
-    return trapped[0]
+    stack = trapped[0]
+    yield stack
+    for log in stack.runs.iterdir():  # what a test that failed has left at work
+        open_gate(stack, log.name)
 
 
 @pytest.fixture
