@@ -5,7 +5,7 @@ import contextlib
 import json
 
 import pytest
-from fault_stack import WITHIN_S, trapped_stack, true
+from fault_stack import WITHIN_S, at_ease, trapped_stack, true
 from lacking import lacking
 from proxy import Proxy
 from stack_fixture import open_gate
@@ -120,8 +120,9 @@ async def test_a_message_whose_append_was_not_answered_starts_one_conversation(s
         ("finish", "pay is done"),  # the outcome, in its record and in the log
     ],
 )
-async def test_an_operation_whose_reply_was_lost_happens_once(stack, client, oracle, proxy, operation, word):
+async def test_an_operation_whose_reply_was_lost_happens_once(stack, client, store, oracle, proxy, operation, word):
     conversation, pay = await paying(stack, client, f"lost-{operation}")
+    await at_ease(store)
     losing(proxy, 3, word)
     await pay.resolve(Approve())
     await paid(oracle, conversation)

@@ -18,7 +18,7 @@ from lacking import lacking
 from refusals import contents
 from stack_fixture import eventually, open_gate
 
-from holdfast.client import Approve, AsyncClient, Deny, OutcomeUnknown, Status, StoreUnavailable
+from holdfast.client import Answer, Approve, AsyncClient, Deny, OutcomeUnknown, Status, StoreUnavailable
 from holdfast.testing import call, calls
 from holdfast.testing.redis_server import RedisServer, binaries
 
@@ -64,7 +64,7 @@ def raw(server):
 
 
 async def paying(stack, client, name, tool="pay"):
-    text = stack.scenarios.add(name, calls(call(tool, {})), "Done.")
+    text = stack.scenarios.add(name, calls(call(tool, {"question": "?"} if tool == "ask" else {})), "Done.", "Done.")
     conversation = await client.start("till", text, conversation_id=name)
     (pay,) = (await conversation.wait(timeout_s=WITHIN_S)).pending
     return conversation, pay
@@ -130,7 +130,6 @@ async def test_paused_for_longer_than_a_lease_it_deposes_nobody_who_is_healthy(s
     sent = await sending
     await oracle.acknowledged(asked.id, sent, by="m-1")
     assert {each.id: (await store.owner(each.id)).epoch for each in (running, asked)} == epochs
-    stack.scenarios.add("paused-asked", calls(call("pay", {})), "Done.", "Done.")
     for conversation in (running, asked):
         open_gate(stack, conversation.id)
     for conversation in (waiting, running, asked):
@@ -142,21 +141,29 @@ async def test_out_of_memory_it_refuses_with_a_typed_error_and_nothing_is_half_w
     waiting, pay = await paying(stack, client, "memory-waiting")
     open_gate(stack, waiting.id)
     before = contents(raw, waiting.id)
-    raw.config_set("maxmemory", 1)
-    try:
-        async with AsyncClient.connect(timeout_s=8) as hasty:
+    async with in_haste() as hasty:
+        raw.config_set("maxmemory", 1)
+        try:
             with pytest.raises((StoreUnavailable, OutcomeUnknown), match="raise maxmemory"):
                 await hasty.resolve(waiting.id, pay.tool_call_id, Approve(), decision_id="d-1")
             with pytest.raises((StoreUnavailable, OutcomeUnknown), match="raise maxmemory"):
                 await hasty.conversation(waiting.id).send("more")
-        open_gate(stack, running.id)
-        assert contents(raw, waiting.id) == before
-    finally:
-        raw.config_set("maxmemory", 0)
+            open_gate(stack, running.id)
+            assert contents(raw, waiting.id) == before
+        finally:
+            raw.config_set("maxmemory", 0)
     receipt = await client.resolve(waiting.id, pay.tool_call_id, Approve(), decision_id="d-1")
     await oracle.acknowledged(waiting.id, receipt, by="d-1")
     await ended(oracle, waiting)
     await ended(oracle, running)
+
+
+@contextlib.asynccontextmanager
+async def in_haste():
+    """A client that has connected before the fault, and does not wait for its end."""
+    async with AsyncClient.connect(timeout_s=4) as client:
+        await client._stack.transport()
+        yield client
 
 
 @contextlib.contextmanager
@@ -181,20 +188,21 @@ async def test_with_a_full_disk_it_ends_and_what_was_acknowledged_is_there_when_
 ):
     """A server that fsyncs always and cannot, ends. It is started again by whoever runs it."""
     running, receipt = await at_work(stack, client, oracle, "disk-running")
-    waiting, pay = await paying(stack, client, "disk-waiting")
-    open_gate(stack, waiting.id)
-    with full(server):
-        async with AsyncClient.connect(timeout_s=8) as hasty:
+    waiting, ask = await paying(stack, client, "disk-waiting", "ask")
+    large = "more than the last block has room for " * 1000
+    async with in_haste() as hasty:
+        with full(server):
             with pytest.raises((StoreUnavailable, OutcomeUnknown)):
-                await hasty.resolve(waiting.id, pay.tool_call_id, Approve(), decision_id="d-1")
-        open_gate(stack, running.id)
+                await hasty.resolve(waiting.id, ask.tool_call_id, Answer(large), decision_id="d-1")
+            assert server._process.wait(WITHIN_S) != 0
+            open_gate(stack, running.id)
     server.kill()
     server.start()
     (event,) = await oracle.store.at(running.id, [receipt.seq])
     assert event.kind == "suspension_settled"
-    again = await client.resolve(waiting.id, pay.tool_call_id, Approve(), decision_id="d-1")
+    again = await client.resolve(waiting.id, ask.tool_call_id, Answer(large), decision_id="d-1")
     await oracle.acknowledged(waiting.id, again, by="d-1")
-    await ended(oracle, waiting)
+    await ended(oracle, waiting, result=large, ran=0)
     await ended(oracle, running)
 
 
@@ -228,7 +236,7 @@ async def test_set_back_to_older_files_it_refuses_who_lived_later_and_conversati
     assert again.suspension_id == pay.suspension_id
     receipt = await client.resolve(resolved.id, again.tool_call_id, Deny("set back"), decision_id="d-1")
     await oracle.acknowledged(resolved.id, receipt, by="d-1")
-    await ended(oracle, resolved, result="denied: set back", ran=0)
+    await ended(oracle, resolved, result="the user denied this call: set back", ran=0)
 
     receipt = await client.resolve(approved.id, pay_later.tool_call_id, Approve(), decision_id="d-2")
     open_gate(stack, approved.id)
