@@ -6,7 +6,7 @@ import signal
 
 import pytest
 from fault_stack import WITHIN_S, at_ease, full, host_pid, named, true
-from stack_fixture import eventually, kill, open_gate
+from stack_fixture import eventually, kill, open_gate, pid_of
 
 from holdfast.actors import NotHosted, Replied
 from holdfast.actors.steps import Step
@@ -172,6 +172,21 @@ async def test_a_lost_run_of_a_gated_tool_waits_for_a_person(stack, client, stor
     said = "pay is done" if last else "it was paid"
     assert await results(conversation) == [{"ok": True, "result": said}]
     assert [body["attempt"] for body in oracle.bodies(conversation.id)] == [*began(step), *last]
+
+
+async def test_host_worker_and_sweeper_die_at_once_and_others_take_their_places(stack, client, store, oracle):
+    conversation, pay = await paying(stack, client, "all-at-once", "pay_by_key")
+    receipt = await pay.resolve(Approve())
+    await bodies(oracle, conversation, 1)
+    (body,) = oracle.bodies(conversation.id)
+    sweeper = await pid_of(named(f"holdfast:{store.namespace}:{store.store_id}:sweeper"))
+    for pid in (sweeper, body["pid"], await host_pid(store, conversation.id)):
+        await kill(pid)
+    open_gate(stack, conversation.id)
+    await done(conversation, receipt)
+    await oracle.at_rest(conversation.id)
+    assert await results(conversation) == [{"ok": True, "result": "pay_by_key is done"}]
+    assert [body["attempt"] for body in oracle.bodies(conversation.id)] == [1, 2]
 
 
 # -- activation and passivation -----------------------------------------------------------------------------------------
