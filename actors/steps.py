@@ -6,6 +6,7 @@ every one. In production nothing is trapped, and a step costs one call.
 
 import os
 import signal
+import threading
 from collections.abc import Callable
 from enum import StrEnum
 from pathlib import Path
@@ -56,6 +57,7 @@ def traps() -> Reached:
             trap.rename(sprung)  # of several processes, one
         except FileNotFoundError:
             return
-        os.kill(os.getpid(), signal.Signals(int(sprung.read_text())))
+        # To this thread: a signal for the process may be taken by another one, and this one would run on meanwhile.
+        signal.pthread_kill(threading.get_ident(), signal.Signals(int(sprung.read_text())))
 
     return reached

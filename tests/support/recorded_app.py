@@ -65,7 +65,12 @@ def _callback(name: str) -> Any:
         conversation_id = holdfast_context.conversation_id
         log = RUNS / conversation_id
         ran = [json.loads(line) for line in log.read_text().splitlines()] if log.exists() else []
-        entry = {"key": holdfast_context.tool_call_id, "name": name, "arguments": arguments}
+        entry = {
+            "key": holdfast_context.tool_call_id,
+            "attempt": holdfast_context.attempt,
+            "name": name,
+            "arguments": arguments,
+        }
         before = {run["key"] for run in ran if run["name"] == name and run["arguments"] == arguments}
         with log.open("a") as lines:
             lines.write(json.dumps(entry) + "\n")

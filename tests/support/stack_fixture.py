@@ -65,8 +65,8 @@ class RunningStack:
         )
 
 
-def start_stack(model: ModelServer, scenarios: Scenarios) -> RunningStack:
-    """Start everything; the environment of this process leads to it."""
+def start_stack(model: ModelServer, scenarios: Scenarios, **settings: str) -> RunningStack:
+    """Start everything; the environment of this process leads to it, with these variables beside."""
     folder = Path(tempfile.mkdtemp(prefix="hf-", dir="/tmp"))
     runs = folder / "runs"
     runs.mkdir()
@@ -77,6 +77,7 @@ def start_stack(model: ModelServer, scenarios: Scenarios) -> RunningStack:
         "OPENAI_API_BASE": model.url,
         "OPENAI_API_KEY": "sk-test",
         "RAY_USAGE_STATS_ENABLED": "0",
+        **settings,
     }
     os.environ.update(env)
     home = Home.open(folder / "home")

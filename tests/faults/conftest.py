@@ -1,0 +1,49 @@
+"""What all fault tests share: a stack of its own for each module, its traps, a client, and an oracle."""
+
+import pytest
+from fault_stack import WITHIN_S, trapped_stack
+from oracle import Oracle
+from stack_fixture import open_gate
+
+from holdfast.client import AsyncClient
+from holdfast.persistence import RedisStore
+
+
+@pytest.fixture(scope="module")
+def trapped():
+    with trapped_stack() as found:
+        yield found
+
+
+@pytest.fixture
+def stack(trapped):
+    stack = trapped[0]
+    yield stack
+    for log in stack.runs.iterdir():  # what a test that failed has left at work
+        open_gate(stack, log.name)
+
+
+@pytest.fixture
+def traps(trapped):
+    folder = trapped[1]
+    yield folder
+    folder.clear()
+
+
+@pytest.fixture
+async def client(stack):
+    async with AsyncClient.connect("fault_app:app", timeout_s=WITHIN_S) as connected:
+        yield connected
+
+
+@pytest.fixture
+async def store(stack):
+    opened = RedisStore(stack.redis_url)
+    await opened.open()
+    yield opened
+    await opened.close()
+
+
+@pytest.fixture
+def oracle(stack, store):
+    return Oracle(store, stack.runs)

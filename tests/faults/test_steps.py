@@ -1,0 +1,381 @@
+"""Each numbered step of a command, a run, an activation, a passivation: a process dies there, or freezes and comes back."""
+
+import asyncio
+import json
+import signal
+
+import pytest
+from fault_stack import WITHIN_S, at_ease, full, host_pid, named, true
+from stack_fixture import eventually, kill, open_gate, pid_of
+
+from holdfast.actors import NotHosted, Replied
+from holdfast.actors.steps import Step
+from holdfast.actors.wire import pack, unpack
+from holdfast.client import Answer, Approve, Deny, Redispatch, StaleCall, StaleReason, Status
+from holdfast.conversation import Resolve, Ruling
+from holdfast.testing import call, calls
+
+ASK = [step for step in Step if step.startswith("ask-")]
+RUN = [step for step in Step if step.startswith("run-")]
+ACTIVATE = [step for step in Step if step.startswith("activate-")]
+PASSIVATE = [step for step in Step if step.startswith("passivate-")]
+KILL, FREEZE = signal.SIGKILL, signal.SIGSTOP
+
+
+def test_every_step_has_its_tests():
+    assert [*ASK, *RUN, *ACTIVATE, *PASSIVATE] == list(Step)
+
+
+async def paying(stack, client, name, tool="pay", *more):
+    """A conversation in which a gated call waits for approval; the call, and the others that wait."""
+    text = stack.scenarios.add(name, calls(call(tool, {"question": "?"} if tool == "ask" else {}), *more), "Done.")
+    conversation = await client.start("till", text, conversation_id=name)
+    state = await conversation.wait(timeout_s=WITHIN_S)
+    return conversation, *state.pending
+
+
+async def done(conversation, receipt):
+    """The conversation's state once it rests, and waits for nobody."""
+    state = await conversation.wait(after=receipt.seq, timeout_s=WITHIN_S)
+    while state.status is Status.AWAITING_INPUT:
+        state = await conversation.wait(after=state.seq, timeout_s=WITHIN_S)
+    assert (state.status, state.reply) == (Status.IDLE, "Done.")
+
+
+async def results(conversation):
+    return [json.loads(message["content"]) for message in await conversation.messages() if message["role"] == "tool"]
+
+
+async def bodies(oracle, conversation, count):
+    return await asyncio.to_thread(eventually, lambda: len(oracle.bodies(conversation.id)) >= count and True, WITHIN_S)
+
+
+# -- a command ----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("step", ASK)
+async def test_an_actor_that_dies_while_it_judges_a_decision_loses_nothing(stack, client, store, oracle, traps, step):
+    conversation, pay, ask = await paying(stack, client, f"resolve-{step}", "pay", call("ask", {"question": "?"}))
+    await ask.resolve(Answer(False))
+    open_gate(stack, conversation.id)
+    await at_ease(store, conversation.id)
+    traps.arm(step, KILL)
+
+    receipt = await client.resolve(conversation.id, pay.tool_call_id, Approve(), decision_id="d-1")
+
+    await traps.sprung(step)
+    await done(conversation, receipt)
+    await oracle.acknowledged(conversation.id, receipt, by="d-1")
+    await oracle.at_rest(conversation.id)
+    assert await results(conversation) == [{"ok": True, "result": "pay is done"}, {"ok": True, "result": False}]
+    assert len(oracle.bodies(conversation.id)) == 1
+
+
+@pytest.mark.parametrize("step", ASK)
+async def test_an_actor_that_dies_while_it_judges_an_outcome_takes_it_from_its_record_or_asks_again(
+    stack, client, store, oracle, traps, step
+):
+    """Of a run, whose body must not run again; and of a model call, whose answer is the same."""
+    running, pay = await paying(stack, client, f"run-outcome-{step}")
+    receipt = await pay.resolve(Approve())
+    await bodies(oracle, running, 1)
+    text = stack.scenarios.add(f"model-outcome-{step}", "Done.")
+    stack.model.hold(times=1)
+    try:
+        asking = await client.start("till", text, conversation_id=f"model-outcome-{step}")
+        await stack.model.held(1, WITHIN_S)
+        await at_ease(store, running.id, asking.id)
+        traps.arm(step, KILL)
+        open_gate(stack, running.id)
+        died = [await traps.sprung(step)]
+        traps.arm(step, KILL)
+    finally:
+        stack.model.release()
+    died.append(await traps.sprung(step))
+
+    await done(running, receipt)
+    await done(asking, asking.receipt)
+    assert len(set(died)) == 2
+    for conversation in (running, asking):
+        await oracle.at_rest(conversation.id)
+    assert await results(running) == [{"ok": True, "result": "pay is done"}]
+    assert len(oracle.bodies(running.id)) == 1
+    assert [message["role"] for message in await asking.messages()] == ["user", "assistant"]
+
+
+# -- a run --------------------------------------------------------------------------------------------------------------
+
+
+async def approved_until_its_worker_dies(stack, client, store, traps, step, tool):
+    """A run whose worker dies at a step; whoever runs it again finds the gate open."""
+    conversation, pay = await paying(stack, client, f"{step}-{tool}", tool)
+    open_gate(stack, conversation.id)
+    await at_ease(store, conversation.id)
+    traps.arm(step, KILL)
+    receipt = await pay.resolve(Approve())
+    await traps.sprung(step)
+    return conversation, receipt
+
+
+@pytest.mark.parametrize("step", [Step.RUN_1_ASKED, Step.RUN_4_RECORDED])
+async def test_a_worker_that_dies_before_the_claim_or_after_the_record_loses_no_run(stack, client, store, oracle, traps, step):
+    conversation, receipt = await approved_until_its_worker_dies(stack, client, store, traps, step, "pay")
+    await done(conversation, receipt)
+    await oracle.at_rest(conversation.id)
+    assert await results(conversation) == [{"ok": True, "result": "pay is done"}]
+    assert [body["attempt"] for body in oracle.bodies(conversation.id)] == [1]
+
+
+BETWEEN = [Step.RUN_2_CLAIMED, Step.RUN_3_RETURNED]
+
+
+def began(step):
+    """The attempts whose body had begun when the worker died."""
+    return [1] if step is Step.RUN_3_RETURNED else []
+
+
+@pytest.mark.parametrize("step", BETWEEN)
+async def test_a_lost_run_of_a_tool_with_redispatch_runs_again_with_the_same_key(stack, client, store, oracle, traps, step):
+    conversation, receipt = await approved_until_its_worker_dies(stack, client, store, traps, step, "pay_by_key")
+    await done(conversation, receipt)
+    await oracle.at_rest(conversation.id)
+    assert await results(conversation) == [{"ok": True, "result": "pay_by_key is done"}]
+    assert [body["attempt"] for body in oracle.bodies(conversation.id)] == [*began(step), 2]
+    assert len({body["key"] for body in oracle.bodies(conversation.id)}) == 1
+
+
+@pytest.mark.parametrize("step", BETWEEN)
+async def test_a_lost_run_of_a_tool_with_error_is_told_to_the_model(stack, client, store, oracle, traps, step):
+    conversation, receipt = await approved_until_its_worker_dies(stack, client, store, traps, step, "pay_once")
+    await done(conversation, receipt)
+    await oracle.at_rest(conversation.id)
+    (result,) = await results(conversation)
+    assert result["ok"] is False
+    assert "outcome unknown" in result["error"]
+    assert [body["attempt"] for body in oracle.bodies(conversation.id)] == began(step)
+
+
+@pytest.mark.parametrize("step", BETWEEN)
+async def test_a_lost_run_of_a_gated_tool_waits_for_a_person(stack, client, store, oracle, traps, step):
+    conversation, receipt = await approved_until_its_worker_dies(stack, client, store, traps, step, "pay")
+    state = await conversation.wait(after=receipt.seq, timeout_s=WITHIN_S)
+    (lost,) = state.pending
+    assert lost.kind == "lost"
+    assert [body["attempt"] for body in oracle.bodies(conversation.id)] == began(step)
+    again, last = (Redispatch(), [2]) if step is Step.RUN_2_CLAIMED else (Answer("it was paid"), [])
+    receipt = await client.resolve(
+        conversation.id, lost.tool_call_id, again, suspension_id=lost.suspension_id, decision_id="d-2"
+    )
+    await done(conversation, receipt)
+    await oracle.acknowledged(conversation.id, receipt, by="d-2")
+    await oracle.at_rest(conversation.id)
+    said = "pay is done" if last else "it was paid"
+    assert await results(conversation) == [{"ok": True, "result": said}]
+    assert [body["attempt"] for body in oracle.bodies(conversation.id)] == [*began(step), *last]
+
+
+async def test_host_worker_and_sweeper_die_at_once_and_others_take_their_places(stack, client, store, oracle):
+    conversation, pay = await paying(stack, client, "all-at-once", "pay_by_key")
+    receipt = await pay.resolve(Approve())
+    await bodies(oracle, conversation, 1)
+    (body,) = oracle.bodies(conversation.id)
+    sweeper = await pid_of(named(f"holdfast:{store.namespace}:{store.store_id}:sweeper"))
+    for pid in (sweeper, body["pid"], await host_pid(store, conversation.id)):
+        await kill(pid)
+    open_gate(stack, conversation.id)
+    await done(conversation, receipt)
+    await oracle.at_rest(conversation.id)
+    assert await results(conversation) == [{"ok": True, "result": "pay_by_key is done"}]
+    assert [body["attempt"] for body in oracle.bodies(conversation.id)] == [1, 2]
+
+
+# -- activation and passivation -----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("step", ACTIVATE)
+async def test_an_actor_that_dies_while_it_takes_a_conversation_over_is_followed_by_another(
+    stack, client, store, oracle, traps, step
+):
+    conversation, ask = await paying(stack, client, f"revived-{step}", "ask")
+    await at_ease(store)
+    traps.arm(step, KILL)
+    receipt = await client.resolve(conversation.id, ask.tool_call_id, Answer(""), decision_id="d-1")
+    await traps.sprung(step)
+    await done(conversation, receipt)
+    await oracle.acknowledged(conversation.id, receipt, by="d-1")
+    await oracle.at_rest(conversation.id)
+    assert await results(conversation) == [{"ok": True, "result": ""}]
+
+
+@pytest.mark.parametrize("step", ACTIVATE)
+async def test_an_actor_that_dies_while_it_takes_work_over_is_followed_by_another_which_joins_the_run(
+    stack, client, store, oracle, traps, step
+):
+    conversation, pay = await paying(stack, client, f"taken-over-{step}")
+    receipt = await pay.resolve(Approve())
+    await bodies(oracle, conversation, 1)
+    await at_ease(store, conversation.id)
+    traps.arm(step, KILL)
+    await kill(await host_pid(store, conversation.id))
+    await traps.sprung(step)
+    open_gate(stack, conversation.id)
+    await done(conversation, receipt)
+    await oracle.at_rest(conversation.id)
+    assert await results(conversation) == [{"ok": True, "result": "pay is done"}]
+    assert len(oracle.bodies(conversation.id)) == 1
+
+
+@pytest.mark.parametrize("step", PASSIVATE)
+async def test_an_actor_that_dies_while_it_leaves_a_conversation_leaves_it_to_the_next(
+    stack, client, store, oracle, traps, step
+):
+    stack.model.hold(times=1)
+    try:
+        beginning = asyncio.create_task(paying(stack, client, f"left-{step}", "ask"))
+        await stack.model.held(1, WITHIN_S)
+        await at_ease(store, f"left-{step}")
+        await true(lambda: full(store), "that enough actors are warm")
+        host = await host_pid(store, f"left-{step}")
+        traps.arm(step, KILL)
+    finally:
+        stack.model.release()
+    conversation, ask = await beginning
+    assert await traps.sprung(step) == host or step is Step.PASSIVATE_3_OFFERED  # who is new offers itself too
+    receipt = await client.resolve(conversation.id, ask.tool_call_id, Answer(None), decision_id="d-1")
+    await done(conversation, receipt)
+    await oracle.acknowledged(conversation.id, receipt, by="d-1")
+    await oracle.at_rest(conversation.id)
+    assert await results(conversation) == [{"ok": True, "result": None}]
+
+
+# -- a zombie -----------------------------------------------------------------------------------------------------------
+
+
+async def at_work(stack, client, store, oracle, name):
+    """A conversation in which one call runs for as long as the gate is closed, and another waits for approval."""
+    conversation, first, second = await paying(stack, client, name, "pay_by_key", call("pay", {}))
+    await first.resolve(Approve())
+    await bodies(oracle, conversation, 1)
+    await at_ease(store, conversation.id)
+    return conversation, second
+
+
+def decide(conversation, shown, ruling, decision_id):
+    """A decision as an actor is asked for it."""
+    ruling = Ruling.of(ruling)
+    return pack(
+        (
+            conversation.id,
+            Resolve(tool_call_id=shown.tool_call_id, ruling=ruling, decision_id=decision_id, suspension_id=shown.suspension_id),
+        )
+    )
+
+
+def nonsense(conversation):
+    """A decision that whoever hosts the conversation refuses for good."""
+    return pack((conversation.id, Resolve(tool_call_id="none", ruling=Ruling.of(Approve()), decision_id="nonsense")))
+
+
+async def goes_on(stack, store, oracle, conversation, epoch):
+    """After a zombie came back: it never was the owner again, and the conversation ends as it would have."""
+    assert (await store.owner(conversation.id)).epoch == epoch
+    open_gate(stack, conversation.id)
+    async with asyncio.timeout(WITHIN_S):
+        while (await store.load(conversation.id)).status is not Status.IDLE:
+            await asyncio.sleep(0.05)
+    return await oracle.at_rest(conversation.id)
+
+
+@pytest.mark.parametrize("step", ASK)
+async def test_an_actor_that_froze_in_a_decision_and_comes_back_writes_and_answers_nothing(
+    stack, client, store, oracle, traps, step
+):
+    conversation, pay = await at_work(stack, client, store, oracle, f"frozen-{step}")
+    before = await store.owner(conversation.id)
+    zombie, host = named(before.holder), await host_pid(store, conversation.id)
+    traps.arm(step, FREEZE)
+    late = zombie.ask.remote(decide(conversation, pay, Approve(), "of-the-zombie"))
+    pid = await traps.frozen(step)
+    assert pid == host
+    written = step >= Step.ASK_3_WRITTEN
+
+    denied = client.resolve(
+        conversation.id, pay.tool_call_id, Deny("no"), suspension_id=pay.suspension_id, decision_id="of-the-living"
+    )
+    if written:
+        with pytest.raises(StaleCall) as stale:
+            await denied
+        assert stale.value.reason is StaleReason.ALREADY_RESOLVED
+        await bodies(oracle, conversation, 2)  # its successor has it run
+    else:
+        receipt = await denied
+    after = await store.owner(conversation.id)
+    assert after.epoch > before.epoch
+    refusal = zombie.ask.remote(nonsense(conversation))
+    traps.thaw(pid)
+
+    assert unpack(await refusal) == NotHosted()
+    answer = unpack(await late)
+    if written:
+        assert isinstance(answer, Replied)  # what it says is true: it had been written in time
+        await oracle.acknowledged(conversation.id, answer.reply, by="of-the-zombie")
+    else:
+        assert answer == NotHosted()
+        await oracle.acknowledged(conversation.id, receipt, by="of-the-living")
+    events = await goes_on(stack, store, oracle, conversation, after.epoch)
+    decided = [event.decision_id for event in events if event.kind == "suspension_settled"]
+    assert decided[1:] == (["of-the-zombie"] if written else ["of-the-living"])
+    assert len(oracle.bodies(conversation.id)) == (2 if written else 1)
+
+
+async def test_an_actor_that_froze_in_a_refusal_and_comes_back_does_not_say_no(stack, client, store, oracle, traps):
+    conversation, pay = await at_work(stack, client, store, oracle, "frozen-refusal")
+    before = await store.owner(conversation.id)
+    zombie = named(before.holder)
+    traps.arm(Step.ASK_2_JUDGED, FREEZE)
+    late = zombie.ask.remote(nonsense(conversation))
+    pid = await traps.frozen(Step.ASK_2_JUDGED)
+    receipt = await pay.resolve(Approve())
+    after = await store.owner(conversation.id)
+    traps.thaw(pid)
+    assert unpack(await late) == NotHosted()
+    await bodies(oracle, conversation, 2)
+    assert receipt.seq
+    await goes_on(stack, store, oracle, conversation, after.epoch)
+
+
+@pytest.mark.parametrize("step", ACTIVATE)
+async def test_an_actor_that_froze_while_it_took_work_over_and_comes_back_starts_nothing(
+    stack, client, store, oracle, traps, step
+):
+    conversation, pay = await at_work(stack, client, store, oracle, f"frozen-{step}")
+    traps.arm(step, FREEZE)
+    await kill(await host_pid(store, conversation.id))
+    pid = await traps.frozen(step)
+    receipt = await client.resolve(conversation.id, pay.tool_call_id, Approve(), decision_id="d-1")
+    await bodies(oracle, conversation, 2)
+    after = await store.owner(conversation.id)
+    assert await host_pid(store, conversation.id) != pid
+    traps.thaw(pid)
+    await oracle.acknowledged(conversation.id, receipt, by="d-1")
+    await goes_on(stack, store, oracle, conversation, after.epoch)
+    assert len(oracle.bodies(conversation.id)) == 2
+
+
+@pytest.mark.parametrize("step", [Step.RUN_1_ASKED, Step.RUN_3_RETURNED])
+async def test_a_worker_that_froze_in_a_run_and_comes_back_after_its_cancellation_changes_nothing(
+    stack, client, store, oracle, traps, step
+):
+    conversation, pay = await paying(stack, client, f"frozen-{step}")
+    open_gate(stack, conversation.id)
+    await at_ease(store, conversation.id)
+    traps.arm(step, FREEZE)
+    await pay.resolve(Approve())
+    pid = await traps.frozen(step)
+    assert (await conversation.cancel()).calls == (pay.tool_call_id,)
+    before = await oracle.events(conversation.id)
+    traps.thaw(pid)
+    receipt = await conversation.send("go on")
+    await done(conversation, receipt)  # by the same worker, which has come back
+    assert (await oracle.at_rest(conversation.id))[: len(before)] == before
+    assert len(oracle.bodies(conversation.id)) == (0 if step is Step.RUN_1_ASKED else 1)

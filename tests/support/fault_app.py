@@ -1,0 +1,43 @@
+"""The app of the fault tests: runs that are held and counted from outside, one tool for each meaning of a lost run."""
+
+import asyncio
+
+from shop_app import _gate, note
+
+from holdfast.agent import Agent, App, ToolContext, tool
+
+
+async def _held(kind: str, context: ToolContext) -> str:
+    note(kind, context)
+    while not _gate(context).exists():
+        await asyncio.sleep(0.02)
+    return f"{kind} is done"
+
+
+@tool(approval="required")
+async def pay(context: ToolContext) -> str:
+    """Pay; a person is asked what became of it if its run is lost."""
+    return await _held("pay", context)
+
+
+@tool(approval="required", on_lost="error")
+async def pay_once(context: ToolContext) -> str:
+    """Pay; the model reads that the outcome is unknown if its run is lost."""
+    return await _held("pay_once", context)
+
+
+@tool(approval="required", on_lost="redispatch")
+async def pay_by_key(context: ToolContext) -> str:
+    """Pay at a service that knows the key; a run that is lost may run again."""
+    return await _held("pay_by_key", context)
+
+
+@tool(executor="human")
+def ask(question: str) -> str:
+    """Ask the user."""
+
+
+app = App(
+    agents=[Agent(name="till", instructions="Sell.", tools=[pay, pay_once, pay_by_key, ask])],
+    env=["*_API_KEY", "*_API_BASE", "HOLDFAST_TEST_*"],
+)
