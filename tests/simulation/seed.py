@@ -7,6 +7,8 @@ import random
 import uuid
 from dataclasses import dataclass
 
+from holdfast.actors import host
+
 from . import oracles
 from .world import World
 
@@ -71,6 +73,7 @@ def _seeded(seed):
     drawn = random.Random(seed)
     state, uuid4, collecting = random.getstate(), uuid.uuid4, gc.isenabled()
     random.seed(seed)
+    resident_mb, host.resident_mb = host.resident_mb, lambda: 0.0
     uuid.uuid4 = lambda: uuid.UUID(int=drawn.getrandbits(128), version=4)
     gc.disable()
     try:
@@ -78,5 +81,6 @@ def _seeded(seed):
     finally:
         random.setstate(state)
         uuid.uuid4 = uuid4
+        host.resident_mb = resident_mb
         if collecting:
             gc.enable()
