@@ -93,7 +93,7 @@ async def test_an_actor_killed_in_the_middle_of_a_model_call_is_revived_without_
 
 
 @pytest.mark.parametrize("tool", ["slow", "slow_refund"])
-async def test_an_actor_killed_in_the_middle_of_a_run_joins_it_and_the_body_runs_once(stack, client, store, tool):
+async def test_promise_6_an_actor_killed_in_the_middle_of_a_run_joins_it_and_the_body_runs_once(stack, client, store, tool):
     text = stack.scenarios.add(f"run-kill-{tool}", calls(call(tool, {})), "Done.")
     conversation = await client.start("support", text, conversation_id=f"run-kill-{tool}")
     if tool == "slow_refund":
@@ -173,7 +173,7 @@ async def test_a_killed_sweeper_comes_back_and_deadlines_are_kept(stack, client,
     assert state.reply == "Never mind."
 
 
-async def test_redis_killed_and_restarted_on_its_files_has_everything_that_was_acknowledged(stack, client, store):
+async def test_promise_5_redis_killed_and_restarted_on_its_files_has_everything_that_was_acknowledged(stack, client, store):
     text = stack.scenarios.add("redis-kill", calls(call("refund", {"order": "A", "amount": 7})), "Done.", "Bye.")
     conversations = [await client.start("support", text, conversation_id=f"redis-kill-{n}") for n in range(5)]
     shown = [(await conversation.wait(timeout_s=60)).pending[0] for conversation in conversations]

@@ -75,7 +75,7 @@ asyncio.run(main())
 """
 
 
-async def test_fifty_resolves_at_once_from_several_processes_give_one_receipt(stack, client):
+async def test_promise_2_of_fifty_resolves_at_once_from_several_processes_one_takes_effect(stack, client):
     text = stack.scenarios.add("fifty", calls(call("refund", {"order": "A", "amount": 7})), "Done.")
     conversation = await client.start("support", text, conversation_id="fifty")
     (shown,) = (await conversation.wait(timeout_s=60)).pending
@@ -135,7 +135,9 @@ async def test_a_start_whose_reply_was_lost_is_retried_with_its_message_id_alone
         await client.start("support", text, conversation_id=first.id, message_id="another")
 
 
-async def test_a_decision_is_acknowledged_and_in_redis_before_the_next_request_reaches_the_model(stack, client, store):
+async def test_promise_1_a_decision_is_acknowledged_and_in_redis_before_the_next_request_reaches_the_model(
+    stack, client, store
+):
     text = stack.scenarios.add("before", calls(call("ask", {"question": "?"})), "Done.")
     conversation = await client.start("support", text, conversation_id="before")
     (shown,) = (await conversation.wait(timeout_s=60)).pending
@@ -218,7 +220,7 @@ async def test_messages_sent_during_a_turn_queue_in_order(stack, client):
     assert spoken == [text, None, "One.", "second", "Two.", "third", "Three."]
 
 
-async def test_a_call_nobody_answers_ends_at_its_deadline_also_when_its_actor_was_dead(stack, client, store):
+async def test_promise_7_a_call_nobody_answers_ends_at_its_deadline_also_when_its_actor_was_dead(stack, client, store):
     text = stack.scenarios.add("deadline", calls(call("ask_briefly", {"question": "?"})), "Never mind.")
     conversation = await client.start("support", text, conversation_id="deadline")
     (shown,) = (await conversation.wait(timeout_s=60)).pending
