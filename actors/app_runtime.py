@@ -32,7 +32,6 @@ class AppRuntime:
         Raises:
             Exception: Whatever importing or opening it raised.
         """
-        os.environ.update(settings.environment)
         os.environ["LITELLM_LOCAL_MODEL_COST_MAP"] = "True"
         known = set(sys.path)
         sys.path[:0] = [entry for entry in settings.python_path if entry not in known]

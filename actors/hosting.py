@@ -23,6 +23,7 @@ from holdfast.conversation import (
     LeaseHeld,
     ModelFailed,
     ModelReplied,
+    OnLost,
     Quarantined,
     Reply,
     RunFinished,
@@ -395,11 +396,18 @@ class Hosting:
                 return answer
             before, run = run, await self._store.run(self.conversation_id, effect.effect_id)
             if answer is NoOutcome.GONE and run == before:
+                if not self._runs_again(effect):
+                    return RunLost(effect_id=effect.effect_id)
                 what = f"tool {effect.tool}, call {effect.tool_call_id}, attempt {effect.attempt}: its worker died"
                 if await self._struck(before.incarnation.partition(".")[0], what):
                     return None
                 return RunLost(effect_id=effect.effect_id)
         return None
+
+    def _runs_again(self, effect: RunTool) -> bool:
+        """Whether a lost run is started again without anybody being asked, so that it might end process after process."""
+        call = self._state.turn.call(effect.tool_call_id) if self._state.turn is not None else None
+        return call is not None and call.on_lost is OnLost.REDISPATCH
 
     async def _struck(self, process: str, what: str) -> bool:
         """Count that an effect took its process down; whether the conversation is in quarantine now, and this is over."""

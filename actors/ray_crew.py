@@ -25,6 +25,7 @@ _RemoteWorker = ray.remote(Worker)
 _T = TypeVar("_T")
 ALONE = "alone-"
 """What the slots of workers begin with that do one thing at a time."""
+ENVIRONMENT_S = 20.0
 DIED_S = 20.0
 """How long a worker that may have died is given to say which process it is."""
 
@@ -99,10 +100,26 @@ class RayCrew:
             base = worker_name(self._settings, app, record.code, slot)
             generation = self._generations[base] = await self._store.generation(base)
             name = successor_name(base, generation)
-            handle = await asyncio.to_thread(hire, self._settings, record, slot, generation=generation)
+            environment = await self._environment(app, record.code)
+            handle = await asyncio.to_thread(hire, self._settings, record, slot, environment, generation=generation)
         self._processes[name] = await self._asked(handle, handle.prepare.remote())
         self._handles[name] = handle
         return name, handle
+
+    async def _environment(self, app: str, code: str) -> Mapping[str, str]:
+        """The values that clients handed to the app's workers, from one that lives: a new one has only its node's own."""
+        for slot in range(self._settings.fleet.workers):
+            base = worker_name(self._settings, app, code, str(slot))
+            handle = await asyncio.to_thread(find, successor_name(base, await self._store.generation(base)))
+            if handle is None:
+                continue
+            try:
+                async with asyncio.timeout(ENVIRONMENT_S):
+                    found: Mapping[str, str] = await handle.environment.remote()
+            except (RayError, AppBroken, TimeoutError):
+                continue
+            return found
+        return {}
 
     async def _died(self, name: str, process: str) -> bool:
         """Whether the worker's process is another than the one that was asked, or there is none; false if it does not say."""

@@ -82,6 +82,12 @@ class Worker:
         await self._open()
         return self._incarnation
 
+    async def environment(self) -> dict[str, str]:
+        """The variables that the app names, with their values, for another worker of the same app."""
+        store, _ = await self._open()
+        record = await store.app(self._settings.app)
+        return {name: os.environ[name] for name in (record.environment if record is not None else ()) if name in os.environ}
+
     async def process(self) -> str:
         """Which incarnation this is."""
         return self._incarnation
@@ -111,6 +117,9 @@ class Worker:
         self._refuse_if_leaving()
         key = (request.conversation_id, request.effect_id)
         task = self._model_calls.get(key)
+        if task is None and self._settings.alone and self._turnstile.locked():
+            message = "this worker does one thing at a time"  # who waited here would be blamed if that ended the process
+            raise Dropped(message)
         if task is None:
             task = asyncio.create_task(self._in_turn(lambda: self._model(store, runtime.app, request)))
             self._model_calls[key] = task
@@ -192,6 +201,7 @@ class Worker:
                 store = await self._connected()
                 if self._drain is None:
                     self._drain = asyncio.create_task(self._drained(store))
+                os.environ.update(self._settings.environment)
                 try:
                     _check_environment(await store.app(self._settings.app))
                     runtime = await AppRuntime.open(self._settings)

@@ -11,6 +11,7 @@ from holdfast.conversation import (
     ClusterError,
     HoldfastError,
     OutcomeUnknown,
+    Overloaded,
     Receipt,
     Status,
     StoreError,
@@ -114,6 +115,8 @@ class Submission:
             result = await self._go(job, slot)
         except (StoreError, ClusterError, OutcomeUnknown):
             raise  # not this job's own
+        except Overloaded as error:
+            result = Result(job, NOT_STARTED, error=str(error))
         except HoldfastError as error:
             result = Result(job, REFUSED, error=str(error))
         finally:

@@ -6,7 +6,7 @@ import uuid
 
 import pytest
 
-from holdfast.actors import CrewUnavailable, Hosting, NoOutcome, Timing
+from holdfast.actors import CrewUnavailable, Hosting, NoOutcome, Timing, WorkerLost
 from holdfast.conversation import (
     AgentSpec,
     Approve,
@@ -291,3 +291,49 @@ async def test_a_model_request_brings_the_events_since_the_models_last_answer():
     assert list(first.recent) == log[: first.upto_seq]
     assert second.recent[0].kind == "model_answered"
     assert list(second.recent) == log[second.upto_seq - len(second.recent) : second.upto_seq]
+
+
+async def test_without_a_lease_nobody_works_and_with_it_the_work_is_taken_up_again():
+    class Noting(FakeCrew):
+        def __init__(self):
+            super().__init__()
+            self.dropped = []
+
+        def drop(self, conversation_id, effect_id):
+            self.dropped.append(effect_id)
+
+    inner, crew = await stored(OPEN), Noting()
+    store = FaultyStore(inner, Faults())
+    hosting = await activated(store, crew, lease_ms=150)
+    await hosting.ask(START.model_copy(update={"spec": OPEN}))
+    await until(inner, lambda state: state.turn is not None)
+    async with asyncio.timeout(10):
+        while not crew.calls:
+            await asyncio.sleep(0)
+        # when the store cannot be reached for longer than the lease
+        store.policy = Faults(renew=FailBefore())
+        while not crew.dropped:
+            await asyncio.sleep(0.01)
+        asked = len(crew.calls)
+        assert not hosting.over, "nobody has taken over"
+        # and then can
+        store.policy = Faults()
+        crew.answers.append(says())
+        crew.gate.set()
+        while len(crew.calls) == asked:
+            await asyncio.sleep(0.01)
+    assert (await until(inner, lambda state: state.status is Status.IDLE)).last.outcome == "completed"
+
+
+async def test_the_third_process_that_dies_of_its_work_puts_a_conversation_in_quarantine_and_ends_its_hosting():
+    inner = await stored(OPEN)
+    crew = FakeCrew(*(WorkerLost("it died", f"process-{number}") for number in range(3)))
+    hosting = await activated(inner, crew)
+    await hosting.ask(START.model_copy(update={"spec": OPEN}))
+    async with asyncio.timeout(10):
+        while not hosting.over:
+            await asyncio.sleep(0.01)
+    assert [request.alone for request in crew.calls] == [False, True, True]
+    assert "it died" in (await inner.quarantine("c-1")).reason
+    with pytest.raises(Fenced):
+        await hosting.ask(START)
