@@ -88,3 +88,5 @@ async def test_conversations_end_as_they_would_have_while_calls_between_actors_f
                 assert len(oracle.bodies(conversation.id)) == 1
 
             await asyncio.gather(*map(held, range(8)))
+        logs = (stack.home.runtime / "ray" / "session_latest" / "logs").glob("python-core-*.log")
+        assert any("Inject RPC" in log.read_text(errors="replace") for log in logs)  # there were such failures

@@ -106,11 +106,10 @@ async def test_an_actor_that_dies_while_it_judges_an_outcome_takes_it_from_its_r
 # -- a run --------------------------------------------------------------------------------------------------------------
 
 
-async def approved_until_its_worker_dies(stack, client, store, traps, step, tool):
+async def approved_until_its_worker_dies(stack, client, traps, step, tool):
     """A run whose worker dies at a step; whoever runs it again finds the gate open."""
     conversation, pay = await paying(stack, client, f"{step}-{tool}", tool)
     open_gate(stack, conversation.id)
-    await at_ease(store, conversation.id)
     traps.arm(step, KILL)
     receipt = await pay.resolve(Approve())
     await traps.sprung(step)
@@ -119,14 +118,18 @@ async def approved_until_its_worker_dies(stack, client, store, traps, step, tool
 
 @pytest.mark.parametrize("step", [Step.RUN_1_ASKED, Step.RUN_4_RECORDED])
 async def test_a_worker_that_dies_before_the_claim_or_after_the_record_loses_no_run(stack, client, store, oracle, traps, step):
-    conversation, receipt = await approved_until_its_worker_dies(stack, client, store, traps, step, "pay")
+    conversation, receipt = await approved_until_its_worker_dies(stack, client, traps, step, "pay")
     await done(conversation, receipt)
     await oracle.at_rest(conversation.id)
     assert await results(conversation) == [{"ok": True, "result": "pay is done"}]
-    assert [body["attempt"] for body in oracle.bodies(conversation.id)] == [1]
+    assert attempts(oracle, conversation) == [1]
 
 
 BETWEEN = [Step.RUN_2_CLAIMED, Step.RUN_3_RETURNED]
+
+
+def attempts(oracle, conversation):
+    return [body["attempt"] for body in oracle.bodies(conversation.id)]
 
 
 def began(step):
@@ -135,43 +138,36 @@ def began(step):
 
 
 @pytest.mark.parametrize("step", BETWEEN)
-async def test_a_lost_run_of_a_tool_with_redispatch_runs_again_with_the_same_key(stack, client, store, oracle, traps, step):
-    conversation, receipt = await approved_until_its_worker_dies(stack, client, store, traps, step, "pay_by_key")
-    await done(conversation, receipt)
-    await oracle.at_rest(conversation.id)
-    assert await results(conversation) == [{"ok": True, "result": "pay_by_key is done"}]
-    assert [body["attempt"] for body in oracle.bodies(conversation.id)] == [*began(step), 2]
-    assert len({body["key"] for body in oracle.bodies(conversation.id)}) == 1
+async def test_a_lost_run_means_what_its_tool_says(stack, client, store, oracle, traps, step):
+    """A person is asked, the model reads that the outcome is unknown, or it runs again with the same key."""
+    asked, told, again = [
+        await approved_until_its_worker_dies(stack, client, traps, step, tool) for tool in ("pay", "pay_once", "pay_by_key")
+    ]
 
+    (lost,) = (await asked[0].wait(after=asked[1].seq, timeout_s=WITHIN_S)).pending
+    assert lost.kind == "lost"
+    assert attempts(oracle, asked[0]) == began(step)
+    answer, more = (Redispatch(), [2]) if step is Step.RUN_2_CLAIMED else (Answer("pay is done"), [])
+    receipt = await client.resolve(
+        lost.conversation_id, lost.tool_call_id, answer, suspension_id=lost.suspension_id, decision_id="d-2"
+    )
+    await done(asked[0], receipt)
+    await oracle.acknowledged(asked[0].id, receipt, by="d-2")
+    assert await results(asked[0]) == [{"ok": True, "result": "pay is done"}]
+    assert attempts(oracle, asked[0]) == [*began(step), *more]
 
-@pytest.mark.parametrize("step", BETWEEN)
-async def test_a_lost_run_of_a_tool_with_error_is_told_to_the_model(stack, client, store, oracle, traps, step):
-    conversation, receipt = await approved_until_its_worker_dies(stack, client, store, traps, step, "pay_once")
-    await done(conversation, receipt)
-    await oracle.at_rest(conversation.id)
-    (result,) = await results(conversation)
+    await done(*told)
+    (result,) = await results(told[0])
     assert result["ok"] is False
     assert "outcome unknown" in result["error"]
-    assert [body["attempt"] for body in oracle.bodies(conversation.id)] == began(step)
+    assert attempts(oracle, told[0]) == began(step)
 
-
-@pytest.mark.parametrize("step", BETWEEN)
-async def test_a_lost_run_of_a_gated_tool_waits_for_a_person(stack, client, store, oracle, traps, step):
-    conversation, receipt = await approved_until_its_worker_dies(stack, client, store, traps, step, "pay")
-    state = await conversation.wait(after=receipt.seq, timeout_s=WITHIN_S)
-    (lost,) = state.pending
-    assert lost.kind == "lost"
-    assert [body["attempt"] for body in oracle.bodies(conversation.id)] == began(step)
-    again, last = (Redispatch(), [2]) if step is Step.RUN_2_CLAIMED else (Answer("it was paid"), [])
-    receipt = await client.resolve(
-        conversation.id, lost.tool_call_id, again, suspension_id=lost.suspension_id, decision_id="d-2"
-    )
-    await done(conversation, receipt)
-    await oracle.acknowledged(conversation.id, receipt, by="d-2")
-    await oracle.at_rest(conversation.id)
-    said = "pay is done" if last else "it was paid"
-    assert await results(conversation) == [{"ok": True, "result": said}]
-    assert [body["attempt"] for body in oracle.bodies(conversation.id)] == [*began(step), *last]
+    await done(*again)
+    assert await results(again[0]) == [{"ok": True, "result": "pay_by_key is done"}]
+    assert attempts(oracle, again[0]) == [*began(step), 2]
+    assert len({body["key"] for body in oracle.bodies(again[0].id)}) == 1
+    for conversation, _ in (asked, told, again):
+        await oracle.at_rest(conversation.id)
 
 
 async def test_host_worker_and_sweeper_die_at_once_and_others_take_their_places(stack, client, store, oracle):
@@ -186,7 +182,7 @@ async def test_host_worker_and_sweeper_die_at_once_and_others_take_their_places(
     await done(conversation, receipt)
     await oracle.at_rest(conversation.id)
     assert await results(conversation) == [{"ok": True, "result": "pay_by_key is done"}]
-    assert [body["attempt"] for body in oracle.bodies(conversation.id)] == [1, 2]
+    assert attempts(oracle, conversation) == [1, 2]
 
 
 # -- activation and passivation -----------------------------------------------------------------------------------------

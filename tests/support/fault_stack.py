@@ -13,7 +13,7 @@ from trap_folder import Traps
 
 from holdfast.actors import RAY_NAMESPACE, find
 from holdfast.actors.steps import TRAPS
-from holdfast.registry import cluster
+from holdfast.registry import cluster, registry
 from holdfast.registry.embedded import ensure_ray
 from holdfast.testing import ModelServer
 
@@ -34,9 +34,19 @@ def environment_kept():
 
 
 @contextlib.contextmanager
+def impatient():
+    """Clients of this process wait less long for an actor that does not answer; tests freeze many of them."""
+    usual, registry.PATIENCE_S = registry.PATIENCE_S, 1.5
+    try:
+        yield
+    finally:
+        registry.PATIENCE_S = usual
+
+
+@contextlib.contextmanager
 def trapped_stack(**settings):
     """A real stack whose processes have traps; this process is in its Ray for as long."""
-    with environment_kept(), tempfile.TemporaryDirectory(prefix="hf-traps-", dir="/tmp") as folder:
+    with environment_kept(), impatient(), tempfile.TemporaryDirectory(prefix="hf-traps-", dir="/tmp") as folder:
         traps = Traps(Path(folder) / "traps")
         scenarios = Scenarios()
         os.environ[TRAPS] = str(traps.folder)
