@@ -283,7 +283,7 @@ async def goes_on(stack, store, oracle, conversation, epoch):
 
 
 @pytest.mark.parametrize("step", ASK)
-async def test_an_actor_that_froze_in_a_decision_and_comes_back_writes_and_answers_nothing(
+async def test_promise_4_an_actor_that_froze_in_a_decision_and_comes_back_writes_and_answers_nothing(
     stack, client, store, oracle, traps, step
 ):
     conversation, pay = await at_work(stack, client, store, oracle, f"frozen-{step}")

@@ -52,6 +52,7 @@ class RunningStack:
     scenarios: Scenarios
     runs: Path
     env: dict[str, str] = field(default_factory=dict)
+    before: dict[str, str | None] = field(default_factory=dict)
 
     def python(self, *arguments: str, **options: Any) -> "subprocess.Popen[str]":
         """Start a Python process of its own, as a user would."""
@@ -79,11 +80,12 @@ def start_stack(model: ModelServer, scenarios: Scenarios, **settings: str) -> Ru
         "RAY_USAGE_STATS_ENABLED": "0",
         **settings,
     }
+    before = {name: os.environ.get(name) for name in env}
     os.environ.update(env)
     home = Home.open(folder / "home")
     redis_url = ensure_redis(home)
     ensure_ray(home)
-    return RunningStack(home=home, redis_url=redis_url, model=model, scenarios=scenarios, runs=runs, env=env)
+    return RunningStack(home=home, redis_url=redis_url, model=model, scenarios=scenarios, runs=runs, env=env, before=before)
 
 
 def end_stack(stack: RunningStack) -> None:
@@ -95,8 +97,11 @@ def end_stack(stack: RunningStack) -> None:
     stop_redis(stack.home)
     shutil.rmtree(stack.home.runtime, ignore_errors=True)
     shutil.rmtree(stack.home.path.parent, ignore_errors=True)
-    for name in stack.env:
-        os.environ.pop(name, None)
+    for name, value in stack.before.items():  # another stack may be in use by the tests that follow
+        if value is None:
+            os.environ.pop(name, None)
+        else:
+            os.environ[name] = value
 
 
 def eventually(condition: Callable[[], Any], timeout_s: float = 60, what: str = "the condition") -> Any:
