@@ -55,6 +55,10 @@ def free_port():
         return found.getsockname()[1]
 
 
+pytestmark = pytest.mark.slow
+"""Two nodes take longer to start than all other fault tests together run."""
+
+
 @pytest.fixture(scope="module")
 def pair():
     """A store, a model server, and a cluster of two nodes whose GCS keeps its tables in a Redis of its own."""
