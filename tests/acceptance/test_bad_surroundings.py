@@ -229,7 +229,7 @@ def test_a_record_of_a_newer_holdfast_is_refused_and_left_as_it_is(stack, client
             raw.xadd(log, fields, id=entry_id)
 
     damages = {
-        "a state record has version 2": (
+        f"a state record has version {codec.VERSION + 1}": (
             lambda: raw.hset(head, "snapshot", newer(snapshot)),
             lambda: raw.hset(head, "snapshot", snapshot),
         ),
@@ -251,7 +251,7 @@ def test_a_record_of_a_newer_holdfast_is_refused_and_left_as_it_is(stack, client
             conversation.pending,
             lambda: next(conversation.events()),
         ):
-            with pytest.raises(NewerRecord, match=f"{words}, this code reads up to 1: upgrade holdfast here"):
+            with pytest.raises(NewerRecord, match=f"{words}, this code reads up to {codec.VERSION}: upgrade holdfast here"):
                 use()
         assert contents(raw, conversation.id) == before
         restore()

@@ -56,7 +56,7 @@ def free_port():
 
 
 pytestmark = pytest.mark.slow
-"""Two nodes take longer to start than all other fault tests together run."""
+"""Two nodes of Ray take long to start on a small machine."""
 
 
 @pytest.fixture(scope="module")
