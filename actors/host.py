@@ -50,6 +50,7 @@ class Host:
         self._blank_since = clock()
         self._rested = asyncio.Event()
         self._adoptions = 0
+        self._leaving = False
         self._heard_at = clock()
         self._housekeeping = asyncio.create_task(self._keep_house())
 
@@ -64,6 +65,8 @@ class Host:
             self._reached(Step.ACTIVATE_1_ASKED)
             if self.hosted == conversation_id:
                 return Hosted()
+            if self._leaving:
+                return Occupied()
             if self._hosting is not None and not await self._hosting.passivate():
                 return Occupied()
             self._hosting = None
@@ -117,7 +120,7 @@ class Host:
 
     async def _keep_house(self) -> None:
         """Leave what rests for long, stay on offer while idle, and end when there are blank actors enough."""
-        while True:
+        while not self._leaving:
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(self._timing.tick_ms / 1000):
                     await self._rested.wait()
@@ -157,6 +160,7 @@ class Host:
                 if not spare and not worn:
                     await self._store.offer(self._name, 0)
                 elif await self._store.withdraw(self._name):  # nobody has taken it meanwhile
+                    self._leaving = True  # its process may take a while to end, and is not to be adopted meanwhile
                     await self._store.delist(self._name)
                     self._leave()
 

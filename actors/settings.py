@@ -30,7 +30,7 @@ class Timing:
     @property
     def stale_ms(self) -> int:
         """After which silence an actor counts no more among those that live."""
-        return 3 * self.lease_ms
+        return max(3 * self.lease_ms, 30_000)
 
 
 @dataclass(frozen=True, slots=True)

@@ -23,6 +23,7 @@ WAKE_TIMEOUT_S = 30.0
 BATCH = 100
 LONGEST_DELAY_S = 300.0
 HIRE_AGAIN_S = 10.0
+QUIET_MS = 5_000
 
 
 class Sweep:
@@ -58,7 +59,7 @@ class Sweep:
                 if conversation_id not in self._waking and self._again_at.get(conversation_id, 0) <= _now():
                     self._waking.add(conversation_id)
                     self._begin(self._wake(conversation_id, healthy))
-            await self._pool.reap(quiet_ms=self._timing.lease_ms // 2)
+            await self._pool.reap(quiet_ms=max(self._timing.lease_ms // 2, QUIET_MS))
             await self._refill()
         except StoreError:
             self.store_away()
