@@ -47,3 +47,11 @@ async def store(stack):
 @pytest.fixture
 def oracle(stack, store):
     return Oracle(store, stack.runs)
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items):
+    """All of them are slow: they wait for leases to run out and for Ray to notice deaths."""
+    for item in items:
+        if "/faults/" in str(item.path).replace("\\", "/"):
+            item.add_marker(pytest.mark.slow)
