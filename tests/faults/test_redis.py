@@ -228,18 +228,16 @@ async def test_set_back_to_older_files_it_refuses_who_lived_later_and_conversati
     shutil.rmtree(server.data / "appendonlydir", ignore_errors=True)
     shutil.copytree(copied, server.data, dirs_exist_ok=True)
     server.start()
-    (stack.runs / resolved.id).unlink()  # whoever sets a store back has to know what its tools have done since
+    for each in (resolved, approved):
+        (stack.runs / each.id).unlink()  # whoever sets a store back has to know what its tools have done since
+    open_gate(stack, approved.id)  # a run that nobody has asked for comes to its end
 
-    (again,) = await resolved.pending()
-    assert again.suspension_id == pay.suspension_id
-    receipt = await client.resolve(resolved.id, again.tool_call_id, Deny("set back"), decision_id="d-1")
-    await oracle.acknowledged(resolved.id, receipt, by="d-1")
-    await ended(oracle, resolved, result="the user denied this call: set back", ran=0)
-
-    receipt = await client.resolve(approved.id, pay_later.tool_call_id, Approve(), decision_id="d-2")
-    open_gate(stack, approved.id)
-    await oracle.acknowledged(approved.id, receipt, by="d-2")
-    await ended(oracle, approved)
+    for each, shown in ((resolved, pay), (approved, pay_later)):
+        (again,) = await each.pending()
+        assert again.suspension_id == shown.suspension_id
+        receipt = await client.resolve(each.id, again.tool_call_id, Deny("set back"), decision_id="d-1")
+        await oracle.acknowledged(each.id, receipt, by="d-1")
+        await ended(oracle, each, result="the user denied this call: set back", ran=0)
 
     # Its claim is known, its outcome is not, and its worker has forgotten it: a lost run, which may run again.
     await ended(oracle, running, result="pay_by_key is done", ran=2)
