@@ -161,7 +161,8 @@ class Host:
                     await self._store.offer(self._name, 0)
                 elif await self._store.withdraw(self._name):  # nobody has taken it meanwhile
                     self._leaving = True  # its process may take a while to end, and is not to be adopted meanwhile
-                    await self._store.delist(self._name)
+                    with contextlib.suppress(StoreError):  # it is found out that it lives no more
+                        await self._store.delist(self._name)
                     self._leave()
 
     def _worn(self) -> bool:

@@ -54,10 +54,6 @@ GRACE_S = 30.0
 """How long after the own bound of a run or model call its actor gives up on a worker that does not answer."""
 
 
-STRIKES = 3
-"""How many processes may die of a conversation's work, without any progress between, before it is put in quarantine."""
-
-
 class Hosting:
     """One activation of one conversation. Dropped whole when it ends: nothing of it is reused."""
 
@@ -71,7 +67,7 @@ class Hosting:
         timing: Timing,
         clock: Callable[[], int],
         rested: asyncio.Event,
-        strikes: int = STRIKES,
+        strikes: int,
         reached: Reached = untrapped,
     ) -> None:
         self.conversation_id = conversation_id

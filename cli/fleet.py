@@ -49,6 +49,7 @@ async def workers(store: "Store", settings: "ActorSettings", record: "AppRecord"
 
 async def _within(seconds: float, answer: Awaitable[_T], who: str) -> _T:
     try:
-        return await asyncio.wait_for(answer, seconds)
+        async with asyncio.timeout(seconds):
+            return await answer
     except TimeoutError as error:
         raise ClusterUnavailable(f"{who} did not answer within {seconds:g} s") from error

@@ -87,6 +87,7 @@ async def activated(store, crew, *, seen="", because=Because.ASKED, lease_ms=10_
         timing=Timing(lease_ms=lease_ms),
         clock=lambda: time.time_ns() // 1_000_000,
         rested=asyncio.Event(),
+        strikes=3,
     )
     assert await hosting.activate(seen_token=seen, because=because, create=True) is None
     return hosting
