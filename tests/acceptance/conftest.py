@@ -1,6 +1,8 @@
 import pytest
 from stack_fixture import Scenarios, end_stack, start_stack
 
+from holdfast.client import AsyncClient
+from holdfast.persistence import RedisStore
 from holdfast.testing import ModelServer
 
 
@@ -11,3 +13,17 @@ def stack():
         running = start_stack(model, scenarios)
         yield running
         end_stack(running)
+
+
+@pytest.fixture
+async def client(stack):
+    async with AsyncClient.connect("shop_app:app", timeout_s=60) as connected:
+        yield connected
+
+
+@pytest.fixture
+async def store(stack):
+    opened = RedisStore(stack.redis_url)
+    await opened.open()
+    yield opened
+    await opened.close()

@@ -3,14 +3,12 @@
 1, 2 and 7 stand in `test_promises.py`, 5 and 6 in `test_kills.py`, 4 in `tests/faults/test_steps.py`.
 """
 
-import json
-
 import pytest
+from stack_fixture import results
 
 from holdfast.client import (
     Answer,
     Approve,
-    AsyncClient,
     Deny,
     InvalidDecision,
     InvalidInput,
@@ -21,20 +19,10 @@ from holdfast.client import (
 from holdfast.testing import call, calls
 
 
-@pytest.fixture
-async def client(stack):
-    async with AsyncClient.connect("shop_app:app", timeout_s=60) as connected:
-        yield connected
-
-
 async def begun(stack, client, name, *answers):
     """A conversation that has come to rest for the first time."""
     conversation = await client.start("support", stack.scenarios.add(name, *answers), conversation_id=name)
     return conversation, await conversation.wait(timeout_s=60)
-
-
-def results(messages: list[dict]) -> list[dict]:
-    return [json.loads(message["content"]) for message in messages if message["role"] == "tool"]
 
 
 async def test_promise_3_a_decision_binds_to_what_was_shown(stack, client):

@@ -1,31 +1,15 @@
 """kill -9 of each process there is: every conversation finishes with the transcript it would have had."""
 
 import asyncio
-import json
 
 import pytest
 import ray
-from stack_fixture import eventually, kill, open_gate, pid_of, runs_of
+from stack_fixture import eventually, kill, open_gate, pid_of, results, runs_of
 
 from holdfast.actors import RAY_NAMESPACE
-from holdfast.client import Answer, Approve, AsyncClient, Fail, Status, SuspensionKind
-from holdfast.persistence import RedisStore
+from holdfast.client import Answer, Approve, Fail, Status, SuspensionKind
 from holdfast.persistence.embedded import ensure_redis
 from holdfast.testing import call, calls
-
-
-@pytest.fixture
-async def client(stack):
-    async with AsyncClient.connect("shop_app:app", timeout_s=60) as connected:
-        yield connected
-
-
-@pytest.fixture
-async def store(stack):
-    opened = RedisStore(stack.redis_url)
-    await opened.open()
-    yield opened
-    await opened.close()
 
 
 def actor(name: str):
@@ -48,10 +32,6 @@ async def until_revived(store, conversation_id: str, epoch: int) -> None:
 
 async def until(condition, timeout_s: float = 60):
     return await asyncio.to_thread(eventually, condition, timeout_s)
-
-
-def results(messages: list[dict]) -> list[dict]:
-    return [json.loads(message["content"]) for message in messages if message["role"] == "tool"]
 
 
 async def test_twenty_conversations_wait_their_actors_are_killed_and_all_finish(stack, client, store):

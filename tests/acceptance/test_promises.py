@@ -22,24 +22,9 @@ from holdfast.client import (
     StaleReason,
     Status,
 )
-from holdfast.persistence import RedisStore
 from holdfast.persistence.embedded import ensure_redis, stop_redis
 from holdfast.registry.embedded import ensure_ray, stop_ray
 from holdfast.testing import call, calls
-
-
-@pytest.fixture
-async def client(stack):
-    async with AsyncClient.connect("shop_app:app", timeout_s=60) as connected:
-        yield connected
-
-
-@pytest.fixture
-async def store(stack):
-    opened = RedisStore(stack.redis_url)
-    await opened.open()
-    yield opened
-    await opened.close()
 
 
 async def settled(conversation, after: int = 0):

@@ -1,12 +1,11 @@
 """Callbacks that misbehave, conversations that take processes down, few processes for many conversations."""
 
 import asyncio
-import json
 import os
 from collections import Counter
 
 import pytest
-from stack_fixture import eventually, open_gate, runs_of
+from stack_fixture import eventually, open_gate, results, runs_of
 
 from holdfast.client import Answer, AsyncClient, Overloaded, Quarantined, Status
 from holdfast.persistence import RedisStore
@@ -20,20 +19,8 @@ async def client(stack):
         yield connected
 
 
-@pytest.fixture
-async def store(stack):
-    opened = RedisStore(stack.redis_url)
-    await opened.open()
-    yield opened
-    await opened.close()
-
-
 async def until(condition, timeout_s: float = 90):
     return await asyncio.to_thread(eventually, condition, timeout_s)
-
-
-def results(messages: list[dict]) -> list[dict]:
-    return [json.loads(message["content"]) for message in messages if message["role"] == "tool"]
 
 
 async def outcome(stack, client, tool: str) -> dict:

@@ -55,10 +55,6 @@ def free_port():
         return found.getsockname()[1]
 
 
-pytestmark = pytest.mark.slow
-"""Two nodes of Ray take long to start on a small machine."""
-
-
 @pytest.fixture(scope="module")
 def pair():
     """A store, a model server, and a cluster of two nodes whose GCS keeps its tables in a Redis of its own."""

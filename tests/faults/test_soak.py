@@ -92,9 +92,7 @@ class Killer:
 
 
 @pytest.mark.timeout(1800)
-@pytest.mark.parametrize(
-    ("count", "seed"), [pytest.param(24, 7, marks=pytest.mark.slow), pytest.param(200, 8, marks=pytest.mark.slow)]
-)
+@pytest.mark.parametrize(("count", "seed"), [(24, 7), (200, 8)])
 async def test_whoever_dies_every_conversation_ends_with_its_own_transcript(replaying, count, seed):
     stack, recordings = replaying
     dice = random.Random(seed)  # noqa: S311 - the same kills for the same seed, as far as timing allows

@@ -127,6 +127,11 @@ def open_gate(stack: RunningStack, conversation_id: str) -> None:
     (stack.runs / f"{conversation_id}.gate").touch()
 
 
+def results(messages: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """The envelopes that the model read, in order."""
+    return [json.loads(message["content"]) for message in messages if message["role"] == "tool"]
+
+
 async def pid_of(actor: Any) -> int:
     """The process of an actor."""
     return await actor.__ray_call__.remote(lambda _: os.getpid())
