@@ -241,7 +241,12 @@ def test_a_result_that_is_not_json_is_told_where(raw, waiting, shown, what):
         ("refund", Deny(7), "decision.reason", "int is not a string"),
         ("where", Fail(None), "decision.error", "NoneType is not a string"),
         ("refund", Deny(LONE), "decision.reason", "lone surrogate"),
-        ("refund", "approve", "decision", r"str is not a decision; give Approve\(\), Deny\(\), Answer\(\) or Fail\(\)"),
+        (
+            "refund",
+            "approve",
+            "decision",
+            r"str is not a decision; give Approve\(\), Deny\(\), Answer\(\), Fail\(\) or Redispatch\(\)",
+        ),
         ("refund", Approve, "decision", "type is not a decision"),
         ("refund", None, "decision", "NoneType is not a decision"),
         ("where", Answer("x" * 300_000), "decision", "bytes, 262144 are allowed; shorten it"),
