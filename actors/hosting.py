@@ -12,8 +12,6 @@ from collections.abc import Callable
 
 from holdfast.conversation import (
     AgentSpec,
-    BeginTurn,
-    CallModel,
     Command,
     Effect,
     Fenced,
@@ -23,12 +21,9 @@ from holdfast.conversation import (
     LeaseHeld,
     ModelFailed,
     ModelReplied,
-    OnLost,
     Quarantined,
     Reply,
     RunFinished,
-    RunLost,
-    RunTool,
     State,
     StoreError,
     StoreUnavailable,
@@ -38,20 +33,17 @@ from holdfast.conversation import (
     outstanding,
 )
 from holdfast.conversation.envelope import failure
-from holdfast.persistence import Acquired, Append, Because, KnownIds, Moved, Run, RunStatus, Store, codec
+from holdfast.persistence import Acquired, Append, Because, KnownIds, Moved, Run, Store
 
-from .crew import Crew, CrewUnavailable, ModelOutcome, NoOutcome, WorkerLost
+from .crew import Crew, CrewUnavailable, WorkerLost
+from .errand import Errand
 from .lease import Lease, now_s
 from .mailbox import Asked, Leave, Mailbox
 from .recent import Recent
-from .requests import ModelRequest, RunRequest
 from .settings import Timing
 from .steps import Reached, Step, untrapped
 
 logger = logging.getLogger("holdfast.actor")
-
-GRACE_S = 30.0
-"""How long after the own bound of a run or model call its actor gives up on a worker that does not answer."""
 
 
 class Hosting:
@@ -289,7 +281,7 @@ class Hosting:
         attempt = 1
         while True:
             try:
-                outcome = await self._outcome(effect, attempt)
+                outcome = await self._errand(effect).outcome(effect, attempt)
                 if outcome is None or self.over:
                     return
                 # It stays among the effects until it is judged, so that nobody starts it once more.
@@ -307,103 +299,17 @@ class Hosting:
             delay_s = min(2 * delay_s, 5)
             attempt += 1
 
-    async def _outcome(self, effect: Effect, attempt: int) -> Command | None:
-        match effect:
-            case BeginTurn():
-                return await self._prepare(effect)
-            case CallModel():
-                return await self._call_model(effect, attempt)
-            case RunTool():
-                return await self._run_tool(effect)
-
-    async def _prepare(self, effect: BeginTurn) -> TurnPrepared:
-        record = await self._store.app(self._state.app)
-        if record is None:
-            return TurnPrepared(effect_id=effect.effect_id, problem=f"no app {self._state.app!r} is known to the store")
-        digest = record.agents.get(self._state.agent)
-        spec = await self._store.spec(digest) if digest is not None else None
-        if spec is None:
-            problem = f"app {record.app!r} has no agent {self._state.agent!r} any more"
-            return TurnPrepared(effect_id=effect.effect_id, problem=problem)
-        return TurnPrepared(effect_id=effect.effect_id, code=record.code, spec=spec)
-
-    async def _call_model(self, effect: CallModel, attempt: int) -> ModelOutcome:
-        request = ModelRequest(
-            conversation_id=self.conversation_id,
-            agent=self._state.agent,
-            spec_digest=effect.spec_digest,
-            effect_id=effect.effect_id,
-            upto_seq=effect.upto_seq,
-            attempt=attempt,
+    def _errand(self, effect: Effect) -> Errand:
+        return Errand(
+            self._store,
+            self._crew,
+            state=self._state,
+            spec=self._spec,
+            recent=self._recent,
+            run=self._runs.pop(effect.effect_id, None),
             alone=self._strikes > 0,
-            recent=self._recent.upto(effect.upto_seq),
+            struck=self._struck,
         )
-        bound_s = self._spec.limits.model_timeout_s if self._spec is not None else 600.0
-        try:
-            async with asyncio.timeout(bound_s + GRACE_S) as bound:
-                return await self._crew.call_model(self._state.app, effect.code, request)
-        except TimeoutError as error:
-            if not bound.expired():
-                raise CrewUnavailable(str(error)) from error
-            problem = f"the model did not answer within {bound_s:g} s, nor did the worker that called it"
-            return ModelFailed(effect_id=effect.effect_id, error=problem)
-
-    async def _run_tool(self, effect: RunTool) -> RunFinished | RunLost | None:
-        request = RunRequest(
-            conversation_id=self.conversation_id,
-            agent=self._state.agent,
-            spec_digest=effect.spec_digest,
-            effect_id=effect.effect_id,
-            turn_id=effect.turn_id,
-            tool_call_id=effect.tool_call_id,
-            tool=effect.tool,
-            attempt=effect.attempt,
-            arguments_at=effect.arguments_at,
-            alone=effect.attempt > 1 or self._strikes > 0,
-        )
-        bound_s = self._run_timeout_s(effect.tool)
-        claimed_by = None if request.alone else ""
-        while True:
-            try:
-                async with asyncio.timeout(bound_s + GRACE_S) as bound:
-                    return await self._watch(effect, request)
-            except TimeoutError as error:
-                if not bound.expired():
-                    raise CrewUnavailable(str(error)) from error
-            run = await self._store.run(self.conversation_id, effect.effect_id)
-            if run is not None and claimed_by in ("", run.incarnation):
-                problem = f"the tool did not finish within {bound_s:g} s, nor did its worker answer"
-                return RunFinished(effect_id=effect.effect_id, ok=False, content=failure(problem))
-            claimed_by = run.incarnation or None if run is not None else None  # who runs alone may wait long for its turn
-
-    async def _watch(self, effect: RunTool, request: RunRequest) -> RunFinished | RunLost | None:
-        """Follow a run by its record: dispatch what is runnable, join what is claimed, take what is done."""
-        run = self._runs.pop(effect.effect_id, None) or await self._store.run(self.conversation_id, effect.effect_id)
-        while run is not None:
-            answer: RunFinished | NoOutcome
-            match run.status:
-                case RunStatus.RUNNABLE:
-                    answer = await self._crew.run_tool(self._state.app, effect.code, request)
-                case RunStatus.CLAIMED:
-                    answer = await self._crew.join(run.worker, run.incarnation, self.conversation_id, effect.effect_id)
-                case RunStatus.DONE:
-                    answer = codec.decode_outcome(run.outcome)
-            if isinstance(answer, RunFinished):
-                return answer
-            before, run = run, await self._store.run(self.conversation_id, effect.effect_id)
-            if answer is NoOutcome.GONE and run == before:
-                if not self._runs_again(effect):
-                    return RunLost(effect_id=effect.effect_id)
-                what = f"tool {effect.tool}, call {effect.tool_call_id}, attempt {effect.attempt}: its worker died"
-                if await self._struck(before.incarnation.partition(".")[0], what):
-                    return None
-                return RunLost(effect_id=effect.effect_id)
-        return None
-
-    def _runs_again(self, effect: RunTool) -> bool:
-        """Whether a lost run is started again without anybody being asked, so that it might end process after process."""
-        call = self._state.turn.call(effect.tool_call_id) if self._state.turn is not None else None
-        return call is not None and call.on_lost is OnLost.REDISPATCH
 
     async def _struck(self, process: str, what: str) -> bool:
         """Count that an effect took its process down; whether the conversation is in quarantine now, and this is over."""
@@ -421,12 +327,6 @@ class Hosting:
             return True
         self._strikes = strikes
         return False
-
-    def _run_timeout_s(self, tool: str) -> float:
-        if self._spec is None:
-            return 600.0
-        spec = self._spec.tool(tool)
-        return (spec.run_timeout_s if spec is not None else None) or self._spec.limits.run_timeout_s
 
     # -- keep and leave -----------------------------------------------------------------------------------------------
 

@@ -1,17 +1,10 @@
 """The store on Redis 6.2 or later, or Valkey."""
 
-import asyncio
-import time
-import uuid
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
-from typing import Any, TypeVar
-
-from redis import exceptions
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from typing import Any
 
 from holdfast.conversation import (
-    AgentSpec,
     ConversationNotFound,
-    CorruptStore,
     Event,
     Fenced,
     LeaseHeld,
@@ -20,23 +13,20 @@ from holdfast.conversation import (
     Quarantined,
     State,
     Status,
-    StoreUnavailable,
     SuspensionKind,
-    WrongStore,
 )
 from holdfast.conversation.events import CallSuspended
 
-from . import codec, pages, redis_scripts, redis_values
-from .keys import BUCKETS, STORE_ID, Keys, bucket_of, check_namespace
-from .redis_connection import SOCKET_TIMEOUT_S, client, translated
+from . import codec, pages, redis_values
+from .keys import BUCKETS, bucket_of
+from .redis_connection import translated
 from .redis_index import IndexRebuild
+from .redis_meta import RedisMeta
 from .store import (
     Acquired,
     Append,
     Appended,
-    AppRecord,
     Because,
-    Binding,
     Due,
     KnownIds,
     Late,
@@ -49,78 +39,9 @@ from .store import (
 )
 from .views import pending_view
 
-RETRY_S = 2.0
-"""For how long an idempotent operation is repeated before its outcome is reported as unknown."""
 
-_T = TypeVar("_T")
-
-
-class RedisStore:
+class RedisStore(RedisMeta):
     """Conversations in Redis. Every operation is idempotent, so each repeats itself for a moment on a broken connection."""
-
-    def __init__(self, url: str, *, namespace: str = "holdfast", store_id: str | None = None, retry_s: float = RETRY_S) -> None:
-        self.namespace = check_namespace(namespace)
-        self.url = url
-        self.store_id = store_id
-        self._keys = Keys(self.namespace)
-        self._retry_s = retry_s
-        self._redis: Any = client(url, lambda: self.store_id)
-        self._blocking: Any = client(url, lambda: self.store_id, blocking=True)
-
-    # -- opening and closing ------------------------------------------------------------------------------------------
-
-    async def open(self) -> str:
-        """See `Store.open`."""
-
-        async def read() -> tuple[dict[str, Any], bytes | None, dict[bytes, bytes]]:
-            info = await self._redis.info("server")
-            store_id = await self._redis.get(STORE_ID)
-            return info, store_id, await self._redis.hgetall(self._keys.meta("layout"))
-
-        info, found, layout = await self._do(read)
-        redis_values.check_version(str(info.get("redis_version", "0")))
-        if layout:
-            redis_values.check_layout(layout)
-        if self.store_id is not None and (found or b"").decode() != self.store_id:  # emptied behind an open connection
-            raise WrongStore(self.store_id, (found or b"none").decode())
-        if not found:
-            await self._do(lambda: self._redis.set(STORE_ID, uuid.uuid4().hex, nx=True))
-            found = await self._do(lambda: self._redis.get(STORE_ID))
-        if not layout:
-            await self._do(
-                lambda: self._redis.hset(
-                    self._keys.meta("layout"),
-                    mapping={
-                        "version": redis_values.LAYOUT_VERSION,
-                        "buckets": BUCKETS,
-                        "indexes": redis_values.INDEX_VERSION,
-                    },
-                )
-            )
-        self.store_id = (found or b"").decode()
-        return self.store_id
-
-    async def weaknesses(self) -> list[str]:
-        """See `Store.weaknesses`."""
-        names = ("appendonly", "appendfsync", "maxmemory-policy", "min-replicas-to-write")
-        settings: dict[str, str] = {}
-        try:
-            for name in names:  # one by one: 6.2 takes no more
-                settings |= await self._redis.config_get(name)
-            replicas = int((await self._redis.info("replication")).get("connected_slaves", 0))
-        except exceptions.RedisError:  # where Redis is a service, CONFIG is often forbidden
-            return []
-        return redis_values.weaknesses({str(_text(k)): str(_text(v)) for k, v in settings.items()}, replicas)
-
-    async def close(self) -> None:
-        """See `Store.close`."""
-        await self._redis.aclose()
-        await self._blocking.aclose()
-
-    async def now(self) -> int:
-        """See `Store.now`."""
-        seconds, micros = await self._do(self._redis.time)
-        return int(seconds) * 1000 + int(micros) // 1000
 
     # -- the writer ---------------------------------------------------------------------------------------------------
 
@@ -332,95 +253,6 @@ class RedisStore:
         layout = {"indexes": redis_values.INDEX_VERSION}
         await self._do(lambda: self._redis.hset(self._keys.meta("layout"), mapping=layout))
 
-    # -- agents, actors, the cluster ----------------------------------------------------------------------------------
-
-    async def put_app(self, record: AppRecord, specs: Sequence[AgentSpec]) -> None:
-        """See `Store.put_app`."""
-
-        async def write() -> None:
-            async with self._redis.pipeline(transaction=True) as pipe:
-                for spec in specs:
-                    pipe.hset(self._keys.meta("specs"), spec.digest, codec.encode_spec(spec))
-                pipe.hset(self._keys.meta("apps"), record.app, codec.encode_app(record))
-                await pipe.execute()
-
-        await self._do(write)
-
-    async def app(self, path: str) -> AppRecord | None:
-        """See `Store.app`."""
-        data = await self._do(lambda: self._redis.hget(self._keys.meta("apps"), path))
-        return codec.decode_app(data) if data is not None else None
-
-    async def spec(self, digest: str) -> AgentSpec | None:
-        """See `Store.spec`."""
-        data = await self._do(lambda: self._redis.hget(self._keys.meta("specs"), digest))
-        return codec.decode_spec(data) if data is not None else None
-
-    async def put_problem(self, path: str, problem: str | None) -> None:
-        """See `Store.put_problem`."""
-        key = self._keys.meta("problems")
-        if problem is None:
-            await self._do(lambda: self._redis.hdel(key, path))
-        else:
-            await self._do(lambda: self._redis.hset(key, path, problem))
-
-    async def problem(self, path: str) -> str | None:
-        """See `Store.problem`."""
-        text = await self._do(lambda: self._redis.hget(self._keys.meta("problems"), path))
-        return text.decode() if text is not None else None
-
-    async def offer(self, actor: str, since: int) -> None:
-        """See `Store.offer`."""
-        await self._do(lambda: self._redis.zadd(self._keys.meta("standby"), {actor: since}))
-
-    async def withdraw(self, actor: str) -> bool:
-        """See `Store.withdraw`."""
-        return bool(await self._do(lambda: self._redis.zrem(self._keys.meta("standby"), actor)))
-
-    async def take(self) -> str | None:
-        """See `Store.take`."""
-        async with translated():  # not repeated: a lost reply would take two
-            popped = await self._redis.zpopmin(self._keys.meta("standby"), 1)
-        return popped[0][0].decode() if popped else None
-
-    async def offers(self) -> int:
-        """See `Store.offers`."""
-        return int(await self._do(lambda: self._redis.zcard(self._keys.meta("standby"))))
-
-    async def enlist(self, actor: str, *, limit: int, stale_ms: int) -> bool:
-        """See `Store.enlist`."""
-        answer = await self._script("enlist", [self._keys.meta("living")], [actor, limit, stale_ms])
-        return bool(answer[0] == b"ok")
-
-    async def delist(self, actor: str) -> None:
-        """See `Store.delist`."""
-        await self._do(lambda: self._redis.zrem(self._keys.meta("living"), actor))
-
-    async def living(self, *, quiet_ms: int = 0) -> Sequence[str]:
-        """See `Store.living`."""
-        heard_before = await self.now() - quiet_ms
-        found = await self._do(lambda: self._redis.zrangebyscore(self._keys.meta("living"), "-inf", heard_before))
-        return [actor.decode() for actor in found]
-
-    async def generation(self, worker: str) -> int:
-        """See `Store.generation`."""
-        return int(await self._do(lambda: self._redis.hget(self._keys.meta("generations"), worker)) or 0)
-
-    async def succeed(self, worker: str, generation: int) -> None:
-        """See `Store.succeed`."""
-        await self._do(lambda: self._redis.hset(self._keys.meta("generations"), worker, generation))
-
-    async def bind(self, cluster: str, address: str, stale_ms: int, *, force: bool = False) -> Binding | None:
-        """See `Store.bind`."""
-        answer = await self._script("bind", [self._keys.meta("cluster")], [cluster, address, stale_ms, int(force)])
-        if answer[0] == b"bound":
-            return Binding(answer[1].decode(), answer[2].decode(), int(answer[3]))
-        return None
-
-    async def unbind(self, cluster: str) -> None:
-        """See `Store.unbind`."""
-        await self._script("unbind", [self._keys.meta("cluster")], [cluster])
-
     # -- live events --------------------------------------------------------------------------------------------------
 
     async def publish(self, conversation_id: str, payload: bytes) -> None:
@@ -443,32 +275,6 @@ class RedisStore:
             await pubsub.aclose()
 
     # -- how --------------------------------------------------------------------------------------------------------
-
-    async def _bounded(self, block_ms: int, work: Awaitable[_T]) -> _T:
-        """Give up on a server that hangs: it said that it would answer after `block_ms`."""
-        async with asyncio.timeout(block_ms / 1000 + SOCKET_TIMEOUT_S):
-            return await work
-
-    async def _do(self, operation: Callable[[], Awaitable[_T]]) -> _T:
-        """Run an idempotent operation; on a broken connection, again for a moment."""
-        give_up = time.monotonic() + self._retry_s
-        delay_s = 0.02
-        while True:
-            try:
-                async with translated():
-                    return await operation()
-            except StoreUnavailable as error:
-                passing = isinstance(error.__cause__, exceptions.ConnectionError | exceptions.TimeoutError | OSError)
-                if not passing or time.monotonic() + delay_s > give_up:
-                    raise
-            await asyncio.sleep(delay_s)
-            delay_s = min(2 * delay_s, 0.5)
-
-    async def _script(self, name: str, keys: list[str], args: list[str | bytes | int]) -> list[Any]:
-        answer: list[Any] = await self._do(lambda: redis_scripts.run(self._redis, name, keys, args))
-        if answer[0] == b"corrupt":
-            raise CorruptStore(f"{keys[0]}: {answer[1].decode(errors='replace')}")
-        return answer
 
     async def _page(self, key: Callable[[int], str], limit: int, after: str) -> tuple[list[str], bool]:
         pages.check_limit(limit)
@@ -517,7 +323,3 @@ class RedisStore:
                 places, suspended, sources, await self._do(heads), strict=True
             )
         ]
-
-
-def _text(value: str | bytes) -> str:
-    return value.decode() if isinstance(value, bytes) else value

@@ -22,7 +22,7 @@ def test_the_fakes_are_public():
 
 @pytest.mark.parametrize("kind", [MemoryStore, RedisStore])
 def test_a_store_has_every_verb_and_no_other(kind):
-    public = {name for name in vars(kind) if not name.startswith("_") and callable(getattr(kind, name))}
+    public = {name for name in dir(kind) if not name.startswith("_") and callable(getattr(kind, name))}
 
     assert public == {name for name in VERBS if name != "namespace"}
     for name in public:

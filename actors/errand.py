@@ -1,0 +1,165 @@
+"""One effect on its way to its outcome: the crew is asked, a run is followed by its record, both within bounds."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+
+from holdfast.conversation import (
+    AgentSpec,
+    BeginTurn,
+    CallModel,
+    Command,
+    Effect,
+    ModelFailed,
+    OnLost,
+    RunFinished,
+    RunLost,
+    RunTool,
+    State,
+    TurnPrepared,
+)
+from holdfast.conversation.envelope import failure
+from holdfast.persistence import Run, RunStatus, Store, codec
+
+from .crew import Crew, CrewUnavailable, ModelOutcome, NoOutcome
+from .recent import Recent
+from .requests import ModelRequest, RunRequest
+
+GRACE_S = 30.0
+"""How long after the own bound of a run or model call its actor gives up on a worker that does not answer."""
+
+
+class Errand:
+    """One try at one effect, as the conversation stands when it sets out."""
+
+    def __init__(
+        self,
+        store: Store,
+        crew: Crew,
+        *,
+        state: State,
+        spec: AgentSpec | None,
+        recent: Recent,
+        run: Run | None,
+        alone: bool,
+        struck: Callable[[str, str], Awaitable[bool]],
+    ) -> None:
+        self._store = store
+        self._crew = crew
+        self._state = state
+        self._spec = spec
+        self._recent = recent
+        self._run = run
+        self._alone = alone
+        self._struck = struck
+
+    async def outcome(self, effect: Effect, attempt: int) -> Command | None:
+        """What came of it, for the machine to judge; None if that is not this conversation's business any more.
+
+        Raises:
+            CrewUnavailable: No worker takes it, or has answered; it can be tried again.
+            WorkerLost: Its worker died of it, maybe.
+            StoreError: The store does not answer.
+        """
+        match effect:
+            case BeginTurn():
+                return await self._prepare(effect)
+            case CallModel():
+                return await self._call_model(effect, attempt)
+            case RunTool():
+                return await self._run_tool(effect)
+
+    async def _prepare(self, effect: BeginTurn) -> TurnPrepared:
+        record = await self._store.app(self._state.app)
+        if record is None:
+            return TurnPrepared(effect_id=effect.effect_id, problem=f"no app {self._state.app!r} is known to the store")
+        digest = record.agents.get(self._state.agent)
+        spec = await self._store.spec(digest) if digest is not None else None
+        if spec is None:
+            problem = f"app {record.app!r} has no agent {self._state.agent!r} any more"
+            return TurnPrepared(effect_id=effect.effect_id, problem=problem)
+        return TurnPrepared(effect_id=effect.effect_id, code=record.code, spec=spec)
+
+    async def _call_model(self, effect: CallModel, attempt: int) -> ModelOutcome:
+        request = ModelRequest(
+            conversation_id=self._state.conversation_id,
+            agent=self._state.agent,
+            spec_digest=effect.spec_digest,
+            effect_id=effect.effect_id,
+            upto_seq=effect.upto_seq,
+            attempt=attempt,
+            alone=self._alone,
+            recent=self._recent.upto(effect.upto_seq),
+        )
+        bound_s = self._spec.limits.model_timeout_s if self._spec is not None else 600.0
+        try:
+            async with asyncio.timeout(bound_s + GRACE_S) as bound:
+                return await self._crew.call_model(self._state.app, effect.code, request)
+        except TimeoutError as error:
+            if not bound.expired():
+                raise CrewUnavailable(str(error)) from error
+            problem = f"the model did not answer within {bound_s:g} s, nor did the worker that called it"
+            return ModelFailed(effect_id=effect.effect_id, error=problem)
+
+    async def _run_tool(self, effect: RunTool) -> RunFinished | RunLost | None:
+        request = RunRequest(
+            conversation_id=self._state.conversation_id,
+            agent=self._state.agent,
+            spec_digest=effect.spec_digest,
+            effect_id=effect.effect_id,
+            turn_id=effect.turn_id,
+            tool_call_id=effect.tool_call_id,
+            tool=effect.tool,
+            attempt=effect.attempt,
+            arguments_at=effect.arguments_at,
+            alone=effect.attempt > 1 or self._alone,
+        )
+        bound_s = self._run_timeout_s(effect.tool)
+        claimed_by = None if request.alone else ""
+        while True:
+            try:
+                async with asyncio.timeout(bound_s + GRACE_S) as bound:
+                    return await self._watch(effect, request)
+            except TimeoutError as error:
+                if not bound.expired():
+                    raise CrewUnavailable(str(error)) from error
+            run = await self._store.run(self._state.conversation_id, effect.effect_id)
+            if run is not None and claimed_by in ("", run.incarnation):
+                problem = f"the tool did not finish within {bound_s:g} s, nor did its worker answer"
+                return RunFinished(effect_id=effect.effect_id, ok=False, content=failure(problem))
+            claimed_by = run.incarnation or None if run is not None else None  # who runs alone may wait long for its turn
+
+    async def _watch(self, effect: RunTool, request: RunRequest) -> RunFinished | RunLost | None:
+        """Follow a run by its record: dispatch what is runnable, join what is claimed, take what is done."""
+        run, self._run = self._run, None  # as it was at the takeover; looked at once
+        run = run or await self._store.run(self._state.conversation_id, effect.effect_id)
+        while run is not None:
+            answer: RunFinished | NoOutcome
+            match run.status:
+                case RunStatus.RUNNABLE:
+                    answer = await self._crew.run_tool(self._state.app, effect.code, request)
+                case RunStatus.CLAIMED:
+                    answer = await self._crew.join(run.worker, run.incarnation, self._state.conversation_id, effect.effect_id)
+                case RunStatus.DONE:
+                    answer = codec.decode_outcome(run.outcome)
+            if isinstance(answer, RunFinished):
+                return answer
+            before, run = run, await self._store.run(self._state.conversation_id, effect.effect_id)
+            if answer is NoOutcome.GONE and run == before:
+                if not self._runs_again(effect):
+                    return RunLost(effect_id=effect.effect_id)
+                what = f"tool {effect.tool}, call {effect.tool_call_id}, attempt {effect.attempt}: its worker died"
+                if await self._struck(before.incarnation.partition(".")[0], what):
+                    return None
+                return RunLost(effect_id=effect.effect_id)
+        return None
+
+    def _runs_again(self, effect: RunTool) -> bool:
+        """Whether a lost run is started again without anybody being asked, so that it might end process after process."""
+        call = self._state.turn.call(effect.tool_call_id) if self._state.turn is not None else None
+        return call is not None and call.on_lost is OnLost.REDISPATCH
+
+    def _run_timeout_s(self, tool: str) -> float:
+        if self._spec is None:
+            return 600.0
+        spec = self._spec.tool(tool)
+        return (spec.run_timeout_s if spec is not None else None) or self._spec.limits.run_timeout_s

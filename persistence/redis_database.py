@@ -1,0 +1,116 @@
+"""The Redis under a store: whether it serves, which one it is, and how an operation reaches it."""
+
+import asyncio
+import time
+import uuid
+from collections.abc import Awaitable, Callable
+from typing import Any, TypeVar
+
+from redis import exceptions
+
+from holdfast.conversation import CorruptStore, StoreUnavailable, WrongStore
+
+from . import redis_scripts, redis_values
+from .keys import BUCKETS, STORE_ID, Keys, check_namespace
+from .redis_connection import SOCKET_TIMEOUT_S, client, translated
+
+RETRY_S = 2.0
+"""For how long an idempotent operation is repeated before its outcome is reported as unknown."""
+
+_T = TypeVar("_T")
+
+
+class RedisDatabase:
+    """The connections to one Redis and what is known of it. An operation given to `_do` is repeated, so it is idempotent."""
+
+    def __init__(self, url: str, *, namespace: str = "holdfast", store_id: str | None = None, retry_s: float = RETRY_S) -> None:
+        self.namespace = check_namespace(namespace)
+        self.url = url
+        self.store_id = store_id
+        self._keys = Keys(self.namespace)
+        self._retry_s = retry_s
+        self._redis: Any = client(url, lambda: self.store_id)
+        self._blocking: Any = client(url, lambda: self.store_id, blocking=True)
+
+    async def open(self) -> str:
+        """See `Store.open`."""
+
+        async def read() -> tuple[dict[str, Any], bytes | None, dict[bytes, bytes]]:
+            info = await self._redis.info("server")
+            store_id = await self._redis.get(STORE_ID)
+            return info, store_id, await self._redis.hgetall(self._keys.meta("layout"))
+
+        info, found, layout = await self._do(read)
+        redis_values.check_version(str(info.get("redis_version", "0")))
+        if layout:
+            redis_values.check_layout(layout)
+        if self.store_id is not None and (found or b"").decode() != self.store_id:  # emptied behind an open connection
+            raise WrongStore(self.store_id, (found or b"none").decode())
+        if not found:
+            await self._do(lambda: self._redis.set(STORE_ID, uuid.uuid4().hex, nx=True))
+            found = await self._do(lambda: self._redis.get(STORE_ID))
+        if not layout:
+            await self._do(
+                lambda: self._redis.hset(
+                    self._keys.meta("layout"),
+                    mapping={
+                        "version": redis_values.LAYOUT_VERSION,
+                        "buckets": BUCKETS,
+                        "indexes": redis_values.INDEX_VERSION,
+                    },
+                )
+            )
+        self.store_id = (found or b"").decode()
+        return self.store_id
+
+    async def weaknesses(self) -> list[str]:
+        """See `Store.weaknesses`."""
+        names = ("appendonly", "appendfsync", "maxmemory-policy", "min-replicas-to-write")
+        settings: dict[str, str] = {}
+        try:
+            for name in names:  # one by one: 6.2 takes no more
+                settings |= await self._redis.config_get(name)
+            replicas = int((await self._redis.info("replication")).get("connected_slaves", 0))
+        except exceptions.RedisError:  # where Redis is a service, CONFIG is often forbidden
+            return []
+        return redis_values.weaknesses({str(_text(k)): str(_text(v)) for k, v in settings.items()}, replicas)
+
+    async def close(self) -> None:
+        """See `Store.close`."""
+        await self._redis.aclose()
+        await self._blocking.aclose()
+
+    async def now(self) -> int:
+        """See `Store.now`."""
+        seconds, micros = await self._do(self._redis.time)
+        return int(seconds) * 1000 + int(micros) // 1000
+
+    async def _bounded(self, block_ms: int, work: Awaitable[_T]) -> _T:
+        """Give up on a server that hangs: it said that it would answer after `block_ms`."""
+        async with asyncio.timeout(block_ms / 1000 + SOCKET_TIMEOUT_S):
+            return await work
+
+    async def _do(self, operation: Callable[[], Awaitable[_T]]) -> _T:
+        """Run an idempotent operation; on a broken connection, again for a moment."""
+        give_up = time.monotonic() + self._retry_s
+        delay_s = 0.02
+        while True:
+            try:
+                async with translated():
+                    return await operation()
+            except StoreUnavailable as error:
+                passing = isinstance(error.__cause__, exceptions.ConnectionError | exceptions.TimeoutError | OSError)
+                if not passing or time.monotonic() + delay_s > give_up:
+                    raise
+            await asyncio.sleep(delay_s)
+            delay_s = min(2 * delay_s, 0.5)
+
+    async def _script(self, name: str, keys: list[str], args: list[str | bytes | int]) -> list[Any]:
+        answer: list[Any] = await self._do(lambda: redis_scripts.run(self._redis, name, keys, args))
+        if answer[0] == b"corrupt":
+            raise CorruptStore(f"{keys[0]}: {answer[1].decode(errors='replace')}")
+        return answer
+
+
+def _text(value: str | bytes) -> str:
+    return value.decode() if isinstance(value, bytes) else value

@@ -1,0 +1,101 @@
+"""What a store knows beside its conversations, all under one slot: apps and agents, actors and workers, the cluster."""
+
+from collections.abc import Sequence
+
+from holdfast.conversation import AgentSpec
+
+from . import codec
+from .redis_connection import translated
+from .redis_database import RedisDatabase
+from .store import AppRecord, Binding
+
+
+class RedisMeta(RedisDatabase):
+    """The verbs of `Store` that concern no conversation."""
+
+    async def put_app(self, record: AppRecord, specs: Sequence[AgentSpec]) -> None:
+        """See `Store.put_app`."""
+
+        async def write() -> None:
+            async with self._redis.pipeline(transaction=True) as pipe:
+                for spec in specs:
+                    pipe.hset(self._keys.meta("specs"), spec.digest, codec.encode_spec(spec))
+                pipe.hset(self._keys.meta("apps"), record.app, codec.encode_app(record))
+                await pipe.execute()
+
+        await self._do(write)
+
+    async def app(self, path: str) -> AppRecord | None:
+        """See `Store.app`."""
+        data = await self._do(lambda: self._redis.hget(self._keys.meta("apps"), path))
+        return codec.decode_app(data) if data is not None else None
+
+    async def spec(self, digest: str) -> AgentSpec | None:
+        """See `Store.spec`."""
+        data = await self._do(lambda: self._redis.hget(self._keys.meta("specs"), digest))
+        return codec.decode_spec(data) if data is not None else None
+
+    async def put_problem(self, path: str, problem: str | None) -> None:
+        """See `Store.put_problem`."""
+        key = self._keys.meta("problems")
+        if problem is None:
+            await self._do(lambda: self._redis.hdel(key, path))
+        else:
+            await self._do(lambda: self._redis.hset(key, path, problem))
+
+    async def problem(self, path: str) -> str | None:
+        """See `Store.problem`."""
+        text = await self._do(lambda: self._redis.hget(self._keys.meta("problems"), path))
+        return text.decode() if text is not None else None
+
+    async def offer(self, actor: str, since: int) -> None:
+        """See `Store.offer`."""
+        await self._do(lambda: self._redis.zadd(self._keys.meta("standby"), {actor: since}))
+
+    async def withdraw(self, actor: str) -> bool:
+        """See `Store.withdraw`."""
+        return bool(await self._do(lambda: self._redis.zrem(self._keys.meta("standby"), actor)))
+
+    async def take(self) -> str | None:
+        """See `Store.take`."""
+        async with translated():  # not repeated: a lost reply would take two
+            popped = await self._redis.zpopmin(self._keys.meta("standby"), 1)
+        return popped[0][0].decode() if popped else None
+
+    async def offers(self) -> int:
+        """See `Store.offers`."""
+        return int(await self._do(lambda: self._redis.zcard(self._keys.meta("standby"))))
+
+    async def enlist(self, actor: str, *, limit: int, stale_ms: int) -> bool:
+        """See `Store.enlist`."""
+        answer = await self._script("enlist", [self._keys.meta("living")], [actor, limit, stale_ms])
+        return bool(answer[0] == b"ok")
+
+    async def delist(self, actor: str) -> None:
+        """See `Store.delist`."""
+        await self._do(lambda: self._redis.zrem(self._keys.meta("living"), actor))
+
+    async def living(self, *, quiet_ms: int = 0) -> Sequence[str]:
+        """See `Store.living`."""
+        heard_before = await self.now() - quiet_ms
+        found = await self._do(lambda: self._redis.zrangebyscore(self._keys.meta("living"), "-inf", heard_before))
+        return [actor.decode() for actor in found]
+
+    async def generation(self, worker: str) -> int:
+        """See `Store.generation`."""
+        return int(await self._do(lambda: self._redis.hget(self._keys.meta("generations"), worker)) or 0)
+
+    async def succeed(self, worker: str, generation: int) -> None:
+        """See `Store.succeed`."""
+        await self._do(lambda: self._redis.hset(self._keys.meta("generations"), worker, generation))
+
+    async def bind(self, cluster: str, address: str, stale_ms: int, *, force: bool = False) -> Binding | None:
+        """See `Store.bind`."""
+        answer = await self._script("bind", [self._keys.meta("cluster")], [cluster, address, stale_ms, int(force)])
+        if answer[0] == b"bound":
+            return Binding(answer[1].decode(), answer[2].decode(), int(answer[3]))
+        return None
+
+    async def unbind(self, cluster: str) -> None:
+        """See `Store.unbind`."""
+        await self._script("unbind", [self._keys.meta("cluster")], [cluster])
