@@ -185,7 +185,9 @@ class StaleCall(HoldfastError):
 
     def __str__(self) -> str:
         text = f"conversation {self.conversation_id!r}: call {self.tool_call_id!r} is stale: {self.reason}"
-        return text if self.settled_by is None else f"{text} (by {self.settled_by}, at {self.settled_at} ms UTC)"
+        if self.settled_by is not None:
+            text += f" (by {self.settled_by}, at {self.settled_at} ms UTC)"
+        return f"{text}; look at what is pending now before you decide again"
 
 
 class OutcomeUnknown(HoldfastError):

@@ -1,6 +1,7 @@
 """Judging what people ask of a conversation as a whole: start, send, cancel, end."""
 
 from . import jsontext
+from .calls import Call, SuspensionKind
 from .commands import Cancel, End, Send, Start
 from .envelope import failure
 from .errors import ConversationExists, InvalidInput, InvalidMessage
@@ -23,6 +24,7 @@ from .state import State
 
 CANCELLED = "cancelled before it was answered; it did not run"
 CANCELLED_RUN = "cancelled while it ran; it may or may not have taken effect"
+CANCELLED_CLIENT = "cancelled before the client reported a result; it may or may not have taken effect"
 
 
 def start_digest(command: Start) -> str:
@@ -158,13 +160,21 @@ def _cancel_turn(draft: Draft, request_id: str | None) -> Cancelled:
                 at=draft.now,
                 tool_call_id=call.tool_call_id,
                 ok=False,
-                content=failure(CANCELLED_RUN if call.attempt else CANCELLED),  # a lost run awaits, and yet it ran
+                content=failure(_why_cancelled(call)),
                 by=SettledBy.CANCELLATION,
             )
         )
     calls = tuple(call.tool_call_id for call in open_calls)
     draft.emit(TurnCancelled(at=draft.now, turn_id=turn.turn_id, calls=calls, request_id=request_id))
     return Cancelled(conversation_id=state.conversation_id, turn_id=turn.turn_id, calls=calls)
+
+
+def _why_cancelled(call: Call) -> str:
+    """What the model reads: whether it may have run. A lost run awaits, and yet it ran; a client's runs out of our sight."""
+    if call.attempt:
+        return CANCELLED_RUN
+    at_client = call.suspension is not None and call.suspension.kind is SuspensionKind.CLIENT_EXEC
+    return CANCELLED_CLIENT if at_client else CANCELLED
 
 
 def _accepted(command: Start | Send, payload_digest: str) -> MessageAccepted:

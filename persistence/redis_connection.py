@@ -46,7 +46,7 @@ def client(url: str, expected: Callable[[], str | None], *, blocking: bool = Fal
             raise WrongStore(want or "none", found or "none")
 
     try:
-        return Redis.from_url(
+        made: Any = Redis.from_url(
             url,
             retry=Retry(NoBackoff(), 0),
             retry_on_error=[],
@@ -57,10 +57,12 @@ def client(url: str, expected: Callable[[], str | None], *, blocking: bool = Fal
             protocol=2,
             decode_responses=False,
         )
+        made.connection_pool.make_connection()  # it refuses what the URL's query names and a connection does not take
     except (ValueError, TypeError) as error:
         scheme = url.partition("://")[0] if "://" in url else "no scheme"
         problem = f"a URL with {scheme} cannot be used ({error})"  # it may hold a password
         raise ConfigurationError("redis_url", problem, "use redis://host:port/0, rediss:// or unix:///path") from error
+    return made
 
 
 async def _store_id(connection: AbstractConnection) -> str:
@@ -97,6 +99,7 @@ def explain(error: Exception) -> str:
         ("NOPERM", "NoPermissionError"): (
             "the Redis user lacks permissions: it needs scripts, streams, hashes, sorted sets, pub/sub"
         ),
+        (" connecting to ",): "no Redis answers there: start it, or correct the address (HOLDFAST_REDIS_URL)",
     }
     for words, fix in fixes.items():
         if any(word in text for word in words):

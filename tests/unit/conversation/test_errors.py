@@ -76,9 +76,9 @@ def test_every_error_has_one_base():
 
 def test_a_stale_call_names_conversation_call_reason_and_what_settled_it():
     stale = StaleCall("c-1", "call_7", StaleReason.ALREADY_RESOLVED, SettledBy.APPROVE, 1_700_000_000_000)
-    text = "conversation 'c-1': call 'call_7' is stale: already_resolved (by approve, at 1700000000000 ms UTC)"
-    assert str(stale) == text
-    assert str(StaleCall("c-1", "call_7", StaleReason.UNKNOWN)) == "conversation 'c-1': call 'call_7' is stale: unknown"
+    call, fix = "conversation 'c-1': call 'call_7' is stale", "look at what is pending now before you decide again"
+    assert str(stale) == f"{call}: already_resolved (by approve, at 1700000000000 ms UTC); {fix}"
+    assert str(StaleCall("c-1", "call_7", StaleReason.UNKNOWN)) == f"{call}: unknown; {fix}"
 
 
 def test_the_reasons_of_a_stale_call_are_those_of_the_design():

@@ -301,6 +301,18 @@ def test_a_cancellation_answers_every_open_call_and_says_what_it_cancelled(begun
     assert begun.status is Status.IDLE
 
 
+def test_a_cancelled_call_is_said_to_have_not_run_where_that_is_known(begun):
+    # given calls at every place where one can be, a browser's before and after its approval
+    lookup, ask, refund, locate, share, shared = begun.call("lookup", "ask", "refund", "locate", "share", "share")
+    begun.resolve(shared, Approve())
+    # when the turn is cancelled
+    begun.cancel()
+    # then what runs on the server or at the client may have had its effect
+    unknown = {call for call in begun.log[-1].calls if "may or may not have taken effect" in begun.result(call)["error"]}
+    assert unknown == {lookup, locate, shared}
+    assert all("it did not run" in begun.result(call)["error"] for call in (ask, refund, share))
+
+
 def test_a_cancelled_model_call_leaves_no_answer(begun):
     cancelled = begun.cancel().reply
     assert (cancelled.turn_id, cancelled.calls) == ("t1", ())

@@ -26,7 +26,8 @@ from holdfast.persistence.redis_connection import client, explain, translated
         (exceptions.AuthenticationError("invalid username-password pair or user is disabled."), "password in the URL"),
         (exceptions.ConnectionError("Authentication required."), "asks for a password"),
         (exceptions.NoPermissionError("this user has no permissions to run the 'xadd' command"), "lacks permissions"),
-        (exceptions.ConnectionError("Error 111 connecting to localhost:6379. Connection refused."), "Connection refused"),
+        (exceptions.ConnectionError("Error 111 connecting to localhost:6379. Connection refused."), "HOLDFAST_REDIS_URL"),
+        (exceptions.ConnectionError("Error 2 connecting to unix:/nowhere. No such file or directory."), "start it"),
     ],
 )
 def test_the_fix_is_named(error, fix):
@@ -73,7 +74,7 @@ async def test_other_errors_stay_what_they_are(error):
     assert not isinstance(error, HoldfastError) or caught.value.__cause__ is None
 
 
-@pytest.mark.parametrize("url", ["", "localhost", "http://x", "redis://h:port", "redis://h:99999"])
+@pytest.mark.parametrize("url", ["", "localhost", "http://x", "redis://h:port", "redis://h:99999", "redis://h?nonsense=1"])
 def test_a_url_that_is_none_is_refused(url):
     with pytest.raises(ConfigurationError) as refused:
         client(url, lambda: None)
