@@ -9,14 +9,16 @@ from benchmarks.result import Chart, Part, Row, Series, Table
 
 def measure(*, quick: bool) -> Part:
     """Every contender, one after the other, against the same stub model."""
-    levels, count = ([1, 4], 16) if quick else ([1, 4, 16, 64], 150)
+    levels, count, warm_s = ([1, 4], 16, 1.0) if quick else ([1, 4, 16, 64], 150, 8.0)
     results: dict[str, dict[str, Any]] = {}
     names = contenders.present()
     with stack.model() as url:
         for level in levels:  # in turns, each over a fresh store, so that the machine's moods meet all of them
             for name in names:
                 with contenders.contender(name) as contender:
-                    result = process.run(contender, "throughput", url, prefix="rate", count=count, levels=[level])
+                    result = process.run(
+                        contender, "throughput", url, prefix="rate", count=count, levels=[level], warm_s=warm_s
+                    )
                 results.setdefault(name, {**result, "levels": []})["levels"] += result["levels"]
                 stack.console.print(f"{name}: {result['levels'][0]['per_s']:.1f} a second, {level} at once")
     best = {name: max(level["per_s"] for level in result["levels"]) for name, result in results.items()}

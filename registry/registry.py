@@ -11,6 +11,7 @@ from holdfast.actors import AnswerToAsk, Failed, Hosted, NotHosted, Occupied, Ow
 from holdfast.conversation import (
     Command,
     ConversationNotFound,
+    HoldfastError,
     LeaseHeld,
     Overloaded,
     Quarantined,
@@ -26,6 +27,10 @@ logger = logging.getLogger("holdfast.registry")
 
 HANDLES = 10_000
 HIRING_AT_ONCE = 2
+SHORT_S = 0.1
+"""How long nobody must be on offer before somebody is hired: a process costs about a second of a processor."""
+LOOK_AGAIN_S = 0.02
+FULL_S = 0.2
 RETRY_AFTER_MS = 1000
 PATIENCE_S = 5.0
 """How long one actor is waited for, at least, before the store is asked whether another may take over."""
@@ -43,7 +48,12 @@ class Registry:
         self._not_hosting: dict[str, str] = {}
         self._ensuring: dict[str, asyncio.Lock] = {}
         self._noting: set[asyncio.Task[None]] = set()
+        self._line = asyncio.Lock()
+        self._waiting = 0
         self._on_the_way = 0
+        self._full = False
+        self._cannot_hire: HoldfastError | None = None
+        self._hired: list[tuple[str, Handle]] = []
         self._patience_s = max(timing.lease_ms / 2000, PATIENCE_S)
 
     async def ask(self, conversation_id: str, command: Command, *, timeout_s: float, create: bool = False) -> AnswerToAsk:
@@ -220,30 +230,58 @@ class Registry:
             return None
 
     async def _adopt(self, conversation_id: str, refusals: list[StoreUnavailable | Overloaded]) -> tuple[str, Handle]:
-        """An actor that is on offer, or a cold one; only a few are made at once, since those on their way may suffice."""
-        delay_s = 0.02
+        """An actor that is on offer; while there is none, first come, first served, and a new one is hired."""
+        self._waiting += 1
+        try:
+            async with self._line:
+                return await self._taken(conversation_id, refusals)
+        except asyncio.CancelledError:
+            if self._full and not refusals:
+                refusals[:] = [Overloaded(conversation_id, RETRY_AFTER_MS)]
+            raise
+        finally:
+            self._waiting -= 1
+
+    async def _taken(self, conversation_id: str, refusals: list[StoreUnavailable | Overloaded]) -> tuple[str, Handle]:
+        short_since = _now()
         while True:
+            if self._hired:
+                return self._hired.pop()
             name = await self._store.take()
             if name is not None:
                 handle = None if name in self._dead else await self._actors.find(name)
                 if handle is not None:
                     return name, handle
                 await self._hiring.gone(name)
-            elif self._on_the_way < HIRING_AT_ONCE:
+                continue
+            if _now() - short_since >= SHORT_S and self._on_the_way < min(HIRING_AT_ONCE, self._waiting):
                 self._on_the_way += 1
-                try:
-                    return await self._hiring.hire(offer=False)
-                except NoRoom:
-                    refusals[:] = [Overloaded(conversation_id, RETRY_AFTER_MS)]
-                    await asyncio.sleep(delay_s)
-                    delay_s = min(2 * delay_s, 0.2)
-                except ActorUnavailable as error:
-                    logger.warning("an actor did not start: %s", error)
-                    await asyncio.sleep(1)
-                finally:
-                    self._on_the_way -= 1
-            else:
-                await asyncio.sleep(0.02)
+                self._begin(self._hire())
+            if self._full:
+                refusals[:] = [Overloaded(conversation_id, RETRY_AFTER_MS)]
+            await asyncio.sleep(LOOK_AGAIN_S)
+            if self._cannot_hire is not None:
+                error, self._cannot_hire = self._cannot_hire, None
+                raise error
+
+    async def _hire(self) -> None:
+        """Hire for whoever waits first by then; if nobody waits any more, the actor puts itself on offer."""
+        try:
+            hired = await self._hiring.hire(offer=False)
+        except NoRoom:
+            self._full = True
+            await asyncio.sleep(FULL_S)
+        except ActorUnavailable as error:
+            logger.warning("an actor did not start: %s", error)
+            await asyncio.sleep(1)
+        except HoldfastError as error:
+            self._cannot_hire = error
+        else:
+            self._full = False
+            if self._waiting:
+                self._hired.append(hired)
+        finally:
+            self._on_the_way -= 1
 
 
 def _now() -> float:

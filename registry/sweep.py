@@ -5,6 +5,7 @@ What needs attention is woken, the pool is kept filled. Two who sweep only look 
 
 import asyncio
 import logging
+from collections import deque
 from collections.abc import Coroutine
 from typing import Any
 
@@ -24,6 +25,8 @@ BATCH = 100
 LONGEST_DELAY_S = 300.0
 HIRE_AGAIN_S = 10.0
 QUIET_MS = 5_000
+LOOKS = 3
+"""In how many ticks after each other the pool must have been short before it is filled."""
 
 
 class Sweep:
@@ -43,6 +46,7 @@ class Sweep:
         self._healthy_since: float | None = None
         self._hiring = 0
         self._hire_at = 0.0
+        self._missing: deque[int] = deque(maxlen=LOOKS)
         self._delay_s: dict[str, float] = {}
         self._again_at: dict[str, float] = {}
 
@@ -117,8 +121,8 @@ class Sweep:
     async def _refill(self) -> None:
         if _now() < self._hire_at:
             return
-        missing = self._fleet.standby - await self._store.offers() - self._hiring
-        for _ in range(missing):
+        self._missing.append(self._fleet.standby - await self._store.offers() - self._hiring)
+        for _ in range(min(self._missing)):  # under load the pool runs short for moments: a process costs more than that
             self._hiring += 1
             self._begin(self._hire())
 

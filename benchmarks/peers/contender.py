@@ -7,6 +7,7 @@ calls are litellm's, streamed, with the same options for all.
 import argparse
 import asyncio
 import contextlib
+import itertools
 import json
 import os
 import statistics
@@ -164,7 +165,11 @@ async def throughput(contender: Contender) -> dict[str, Any]:
 
         prefix = f"{contender.options.prefix}-{at_once}"
         say(f"warming up with {at_once} at once")
-        await gathered([f"{prefix}-warm-{number}" for number in range(max(8, 3 * at_once))], at_once, whole)
+        until = time.perf_counter() + contender.options.warm_s
+        for number in itertools.count():  # as long as it takes until everything is there that this level needs
+            await gathered([f"{prefix}-warm-{number}-{one}" for one in range(2 * at_once)], at_once, whole)
+            if time.perf_counter() > until:
+                break
         took.clear()
         count = max(contender.options.count, 2 * at_once)
         say(f"measuring {count} with {at_once} at once")
@@ -314,6 +319,7 @@ def main(make: Callable[[argparse.Namespace], Contender]) -> None:
     parser.add_argument("--prefix", required=True)
     parser.add_argument("--count", type=int, default=100)
     parser.add_argument("--levels", type=int, nargs="+", default=[1, 4, 16, 64])
+    parser.add_argument("--warm-s", type=float, default=1.0)
     options = parser.parse_args()
     os.environ.update(OPENAI_API_BASE=options.model_url, OPENAI_API_KEY="x")
     contender = make(options)

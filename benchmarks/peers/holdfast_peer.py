@@ -1,6 +1,7 @@
 """Holdfast, driven like its peers: a client in a process of its own, over the Redis and Ray of a home of the benchmark."""
 
 import asyncio
+import os
 from argparse import Namespace
 from pathlib import Path
 from typing import Any
@@ -15,7 +16,7 @@ class Holdfast(Contender):
     """One client."""
 
     packages = ("holdfast", "ray", "redis", "litellm")
-    settings = "embedded Redis (appendonly, appendfsync always) and Ray, defaults"
+    settings = "embedded Redis (appendonly, appendfsync always) and Ray, HOLDFAST_WORKERS=2 (default 1)"
 
     def __init__(self, options: Namespace) -> None:
         super().__init__(options)
@@ -25,6 +26,7 @@ class Holdfast(Contender):
 
     async def open(self) -> None:
         """Join the stack, and have the worker there."""
+        os.environ["HOLDFAST_WORKERS"] = "2"  # as docs/operations.md says: as many as there are cores to use
         self.client = AsyncClient.connect("benchmarks.bench_app:app", home=self.home, timeout_s=120)
         await self.client._stack.transport()
 

@@ -50,12 +50,19 @@ def killed(contender: Contender, verb: str, model_url: str, **options: Any) -> d
 
 @contextlib.contextmanager
 def started(
-    contender: Contender, verb: str, model_url: str, *, prefix: str, count: int, levels: Sequence[int] = (1,)
+    contender: Contender,
+    verb: str,
+    model_url: str,
+    *,
+    prefix: str,
+    count: int,
+    levels: Sequence[int] = (1,),
+    warm_s: float = 1.0,
 ) -> Iterator[tuple[subprocess.Popen, dict[str, Any]]]:
     """Start a verb and wait for what it prints."""
     python = sys.executable if contender.environment is None else python_of(contender.environment)
     command = [python, str(HERE / contender.script), verb, "--model-url", model_url, "--store", contender.store]
-    command += ["--prefix", prefix, "--count", str(count), "--levels", *map(str, levels)]
+    command += ["--prefix", prefix, "--count", str(count), "--levels", *map(str, levels), "--warm-s", str(warm_s)]
     env = {**os.environ, **({"PYTHONPATH": str(ROOT)} if contender.environment is None else {})}
     pipe = subprocess.PIPE
     with (

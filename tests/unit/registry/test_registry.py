@@ -5,11 +5,12 @@ import time
 
 import pytest
 
-from holdfast.actors import Failed, Fleet, NotHosted, Timing
-from holdfast.conversation import StoreUnavailable, Wake
+from holdfast.actors import Failed, Fleet, Hosted, NotHosted, Timing
+from holdfast.conversation import ClusterUnavailable, Overloaded, StoreUnavailable, Wake
 from holdfast.persistence import Because, MemoryStore
 from holdfast.registry.hiring import Hiring
 from holdfast.registry.registry import Registry
+from holdfast.registry.sweep import LOOKS, Sweep
 from holdfast.testing import Delay, Faults, FaultyStore
 
 
@@ -38,7 +39,9 @@ class Refusing:
         return Failed(StoreUnavailable("away"))
 
 
-async def test_a_deadline_that_meets_an_answer_is_still_one():
+async def test_a_deadline_that_meets_an_answer_is_still_one(monkeypatch):
+    monkeypatch.setattr("holdfast.registry.registry.SHORT_S", 0)
+    monkeypatch.setattr("holdfast.registry.registry.LOOK_AGAIN_S", 0)
     actor = Refusing()
 
     class Hirable(Found):
@@ -75,3 +78,107 @@ async def test_a_store_that_hangs_does_not_hold_a_caller_beyond_its_deadline():
     while not registry._not_hosting:  # what it finds still helps whoever asks next
         await asyncio.sleep(0)
     assert registry._not_hosting == {"c-1": "t-1"}
+
+
+class Willing:
+    """An actor that hosts whatever it is asked to."""
+
+    async def activate(self, conversation_id, seen_token, because, *, create):
+        return Hosted()
+
+
+class Company:
+    """Actors that take so long to be hired; `hired` names them."""
+
+    def __init__(self, takes_s):
+        self.takes_s = takes_s
+        self.hired = []
+
+    async def find(self, name):
+        return Willing()
+
+    def new_name(self):
+        return f"actor-{len(self.hired) + 1}"
+
+    async def hire(self, name, *, offer):
+        self.hired.append(name)
+        await asyncio.sleep(self.takes_s)
+        return Willing()
+
+
+def registry_of(store, actors, **fleet):
+    hiring = Hiring(store, actors, timing=Timing(), fleet=Fleet(**fleet))
+    return Registry(store, actors, hiring=hiring, timing=Timing())
+
+
+async def test_who_is_free_before_somebody_new_goes_to_whoever_waits_first():
+    store, company = MemoryStore(), Company(takes_s=30)
+    registry = registry_of(store, company)
+    first, second = (
+        asyncio.create_task(registry.ensure_started(name, timeout_s=20, create=True)) for name in ("first", "second")
+    )
+    async with asyncio.timeout(10):
+        while not company.hired:
+            await asyncio.sleep(0.01)
+        await store.offer("idle-1", 0)
+        assert (await first)[0] == "idle-1"
+        await store.offer("idle-2", 0)
+        assert (await second)[0] == "idle-2"
+    assert len(company.hired) == 1
+
+
+async def test_a_burst_hires_few_at_once_and_all_get_one():
+    company = Company(takes_s=0.05)
+    registry = registry_of(MemoryStore(), company)
+    async with asyncio.timeout(20):
+        hosts = await asyncio.gather(*(registry.ensure_started(f"c-{n}", timeout_s=15, create=True) for n in range(5)))
+    assert sorted(name for name, _ in hosts) == sorted(set(company.hired))
+
+
+async def test_nobody_is_hired_while_somebody_is_free():
+    store, company = MemoryStore(), Company(takes_s=0)
+    for number in range(5):
+        await store.offer(f"idle-{number}", number)
+    registry = registry_of(store, company)
+    hosts = [await registry.ensure_started(f"c-{n}", timeout_s=5, create=True) for n in range(5)]
+    assert [name for name, _ in hosts] == [f"idle-{number}" for number in range(5)]
+    assert company.hired == []
+
+
+async def test_at_the_cap_all_who_wait_are_told_so():
+    registry = registry_of(MemoryStore(), Company(takes_s=0), max_actors=1)
+    await registry.ensure_started("c-1", timeout_s=5, create=True)
+    ends = await asyncio.gather(
+        *(registry.ensure_started(f"c-{n}", timeout_s=1, create=True) for n in range(2, 6)), return_exceptions=True
+    )
+    assert [type(end) for end in ends] == [Overloaded] * 4
+
+
+async def test_a_cluster_that_went_away_is_said_and_not_waited_for():
+    class Gone(Company):
+        async def hire(self, name, *, offer):
+            raise ClusterUnavailable("gone")
+
+    registry = registry_of(MemoryStore(), Gone(takes_s=0))
+    async with asyncio.timeout(10):
+        with pytest.raises(ClusterUnavailable):
+            await registry.ensure_started("c-1", timeout_s=60, create=True)
+
+
+async def test_the_pool_is_filled_when_it_stays_short_and_not_for_a_moment_without():
+    store, company = MemoryStore(), Company(takes_s=0)
+    sweep = Sweep(store, company, timing=Timing(), fleet=Fleet(standby=1))
+
+    async def tick():
+        await sweep.tick()
+        await asyncio.sleep(0.01)
+        return len(company.hired)
+
+    assert await tick() == 1  # at first it is empty
+    await store.offer("actor-1", 0)
+    for _ in range(LOOKS):
+        assert await tick() == 1
+    await store.take()
+    for _ in range(LOOKS - 1):
+        assert await tick() == 1  # it may come back
+    assert await tick() == 2
