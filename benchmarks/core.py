@@ -32,7 +32,13 @@ class Floors:
     """
 
     def __init__(self, client: AsyncClient, server: ModelServer) -> None:
-        self.samples: dict[str, list[float]] = {"empty_call": [], "append": [], "litellm_way": [], "cold_actor": []}
+        self.samples: dict[str, list[float]] = {
+            "empty_call": [],
+            "carrying_call": [],
+            "append": [],
+            "litellm_way": [],
+            "cold_actor": [],
+        }
         self._client = client
         self._server = server
 
@@ -45,6 +51,10 @@ class Floors:
         class Empty:
             async def nothing(self) -> None:
                 """Do nothing."""
+
+            async def carry(self, command: bytes) -> bytes:
+                """Do nothing, with as much to carry as a resolve and its receipt."""
+                return command[:150]
 
         self._remote = ray.remote(Empty)
         self._actor = self._remote.options(num_cpus=0).remote()
@@ -60,10 +70,11 @@ class Floors:
         await self._append(tuple(await self._store.at(template.id, [1])), [])
 
     async def take(self) -> None:
-        """An empty actor call and a fenced append of one event."""
+        """An empty actor call, one that carries something, and a fenced append of one event."""
         from holdfast.conversation import Send, decide
 
         await timed(self.samples["empty_call"], self._actor.nothing.remote())
+        await timed(self.samples["carrying_call"], self._actor.carry.remote(bytes(400)))
         command = Send(text="x", message_id=uuid.uuid4().hex).stamped(self._now, None, {})
         await self._append(decide(self._state, command).events, self.samples["append"])
 
@@ -189,6 +200,7 @@ def measure(*, quick: bool) -> Part:
     ]
     floors_of = {
         "empty_call": "an empty Ray actor call",
+        "carrying_call": "a Ray actor call with 400 bytes there and 150 back (in no floor: what Ray takes for any content)",
         "append": "one fenced append",
         "litellm_way": "a bare litellm call's way to the server",
         "cold_actor": "creating a cold Ray actor",

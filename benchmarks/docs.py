@@ -1,4 +1,4 @@
-"""Writing what was measured into `docs/performance.md`, between its markers, and its charts beside it."""
+"""Writing what was measured into the README and `docs/performance.md`, between their markers, and the charts beside it."""
 
 import re
 from typing import Any
@@ -6,13 +6,13 @@ from typing import Any
 from benchmarks import charts, stack
 from benchmarks.result import GOALS, Part
 
-PAGE = stack.ROOT / "docs" / "performance.md"
+PAGES = (stack.ROOT / "README.md", stack.ROOT / "docs" / "performance.md")
 CHARTS = stack.ROOT / "docs" / "charts"
 MARKED = re.compile(r"(<!-- (?P<name>[a-z]+) -->\n).*?(<!-- /(?P=name) -->)", re.DOTALL)
 
 
 def write(results: dict[str, Any]) -> None:
-    """Fill the page's marked places: `goals`, `run`, and one for each benchmark."""
+    """Fill the pages' marked places: `goals`, `run`, and one for each benchmark."""
     parts = {name: Part.from_json(result) for name, result in results.items()}
     CHARTS.mkdir(exist_ok=True)
     for part in parts.values():
@@ -31,8 +31,10 @@ def write(results: dict[str, Any]) -> None:
             text = f"(not measured yet: `python -m benchmarks {name}`)"
         return f"{match[1]}{text}\n{match[3]}"
 
-    PAGE.write_text(MARKED.sub(filled, PAGE.read_text()))
-    stack.console.print(f"written: {PAGE.relative_to(stack.ROOT)}, {CHARTS.relative_to(stack.ROOT)}/*.svg")
+    for page in PAGES:
+        page.write_text(MARKED.sub(filled, page.read_text()))
+    pages = ", ".join(str(page.relative_to(stack.ROOT)) for page in PAGES)
+    stack.console.print(f"written: {pages}, {CHARTS.relative_to(stack.ROOT)}/*.svg")
 
 
 def markdown(columns: list[str], rows: list[list[str]]) -> str:

@@ -201,7 +201,8 @@ def _follow(draft: Draft, command: Resolve, call: Call, seq: int, body: Any) -> 
             _resolved(draft, call, SettledBy.ANSWER, content, ok=True, untrusted=untrusted)
         case DecisionKind.FAIL:
             untrusted = call.executor is Executor.CLIENT
-            content = failure(f"the client failed: {body}" if untrusted else str(body), untrusted=untrusted)
+            said = f"the client failed: {body}" if untrusted else str(body)
+            content = failure(said if body else "it failed, and nobody said why", untrusted=untrusted)
             _resolved(draft, call, SettledBy.FAIL, content, untrusted=untrusted)
         case DecisionKind.REDISPATCH:
             _scheduled(draft, call, call.attempt + 1, call.arguments_at)

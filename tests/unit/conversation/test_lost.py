@@ -253,6 +253,12 @@ def test_a_failure_is_an_error_that_the_model_reads(lost):
     assert lost.effect_ids == ["t1.m2"]
 
 
+def test_a_failure_without_words_is_still_one(lost):
+    call = the_call(lost).tool_call_id
+    lost.resolve(call, Fail(""))
+    assert lost.result(call) == {"ok": False, "error": "it failed, and nobody said why"}
+
+
 def test_an_answer_may_be_as_long_as_a_result_and_a_failure_as_a_note(lost):
     call = the_call(lost).tool_call_id
     with lost.unchanged():
