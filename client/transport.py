@@ -71,6 +71,7 @@ class RayTransport:
 
     async def close(self) -> None:
         """Leave Ray, if this client joined it."""
+        await self._registry.close()
         await asyncio.to_thread(clusters.leave, self.cluster)
 
 

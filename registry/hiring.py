@@ -15,6 +15,7 @@ logger = logging.getLogger("holdfast.registry")
 RESERVE = 2
 """How many actors more there may be for work that was acknowledged before and is to be taken up again."""
 REAP_EVERY_S = 1.0
+CLOSING_S = 2.0
 
 
 class NoRoom(Exception):
@@ -50,6 +51,13 @@ class Hiring:
             self._leaving.add(leaving)
             leaving.add_done_callback(self._leaving.discard)
             raise
+
+    async def close(self) -> None:
+        """Wait a moment until those that were given up are counted no more; otherwise that is found out in time."""
+        if self._leaving:
+            _, late = await asyncio.wait(self._leaving, timeout=CLOSING_S)
+            for task in late:
+                task.cancel()
 
     async def gone(self, name: str) -> None:
         """An actor lives no more, and makes room."""

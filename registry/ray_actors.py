@@ -72,7 +72,8 @@ class RayActors:
             async with asyncio.timeout(WARMING_S):
                 await actor.warm.remote(offer=offer)
         except BaseException as error:
-            ray.kill(actor)
+            if ray.is_initialized():  # else Ray would start a cluster of its own, to find the actor there
+                ray.kill(actor)
             if isinstance(error, RayError | TimeoutError):
                 raise ActorUnavailable(str(error) or "it took too long") from error
             raise

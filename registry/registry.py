@@ -113,6 +113,13 @@ class Registry:
         except (ActorDied, ActorUnavailable):
             return None
 
+    async def close(self) -> None:
+        """End what goes on in the background: an actor that is on its way is not waited for, and given up."""
+        for task in list(self._noting):
+            task.cancel()
+        await asyncio.gather(*self._noting, return_exceptions=True)
+        await self._hiring.close()
+
     def died(self, conversation_id: str, name: str) -> None:
         """The actor of that name is proven dead."""
         if len(self._dead) > HANDLES:

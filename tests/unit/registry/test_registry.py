@@ -182,3 +182,17 @@ async def test_the_pool_is_filled_when_it_stays_short_and_not_for_a_moment_witho
     for _ in range(LOOKS - 1):
         assert await tick() == 1  # it may come back
     assert await tick() == 2
+
+
+async def test_what_is_on_its_way_is_given_up_at_the_close_and_counted_no_more():
+    store, company = MemoryStore(), Company(takes_s=30)
+    registry = registry_of(store, company)
+    waiting = asyncio.create_task(registry.ensure_started("c-1", timeout_s=20, create=True))
+    async with asyncio.timeout(10):
+        while not company.hired:
+            await asyncio.sleep(0.01)
+        await store.offer("idle-1", 0)
+        await waiting
+        assert list(await store.living()) == company.hired
+        await registry.close()
+    assert list(await store.living()) == []
