@@ -12,9 +12,9 @@ from pathlib import Path
 import pytest
 import ray
 import two_nodes
-from fault_stack import QUICK, WITHIN_S, environment_kept, named
+from fault_stack import QUICK, WITHIN_S, environment_kept, host_pid, named
 from lacking import lacking
-from stack_fixture import FAST, RunningStack, Scenarios, open_gate
+from stack_fixture import FAST, RunningStack, Scenarios, gone, open_gate
 from two_calls import APP, at_work, ended, waiting_for_two, watched
 
 from holdfast.client import Answer, Approve, AsyncClient
@@ -118,7 +118,10 @@ async def test_a_node_dies_and_its_conversations_go_on_at_the_other(pair):
                 break
         assert there
         epochs = {conversation.id: (await oracle.store.owner(conversation.id)).epoch for conversation in there}
+        hosts = [await host_pid(oracle.store, conversation.id) for conversation in there]
         await nodes.have("kill the second raylet")
+        for host in hosts:  # which it takes with it, after a moment in which they would still answer
+            await gone(host)
         for conversation, ask in asks.items():
             open_gate(stack, conversation.id)
             receipt = await client.resolve(conversation.id, ask.tool_call_id, Answer(False), decision_id=conversation.id)

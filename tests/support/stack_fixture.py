@@ -140,6 +140,11 @@ async def pid_of(actor: Any) -> int:
 async def kill(pid: int) -> None:
     """End a process that this stack started, at once, and wait until it is gone."""
     os.kill(pid, signal.SIGKILL)
+    await gone(pid)
+
+
+async def gone(pid: int) -> None:
+    """Wait until a process has ended."""
     await asyncio.to_thread(eventually, lambda: not _runs(pid), what=f"the end of process {pid}")
 
 
