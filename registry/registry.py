@@ -51,6 +51,7 @@ class Registry:
         self._line = asyncio.Lock()
         self._waiting = 0
         self._on_the_way = 0
+        self._short_since: float | None = None
         self._full = False
         self._cannot_hire: HoldfastError | None = None
         self._hired: list[tuple[str, Handle]] = []
@@ -248,20 +249,23 @@ class Registry:
             raise
         finally:
             self._waiting -= 1
+            if not self._waiting:
+                self._short_since = None
 
     async def _taken(self, conversation_id: str, refusals: list[StoreUnavailable | Overloaded]) -> tuple[str, Handle]:
-        short_since = _now()
         while True:
             if self._hired:
                 return self._hired.pop()
             name = await self._store.take()
             if name is not None:
+                self._short_since = None
                 handle = None if name in self._dead else await self._actors.find(name)
                 if handle is not None:
                     return name, handle
                 await self._hiring.gone(name)
                 continue
-            if _now() - short_since >= SHORT_S and self._on_the_way < min(HIRING_AT_ONCE, self._waiting):
+            self._short_since = self._short_since or _now()
+            if _now() - self._short_since >= SHORT_S and self._on_the_way < min(HIRING_AT_ONCE, self._waiting):
                 self._on_the_way += 1
                 self._begin(self._hire())
             if self._full:
