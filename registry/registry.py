@@ -287,6 +287,9 @@ class Registry:
             await asyncio.sleep(1)
         except HoldfastError as error:
             self._cannot_hire = error
+        except Exception:
+            logger.exception("an actor could not be made")
+            await asyncio.sleep(1)
         else:
             self._full = False
             if self._waiting:
