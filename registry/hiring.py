@@ -8,13 +8,14 @@ from holdfast.actors import Fleet, Timing
 from holdfast.conversation import ClusterUnavailable, StoreError
 from holdfast.persistence import Store
 
-from .actors import Actors, Handle
+from .actors import Actors, ActorUnavailable, Handle
 
 logger = logging.getLogger("holdfast.registry")
 
 RESERVE = 2
 """How many actors more there may be for work that was acknowledged before and is to be taken up again."""
 REAP_EVERY_S = 1.0
+WARMING_S = 60.0
 CLOSING_S = 2.0
 
 
@@ -45,11 +46,14 @@ class Hiring:
             await self.reap()
             raise NoRoom
         try:
-            return name, await self._actors.hire(name, offer=offer)
-        except BaseException:
+            async with asyncio.timeout(WARMING_S):
+                return name, await self._actors.hire(name, offer=offer)
+        except BaseException as error:
             leaving = asyncio.create_task(self.gone(name))  # whoever waits has a deadline
             self._leaving.add(leaving)
             leaving.add_done_callback(self._leaving.discard)
+            if isinstance(error, TimeoutError):
+                raise ActorUnavailable("it took too long") from error
             raise
 
     async def close(self) -> None:

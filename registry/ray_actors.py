@@ -17,7 +17,6 @@ from .actors import ActorDied, ActorUnavailable
 
 _RemoteActor = ray.remote(ConversationActor)
 _T = TypeVar("_T")
-WARMING_S = 60.0
 
 
 class RayHandle:
@@ -69,13 +68,12 @@ class RayActors:
             max_concurrency=1000,
         ).remote(self._settings, name)
         try:
-            async with asyncio.timeout(WARMING_S):
-                await actor.warm.remote(offer=offer)
+            await actor.warm.remote(offer=offer)
         except BaseException as error:
             if ray.is_initialized():  # else Ray would start a cluster of its own, to find the actor there
                 ray.kill(actor)
-            if isinstance(error, RayError | TimeoutError):
-                raise ActorUnavailable(str(error) or "it took too long") from error
+            if isinstance(error, RayError):
+                raise ActorUnavailable(str(error)) from error
             raise
         return RayHandle(actor)
 

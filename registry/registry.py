@@ -27,6 +27,8 @@ logger = logging.getLogger("holdfast.registry")
 
 HANDLES = 10_000
 HIRING_AT_ONCE = 2
+LATE_S = 5.0
+MOST_ON_THE_WAY = 8
 SHORT_S = 0.1
 """How long nobody must be on offer before somebody is hired: a process costs about a second of a processor."""
 LOOK_AGAIN_S = 0.02
@@ -50,7 +52,7 @@ class Registry:
         self._noting: set[asyncio.Task[None]] = set()
         self._line = asyncio.Lock()
         self._waiting = 0
-        self._on_the_way = 0
+        self._on_the_way: dict[asyncio.Task[None], float] = {}
         self._short_since: float | None = None
         self._full = False
         self._cannot_hire: HoldfastError | None = None
@@ -265,15 +267,21 @@ class Registry:
                 await self._hiring.gone(name)
                 continue
             self._short_since = self._short_since or _now()
-            if _now() - self._short_since >= SHORT_S and self._on_the_way < min(HIRING_AT_ONCE, self._waiting):
-                self._on_the_way += 1
-                self._begin(self._hire())
+            if _now() - self._short_since >= SHORT_S and self._may_hire():
+                hiring = self._begin(self._hire())
+                self._on_the_way[hiring] = _now()
+                hiring.add_done_callback(self._on_the_way.pop)
             if self._full:
                 refusals[:] = [Overloaded(conversation_id, RETRY_AFTER_MS)]
             await asyncio.sleep(LOOK_AGAIN_S)
             if self._cannot_hire is not None:
                 error, self._cannot_hire = self._cannot_hire, None
                 raise error
+
+    def _may_hire(self) -> bool:
+        """Whether too few are on their way; one that is late may never come, and does not count as one for long."""
+        in_time = sum(begun > _now() - LATE_S for begun in self._on_the_way.values())
+        return in_time < min(HIRING_AT_ONCE, self._waiting) and len(self._on_the_way) < MOST_ON_THE_WAY
 
     async def _hire(self) -> None:
         """Hire for whoever waits first by then; if nobody waits any more, the actor puts itself on offer."""
@@ -294,8 +302,6 @@ class Registry:
             self._full = False
             if self._waiting:
                 self._hired.append(hired)
-        finally:
-            self._on_the_way -= 1
 
 
 def _now() -> float:

@@ -8,6 +8,7 @@ import pytest
 from holdfast.actors import Failed, Fleet, Hosted, NotHosted, Timing
 from holdfast.conversation import ClusterUnavailable, Overloaded, StoreUnavailable, Wake
 from holdfast.persistence import Because, MemoryStore
+from holdfast.registry.actors import ActorUnavailable
 from holdfast.registry.hiring import Hiring
 from holdfast.registry.registry import Registry
 from holdfast.registry.sweep import LOOKS, Sweep
@@ -195,4 +196,30 @@ async def test_what_is_on_its_way_is_given_up_at_the_close_and_counted_no_more()
         await waiting
         assert list(await store.living()) == company.hired
         await registry.close()
+    assert list(await store.living()) == []
+
+
+async def test_an_actor_that_never_comes_keeps_nobody_from_hiring_another(monkeypatch):
+    monkeypatch.setattr("holdfast.registry.registry.LATE_S", 0.05)
+
+    class Lost(Company):
+        async def hire(self, name, *, offer):
+            self.takes_s = 0 if self.hired else 1000
+            return await super().hire(name, offer=offer)
+
+    company = Lost(takes_s=0)
+    registry = registry_of(MemoryStore(), company)
+    async with asyncio.timeout(10):
+        name, _ = await registry.ensure_started("c-1", timeout_s=9, create=True)
+        assert name == company.hired[1]
+        await registry.close()
+
+
+async def test_an_actor_that_takes_too_long_to_get_ready_is_counted_no_more(monkeypatch):
+    monkeypatch.setattr("holdfast.registry.hiring.WARMING_S", 0.01)
+    store, company = MemoryStore(), Company(takes_s=30)
+    hiring = Hiring(store, company, timing=Timing(), fleet=Fleet())
+    with pytest.raises(ActorUnavailable, match="too long"):
+        await hiring.hire(offer=True)
+    await hiring.close()
     assert list(await store.living()) == []
