@@ -1,5 +1,6 @@
 """Connections to Redis: made without driver retries, checked for the store's identity, foreign errors translated."""
 
+import asyncio
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from typing import Any
@@ -73,7 +74,13 @@ async def _store_id(connection: AbstractConnection) -> str:
 
 @asynccontextmanager
 async def translated() -> AsyncIterator[None]:
-    """Turn the driver's errors into Holdfast's: the one boundary where they are translated."""
+    """Turn the driver's errors into Holdfast's: the one boundary where they are translated.
+
+    The driver sends within `asyncio.wait_for`, which before Python 3.12 swallows a cancellation that meets the answer, and with
+    it a caller's deadline; here it is raised after all.
+    """
+    task = asyncio.current_task()
+    before = task.cancelling() if task is not None else 0
     try:
         yield
     except exceptions.ResponseError as error:
@@ -84,6 +91,8 @@ async def translated() -> AsyncIterator[None]:
         raise StoreUnavailable(explain(error)) from error
     except (OSError, TimeoutError) as error:
         raise StoreUnavailable(f"{type(error).__name__}: {error}") from error
+    if task is not None and task.cancelling() > before:
+        raise asyncio.CancelledError
 
 
 def explain(error: Exception) -> str:

@@ -1,5 +1,7 @@
 """Foreign errors become ours at one boundary, with the fix where it is known."""
 
+import asyncio
+
 import pytest
 from redis import exceptions
 
@@ -57,6 +59,49 @@ async def test_no_error_of_the_system_gets_through(error):
     with pytest.raises(StoreUnavailable):
         async with translated():
             raise error
+
+
+async def test_a_deadline_that_the_driver_swallows_is_one_all_the_same():
+    async def answered():
+        try:
+            await asyncio.sleep(10)
+        except asyncio.CancelledError:  # as `asyncio.wait_for` does where the answer is there, before Python 3.12
+            return "an answer"
+
+    went_on = False
+
+    async def caller():
+        nonlocal went_on
+        async with asyncio.timeout(0.01):
+            async with translated():
+                await answered()
+            went_on = True
+
+    with pytest.raises(TimeoutError):
+        await caller()
+    assert not went_on
+    async with asyncio.timeout(10), translated():  # the next operation is none of its concern
+        await asyncio.sleep(0)
+
+
+async def test_what_is_done_after_a_cancellation_is_done():
+    done = False
+
+    async def cleaned_up():
+        nonlocal done
+        try:
+            await asyncio.sleep(10)
+        finally:
+            async with translated():
+                await asyncio.sleep(0)
+            done = True
+
+    task = asyncio.create_task(cleaned_up())
+    await asyncio.sleep(0)
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    assert done
 
 
 async def test_a_key_of_another_type_is_no_outage():
