@@ -4,7 +4,7 @@ import pytest
 from simulation import bugs
 from simulation.seed import simulate
 
-SEEDS = 1000
+SEEDS = 3000
 """How many seeds a bug has to show itself."""
 
 
