@@ -8,11 +8,11 @@ from benchmarks.result import GOALS, Part
 
 PAGES = (stack.ROOT / "README.md", stack.ROOT / "docs" / "performance.md")
 CHARTS = stack.ROOT / "docs" / "charts"
-MARKED = re.compile(r"(<!-- (?P<name>[a-z]+) -->\n).*?(<!-- /(?P=name) -->)", re.DOTALL)
+MARKED = re.compile(r"(<!-- (?P<name>[a-z]+) -->\n)(?P<text>.*?)(<!-- /(?P=name) -->)", re.DOTALL)
 
 
 def write(results: dict[str, Any]) -> None:
-    """Fill the pages' marked places: `goals`, `run`, and one for each benchmark."""
+    """Fill the pages' marked places: `goals`, `run`, and one for each benchmark; what was not measured stays as it was."""
     parts = {name: Part.from_json(result) for name, result in results.items()}
     CHARTS.mkdir(exist_ok=True)
     for part in parts.values():
@@ -22,14 +22,14 @@ def write(results: dict[str, Any]) -> None:
     def filled(match: re.Match[str]) -> str:
         name = match["name"]
         if name == "goals":
-            text = markdown(GOALS, [row.cells() for part in parts.values() for row in part.rows])
+            text = _goals([row.cells() for part in parts.values() for row in part.rows], before=match["text"])
         elif name == "run":
             text = _run(results, parts)
         elif name in parts:
             text = _section(parts[name])
         else:
-            text = f"(not measured yet: `python -m benchmarks {name}`)"
-        return f"{match[1]}{text}\n{match[3]}"
+            return match[0]
+        return f"<!-- {name} -->\n{text}\n<!-- /{name} -->"
 
     for page in PAGES:
         page.write_text(MARKED.sub(filled, page.read_text()))
@@ -41,6 +41,12 @@ def markdown(columns: list[str], rows: list[list[str]]) -> str:
     """A table in Markdown."""
     lines = [columns, ["---"] * len(columns), *rows]
     return "\n".join("| " + " | ".join(cell.replace("|", "\\|") for cell in line) + " |" for line in lines)
+
+
+def _goals(rows: list[list[str]], *, before: str) -> str:
+    measured = {row[0] for row in rows}
+    earlier = [[cell.strip() for cell in line.strip("| ").split(" | ")] for line in before.splitlines()[2:]]
+    return markdown(GOALS, rows + [row for row in earlier if len(row) == len(GOALS) and row[0] not in measured])
 
 
 def _section(part: Part) -> str:
