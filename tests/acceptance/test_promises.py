@@ -5,6 +5,7 @@ import json
 import os
 import sys
 import textwrap
+import time
 
 import pytest
 from stack_fixture import kill, pid_of, runs_of
@@ -130,12 +131,14 @@ async def test_promise_1_a_decision_is_acknowledged_and_in_redis_before_the_next
     stack.model.hold()
     try:
         receipt = await shown.resolve(Answer(False))
+        received_at_s = time.time()
         (event,) = await store.at(conversation.id, [receipt.seq])
         assert (event.kind, event.body) == ("suspension_settled", "false")
         await stack.model.held(1)
         assert len(stack.model.requests) == before + 1
         request = stack.model.requests[-1]
         assert request.arrived_at_s * 1000 >= receipt.accepted_at - 5
+        assert request.arrived_at_s > received_at_s - 0.5  # the reply goes out first, though it may take longer on its way
         assert request.body["messages"][-1]["content"] == '{"ok":true,"result":false}'
         assert (await conversation.state()).status is Status.GENERATING
     finally:
