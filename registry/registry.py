@@ -251,8 +251,9 @@ class Registry:
             raise
         finally:
             self._waiting -= 1
-            if not self._waiting:
-                self._short_since = None
+            if not self._waiting:  # what came of it since is nobody's: an actor that was hired puts itself on offer
+                self._short_since = self._cannot_hire = None
+                self._hired.clear()
 
     async def _taken(self, conversation_id: str, refusals: list[StoreUnavailable | Overloaded]) -> tuple[str, Handle]:
         while True:
@@ -285,6 +286,7 @@ class Registry:
 
     async def _hire(self) -> None:
         """Hire for whoever waits first by then; if nobody waits any more, the actor puts itself on offer."""
+        self._full = False
         try:
             hired = await self._hiring.hire(offer=False)
         except NoRoom:
@@ -294,12 +296,11 @@ class Registry:
             logger.warning("an actor did not start: %s", error)
             await asyncio.sleep(1)
         except HoldfastError as error:
-            self._cannot_hire = error
+            self._cannot_hire = error if self._waiting else None
         except Exception:
             logger.exception("an actor could not be made")
             await asyncio.sleep(1)
         else:
-            self._full = False
             if self._waiting:
                 self._hired.append(hired)
 

@@ -82,9 +82,7 @@ async def test_promise_6_an_actor_killed_in_the_middle_of_a_run_joins_it_and_the
     await until(lambda: runs_of(stack, conversation.id))
     epoch = (await store.owner(conversation.id)).epoch
     await kill_host(store, conversation.id)
-    async with asyncio.timeout(60):
-        while (await store.owner(conversation.id)).epoch == epoch:  # until another has taken it over, with the run in flight
-            await asyncio.sleep(0.02)
+    await until_revived(store, conversation.id, epoch)  # with the run in flight, so that it is joined
     open_gate(stack, conversation.id)
     state = await conversation.wait(after=(await store.load(conversation.id)).seq, timeout_s=60)
     assert (state.status, state.reply) == (Status.IDLE, "Done.")

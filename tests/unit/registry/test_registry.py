@@ -223,3 +223,23 @@ async def test_an_actor_that_takes_too_long_to_get_ready_is_counted_no_more(monk
         await hiring.hire(offer=True)
     await hiring.close()
     assert list(await store.living()) == []
+
+
+async def test_what_comes_when_nobody_waits_any_more_concerns_nobody_who_comes_later():
+    class Going(Company):
+        async def hire(self, name, *, offer):
+            await super().hire(name, offer=offer)
+            raise ClusterUnavailable("gone")
+
+    store, company = MemoryStore(), Going(takes_s=0.3)
+    registry = registry_of(store, company)
+    async with asyncio.timeout(10):
+        with pytest.raises(TimeoutError):
+            await registry.ensure_started("c-1", timeout_s=0.2, create=True)
+        assert len(company.hired) == 1
+        while registry._noting:
+            await asyncio.sleep(0.01)
+        later = asyncio.create_task(registry.ensure_started("c-2", timeout_s=9, create=True))
+        await asyncio.sleep(0.05)  # it has looked in vain by then
+        await store.offer("idle-1", 0)
+        assert (await later)[0] == "idle-1"
