@@ -15,6 +15,8 @@ logger = logging.getLogger("holdfast.registry")
 RESERVE = 2
 """How many actors more there may be for work that was acknowledged before and is to be taken up again."""
 REAP_EVERY_S = 1.0
+COMING_MS = 1_000
+"""How long somebody who is counted may not be known to the cluster yet: first an actor is counted, then it is made."""
 WARMING_S = 60.0
 CLOSING_S = 2.0
 
@@ -43,7 +45,7 @@ class Hiring:
         """
         name = self._actors.new_name()
         if not await self._store.enlist(name, limit=self._limit, stale_ms=self._stale_ms):
-            await self.reap()
+            await self.reap(quiet_ms=COMING_MS)
             raise NoRoom
         try:
             async with asyncio.timeout(WARMING_S):
@@ -69,7 +71,7 @@ class Hiring:
             await self._store.delist(name)
             await self._store.withdraw(name)
 
-    async def reap(self, *, quiet_ms: int = 0) -> None:
+    async def reap(self, *, quiet_ms: int) -> None:
         """Find out which of those that have been quiet for so long live no more, at most once a second.
 
         Raises:

@@ -9,6 +9,7 @@ from typing import Any
 
 from holdfast.actors import AnswerToAsk, Failed, Hosted, NotHosted, Occupied, OwnedElsewhere, Timing
 from holdfast.conversation import (
+    ClusterUnavailable,
     Command,
     ConversationNotFound,
     HoldfastError,
@@ -68,6 +69,8 @@ class Registry:
             LeaseHeld: Its owner does not answer, and its lease did not run out in time.
             Overloaded: No actor came free in time, and none has had the command.
             Quarantined: It is in quarantine, and no actor has had the command.
+            StoreUnavailable: The store refuses, and no actor has had the command.
+            ClusterUnavailable: This process is in no cluster any more, and no actor has had the command.
         """
         give_up = _now() + timeout_s
         delay_s = 0.01
@@ -78,9 +81,13 @@ class Registry:
                 raise TimeoutError
             try:
                 name, actor = await self.ensure_started(conversation_id, timeout_s=left_s, create=create)
-            except (Overloaded, Quarantined) as error:
+            except (Overloaded, Quarantined, ClusterUnavailable) as error:
                 if handed:
                     raise TimeoutError(str(error)) from error
+                raise
+            except StoreUnavailable as error:
+                if handed:
+                    return Failed(error)  # which leaves open whether it was judged, unlike the error itself
                 raise
             try:
                 left_s = min(give_up - _now(), self._patience_s)
@@ -253,6 +260,7 @@ class Registry:
             self._waiting -= 1
             if not self._waiting:  # what came of it since is nobody's: an actor that was hired puts itself on offer
                 self._short_since = self._cannot_hire = None
+                self._full = False
                 self._hired.clear()
 
     async def _taken(self, conversation_id: str, refusals: list[StoreUnavailable | Overloaded]) -> tuple[str, Handle]:
@@ -286,11 +294,10 @@ class Registry:
 
     async def _hire(self) -> None:
         """Hire for whoever waits first by then; if nobody waits any more, the actor puts itself on offer."""
-        self._full = False
         try:
             hired = await self._hiring.hire(offer=False)
         except NoRoom:
-            self._full = True
+            self._full = self._waiting > 0
             await asyncio.sleep(FULL_S)
         except ActorUnavailable as error:
             logger.warning("an actor did not start: %s", error)
@@ -301,6 +308,7 @@ class Registry:
             logger.exception("an actor could not be made")
             await asyncio.sleep(1)
         else:
+            self._full = False
             if self._waiting:
                 self._hired.append(hired)
 

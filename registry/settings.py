@@ -1,5 +1,6 @@
 """Settings: from the call, else from `HOLDFAST_*` variables, else the defaults."""
 
+import contextlib
 import os
 from pathlib import Path
 from typing import Any
@@ -14,10 +15,22 @@ FLEET = ("standby", "max_actors", "workers", "strikes", "adoptions", "actor_mb",
 """The settings that say how many processes there are."""
 
 
+CGROUP_LIMITS = (Path("/sys/fs/cgroup/memory.max"), Path("/sys/fs/cgroup/memory/memory.limit_in_bytes"))
+"""Where a container's memory limit stands, in versions 2 and 1 of control groups."""
+
+
 def _actors_that_fit() -> int:
-    """A quarter of this machine's memory, at about 100 MB an actor; at least 8, at most 256."""
+    """A quarter of the memory of this machine or container, at about 100 MB an actor; at least 8, at most 256."""
+    return min(max(_memory_bytes() // 4 // 100_000_000, 8), 256)
+
+
+def _memory_bytes() -> int:
     pages = os.sysconf("SC_PHYS_PAGES") if "SC_PHYS_PAGES" in os.sysconf_names else 0
-    return min(max(pages * os.sysconf("SC_PAGE_SIZE") // 4 // 100_000_000, 8), 256)
+    sizes = [pages * os.sysconf("SC_PAGE_SIZE")]
+    for path in CGROUP_LIMITS:
+        with contextlib.suppress(OSError, ValueError):  # no such limit; "max" is none either
+            sizes.append(int(path.read_text()))
+    return min(sizes)
 
 
 class Settings(BaseModel):

@@ -214,6 +214,12 @@ def _cancels(event, answer):
 def _the_refusal_is_justified(world, history, asked):
     """A final "no" was true at some moment between question and answer: a deposed actor's may not have been."""
     error, command, ledger = asked.error, asked.command, world.ledger
+    if isinstance(error, Overloaded) and sum(_same(command, other.command) for other in ledger.asked) == 1:
+        if any(_says(event, command) for event in history.events):
+            ledger.wrong(
+                "%s: %s was said to be refused for want of room, and it is done", history.conversation_id, shown(command)
+            )
+        return
     if isinstance(error, OutcomeUnknown | StoreUnavailable | Overloaded):
         return
     if isinstance(error, Quarantined) and asked.conversation_id in world.ledger.quarantined:
@@ -228,6 +234,11 @@ def _the_refusal_is_justified(world, history, asked):
                 if _alike(refusal, error):
                     return
     ledger.wrong("%s: %s was refused, and it never was true: %r", history.conversation_id, shown(command), error)
+
+
+def _same(one, other):
+    """Whether they are one command, asked by whomever: they lead to the same entries of the log."""
+    return one.model_dump(exclude={"spec"}) == other.model_dump(exclude={"spec"})
 
 
 def _alike(one, other):

@@ -5,14 +5,15 @@ import time
 
 import pytest
 
-from holdfast.actors import Failed, Fleet, Hosted, NotHosted, Timing
+from holdfast.actors import Failed, Fleet, Hosted, NotHosted, Replied, Timing
 from holdfast.conversation import ClusterUnavailable, Overloaded, StoreUnavailable, Wake
 from holdfast.persistence import Because, MemoryStore
 from holdfast.registry.actors import ActorUnavailable
-from holdfast.registry.hiring import Hiring
+from holdfast.registry.hiring import Hiring, NoRoom
 from holdfast.registry.registry import Registry
 from holdfast.registry.sweep import LOOKS, Sweep
 from holdfast.testing import Delay, Faults, FaultyStore
+from holdfast.testing.activation import Activation, start
 
 
 class Stranger:
@@ -153,6 +154,56 @@ async def test_at_the_cap_all_who_wait_are_told_so():
         *(registry.ensure_started(f"c-{n}", timeout_s=1, create=True) for n in range(2, 6)), return_exceptions=True
     )
     assert [type(end) for end in ends] == [Overloaded] * 4
+
+
+async def test_who_is_told_of_the_cap_is_told_so_while_it_is_looked_at_once_more():
+    class Slow(MemoryStore):
+        async def enlist(self, name, *, limit, stale_ms):
+            await asyncio.sleep(0.2)  # as long as nobody knows, the last answer stands
+            return False
+
+    registry = registry_of(Slow(), Company(takes_s=0))
+    ends = await asyncio.gather(
+        *(registry.ensure_started(f"c-{n}", timeout_s=0.9 + n / 20, create=True) for n in range(8)), return_exceptions=True
+    )
+    assert [type(end) for end in ends] == [Overloaded] * 8
+
+
+async def test_an_actor_that_is_counted_and_not_made_yet_keeps_its_place():
+    class Unknown(Company):
+        async def find(self, name):
+            return None
+
+    store, company = MemoryStore(), Unknown(takes_s=0)
+    await store.enlist("coming-1", limit=1, stale_ms=30_000)
+    hiring = Hiring(store, company, timing=Timing(), fleet=Fleet(max_actors=1))
+    with pytest.raises(NoRoom):
+        await hiring.hire(offer=True)
+    assert (list(await store.living()), company.hired) == (["coming-1"], [])
+
+
+async def test_for_work_that_was_acknowledged_there_are_a_few_more_actors_than_the_cap():
+    class Working(Willing):
+        async def ask(self, conversation_id, command):
+            return Replied(None)
+
+    class Busy(Company):
+        async def find(self, name):
+            return None if name == dead else Working()
+
+        async def hire(self, name, *, offer):
+            await super().hire(name, offer=offer)
+            return Working()
+
+    store, company, dead = MemoryStore(), Busy(takes_s=0), "dead-1"
+    activation = await Activation.of(store, "c-1", holder=dead, lease_ms=1)
+    await activation.do(start("hello"))
+    await store.enlist("busy-1", limit=1, stale_ms=30_000)
+    sweep = Sweep(store, company, timing=Timing(lease_ms=1), fleet=Fleet(max_actors=1, standby=0))
+    async with asyncio.timeout(10):
+        while not company.hired:
+            await sweep.tick()
+            await asyncio.sleep(0.01)
 
 
 async def test_a_cluster_that_went_away_is_said_and_not_waited_for():
