@@ -48,10 +48,10 @@ class AppLoop:
         return await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(work, self._loop))
 
     async def answers(self, within_s: float) -> bool:
-        """Whether the loop turns: false if something blocks it for so long."""
+        """Whether the loop turns and has a thread to give: false if callbacks block either for so long."""
         try:
             async with asyncio.timeout(within_s):
-                await self.run(asyncio.sleep(0))
+                await self.run(asyncio.to_thread(bool))
         except TimeoutError:
             return False
         return True

@@ -47,7 +47,7 @@ class AppRuntime:
         async with self._replacing:
             if self._loops[-1] is current:
                 logger.error(
-                    "an async callback of %s blocks its event loop: make it a plain function, or await what it waits for",
+                    "callbacks of %s block their event loop or all of its threads: await what an async one waits for",
                     ", ".join(agent.name for agent in self.app.agents),
                 )
                 self._loops.append(await AppLoop.open(self.app))

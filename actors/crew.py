@@ -30,6 +30,7 @@ class NoOutcome(StrEnum):
 
     NOT_MINE = "not_mine"  # the run was not runnable: somebody else has it, or it is settled
     GONE = "gone"  # the incarnation that claimed it is no more
+    FORGOTTEN = "forgotten"  # that incarnation lives, and does not have it: its record is older than what became of it
 
 
 class Crew(Protocol):

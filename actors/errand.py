@@ -144,11 +144,10 @@ class Errand:
             if isinstance(answer, RunFinished):
                 return answer
             before, run = run, await self._store.run(self._state.conversation_id, effect.effect_id)
-            if answer is NoOutcome.GONE and run == before:
-                if not self._runs_again(effect):
-                    return RunLost(effect_id=effect.effect_id)
+            if answer in (NoOutcome.GONE, NoOutcome.FORGOTTEN) and run == before:
                 what = f"tool {effect.tool}, call {effect.tool_call_id}, attempt {effect.attempt}: its worker died"
-                if await self._struck(before.incarnation.partition(".")[0], what):
+                died_of_it = answer is NoOutcome.GONE and self._runs_again(effect)
+                if died_of_it and await self._struck(before.incarnation.partition(".")[0], what):
                     return None
                 return RunLost(effect_id=effect.effect_id)
         return None

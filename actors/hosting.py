@@ -358,6 +358,7 @@ class Hosting:
 
     async def _begin_anew(self) -> None:
         """Drop the state and take the conversation over from oneself, however long the store stays away."""
+        begun = set(self._effects)
         for task in self._effects.values():
             task.cancel()
         self._effects.clear()
@@ -377,6 +378,9 @@ class Hosting:
             else:
                 if moved is not None:
                     self._stop()
+                    return
+                for effect_id in begun - {effect.effect_id for effect in outstanding(self._state)}:
+                    self._crew.drop(self.conversation_id, effect_id)  # what became unknown has ended it
                 return
 
     async def passivate(self) -> bool:

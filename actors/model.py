@@ -9,6 +9,7 @@ import logging
 import os
 import random
 import re
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -20,6 +21,7 @@ from holdfast.agent import Agent
 from holdfast.conversation import AgentSpec, Executor, ModelFailed, ModelReplied, ProposedCall, jsontext
 from holdfast.persistence import Store
 
+from .app_loop import AppLoop
 from .crew import ModelOutcome
 from .live import Deltas
 from .requests import ModelRequest
@@ -38,9 +40,15 @@ PASSING_STATUSES = frozenset({408, 409, 425, 429})
 
 
 async def call(
-    store: Store, request: ModelRequest, *, spec: AgentSpec, messages: list[dict[str, Any]], agent: Agent | None
+    store: Store,
+    request: ModelRequest,
+    *,
+    spec: AgentSpec,
+    messages: list[dict[str, Any]],
+    agent: Agent | None,
+    loop: Callable[[], Awaitable[AppLoop]],
 ) -> ModelOutcome:
-    """Call the spec's model with the messages; what came of it after all retries."""
+    """Call the spec's model with the messages; what came of it after all retries. The app's own rules run on its loop."""
     arguments = _arguments(spec, messages)
     try:
         async with asyncio.timeout(spec.limits.model_timeout_s):
@@ -54,7 +62,7 @@ async def call(
         return ModelReplied(
             effect_id=request.effect_id,
             content=answer.content,
-            calls=await _verdicts(agent, spec, answer.calls()),
+            calls=await _verdicts(agent, spec, answer.calls(), loop),
             finish_reason=answer.finish_reason if isinstance(answer.finish_reason, str) else None,
             input_tokens=_count(answer.input_tokens),
             output_tokens=_count(answer.output_tokens),
@@ -191,12 +199,15 @@ def _sendable(message: dict[str, Any]) -> dict[str, Any]:
     return {**message, "tool_calls": sent}
 
 
-async def _verdicts(agent: Agent | None, spec: AgentSpec, calls: list[_Call]) -> tuple[ProposedCall, ...]:
+async def _verdicts(
+    agent: Agent | None, spec: AgentSpec, calls: list[_Call], loop: Callable[[], Awaitable[AppLoop]]
+) -> tuple[ProposedCall, ...]:
     """The calls with the app's verdicts; its own code gives them, so in a thread and within a bound."""
     if not calls:
         return ()
     async with asyncio.timeout(spec.limits.run_timeout_s):
-        return tuple(await asyncio.to_thread(lambda: [_judged(agent, spec, call) for call in calls]))
+        there = await loop()
+        return tuple(await there.run(asyncio.to_thread(lambda: [_judged(agent, spec, call) for call in calls])))
 
 
 def _judged(agent: Agent | None, spec: AgentSpec, call: _Call) -> ProposedCall:

@@ -27,6 +27,7 @@ ALONE = "alone-"
 """What the slots of workers begin with that do one thing at a time."""
 ENVIRONMENT_S = 20.0
 DIED_S = 20.0
+LOOK_AGAIN_S = 0.2
 """How long a worker that may have died is given to say which process it is."""
 
 
@@ -40,9 +41,12 @@ class RayCrew:
         self._processes: dict[str, str] = {}
         self._generations: dict[str, int] = {}
         self._broken: set[str] = set()
+        self._calling: dict[str, tuple[str, str]] = {}
+        self._dropping: set[asyncio.Task[None]] = set()
 
     async def call_model(self, app: str, code: str, request: ModelRequest) -> ModelOutcome:
         """See `Crew.call_model`."""
+        self._calling = {request.conversation_id: (app, code)}
         name, worker = await self._worker(app, code, self._slot(request.conversation_id, alone=request.alone))
         process = self._processes.get(name)
         try:
@@ -77,10 +81,22 @@ class RayCrew:
 
     def drop(self, conversation_id: str, effect_id: str) -> None:
         """See `Crew.drop`."""
-        slots = {f":{self._slot(conversation_id, alone=alone)}" for alone in (False, True)}
-        for name, handle in self._handles.items():
-            if any(slot in name for slot in slots):
-                handle.drop.remote(conversation_id, effect_id)
+        dropping = asyncio.create_task(self._drop(conversation_id, effect_id))
+        self._dropping.add(dropping)
+        dropping.add_done_callback(self._dropping.discard)
+
+    async def _drop(self, conversation_id: str, effect_id: str) -> None:
+        slots = [self._slot(conversation_id, alone=alone) for alone in (False, True)]
+        handles = [handle for name, handle in self._handles.items() if any(f":{slot}" in name for slot in slots)]
+        if (
+            not handles and conversation_id in self._calling
+        ):  # an actor before this one asked for it, and this one is not as far
+            for slot in slots:
+                base = worker_name(self._settings, *self._calling[conversation_id], slot)
+                handle = await asyncio.to_thread(find, successor_name(base, await self._store.generation(base)))
+                handles += [handle] if handle is not None else []
+        for handle in handles:
+            handle.drop.remote(conversation_id, effect_id)
 
     async def _worker(self, app: str, code: str, slot: str) -> tuple[str, Any]:
         handle: Any
@@ -123,13 +139,17 @@ class RayCrew:
 
     async def _died(self, name: str, process: str) -> bool:
         """Whether the worker's process is another than the one that was asked, or there is none; false if it does not say."""
-        handle = await asyncio.to_thread(find, name)
-        if handle is None:
-            return True
         try:
             async with asyncio.timeout(DIED_S):
-                return bool(await handle.process.remote() != process)
-        except (RayActorError, TimeoutError):
+                while True:
+                    handle = await asyncio.to_thread(find, name)
+                    if handle is None:
+                        return True
+                    try:
+                        return bool(await handle.process.remote() != process)
+                    except RayActorError:  # Ray says so at once while it starts another
+                        await asyncio.sleep(LOOK_AGAIN_S)
+        except TimeoutError:
             return False
 
     def _slot(self, conversation_id: str, *, alone: bool) -> str:

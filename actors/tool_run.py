@@ -8,6 +8,7 @@ from typing import Any, TypeAlias
 import pydantic_core
 
 from holdfast.agent import Agent, InvalidArguments, Tool, ToolContext
+from holdfast.agent.callback import said
 from holdfast.conversation import Limits, RunFinished, StoreError, StoreUnavailable, jsontext
 from holdfast.conversation.envelope import failure, success
 from holdfast.conversation.events import ConversationStarted
@@ -119,7 +120,7 @@ async def _body(
     except TimeoutError as error:
         if bound.expired():
             return False, failure(f"the tool did not finish within {timeout_s:g} s")
-        return False, failure(f"{type(error).__name__}: {error}"[: limits.note_bytes])  # the body's own
+        return False, failure(said(error)[: limits.note_bytes])  # the body's own
     except InvalidArguments as error:
         return False, failure(f"invalid arguments: {error}")
     except (jsontext.NotJson, _TooLarge) as error:
@@ -128,8 +129,7 @@ async def _body(
         raise
     except BaseException as error:
         logger.warning("tool %s of %s raised", request.tool, request.conversation_id, exc_info=error)
-        text = f"{type(error).__name__}: {error}"
-        return False, failure(text[: limits.note_bytes])
+        return False, failure(said(error)[: limits.note_bytes])
 
 
 class _TooLarge(Exception):

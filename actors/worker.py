@@ -109,7 +109,7 @@ class Worker:
         return wire.pack(await self._tool_run(wire.unpack(asked)))
 
     async def join(self, incarnation: str, conversation_id: str, effect_id: str) -> bytes:
-        """Wait for a run that this incarnation has claimed; `GONE` if it has not, or does not have it any more."""
+        """Wait for a run that this incarnation has claimed; `GONE` if another has, `FORGOTTEN` if it is over here."""
         return wire.pack(await self._joined(incarnation, conversation_id, effect_id))
 
     async def _model_called(self, request: ModelRequest) -> ModelOutcome:
@@ -121,7 +121,7 @@ class Worker:
             message = "this worker does one thing at a time"  # who waited here would be blamed if that ended the process
             raise Dropped(message)
         if task is None:
-            task = asyncio.create_task(self._in_turn(lambda: self._model(store, runtime.app, request)))
+            task = asyncio.create_task(self._in_turn(lambda: self._model(store, runtime, request)))
             self._model_calls[key] = task
             task.add_done_callback(lambda done: self._model_calls.get(key) is done and self._model_calls.pop(key))
         try:
@@ -163,10 +163,10 @@ class Worker:
         return await asyncio.shield(task)
 
     async def _joined(self, incarnation: str, conversation_id: str, effect_id: str) -> RunFinished | NoOutcome:
-        task = self._runs.get((conversation_id, effect_id))
-        if task is None or not incarnation.startswith(f"{self._incarnation}."):
+        if not incarnation.startswith(f"{self._incarnation}."):
             return NoOutcome.GONE
-        return await asyncio.shield(task)
+        task = self._runs.get((conversation_id, effect_id))
+        return NoOutcome.FORGOTTEN if task is None else await asyncio.shield(task)
 
     async def drop(self, conversation_id: str, effect_id: str) -> None:
         """Nobody waits for this effect any more: close the model's stream. A run goes on; its outcome will be late."""
@@ -213,12 +213,19 @@ class Worker:
                 self._opened = (store, runtime)
             return self._opened
 
-    async def _model(self, store: RedisStore, app: App, request: ModelRequest) -> ModelOutcome:
+    async def _model(self, store: RedisStore, runtime: AppRuntime, request: ModelRequest) -> ModelOutcome:
         from . import model  # noqa: PLC0415 - litellm takes seconds; only workers pay, once
 
         spec = await self._spec(store, request.spec_digest)
         transcript = await self._transcript(store, request)
-        return await model.call(store, request, spec=spec, messages=transcript.messages(), agent=_agent(app, request.agent))
+        return await model.call(
+            store,
+            request,
+            spec=spec,
+            messages=transcript.messages(),
+            agent=_agent(runtime.app, request.agent),
+            loop=runtime.loop,
+        )
 
     async def _transcript(self, store: RedisStore, request: ModelRequest) -> Transcript:
         transcript = self._transcripts.pop(request.conversation_id, None)

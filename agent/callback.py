@@ -88,7 +88,7 @@ class Callback:
 
         Raises:
             InvalidArguments: The function cannot be called with these arguments.
-            RuntimeError: The body tried to end the process.
+            RuntimeError: The body tried to end the process, or awaited what was cancelled.
         """
         self.check(arguments)
         call = partial(self.function, **arguments, **dict.fromkeys(self.contexts, context))
@@ -101,6 +101,11 @@ class Callback:
                 raise error
             return await value if inspect.isawaitable(value) else value
         except (SystemExit, KeyboardInterrupt) as error:  # on the event loop they would end the worker
+            raise _ended(error) from error
+        except asyncio.CancelledError as error:
+            task = asyncio.current_task()
+            if task is not None and task.cancelling():
+                raise  # nobody waits for it any more
             raise _ended(error) from error
 
     def _refuse_positional(self) -> None:
@@ -139,7 +144,15 @@ def _unforked() -> Iterator[None]:
 
 
 def _ended(error: BaseException) -> RuntimeError:
-    return RuntimeError(f"the tool's body raised {type(error).__name__}({error})")
+    return RuntimeError(f"the tool's body raised {said(error)}")
+
+
+def said(error: BaseException) -> str:
+    """What an error of the app's code says: its class and its text, if it can say one."""
+    try:
+        return f"{type(error).__name__}: {error}"
+    except Exception:  # noqa: BLE001 - `__str__` is the app's code too
+        return type(error).__name__
 
 
 def _body(function: Any) -> Any:

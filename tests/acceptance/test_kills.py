@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 import ray
-from stack_fixture import eventually, kill, open_gate, pid_of, results, runs_of
+from stack_fixture import eventually, kill, kill_host, open_gate, pid_of, results, runs_of
 
 from holdfast.actors import RAY_NAMESPACE
 from holdfast.client import Answer, Approve, Fail, Status, SuspensionKind
@@ -14,14 +14,6 @@ from holdfast.testing import call, calls
 
 def actor(name: str):
     return ray.get_actor(name, namespace=RAY_NAMESPACE)
-
-
-async def kill_host(store, conversation_id: str) -> None:
-    """Kill the actor that hosts a conversation."""
-    owner = await store.owner(conversation_id)
-    assert owner is not None
-    assert owner.holder
-    await kill(await pid_of(actor(owner.holder)))
 
 
 async def until_revived(store, conversation_id: str, epoch: int) -> None:

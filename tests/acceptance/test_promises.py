@@ -8,7 +8,7 @@ import textwrap
 import time
 
 import pytest
-from stack_fixture import kill, pid_of, runs_of
+from stack_fixture import kill, kill_host, open_gate, pid_of, runs_of
 
 from holdfast.client import (
     Answer,
@@ -23,6 +23,7 @@ from holdfast.client import (
     StaleReason,
     Status,
 )
+from holdfast.persistence import codec
 from holdfast.persistence.embedded import ensure_redis, stop_redis
 from holdfast.registry.embedded import ensure_ray, stop_ray
 from holdfast.testing import call, calls
@@ -271,6 +272,43 @@ async def test_cancel_says_what_it_cancelled_and_the_conversation_goes_on(stack,
     with pytest.raises(StaleCall) as stale:
         await shown.resolve(Answer(1))
     assert stale.value.reason is StaleReason.CANCELLED
+    receipt = await conversation.send("go on")
+    assert (await settled(conversation, receipt.seq)).reply == "After."
+
+
+@pytest.mark.parametrize("revived", [False, True])
+async def test_cancel_in_the_middle_of_a_model_call_closes_its_stream(stack, client, store, revived):
+    text = stack.scenarios.add(f"cancel-model-{revived}", "After.")
+    stack.model.hold(times=1)
+    conversation = await client.start("support", text, conversation_id=f"cancel-model-{revived}")
+    await stack.model.held(1)
+    if revived:  # who takes it over has not asked for anything yet when it is cancelled
+        await kill_host(store, conversation.id)
+    cancelled = await conversation.cancel()
+    assert (cancelled.turn_id, cancelled.calls) == ("t1", ())
+    async with asyncio.timeout(30):
+        while stack.model._held:  # until the worker has hung up
+            await asyncio.sleep(0.02)
+    receipt = await conversation.send("go on")
+    assert (await settled(conversation, receipt.seq)).reply == "After."
+
+
+async def test_a_result_that_comes_after_the_cancellation_is_recorded_as_late_and_changes_nothing(stack, client, store):
+    text = stack.scenarios.add("late", calls(call("slow", {})), "After.")
+    conversation = await client.start("support", text, conversation_id="late")
+    async with asyncio.timeout(60):
+        while not runs_of(stack, conversation.id):
+            await asyncio.sleep(0.02)
+        (run,) = runs_of(stack, conversation.id)
+        assert (await conversation.cancel()).calls == (run["key"],)
+        before = await store.read(conversation.id, after=0)
+        open_gate(stack, conversation.id)
+        while not (late := await store.late(conversation.id)):
+            await asyncio.sleep(0.02)
+    ((effect_id, found),) = late.items()
+    assert effect_id.startswith(run["key"])
+    assert codec.decode_outcome(found.outcome).ok is True
+    assert await store.read(conversation.id, after=0) == before
     receipt = await conversation.send("go on")
     assert (await settled(conversation, receipt.seq)).reply == "After."
 

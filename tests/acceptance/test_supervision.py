@@ -36,8 +36,8 @@ async def outcome(stack, client, tool: str) -> dict:
 @pytest.mark.parametrize(
     ("tool", "said"),
     [
-        ("leave", "SystemExit(3)"),
-        ("leave_async", "SystemExit(3)"),
+        ("leave", "SystemExit: 3"),
+        ("leave_async", "SystemExit: 3"),
         ("unserialisable", "cannot be a result"),
         ("huge", "300000002 bytes"),
         ("not_a_number", "cannot be a result"),
@@ -45,6 +45,8 @@ async def outcome(stack, client, tool: str) -> dict:
         ("hang_async", "did not finish within 1 s"),
         ("block_the_loop", "did not finish within 2 s"),
         ("stubborn", "StopIteration"),
+        ("cancelled_inside", "CancelledError"),
+        ("unspeakable", "Unspeakable"),
     ],
 )
 async def test_a_callback_that_misbehaves_is_an_error_that_the_model_reads(stack, client, tool, said):
@@ -109,6 +111,21 @@ async def test_what_takes_its_process_down_again_and_again_is_quarantined_and_re
     assert [run["attempt"] for run in runs_of(stack, poison.id)] == [1, 2, 3, 4]
 
 
+async def test_what_takes_the_process_down_that_judges_the_models_answer_is_quarantined_too(stack, client):
+    asked = call("deadly_to_judge", {"conversation": "deadly-1"})
+    text = stack.scenarios.add("deadly", calls(asked), "Survived.")
+    deadly = await client.start("rough", text, conversation_id="deadly-1")
+
+    state = await deadly.wait(timeout_s=180)
+
+    assert state.status is Status.QUARANTINED
+    assert "model call" in state.error
+    assert len({run["pid"] for run in runs_of(stack, deadly.id)}) == 3
+    (stack.runs / f"{deadly.id}.corrected").touch()
+    assert await deadly.retry()
+    assert (await deadly.wait(timeout_s=120)).reply == "Survived."
+
+
 async def test_at_the_cap_a_caller_is_told_and_what_was_acknowledged_proceeds(stack, monkeypatch):
     monkeypatch.setenv("HOLDFAST_MAX_ACTORS", "1")
     monkeypatch.setenv("HOLDFAST_STANDBY", "1")
@@ -171,25 +188,33 @@ async def test_a_thousand_conversations_wait_and_finish_on_a_fleet_of_eight(stac
     await _many(stack, 1000)
 
 
-async def test_actors_and_workers_are_replaced_after_so_much_use(stack, monkeypatch):
-    monkeypatch.setenv("HOLDFAST_ADOPTIONS", "2")
-    monkeypatch.setenv("HOLDFAST_EFFECTS", "3")
+@pytest.mark.parametrize(
+    "bounds",
+    [
+        pytest.param({"ADOPTIONS": "2", "EFFECTS": "3"}, id="use"),
+        pytest.param({"ACTOR_MB": "64", "WORKER_MB": "128"}, id="memory"),  # each has more from the beginning
+    ],
+)
+async def test_actors_and_workers_are_replaced_after_so_much(stack, monkeypatch, bounds):
+    for name, bound in bounds.items():
+        monkeypatch.setenv(f"HOLDFAST_{name}", bound)
     monkeypatch.setenv("HOLDFAST_MAX_ACTORS", "4")
-    text = stack.scenarios.add("recycled", "Hello.")
-    async with AsyncClient.connect("shop_app:app", namespace="recycled", timeout_s=60) as client:
+    namespace = f"recycled-{min(bounds)}"
+    text = stack.scenarios.add(namespace, "Hello.")
+    async with AsyncClient.connect("shop_app:app", namespace=namespace, timeout_s=60) as client:
         transport = await client._stack.transport()
         actors = set()
         for number in range(10):
-            conversation = await client.start("support", text, conversation_id=f"recycled-{number}")
+            conversation = await client.start("support", text, conversation_id=f"{namespace}-{number}")
             pid = await transport.pid(conversation.id)
             assert (await conversation.wait(timeout_s=60)).reply == "Hello."
             actors.add(pid)
-        opened = RedisStore(stack.redis_url, namespace="recycled")
+        opened = RedisStore(stack.redis_url, namespace=namespace)
         await opened.open()
         generations = await until_succeeded(opened)
         await opened.close()
 
-    assert len(actors - {None}) >= 3
+    assert len(actors - {None}) >= 5  # more than there may be at once
     assert generations >= 1
     assert os.getpid() not in actors
 

@@ -1,13 +1,17 @@
 """An app whose tools do what tools must not do."""
 
 import asyncio
+import json
 import os
+import re
 import signal
 import sys
 import threading
 import time
 from pathlib import Path
+from typing import Annotated
 
+from pydantic import AfterValidator
 from shop_app import note
 
 from holdfast.agent import Agent, App, Limits, ToolContext, tool
@@ -118,9 +122,55 @@ def stubborn() -> str:
     raise StopIteration("nothing follows")
 
 
+@tool
+async def cancelled_inside() -> str:
+    """Wait for something that is cancelled."""
+    other = asyncio.create_task(asyncio.sleep(60))
+    other.cancel()
+    await other
+    return "never"
+
+
+class Unspeakable(Exception):
+    """An error that cannot say what it is."""
+
+    def __str__(self) -> str:
+        raise ValueError("no words")
+
+
+@tool
+def unspeakable() -> str:
+    """Raise what cannot be printed."""
+    raise Unspeakable
+
+
+@tool(on_lost="error")
+def hold_the_interpreter(context: ToolContext) -> str:
+    """Never give the interpreter back, so that nothing else of the process goes on."""
+    note("hold_the_interpreter", context)
+    re.match(r"(a+)+$", "a" * 100 + "b")
+    return "never"
+
+
+def checked(conversation: str) -> str:
+    """Take the process down that judges the arguments, until somebody has corrected the cause."""
+    with (RUNS / conversation).open("a") as lines:
+        lines.write(json.dumps({"kind": "checked", "pid": os.getpid()}) + "\n")
+    if not (RUNS / f"{conversation}.corrected").exists():
+        os.kill(os.getpid(), signal.SIGKILL)
+    return conversation
+
+
+@tool
+def deadly_to_judge(conversation: Annotated[str, AfterValidator(checked)]) -> str:
+    """Have arguments whose check, a part of the model call, takes the process down."""
+    return f"judged {conversation}"
+
+
 TOOLS = [
     *(crash, wait_for_gate, leave, leave_async, fork, chatter, unserialisable, huge, not_a_number),
-    *(hang, hang_async, block_the_loop, quick, stubborn),
+    *(hang, hang_async, block_the_loop, quick, stubborn, cancelled_inside, unspeakable),
+    *(hold_the_interpreter, deadly_to_judge),
 ]
 
 app = App(

@@ -14,6 +14,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import ray
+
+from holdfast.actors import RAY_NAMESPACE
 from holdfast.persistence.embedded import ensure_redis, stop_redis
 from holdfast.persistence.home import Home
 from holdfast.registry.embedded import ensure_ray, stop_ray
@@ -135,6 +138,14 @@ def results(messages: list[dict[str, Any]]) -> list[dict[str, Any]]:
 async def pid_of(actor: Any) -> int:
     """The process of an actor."""
     return await actor.__ray_call__.remote(lambda _: os.getpid())
+
+
+async def kill_host(store: Any, conversation_id: str) -> None:
+    """Kill the actor that hosts a conversation."""
+    owner = await store.owner(conversation_id)
+    assert owner is not None
+    assert owner.holder
+    await kill(await pid_of(ray.get_actor(owner.holder, namespace=RAY_NAMESPACE)))
 
 
 async def kill(pid: int) -> None:

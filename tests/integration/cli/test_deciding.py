@@ -1,5 +1,6 @@
 """From the list of what waits to its answer, as a person at a terminal goes."""
 
+import asyncio
 import fcntl
 import json
 import os
@@ -13,6 +14,9 @@ import termios
 
 import pytest
 import redis
+
+from holdfast.conversation import RunFinished
+from holdfast.persistence import Because, RedisStore, codec
 
 ESCAPES = re.compile(r"\x1b\[[0-9;?]*[a-zA-Z]")
 
@@ -122,6 +126,32 @@ def test_the_list_of_conversations_is_filtered_by_status(cli, inside, waiting):
     assert "listed-1" in listed
     assert waiting in listed
     assert inside("list", "--agent", "nobody").out == "There are no such conversations.\n"
+
+
+def test_what_is_in_quarantine_is_listed_shown_with_its_reason_and_taken_up_again_when_told(cli, inside, waiting, stack):
+    async def struck():
+        store = RedisStore(stack.redis_url)
+        await store.open()
+        before = await store.owner("listed-1")
+        where = {"holder": "nobody", "lease_ms": 1000, "because": Because.ASKED}
+        await store.acquire("listed-1", seen_token=before.token, new_token="mine", **where)
+        assert await store.strike("listed-1", "mine", process="p-1", reason="tool crash took it down", limit=1) is None
+        outcome = codec.encode_outcome(RunFinished(effect_id="call_1#1", ok=True, content='{"ok": true, "result": "paid"}'))
+        assert not await store.finish("listed-1", "call_1#1", incarnation="gone", outcome=outcome)
+        await store.close()
+
+    asyncio.run(struck())
+
+    rows = inside("list", "--status", "quarantined", "--json").json()["items"]
+    assert [row["conversation_id"] for row in rows] == ["listed-1"]
+    shown = inside("show", "listed-1")
+    assert "tool crash took it down" in shown.out
+    assert "Came late and changed nothing: call_1#1" in shown.out
+    (late,) = inside("show", "listed-1", "--json").json()["late"]
+    assert (late["effect_id"], "paid" in late["content"]) == ("call_1#1", True)
+    assert inside("retry", "listed-1").out == "listed-1 is taken up again.\n"
+    assert inside("retry", "listed-1", "--json").json() == {"conversation_id": "listed-1", "lifted": False}
+    assert inside("list", "--status", "quarantined").out == "There are no such conversations.\n"
 
 
 def test_the_shown_commands_decide_the_calls_and_the_conversation_ends(cli, inside, waiting):
