@@ -16,6 +16,7 @@ from holdfast.persistence import RedisStore
 from . import cluster
 from .ray_actors import RayActors
 from .sweep import Sweep
+from .watch import Watch
 
 logger = logging.getLogger("holdfast.sweeper")
 
@@ -25,7 +26,9 @@ class Sweeper:
 
     def __init__(self, settings: ActorSettings) -> None:
         self._settings = settings
-        self._task = asyncio.get_running_loop().create_task(self._run())
+        loop = asyncio.get_running_loop()
+        self._task = loop.create_task(self._run())
+        self._watching = loop.create_task(Watch(settings).run())
 
     async def ping(self) -> bool:
         """Whether it ticks."""

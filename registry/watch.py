@@ -1,0 +1,71 @@
+"""Ending workers that answer nothing: a callback that never gives the interpreter back stops all of its process."""
+
+import asyncio
+import logging
+import math
+
+import ray
+from ray.exceptions import RayError
+from ray.util import list_named_actors
+
+from holdfast.actors import RAY_NAMESPACE, ActorSettings, find
+
+logger = logging.getLogger("holdfast.sweeper")
+
+LOOK_EVERY_S = 5.0
+
+
+class Watch:
+    """One who asks each worker of a store, and has Ray put another in the place of one that has stopped answering.
+
+    What ran in it is lost then, as after any death: its tools say what that means, and whose it was is told apart alone.
+    """
+
+    def __init__(self, settings: ActorSettings) -> None:
+        self._prefix = f"{settings.prefix}worker:"
+        self._patience = math.ceil(settings.timing.stale_ms / 1000 / LOOK_EVERY_S)
+        self._answered: set[str] = set()
+        self._asking: dict[str, asyncio.Task[None]] = {}
+        self._silent: dict[str, int] = {}
+
+    async def run(self) -> None:
+        """Look again and again, for ever."""
+        while True:
+            await asyncio.sleep(LOOK_EVERY_S)
+            try:
+                await self._look()
+            except Exception:
+                logger.exception("the workers could not be looked at")
+
+    async def _look(self) -> None:
+        """Ask all who owe no answer; count in how many looks the others have owed it, and end who has for too long."""
+        actors = await asyncio.to_thread(list_named_actors, all_namespaces=True)
+        names = {actor["name"] for actor in actors if actor["namespace"] == RAY_NAMESPACE}
+        for name in sorted(name for name in names if name.startswith(self._prefix)):
+            if name not in self._asking:
+                self._silent[name] = 0
+                self._asking[name] = asyncio.create_task(self._ask(name))
+            elif name in self._answered:  # one that is only being made may take its time
+                self._silent[name] += 1
+                if self._silent[name] == self._patience:
+                    await self._end(name)
+
+    async def _ask(self, name: str) -> None:
+        try:
+            handle = await asyncio.to_thread(find, name)
+            if handle is not None:
+                await handle.process.remote()
+                self._answered.add(name)
+        except RayError:  # it is dead, or Ray starts it again
+            self._answered.discard(name)
+        except Exception:
+            logger.exception("%s could not be asked", name)
+        finally:
+            del self._asking[name]
+
+    async def _end(self, name: str) -> None:
+        silent_s = self._patience * LOOK_EVERY_S
+        logger.error("%s has answered nothing for %.0f s: it is ended, and what ran in it is lost", name, silent_s)
+        handle = await asyncio.to_thread(find, name)
+        if handle is not None:
+            ray.kill(handle, no_restart=False)
