@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from .crew import Crew, CrewUnavailable, NoOutcome, WorkerLost
     from .host import Host
     from .hosting import Hosting
-    from .ray_crew import find, hire, in_cluster, successor_name, worker_name
+    from .ray_crew import find, hire, in_cluster, named, successor_name, worker_name
     from .settings import RAY_NAMESPACE, ActorSettings, Fleet, StoreAddress, Timing, WorkerSettings
     from .steps import Step
     from .worker import AppBroken, Worker
@@ -24,7 +24,7 @@ _HOMES = {
     "steps": ("Step",),
     "crew": ("Crew", "CrewUnavailable", "NoOutcome", "WorkerLost"),
     "hosting": ("Hosting",),
-    "ray_crew": ("find", "hire", "in_cluster", "successor_name", "worker_name"),
+    "ray_crew": ("find", "hire", "in_cluster", "named", "successor_name", "worker_name"),
     "settings": ("RAY_NAMESPACE", "ActorSettings", "Fleet", "StoreAddress", "Timing", "WorkerSettings"),
     "worker": ("AppBroken", "Worker"),
 }
@@ -57,6 +57,7 @@ __all__ = [
     "find",
     "hire",
     "in_cluster",
+    "named",
     "successor_name",
     "worker_name",
 ]

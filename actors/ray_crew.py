@@ -8,6 +8,7 @@ from typing import Any, TypeVar
 
 import ray
 from ray.exceptions import GetTimeoutError, RayActorError, RayError
+from ray.util import list_named_actors
 
 from holdfast.conversation import ClusterUnavailable, HoldfastError, RunFinished
 from holdfast.conversation.ids import digest
@@ -71,6 +72,8 @@ class RayCrew:
         if handle is None:
             return NoOutcome.GONE
         try:
+            if not worker.startswith(self._settings.prefix):
+                return await self._elsewhere(handle, incarnation)
             answer = await self._asked(handle, handle.join.remote(incarnation, conversation_id, effect_id))
         except CrewUnavailable as error:
             if isinstance(error.__cause__, ray.exceptions.ActorDiedError):
@@ -78,6 +81,14 @@ class RayCrew:
             raise
         outcome: RunFinished | NoOutcome = wire.unpack(answer)
         return outcome
+
+    async def _elsewhere(self, handle: Any, incarnation: str) -> NoOutcome:
+        """What is known of a run that a worker of another release has: as long as its process lives, its record will say."""
+        process = await self._asked(handle, handle.process.remote())
+        if not incarnation.startswith(f"{process}."):
+            return NoOutcome.GONE
+        message = "a worker of another release runs it"
+        raise CrewUnavailable(message)
 
     def drop(self, conversation_id: str, effect_id: str) -> None:
         """See `Crew.drop`."""
@@ -124,9 +135,13 @@ class RayCrew:
 
     async def _environment(self, app: str, code: str) -> Mapping[str, str]:
         """The values that clients handed to the app's workers, from one that lives: a new one has only its node's own."""
-        for slot in range(self._settings.fleet.workers):
-            base = worker_name(self._settings, app, code, str(slot))
-            handle = await asyncio.to_thread(find, successor_name(base, await self._store.generation(base)))
+        base = worker_name(self._settings, app, code, "")
+        slots = [f"{base}{slot}" for slot in range(self._settings.fleet.workers)]
+        names = [successor_name(slot, await self._store.generation(slot)) for slot in slots]
+        same = base.removeprefix(self._settings.prefix)  # of another release, too: it has been handed the same
+        names += [name for name in await asyncio.to_thread(named, self._settings.family) if f":{same}" in name]
+        for name in names:
+            handle = await asyncio.to_thread(find, name)
             if handle is None:
                 continue
             try:
@@ -206,6 +221,17 @@ def find(name: str) -> Any | None:
         return ray.get_actor(name, namespace=RAY_NAMESPACE)
     except ValueError:
         return None
+
+
+def named(prefix: str) -> list[str]:
+    """The names of all actors whose name begins so.
+
+    Raises:
+        ClusterUnavailable: This process is in no cluster (any more).
+    """
+    in_cluster()
+    actors = list_named_actors(all_namespaces=True)
+    return sorted(actor["name"] for actor in actors if actor["namespace"] == RAY_NAMESPACE and actor["name"].startswith(prefix))
 
 
 def in_cluster() -> None:

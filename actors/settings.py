@@ -1,9 +1,17 @@
 """What an actor or worker is told when it is made. Plain values: they travel by pickle between Ray processes."""
 
+import functools
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from importlib import metadata
 
 RAY_NAMESPACE = "holdfast"
+
+
+@functools.cache
+def this_release() -> str:
+    """Which Holdfast this process runs."""
+    return metadata.version("holdfast")
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,11 +69,17 @@ class ActorSettings:
     store: StoreAddress
     timing: Timing = Timing()
     fleet: Fleet = Fleet()
+    release: str = field(default_factory=this_release)
+
+    @property
+    def family(self) -> str:
+        """What the names of this store's actors begin with, whatever release of Holdfast they run."""
+        return f"holdfast:{self.store.namespace}:{self.store.store_id}:"
 
     @property
     def prefix(self) -> str:
-        """What the names of this store's actors begin with."""
-        return f"holdfast:{self.store.namespace}:{self.store.store_id}:"
+        """What the names of this store's actors of this release begin with: releases do not talk to each other."""
+        return f"{self.family}{self.release}:"
 
 
 @dataclass(frozen=True, slots=True)

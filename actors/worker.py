@@ -92,6 +92,10 @@ class Worker:
         """Which incarnation this is."""
         return self._incarnation
 
+    async def retire(self) -> None:
+        """Take on nothing new: another release of Holdfast serves the store. What runs goes on; then this worker ends."""
+        self._succeeded = True
+
     async def leave(self) -> None:
         """End this worker: Ray ends an actor only at the end of a call."""
         exit_actor()

@@ -14,6 +14,7 @@ from holdfast.registry.hiring import Hiring
 from holdfast.registry.ray_actors import RayActors
 from holdfast.registry.registry import Registry
 from holdfast.registry.sweeper import ensure_sweeper
+from holdfast.registry.turnover import end_other_releases
 
 from .delivery import deliver
 
@@ -32,7 +33,7 @@ class RayTransport:
     async def open(
         cls, store: RedisStore, settings: Settings, address: str, app: App | None, app_path: str | None
     ) -> "RayTransport":
-        """Join Ray, bind the store to it, ensure sweeper and workers.
+        """Join Ray, bind the store to it, end what another release has left there, ensure sweeper and workers.
 
         Raises:
             ClusterUnavailable: Ray does not answer.
@@ -44,6 +45,7 @@ class RayTransport:
             await clusters.bind(store, joined)
             where = StoreAddress(redis_url=store.url, namespace=store.namespace, store_id=store.store_id or "")
             actor_settings = ActorSettings(store=where, timing=settings.timing, fleet=settings.fleet)
+            await asyncio.to_thread(end_other_releases, actor_settings)
             ensure_sweeper(actor_settings)
             if app is not None and app_path is not None:
                 await _record(store, actor_settings, app, app_path)

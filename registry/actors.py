@@ -42,6 +42,10 @@ class Actors(Protocol):
         """
         ...
 
+    def ours(self, name: str) -> bool:
+        """Whether the actor of that name, if there is one, runs this release: with another one is not to talk."""
+        ...
+
     def new_name(self) -> str:
         """A name that no actor has."""
         ...

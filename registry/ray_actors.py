@@ -52,6 +52,10 @@ class RayActors:
         actor = await asyncio.to_thread(find, name)
         return None if actor is None else RayHandle(actor)
 
+    def ours(self, name: str) -> bool:
+        """See `Actors.ours`."""
+        return name.startswith(self._settings.prefix)
+
     def new_name(self) -> str:
         """See `Actors.new_name`."""
         return f"{self._settings.prefix}actor:{uuid.uuid4().hex[:12]}"

@@ -213,7 +213,7 @@ class Registry:
                     self.died(conversation_id, owner.holder)
                 if handle is None:  # this cluster is the store's only one, and knows no actor of that name
                     because = Because.DIED
-                elif self._not_hosting.get(conversation_id) != owner.token:
+                elif self._actors.ours(owner.holder) and self._not_hosting.get(conversation_id) != owner.token:
                     return owner.holder, handle
             name, actor = adopted or await self._adopt(conversation_id, refusals)
             adopted = None
@@ -268,6 +268,8 @@ class Registry:
             if self._hired:
                 return self._hired.pop()
             name = await self._store.take()
+            if name is not None and not self._actors.ours(name):
+                continue  # it offers itself again to those that it can talk to
             if name is not None:
                 self._short_since = None
                 handle = None if name in self._dead else await self._actors.find(name)

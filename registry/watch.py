@@ -6,9 +6,8 @@ import math
 
 import ray
 from ray.exceptions import RayError
-from ray.util import list_named_actors
 
-from holdfast.actors import RAY_NAMESPACE, ActorSettings, find
+from holdfast.actors import ActorSettings, find, named
 
 logger = logging.getLogger("holdfast.sweeper")
 
@@ -39,9 +38,7 @@ class Watch:
 
     async def _look(self) -> None:
         """Ask all who owe no answer; count in how many looks the others have owed it, and end who has for too long."""
-        actors = await asyncio.to_thread(list_named_actors, all_namespaces=True)
-        names = {actor["name"] for actor in actors if actor["namespace"] == RAY_NAMESPACE}
-        for name in sorted(name for name in names if name.startswith(self._prefix)):
+        for name in await asyncio.to_thread(named, self._prefix):
             if name not in self._asking:
                 self._silent[name] = 0
                 self._asking[name] = asyncio.create_task(self._ask(name))

@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 import ray
-from stack_fixture import eventually, kill, kill_host, open_gate, pid_of, results, runs_of
+from stack_fixture import eventually, kill, kill_host, open_gate, pid_of, results, runs_of, sweeper_of
 
 from holdfast.actors import RAY_NAMESPACE
 from holdfast.client import Answer, Approve, Fail, Status, SuspensionKind
@@ -139,7 +139,7 @@ async def test_a_worker_killed_in_the_middle_of_a_gated_run_is_not_run_again_by_
 async def test_a_killed_sweeper_comes_back_and_deadlines_are_kept(stack, client, store):
     text = stack.scenarios.add("sweeper-kill", calls(call("ask_briefly", {"question": "?"})), "Never mind.")
     conversation = await client.start("support", text, conversation_id="sweeper-kill")
-    sweeper = actor(f"holdfast:holdfast:{store.store_id}:sweeper")
+    sweeper = actor(sweeper_of(store))
     await kill(await pid_of(sweeper))
     state = await conversation.wait(after=6, timeout_s=60)
     while state.status is Status.AWAITING_INPUT:

@@ -13,7 +13,7 @@ from fault_stack import QUICK, environment_kept, named
 from oracle import Oracle
 from ray.exceptions import RayError
 from recorded_play import play, shown, unique_ids
-from stack_fixture import Scenarios, end_stack, kill, pid_of, start_stack
+from stack_fixture import Scenarios, end_stack, kill, pid_of, start_stack, sweeper_of
 
 from holdfast.actors import RAY_NAMESPACE
 from holdfast.client import AsyncClient, Status
@@ -58,13 +58,14 @@ class Killer:
         self.killed = []
 
     async def rage(self):
-        victims = [self.host] * 5 + [self.worker] * 2 + [self.sweeper, self.redis]
+        each = [self.host, self.worker, self.sweeper, self.redis]
+        self.dice.shuffle(each)  # everybody once, and then as it comes
         seen = 0
         while True:
             seen = max(seen, len(self.stack.model.requests)) + self.dice.randint(*BETWEEN)
             while len(self.stack.model.requests) < seen:
                 await asyncio.sleep(0.05)
-            victim = self.dice.choice(victims)
+            victim = each.pop() if each else self.dice.choice([self.host] * 5 + [self.worker] * 2 + [self.sweeper, self.redis])
             with contextlib.suppress(RayError, ValueError, ProcessLookupError, TimeoutError):  # it has died already
                 async with asyncio.timeout(20):
                     await victim()
@@ -83,7 +84,7 @@ class Killer:
         await kill(await pid_of(named(self.dice.choice([name for name in names if ":worker:" in name] or [""]))))
 
     async def sweeper(self):
-        await kill(await pid_of(named(f"holdfast:holdfast:{self.store.store_id}:sweeper")))
+        await kill(await pid_of(named(sweeper_of(self.store))))
 
     async def redis(self):
         """Redis, which is started again at once."""
@@ -129,4 +130,4 @@ async def test_whoever_dies_every_conversation_ends_with_its_own_transcript(repl
         ran = {call["id"] for call in asked if call["function"]["name"] in server}
         assert {body["key"] for body in oracle.bodies(name)} == ran, name
     await store.close()
-    assert set(killer.killed) >= {"host", "worker"}, killer.killed
+    assert set(killer.killed) == {"host", "worker", "sweeper", "redis"}, killer.killed

@@ -16,7 +16,7 @@ from typing import Any
 
 import ray
 
-from holdfast.actors import RAY_NAMESPACE
+from holdfast.actors import RAY_NAMESPACE, ActorSettings, StoreAddress
 from holdfast.persistence.embedded import ensure_redis, stop_redis
 from holdfast.persistence.home import Home
 from holdfast.registry.embedded import ensure_ray, stop_ray
@@ -138,6 +138,11 @@ def results(messages: list[dict[str, Any]]) -> list[dict[str, Any]]:
 async def pid_of(actor: Any) -> int:
     """The process of an actor."""
     return await actor.__ray_call__.remote(lambda _: os.getpid())
+
+
+def sweeper_of(store: Any) -> str:
+    """The name of a store's sweeper."""
+    return f"{ActorSettings(StoreAddress('', store.namespace, store.store_id)).prefix}sweeper"
 
 
 async def kill_host(store: Any, conversation_id: str) -> None:

@@ -13,7 +13,7 @@ from holdfast.registry.hiring import Hiring, NoRoom
 from holdfast.registry.registry import Registry
 from holdfast.registry.sweep import LOOKS, Sweep
 from holdfast.testing import Delay, Faults, FaultyStore
-from holdfast.testing.activation import Activation, start
+from holdfast.testing.activation import Activation, begin, reply, start
 
 
 class Stranger:
@@ -28,6 +28,9 @@ class Found:
 
     async def find(self, name):
         return Stranger()
+
+    def ours(self, name):
+        return True
 
 
 class Refusing:
@@ -99,6 +102,9 @@ class Company:
     async def find(self, name):
         return Willing()
 
+    def ours(self, name):
+        return not name.startswith("other-")
+
     def new_name(self):
         return f"actor-{len(self.hired) + 1}"
 
@@ -154,6 +160,17 @@ async def test_at_the_cap_all_who_wait_are_told_so():
         *(registry.ensure_started(f"c-{n}", timeout_s=1, create=True) for n in range(2, 6)), return_exceptions=True
     )
     assert [type(end) for end in ends] == [Overloaded] * 4
+
+
+async def test_an_actor_of_another_release_is_neither_adopted_nor_asked():
+    store, company = MemoryStore(), Company(takes_s=0)
+    activation = await Activation.of(store, "c-1", holder="other-1")
+    await activation.do(start("hello"), begin(), reply("Hello."))  # it rests there
+    await store.offer("other-1", 0)
+    await store.offer("other-2", 0)
+    async with asyncio.timeout(10):
+        name, _ = await registry_of(store, company).ensure_started("c-1", timeout_s=9)
+    assert [name] == company.hired
 
 
 async def test_who_is_told_of_the_cap_is_told_so_while_it_is_looked_at_once_more():
