@@ -11,7 +11,7 @@ from holdfast.persistence import Because, Store
 from .answers import Activation, AnswerToAsk, Failed, Hosted, NotHosted, Occupied, OwnedElsewhere, Replied
 from .crew import Crew
 from .hosting import Hosting
-from .memory import resident_mb
+from .memory import allowed_mb, resident_mb
 from .settings import Fleet, Timing
 from .steps import Reached, Step, untrapped
 
@@ -50,6 +50,8 @@ class Host:
         self._blank_since = clock()
         self._rested = asyncio.Event()
         self._adoptions = 0
+        self._on_offer = False
+        self._allowed_mb = allowed_mb(fleet.actor_mb)
         self._leaving = False
         self._heard_at = clock()
         self._housekeeping = asyncio.create_task(self._keep_house())
@@ -70,6 +72,7 @@ class Host:
             if self._hosting is not None and not await self._hosting.passivate():
                 return Occupied()
             self._hosting = None
+            self._on_offer = False
             self._adoptions += 1
             hosting = Hosting(
                 self._store,
@@ -110,8 +113,12 @@ class Host:
             return Failed(error)
 
     async def offer_blank(self) -> None:
-        """Be on offer for adoption, hosting nothing."""
+        """Be on offer for adoption, hosting nothing; or leave soon, if it has been used for long enough."""
         self._blank_since = self._clock()
+        if self._worn():  # or else, with much to do, it would be adopted again and again
+            self._rested.set()
+            return
+        self._on_offer = True
         try:
             await self._store.offer(self._name, 0)
         except StoreError as error:
@@ -158,8 +165,9 @@ class Host:
             elif hosting is None:
                 spare = now - self._blank_since >= linger_ms and await self._store.offers() > self._fleet.standby
                 if not spare and not worn:
+                    self._on_offer = True
                     await self._store.offer(self._name, 0)
-                elif await self._store.withdraw(self._name):  # nobody has taken it meanwhile
+                elif not self._on_offer or await self._store.withdraw(self._name):  # nobody has taken it meanwhile
                     self._leaving = True  # its process may take a while to end, and is not to be adopted meanwhile
                     with contextlib.suppress(StoreError):  # it is found out that it lives no more
                         await self._store.delist(self._name)
@@ -167,4 +175,4 @@ class Host:
 
     def _worn(self) -> bool:
         """Whether this process has been used for long enough, or has grown too much, and is to end when it can."""
-        return self._adoptions >= self._fleet.adoptions or resident_mb() > self._fleet.actor_mb
+        return self._adoptions >= self._fleet.adoptions or resident_mb() > self._allowed_mb

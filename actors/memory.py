@@ -5,6 +5,7 @@ from pathlib import Path
 
 _PAGE_BYTES = os.sysconf("SC_PAGE_SIZE") if hasattr(os, "sysconf") else 4096
 _STATM = Path("/proc/self/statm")
+_ROOM = 1.5
 
 
 def resident_mb() -> float:
@@ -13,3 +14,11 @@ def resident_mb() -> float:
         return int(_STATM.read_text().split()[1]) * _PAGE_BYTES / 2**20
     except (OSError, IndexError, ValueError):
         return 0.0
+
+
+def allowed_mb(configured: float) -> float:
+    """To how much this process may grow: as configured, or by half if it is as large as that from the beginning.
+
+    Otherwise an app that simply needs more would have its workers replaced without end, before they have done anything.
+    """
+    return max(configured, _ROOM * resident_mb())

@@ -21,7 +21,7 @@ from holdfast.persistence import AppRecord, RedisStore
 from . import tool_run, wire
 from .app_runtime import AppRuntime
 from .crew import ModelOutcome, NoOutcome
-from .memory import resident_mb
+from .memory import allowed_mb, resident_mb
 from .requests import ModelRequest, RunRequest
 from .settings import WorkerSettings
 from .steps import traps
@@ -70,6 +70,7 @@ class Worker:
         self._reached = traps()
         self._turnstile = asyncio.Semaphore(1 if settings.alone else AT_ONCE)
         self._effects = 0
+        self._allowed_mb = math.inf
         self._store: RedisStore | None = None
 
     async def prepare(self, environment: Mapping[str, str] | None = None) -> str:
@@ -214,6 +215,7 @@ class Worker:
                     await store.put_problem(self._settings.app, problem)
                     raise AppBroken(problem) from None
                 await store.put_problem(self._settings.app, None)
+                self._allowed_mb = allowed_mb(self._settings.memory_mb)
                 self._opened = (store, runtime)
             return self._opened
 
@@ -293,7 +295,7 @@ class Worker:
         settings = self._settings
         if await store.generation(settings.base) > settings.generation:
             self._succeeded = True
-        worn = self._effects >= settings.effects or resident_mb() > settings.memory_mb
+        worn = self._effects >= settings.effects or resident_mb() > self._allowed_mb
         if worn and not self._succeeded:
             logger.info("%s is succeeded after %d effects, at %.0f MiB", settings.name, self._effects, resident_mb())
             await store.succeed(settings.base, settings.generation + 1)

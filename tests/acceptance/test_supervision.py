@@ -1,12 +1,13 @@
 """Callbacks that misbehave, conversations that take processes down, few processes for many conversations."""
 
 import asyncio
-import os
 from collections import Counter
+from contextlib import asynccontextmanager
 
 import pytest
 from stack_fixture import eventually, open_gate, results, runs_of
 
+from holdfast.actors.worker import DRAIN_CHECK_S
 from holdfast.client import Answer, AsyncClient, Overloaded, Quarantined, Status
 from holdfast.persistence import RedisStore
 from holdfast.registry.hiring import RESERVE
@@ -188,42 +189,59 @@ async def test_a_thousand_conversations_wait_and_finish_on_a_fleet_of_eight(stac
     await _many(stack, 1000)
 
 
-@pytest.mark.parametrize(
-    "bounds",
-    [
-        pytest.param({"ADOPTIONS": "2", "EFFECTS": "3"}, id="use"),
-        pytest.param({"ACTOR_MB": "64", "WORKER_MB": "128"}, id="memory"),  # each has more from the beginning
-    ],
-)
-async def test_actors_and_workers_are_replaced_after_so_much(stack, monkeypatch, bounds):
-    for name, bound in bounds.items():
-        monkeypatch.setenv(f"HOLDFAST_{name}", bound)
+async def test_actors_and_workers_are_replaced_after_so_much_use(stack, monkeypatch):
+    monkeypatch.setenv("HOLDFAST_ADOPTIONS", "2")
+    monkeypatch.setenv("HOLDFAST_EFFECTS", "3")
     monkeypatch.setenv("HOLDFAST_MAX_ACTORS", "4")
-    namespace = f"recycled-{min(bounds)}"
-    text = stack.scenarios.add(namespace, "Hello.")
-    async with AsyncClient.connect("shop_app:app", namespace=namespace, timeout_s=60) as client:
-        transport = await client._stack.transport()
+    text = stack.scenarios.add("recycled", "Hello.")
+    async with (
+        AsyncClient.connect("shop_app:app", namespace="recycled", timeout_s=60) as client,
+        opened(stack, "recycled") as store,
+    ):
         actors = set()
         for number in range(10):
-            conversation = await client.start("support", text, conversation_id=f"{namespace}-{number}")
-            pid = await transport.pid(conversation.id)
+            conversation = await client.start("support", text, conversation_id=f"recycled-{number}")
             assert (await conversation.wait(timeout_s=60)).reply == "Hello."
-            actors.add(pid)
-        opened = RedisStore(stack.redis_url, namespace=namespace)
-        await opened.open()
-        generations = await until_succeeded(opened)
-        await opened.close()
+            actors |= set(await store.living())
+        assert await until_succeeded(store) >= 1
+    assert len(actors) >= 5  # more than there may be at once
 
-    assert len(actors - {None}) >= 5  # more than there may be at once
-    assert generations >= 1
-    assert os.getpid() not in actors
+
+async def test_a_worker_that_a_callback_has_made_grow_is_replaced_and_one_that_is_large_by_itself_is_not(stack, monkeypatch):
+    monkeypatch.setenv("HOLDFAST_WORKER_MB", "128")  # less than any worker needs from the beginning
+    quick = stack.scenarios.add("small", calls(call("quick", {})), "Quickly done.")
+    leaking = stack.scenarios.add("leaking", calls(call("leak", {})), "Leaked.")
+    async with (
+        AsyncClient.connect("rough_app:app", namespace="leaking", timeout_s=60) as client,
+        opened(stack, "leaking") as store,
+    ):
+        for number in range(2):
+            conversation = await client.start("rough", quick, conversation_id=f"small-{number}")
+            assert (await conversation.wait(timeout_s=60)).reply == "Quickly done."
+            await asyncio.sleep(1.2 * DRAIN_CHECK_S * number)
+        assert await generations(store) == []
+        conversation = await client.start("rough", leaking, conversation_id="leaking-1")
+        assert (await conversation.wait(timeout_s=60)).reply == "Leaked."
+        assert await until_succeeded(store) == 1
+        conversation = await client.start("rough", quick, conversation_id="small-again")
+        assert (await conversation.wait(timeout_s=60)).reply == "Quickly done."
+
+
+@asynccontextmanager
+async def opened(stack, namespace: str):
+    store = RedisStore(stack.redis_url, namespace=namespace)
+    await store.open()
+    yield store
+    await store.close()
+
+
+async def generations(store: RedisStore) -> list[int]:
+    return [int(found) for found in await store._redis.hvals(store._keys.meta("generations"))]
 
 
 async def until_succeeded(store: RedisStore) -> int:
     """How many successors of workers have come into office, once one has."""
     async with asyncio.timeout(60):
-        while True:
-            found = await store._redis.hvals(store._keys.meta("generations"))
-            if found:
-                return max(map(int, found))
+        while not (found := await generations(store)):
             await asyncio.sleep(0.05)
+    return max(found)

@@ -122,6 +122,16 @@ def stubborn() -> str:
     raise StopIteration("nothing follows")
 
 
+LEAKED: list[bytearray] = []
+
+
+@tool
+def leak() -> str:
+    """Keep 600 MB for good."""
+    LEAKED.append(bytearray(os.urandom(1)) * 600_000_000)
+    return "leaked"
+
+
 @tool
 async def cancelled_inside() -> str:
     """Wait for something that is cancelled."""
@@ -169,7 +179,7 @@ def deadly_to_judge(conversation: Annotated[str, AfterValidator(checked)]) -> st
 
 TOOLS = [
     *(crash, wait_for_gate, leave, leave_async, fork, chatter, unserialisable, huge, not_a_number),
-    *(hang, hang_async, block_the_loop, quick, stubborn, cancelled_inside, unspeakable),
+    *(hang, hang_async, block_the_loop, quick, stubborn, cancelled_inside, unspeakable, leak),
     *(hold_the_interpreter, deadly_to_judge),
 ]
 
