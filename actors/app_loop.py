@@ -23,6 +23,7 @@ class AppLoop:
 
     def __init__(self) -> None:
         self.resources: Any = None
+        self.left = False
         self._loop = asyncio.new_event_loop()
         self._stack = AsyncExitStack()
         self._loop.set_default_executor(ThreadPoolExecutor(THREADS, thread_name_prefix="holdfast-tool"))
@@ -45,13 +46,18 @@ class AppLoop:
 
     async def run(self, work: Coroutine[Any, Any, _T]) -> _T:
         """What the work returns, run on that loop. Cancelled, it is left at once, whether or not the work heeds it."""
-        return await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(work, self._loop))
+        try:
+            return await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(work, self._loop))
+        except asyncio.CancelledError:
+            self.left = True  # and may go on here, for as long as this process lives
+            raise
 
     async def answers(self, within_s: float) -> bool:
         """Whether the loop turns and has a thread to give: false if callbacks block either for so long."""
+        turning = asyncio.run_coroutine_threadsafe(asyncio.to_thread(bool), self._loop)
         try:
             async with asyncio.timeout(within_s):
-                await self.run(asyncio.to_thread(bool))
+                await asyncio.wrap_future(turning)
         except TimeoutError:
             return False
         return True

@@ -1,6 +1,7 @@
 """The worker: imports the app and litellm once and runs effects for all conversations."""
 
 import asyncio
+import contextlib
 import logging
 import math
 import os
@@ -19,6 +20,7 @@ from holdfast.conversation import AgentSpec, HoldfastError, RunFinished, StoreEr
 from holdfast.persistence import AppRecord, RedisStore
 
 from . import tool_run, wire
+from .app_loop import AppLoop
 from .app_runtime import AppRuntime
 from .crew import ModelOutcome, NoOutcome
 from .memory import allowed_mb, resident_mb
@@ -122,7 +124,7 @@ class Worker:
         self._refuse_if_leaving()
         key = (request.conversation_id, request.effect_id)
         task = self._model_calls.get(key)
-        if task is None and self._settings.alone and self._turnstile.locked():
+        if task is None and self._settings.alone and (self._turnstile.locked() or self._model_calls or self._runs):
             message = "this worker does one thing at a time"  # who waited here would be blamed if that ended the process
             raise Dropped(message)
         if task is None:
@@ -162,10 +164,20 @@ class Worker:
                 worker=self._settings.name,
                 reached=self._reached,
             )
-            task = asyncio.create_task(self._in_turn(run))
+            task = asyncio.create_task(self._in_turn(lambda: self._run_once(run, store, loop)))
             self._runs[key] = task
             task.add_done_callback(lambda _: self._runs.pop(key, None))
         return await asyncio.shield(task)
+
+    async def _run_once(
+        self, run: Callable[[], Awaitable[RunFinished | NoOutcome]], store: RedisStore, loop: AppLoop
+    ) -> RunFinished | NoOutcome:
+        outcome = await run()
+        if self._settings.alone and loop.left:  # a body beyond its bound goes on here: who is next has another process
+            self._succeeded = True
+            with contextlib.suppress(StoreError):  # then whoever is next waits until this one has left
+                await store.succeed(self._settings.base, self._settings.generation + 1)
+        return outcome
 
     async def _joined(self, incarnation: str, conversation_id: str, effect_id: str) -> RunFinished | NoOutcome:
         if not incarnation.startswith(f"{self._incarnation}."):
@@ -189,6 +201,7 @@ class Worker:
 
     async def _in_turn(self, work: Callable[[], Awaitable[_T]]) -> _T:
         async with self._turnstile:
+            self._refuse_if_leaving()
             self._effects += 1
             return await work()
 

@@ -39,6 +39,7 @@ class SimRuntime:
 
     app = shop.APP
     resources = None
+    left = False
 
     async def loop(self):
         return self
