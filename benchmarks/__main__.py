@@ -1,4 +1,4 @@
-"""`python -m benchmarks [NAME ...] [--quick] [--json PATH] [--write-docs]`."""
+"""`python -m benchmarks [NAME ...] [--quick] [--json PATH] [--write-docs | --draw]`."""
 
 import argparse
 import importlib
@@ -56,13 +56,14 @@ def main() -> None:
     parser.add_argument("--quick", action="store_true", help="small numbers, for development: not to be quoted")
     parser.add_argument("--json", type=Path, help="where the results go, beside those of earlier runs (out/results.json)")
     parser.add_argument("--write-docs", action="store_true", help="write tables and charts of the results into docs/")
+    parser.add_argument("--draw", action="store_true", help="measure nothing: write docs/ from the results of earlier runs")
     options = parser.parse_args()
     unknown = set(options.names) - set(PARTS)
     if unknown:
         parser.error(f"no such benchmark: {', '.join(sorted(unknown))}; there are {', '.join(PARTS)}")
     options.json = options.json or stack.OUT / ("quick.json" if options.quick else "results.json")
     results = json.loads(options.json.read_text()) if options.json.exists() else {}
-    names = options.names or ([] if options.write_docs and results else list(PARTS))
+    names = [] if options.draw else options.names or list(PARTS)
     for name in names:
         stack.console.rule(f"{name}: {PARTS[name]}")
         began, load = time.monotonic(), os.getloadavg()[0]
@@ -82,7 +83,7 @@ def main() -> None:
     parts = {name: Part.from_json(results[name]) for name in PARTS if name in results and (not names or name in names)}
     show(Table("Goals", GOALS, [row.cells() for part in parts.values() for row in part.rows]))
     stack.console.print(f"written: {options.json}")
-    if options.write_docs:
+    if options.write_docs or options.draw:
         docs.write(results)
 
 

@@ -28,7 +28,7 @@ def measure(*, quick: bool) -> Part:
     return Part(
         rows=[
             Row(
-                "suspend and resume, conversations a second, against LangGraph's SQLite saver",
+                "suspend and resume, conversations a second, against LangGraph's SQLite saver (best of 1 to 16 at once)",
                 ours,
                 "/s",
                 theirs,
