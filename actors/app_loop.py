@@ -14,6 +14,8 @@ from holdfast.agent import App
 
 THREADS = 128
 """How many blocking callbacks run side by side."""
+LEFT = THREADS // 2
+"""After how many that passed their bounds, and may never return, there are new threads."""
 
 _T = TypeVar("_T")
 
@@ -23,10 +25,10 @@ class AppLoop:
 
     def __init__(self) -> None:
         self.resources: Any = None
-        self.left = False
+        self.left = 0
         self._loop = asyncio.new_event_loop()
         self._stack = AsyncExitStack()
-        self._loop.set_default_executor(ThreadPoolExecutor(THREADS, thread_name_prefix="holdfast-tool"))
+        self._threads = self._new_threads()
         threading.Thread(target=self._loop.run_forever, name="holdfast-app", daemon=True).start()
 
     @classmethod
@@ -49,12 +51,26 @@ class AppLoop:
         try:
             return await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(work, self._loop))
         except asyncio.CancelledError:
-            self.left = True  # and may go on here, for as long as this process lives
+            task = asyncio.current_task()
+            if task is not None and task.cancelling():
+                self._leave()
             raise
 
+    def _leave(self) -> None:
+        """Note that a work is left, and may go on here for as long as the process lives; it may keep a thread for as long."""
+        self.left += 1
+        if self.left % LEFT == 0:
+            before, self._threads = self._threads, self._new_threads()
+            before.shutdown(wait=False)  # those that are not held end
+
+    def _new_threads(self) -> ThreadPoolExecutor:
+        threads = ThreadPoolExecutor(THREADS, thread_name_prefix="holdfast-tool")
+        self._loop.set_default_executor(threads)
+        return threads
+
     async def answers(self, within_s: float) -> bool:
-        """Whether the loop turns and has a thread to give: false if callbacks block either for so long."""
-        turning = asyncio.run_coroutine_threadsafe(asyncio.to_thread(bool), self._loop)
+        """Whether the loop turns: false if something blocks it for so long."""
+        turning = asyncio.run_coroutine_threadsafe(asyncio.sleep(0), self._loop)
         try:
             async with asyncio.timeout(within_s):
                 await asyncio.wrap_future(turning)

@@ -47,11 +47,16 @@ class AppRuntime:
         async with self._replacing:
             if self._loops[-1] is current:
                 logger.error(
-                    "callbacks of %s block their event loop or all of its threads: await what an async one waits for",
+                    "an async callback of %s blocks its event loop: make it a plain function, or await what it waits for",
                     ", ".join(agent.name for agent in self.app.agents),
                 )
                 self._loops.append(await AppLoop.open(self.app))
         return self._loops[-1]
+
+    @property
+    def left(self) -> int:
+        """How many works passed their bounds here, and may go on."""
+        return sum(loop.left for loop in self._loops)
 
     async def close(self) -> None:
         """Leave the lifespans that can be left; what is blocked ends with the process."""

@@ -167,7 +167,7 @@ class Host:
                 if not spare and not worn:
                     self._on_offer = True
                     await self._store.offer(self._name, 0)
-                elif not self._on_offer or await self._store.withdraw(self._name):  # nobody has taken it meanwhile
+                elif await self._store.withdraw(self._name) or not self._on_offer:  # nobody has taken it meanwhile
                     self._leaving = True  # its process may take a while to end, and is not to be adopted meanwhile
                     with contextlib.suppress(StoreError):  # it is found out that it lives no more
                         await self._store.delist(self._name)

@@ -28,8 +28,8 @@ ALONE = "alone-"
 """What the slots of workers begin with that do one thing at a time."""
 ENVIRONMENT_S = 20.0
 DIED_S = 20.0
-LOOK_AGAIN_S = 0.2
 """How long a worker that may have died is given to say which process it is."""
+LOOK_AGAIN_S = 0.2
 
 
 class RayCrew:
@@ -97,17 +97,22 @@ class RayCrew:
         dropping.add_done_callback(self._dropping.discard)
 
     async def _drop(self, conversation_id: str, effect_id: str) -> None:
+        try:
+            for handle in await self._handles_of(conversation_id):
+                handle.drop.remote(conversation_id, effect_id)
+        except (HoldfastError, RayError) as error:
+            logger.warning("%s of %s is not dropped: %s", effect_id, conversation_id, error)
+
+    async def _handles_of(self, conversation_id: str) -> list[Any]:
+        """The workers that may be at a conversation's work, also at what an actor before this one has asked for."""
         slots = [self._slot(conversation_id, alone=alone) for alone in (False, True)]
-        handles = [handle for name, handle in self._handles.items() if any(f":{slot}" in name for slot in slots)]
-        if (
-            not handles and conversation_id in self._calling
-        ):  # an actor before this one asked for it, and this one is not as far
-            for slot in slots:
-                base = worker_name(self._settings, *self._calling[conversation_id], slot)
-                handle = await asyncio.to_thread(find, successor_name(base, await self._store.generation(base)))
-                handles += [handle] if handle is not None else []
-        for handle in handles:
-            handle.drop.remote(conversation_id, effect_id)
+        handles = {name: handle for name, handle in self._handles.items() if name.rpartition(":")[2].split(".")[0] in slots}
+        for slot in slots if conversation_id in self._calling else ():
+            base = worker_name(self._settings, *self._calling[conversation_id], slot)
+            name = successor_name(base, await self._store.generation(base))
+            handle = handles.get(name) or await asyncio.to_thread(find, name)
+            handles |= {name: handle} if handle is not None else {}
+        return list(handles.values())
 
     async def _worker(self, app: str, code: str, slot: str) -> tuple[str, Any]:
         handle: Any
@@ -140,7 +145,7 @@ class RayCrew:
         names = [successor_name(slot, await self._store.generation(slot)) for slot in slots]
         same = base.removeprefix(self._settings.prefix)  # of another release, too: it has been handed the same
         names += [name for name in await asyncio.to_thread(named, self._settings.family) if f":{same}" in name]
-        for name in names:
+        for name in dict.fromkeys(names):
             handle = await asyncio.to_thread(find, name)
             if handle is None:
                 continue
@@ -280,5 +285,5 @@ def hire(
         get_if_exists=True,
         num_cpus=0,
         max_restarts=-1,
-        max_concurrency=1000,
+        max_concurrency=10_000,  # beyond what it does at once, so that it can always be asked how it is
     ).remote(worker)

@@ -125,9 +125,10 @@ async def _body(
         return False, failure(f"invalid arguments: {error}")
     except (jsontext.NotJson, _TooLarge) as error:
         return False, failure(f"the tool returned what cannot be a result: {error}")
-    except asyncio.CancelledError:
-        raise
     except BaseException as error:
+        task = asyncio.current_task()
+        if isinstance(error, asyncio.CancelledError) and task is not None and task.cancelling():
+            raise  # otherwise the body has cancelled itself
         logger.warning("tool %s of %s raised", request.tool, request.conversation_id, exc_info=error)
         return False, failure(said(error)[: limits.note_bytes])
 

@@ -20,7 +20,6 @@ from holdfast.conversation import AgentSpec, HoldfastError, RunFinished, StoreEr
 from holdfast.persistence import AppRecord, RedisStore
 
 from . import tool_run, wire
-from .app_loop import AppLoop
 from .app_runtime import AppRuntime
 from .crew import ModelOutcome, NoOutcome
 from .memory import allowed_mb, resident_mb
@@ -93,11 +92,15 @@ class Worker:
 
     async def process(self) -> str:
         """Which incarnation this is."""
+        self._begin_draining()  # also in one that Ray has started again and that nobody else asks for anything
         return self._incarnation
 
     async def retire(self) -> None:
         """Take on nothing new: another release of Holdfast serves the store. What runs goes on; then this worker ends."""
         self._succeeded = True
+        self._begin_draining()
+        with contextlib.suppress(HoldfastError):  # who comes back to this release finds a successor in office
+            await self._put_successor(await self._connected())
 
     async def leave(self) -> None:
         """End this worker: Ray ends an actor only at the end of a call."""
@@ -128,7 +131,7 @@ class Worker:
             message = "this worker does one thing at a time"  # who waited here would be blamed if that ended the process
             raise Dropped(message)
         if task is None:
-            task = asyncio.create_task(self._in_turn(lambda: self._model(store, runtime, request)))
+            task = asyncio.create_task(self._in_turn(lambda: self._model(store, runtime, request), store, runtime))
             self._model_calls[key] = task
             task.add_done_callback(lambda done: self._model_calls.get(key) is done and self._model_calls.pop(key))
         try:
@@ -164,20 +167,10 @@ class Worker:
                 worker=self._settings.name,
                 reached=self._reached,
             )
-            task = asyncio.create_task(self._in_turn(lambda: self._run_once(run, store, loop)))
+            task = asyncio.create_task(self._in_turn(run, store, runtime))
             self._runs[key] = task
             task.add_done_callback(lambda _: self._runs.pop(key, None))
         return await asyncio.shield(task)
-
-    async def _run_once(
-        self, run: Callable[[], Awaitable[RunFinished | NoOutcome]], store: RedisStore, loop: AppLoop
-    ) -> RunFinished | NoOutcome:
-        outcome = await run()
-        if self._settings.alone and loop.left:  # a body beyond its bound goes on here: who is next has another process
-            self._succeeded = True
-            with contextlib.suppress(StoreError):  # then whoever is next waits until this one has left
-                await store.succeed(self._settings.base, self._settings.generation + 1)
-        return outcome
 
     async def _joined(self, incarnation: str, conversation_id: str, effect_id: str) -> RunFinished | NoOutcome:
         if not incarnation.startswith(f"{self._incarnation}."):
@@ -199,11 +192,16 @@ class Worker:
             self._store = store
         return self._store
 
-    async def _in_turn(self, work: Callable[[], Awaitable[_T]]) -> _T:
+    async def _in_turn(self, work: Callable[[], Awaitable[_T]], store: RedisStore, runtime: AppRuntime) -> _T:
         async with self._turnstile:
             self._refuse_if_leaving()
             self._effects += 1
-            return await work()
+            result = await work()
+            if self._settings.alone and runtime.left and not self._succeeded:
+                self._succeeded = True  # what passed its bound may go on here: who is next has another process
+                with contextlib.suppress(StoreError):  # once this one has left, then
+                    await self._put_successor(store)
+            return result
 
     def _refuse_if_leaving(self) -> None:
         if self._succeeded:
@@ -217,8 +215,7 @@ class Worker:
         async with self._opening:
             if self._opened is None:
                 store = await self._connected()
-                if self._drain is None:
-                    self._drain = asyncio.create_task(self._drained(store))
+                self._begin_draining()
                 os.environ.update(self._settings.environment)
                 try:
                     _check_environment(await store.app(self._settings.app))
@@ -274,12 +271,17 @@ class Worker:
         self._specs[digest] = spec
         return spec
 
-    async def _drained(self, store: RedisStore) -> None:
+    def _begin_draining(self) -> None:
+        if self._drain is None:
+            self._drain = asyncio.create_task(self._drained())
+
+    async def _drained(self) -> None:
         """End this worker once nothing runs here any more and other code stands for its app, or its successor is in office."""
         idle_since = time.monotonic()
         while True:
             await asyncio.sleep(DRAIN_CHECK_S)
             try:
+                store = await self._connected()
                 await self._hand_over(store)
                 if self._runs or self._model_calls:
                     idle_since = time.monotonic()
@@ -311,8 +313,13 @@ class Worker:
         worn = self._effects >= settings.effects or resident_mb() > self._allowed_mb
         if worn and not self._succeeded:
             logger.info("%s is succeeded after %d effects, at %.0f MiB", settings.name, self._effects, resident_mb())
-            await store.succeed(settings.base, settings.generation + 1)
+            await self._put_successor(store)
             self._succeeded = True
+
+    async def _put_successor(self, store: RedisStore) -> None:
+        base, generation = self._settings.base, self._settings.generation + 1
+        if await store.generation(base) < generation:
+            await store.succeed(base, generation)
 
 
 def _agent(app: App, name: str) -> Agent | None:

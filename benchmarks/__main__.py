@@ -63,6 +63,8 @@ def main() -> None:
         parser.error(f"no such benchmark: {', '.join(sorted(unknown))}; there are {', '.join(PARTS)}")
     options.json = options.json or stack.OUT / ("quick.json" if options.quick else "results.json")
     results = json.loads(options.json.read_text()) if options.json.exists() else {}
+    if options.draw and not results:
+        parser.error(f"there are no results to draw in {options.json}")
     names = [] if options.draw else options.names or list(PARTS)
     for name in names:
         stack.console.rule(f"{name}: {PARTS[name]}")

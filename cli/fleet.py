@@ -25,6 +25,13 @@ async def sweeper(settings: "ActorSettings", *, within_s: float) -> bool:
     return handle is not None and await _within(within_s, handle.ping.remote(), "the sweeper")
 
 
+def other_sweepers(settings: "ActorSettings") -> list[str]:
+    """The names of the store's sweepers of other releases of Holdfast."""
+    from holdfast.actors import named  # noqa: PLC0415 - as above
+
+    return [name for name in named(settings.family) if name.endswith(":sweeper") and not name.startswith(settings.prefix)]
+
+
 async def workers(store: "Store", settings: "ActorSettings", record: "AppRecord", *, within_s: float) -> list[int]:
     """The processes of an app's workers, once they have imported it.
 

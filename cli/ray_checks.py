@@ -89,4 +89,9 @@ async def _sweeper(settings: ActorSettings) -> Check:
             return ok("sweeper", "it ticks")
     except HoldfastError as error:
         return fail("sweeper", str(error), "read Ray's logs of it; run: holdfast up")
+    others = await asyncio.to_thread(fleet.other_sweepers, settings)
+    if others:
+        return warn(
+            "sweeper", f"it is of another release ({others[0]})", "use that release here, or change to this one: holdfast up"
+        )
     return warn("sweeper", "there is none: nobody wakes what is due", "run: holdfast up")

@@ -9,13 +9,11 @@ from typing import Any
 
 from holdfast.actors import AnswerToAsk, Failed, Hosted, NotHosted, Occupied, OwnedElsewhere, Timing
 from holdfast.conversation import (
-    ClusterUnavailable,
     Command,
     ConversationNotFound,
     HoldfastError,
     LeaseHeld,
     Overloaded,
-    Quarantined,
     StoreError,
     StoreUnavailable,
 )
@@ -81,14 +79,12 @@ class Registry:
                 raise TimeoutError
             try:
                 name, actor = await self.ensure_started(conversation_id, timeout_s=left_s, create=create)
-            except (Overloaded, Quarantined, ClusterUnavailable) as error:
-                if handed:
-                    raise TimeoutError(str(error)) from error
-                raise
-            except StoreUnavailable as error:
-                if handed:
+            except HoldfastError as error:
+                if not handed:
+                    raise
+                if isinstance(error, StoreUnavailable):
                     return Failed(error)  # which leaves open whether it was judged, unlike the error itself
-                raise
+                raise TimeoutError(str(error)) from error
             try:
                 left_s = min(give_up - _now(), self._patience_s)
                 # Not `wait_for`: before Python 3.12 it swallows a caller's deadline that meets the answer.
@@ -302,11 +298,14 @@ class Registry:
             self._full = self._waiting > 0
             await asyncio.sleep(FULL_S)
         except ActorUnavailable as error:
+            self._full = False
             logger.warning("an actor did not start: %s", error)
             await asyncio.sleep(1)
         except HoldfastError as error:
+            self._full = False
             self._cannot_hire = error if self._waiting else None
         except Exception:
+            self._full = False
             logger.exception("an actor could not be made")
             await asyncio.sleep(1)
         else:

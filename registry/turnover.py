@@ -3,6 +3,7 @@
 import logging
 
 import ray
+from ray.exceptions import RayError
 
 from holdfast.actors import ActorSettings, find, named
 
@@ -19,11 +20,12 @@ def end_other_releases(settings: ActorSettings) -> None:
     """
     others = [name for name in named(settings.family) if not name.startswith(settings.prefix)]
     for name in sorted(others, key=lambda name: not name.endswith("sweeper")):  # who would fill the pool again goes first
-        handle = find(name)
-        if handle is None:
-            continue
         logger.info("%s is of another release, and ends", name)
-        if ":worker:" in name:
-            handle.retire.remote()
-        else:
-            ray.kill(handle)
+        try:
+            handle = find(name)
+            if handle is not None and ":worker:" in name:
+                handle.retire.remote()
+            elif handle is not None:
+                ray.kill(handle)
+        except (RayError, ValueError, AttributeError) as error:  # it has ended meanwhile, or is too old to be told
+            logger.warning("%s is left alone: %s", name, error)

@@ -11,17 +11,20 @@ from holdfast.actors import ActorSettings, find, named
 
 logger = logging.getLogger("holdfast.sweeper")
 
-LOOK_EVERY_S = 5.0
+LOOK_EVERY_S = 2.0
+"""Sooner than a new worker has imported what it needs to run anything: by then it has answered once."""
+FIRST = 6
+"""How many times as long one may take for its first answer: it is only being made."""
 
 
 class Watch:
-    """One who asks each worker of a store, and has Ray put another in the place of one that has stopped answering.
+    """One who asks each worker of a store, of whatever release; where one has stopped answering, Ray is to put another.
 
     What ran in it is lost then, as after any death: its tools say what that means, and whose it was is told apart alone.
     """
 
     def __init__(self, settings: ActorSettings) -> None:
-        self._prefix = f"{settings.prefix}worker:"
+        self._family = settings.family
         self._patience = math.ceil(settings.timing.stale_ms / 1000 / LOOK_EVERY_S)
         self._answered: set[str] = set()
         self._asking: dict[str, asyncio.Task[None]] = {}
@@ -38,14 +41,16 @@ class Watch:
 
     async def _look(self) -> None:
         """Ask all who owe no answer; count in how many looks the others have owed it, and end who has for too long."""
-        for name in await asyncio.to_thread(named, self._prefix):
+        names = {name for name in await asyncio.to_thread(named, self._family) if ":worker:" in name}
+        self._answered &= names
+        for name in sorted(names):
             if name not in self._asking:
                 self._silent[name] = 0
                 self._asking[name] = asyncio.create_task(self._ask(name))
-            elif name in self._answered:  # one that is only being made may take its time
-                self._silent[name] += 1
-                if self._silent[name] == self._patience:
-                    await self._end(name)
+                continue
+            self._silent[name] += 1
+            if self._silent[name] % (self._patience * (1 if name in self._answered else FIRST)) == 0:
+                await self._end(name)
 
     async def _ask(self, name: str) -> None:
         try:
@@ -58,10 +63,10 @@ class Watch:
         except Exception:
             logger.exception("%s could not be asked", name)
         finally:
-            del self._asking[name]
+            del self._asking[name], self._silent[name]
 
     async def _end(self, name: str) -> None:
-        silent_s = self._patience * LOOK_EVERY_S
+        silent_s = self._silent[name] * LOOK_EVERY_S
         logger.error("%s has answered nothing for %.0f s: it is ended, and what ran in it is lost", name, silent_s)
         handle = await asyncio.to_thread(find, name)
         if handle is not None:

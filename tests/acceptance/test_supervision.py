@@ -47,6 +47,7 @@ async def outcome(stack, client, tool: str) -> dict:
         ("block_the_loop", "did not finish within 2 s"),
         ("stubborn", "StopIteration"),
         ("cancelled_inside", "CancelledError"),
+        ("cancels_itself", "CancelledError"),
         ("unspeakable", "Unspeakable"),
     ],
 )

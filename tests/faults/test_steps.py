@@ -6,7 +6,7 @@ import signal
 
 import pytest
 from fault_stack import WITHIN_S, at_ease, full, host_pid, named, true
-from stack_fixture import eventually, kill, open_gate, pid_of
+from stack_fixture import eventually, kill, open_gate, pid_of, sweeper_of
 
 from holdfast.actors import NotHosted, Replied
 from holdfast.actors.steps import Step
@@ -175,7 +175,7 @@ async def test_host_worker_and_sweeper_die_at_once_and_others_take_their_places(
     receipt = await pay.resolve(Approve())
     await bodies(oracle, conversation, 1)
     (body,) = oracle.bodies(conversation.id)
-    sweeper = await pid_of(named(f"holdfast:{store.namespace}:{store.store_id}:sweeper"))
+    sweeper = await pid_of(named(sweeper_of(store)))
     for pid in (sweeper, body["pid"], await host_pid(store, conversation.id)):
         await kill(pid)
     open_gate(stack, conversation.id)

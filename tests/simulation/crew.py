@@ -39,7 +39,7 @@ class SimRuntime:
 
     app = shop.APP
     resources = None
-    left = False
+    left = 0
 
     async def loop(self):
         return self

@@ -141,6 +141,14 @@ async def cancelled_inside() -> str:
     return "never"
 
 
+@tool
+async def cancels_itself() -> str:
+    """Cancel its own task."""
+    asyncio.current_task().cancel()
+    await asyncio.sleep(0)
+    return "never"
+
+
 class Unspeakable(Exception):
     """An error that cannot say what it is."""
 
@@ -179,7 +187,7 @@ def deadly_to_judge(conversation: Annotated[str, AfterValidator(checked)]) -> st
 
 TOOLS = [
     *(crash, wait_for_gate, leave, leave_async, fork, chatter, unserialisable, huge, not_a_number),
-    *(hang, hang_async, block_the_loop, quick, stubborn, cancelled_inside, unspeakable, leak),
+    *(hang, hang_async, block_the_loop, quick, stubborn, cancelled_inside, cancels_itself, unspeakable, leak),
     *(hold_the_interpreter, deadly_to_judge),
 ]
 

@@ -31,7 +31,7 @@ PUBLIC = {
     "actors": """
         Activation ActorSettings AnswerToAsk AppBroken ConversationActor Crew CrewUnavailable Failed Fleet Host
         Hosted Hosting NoOutcome NotHosted Occupied OwnedElsewhere RAY_NAMESPACE Replied Step StoreAddress
-        Timing Worker WorkerLost WorkerSettings find hire in_cluster successor_name worker_name
+        Timing Worker WorkerLost WorkerSettings find hire in_cluster named successor_name worker_name
     """,
     "registry": """
         Settings

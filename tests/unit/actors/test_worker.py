@@ -53,6 +53,10 @@ class Given(Worker):
     async def loop(self):
         return self._loop
 
+    @property
+    def left(self):
+        return self._loop.left
+
     async def _spec(self, store, digest):
         return DESK
 
