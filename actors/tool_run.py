@@ -128,7 +128,7 @@ async def _body(
     except BaseException as error:
         task = asyncio.current_task()
         if isinstance(error, asyncio.CancelledError) and task is not None and task.cancelling():
-            raise  # otherwise the body has cancelled itself
+            raise  # otherwise the body has cancelled itself, or awaited what was cancelled
         logger.warning("tool %s of %s raised", request.tool, request.conversation_id, exc_info=error)
         return False, failure(said(error)[: limits.note_bytes])
 

@@ -88,7 +88,7 @@ class Callback:
 
         Raises:
             InvalidArguments: The function cannot be called with these arguments.
-            RuntimeError: The body tried to end the process, or awaited what was cancelled.
+            RuntimeError: The body tried to end the process.
         """
         self.check(arguments)
         call = partial(self.function, **arguments, **dict.fromkeys(self.contexts, context))
@@ -101,11 +101,6 @@ class Callback:
                 raise error
             return await value if inspect.isawaitable(value) else value
         except (SystemExit, KeyboardInterrupt) as error:  # on the event loop they would end the worker
-            raise _ended(error) from error
-        except asyncio.CancelledError as error:
-            task = asyncio.current_task()
-            if task is not None and task.cancelling():
-                raise  # nobody waits for it any more
             raise _ended(error) from error
 
     def _refuse_positional(self) -> None:

@@ -8,7 +8,7 @@ import textwrap
 import time
 
 import pytest
-from stack_fixture import kill, kill_host, open_gate, pid_of, runs_of
+from stack_fixture import eventually, kill, kill_host, open_gate, pid_of, runs_of
 
 from holdfast.client import (
     Answer,
@@ -286,9 +286,7 @@ async def test_cancel_in_the_middle_of_a_model_call_closes_its_stream(stack, cli
         await kill_host(store, conversation.id)
     cancelled = await conversation.cancel()
     assert (cancelled.turn_id, cancelled.calls) == ("t1", ())
-    async with asyncio.timeout(30):
-        while stack.model._held:  # until the worker has hung up
-            await asyncio.sleep(0.02)
+    await asyncio.to_thread(eventually, lambda: not stack.model._held, what="the worker hangs up")
     receipt = await conversation.send("go on")
     assert (await settled(conversation, receipt.seq)).reply == "After."
 
@@ -296,13 +294,11 @@ async def test_cancel_in_the_middle_of_a_model_call_closes_its_stream(stack, cli
 async def test_a_result_that_comes_after_the_cancellation_is_recorded_as_late_and_changes_nothing(stack, client, store):
     text = stack.scenarios.add("late", calls(call("slow", {})), "After.")
     conversation = await client.start("support", text, conversation_id="late")
+    (run,) = await asyncio.to_thread(eventually, lambda: runs_of(stack, conversation.id))
+    assert (await conversation.cancel()).calls == (run["key"],)
+    before = await store.read(conversation.id, after=0)
+    open_gate(stack, conversation.id)
     async with asyncio.timeout(60):
-        while not runs_of(stack, conversation.id):
-            await asyncio.sleep(0.02)
-        (run,) = runs_of(stack, conversation.id)
-        assert (await conversation.cancel()).calls == (run["key"],)
-        before = await store.read(conversation.id, after=0)
-        open_gate(stack, conversation.id)
         while not (late := await store.late(conversation.id)):
             await asyncio.sleep(0.02)
     ((effect_id, found),) = late.items()
