@@ -52,7 +52,7 @@ from .errors import (
     WrongCluster,
     WrongStore,
 )
-from .events import Event, SettledBy
+from .events import Event, FailureReason, SettledBy, StopReason
 from .index import Index, PendingEntry, index
 from .judgement import Cancelled, Judgement, Receipt, Reply
 from .known import Known, facts
@@ -96,6 +96,7 @@ __all__ = [
     "Event",
     "Executor",
     "Fail",
+    "FailureReason",
     "Fenced",
     "Handled",
     "HoldfastError",
@@ -138,6 +139,7 @@ __all__ = [
     "Start",
     "State",
     "Status",
+    "StopReason",
     "StoreError",
     "StoreUnavailable",
     "Suspension",

@@ -11,6 +11,7 @@ from pydantic import Field
 
 from . import jsontext
 from .decisions import Ruling
+from .events import FailureReason
 from .jsontext import JsonText
 from .known import Known, call_key, decision_key, message_key, request_key, result_key, suspension_key
 from .record import Record
@@ -136,6 +137,8 @@ class ModelReplied(_Command):
     finish_reason: str | None = None
     input_tokens: int | None = None
     output_tokens: int | None = None
+    reasoning: str | None = None
+    provider: JsonText | None = None
 
     def lookups(self) -> tuple[str, ...]:
         """Which of the model's call ids were used before."""
@@ -148,6 +151,7 @@ class ModelFailed(_Command):
     kind: Literal["model_failed"] = "model_failed"
     effect_id: str
     error: str
+    reason: FailureReason | None = None
 
 
 class RunFinished(_Command):

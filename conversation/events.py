@@ -31,6 +31,27 @@ class SettledBy(StrEnum):
     REFUSAL = "refusal"  # the call could not run at all: unknown tool, bad arguments
 
 
+class StopReason(StrEnum):
+    """Why a turn was completed although the model had more to say."""
+
+    LENGTH = "length"  # the answer reached the model's token limit: its text is cut off
+    CONTENT_FILTER = "content_filter"  # the provider's filter cut the text off
+
+
+class FailureReason(StrEnum):
+    """Why a turn failed."""
+
+    MODEL_ERROR = "model_error"  # the provider's error, after all retries
+    MODEL_TIMEOUT = "model_timeout"  # no answer within Limits.model_timeout_s
+    LENGTH = "length"  # the answer was cut off at the token limit inside a tool call, or before it said anything
+    CONTENT_FILTER = "content_filter"  # the provider's filter left nothing to go on with
+    MAX_MODEL_CALLS = "max_model_calls"  # Limits.max_model_calls is reached
+    MAX_CALLS = "max_calls"  # one answer asked for more calls than Limits.max_calls
+    REPLY_BYTES = "reply_bytes"  # one answer was larger than Limits.reply_bytes
+    UNUSABLE = "unusable"  # the answer came, and cannot be recorded
+    NO_AGENT = "no_agent"  # the app or agent of the conversation is not known to the store (any more)
+
+
 class ConversationStarted(Record):
     """The first event of every log."""
 
@@ -74,7 +95,11 @@ class RequestedCall(Record):
 
 
 class ModelAnswered(Record):
-    """The model's message: text, calls, or both."""
+    """The model's message: text, calls, or both.
+
+    `reasoning` is what the model showed of its thinking, apart from the reply. `provider` is a JSON object of what only its
+    provider reads: calls that it executed with their results, signed or sealed thinking. It is sent back as it came.
+    """
 
     kind: Literal["model_answered"] = "model_answered"
     at: int
@@ -84,6 +109,8 @@ class ModelAnswered(Record):
     finish_reason: str | None = None
     input_tokens: int | None = None
     output_tokens: int | None = None
+    reasoning: str | None = None
+    provider: JsonText | None = None
 
 
 class RunScheduled(Record):
@@ -144,12 +171,13 @@ class CallResolved(Record):
 
 
 class TurnCompleted(Record):
-    """The turn ended with the model's final answer, at `reply_seq`."""
+    """The turn ended with the model's final answer, at `reply_seq`; `stopped` says what cut its text off, if anything did."""
 
     kind: Literal["turn_completed"] = "turn_completed"
     at: int
     turn_id: str
     reply_seq: int
+    stopped: StopReason | None = None
 
 
 class TurnFailed(Record):
@@ -159,6 +187,7 @@ class TurnFailed(Record):
     at: int
     turn_id: str
     error: str
+    reason: FailureReason | None = None
 
 
 class TurnCancelled(Record):

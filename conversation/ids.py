@@ -61,6 +61,15 @@ def digest(*parts: str, length: int = 20) -> str:
     return base64.b32encode(state.digest()).decode().lower()[:length]
 
 
+def payload_digest(kind: str, *parts: str, **later: str | None) -> str:
+    """What makes two starts, messages or decisions the same.
+
+    Receipts keep it for ever, so what a later release adds is named, and left out where it is not given: a repetition across an
+    upgrade is still a repetition.
+    """
+    return digest(kind, *parts, *(f"{name}={value}" for name, value in sorted(later.items()) if value is not None))
+
+
 def unique_call_ids(proposed: Sequence[str], used: Collection[str], scope: str, key: Callable[[str], str]) -> list[str]:
     """Call ids unique in the conversation for ever: a proposed id is kept if it is well-formed and new, else rewritten.
 

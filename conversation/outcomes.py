@@ -8,10 +8,12 @@ from .commands import ModelFailed, ModelReplied, ProposedCall, RunFinished, RunL
 from .envelope import failure
 from .events import (
     CallResolved,
+    FailureReason,
     ModelAnswered,
     RequestedCall,
     RunScheduled,
     SettledBy,
+    StopReason,
     TurnCompleted,
     TurnFailed,
     TurnStarted,
@@ -20,13 +22,23 @@ from .ids import unique_call_ids
 from .judgement import Draft, Judgement
 from .known import call_key
 from .progress import advance, suspend
-from .spec import AgentSpec, Approval, Executor, OnLost, ToolSpec
+from .spec import AgentSpec, Approval, Executor, Limits, OnLost, ToolSpec
 from .state import State, Turn
 from .table import LATE
 
 LOST = "outcome unknown: the worker was lost while this call ran; it may or may not have taken effect"
 ASK_ABOUT_LOST = "the worker was lost while this call ran (attempt {}): it may or may not have taken effect"
 """What a person is shown who is to say what became of a lost run."""
+
+STOPPED = {"length": StopReason.LENGTH, "content_filter": StopReason.CONTENT_FILTER}
+"""By the provider's finish reason: what cut an answer off."""
+CUT_OFF = "the answer that asked for this call was cut off (finish_reason {}): it did not run"
+FRUITLESS = (
+    "the model's answer was cut off (finish_reason {}) before there was anything to go on with: raise the model's token limit "
+    "(max_tokens in model_options), or ask for less"
+)
+MAX_CALLS = "the model asked for {} calls in one answer, {} are allowed (Limits.max_calls)"
+REPLY_BYTES = "the model's answer has {} bytes, {} are allowed (Limits.reply_bytes)"
 
 
 def turn_prepared(state: State, command: TurnPrepared) -> Judgement:
@@ -48,7 +60,7 @@ def turn_prepared(state: State, command: TurnPrepared) -> Judgement:
     )
     if spec is None:
         error = jsontext.clean(command.problem or "") or f"no spec of agent {state.agent!r} is stored"
-        draft.emit(TurnFailed(at=command.now, turn_id=turn_id, error=error))
+        draft.emit(TurnFailed(at=command.now, turn_id=turn_id, error=error, reason=FailureReason.NO_AGENT))
     return draft.done()
 
 
@@ -57,6 +69,12 @@ def model_replied(state: State, command: ModelReplied) -> Judgement:
     turn = state.turn
     if turn is None:
         return Judgement(ignored=LATE.why)
+    too_much = _too_much(command)
+    if too_much is not None:
+        reason, error = too_much
+        draft = Draft(state, command.now)
+        draft.emit(TurnFailed(at=command.now, turn_id=turn.turn_id, error=error, reason=reason))
+        return draft.done()
     used = frozenset(command.known)
     if command.spec is not None and command.spec.digest != turn.spec_digest:
         message = f"stamped with spec {command.spec.digest}, the turn runs with {turn.spec_digest}"
@@ -83,10 +101,20 @@ def model_replied(state: State, command: ModelReplied) -> Judgement:
             finish_reason=None if command.finish_reason is None else jsontext.clean(command.finish_reason),
             input_tokens=command.input_tokens,
             output_tokens=command.output_tokens,
+            reasoning=None if command.reasoning is None else jsontext.clean(command.reasoning),
+            provider=None if command.provider is None else jsontext.clean(command.provider),
         )
     )
+    stopped = STOPPED.get(command.finish_reason or "")
+    if stopped is not None and (requested or not command.content):
+        for call_id in unique:  # the last may be cut off in the middle, and where it ends nobody knows
+            content = failure(CUT_OFF.format(stopped))
+            draft.emit(CallResolved(at=draft.now, tool_call_id=call_id, ok=False, content=content, by=SettledBy.REFUSAL))
+        error = FRUITLESS.format(stopped)
+        draft.emit(TurnFailed(at=command.now, turn_id=turn.turn_id, error=error, reason=FailureReason(stopped.value)))
+        return draft.done()
     if not requested:
-        draft.emit(TurnCompleted(at=command.now, turn_id=turn.turn_id, reply_seq=seq))
+        draft.emit(TurnCompleted(at=command.now, turn_id=turn.turn_id, reply_seq=seq, stopped=stopped))
         return draft.done()
     for call_id, call in zip(unique, calls, strict=True):
         _call(draft, call_id, call, command.spec, seq)
@@ -100,7 +128,7 @@ def model_failed(state: State, command: ModelFailed) -> Judgement:
     if turn is None:
         return Judgement(ignored=LATE.why)
     draft = Draft(state, command.now)
-    draft.emit(TurnFailed(at=command.now, turn_id=turn.turn_id, error=jsontext.clean(command.error)))
+    draft.emit(TurnFailed(at=command.now, turn_id=turn.turn_id, error=jsontext.clean(command.error), reason=command.reason))
     return draft.done()
 
 
@@ -179,6 +207,19 @@ def _clean(call: ProposedCall) -> ProposedCall:
             "prompt": None if call.prompt is None else jsontext.clean(call.prompt),
         }
     )
+
+
+def _too_much(command: ModelReplied) -> tuple[FailureReason, str] | None:
+    """Why an answer is more than the conversation takes in, if it is."""
+    limits = command.spec.limits if command.spec is not None else Limits()
+    if len(command.calls) > limits.max_calls:
+        return FailureReason.MAX_CALLS, MAX_CALLS.format(len(command.calls), limits.max_calls)
+    texts = [command.content, command.reasoning, command.provider]
+    texts += [text for call in command.calls for text in (call.tool_call_id, call.name, call.arguments)]
+    size = sum(len(text.encode("utf-8", "replace")) for text in texts if text is not None)
+    if size > limits.reply_bytes:
+        return FailureReason.REPLY_BYTES, REPLY_BYTES.format(size, limits.reply_bytes)
+    return None
 
 
 def _running(turn: Turn | None, effect_id: str) -> Call | None:

@@ -1,7 +1,7 @@
 """What follows inside a turn: suspending a call, and going on once none of the calls is open."""
 
 from .calls import Call, SuspensionKind
-from .events import CallSuspended, TurnFailed
+from .events import CallSuspended, FailureReason, TurnFailed
 from .ids import suspension_id
 from .judgement import Draft
 from .spec import AgentSpec, Limits, ToolSpec
@@ -47,7 +47,7 @@ def advance(draft: Draft) -> None:
         return
     if turn.model_calls >= turn.max_model_calls:
         error = MAX_MODEL_CALLS.format(turn.max_model_calls)
-        draft.emit(TurnFailed(at=draft.now, turn_id=turn.turn_id, error=error))
+        draft.emit(TurnFailed(at=draft.now, turn_id=turn.turn_id, error=error, reason=FailureReason.MAX_MODEL_CALLS))
 
 
 def _timeout_s(tool: ToolSpec, limits: Limits, kind: SuspensionKind) -> float:

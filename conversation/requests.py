@@ -16,7 +16,7 @@ from .events import (
     TurnCancelled,
     TurnStarted,
 )
-from .ids import check_conversation_id, check_request_id, digest
+from .ids import check_conversation_id, check_request_id, payload_digest
 from .judgement import Cancelled, Draft, Judgement, Receipt
 from .known import message_key, request_key
 from .spec import Limits
@@ -29,12 +29,12 @@ CANCELLED_CLIENT = "cancelled before the client reported a result; it may or may
 
 def start_digest(command: Start) -> str:
     """What makes two starts the same."""
-    return digest("start", command.agent, command.text, command.context)
+    return payload_digest("start", command.agent, command.text, command.context)
 
 
 def send_digest(command: Send) -> str:
     """What makes two messages the same."""
-    return digest("send", command.text)
+    return payload_digest("send", command.text)
 
 
 def duplicate_start(state: State, command: Start) -> Judgement | None:

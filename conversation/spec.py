@@ -41,7 +41,11 @@ class OnLost(StrEnum):
 
 
 class Limits(Record):
-    """The bounds of an agent's conversations. Times in seconds, sizes in bytes of UTF-8."""
+    """The bounds of an agent's conversations. Times in seconds, sizes in bytes of UTF-8.
+
+    `max_calls` bounds the tool calls of one model answer, `reply_bytes` all that one model answer brings (text, reasoning,
+    calls), `queued` the messages that wait while a turn goes on.
+    """
 
     max_model_calls: int = Field(default=50, ge=1)
     approval_timeout_s: Seconds = 7 * 86400
@@ -52,6 +56,9 @@ class Limits(Record):
     message_bytes: int = Field(default=1024 * 1024, ge=1)
     result_bytes: int = Field(default=256 * 1024, ge=1)
     note_bytes: int = Field(default=4 * 1024, ge=1)
+    max_calls: int = Field(default=128, ge=1)
+    reply_bytes: int = Field(default=1024 * 1024, ge=1)
+    queued: int = Field(default=100, ge=1)
 
 
 class ToolSpec(Record):
@@ -93,8 +100,17 @@ class AgentSpec(Record):
 
     @cached_property
     def digest(self) -> str:
-        """Names this exact spec: the SHA-256 of its canonical JSON, in hexadecimal."""
-        return hashlib.sha256(self.model_dump_json().encode()).hexdigest()
+        """Names this exact spec: the SHA-256 of its JSON without defaults, in hexadecimal; a stored one keeps its stored name.
+
+        Defaults are left out, so that a field which a later release adds changes the digest of no spec that lacks it.
+        """
+        return hashlib.sha256(self.model_dump_json(exclude_defaults=True).encode()).hexdigest()
+
+    def stored_as(self, digest: str) -> Self:
+        """The same spec under the digest that it is stored as, whatever release computed that."""
+        copied = self.model_copy()
+        copied.__dict__["digest"] = digest
+        return copied
 
     def model_copy(self, *, update: Mapping[str, Any] | None = None, deep: bool = False) -> Self:
         """A copy, with a digest of its own."""

@@ -10,7 +10,7 @@ from .decisions import DecisionKind, Ruling
 from .envelope import failure, success
 from .errors import InvalidDecision, StaleCall, StaleReason
 from .events import CallResolved, RunScheduled, SettledBy, SuspensionSettled
-from .ids import check_request_id, digest
+from .ids import check_request_id, payload_digest
 from .judgement import Draft, Judgement, Receipt
 from .known import call_key, decision_key, result_key, suspension_key
 from .progress import advance, suspend
@@ -96,7 +96,7 @@ def wake(state: State, command: Wake) -> Judgement:
 def _digest(command: Resolve) -> str:
     ruling = command.ruling
     edited = "-" if ruling.body is None else "+"
-    return digest("resolve", command.tool_call_id, command.suspension_id or "", ruling.kind, edited, ruling.body or "")
+    return payload_digest("resolve", command.tool_call_id, command.suspension_id or "", ruling.kind, edited, ruling.body or "")
 
 
 def _suspension(state: State, command: Resolve) -> tuple[Call, Suspension]:

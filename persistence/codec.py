@@ -16,9 +16,11 @@ from holdfast.conversation.events import EVENTS
 
 from .store import AppRecord
 
-VERSION = 2
+VERSION = 3
 """The record version that this code writes; it reads this and every older one.
 
+3: why turns stopped or failed, reasoning and what the provider executed, limits of answers and of the queue. Nothing
+   that 2 wrote reads otherwise; specs keep the digest under which they are stored.
 2: suspensions of kind `lost`, decisions of kind `redispatch`, `on_lost` of `ask`; nothing that 1 wrote reads otherwise.
 """
 
@@ -70,9 +72,9 @@ def encode_spec(spec: AgentSpec) -> bytes:
     return _pack("spec", spec)
 
 
-def decode_spec(data: bytes) -> AgentSpec:
-    """An agent spec."""
-    return _decode(AgentSpec, "spec", data)
+def decode_spec(data: bytes, digest: str) -> AgentSpec:
+    """The agent spec that is stored as `digest`, and goes on being called so."""
+    return _decode(AgentSpec, "spec", data).stored_as(digest)
 
 
 def encode_app(record: AppRecord) -> bytes:

@@ -366,7 +366,7 @@ class MemoryStore:
     async def spec(self, digest: str) -> AgentSpec | None:
         """See `Store.spec`."""
         data = self._specs.get(digest)
-        return codec.decode_spec(data) if data is not None else None
+        return codec.decode_spec(data, digest) if data is not None else None
 
     async def put_problem(self, path: str, problem: str | None) -> None:
         """See `Store.put_problem`."""

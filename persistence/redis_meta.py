@@ -33,7 +33,7 @@ class RedisMeta(RedisDatabase):
     async def spec(self, digest: str) -> AgentSpec | None:
         """See `Store.spec`."""
         data = await self._do(lambda: self._redis.hget(self._keys.meta("specs"), digest))
-        return codec.decode_spec(data) if data is not None else None
+        return codec.decode_spec(data, digest) if data is not None else None
 
     async def put_problem(self, path: str, problem: str | None) -> None:
         """See `Store.put_problem`."""

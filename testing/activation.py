@@ -44,6 +44,7 @@ from holdfast.conversation import (
     evolve,
     outstanding,
 )
+from holdfast.conversation.events import FailureReason
 from holdfast.persistence import Acquired, Append, AppRecord, Because, KnownIds, Moved, Run, Store
 
 Step: TypeAlias = Callable[[State], Command]
@@ -240,9 +241,9 @@ def reply(text: str = "done") -> Step:
     return lambda state: ModelReplied(effect_id=outstanding(state)[0].effect_id, content=text)
 
 
-def fail_model(error: str = "the model is overloaded") -> Step:
+def fail_model(error: str = "the model is overloaded", *, reason: FailureReason | None = None) -> Step:
     """The model call fails for good."""
-    return lambda state: ModelFailed(effect_id=outstanding(state)[0].effect_id, error=error)
+    return lambda state: ModelFailed(effect_id=outstanding(state)[0].effect_id, error=error, reason=reason)
 
 
 def resolve(decision: Decision, *, decision_id: str | None = None, suspension_id: str | None = None) -> Step:

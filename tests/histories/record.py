@@ -50,6 +50,7 @@ from holdfast.conversation import (
     Transcript,
     outstanding,
 )
+from holdfast.conversation.events import FailureReason, StopReason
 from holdfast.persistence import AppRecord, RedisStore, codec
 from holdfast.testing import activation as steps
 from holdfast.testing.activation import Activation
@@ -87,6 +88,9 @@ DESK = AgentSpec(
         message_bytes=10_000,
         result_bytes=5_000,
         note_bytes=1_000,
+        max_calls=30,
+        reply_bytes=20_000,
+        queued=10,
     ),
 )
 SHOP = AppRecord(
@@ -195,6 +199,18 @@ class Recorder:
         await self.does(f"{tool} is lost", steps.lose(f"{call_id}#{attempt}"))
 
 
+async def troubles(tells: Recorder) -> None:
+    """Turns that fail or are cut off, for every reason there is."""
+    for number, reason in enumerate(FailureReason, 1):
+        await tells.does("one more message comes", lambda _, number=number: Send(text="and now?", message_id=f"m-f{number}"))
+        await tells.does("its turn begins", steps.begin())
+        await tells.does(f"the turn fails: {reason}", steps.fail_model(f"it is {reason}", reason=reason))
+    for number, stopped in enumerate(StopReason, 1):
+        await tells.does("one more message comes", lambda _, number=number: Send(text="go on", message_id=f"m-s{number}"))
+        await tells.does("its turn begins", steps.begin())
+        await tells.model(f"the answer is cut off: {stopped}", content="I was about to", finish_reason=stopped.value)
+
+
 async def life(tells: Recorder) -> None:
     """One conversation that says everything."""
     first = Start(
@@ -218,6 +234,8 @@ async def life(tells: Recorder) -> None:
         finish_reason="tool_calls",
         input_tokens=7,
         output_tokens=11,
+        reasoning="they want everything",
+        provider='{"thinking_blocks":[{"type":"thinking","thinking":"hm","signature":"s-1"}]}',
     )
     await tells.does("a second message comes", lambda _: Send(text="and this?", message_id="m-2"))
     await tells.runs("lookup_1", "lookup")
@@ -248,6 +266,7 @@ async def life(tells: Recorder) -> None:
     await tells.does("a third message comes", lambda _: Send(text="again", message_id="m-3"))
     await tells.does("its turn begins", steps.begin())
     await tells.does("the model fails", steps.fail_model())
+    await troubles(tells)
 
     await tells.does("a fourth message comes", lambda _: Send(text="ship it", message_id="m-4"))
     await tells.does("its turn begins", steps.begin())

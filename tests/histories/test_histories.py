@@ -12,6 +12,7 @@ from history import CONVERSATION, FOLDER, History, Step, history, path_of, said,
 from pydantic import TypeAdapter
 
 from holdfast.conversation import (
+    AgentSpec,
     Answer,
     Approve,
     Cancelled,
@@ -55,12 +56,17 @@ def records(recorded: History) -> list[tuple[bytes, object, object]]:
     known = {data for step in recorded.steps for data in step.kept.known.values()}
     return [
         (recorded.app, codec.decode_app, codec.encode_app),
-        (recorded.spec, codec.decode_spec, codec.encode_spec),
+        (recorded.spec, lambda data: codec.decode_spec(data, "d"), codec.encode_spec),
         *((entry, codec.decode_event, codec.encode_event) for entry in recorded.kept.log),
         *((snapshot, codec.decode_state, codec.encode_state) for _, snapshot in recorded.snapshots),
         *((data, codec.decode_known, codec.encode_known) for data in sorted(known)),
         *((data, codec.decode_outcome, codec.encode_outcome) for data in recorded.outcomes),
     ]
+
+
+def spec_of(recorded: History) -> AgentSpec:
+    """The spec of its agent, under the digest that it was stored as."""
+    return codec.decode_spec(recorded.spec, codec.decode_app(recorded.app).agents["desk"])
 
 
 def events(step: Step):
@@ -158,9 +164,12 @@ def test_the_messages_are_those_that_a_model_was_given(recorded):
 
 
 @each_history
-def test_the_spec_still_has_the_digest_that_its_turns_name(recorded):
-    begun = [event for event in events(recorded.steps[-1]) if event.kind == "turn_started"]
-    assert {event.spec_digest for event in begun} == {codec.decode_spec(recorded.spec).digest}
+async def test_the_spec_still_has_the_digest_that_its_turns_name(store, recorded):
+    """Whatever fields specs have been given since: what a spec is stored as does not follow from what this code makes of it."""
+    await load(store, recorded, recorded.steps[-1])
+    begun = {event.spec_digest for event in events(recorded.steps[-1]) if event.kind == "turn_started"}
+    stored = await store.spec(codec.decode_app(recorded.app).agents["desk"])
+    assert begun == {stored.digest}
 
 
 @each_history
@@ -171,7 +180,7 @@ def test_what_waited_then_expires_now(recorded):
         if waiting:
             # given a step at which calls wait, when all their deadlines have passed
             at = max(call.suspension.expires_at for call in state.calls if call.suspension is not None)
-            judgement = decide(state, Wake().stamped(at, codec.decode_spec(recorded.spec), {}))
+            judgement = decide(state, Wake().stamped(at, spec_of(recorded), {}))
             # then each of them ends
             assert [event.tool_call_id for event in judgement.events if event.kind == "call_resolved"] == waiting
             assert due_at(judgement.state) is None
@@ -182,7 +191,7 @@ def test_what_waited_then_expires_now(recorded):
 
 async def load(store, recorded: History, step: Step) -> None:
     """What lay in the store after a step lies in this one; nobody owns it."""
-    spec, kept = codec.decode_spec(recorded.spec), step.kept
+    spec, kept = spec_of(recorded), step.kept
     if isinstance(store, MemoryStore):
         runs = {effect_id: run_of(record) for effect_id, record in kept.runs.items()}
         store._conversations[CONVERSATION] = _Conversation(

@@ -12,11 +12,11 @@ PUBLIC = {
         ACCEPTED AgentNotFound AgentSpec Answer AppNotFound Approval Approve BeginTurn COMMANDS Call CallModel
         CallStatus Cancel Cancelled ClusterError ClusterUnavailable Command ConfigurationError ConversationEnded
         ConversationExists ConversationNotFound CorruptStore Decision DecisionKind Deny Effect End Event
-        Executor Fail Fenced Handled HoldfastError HomeUnusable Ignored Index InvalidConversationId
+        Executor Fail FailureReason Fenced Handled HoldfastError HomeUnusable Ignored Index InvalidConversationId
         InvalidDecision InvalidInput InvalidMessage Judgement Known LastTurn LeaseHeld Limits ModelFailed
         ModelReplied NewerRecord OnLost OutcomeUnknown Overloaded PendingEntry PendingView ProposedCall
         Quarantined RESTING Receipt Record Redispatch Refused Reply Resolve Ruling RunFinished RunLost RunTool
-        Send SettledBy StaleCall StaleReason Start State Status StoreError StoreUnavailable Suspension
+        Send SettledBy StaleCall StaleReason Start State Status StopReason StoreError StoreUnavailable Suspension
         SuspensionKind TABLE ToolSpec Transcript Turn TurnPrepared UnsupportedServer Wake WrongCluster
         WrongStore decide due_at evolve facts index outstanding run_effect_id
     """,

@@ -19,6 +19,18 @@ def test_a_spec_comes_back_from_its_data(conversations):
     assert pickle.loads(pickle.dumps(desk)).digest == desk.digest  # noqa: S301 - our own
 
 
+def test_a_field_that_a_release_adds_changes_no_digest(conversations):
+    """An upgrade strands no turn: what has a default is in no digest, and what is stored keeps the digest it is stored as."""
+
+    class LaterLimits(Limits):
+        tokens: int = 1000
+
+    desk = conversations.desk
+    later = desk.model_copy(update={"limits": LaterLimits(**desk.limits.model_dump())})
+    assert later.digest == desk.digest
+    assert desk.stored_as("as version 2 called it").digest == "as version 2 called it"
+
+
 def test_a_tool_is_found_by_its_name(conversations):
     desk = conversations.desk
     assert desk.tool("refund").name == "refund"
