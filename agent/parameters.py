@@ -9,6 +9,7 @@ from pydantic.errors import PydanticInvalidForJsonSchema, PydanticSchemaGenerati
 
 from holdfast.conversation.errors import ConfigurationError
 from holdfast.conversation.jsontext import JsonText, NotJson, dumps
+from holdfast.conversation.schema import schema_problem
 
 from . import schema as json_schema
 from .callback import Callback, InvalidArguments
@@ -47,6 +48,9 @@ class Parameters:
             self.schema = dumps(json_schema.inlined(schema))
         except NotJson as error:
             raise ConfigurationError(field, f"its JSON Schema is not JSON ({error})", "correct the defaults") from error
+        problem = schema_problem(self.schema)  # edited arguments are judged by it
+        if problem is not None:
+            raise ConfigurationError(field, f"no value could be judged by its JSON Schema ({problem})", "correct the types")
 
     def values(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
         """The arguments as the function's types, defaults applied.

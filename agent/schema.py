@@ -6,6 +6,8 @@ from pydantic import TypeAdapter
 from pydantic.json_schema import GenerateJsonSchema
 
 _DEFINITIONS = "#/$defs/"
+MAX_INLINED = 5_000
+"""How many values a schema may have with each definition at its place: models nested in each other can double at each level."""
 
 
 class PlainSchema(GenerateJsonSchema):
@@ -17,6 +19,13 @@ class PlainSchema(GenerateJsonSchema):
         """Never: the name says it already, and models pay for each word."""
         return False
 
+    def decimal_schema(self, schema: Any) -> dict[str, Any]:
+        """Without the pattern of some releases of pydantic, which looks ahead and so has no linear time."""
+        made = super().decimal_schema(schema)
+        for one in (made, *made.get("anyOf", ())):
+            one.pop("pattern", None)
+        return made
+
 
 def of(adapter: TypeAdapter[Any]) -> dict[str, Any]:
     """The schema of what the adapter accepts, as pydantic generates it (definitions apart)."""
@@ -24,11 +33,13 @@ def of(adapter: TypeAdapter[Any]) -> dict[str, Any]:
 
 
 def inlined(schema: dict[str, Any]) -> dict[str, Any]:
-    """The same schema with each definition at its place, as providers read it best; a recursive one is left as it is."""
+    """The same schema with each definition at its place, as providers read it best, unless it recurs or would be huge."""
     definitions = schema.get("$defs", {})
     if any(_reaches(definitions[name], name, definitions, set()) for name in definitions):
         return schema
     bare = {key: value for key, value in schema.items() if key != "$defs"}
+    if _size(bare, definitions, {}) > MAX_INLINED:
+        return schema
     whole: dict[str, Any] = _placed(bare, definitions)
     return whole
 
@@ -44,6 +55,19 @@ def _placed(node: Any, definitions: dict[str, Any]) -> Any:
         return {key: _placed(value, definitions) for key, value in node.items() if not (mapped and key == "discriminator")}
     beside = {key: value for key, value in node.items() if key != "$ref"}
     return {**_placed(definitions[name], definitions), **_placed(beside, definitions)}
+
+
+def _size(node: Any, definitions: dict[str, Any], known: dict[str, int]) -> int:
+    """How many values a node has with each definition at its place."""
+    if isinstance(node, list):
+        return 1 + sum(_size(item, definitions, known) for item in node)
+    if not isinstance(node, dict):
+        return 1
+    name = _referred(node, definitions)
+    if name is not None and name not in known:
+        known[name] = _size(definitions[name], definitions, known)
+    referred = 0 if name is None else known[name]
+    return 1 + referred + sum(_size(value, definitions, known) for value in node.values())
 
 
 def _reaches(node: Any, target: str, definitions: dict[str, Any], seen: set[str]) -> bool:

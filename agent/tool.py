@@ -13,7 +13,7 @@ from pydantic import TypeAdapter
 from pydantic.errors import PydanticInvalidForJsonSchema, PydanticSchemaGenerationError, PydanticUserError
 
 from holdfast.conversation.errors import ConfigurationError
-from holdfast.conversation.jsontext import JsonText, dumps, loads, size_bytes
+from holdfast.conversation.jsontext import JsonText, NotJson, dumps, loads, size_bytes
 from holdfast.conversation.spec import Approval, Executor, OnLost, ToolSpec
 
 from . import checks, docstring
@@ -329,7 +329,15 @@ def _response_schema(declared: Any, field: str) -> JsonText | None:
     if isinstance(declared, Mapping | str):
         return checks.json_schema(declared, field)
     try:
-        return dumps(json_schema.inlined(json_schema.of(TypeAdapter(declared))))
-    except (PydanticInvalidForJsonSchema, PydanticSchemaGenerationError, PydanticUserError, TypeError, NameError) as error:
+        made = dumps(json_schema.inlined(json_schema.of(TypeAdapter(declared))))
+    except (
+        PydanticInvalidForJsonSchema,
+        PydanticSchemaGenerationError,
+        PydanticUserError,
+        TypeError,
+        NameError,
+        NotJson,
+    ) as error:
         fix = "give a pydantic model, a type that pydantic knows, or a JSON Schema"
         raise ConfigurationError(field, f"no JSON Schema can be made of it ({error})", fix) from error
+    return checks.json_schema(made, field)

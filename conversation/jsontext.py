@@ -2,33 +2,52 @@
 
 Arguments, answers, results and contexts travel and rest as the text they came as: msgpack integers stop at 64 bits, and a
 model reads back exactly what it wrote. Strict JSON only: NaN, infinities and lone surrogates are refused (RFC 8259).
+
+Whoever reads JSON later stands deeper on the stack than whoever took it in, and may run another Python, whose recursion limit
+is another. So the bounds of this module hold at every intake, and a scan finds out whether a text keeps them before a parser
+sees it.
 """
 
 import json
 import math
+import re
 from typing import Any, NoReturn, TypeAlias
 
 JsonText: TypeAlias = str
 
+MAX_DEPTH = 100
+"""How many arrays and objects may stand in each other. Models and people write a dozen at most, and a reader needs less than a
+tenth of the shallowest recursion limit for a hundred."""
+MAX_VALUES = 1 << 20
+"""How many values a text may hold, each container counted once more: as many as the largest default limit (1 MiB) has bytes."""
+MAX_DIGITS = 4300
+"""How many digits in a row a number may have: Python's own default, since reading them takes time by the square."""
+
+_STRING = re.compile(r'"[^"\\]*(?:\\.[^"\\]*)*"?', re.DOTALL)
+_BRACKET = re.compile(r"[][{}]")
+_LONG_NUMBER = re.compile(rf"(?<![0-9])[0-9]{{{MAX_DIGITS + 1}}}")
+_TOO_LARGE = 10**MAX_DIGITS
+_SHOWN_KEY, _SHOWN_PATH = 40, 200
+
+_Link: TypeAlias = "tuple[_Link, str | int] | None"
+
 
 class NotJson(ValueError):
-    """The value or text is not strict JSON; the message says where and why."""
+    """The value or text is not strict JSON, or beyond the bounds of this module; the message says where and why."""
 
 
 def dumps(value: Any) -> JsonText:
     """The compact JSON text of a value; keys keep their order.
 
     Raises:
-        NotJson: The value holds something JSON cannot carry (NaN, bytes, an object, a key that is no string, ...).
+        NotJson: The value holds something JSON cannot carry (NaN, bytes, an object, a key that is no string, ...), or more, or
+            deeper, than is allowed.
     """
+    _check(value)
     try:
         text = json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
     except (TypeError, ValueError, RecursionError) as error:
-        if isinstance(error, RecursionError) or "ircular" in str(error):
-            raise NotJson(str(error)) from error
-        _check(value, "$")  # says where
-        raise NotJson(str(error)) from error
-    _check(value, "$")
+        raise NotJson(f"{error!s:.200}") from error
     return check_text(text)
 
 
@@ -36,18 +55,49 @@ def loads(text: str) -> Any:
     """The value of a strict JSON text.
 
     Raises:
-        NotJson: The text does not parse, or holds NaN, an infinity or a lone surrogate.
+        NotJson: The text does not parse, holds NaN, an infinity or a lone surrogate, or more, or deeper, than is allowed.
     """
+    check_bounds(text)
     try:
         value = json.loads(text, parse_constant=_refuse_constant, parse_float=_finite, object_pairs_hook=_distinct)
     except NotJson:
         raise
     except (ValueError, RecursionError) as error:
-        raise NotJson(str(error)) from error
+        raise NotJson(f"{error!s:.200}") from error
     if "\\u" in text:  # only an escape can smuggle a lone surrogate into a text that encodes
-        _check(value, "$")
+        _check(value)
     check_text(text)
     return value
+
+
+def check_bounds(text: str) -> str:
+    """The text itself, if what it holds keeps the bounds; a linear scan, without recursion and before any parser.
+
+    Raises:
+        NotJson: It is nested too deeply, holds too many values, or a number with too many digits.
+    """
+    opened = text.count("[") + text.count("{")
+    many = opened + text.count(",") >= MAX_VALUES
+    if not (many or opened > MAX_DEPTH or _LONG_NUMBER.search(text)):
+        return text
+    bare = _STRING.sub(" ", text)
+    if many and bare.count("[") + bare.count("{") + bare.count(",") >= MAX_VALUES:
+        _refuse_number()
+    if _LONG_NUMBER.search(bare):
+        message = f"a number has more than {MAX_DIGITS} digits"
+        raise NotJson(message)
+    if depth(bare) > MAX_DEPTH:
+        _refuse_depth("$")
+    return text
+
+
+def depth(text: str) -> int:
+    """How many arrays and objects stand in each other at the deepest place; a linear scan that respects strings."""
+    deepest = now = 0
+    for found in _BRACKET.finditer(_STRING.sub(" ", text)):
+        now += 1 if found[0] in "[{" else -1
+        deepest = max(deepest, now)
+    return deepest
 
 
 def check_text(text: str) -> str:
@@ -70,8 +120,8 @@ def clean(text: str) -> str:
 
 
 def size_bytes(text: str) -> int:
-    """How many bytes the text takes in UTF-8."""
-    return len(text.encode())
+    """How many bytes the text takes in UTF-8, lone surrogates included."""
+    return len(text.encode("utf-8", "surrogatepass"))
 
 
 def _finite(text: str) -> float:
@@ -95,33 +145,79 @@ def _refuse_constant(name: str) -> NoReturn:
     raise NotJson(message)
 
 
-def _check(value: Any, path: str) -> None:
-    stack = [(value, path)]
+def _refuse_depth(where: str) -> NoReturn:
+    message = f"{where}: it is nested more than {MAX_DEPTH} deep"
+    raise NotJson(message)
+
+
+def _refuse_number() -> NoReturn:
+    message = f"it holds more than {MAX_VALUES} values"
+    raise NotJson(message)
+
+
+def _check(value: Any) -> None:
+    """Refuse what is no JSON, or beyond the bounds: without recursion, and a path is put together only where it is said."""
+    _check_scalar(value, None)
+    stack: list[tuple[Any, int, _Link]] = [(value, 1, None)] if isinstance(value, dict | list | tuple) else []
+    values = 1
     while stack:
-        item, where = stack.pop()
-        if isinstance(item, str):
-            _check_string(item, where)
-        elif isinstance(item, dict):
-            for key, child in item.items():
-                if not isinstance(key, str):
-                    message = f"{where}: the key {key!r} is not a string"
-                    raise NotJson(message)
-                _check_string(key, where)
-                stack.append((child, f"{where}.{key}"))
-        elif isinstance(item, list | tuple):
-            stack.extend((child, f"{where}[{index}]") for index, child in enumerate(item))
-        elif isinstance(item, float):
-            if not math.isfinite(item):
-                message = f"{where}: {item} is not JSON"
-                raise NotJson(message)
-        elif item is not None and not isinstance(item, bool | int):
-            message = f"{where}: {type(item).__name__} is not JSON"
+        item, deep, link = stack.pop()
+        if deep > MAX_DEPTH:
+            _refuse_depth(_path(link))
+        values += max(len(item), 1)
+        if values > MAX_VALUES:
+            _refuse_number()
+        children: Any = item.items() if isinstance(item, dict) else enumerate(item)
+        for key, child in children:
+            if isinstance(item, dict):
+                _check_key(key, link)
+            if isinstance(child, dict | list | tuple):
+                stack.append((child, deep + 1, (link, key)))
+            else:
+                _check_scalar(child, (link, key))
+
+
+def _check_key(key: Any, link: _Link) -> None:
+    if not isinstance(key, str):
+        shown = type(key).__name__ if _unprintable(key) else f"{key!r:.40}"
+        message = f"{_path(link)}: the key {shown} is not a string"
+        raise NotJson(message)
+    _check_string(key, link)
+
+
+def _check_scalar(item: Any, link: _Link) -> None:
+    if isinstance(item, str):
+        _check_string(item, link)
+    elif isinstance(item, float):
+        if not math.isfinite(item):
+            message = f"{_path(link)}: {item} is not JSON"
             raise NotJson(message)
+    elif isinstance(item, int):
+        if _unprintable(item):
+            message = f"{_path(link)}: a number has more than {MAX_DIGITS} digits"
+            raise NotJson(message)
+    elif item is not None and not isinstance(item, dict | list | tuple):
+        message = f"{_path(link)}: {type(item).__name__} is not JSON"
+        raise NotJson(message)
 
 
-def _check_string(text: str, where: str) -> None:
+def _unprintable(value: Any) -> bool:
+    return isinstance(value, int) and not -_TOO_LARGE < value < _TOO_LARGE
+
+
+def _check_string(text: str, link: _Link) -> None:
+    if text.isascii():
+        return
     try:
         check_text(text)
     except NotJson as error:
-        message = f"{where}: {error}"
+        message = f"{_path(link)}: {error}"
         raise NotJson(message) from error
+
+
+def _path(link: _Link) -> str:
+    parts = []
+    while link is not None:
+        link, key = link
+        parts.append(f"[{key}]" if isinstance(key, int) else f".{clean(key):.{_SHOWN_KEY}}")
+    return f"${''.join(reversed(parts)):.{_SHOWN_PATH}}"

@@ -78,13 +78,13 @@ def start(state: State, command: Start) -> Judgement:
     _check_message(command.text, command.message_id, limits)
     if jsontext.clean(command.agent) != command.agent:
         raise InvalidMessage("agent", "it holds a lone surrogate", "name an agent of the app")
+    if jsontext.size_bytes(command.context) > limits.message_bytes:
+        problem = f"its JSON has more than {limits.message_bytes} bytes"
+        raise InvalidMessage("context", problem, "pass a reference instead, or raise Limits.message_bytes")
     try:
         jsontext.loads(command.context)
     except jsontext.NotJson as error:
         raise InvalidMessage("context", str(error), "give a JSON value") from error
-    if jsontext.size_bytes(command.context) > limits.message_bytes:
-        problem = f"its JSON has more than {limits.message_bytes} bytes"
-        raise InvalidMessage("context", problem, "pass a reference instead, or raise Limits.message_bytes")
     draft = Draft(state, command.now)
     draft.emit(
         ConversationStarted(

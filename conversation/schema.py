@@ -1,50 +1,105 @@
-"""JSON Schema, judged by the jsonschema library, which is imported when there is a schema to judge: reading needs none."""
+"""JSON Schema, judged by jsonschema-rs, which is imported when there is a schema to judge: reading needs none.
+
+Its regular expressions take linear time, it fetches nothing, and what it would take is found out before it begins.
+"""
 
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from . import jsontext
 from .jsontext import JsonText
+from .workload import MAX_STEPS, SchemaGraph, Size, Unusable
 
 if TYPE_CHECKING:
-    from jsonschema.protocols import Validator
+    import jsonschema_rs
+
+MAX_SCHEMA_BYTES = 256 * 1024
+"""How long a schema may be: longer than any that a model would be sent."""
+_SHOWN = 300
+_PATTERN_BYTES = _CACHE_BYTES = 10 << 20
+"""Of memory for one pattern's machine, and for what it remembers while it runs; `^.{1,2000}$` takes 2 MB."""
+
+
+class _Judge(NamedTuple):
+    validator: "jsonschema_rs.Validator"
+    graph: SchemaGraph
 
 
 def problem(schema: JsonText | None, value: Any) -> str | None:
-    """What is wrong with the value, and where (`$.amount: ...`); None if it fits, or nothing is asked."""
+    """What is wrong with the value, and where (`$.amount: ...`); None if it fits, or nothing is asked.
+
+    A schema that was stored when more was accepted, and cannot be judged now, is a problem of every value.
+    """
     if schema is None:
         return None
-    import jsonschema  # noqa: PLC0415 - see above
-
     try:
-        error = jsonschema.exceptions.best_match(_validator(schema).iter_errors(value))
-        return None if error is None else jsontext.clean(f"{error.json_path}: {error.message:.300}")
-    except Exception as broken:  # noqa: BLE001 - a schema or a value can break the judge in many ways, and none the machine
-        return jsontext.clean(f"it cannot be judged against the schema ({type(broken).__name__}: {broken!s:.200})")
+        return _problem(_judge(schema), value)
+    except (KeyboardInterrupt, SystemExit):
+        raise
+    except BaseException as broken:  # noqa: BLE001 - a judge in Rust may also panic, which is no Exception
+        return f"it cannot be judged against the schema ({_said(broken)})"
 
 
 def schema_problem(schema: JsonText) -> str | None:
-    """What is wrong with the schema itself, or None."""
-    import jsonschema  # noqa: PLC0415 - see above
-
+    """What is wrong with the schema itself, or None. Every schema passes here where it enters, whoever made it."""
     try:
-        value = jsontext.loads(schema)
-        if not isinstance(value, dict):
-            return None if isinstance(value, bool) else f"$: {type(value).__name__} is not a schema"
-        cls = jsonschema.validators.validator_for(value, default=jsonschema.Draft202012Validator)
-        cls.check_schema(value)
-    except jsonschema.SchemaError as error:
-        return f"{error.json_path}: {error.message:.300}"
-    except Exception as broken:  # noqa: BLE001 - as above
-        return f"it cannot be read ({type(broken).__name__}: {broken!s:.200})"
+        _judge(schema)
+    except (KeyboardInterrupt, SystemExit):
+        raise
+    except BaseException as broken:  # noqa: BLE001 - as above
+        return _said(broken)
     return None
 
 
-@lru_cache(maxsize=512)
-def _validator(schema: JsonText) -> "Validator":
-    import jsonschema  # noqa: PLC0415 - see above
-    import referencing  # noqa: PLC0415 - see above
+def _problem(judge: _Judge, value: Any) -> str | None:
+    size = Size.of(value)
+    if size is None:
+        return f"$: it is nested more than {jsontext.MAX_DEPTH} deep"
+    workload = judge.graph.workload(size)
+    if workload.too_much:
+        return f"$: it is too large for its schema: more than {MAX_STEPS} steps to judge it"
+    if judge.validator.is_valid(value):
+        return None
+    if not workload.located(size):
+        return "$: it does not fit the schema, and is too large to say where"
+    import jsonschema_rs  # noqa: PLC0415 - see above
 
+    try:
+        judge.validator.validate(value)
+    except jsonschema_rs.ValidationError as error:
+        return _said(error, error.instance_path)
+    return "$: it does not fit the schema"
+
+
+@lru_cache(maxsize=128)
+def _judge(schema: JsonText) -> _Judge:
+    import jsonschema_rs  # noqa: PLC0415 - see above
+
+    size = jsontext.size_bytes(schema)
+    if size > MAX_SCHEMA_BYTES:
+        raise Unusable(f"it has {size} bytes, {MAX_SCHEMA_BYTES} are allowed; describe less")
     value = jsontext.loads(schema)
-    cls = jsonschema.validators.validator_for(value, default=jsonschema.Draft202012Validator)
-    return cls(value, registry=referencing.Registry())  # a $ref is never fetched from the network
+    if not isinstance(value, dict | bool):
+        raise Unusable(f"$: {type(value).__name__} is not a schema")
+    graph = SchemaGraph(value)
+    patterns = jsonschema_rs.RegexOptions(size_limit=_PATTERN_BYTES, dfa_size_limit=_CACHE_BYTES)
+    validator = jsonschema_rs.validator_for(value, pattern_options=patterns, validate_formats=False, offline=True)
+    return _Judge(validator, graph)
+
+
+def _said(error: BaseException, path: list[str | int] | None = None) -> str:
+    """An error in one bounded line, with the place where it has one."""
+    where = path if path is not None else getattr(error, "instance_path", None)
+    message = str(getattr(error, "message", None) or error or type(error).__name__)
+    if message.endswith('is not a "regex"'):
+        message += (
+            ": it is malformed, too large, or needs to look around or back (`(?=`, `(?!`, `\\1`), which takes unbounded time"
+        )
+    place = "" if where is None else "$" + "".join(f"[{one}]" if isinstance(one, int) else f".{one:.40}" for one in where)
+    line = " ".join(f"{place:.200}: {_cut(message)}".split()) if place else _cut(message)
+    return jsontext.clean(line)
+
+
+def _cut(message: str) -> str:
+    line = " ".join(message.split())
+    return line if len(line) <= _SHOWN else f"{line[: _SHOWN // 2]} ... {line[-_SHOWN // 2 :]}"

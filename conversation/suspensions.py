@@ -142,8 +142,8 @@ def _content(command: Resolve, call: Call, suspension: Suspension) -> Any:
         raise InvalidDecision("decision", problem, f"decide {takes}")
     if ruling.body is None:
         return None
-    body = _parsed(ruling)
     _check_size(ruling, command.spec.limits if command.spec is not None else Limits())
+    body = _parsed(ruling)
     tool = _tool(command, call)
     match ruling.kind:
         case DecisionKind.APPROVE:

@@ -3,6 +3,7 @@
 import contextlib
 import json
 import math
+import sys
 
 import pytest
 from hypothesis import given
@@ -149,3 +150,152 @@ def test_a_circular_value_is_refused_at_once(circle):
 def test_a_number_that_overflows_to_infinity_is_refused(text):
     with pytest.raises(NotJson):
         jsontext.loads(text)
+
+
+# -- bounds: found out before a parser sees the text -----------------------------------------------------------------
+
+
+def depth_of(value):
+    if isinstance(value, dict):
+        return 1 + max(map(depth_of, value.values()), default=0)
+    if isinstance(value, list):
+        return 1 + max(map(depth_of, value), default=0)
+    return 0
+
+
+def in_lists(levels):
+    value = 1
+    for _ in range(levels):
+        value = [value]
+    return value
+
+
+def in_objects(levels):
+    value = 1
+    for _ in range(levels):
+        value = {"a": value}
+    return value
+
+
+@given(VALUES | st.text(alphabet='[]{}"\\\\a').map(lambda text: [text, {text: [text]}]))
+def test_the_scan_for_depth_agrees_with_the_value(value):
+    for text in (jsontext.dumps(value), json.dumps(value), json.dumps(value, indent=1)):
+        assert jsontext.depth(text) == depth_of(json.loads(text))
+
+
+@given(st.text(alphabet='[]{}"\\\\,:a1 ', max_size=200))
+def test_no_text_that_parses_is_deeper_than_the_scan_says(text):
+    with contextlib.suppress(ValueError):
+        assert depth_of(json.loads(text)) == jsontext.depth(text)
+
+
+@given(st.recursive(VALUES, lambda inner: st.tuples(inner).map(list), max_leaves=200))
+def test_any_value_comes_back_or_is_refused(value):
+    try:
+        text = jsontext.dumps(value)
+    except NotJson:
+        return
+    assert jsontext.loads(text) == value
+
+
+@pytest.mark.parametrize("nest", [in_lists, in_objects])
+def test_a_hundred_levels_pass_and_one_more_is_refused(nest):
+    deepest = nest(jsontext.MAX_DEPTH)
+    assert jsontext.loads(jsontext.dumps(deepest)) == deepest
+
+    with pytest.raises(NotJson, match="nested more than 100 deep"):
+        jsontext.dumps(nest(jsontext.MAX_DEPTH + 1))
+    with pytest.raises(NotJson, match="nested more than 100 deep"):
+        jsontext.loads(json.dumps(nest(jsontext.MAX_DEPTH + 1)))
+
+
+@pytest.mark.parametrize("limit", [400, 1000, 100_000])
+def test_depth_is_judged_alike_under_every_recursion_limit(limit):
+    """Python 3.11, 3.12 and 3.13 give a parser different room; no text comes near it."""
+    before = sys.getrecursionlimit()
+    sys.setrecursionlimit(limit)
+    try:
+        assert depth_of(jsontext.loads("[" * 100 + "]" * 100)) == 100
+        for text in ("[" * 101 + "]" * 101, "[" * 977 + "]" * 977, "[" * 1_000_000, '{"a":' * 500_000):
+            with pytest.raises(NotJson, match="nested more than 100 deep"):
+                jsontext.loads(text)
+        with pytest.raises(NotJson, match="nested more than 100 deep"):
+            jsontext.dumps(in_lists(200_000))
+    finally:
+        sys.setrecursionlimit(before)
+
+
+def test_brackets_within_strings_are_no_depth():
+    text = json.dumps({"a": "[" * 500 + '\\"' + "{" * 500, "[" * 200: 1})
+    assert jsontext.loads(text) == json.loads(text)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "[" + "0," * jsontext.MAX_VALUES + "0]",
+        "[" + "[]," * (jsontext.MAX_VALUES // 2) + "[]]",
+    ],
+    ids=["values", "containers"],
+)
+def test_more_values_than_are_allowed_are_refused(text):
+    with pytest.raises(NotJson, match="it holds more than"):
+        jsontext.loads(text)
+    with pytest.raises(NotJson, match="it holds more than"):
+        jsontext.dumps(json.loads(text))
+
+
+def test_commas_within_a_string_are_no_values():
+    text = '["' + "," * jsontext.MAX_VALUES + '"]'
+    assert jsontext.loads(text) == json.loads(text)
+
+
+def test_a_value_that_doubles_at_each_level_is_refused():
+    value = [1]
+    for _ in range(60):
+        value = [value, value]
+    with pytest.raises(NotJson, match="it holds more than"):
+        jsontext.dumps(value)
+
+
+@pytest.mark.usefixtures("promptly")
+def test_a_long_key_before_many_values_costs_no_more_than_its_length():
+    key, values = "k" * 200_000, [0] * 200_000
+    assert jsontext.loads(jsontext.dumps({key: values, "\u00e9": 1}))[key] == values
+    escaped = '{"\\u00e9' + key + '":[' + ",".join("0" * 200_000) + "]}"
+    assert len(jsontext.loads(escaped)) == 1
+
+
+@pytest.mark.usefixtures("promptly")
+@pytest.mark.parametrize(
+    "text",
+    [
+        '"' + "\\\\" * 500_000,
+        "\\\\" * 500_000,
+        '"' * 300_000,
+        ("9" * 4300 + " ") * 200,
+        "[" * 150 + '"' + "[" * 500_000,
+        "-" * 500_000,
+        "[1" + "0" * 4300 + "]",
+        "1." + "0" * 400_000,
+    ],
+    ids=lambda text: f"{text[:8]}{len(text)}",
+)
+def test_a_text_that_is_refused_is_refused_in_linear_work(text):
+    with pytest.raises(NotJson) as refused:
+        jsontext.loads(text)
+
+    assert len(str(refused.value)) < 300
+
+
+def test_digits_within_a_string_are_no_number():
+    text = '{"a":"' + "7" * 10_000 + '"}'
+    assert jsontext.loads(text) == json.loads(text)
+
+
+def test_the_place_of_a_misfit_is_said_in_a_bounded_line():
+    with pytest.raises(NotJson) as refused:
+        jsontext.dumps({"k" * 100_000: [{"x" * 100_000: math.nan}]})
+
+    assert str(refused.value).startswith("$.kkk")
+    assert len(str(refused.value)) < 300

@@ -1,0 +1,43 @@
+"""How large the machine of a regular expression is, roughly: what is repeated n times stands n times in it."""
+
+import re
+
+_WIDE, _CLASS = 4, 8
+"""What stands for most of Unicode, or for a class of it, takes more states than a letter: it is matched byte by byte."""
+_TOKEN = re.compile(
+    r"(?P<escape>\\(?:[pP]\{[^}]*\}|.))"
+    r"|(?P<set>\[\^?\]?(?:\\.|[^\]\\])*\])"
+    r"|(?P<open>\((?:\?(?:[:=!>]|<[=!]|P?<[^>]*>|[a-zA-Z-]*:?))?)"
+    r"|(?P<close>\))"
+    r"|\{(?P<low>[0-9]{1,9})(?P<comma>,)?(?P<high>[0-9]{1,9})?\}"
+    r"|(?P<any>\.)"
+    r"|(?P<free>[*+?|^$])"
+    r"|(?P<letter>.)",
+    re.DOTALL,
+)
+
+
+def pattern_size(pattern: str) -> int:
+    """How many states the pattern's machine has, at most about; what the engine does not take may have any size."""
+    stack: list[list[int]] = [[0, 0]]  # for each open group: the states before its last atom, and those of that atom
+    for token in _TOKEN.finditer(pattern):
+        here = stack[-1]
+        match token.lastgroup:
+            case "open":
+                stack.append([0, 0])
+            case "close" if len(stack) > 1:
+                before, last = stack.pop()
+                stack[-1] = [sum(stack[-1]), before + last + 1]
+            case "low" | "comma" | "high":
+                here[1] *= max(int(token["low"]), int(token["high"] or 0), 1)
+            case "free":
+                here[:] = [here[0], here[1]] if token[0] in "*+?" else [sum(here) + 1, 0]
+            case _:
+                here[:] = [sum(here), _states(token[0])]
+    return 1 + sum(sum(group) for group in stack)
+
+
+def _states(atom: str) -> int:
+    if "\\p" in atom.lower():
+        return _CLASS
+    return _WIDE if atom == "." or atom.startswith(("[^", "\\S", "\\W", "\\D")) else 1
