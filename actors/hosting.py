@@ -78,6 +78,7 @@ class Hosting:
         self._lease = Lease(timing.lease_ms)
         self._token = ""
         self._state = State(conversation_id=conversation_id)
+        self._tail_bytes = 0
         self._recent = Recent()
         self._runs: dict[str, Run] = {}
         self._spec: AgentSpec | None = None
@@ -126,6 +127,7 @@ class Hosting:
                 self._lease.granted(asked_at_s)
                 self._strikes = acquired.strikes
                 self._state = acquired.state
+                self._tail_bytes = acquired.tail_bytes
                 self._recent = Recent()
                 self._runs = dict(acquired.runs)
                 self._offset = acquired.now - self._clock()
@@ -229,6 +231,7 @@ class Hosting:
                 lease_ms=self._timing.lease_ms,
                 events=judgement.events,
                 absent=[key for key in asked if key not in known],
+                tail_bytes=self._tail_bytes,
             )
             written = await self._store.append(self.conversation_id, write)
             self._offset = written.now - self._clock()
@@ -238,6 +241,7 @@ class Hosting:
                 continue
             self._reached(Step.ASK_3_WRITTEN)
             self._state = after
+            self._tail_bytes = written.tail_bytes
             if write.progress:
                 self._strikes = 0
             self._recent.add(after.seq, judgement.events)

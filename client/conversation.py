@@ -61,6 +61,7 @@ class Conversation:
             InvalidMessage: The text or the id cannot be used.
             ConversationNotFound: It was never started.
             ConversationEnded: It has ended.
+            QueueFull: As many messages wait as the agent's `Limits.queued` allows.
             OutcomeUnknown: No acknowledgement in time; retry with the same `message_id`.
         """
         if message_id is not None:

@@ -21,6 +21,7 @@ from .commands import (
     Wake,
 )
 from .decisions import Answer, Approve, Decision, DecisionKind, Deny, Fail, Redispatch, Ruling
+from .delta import Delta, delta
 from .effects import BeginTurn, CallModel, Effect, RunTool
 from .errors import (
     AgentNotFound,
@@ -44,6 +45,7 @@ from .errors import (
     OutcomeUnknown,
     Overloaded,
     Quarantined,
+    QueueFull,
     StaleCall,
     StaleReason,
     StoreError,
@@ -56,8 +58,9 @@ from .events import Event, FailureReason, SettledBy, StopReason
 from .index import Index, PendingEntry, index
 from .judgement import Cancelled, Judgement, Receipt, Reply
 from .known import Known, facts
-from .machine import decide, due_at, evolve, outstanding
+from .machine import busy, decide, due_at, evolve, is_outstanding, outstanding
 from .record import Record
+from .round import Round
 from .spec import AgentSpec, Approval, Executor, Limits, OnLost, ToolSpec
 from .state import RESTING, LastTurn, State, Status, Turn
 from .table import TABLE, Handled, Ignored, Refused
@@ -90,6 +93,7 @@ __all__ = [
     "CorruptStore",
     "Decision",
     "DecisionKind",
+    "Delta",
     "Deny",
     "Effect",
     "End",
@@ -122,12 +126,14 @@ __all__ = [
     "PendingView",
     "ProposedCall",
     "Quarantined",
+    "QueueFull",
     "Receipt",
     "Record",
     "Redispatch",
     "Refused",
     "Reply",
     "Resolve",
+    "Round",
     "Ruling",
     "RunFinished",
     "RunLost",
@@ -152,11 +158,14 @@ __all__ = [
     "Wake",
     "WrongCluster",
     "WrongStore",
+    "busy",
     "decide",
+    "delta",
     "due_at",
     "evolve",
     "facts",
     "index",
+    "is_outstanding",
     "outstanding",
     "run_effect_id",
 ]

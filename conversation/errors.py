@@ -15,6 +15,7 @@ HoldfastError
 ├── ConversationExists
 ├── ConversationEnded
 ├── Quarantined                  its effects took process after process down; nothing is carried out until `retry`
+├── QueueFull                    as many messages wait for their turn as may; send again once one has begun
 ├── Overloaded                   no actor is free and there may be no more; try again after a moment
 ├── StaleCall                    the call is not waiting for this decision any more, or never was
 ├── OutcomeUnknown               no answer within the deadline; retry with the same id
@@ -138,6 +139,23 @@ class Quarantined(HoldfastError):
         self.conversation_id = conversation_id
         self.reason = reason
         self.at = at
+
+
+class QueueFull(HoldfastError):
+    """As many messages wait for their turn as the agent's `Limits.queued` allows; this one was not accepted.
+
+    Wait until a turn has begun (`wait`), then send it again with the same id; or cancel the turn, or raise `Limits.queued`.
+    """
+
+    template = (
+        "conversation {0!r}: {1} messages wait for their turn, and no more may (Limits.queued); wait until one has begun, then "
+        "send this one again"
+    )
+
+    def __init__(self, conversation_id: str, queued: int) -> None:
+        super().__init__(conversation_id, queued)
+        self.conversation_id = conversation_id
+        self.queued = queued
 
 
 class Overloaded(HoldfastError):

@@ -19,6 +19,7 @@ from .events import (
     TurnFailed,
     TurnStarted,
 )
+from .round import NO_CALLS
 from .spec import Executor
 from .state import LastTurn, State, Turn
 
@@ -37,7 +38,7 @@ def _apply(state: State, event: Event) -> State:
         case TurnStarted():
             return _turn_started(state, event)
         case ModelAnswered():
-            return _with_turn(state, model_calls=_turn(state).model_calls + 1, answered_at=state.seq + 1, calls=())
+            return _with_turn(state, model_calls=_turn(state).model_calls + 1, answered_at=state.seq + 1, calls=NO_CALLS)
         case RunScheduled():
             return _run_scheduled(state, event)
         case CallSuspended():
@@ -75,12 +76,7 @@ def _with_turn(state: State, **changes: object) -> State:
 
 
 def _with_call(state: State, call: Call) -> State:
-    calls = _turn(state).calls
-    if any(other.tool_call_id == call.tool_call_id for other in calls):
-        changed = tuple(call if other.tool_call_id == call.tool_call_id else other for other in calls)
-    else:
-        changed = (*calls, call)
-    return _with_turn(state, calls=changed)
+    return _with_turn(state, calls=_turn(state).calls.with_call(call))
 
 
 def _turn_started(state: State, event: TurnStarted) -> State:

@@ -79,11 +79,11 @@ def unique_call_ids(proposed: Sequence[str], used: Collection[str], scope: str, 
         scope: What makes a rewritten id unique (conversation and effect).
         key: How an id is looked up in `used`.
     """
-    unique: list[str] = []
+    unique: dict[str, None] = {}
     for index, call_id in enumerate(proposed):
         fresh = call_id
-        taken = key(fresh) in used or fresh in unique or fresh.startswith(REWRITTEN)
+        taken = fresh in unique or fresh.startswith(REWRITTEN) or key(fresh) in used
         if taken or not CALL_ID.fullmatch(fresh):
             fresh = REWRITTEN + digest(scope, str(index), call_id)
-        unique.append(fresh)
-    return unique
+        unique[fresh] = None
+    return list(unique)

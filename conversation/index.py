@@ -1,7 +1,7 @@
-"""What the store's indexes say of a conversation: a function of its state, rewritten by every append."""
+"""What the store's indexes say of a conversation: a function of its state."""
 
-from .calls import SuspensionKind
-from .machine import due_at, outstanding
+from .calls import Call, SuspensionKind
+from .machine import busy, due_at
 from .record import Record
 from .state import State, Status
 
@@ -14,9 +14,21 @@ class PendingEntry(Record):
     kind: SuspensionKind
     seq: int
 
+    @classmethod
+    def of(cls, call: Call | None) -> "PendingEntry | None":
+        """The entry of a call, if it has an open suspension."""
+        if call is None or call.suspension is None:
+            return None
+        return cls(
+            created_at=call.suspension.created_at,
+            suspension_id=call.suspension.suspension_id,
+            kind=call.suspension.kind,
+            seq=call.suspension.seq,
+        )
+
 
 class Index(Record):
-    """The index entries of one conversation.
+    """The index entries of one conversation; `pending` in the order of the log.
 
     `busy` says that a turn's beginning, a model call or a run is outstanding; `due_at` is the earliest deadline.
     """
@@ -31,20 +43,12 @@ class Index(Record):
 
 def index(state: State) -> Index:
     """The index entries that follow from a state."""
+    entries = [entry for call in state.calls.awaiting() if (entry := PendingEntry.of(call)) is not None]
     return Index(
         agent=state.agent,
         status=state.status,
         created_at=state.created_at,
-        pending=tuple(
-            PendingEntry(
-                created_at=call.suspension.created_at,
-                suspension_id=call.suspension.suspension_id,
-                kind=call.suspension.kind,
-                seq=call.suspension.seq,
-            )
-            for call in state.calls
-            if call.suspension is not None
-        ),
-        busy=bool(outstanding(state)),
+        pending=tuple(sorted(entries, key=lambda entry: entry.seq)),
+        busy=busy(state),
         due_at=due_at(state),
     )

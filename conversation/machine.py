@@ -7,7 +7,6 @@ clock, I/O or Ray; a live and a revived conversation take the same path through 
 from typing import assert_never
 
 from . import outcomes, requests, suspensions
-from .calls import CallStatus
 from .commands import (
     Cancel,
     Command,
@@ -28,7 +27,7 @@ from .judgement import Judgement
 from .state import State, Status
 from .table import LATE, TABLE, Handled, Ignored, Refused
 
-__all__ = ["decide", "due_at", "evolve", "outstanding"]
+__all__ = ["busy", "decide", "due_at", "evolve", "is_outstanding", "outstanding"]
 
 
 def decide(state: State, command: Command) -> Judgement:
@@ -79,14 +78,29 @@ def outstanding(state: State) -> tuple[Effect, ...]:
             attempt=call.attempt,
             arguments_at=call.arguments_at,
         )
-        for call in turn.calls
-        if call.status is CallStatus.RUNNING
+        for call in turn.calls.running()
     )
+
+
+def busy(state: State) -> bool:
+    """Whether anything is outstanding, told without listing it."""
+    if state.ended or state.seq == 0:
+        return False
+    if state.turn is None:
+        return bool(state.queue)
+    return state.turn.calls.any_running or not state.turn.calls.any_awaiting
+
+
+def is_outstanding(state: State, effect_id: str) -> bool:
+    """Whether an effect is outstanding, told without listing the others."""
+    if state.turn is not None and state.turn.calls.any_running:
+        return not state.ended and state.turn.calls.run(effect_id) is not None
+    return any(effect.effect_id == effect_id for effect in outstanding(state))
 
 
 def due_at(state: State) -> int | None:
     """The earliest deadline of a suspension, in milliseconds UTC; None if nothing has one."""
-    return min((call.suspension.expires_at for call in state.calls if call.suspension is not None), default=None)
+    return state.calls.due_at
 
 
 def _duplicate(state: State, command: Command) -> Judgement | None:
@@ -100,7 +114,7 @@ def _duplicate(state: State, command: Command) -> Judgement | None:
         case Cancel() | End():
             return requests.duplicate_request(state, command)
         case TurnPrepared() | ModelReplied() | ModelFailed() | RunFinished() | RunLost():
-            if any(effect.effect_id == command.effect_id for effect in outstanding(state)):
+            if is_outstanding(state, command.effect_id):
                 return None
             return Judgement(ignored=LATE.why)
         case Wake():

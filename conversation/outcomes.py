@@ -223,8 +223,7 @@ def _too_much(command: ModelReplied) -> tuple[FailureReason, str] | None:
 
 
 def _running(turn: Turn | None, effect_id: str) -> Call | None:
-    calls = turn.calls if turn is not None else ()
-    return next((call for call in calls if call.status is CallStatus.RUNNING and call.effect_id == effect_id), None)
+    return turn.calls.run(effect_id) if turn is not None else None
 
 
 def _call(draft: Draft, call_id: str, proposed: ProposedCall, spec: AgentSpec | None, seq: int) -> None:

@@ -43,7 +43,7 @@ def suspend(
 def advance(draft: Draft) -> None:
     """Fail the turn if it would need a model call more than it may have; otherwise `outstanding` says what follows."""
     turn = draft.state.turn
-    if turn is None or any(call.open for call in turn.calls):
+    if turn is None or turn.calls.any_open:
         return
     if turn.model_calls >= turn.max_model_calls:
         error = MAX_MODEL_CALLS.format(turn.max_model_calls)

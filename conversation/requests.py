@@ -4,7 +4,7 @@ from . import jsontext
 from .calls import Call, SuspensionKind
 from .commands import Cancel, End, Send, Start
 from .envelope import failure
-from .errors import ConversationExists, InvalidInput, InvalidMessage
+from .errors import ConversationExists, InvalidInput, InvalidMessage, QueueFull
 from .events import (
     CallResolved,
     ConversationEnded,
@@ -101,7 +101,10 @@ def start(state: State, command: Start) -> Judgement:
 
 def send(state: State, command: Send) -> Judgement:
     """Accept a message; its turn begins when those before it are done."""
-    _check_message(command.text, command.message_id, command.spec.limits if command.spec is not None else Limits())
+    limits = command.spec.limits if command.spec is not None else Limits()
+    _check_message(command.text, command.message_id, limits)
+    if len(state.queue) >= limits.queued:
+        raise QueueFull(state.conversation_id, len(state.queue))
     draft = Draft(state, command.now)
     seq = draft.emit(_accepted(command, send_digest(command)))
     return draft.done(_receipt(state, seq, command.now))
@@ -144,7 +147,7 @@ def _cancel_turn(draft: Draft, request_id: str | None) -> Cancelled:
     turn = draft.state.turn
     if turn is None:
         return Cancelled(conversation_id=state.conversation_id)
-    open_calls = [call for call in turn.calls if call.open]
+    open_calls = turn.calls.open()
     for call in open_calls:
         if call.suspension is not None:
             draft.emit(

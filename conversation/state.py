@@ -7,8 +7,9 @@ state does not depend on how long the conversation already is.
 from enum import StrEnum
 from typing import Literal
 
-from .calls import Call, CallStatus
+from .calls import Call
 from .record import Record
+from .round import NO_CALLS, Round
 
 
 class Status(StrEnum):
@@ -38,7 +39,7 @@ class Turn(Record):
     max_model_calls: int
     model_calls: int = 0
     answered_at: int = 0
-    calls: tuple[Call, ...] = ()
+    calls: Round = NO_CALLS
 
     @property
     def model_effect_id(self) -> str:
@@ -47,7 +48,7 @@ class Turn(Record):
 
     def call(self, tool_call_id: str) -> Call | None:
         """The call of that id, if this turn's last answer asked for it."""
-        return next((call for call in self.calls if call.tool_call_id == tool_call_id), None)
+        return self.calls.of(tool_call_id)
 
 
 class LastTurn(Record):
@@ -85,15 +86,14 @@ class State(Record):
             if self.queue:
                 return Status.GENERATING
             return Status.FAILED if self.last is not None and self.last.outcome == "failed" else Status.IDLE
-        statuses = {call.status for call in self.turn.calls}
-        if CallStatus.AWAITING in statuses:
+        if self.turn.calls.any_awaiting:
             return Status.AWAITING_INPUT
-        return Status.EXECUTING_TOOLS if CallStatus.RUNNING in statuses else Status.GENERATING
+        return Status.EXECUTING_TOOLS if self.turn.calls.any_running else Status.GENERATING
 
     @property
-    def calls(self) -> tuple[Call, ...]:
+    def calls(self) -> Round:
         """The calls of the current turn's last answer."""
-        return self.turn.calls if self.turn is not None else ()
+        return self.turn.calls if self.turn is not None else NO_CALLS
 
     @property
     def resting(self) -> bool:

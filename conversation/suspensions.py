@@ -66,9 +66,9 @@ def resolve(state: State, command: Resolve) -> Judgement:
 def wake(state: State, command: Wake) -> Judgement:
     """Settle what is due: each suspension whose deadline has passed ends with an error that the model can recover from."""
     draft = Draft(state, command.now)
-    for call in state.calls:
+    for call in state.calls.due(command.now):
         suspension = call.suspension
-        if call.status is not CallStatus.AWAITING or suspension is None or suspension.expires_at > command.now:
+        if suspension is None:
             continue
         draft.emit(
             SuspensionSettled(

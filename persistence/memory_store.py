@@ -4,7 +4,6 @@ import asyncio
 import time
 import uuid
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
-from dataclasses import dataclass, field
 
 from holdfast.conversation import (
     AgentSpec,
@@ -12,7 +11,6 @@ from holdfast.conversation import (
     CorruptStore,
     Event,
     Fenced,
-    Index,
     LeaseHeld,
     PendingView,
     Quarantined,
@@ -27,6 +25,7 @@ from holdfast.conversation.events import CallSuspended
 
 from . import codec, pages
 from .keys import BUCKETS, bucket_of, check_namespace
+from .memory_conversation import MemoryConversation as _Conversation
 from .store import (
     Acquired,
     Append,
@@ -51,45 +50,6 @@ from .views import pending_view
 
 def _wall_clock() -> int:
     return time.time_ns() // 1_000_000
-
-
-@dataclass(slots=True)
-class _Conversation:
-    token: str = ""
-    epoch: int = 0
-    holder: str = ""
-    lease: int = 0
-    append_id: str = ""
-    at: int = 0
-    log: list[bytes] = field(default_factory=list)
-    snapshot: bytes = b""
-    index: Index | None = None
-    strikes: int = 0
-    struck_by: frozenset[str] = frozenset()
-    quarantine: Quarantine | None = None
-    known: dict[str, bytes] = field(default_factory=dict)
-    runs: dict[str, Run] = field(default_factory=dict)
-    late: dict[str, Late] = field(default_factory=dict)
-
-    @property
-    def busy(self) -> bool:
-        return self.index is not None and self.index.busy
-
-    @property
-    def status(self) -> Status:
-        if self.quarantine is not None:
-            return Status.QUARANTINED
-        return self.index.status if self.index is not None else Status.ABSENT
-
-    @property
-    def attention(self) -> int | None:
-        """When it must be looked at."""
-        if self.quarantine is not None:
-            return None
-        moments = [self.lease] if self.busy else []
-        if self.index is not None and self.index.due_at is not None:
-            moments.append(self.index.due_at)
-        return min(moments, default=None)
 
 
 class MemoryStore:
@@ -158,7 +118,10 @@ class MemoryStore:
             if found.token and found.busy and because is Because.ASKED and found.lease > now:
                 raise LeaseHeld(conversation_id, found.lease - now)
             found.token, found.holder, found.epoch, found.lease = new_token, holder, found.epoch + 1, now + lease_ms
-        return Acquired(found.epoch, now, self._state(conversation_id, found), dict(found.runs), found.strikes)
+        state = self._state(conversation_id, found)
+        folded = codec.decode_state(found.snapshot).seq if found.snapshot else 0
+        tail_bytes = sum(map(len, found.log[folded:]))
+        return Acquired(found.epoch, now, state, dict(found.runs), found.strikes, tail_bytes)
 
     async def append(self, conversation_id: str, write: Append) -> Appended | KnownIds:
         """See `Store.append`."""
@@ -174,23 +137,29 @@ class MemoryStore:
         if known:
             return KnownIds(now, known)
         entries = [codec.encode_event(event) for event in write.events]
-        snapshot = codec.encode_state(write.after) if write.snapshot else found.snapshot
+        tail_bytes = write.tail_bytes + sum(map(len, entries))
+        fresh = write.snapshot(tail_bytes)
+        snapshot = codec.encode_state(write.after) if fresh else found.snapshot
+        changes = write.delta
         facts_known = {key: codec.encode_known(value) for key, value in facts(write.events, write.before.seq + 1).items()}
         # Everything is checked and encoded: write.
         found.append_id, found.lease, found.snapshot = write.append_id, now + write.lease_ms, snapshot
-        found.index = index(write.after) if write.after.seq else None
+        found.after = write.after
+        for entry in changes.closed:
+            found.pending.pop(entry.suspension_id, None)
+        found.pending |= {entry.suspension_id: entry for entry in changes.opened}
         if write.events:
             found.at = now
         if write.progress:
             found.strikes, found.struck_by = 0, frozenset()
         found.log.extend(entries)
         found.known |= facts_known
-        found.runs |= {effect_id: Run(RunStatus.RUNNABLE) for effect_id in write.scheduled}
-        for effect_id in write.settled:
+        found.runs |= {effect_id: Run(RunStatus.RUNNABLE) for effect_id in changes.scheduled}
+        for effect_id in changes.settled:
             found.runs.pop(effect_id, None)
         async with self._changed:
             self._changed.notify_all()
-        return Appended(now)
+        return Appended(now, 0 if fresh else tail_bytes)
 
     async def renew(self, conversation_id: str, token: str, lease_ms: int) -> int:
         """See `Store.renew`."""
@@ -350,7 +319,8 @@ class MemoryStore:
             mine = [name for name, found in self._conversations.items() if found.log and bucket_of(name) == bucket]
             for conversation_id in mine:
                 found = self._conversations[conversation_id]
-                found.index = index(self._state(conversation_id, found))
+                found.after = self._state(conversation_id, found)
+                found.pending = {entry.suspension_id: entry for entry in index(found.after).pending}
             yield Rebuilt(bucket, len(mine), 0, [])
 
     async def put_app(self, record: AppRecord, specs: Sequence[AgentSpec]) -> None:

@@ -29,6 +29,7 @@ class RedisDatabase:
         self.store_id = store_id
         self._keys = Keys(self.namespace)
         self._retry_s = retry_s
+        self._indexes = redis_values.INDEX_VERSION
         self._redis: Any = client(url, lambda: self.store_id)
         self._blocking: Any = client(url, lambda: self.store_id, blocking=True)
 
@@ -42,8 +43,7 @@ class RedisDatabase:
 
         info, found, layout = await self._do(read)
         redis_values.check_version(str(info.get("redis_version", "0")))
-        if layout:
-            redis_values.check_layout(layout)
+        self._indexes = redis_values.check_layout(layout) if layout else redis_values.INDEX_VERSION
         if self.store_id is not None and (found or b"").decode() != self.store_id:  # emptied behind an open connection
             raise WrongStore(self.store_id, (found or b"none").decode())
         if not found:
@@ -62,6 +62,12 @@ class RedisDatabase:
             )
         self.store_id = (found or b"").decode()
         return self.store_id
+
+    async def _raise_indexes(self) -> None:
+        """Have the layout say that heads may be of this version, before the first one is; older releases then stay away."""
+        if self._indexes < redis_values.INDEX_VERSION:
+            await self._script("raise", [self._keys.meta("layout")], [redis_values.INDEX_VERSION])
+            self._indexes = redis_values.INDEX_VERSION
 
     async def weaknesses(self) -> list[str]:
         """See `Store.weaknesses`."""

@@ -5,7 +5,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from holdfast.conversation import ConversationNotFound, HoldfastError, State, StoreUnavailable
+from holdfast.conversation import ConversationNotFound, HoldfastError, State, StoreUnavailable, busy, due_at, index
 
 from . import redis_values
 from .keys import BUCKETS, Keys, bucket_of
@@ -22,6 +22,14 @@ class _Bucket:
     indexes: list[str] = field(default_factory=list)
 
 
+@dataclass(frozen=True, slots=True)
+class _Waiting:
+    """The open suspensions of one conversation at a place in its log, as index keys and their members."""
+
+    seq: int
+    entries: frozenset[tuple[str, bytes]]
+
+
 class IndexRebuild:
     """One rebuild over a namespace. What is appended meanwhile keeps its own entries right, so nobody need be stopped."""
 
@@ -30,12 +38,14 @@ class IndexRebuild:
         self._keys = keys
         self._script = script
         self._load = load
+        self._read: dict[str, _Waiting | None] = {}
 
     async def run(self) -> AsyncIterator[Rebuilt]:
         """Rebuild bucket by bucket."""
         survey = await self._survey()
         for bucket in range(BUCKETS):
             problems = []
+            self._read.clear()
             for conversation_id in survey[bucket].conversations:
                 try:
                     await self._conversation(conversation_id)
@@ -79,20 +89,76 @@ class IndexRebuild:
                 state = await self._load(conversation_id)
             except ConversationNotFound:  # somebody only holds its id, or has given it up
                 return
-            packed, entries = redis_values.packed_index(state)
-            due = "" if entries.due_at is None else entries.due_at
-            prefix = self._keys.prefix(conversation_id)
-            answer = await self._script("reindex", keys, [conversation_id, prefix, state.seq, packed, int(entries.busy), due])
+            self._read[conversation_id] = self._waiting(state)
+            due = due_at(state)
+            args: list[str | bytes | int] = [
+                conversation_id,
+                self._keys.prefix(conversation_id),
+                state.seq,
+                redis_values.packed_index(state),
+                int(busy(state)),
+                "" if due is None else due,
+                *redis_values.members_of(conversation_id, index(state).pending),
+            ]
+            answer = await self._script("reindex", keys, args)
             if answer[0] == b"ok":
                 return
 
     async def _prune(self, bucket: int, key: str) -> int:
+        name = key.partition("}:")[2].split(":")[0]
         removed = 0
-        attention = int(key == self._keys.attention(bucket))
         async for members in self._members(key):
-            answer = await self._script("prune", [key], [self._keys.bucket(bucket), attention, *members])
-            removed += int(answer[1])
+            if name == "pending":
+                removed += await self._prune_pending(bucket, key, members)
+            else:
+                answer = await self._script("prune", [key], [self._keys.bucket(bucket), name, *members])
+                removed += int(answer[1])
         return removed
+
+    async def _prune_pending(self, bucket: int, key: str, members: Sequence[bytes]) -> int:
+        """Remove members that are no open suspension of a state, under the fence of its place in the log."""
+        removed = 0
+        while True:
+            suspects: list[str | bytes | int] = []
+            for member in members:
+                seq = await self._suspected(key, member)
+                suspects += [] if seq is None else [member, seq]
+            if not suspects:
+                return removed
+            answer = await self._script("prune", [key], [self._keys.bucket(bucket), "pending", *suspects])
+            removed += int(answer[1])
+            if not int(answer[2]):
+                return removed
+            members = [member for member in suspects[::2] if isinstance(member, bytes)]
+            for member in members:  # somebody has written meanwhile: perhaps it is open by now
+                self._read.pop(_conversation_of(member), None)
+
+    async def _suspected(self, key: str, member: bytes) -> int | None:
+        """The place in the log at which a member is no open suspension; None if it is one, or nobody can tell."""
+        conversation_id = _conversation_of(member)
+        if conversation_id not in self._read:
+            try:
+                self._read[conversation_id] = self._waiting(await self._load(conversation_id))
+            except StoreUnavailable:
+                raise
+            except ConversationNotFound:
+                self._read[conversation_id] = _Waiting(0, frozenset())
+            except HoldfastError:
+                self._read[conversation_id] = None
+        waiting = self._read[conversation_id]
+        return None if waiting is None or (key, member) in waiting.entries else waiting.seq
+
+    def _waiting(self, state: State) -> _Waiting:
+        bucket = bucket_of(state.conversation_id)
+        return _Waiting(
+            state.seq,
+            frozenset(
+                (self._keys.pending(bucket, agent, kind), redis_values.member_of(state.conversation_id, entry).encode())
+                for entry in index(state).pending
+                for agent in (None, state.agent)
+                for kind in (None, entry.kind.value)
+            ),
+        )
 
     async def _members(self, key: str) -> AsyncIterator[Sequence[bytes]]:
         cursor = 0
@@ -102,3 +168,9 @@ class IndexRebuild:
                 yield [member for member, _ in members[start : start + AT_ONCE]]
             if not cursor:
                 return
+
+
+def _conversation_of(member: bytes) -> str:
+    """The conversation that a member names; '' if it is none of ours."""
+    parts = member.decode("utf-8", "replace").split("|")
+    return parts[2] if len(parts) == 4 else ""  # noqa: PLR2004 - created_at, suspension, conversation, seq

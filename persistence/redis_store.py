@@ -87,9 +87,10 @@ class RedisStore(RedisMeta):
             case b"newer":
                 raise NewerRecord(answer[1].decode(), int(answer[2]), codec.VERSION)
         _, epoch, now, seq, snapshot, runs, tail, strikes = answer
+        tail_bytes = sum(len(part) for _, fields in tail for part in fields[1::2])
         state = redis_values.fold(conversation_id, snapshot, tail, int(seq))
         records = {key.decode(): redis_values.run_of(value) for key, value in zip(runs[::2], runs[1::2], strict=True)}
-        return Acquired(epoch=int(epoch), now=int(now), state=state, runs=records, strikes=int(strikes))
+        return Acquired(epoch=int(epoch), now=int(now), state=state, runs=records, strikes=int(strikes), tail_bytes=tail_bytes)
 
     async def append(self, conversation_id: str, write: Append) -> Appended | KnownIds:
         """See `Store.append`."""
@@ -100,16 +101,16 @@ class RedisStore(RedisMeta):
             self._keys.runs(conversation_id),
             self._keys.attention(bucket_of(conversation_id)),
         ]
-        answer = await self._script(
-            "append", keys, redis_values.append_args(conversation_id, self._keys.prefix(conversation_id), write)
-        )
+        await self._raise_indexes()
+        args, tail_bytes = redis_values.append_args(conversation_id, self._keys.prefix(conversation_id), write)
+        answer = await self._script("append", keys, args)
         match answer[0]:
             case b"fenced":
                 raise Fenced(conversation_id)
             case b"known":
                 known = {key.decode(): codec.decode_known(value) for key, value in zip(answer[2::2], answer[3::2], strict=True)}
                 return KnownIds(now=int(answer[1]), known=known)
-        return Appended(now=int(answer[1]))
+        return Appended(now=int(answer[1]), tail_bytes=tail_bytes)
 
     async def renew(self, conversation_id: str, token: str, lease_ms: int) -> int:
         """See `Store.renew`."""
@@ -129,6 +130,7 @@ class RedisStore(RedisMeta):
         """See `Store.strike`."""
         keys = [self._keys.head(conversation_id), self._keys.attention(bucket_of(conversation_id))]
         prefix = self._keys.prefix(conversation_id)
+        await self._raise_indexes()
         answer = await self._script("strike", keys, [token, process, limit, reason, conversation_id, prefix])
         if answer[0] == b"fenced":
             raise Fenced(conversation_id)
@@ -137,6 +139,7 @@ class RedisStore(RedisMeta):
     async def retry(self, conversation_id: str) -> bool:
         """See `Store.retry`."""
         keys = [self._keys.head(conversation_id), self._keys.attention(bucket_of(conversation_id))]
+        await self._raise_indexes()
         answer = await self._script("retry", keys, [conversation_id, self._keys.prefix(conversation_id)])
         return bool(answer[0] == b"ok")
 
@@ -246,12 +249,11 @@ class RedisStore(RedisMeta):
 
     async def reindex(self) -> AsyncIterator[Rebuilt]:
         """See `Store.reindex`."""
+        await self._script("raise", [self._keys.meta("layout")], [redis_values.INDEX_VERSION])
         rebuild = IndexRebuild(self._redis, self._keys, script=self._script, load=self.load)
         async with translated():
             async for rebuilt in rebuild.run():
                 yield rebuilt
-        layout = {"indexes": redis_values.INDEX_VERSION}
-        await self._do(lambda: self._redis.hset(self._keys.meta("layout"), mapping=layout))
 
     # -- live events --------------------------------------------------------------------------------------------------
 

@@ -5,14 +5,15 @@ from collections.abc import Mapping, Sequence
 from holdfast.conversation import (
     CorruptStore,
     Event,
-    Index,
     NewerRecord,
+    PendingEntry,
     State,
     Status,
     UnsupportedServer,
+    busy,
+    due_at,
     evolve,
     facts,
-    index,
 )
 
 from . import codec
@@ -21,46 +22,68 @@ from .store import Append, Late, Row, Run, RunStatus
 
 OLDEST_SERVER = (6, 2)
 LAYOUT_VERSION = 1
-INDEX_VERSION = 1
-"""Of what the indexes hold and how they are keyed; a namespace with an older one is read after `holdfast reindex`."""
+INDEX_VERSION = 2
+"""Of what heads and indexes hold and how they are keyed.
+
+2: a head holds how many suspensions are open; which they are follows from the log, and an append says what comes and goes.
+1: a head holds the list of its open suspensions. It is read, and what is written next to the head makes it one of version 2;
+   the stored version is raised before that, so that no older release opens a namespace that it could not write to.
+"""
 
 
-def append_args(conversation_id: str, prefix: str, write: Append) -> list[str | bytes | int]:
-    """The arguments of `append.lua`; its header names them."""
-    packed, entries = packed_index(write.after)
+def append_args(conversation_id: str, prefix: str, write: Append) -> tuple[list[str | bytes | int], int]:
+    """The arguments of `append.lua`, whose header names them, and the size of the log's tail after it."""
+    changes = write.delta
     known = facts(write.events, write.before.seq + 1)
-    pairs = [part for key, value in known.items() for part in (key, codec.encode_known(value))]
-    scheduled, settled = write.scheduled, write.settled
-    return [
+    entries = [codec.encode_event(event) for event in write.events]
+    tail_bytes = write.tail_bytes + sum(map(len, entries))
+    snapshot = codec.encode_state(write.after) if write.snapshot(tail_bytes) else b""
+    due = due_at(write.after)
+    args: list[str | bytes | int] = [
         write.token,
         write.append_id,
         write.before.seq,
         write.lease_ms,
         conversation_id,
         prefix,
-        codec.encode_state(write.after) if write.snapshot else "",
-        int(entries.busy),
-        "" if entries.due_at is None else entries.due_at,
-        packed,
-        len(write.events),
+        snapshot,
+        int(busy(write.after)),
+        "" if due is None else due,
+        packed_index(write.after),
+        len(entries),
         len(write.absent),
         len(known),
-        len(scheduled),
-        len(settled),
+        len(changes.scheduled),
+        len(changes.settled),
         int(write.progress),
-        *(codec.encode_event(event) for event in write.events),
+        len(changes.opened),
+        len(changes.closed),
+        *entries,
         *write.absent,
-        *pairs,
-        *scheduled,
-        *settled,
+        *(part for key, value in known.items() for part in (key, codec.encode_known(value))),
+        *changes.scheduled,
+        *changes.settled,
+        *members_of(conversation_id, changes.opened),
+        *members_of(conversation_id, changes.closed),
     ]
+    return args, 0 if snapshot else tail_bytes
 
 
-def packed_index(state: State) -> tuple[bytes, Index]:
-    """What the head says of a conversation's index entries, and the entries; what has not begun stands in no list."""
-    entries = index(state)
-    waiting = [[entry.created_at, entry.suspension_id, entry.kind, entry.seq] for entry in entries.pending]
-    return codec.pack([entries.agent, entries.status, entries.created_at, waiting]) if state.seq else b"", entries
+def packed_index(state: State) -> bytes:
+    """What the head says of a conversation in the lists; what has not begun stands in none."""
+    if not state.seq:
+        return b""
+    return codec.pack([state.agent, state.status, state.created_at, state.calls.suspended_count])
+
+
+def members_of(conversation_id: str, entries: Sequence[PendingEntry]) -> list[str]:
+    """Kind and member, in turns, of open suspensions in the pending indexes."""
+    return [part for entry in entries for part in (entry.kind.value, member_of(conversation_id, entry))]
+
+
+def member_of(conversation_id: str, entry: PendingEntry) -> str:
+    """The member of a pending index that an open suspension is."""
+    return f"{entry.created_at:015d}|{entry.suspension_id}|{conversation_id}|{entry.seq}"
 
 
 def fold(conversation_id: str, snapshot: bytes, tail: Sequence[tuple[bytes, Sequence[bytes]]], seq: int) -> State:
@@ -111,7 +134,8 @@ def row_of(conversation_id: str, packed: bytes, at: bytes | None) -> Row:
     """A row of a list, from what the head holds."""
     try:
         name, stands, created_at, waiting = codec.unpack(packed)
-        return Row(conversation_id, name, Status(stands), created_at, int(at or 0), len(waiting))
+        count = len(waiting) if isinstance(waiting, list) else int(waiting)  # a list: as index version 1 has it
+        return Row(conversation_id, name, Status(stands), created_at, int(at or 0), count)
     except (ValueError, TypeError) as error:
         raise CorruptStore(f"the head of {conversation_id!r} cannot be read ({error})") from error
 
@@ -150,8 +174,8 @@ def check_version(version: str) -> None:
         raise UnsupportedServer("redis_url", f"the server has version {version}", "use Redis 6.2 or later, or Valkey")
 
 
-def check_layout(layout: Mapping[bytes, bytes]) -> None:
-    """Refuse a namespace that this code cannot read.
+def check_layout(layout: Mapping[bytes, bytes]) -> int:
+    """Refuse a namespace that this code cannot read; the version of its indexes.
 
     Raises:
         NewerRecord: A newer Holdfast laid it out.
@@ -170,6 +194,7 @@ def check_layout(layout: Mapping[bytes, bytes]) -> None:
     buckets = int(layout[b"buckets"])
     if buckets != BUCKETS:
         raise CorruptStore(f"the namespace was laid out in {buckets} buckets, this code uses {BUCKETS}")
+    return int(indexes)
 
 
 def weaknesses(settings: Mapping[str, str], replicas: int) -> list[str]:

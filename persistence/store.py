@@ -14,15 +14,15 @@ from pydantic import Field
 
 from holdfast.conversation import (
     AgentSpec,
+    Delta,
     Event,
     Known,
     PendingView,
     Record,
-    RunTool,
     State,
     Status,
     SuspensionKind,
-    outstanding,
+    delta,
 )
 from holdfast.conversation.events import (
     CallSuspended,
@@ -35,8 +35,12 @@ from holdfast.conversation.events import (
     TurnFailed,
 )
 
-SNAPSHOT_AT = (CallSuspended, TurnCompleted, TurnFailed, TurnCancelled, ConversationEnded)
-"""The events whose append carries a snapshot; after any other, the tail of the log says the rest."""
+TURN_OVER = (TurnCompleted, TurnFailed, TurnCancelled, ConversationEnded)
+"""The events whose append always carries a snapshot, which is small then."""
+TAIL_BYTES = 64 * 1024
+"""How long the tail of the log may become, which every revival reads, before an append carries a snapshot."""
+CALL_BYTES = 160
+"""About what a call takes in a snapshot."""
 
 
 class Because(StrEnum):
@@ -90,7 +94,8 @@ class Owner:
 class Acquired:
     """A won activation: everything that the actor needs to go on.
 
-    `now` is the store's clock, in ms UTC; `strikes` counts the processes that its effects took down since its last progress.
+    `now` is the store's clock, in ms UTC; `strikes` counts the processes that its effects took down since its last progress;
+    `tail_bytes` is the size of the log after the last snapshot.
     """
 
     epoch: int
@@ -98,6 +103,7 @@ class Acquired:
     state: State
     runs: Mapping[str, Run]
     strikes: int = 0
+    tail_bytes: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,7 +126,7 @@ class Append:
     """One atomic write.
 
     `events` lead from `before` to `after`; with none it only confirms that the writer is still the owner and that the ids in
-    `absent` are not known. `append_id` makes it idempotent.
+    `absent` are not known. `append_id` makes it idempotent. `tail_bytes` is what the writer was last told of the log's tail.
     """
 
     token: str
@@ -130,11 +136,19 @@ class Append:
     lease_ms: int
     events: Sequence[Event] = ()
     absent: Sequence[str] = ()
+    tail_bytes: int = 0
 
-    @property
-    def snapshot(self) -> bool:
-        """Whether the new state is worth a snapshot: a call was suspended, or a turn ended."""
-        return any(isinstance(event, SNAPSHOT_AT) for event in self.events)
+    def snapshot(self, tail_bytes: int) -> bool:
+        """Whether the new state is worth a snapshot, the tail with these events being that long.
+
+        It is when a turn ended, when a call was suspended, since the conversation may rest then, and when the tail has become
+        long. The two latter wait until the tail is about as long as the snapshot itself: what is written for snapshots stays in
+        proportion to the events, however many calls a turn has.
+        """
+        if any(isinstance(event, TURN_OVER) for event in self.events):
+            return True
+        suspended = any(isinstance(event, CallSuspended) for event in self.events)
+        return tail_bytes > max(0 if suspended else TAIL_BYTES, CALL_BYTES * len(self.after.calls))
 
     @property
     def progress(self) -> bool:
@@ -142,31 +156,34 @@ class Append:
         return any(not _standing_still(event) for event in self.events)
 
     @property
+    def delta(self) -> Delta:
+        """What changes of the suspensions and runs."""
+        return delta(self.before, self.after, self.events)
+
+    @property
     def scheduled(self) -> tuple[str, ...]:
         """Effect ids of the runs that become runnable."""
-        gone = _runs(self.before)
-        return tuple(effect_id for effect_id in _runs(self.after) if effect_id not in gone)
+        return self.delta.scheduled
 
     @property
     def settled(self) -> tuple[str, ...]:
         """Effect ids of the runs whose records go."""
-        left = _runs(self.after)
-        return tuple(effect_id for effect_id in _runs(self.before) if effect_id not in left)
+        return self.delta.settled
 
 
 def _standing_still(event: Event) -> bool:
     return isinstance(event, MessageAccepted | NothingCancelled) or (isinstance(event, RunScheduled) and event.attempt > 1)
 
 
-def _runs(state: State) -> tuple[str, ...]:
-    return tuple(effect.effect_id for effect in outstanding(state) if isinstance(effect, RunTool))
-
-
 @dataclass(frozen=True, slots=True)
 class Appended:
-    """The write is durable (as durable as the store is). `now` is the store's clock, in ms UTC."""
+    """The write is durable (as durable as the store is).
+
+    `now` is the store's clock, in ms UTC; `tail_bytes` the size of the log after the last snapshot, for the next write.
+    """
 
     now: int
+    tail_bytes: int = 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -90,6 +90,7 @@ class Activation:
     state: State
     runs: Mapping[str, Run]
     lease_ms: int = LEASE_MS
+    tail_bytes: int = 0
     spec: AgentSpec = DESK
     events: list[Event] = field(default_factory=list)
 
@@ -124,7 +125,9 @@ class Activation:
             case Moved():
                 raise LookupError(acquired)
             case Acquired():
-                return cls(store, conversation_id, token, acquired.epoch, acquired.state, acquired.runs, lease_ms)
+                return cls(
+                    store, conversation_id, token, acquired.epoch, acquired.state, acquired.runs, lease_ms, acquired.tail_bytes
+                )
 
     async def succeeded(self, *, because: Because = Because.DIED, holder: str = "actor-2", lease_ms: int = LEASE_MS) -> Self:
         """Another activation that has taken the conversation over from this one."""
@@ -161,6 +164,7 @@ class Activation:
                 known |= written.known
                 continue
             self.adopt(events, state)
+            self.tail_bytes = written.tail_bytes
             if refusal is not None:
                 raise refusal
             return reply
@@ -185,6 +189,7 @@ class Activation:
             lease_ms=self.lease_ms,
             events=tuple(events),
             absent=tuple(absent),
+            tail_bytes=self.tail_bytes,
         )
 
     def adopt(self, events: Sequence[Event], state: State) -> None:

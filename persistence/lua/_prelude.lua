@@ -47,21 +47,32 @@ local function index_key(prefix, name, agent, other)
   return prefix .. name
 end
 
--- The (key, member) pairs of packed index entries: {agent, status, created_at, {{created_at, suspension, kind, seq}, ...}}.
-local function entries(prefix, conversation, packed)
+-- What a head says of a conversation in the lists: {agent, status, created_at, number of open suspensions}; nil if it is none.
+-- A head of index version 1 has the list of its open suspensions in place of their number: its length counts.
+local function standing(packed)
+  local ok, idx = pcall(cmsgpack.unpack, packed)
+  if not ok or type(idx) ~= 'table' then return nil end
+  if type(idx[4]) == 'table' then idx[4] = #idx[4] end
+  if type(idx[1]) ~= 'string' or type(idx[2]) ~= 'string' or type(idx[3]) ~= 'number' or type(idx[4]) ~= 'number' then return nil end
+  return idx
+end
+
+-- The (key, member) pairs of a member: of all, of its agent, of its status or kind, and of both.
+local function pairs_of(prefix, name, agent, other, member)
+  return {
+    index_key(prefix, name) .. '\0' .. member,
+    index_key(prefix, name, agent) .. '\0' .. member,
+    index_key(prefix, name, nil, other) .. '\0' .. member,
+    index_key(prefix, name, agent, other) .. '\0' .. member,
+  }
+end
+
+-- The pairs by which a conversation stands in the lists, as a set.
+local function listed(prefix, conversation, idx)
   local found = {}
-  if not packed or packed == '' then return found end
-  local idx = cmsgpack.unpack(packed)
-  local agent, status = idx[1], idx[2]
-  local function add(name, other, member)
-    found[index_key(prefix, name) .. '\0' .. member] = true
-    found[index_key(prefix, name, agent) .. '\0' .. member] = true
-    found[index_key(prefix, name, nil, other) .. '\0' .. member] = true
-    found[index_key(prefix, name, agent, other) .. '\0' .. member] = true
-  end
-  add('conversations', status, string.format('%015d|%s', idx[3], conversation))
-  for _, p in ipairs(idx[4]) do
-    add('pending', p[3], string.format('%015d|%s|%s|%d', p[1], p[2], conversation, p[4]))
+  if idx then
+    local member = string.format('%015d|%s', idx[3], conversation)
+    for _, pair in ipairs(pairs_of(prefix, 'conversations', idx[1], idx[2], member)) do found[pair] = true end
   end
   return found
 end
@@ -71,19 +82,24 @@ local function split(pair)
   return string.sub(pair, 1, cut - 1), string.sub(pair, cut + 1)
 end
 
--- What index entries go and come between two packed sets, as (key, member) pairs; nil and why, if one of them cannot be read.
-local function changes(prefix, conversation, before, after)
-  local ok, new = pcall(entries, prefix, conversation, after)
-  if not ok then return nil, 'arguments: the index entries' end
-  local okay, old = pcall(entries, prefix, conversation, before)
-  if not okay then return nil, 'the head: the index entries' end
+-- Which pairs go and come where a conversation's standing changes and suspensions open and close, given as {kind, member, ...};
+-- nil and why, if something there is no sorted set.
+local function changes(prefix, conversation, before, after, opened, closed)
+  local old, new = listed(prefix, conversation, before), listed(prefix, conversation, after)
   local gone, come = {}, {}
   for pair in pairs(old) do if not new[pair] then gone[#gone + 1] = pair end end
   for pair in pairs(new) do if not old[pair] then come[#come + 1] = pair end end
-  for _, pairs_ in ipairs({gone, come}) do
-    for _, pair in ipairs(pairs_) do
+  for _, side in ipairs({{closed or {}, gone}, {opened or {}, come}}) do
+    for i = 1, #side[1], 2 do
+      for _, pair in ipairs(pairs_of(prefix, 'pending', after[1], side[1][i], side[1][i + 1])) do side[2][#side[2] + 1] = pair end
+    end
+  end
+  local sorted = {}
+  for _, side in ipairs({gone, come}) do
+    for _, pair in ipairs(side) do
       local key = split(pair)
-      if not is(key, 'zset') then return nil, 'the index ' .. key .. ' is no sorted set' end
+      if not sorted[key] and not is(key, 'zset') then return nil, 'the index ' .. key .. ' is no sorted set' end
+      sorted[key] = true
     end
   end
   return gone, come
@@ -98,13 +114,6 @@ local function change(gone, come)
     local key, member = split(pair)
     redis.call('ZADD', key, 0, member)
   end
-end
-
--- Packed index entries as they are while the conversation is in quarantine.
-local function quarantined(packed)
-  local idx = cmsgpack.unpack(packed)
-  idx[2] = 'quarantined'
-  return cmsgpack.pack(idx)
 end
 
 -- When a conversation must be looked at: the lease's end while work is outstanding, and the earliest deadline.

@@ -3,10 +3,11 @@
 -- KEYS  1 head (hash)   2 log (stream)   3 known (hash)   4 runs (hash)   5 attention (sorted set)
 --       Index keys (sorted sets) are made from the bucket's prefix, ARGV[6]; they share the slot.
 -- ARGV  1 token   2 append id   3 expected seq   4 lease in ms   5 conversation id   6 bucket prefix
---       7 snapshot or ''   8 busy 0|1   9 earliest deadline or ''   10 packed index entries or ''
+--       7 snapshot or ''   8 busy 0|1   9 earliest deadline or ''   10 packed standing in the lists, '' before the start
 --       11 number of events   12 of ids that must be absent   13 of known pairs   14 of runs to add   15 of runs to remove
 --       16 1 if the events are a step of progress, which clears the strikes, else 0
---       then those, in this order.
+--       17 number of suspensions that open   18 of those that close
+--       then those, in the order of their numbers; a suspension is its kind and its member in the pending indexes.
 -- Returns {'ok', now} | {'fenced'} | {'known', now, key, value, ...} | {'corrupt', what}
 
 local head, log, known, runs, attention = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
@@ -15,11 +16,13 @@ local snapshot, busy, due, packed = ARGV[7], ARGV[8], ARGV[9], ARGV[10]
 local expected, lease_ms = integer(ARGV[3]), integer(ARGV[4])
 local n_events, n_absent, n_known = integer(ARGV[11]), integer(ARGV[12]), integer(ARGV[13])
 local n_add, n_remove, progress = integer(ARGV[14]), integer(ARGV[15]), ARGV[16]
+local n_opened, n_closed = integer(ARGV[17]), integer(ARGV[18])
+local fixed = 18
 
-if not (expected and lease_ms and n_events and n_absent and n_known and n_add and n_remove) then
+if not (expected and lease_ms and n_events and n_absent and n_known and n_add and n_remove and n_opened and n_closed) then
   return {'corrupt', 'arguments: a number is missing'}
 end
-if #ARGV ~= 16 + n_events + n_absent + 2 * n_known + n_add + n_remove then
+if #ARGV ~= fixed + n_events + n_absent + 2 * n_known + n_add + n_remove + 2 * n_opened + 2 * n_closed then
   return {'corrupt', 'arguments: their number does not fit'}
 end
 if busy ~= '0' and busy ~= '1' then return {'corrupt', 'arguments: busy'} end
@@ -46,7 +49,7 @@ if last_id ~= string.format('%d-0', seq) then
   return {'corrupt', string.format('the log ends at %s, the head at %d', last_id, seq)}
 end
 
-local at = 16 + n_events
+local at = fixed + n_events
 if n_absent > 0 then
   local found = {'known', now}
   for i = at + 1, at + n_absent do
@@ -60,16 +63,27 @@ if n_absent > 0 then
 end
 
 local gone, come = {}, {}
-if packed ~= h[4] then
+if packed ~= (h[4] or '') or n_opened + n_closed > 0 then
+  local before, after = nil, nil
+  if h[4] and h[4] ~= '' then
+    before = standing(h[4])
+    if not before then return {'corrupt', 'the head: the index entries'} end
+  end
+  after = standing(packed)
+  if not after then return {'corrupt', 'arguments: the index entries'} end
+  local opened, closed = {}, {}
+  local from = #ARGV - 2 * n_closed - 2 * n_opened
+  for i = from + 1, from + 2 * n_opened do opened[#opened + 1] = ARGV[i] end
+  for i = from + 2 * n_opened + 1, #ARGV do closed[#closed + 1] = ARGV[i] end
   local what
-  gone, what = changes(prefix, conversation, h[4], packed)
+  gone, what = changes(prefix, conversation, before, after, opened, closed)
   if not gone then return {'corrupt', what} end
   come = what
 end
 
 -- Everything is checked but one thing: entries that were added and deleted again show only in XADD's refusal, so it comes first.
 for i = 1, n_events do
-  local added = redis.pcall('XADD', log, string.format('%d-0', seq + i), 'e', ARGV[16 + i])
+  local added = redis.pcall('XADD', log, string.format('%d-0', seq + i), 'e', ARGV[fixed + i])
   if type(added) == 'table' and added.err then
     if string.find(added.err, 'XADD', 1, true) then return {'corrupt', 'the log: ' .. added.err} end
     return added

@@ -1,31 +1,56 @@
--- Remove from an index what no conversation's head accounts for.
+-- Remove from an index what no conversation accounts for.
 --
 -- KEYS  1 index (sorted set)
--- ARGV  1 bucket prefix   2 1 if it is the attention index, else 0   then members
--- Returns {'ok', removed} | {'corrupt', what}
+-- ARGV  1 bucket prefix   2 attention|conversations|pending   then members; of a pending index, each with the seq of the state
+--       in which it is no open suspension.
+-- Returns {'ok', removed, moved} | {'corrupt', what}; moved are members whose conversation's log ends elsewhere by now.
 -- Heads share the slot; their keys are made from the bucket's prefix.
 
-local key, prefix = KEYS[1], ARGV[1]
-if ARGV[2] ~= '0' and ARGV[2] ~= '1' then return {'corrupt', 'arguments'} end
+local key, prefix, kind = KEYS[1], ARGV[1], ARGV[2]
+if kind ~= 'attention' and kind ~= 'conversations' and kind ~= 'pending' then return {'corrupt', 'arguments'} end
+if kind == 'pending' and #ARGV % 2 ~= 0 then return {'corrupt', 'arguments'} end
 if not is(KEYS[1], 'zset') then return {'corrupt', 'the index is no sorted set'} end
 
-local function accounted(member)
-  if ARGV[2] == '1' then
-    local head = prefix .. 'c:' .. member .. ':head'
-    if redis.call('TYPE', head).ok ~= 'hash' then return false end
-    local h = redis.call('HMGET', head, 'busy', 'due', 'quarantine')
-    return not h[3] and (h[1] == '1' or (h[2] and h[2] ~= ''))
-  end
-  local conversation = string.match(member, '^%d+|[^|]*|([^|]+)|%d+$') or string.match(member, '^%d+|([^|]+)$')
-  if not conversation then return false end
+local function head_of(conversation)
   local head = prefix .. 'c:' .. conversation .. ':head'
-  if redis.call('TYPE', head).ok ~= 'hash' then return false end
-  local ok, found = pcall(entries, prefix, conversation, redis.call('HGET', head, 'index'))
-  return ok and found[key .. '\0' .. member]
+  if redis.call('TYPE', head).ok == 'hash' then return head end
+  return nil
 end
 
-local removed = 0
-for i = 3, #ARGV do
-  if not accounted(ARGV[i]) then removed = removed + redis.call('ZREM', key, ARGV[i]) end
+local function awaited(conversation)
+  local head = head_of(conversation)
+  if not head then return false end
+  local h = redis.call('HMGET', head, 'busy', 'due', 'quarantine')
+  return not h[3] and (h[1] == '1' or (h[2] and h[2] ~= ''))
 end
-return {'ok', removed}
+
+local function listed_here(member)
+  local conversation = string.match(member, '^%d+|([^|]+)$')
+  local head = conversation and head_of(conversation)
+  if not head then return false end
+  local idx = standing(redis.call('HGET', head, 'index') or '')
+  return idx and listed(prefix, conversation, idx)[key .. '\0' .. member]
+end
+
+-- Whether a conversation's log no longer ends where the state did that does not know the member.
+local function moved_on(member, seq)
+  local conversation = string.match(member, '^%d+|[^|]*|([^|]+)|%d+$')
+  local head = conversation and head_of(conversation)
+  return head and (redis.call('HGET', head, 'seq') or '0') ~= seq
+end
+
+local removed, moved = 0, 0
+local step = kind == 'pending' and 2 or 1
+for i = 3, #ARGV, step do
+  local member, stays = ARGV[i], nil
+  if kind == 'pending' then
+    stays = moved_on(member, ARGV[i + 1])
+    if stays then moved = moved + 1 end
+  elseif kind == 'attention' then
+    stays = awaited(member)
+  else
+    stays = listed_here(member)
+  end
+  if not stays then removed = removed + redis.call('ZREM', key, member) end
+end
+return {'ok', removed, moved}

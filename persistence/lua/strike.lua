@@ -21,16 +21,17 @@ if not string.find(counted, ',' .. ARGV[2] .. ',', 1, true) then
   strikes = strikes + 1
   counted = counted .. ARGV[2] .. ','
 end
-local ok, shown = pcall(quarantined, h[4])
-if not ok then return {'corrupt', 'the head: the index entries'} end
-local gone, come = changes(prefix, conversation, h[4], shown)
+local before = standing(h[4] or '')
+if not before then return {'corrupt', 'the head: the index entries'} end
+local after = {before[1], 'quarantined', before[3], before[4]}
+local gone, come = changes(prefix, conversation, before, after)
 if not gone then return {'corrupt', come} end
 
 -- Everything is checked: write.
 redis.call('HSET', head, 'strikes', string.format('%d', strikes), 'struck_by', counted)
 if strikes < limit then return {'ok', strikes, 0} end
-redis.call('HSET', head, 'quarantine', ARGV[4], 'quarantined_at', string.format('%d', clock()), 'plain_index', h[4],
-  'index', shown)
+redis.call('HSET', head, 'quarantine', ARGV[4], 'quarantined_at', string.format('%d', clock()),
+  'plain_index', cmsgpack.pack(before), 'index', cmsgpack.pack(after))
 redis.call('HDEL', head, 'token', 'holder', 'lease')
 redis.call('ZREM', attention, conversation)
 change(gone, come)

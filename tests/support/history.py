@@ -17,7 +17,7 @@ from typing import Any, Literal, get_args, get_origin
 
 from pydantic_core import to_jsonable_python
 
-from holdfast.conversation import AgentSpec, Known, Record, RunFinished, State, due_at, outstanding
+from holdfast.conversation import AgentSpec, Call, Known, Record, Round, RunFinished, State, due_at, outstanding
 from holdfast.conversation.events import EVENTS
 from holdfast.persistence import AppRecord
 
@@ -150,6 +150,8 @@ def vocabulary() -> dict[str, Any]:
             records[kind.__name__] = {name: _default(one) for name, one in sorted(fields.items()) if not _fixed(one)}
             enums |= {f"{kind.__name__}.{name}": sorted(choices) for name, one in fields.items() if (choices := _choices(one))}
             waiting += [one.annotation for one in fields.values()]
+        elif kind is Round:
+            waiting.append(Call)
         elif isinstance(kind, type) and issubclass(kind, Enum):
             enums[kind.__name__] = sorted(str(member.value) for member in kind)
         else:
@@ -179,7 +181,7 @@ def said(*records: Record) -> dict[str, Any]:
                     of_kind.add(name)
         elif isinstance(value, Enum):
             members.setdefault(type(value).__name__, set()).add(str(value.value))
-        elif isinstance(value, tuple):
+        elif isinstance(value, tuple | Round):
             waiting += value
     return {"records": fields, "enums": members}
 
@@ -201,7 +203,11 @@ def bytes_of(text: str) -> bytes:
 
 
 def _default(one: Any) -> Any:
-    return "required" if one.is_required() else {"default": to_jsonable_python(one.get_default(call_default_factory=True))}
+    return (
+        "required"
+        if one.is_required()
+        else {"default": to_jsonable_python(one.get_default(call_default_factory=True), fallback=list)}
+    )
 
 
 def _choices(one: Any) -> tuple[str, ...]:

@@ -11,14 +11,14 @@ PUBLIC = {
     "conversation": """
         ACCEPTED AgentNotFound AgentSpec Answer AppNotFound Approval Approve BeginTurn COMMANDS Call CallModel
         CallStatus Cancel Cancelled ClusterError ClusterUnavailable Command ConfigurationError ConversationEnded
-        ConversationExists ConversationNotFound CorruptStore Decision DecisionKind Deny Effect End Event
+        ConversationExists ConversationNotFound CorruptStore Decision DecisionKind Delta Deny Effect End Event
         Executor Fail FailureReason Fenced Handled HoldfastError HomeUnusable Ignored Index InvalidConversationId
         InvalidDecision InvalidInput InvalidMessage Judgement Known LastTurn LeaseHeld Limits ModelFailed
         ModelReplied NewerRecord OnLost OutcomeUnknown Overloaded PendingEntry PendingView ProposedCall
-        Quarantined RESTING Receipt Record Redispatch Refused Reply Resolve Ruling RunFinished RunLost RunTool
+        Quarantined QueueFull RESTING Receipt Record Redispatch Refused Reply Resolve Round Ruling RunFinished RunLost RunTool
         Send SettledBy StaleCall StaleReason Start State Status StopReason StoreError StoreUnavailable Suspension
         SuspensionKind TABLE ToolSpec Transcript Turn TurnPrepared UnsupportedServer Wake WrongCluster
-        WrongStore decide due_at evolve facts index outstanding run_effect_id
+        WrongStore busy decide delta due_at evolve facts index is_outstanding outstanding run_effect_id
     """,
     "agent": """
         Agent AgentSpec App Approval Executor InvalidArguments Limits OnLost Report Tool ToolContext ToolSpec
@@ -41,7 +41,7 @@ PUBLIC = {
         Client ClusterUnavailable ConfigurationError Conversation ConversationEnded ConversationExists
         ConversationNotFound ConversationRow ConversationState Decision Deny DurabilityWarning Event Fail
         HoldfastError InvalidConversationId InvalidDecision InvalidInput InvalidMessage OutcomeUnknown
-        Overloaded Page PendingCall Quarantined Receipt Redispatch StaleCall StaleReason Status StoreError
+        Overloaded Page PendingCall Quarantined QueueFull Receipt Redispatch StaleCall StaleReason Status StoreError
         StoreUnavailable SuspensionKind WrongCluster WrongStore
     """,
     "cli": """

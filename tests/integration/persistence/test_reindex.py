@@ -93,12 +93,12 @@ async def test_a_conversation_that_cannot_be_read_is_named_and_the_others_are_re
 
 async def test_the_version_of_the_indexes_stands_in_the_meta(store, raw, namespace, server):
     layout = Keys(namespace).meta("layout")
-    assert raw.redis.hget(layout, "indexes") == b"1"
+    assert raw.redis.hget(layout, "indexes") == b"2"
     raw.redis.hdel(layout, "indexes")  # as a store has it that was laid out before there was a version
     await rebuild(store)
-    assert raw.redis.hget(layout, "indexes") == b"1"
+    assert raw.redis.hget(layout, "indexes") == b"2"
 
-    raw.redis.hset(layout, "indexes", 2)
+    raw.redis.hset(layout, "indexes", 3)
     newer = RedisStore(server.url, namespace=namespace)
     with pytest.raises(NewerRecord):
         await newer.open()

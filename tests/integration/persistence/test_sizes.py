@@ -26,7 +26,8 @@ class Weighing(FaultyStore):
 
     async def append(self, conversation_id, write):
         prefix = Keys(self.namespace).prefix(conversation_id)
-        self.bytes += argument_bytes(redis_values.append_args(conversation_id, prefix, write))
+        args, _ = redis_values.append_args(conversation_id, prefix, write)
+        self.bytes += argument_bytes(args)
         return await self.inner.append(conversation_id, write)
 
 

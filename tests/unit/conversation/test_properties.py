@@ -491,9 +491,9 @@ class Life(RuleBasedStateMachine):
     def _what_waits_is_indexed(self):
         state, ledger = self.conversation.state, self.ledger
         entry = index(state)
-        assert [pending.suspension_id for pending in entry.pending] == [
-            call.suspension.suspension_id for call in state.calls if call.status == "awaiting"
-        ]
+        waiting = [call.suspension for call in state.calls if call.status == "awaiting"]
+        in_the_order_of_the_log = sorted(waiting, key=lambda suspension: suspension.seq)
+        assert [pending.suspension_id for pending in entry.pending] == [one.suspension_id for one in in_the_order_of_the_log]
         assert {pending.suspension_id for pending in entry.pending} == {open_[0] for open_ in ledger.open_suspensions.values()}
         for pending in entry.pending:
             event = self.conversation.log[pending.seq - 1]

@@ -13,11 +13,13 @@ from hypothesis import strategies as st
 from holdfast.conversation import (
     AgentSpec,
     Approval,
+    Call,
     CorruptStore,
     Executor,
     Known,
     NewerRecord,
     Record,
+    Round,
     RunFinished,
     SettledBy,
     State,
@@ -42,6 +44,8 @@ def values(annotation):
         return st.lists(values(arguments[0]), max_size=3).map(tuple)
     if origin is Mapping:
         return st.dictionaries(*map(values, arguments), max_size=3)
+    if annotation is Round:
+        return st.lists(records(Call), max_size=3, unique_by=lambda call: call.tool_call_id).map(Round)
     if issubclass(annotation, Record):
         return records(annotation)
     if issubclass(annotation, Enum):

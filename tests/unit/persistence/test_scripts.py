@@ -34,6 +34,7 @@ def test_the_scripts_are_these():
         "finish",
         "load",
         "prune",
+        "raise",
         "reindex",
         "release",
         "renew",

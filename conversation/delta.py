@@ -1,0 +1,56 @@
+"""What a write changes of a conversation's index entries and runs, found from its events alone."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from .calls import Call, CallStatus
+from .events import CallResolved, CallSuspended, Event, RunScheduled, SuspensionSettled
+from .index import PendingEntry
+from .round import NO_CALLS, Round
+from .state import State
+
+
+@dataclass(frozen=True, slots=True)
+class Delta:
+    """Which suspensions open and close, and the effect ids of the runs that become outstanding and of those that are over."""
+
+    opened: tuple[PendingEntry, ...] = ()
+    closed: tuple[PendingEntry, ...] = ()
+    scheduled: tuple[str, ...] = ()
+    settled: tuple[str, ...] = ()
+
+
+def delta(before: State, after: State, events: Sequence[Event]) -> Delta:
+    """What the events change that lead from one state to the other; its cost is that of the events."""
+    ids = {
+        event.tool_call_id: None
+        for event in events
+        if isinstance(event, RunScheduled | CallSuspended | SuspensionSettled | CallResolved)
+    }
+    old, new = _calls(before), _calls(after)
+    if _answer(before) != _answer(after):  # what another answer asked for is over, whether an event names it or not
+        ids |= {call.tool_call_id: None for call in old.open()}
+    opened, closed, scheduled, settled = [], [], [], []
+    for tool_call_id in ids:
+        was, now = old.of(tool_call_id), new.of(tool_call_id)
+        entry_was, entry_now = PendingEntry.of(was), PendingEntry.of(now)
+        if entry_was != entry_now:
+            closed += [entry_was] if entry_was is not None else []
+            opened += [entry_now] if entry_now is not None else []
+        run_was, run_now = _run(was), _run(now)
+        if run_was != run_now:
+            settled += [run_was] if run_was is not None else []
+            scheduled += [run_now] if run_now is not None else []
+    return Delta(tuple(opened), tuple(closed), tuple(scheduled), tuple(settled))
+
+
+def _calls(state: State) -> Round:
+    return NO_CALLS if state.ended else state.calls
+
+
+def _answer(state: State) -> tuple[str, int] | None:
+    return None if state.turn is None or state.ended else (state.turn.turn_id, state.turn.answered_at)
+
+
+def _run(call: Call | None) -> str | None:
+    return call.effect_id if call is not None and call.status is CallStatus.RUNNING else None

@@ -1,0 +1,175 @@
+"""The calls of a turn's last answer: an immutable sequence that a change does not copy."""
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any, Final, Self, overload
+
+from immutables import Map
+from pydantic import GetCoreSchemaHandler
+from pydantic_core import CoreSchema, core_schema
+
+from .calls import Call, CallStatus
+from .deadlines import Deadline, Deadlines
+
+
+class Round(Sequence[Call]):
+    """Calls in the model's order, found by id, with what is still open of them at hand.
+
+    A round with one call changed shares all else with the one before it, which stays as it was: a step among ten thousand calls
+    costs about as much as a step among ten. It is stored as the list of its calls.
+    """
+
+    __slots__ = ("_awaiting", "_calls", "_deadlines", "_places", "_running", "_suspended")
+
+    _calls: Map[int, Call]
+    _places: Map[str, int]
+    _running: Map[int, None]
+    _awaiting: Map[int, None]
+    _suspended: int
+    _deadlines: Deadlines | None
+
+    def __init__(self, calls: Iterable[Call] = ()) -> None:
+        self._calls, self._places, self._running, self._awaiting = Map(), Map(), Map(), Map()
+        self._suspended, self._deadlines = 0, None
+        for call in calls:
+            if call.tool_call_id in self._places:
+                message = f"the call {call.tool_call_id!r} stands there twice"
+                raise ValueError(message)
+            self._put(call)
+
+    def with_call(self, call: Call) -> Self:
+        """The round with this call in the place of the one of its id, or at the end."""
+        changed = object.__new__(type(self))
+        changed._calls, changed._places = self._calls, self._places
+        changed._running, changed._awaiting = self._running, self._awaiting
+        changed._suspended, changed._deadlines = self._suspended, self._deadlines
+        changed._put(call)
+        return changed
+
+    def of(self, tool_call_id: str) -> Call | None:
+        """The call of that id."""
+        place = self._places.get(tool_call_id)
+        return None if place is None else self._calls[place]
+
+    @property
+    def any_running(self) -> bool:
+        """Whether the run of any is outstanding."""
+        return len(self._running) > 0
+
+    @property
+    def any_awaiting(self) -> bool:
+        """Whether any awaits someone outside."""
+        return len(self._awaiting) > 0
+
+    @property
+    def any_open(self) -> bool:
+        """Whether the turn still waits for any."""
+        return self.any_running or self.any_awaiting
+
+    @property
+    def suspended_count(self) -> int:
+        """How many have an open suspension."""
+        return self._suspended
+
+    @property
+    def due_at(self) -> int | None:
+        """The earliest deadline of a suspension, in milliseconds UTC; None if nothing has one."""
+        return None if self._deadlines is None else self._deadlines.first.expires_at
+
+    def running(self) -> tuple[Call, ...]:
+        """The calls whose runs are outstanding."""
+        return self._at(self._running)
+
+    def awaiting(self) -> tuple[Call, ...]:
+        """The calls that await someone outside."""
+        return self._at(self._awaiting)
+
+    def open(self) -> tuple[Call, ...]:
+        """The calls that the turn still waits for."""
+        return self._at({*self._running, *self._awaiting})
+
+    def due(self, now: int) -> tuple[Call, ...]:
+        """The calls that await someone whose time is over."""
+        if self._deadlines is None:
+            return ()
+        return self._at({found.place for found in self._deadlines.until(now) if self._stands(found)})
+
+    def run(self, effect_id: str) -> Call | None:
+        """The call whose outstanding run has that id."""
+        call = self.of(effect_id.rpartition("#")[0])
+        return call if call is not None and call.status is CallStatus.RUNNING and call.effect_id == effect_id else None
+
+    def _at(self, places: Iterable[int]) -> tuple[Call, ...]:
+        return tuple(self._calls[place] for place in sorted(places))
+
+    def _put(self, call: Call) -> None:
+        """Take a call in; only while nobody else has seen this object."""
+        place = self._places.get(call.tool_call_id)
+        before = None if place is None else self._calls[place]
+        if place is None:
+            place = len(self._calls)
+            self._places = self._places.set(call.tool_call_id, place)
+        self._calls = self._calls.set(place, call)
+        self._running = _with_place(self._running, place, inside=call.status is CallStatus.RUNNING)
+        self._awaiting = _with_place(self._awaiting, place, inside=call.status is CallStatus.AWAITING)
+        suspended = None if before is None else before.suspension
+        if call.suspension != suspended:
+            self._suspended += (call.suspension is not None) - (suspended is not None)
+            if call.suspension is not None:
+                deadline = Deadline(call.suspension.expires_at, place)
+                self._deadlines = Deadlines(deadline) if self._deadlines is None else self._deadlines.with_deadline(deadline)
+            while self._deadlines is not None and not self._stands(self._deadlines.first):
+                self._deadlines = self._deadlines.without_first()
+
+    def _stands(self, deadline: Deadline) -> bool:
+        suspension = self._calls[deadline.place].suspension
+        return suspension is not None and suspension.expires_at == deadline.expires_at
+
+    # -- a sequence, and a value ----------------------------------------------------------------------------------------
+
+    def __len__(self) -> int:
+        return len(self._calls)
+
+    def __iter__(self) -> Iterator[Call]:
+        return (self._calls[place] for place in range(len(self._calls)))
+
+    @overload
+    def __getitem__(self, index: int) -> Call: ...
+
+    @overload
+    def __getitem__(self, index: slice) -> Sequence[Call]: ...
+
+    def __getitem__(self, index: int | slice) -> Call | Sequence[Call]:
+        places = range(len(self._calls))[index]
+        return self._calls[places] if isinstance(places, int) else tuple(self._calls[place] for place in places)
+
+    def __eq__(self, other: object) -> bool:
+        return self._calls == other._calls if isinstance(other, Round) else NotImplemented
+
+    def __hash__(self) -> int:
+        return hash(tuple(self))
+
+    def __repr__(self) -> str:
+        return f"Round({list(self)!r})"
+
+    def __reduce__(self) -> tuple[type[Self], tuple[tuple[Call, ...]]]:
+        return type(self), (tuple(self),)
+
+    @classmethod
+    def __get_pydantic_core_schema__(cls, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
+        """Read from and written as the list of the calls."""
+        calls = handler.generate_schema(tuple[Call, ...])
+        return core_schema.union_schema(
+            [core_schema.is_instance_schema(cls), core_schema.no_info_after_validator_function(cls, calls)],
+            mode="left_to_right",
+            serialization=core_schema.plain_serializer_function_ser_schema(tuple, return_schema=calls),
+        )
+
+
+def _with_place(places: Map[int, None], place: int, *, inside: bool) -> Map[int, None]:
+    if inside:
+        return places if place in places else places.set(place, None)
+    return places.delete(place) if place in places else places
+
+
+NO_CALLS: Final = Round()
+"""What a turn has before its first answer, and a conversation between its turns."""

@@ -1,0 +1,67 @@
+"""What the store in memory keeps of one conversation."""
+
+from dataclasses import dataclass, field
+
+from holdfast.conversation import Index, PendingEntry, State, Status, busy, due_at
+
+from .store import Late, Quarantine, Run
+
+
+@dataclass(slots=True)
+class MemoryConversation:
+    """Log, snapshot, index entries and what stands beside them."""
+
+    token: str = ""
+    epoch: int = 0
+    holder: str = ""
+    lease: int = 0
+    append_id: str = ""
+    at: int = 0
+    log: list[bytes] = field(default_factory=list)
+    snapshot: bytes = b""
+    after: State | None = None
+    pending: dict[str, PendingEntry] = field(default_factory=dict)
+    strikes: int = 0
+    struck_by: frozenset[str] = frozenset()
+    quarantine: Quarantine | None = None
+    known: dict[str, bytes] = field(default_factory=dict)
+    runs: dict[str, Run] = field(default_factory=dict)
+    late: dict[str, Late] = field(default_factory=dict)
+
+    @property
+    def index(self) -> Index | None:
+        """Its index entries: what is open comes and goes by what each append said of it, as in Redis."""
+        state = self.after
+        if state is None or not state.seq:
+            return None
+        return Index(
+            agent=state.agent,
+            status=state.status,
+            created_at=state.created_at,
+            pending=tuple(sorted(self.pending.values(), key=lambda entry: entry.seq)),
+            busy=busy(state),
+            due_at=due_at(state),
+        )
+
+    @property
+    def busy(self) -> bool:
+        """Whether anything is outstanding."""
+        return self.after is not None and busy(self.after)
+
+    @property
+    def status(self) -> Status:
+        """Where it stands in the lists."""
+        if self.quarantine is not None:
+            return Status.QUARANTINED
+        return self.after.status if self.after is not None else Status.ABSENT
+
+    @property
+    def attention(self) -> int | None:
+        """When it must be looked at."""
+        if self.quarantine is not None:
+            return None
+        moments = [self.lease] if self.busy else []
+        due = due_at(self.after) if self.after is not None else None
+        if due is not None:
+            moments.append(due)
+        return min(moments, default=None)
