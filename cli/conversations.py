@@ -7,6 +7,8 @@ from typing import Annotated
 
 import typer
 
+from holdfast.client.records import ConversationRow
+
 from .display import clean, console, lines, span, table, to_json
 from .hints import command
 from .options import AsJson, Where
@@ -41,11 +43,21 @@ async def _list(where: Where, *, status: str | None, agent: str | None, limit: i
     screen = console()
     drawn = table("CONVERSATION", "AGENT", "STATUS", "PENDING", "AGE", "LAST CHANGE")
     for row in page.items:
-        age, change = span(now - row.created_at), f"{span(now - row.updated_at)} ago"
-        drawn.add_row(row.conversation_id, clean(row.agent), row.status, str(row.pending), age, change)
-    for line in lines(screen, drawn):
+        drawn.add_row(*_cells(row, now))
+    header, *drawn_rows = lines(screen, drawn)
+    screen.print(header, soft_wrap=True)
+    for row, line in zip(page.items, drawn_rows, strict=True):
         screen.print(line, soft_wrap=True)
+        if row.problem is not None:
+            screen.print(f"  it cannot be read: {clean(row.problem)}", style="red", soft_wrap=True)
     if page.next is not None:
         given = {"--status": status, "--agent": agent, "--limit": None if limit == LIMIT else limit, "--after": page.next}
         words = [str(word) for option, value in given.items() if value is not None for word in (option, value)]
         sys.stdout.write(f"\nThere are more: {command(['list', *words], where)}\n")
+
+
+def _cells(row: ConversationRow, now: int) -> tuple[str, ...]:
+    age = span(now - row.created_at) if row.created_at else "?"
+    if row.problem is not None or row.status is None:
+        return (row.conversation_id or "?", "?", "?", "?", age, "?")
+    return (row.conversation_id, clean(row.agent), row.status, str(row.pending), age, f"{span(now - row.updated_at)} ago")

@@ -149,7 +149,7 @@ def _table(items: list[AsyncPendingCall]) -> Table:
         table.add_column(name)
     for item in items:
         arguments = ", ".join(f"{name}={value!r}" for name, value in item.arguments.items())
-        table.add_row(item.tool, item.kind.value, Text(arguments or "-"), Text(item.prompt or "-"))
+        table.add_row(item.tool, item.kind or "-", Text(arguments or "-"), Text(item.prompt or "-"))
     return table
 
 

@@ -16,6 +16,7 @@ _FLAGS = {
     DecisionKind.FAIL: ("--fail", "ERROR"),
     DecisionKind.REDISPATCH: ("--redispatch",),
 }
+_ON_TRUST = (DecisionKind.APPROVE, DecisionKind.REDISPATCH)
 
 
 def command(words: Sequence[str], where: Where) -> str:
@@ -24,8 +25,14 @@ def command(words: Sequence[str], where: Where) -> str:
 
 
 def resolving(call: PendingCall[Any], where: Where) -> list[str]:
-    """The commands that resolve a call, the affirmative one first; capital words are for the person to replace."""
-    return [_resolve(call, _FLAGS[kind], where) for kind in ACCEPTED[call.kind]]
+    """The commands that resolve a call, the affirmative one first; capital words are for the person to replace.
+
+    Of a call that could not be read whole, only those that take no part of it on trust; none where its ids are not known.
+    """
+    if call.kind is None or not call.tool_call_id:
+        return []
+    kinds = [kind for kind in ACCEPTED[call.kind] if call.problem is None or kind not in _ON_TRUST]
+    return [_resolve(call, _FLAGS[kind], where) for kind in kinds]
 
 
 def _resolve(call: PendingCall[Any], flag: tuple[str, ...], where: Where) -> str:

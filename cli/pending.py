@@ -92,14 +92,17 @@ def draw(calls: Sequence[AsyncPendingCall], now: int, where: Where) -> None:
     room = min(max(screen.width - taken, SHORTEST), LONGEST)
     drawn = table(*columns, "ARGUMENTS")
     for call, row in zip(calls, cells, strict=True):
-        drawn.add_row(*row, shorten(clean(to_json(call.arguments)), room))
+        drawn.add_row(*row, shorten(clean(to_json(call.arguments)), room) if call.problem is None else "?")
     header, *rows = lines(screen, drawn)
     screen.print(header, soft_wrap=True)
     for call, line in zip(calls, rows, strict=True):
         screen.print(line, soft_wrap=True)
+        if call.problem is not None:
+            screen.print(f"  it cannot be read: {clean(call.problem)}", style="red", soft_wrap=True)
         if call.prompt:
             screen.print(f"  it asks: {shorten(clean(call.prompt), PROMPT_LENGTH)}", soft_wrap=True)
-        screen.print(f"  {resolving(call, where)[0]}", style="cyan", soft_wrap=True)
+        for how in resolving(call, where)[:1]:
+            screen.print(f"  {how}", style="cyan", soft_wrap=True)
     screen.print()
     for kind, elsewise in ELSEWISE.items():
         if any(call.kind is kind for call in calls):
@@ -107,5 +110,7 @@ def draw(calls: Sequence[AsyncPendingCall], now: int, where: Where) -> None:
 
 
 def _cells(call: AsyncPendingCall, now: int) -> tuple[str, ...]:
-    left = span(call.expires_at - now) if call.expires_at > now else "due"
-    return (span(now - call.created_at), left, call.conversation_id, clean(call.agent), call.kind, clean(call.tool))
+    left = "?" if call.expires_at is None else span(call.expires_at - now) if call.expires_at > now else "due"
+    age = span(now - call.created_at) if call.created_at else "?"
+    names = (call.conversation_id, clean(call.agent), call.kind or "", clean(call.tool))
+    return (age, left, *(name or "?" for name in names))

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from holdfast.client.records import AsyncPendingCall, ConversationState
-from holdfast.conversation import State, Status, SuspensionKind
+from holdfast.conversation import State, Status, StoreError, SuspensionKind
 from holdfast.persistence import Late, codec
 
 from .display import clean, clean_block, console, shorten, span, to_json
@@ -29,6 +29,7 @@ _FRAMES = {
     SuspensionKind.CLIENT_EXEC: ("For the client", "magenta", "DOUBLE"),
     SuspensionKind.LOST: ("Lost", "red", "HEAVY"),
 }
+_UNREADABLE = ("Unreadable", "red", "SQUARE")
 _STYLES = {"user": "bold green", "assistant": "bold blue", "tool": "dim"}
 
 
@@ -132,7 +133,10 @@ def _reasons(shown: Shown) -> list[str]:
 
 
 def _late(late: Late) -> str:
-    return shorten(clean(codec.decode_outcome(late.outcome).content), 200)
+    try:
+        return shorten(clean(codec.decode_outcome(late.outcome).content), 200)
+    except StoreError as error:
+        return f"what cannot be read ({clean(str(error))})"
 
 
 def _draw_message(screen: "Console", message: dict[str, Any]) -> None:
@@ -159,12 +163,13 @@ def _draw_call(screen: "Console", call: AsyncPendingCall, now: int, where: Where
     from rich import box  # noqa: PLC0415 - `--json` does without
     from rich.panel import Panel  # noqa: PLC0415 - as above
 
-    title, color, frame = _FRAMES[call.kind]
-    left = f"{span(call.expires_at - now)} left" if call.expires_at > now else "due"
+    title, color, frame = _UNREADABLE if call.kind is None else _FRAMES[call.kind]
+    ends = call.expires_at
+    left = "its end is not known" if ends is None else f"{span(ends - now)} left" if ends > now else "due"
     panel = Panel(
         _body(call),
-        title=f"{title}: {clean(call.tool)}",
-        subtitle=f"{call.tool_call_id}, {left}",
+        title=f"{title}: {clean(call.tool) or 'unknown'}",
+        subtitle=f"{call.tool_call_id or call.suspension_id}, {left}",
         title_align="left",
         subtitle_align="left",
         border_style=color,
@@ -180,6 +185,8 @@ def _body(call: AsyncPendingCall) -> "Text":
     from rich.text import Text  # noqa: PLC0415 - as above
 
     parts = []
+    if call.problem is not None:
+        parts.append(f"It cannot be read: {clean(call.problem)}")
     if call.prompt:
         parts.append(clean_block(call.prompt))
     match call.kind:
@@ -193,7 +200,8 @@ def _body(call: AsyncPendingCall) -> "Text":
             parts.append(
                 f"Find out whether {clean(call.tool)} took effect with these arguments: run it again, or say what came of it."
             )
-    parts.append(clean_block(to_json(call.arguments, indent=2)))
+    if call.problem is None:
+        parts.append(clean_block(to_json(call.arguments, indent=2)))
     if call.response_schema is not None:
         parts.append(f"The answer must fit:\n{clean_block(to_json(call.response_schema, indent=2))}")
     return Text("\n\n".join(parts), overflow="fold")

@@ -3,6 +3,7 @@
 import asyncio
 import uuid
 from collections.abc import Awaitable
+from dataclasses import asdict
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self, TypeVar, cast
@@ -217,11 +218,7 @@ class AsyncClient:
         of_agent, of_status = agent_of(agent), member_of(Status, "status", status)
         store = await self._store()
         page = await self._timely(store.conversations(limit=limit, after=after, agent=of_agent, status=of_status))
-        rows = [
-            ConversationRow(row.conversation_id, row.agent, row.status, row.created_at, row.updated_at, row.pending)
-            for row in page.items
-        ]
-        return Page(rows, page.next)
+        return Page([ConversationRow(**asdict(row)) for row in page.items], page.next)
 
     async def _store(self) -> RedisStore:
         if self._stack.settings.redis_url is None:

@@ -214,13 +214,24 @@ class Conversation:
         while True:
             try:
                 async for payload in store.listen(self.id):
-                    kind, effect_id, attempt, at, value = codec.unpack(payload)
-                    data = {"effect_id": effect_id, "attempt": attempt}
-                    data |= {"text": value} if kind == "text_delta" else jsontext.loads(value)
-                    yield Event(kind, None, at, data)
+                    event = _live_event(payload)
+                    if event is not None:
+                        yield event
             except StoreUnavailable as error:  # what is live is lossy; the durable stream says whether the store is gone
                 logger.debug("live events of %s are interrupted: %s", self.id, error)
                 await asyncio.sleep(LISTEN_AGAIN_S)
+
+
+def _live_event(payload: bytes) -> Event | None:
+    """A live event; None where another release says something that this one cannot read: what is live is lossy."""
+    try:
+        kind, effect_id, attempt, at, value = codec.unpack(payload)
+        data = {"effect_id": effect_id, "attempt": attempt}
+        data |= {"text": value} if kind == "text_delta" else jsontext.loads(value)
+        return Event(kind, None, at, data)
+    except (ValueError, TypeError) as error:
+        logger.debug("a live event cannot be read: %s", error)
+        return None
 
 
 async def _relayed(queue: "asyncio.Queue[Event | BaseException]", source: AsyncIterator[Event]) -> None:

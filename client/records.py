@@ -4,7 +4,17 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Generic, TypeVar
 
-from holdfast.conversation import Decision, Executor, PendingView, Receipt, Status, SuspensionKind
+from holdfast.conversation import (
+    Approve,
+    Decision,
+    Executor,
+    InvalidDecision,
+    PendingView,
+    Receipt,
+    Redispatch,
+    Status,
+    SuspensionKind,
+)
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -37,6 +47,10 @@ class PendingCall(Generic[R]):
     """A suspended call as shown to whoever may resolve it; `resolve` is bound to exactly what it shows.
 
     Times are integer milliseconds UTC. `resolve` returns a `Receipt` (with `AsyncClient`, an awaitable of one).
+
+    `problem` says why not all of it can be read: a newer Holdfast wrote it, the store is corrupt, it nests too deeply, or it
+    is gone. What is not known then is empty or None. Such a call can still be denied, answered or failed where its
+    `tool_call_id` is known; nobody approves what nobody was shown.
     """
 
     conversation_id: str
@@ -45,12 +59,13 @@ class PendingCall(Generic[R]):
     suspension_id: str
     tool: str
     arguments: dict[str, Any]
-    executor: Executor
-    kind: SuspensionKind
+    executor: Executor | None
+    kind: SuspensionKind | None
     prompt: str | None
     response_schema: dict[str, Any] | bool | None
     created_at: int
-    expires_at: int
+    expires_at: int | None
+    problem: str | None
     _resolve: Callable[..., R] = field(repr=False, compare=False)
 
     @classmethod
@@ -63,8 +78,10 @@ class PendingCall(Generic[R]):
 
         Raises:
             StaleCall: It does not wait for this any more.
-            InvalidDecision: The decision does not fit; the call still waits.
+            InvalidDecision: The decision does not fit, or what it is about could not be shown; the call still waits.
         """
+        if self.problem is not None:
+            self._check_shown(decision)
         return self._resolve(
             self.conversation_id,
             self.tool_call_id,
@@ -72,6 +89,14 @@ class PendingCall(Generic[R]):
             suspension_id=self.suspension_id,
             decision_id=decision_id,
         )
+
+    def _check_shown(self, decision: Decision) -> None:
+        if not (self.conversation_id and self.tool_call_id):
+            fix = "look at the conversation with `holdfast show`; its deadline ends the call by itself"
+            raise InvalidDecision("tool_call_id", f"the call cannot be read ({self.problem})", fix)
+        if (isinstance(decision, Approve) and decision.arguments is None) or isinstance(decision, Redispatch):
+            fix = "deny or fail it, approve with arguments of your own, or resolve it by its ids with Client.resolve()"
+            raise InvalidDecision("decision", f"not all of the call could be shown ({self.problem})", fix)
 
     def to_dict(self) -> dict[str, Any]:
         """The fields as plain JSON values."""
@@ -101,11 +126,15 @@ class ConversationState(Generic[R]):
 
 @dataclass(frozen=True, slots=True)
 class ConversationRow:
-    """One conversation in a list. Times are integer milliseconds UTC; `pending` counts the calls that wait."""
+    """One conversation in a list. Times are integer milliseconds UTC; `pending` counts the calls that wait.
+
+    `problem` says why it cannot be read; what is not known then is empty, 0 or None.
+    """
 
     conversation_id: str
     agent: str
-    status: Status
+    status: Status | None
     created_at: int
     updated_at: int
     pending: int
+    problem: str | None = None

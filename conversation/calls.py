@@ -78,17 +78,22 @@ def run_effect_id(tool_call_id: str, attempt: int) -> str:
 
 
 class PendingView(Record):
-    """A suspended call as shown to whoever may resolve it, as data (see `holdfast.client.PendingCall`)."""
+    """A suspended call as shown to whoever may resolve it, as data (see `holdfast.client.PendingCall`).
+
+    `problem` says why not all of it can be read (written by a newer Holdfast, corrupt, nested too deeply, gone); what is not
+    known then is empty or None.
+    """
 
     conversation_id: str
-    agent: str
-    tool_call_id: str
+    agent: str = ""
+    tool_call_id: str = ""
     suspension_id: str
-    tool: str
-    arguments: dict[str, Any]
-    executor: Executor
-    kind: SuspensionKind
+    tool: str = ""
+    arguments: dict[str, Any] = Field(default_factory=dict)
+    executor: Executor | None = None
+    kind: SuspensionKind | None = None
     prompt: str | None = None
     response_schema: dict[str, Any] | bool | None = Field(default=None)
     created_at: int
-    expires_at: int
+    expires_at: int | None = None
+    problem: str | None = None

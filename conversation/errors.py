@@ -256,7 +256,7 @@ class CorruptStore(StoreError):
 class NewerRecord(StoreError):
     """A record was written by a newer Holdfast. Upgrade this process; the record is untouched."""
 
-    template = "a {0} record has version {1}, this code reads up to {2}: upgrade holdfast here"
+    template = "a record ({0}) has version {1}, this code reads up to {2}: upgrade holdfast here"
 
     def __init__(self, record: str, found: int, known: int) -> None:
         super().__init__(record, found, known)

@@ -16,6 +16,7 @@ from holdfast.conversation import (
     Quarantined,
     State,
     Status,
+    StoreError,
     SuspensionKind,
     evolve,
     facts,
@@ -26,6 +27,7 @@ from holdfast.conversation.events import CallSuspended
 from . import codec, pages
 from .keys import BUCKETS, bucket_of, check_namespace
 from .memory_conversation import MemoryConversation as _Conversation
+from .pages import PendingPlace
 from .store import (
     Acquired,
     Append,
@@ -45,7 +47,7 @@ from .store import (
     Run,
     RunStatus,
 )
-from .views import pending_view
+from .views import Entry, naming, pending_view, raised
 
 
 def _wall_clock() -> int:
@@ -242,7 +244,8 @@ class MemoryStore:
         found = self._conversations.get(conversation_id)
         if found is None or not found.log:
             raise ConversationNotFound(conversation_id)
-        return self._state(conversation_id, found)
+        with naming(conversation_id):
+            return self._state(conversation_id, found)
 
     async def read(
         self, conversation_id: str, *, after: int, limit: int = 500, block_ms: int = 0
@@ -259,12 +262,12 @@ class MemoryStore:
                         await self._changed.wait_for(lambda: bool(entries()))
                 except TimeoutError:
                     return []
-        return [(seq, codec.decode_event(data)) for seq, data in enumerate(entries(), after + 1)]
+        with naming(conversation_id):
+            return [(seq, codec.decode_event(data)) for seq, data in enumerate(entries(), after + 1)]
 
     async def at(self, conversation_id: str, seqs: Sequence[int]) -> Sequence[Event | None]:
         """See `Store.at`."""
-        log = self._conversations.get(conversation_id, _Conversation()).log
-        return [codec.decode_event(log[seq - 1]) if 1 <= seq <= len(log) else None for seq in seqs]
+        return raised([self._entry(conversation_id, seq) for seq in seqs])
 
     async def pending(
         self, *, limit: int, after: str | None = None, agent: str | None = None, kind: SuspensionKind | None = None
@@ -278,15 +281,14 @@ class MemoryStore:
             if kind in (None, entry.kind)
         )
         page, following = _page(members, limit, pages.pending_after(after))
-        views = [await self._view(*member.split("|")[2:]) for member in page]
-        return Listing([view for view in views if view is not None], following)
+        places = [pages.pending_place(member) for member in page]
+        return Listing([self._view(place) for place in places if place is not None], following)
 
     async def pending_of(self, conversation_id: str) -> Sequence[PendingView]:
         """See `Store.pending_of`."""
         state = await self.load(conversation_id)
-        seqs = [call.suspension.seq for call in state.calls if call.suspension is not None]
-        views = [await self._view(conversation_id, str(seq)) for seq in seqs]
-        return [view for view in views if view is not None]
+        open_ones = [call.suspension for call in state.calls if call.suspension is not None]
+        return [self._view(PendingPlace(conversation_id, one.seq, one.suspension_id, one.created_at)) for one in open_ones]
 
     async def conversations(
         self, *, limit: int, after: str | None = None, agent: str | None = None, status: Status | None = None
@@ -440,13 +442,19 @@ class MemoryStore:
             state = evolve(state, codec.decode_event(data))
         return state
 
-    async def _view(self, conversation_id: str, seq: str) -> PendingView | None:
-        (suspended,) = await self.at(conversation_id, [int(seq)])
-        if not isinstance(suspended, CallSuspended):
-            return None
-        (source,) = await self.at(conversation_id, [suspended.arguments_at])
-        found = self._conversations[conversation_id].index
-        return pending_view(conversation_id, found.agent if found is not None else "", suspended, source)
+    def _entry(self, conversation_id: str, seq: int) -> Entry:
+        log = self._conversations.get(conversation_id, _Conversation()).log
+        try:
+            with naming(conversation_id):
+                return codec.decode_event(log[seq - 1]) if 1 <= seq <= len(log) else None
+        except StoreError as error:
+            return error
+
+    def _view(self, place: PendingPlace) -> PendingView:
+        entry = self._entry(place.conversation_id, place.seq)
+        source = self._entry(place.conversation_id, entry.arguments_at) if isinstance(entry, CallSuspended) else None
+        found = self._conversations[place.conversation_id].index
+        return pending_view(place, found.agent if found is not None else "", entry, source)
 
 
 def _check(fine: bool, what: str) -> None:  # noqa: FBT001 - the condition itself

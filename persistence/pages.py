@@ -3,13 +3,42 @@
 import heapq
 import re
 from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
 
 from holdfast.conversation import InvalidInput
 
 from .keys import BUCKETS
 
 Fetch = Callable[[Sequence[int], int], Awaitable[Sequence[Sequence[str]]]]
-_CURSOR = re.compile(r"(\d{1,15})\.([A-Za-z0-9._:-]{1,128})")
+_CURSOR = re.compile(r"([0-9]{1,15})\.([A-Za-z0-9._:-]{1,128})")
+_RAW_BYTES = 512
+"""Of a member that Holdfast never wrote: as many of its bytes as tell it from every one that Holdfast writes."""
+_RAW_CURSOR = re.compile(rf"x\.((?:[0-9a-f]{{2}}){{0,{_RAW_BYTES}}})(\+?)")
+_NAME = "[A-Za-z0-9._:-]{1,128}"
+_CONVERSATION_MEMBER = re.compile(rf"([0-9]{{15}})\|({_NAME})")
+_PENDING_MEMBER = re.compile(rf"([0-9]{{15}})\|({_NAME})\|({_NAME})\|([0-9]{{1,15}})")
+
+
+@dataclass(frozen=True, slots=True)
+class PendingPlace:
+    """What a member of a pending index says: when, which suspension, and its place in the log of which conversation."""
+
+    conversation_id: str = ""
+    seq: int = 0
+    suspension_id: str = ""
+    created_at: int = 0
+
+
+def pending_place(member: str) -> PendingPlace | None:
+    """What a member of a pending index says; None if Holdfast never wrote it."""
+    found = _PENDING_MEMBER.fullmatch(member)
+    return None if found is None else PendingPlace(found[3], int(found[4]), found[2], int(found[1]))
+
+
+def conversation_place(member: str) -> tuple[int, str] | None:
+    """When a conversation began, and its id, as a member of an index says; None if Holdfast never wrote it."""
+    found = _CONVERSATION_MEMBER.fullmatch(member)
+    return None if found is None else (int(found[1]), found[2])
 
 
 def check_limit(limit: object) -> int:
@@ -30,7 +59,9 @@ def pending_after(cursor: str | None) -> str:
         InvalidInput: The cursor is none of ours.
     """
     start = conversations_after(cursor)
-    return f"{start}|\xff" if start else ""  # a member goes on with the conversation and the place in its log
+    if not start or _RAW_CURSOR.fullmatch(cursor or ""):
+        return start
+    return f"{start}|\xff"  # a member goes on with the conversation and the place in its log
 
 
 def conversations_after(cursor: str | None) -> str:
@@ -42,19 +73,25 @@ def conversations_after(cursor: str | None) -> str:
     if cursor is None:
         return ""
     match = _CURSOR.fullmatch(cursor) if isinstance(cursor, str) else None
+    raw = _RAW_CURSOR.fullmatch(cursor) if isinstance(cursor, str) else None
+    if raw is not None:
+        return (bytes.fromhex(raw[1]).decode("latin-1") or "\0") + ("\xff" * _RAW_BYTES if raw[2] else "")
     if match is None:
         raise InvalidInput("after", f"{cursor!r:.60} is not a cursor", "pass the `next` of the page before, or leave it out")
     return f"{int(match[1]):015d}|{match[2]}"
 
 
-def cursor_of(member: str) -> str:
-    """The cursor that continues after a member."""
+def cursor_of(member: str, *, readable: bool = True) -> str:
+    """The cursor that continues after a member: of one that Holdfast never wrote, its bytes, so that no page stops there."""
+    if not readable:
+        raw = member.encode("latin-1", "replace")
+        return f"x.{raw[:_RAW_BYTES].hex()}{'+' if len(raw) > _RAW_BYTES else ''}"
     created_at, name = member.split("|")[:2]
     return f"{int(created_at)}.{name}"
 
 
 async def merge(fetch: Fetch, limit: int) -> tuple[list[str], bool]:
-    """The first `limit` members over all buckets, and whether more follow.
+    """The first `limit` members over all buckets, and whether more follow. Members are text of one character for each byte.
 
     Args:
         fetch: Given buckets and a cap, each bucket's first members in order, at most that many.

@@ -84,7 +84,7 @@ async def translated() -> AsyncIterator[None]:
     try:
         yield
     except exceptions.ResponseError as error:
-        if "WRONGTYPE" in str(error):
+        if is_wrong_type(error):
             raise CorruptStore(f"a key has the wrong type ({error!s:.200})") from error
         raise StoreUnavailable(explain(error)) from error
     except exceptions.RedisError as error:
@@ -93,6 +93,11 @@ async def translated() -> AsyncIterator[None]:
         raise StoreUnavailable(f"{type(error).__name__}: {error}") from error
     if task is not None and task.cancelling() > before:
         raise asyncio.CancelledError
+
+
+def is_wrong_type(error: Exception) -> bool:
+    """Whether a key has another type than Holdfast gives it."""
+    return isinstance(error, exceptions.ResponseError) and "WRONGTYPE" in str(error)
 
 
 def explain(error: Exception) -> str:

@@ -5,6 +5,7 @@ from typing import Any
 
 from holdfast.conversation import (
     ConversationNotFound,
+    CorruptStore,
     Event,
     Fenced,
     LeaseHeld,
@@ -13,13 +14,15 @@ from holdfast.conversation import (
     Quarantined,
     State,
     Status,
+    StoreError,
     SuspensionKind,
 )
 from holdfast.conversation.events import CallSuspended
 
 from . import codec, pages, redis_values
 from .keys import BUCKETS, bucket_of
-from .redis_connection import translated
+from .pages import PendingPlace
+from .redis_connection import is_wrong_type, translated
 from .redis_index import IndexRebuild
 from .redis_meta import RedisMeta
 from .store import (
@@ -35,9 +38,10 @@ from .store import (
     Owner,
     Quarantine,
     Rebuilt,
+    Row,
     Run,
 )
-from .views import pending_view
+from .views import Entry, checked_row, naming, pending_view, raised, unreadable_call, unreadable_member, unreadable_row
 
 
 class RedisStore(RedisMeta):
@@ -47,12 +51,10 @@ class RedisStore(RedisMeta):
 
     async def owner(self, conversation_id: str) -> Owner | None:
         """See `Store.owner`."""
-        head = await self._do(lambda: self._redis.hmget(self._keys.head(conversation_id), ["token", "epoch", "holder", "seq"]))
-        token, epoch, holder, seq = head
-        started = bool(seq) and int(seq) > 0
-        if not started and not token:
-            return None
-        return Owner((token or b"").decode(), int(epoch or 0), (holder or b"").decode(), started=started)
+        key = self._keys.head(conversation_id)
+        with naming(conversation_id):
+            head = await self._do(lambda: self._redis.hmget(key, ["token", "epoch", "holder", "seq"]))
+            return redis_values.owner_of(*head)
 
     async def acquire(
         self,
@@ -146,8 +148,10 @@ class RedisStore(RedisMeta):
     async def quarantine(self, conversation_id: str) -> Quarantine | None:
         """See `Store.quarantine`."""
         fields = ["quarantine", "quarantined_at"]
-        reason, at = await self._do(lambda: self._redis.hmget(self._keys.head(conversation_id), fields))
-        return None if reason is None else Quarantine(reason.decode(errors="replace"), int(at or 0))
+        with naming(conversation_id):
+            reason, at = await self._do(lambda: self._redis.hmget(self._keys.head(conversation_id), fields))
+            since = redis_values.number_of(at or b"0", "a quarantine's time")
+        return None if reason is None else Quarantine(reason.decode(errors="replace"), since)
 
     # -- runs ---------------------------------------------------------------------------------------------------------
 
@@ -177,26 +181,30 @@ class RedisStore(RedisMeta):
     async def load(self, conversation_id: str) -> State:
         """See `Store.load`."""
         keys = [self._keys.head(conversation_id), self._keys.log(conversation_id)]
-        _, seq, snapshot, tail = await self._script("load", keys, [])
-        if int(seq) == 0:
-            raise ConversationNotFound(conversation_id)
-        return redis_values.fold(conversation_id, snapshot, tail, int(seq))
+        with naming(conversation_id):
+            _, seq, snapshot, tail = await self._script("load", keys, [])
+            if int(seq) == 0:
+                raise ConversationNotFound(conversation_id)
+            return redis_values.fold(conversation_id, snapshot, tail, int(seq))
 
     async def read(
         self, conversation_id: str, *, after: int, limit: int = 500, block_ms: int = 0
     ) -> Sequence[tuple[int, Event]]:
         """See `Store.read`."""
         log = self._keys.log(conversation_id)
-        if block_ms:
-            got = await self._do(lambda: self._bounded(block_ms, self._blocking.xread({log: f"{after}-0"}, limit, block_ms)))
-            entries = got[0][1] if got else []
-        else:
-            entries = await self._do(lambda: self._redis.xrange(log, min=f"{after + 1}-0", count=limit))
-        return [(redis_values.seq_of(entry_id), redis_values.event_of(fields)) for entry_id, fields in entries]
+        with naming(conversation_id):
+            if block_ms:
+                got = await self._do(
+                    lambda: self._bounded(block_ms, self._blocking.xread({log: f"{after}-0"}, limit, block_ms))
+                )
+                entries = got[0][1] if got else []
+            else:
+                entries = await self._do(lambda: self._redis.xrange(log, min=f"{after + 1}-0", count=limit))
+            return [(redis_values.seq_of(entry_id), redis_values.event_of(fields)) for entry_id, fields in entries]
 
     async def at(self, conversation_id: str, seqs: Sequence[int]) -> Sequence[Event | None]:
         """See `Store.at`."""
-        return await self._events([(conversation_id, seq) for seq in seqs])
+        return raised(await self._entries([(conversation_id, seq) for seq in seqs]))
 
     async def pending(
         self, *, limit: int, after: str | None = None, agent: str | None = None, kind: SuspensionKind | None = None
@@ -205,15 +213,24 @@ class RedisStore(RedisMeta):
         members, more = await self._page(
             lambda bucket: self._keys.pending(bucket, agent, kind), limit, pages.pending_after(after)
         )
-        places = [(member, *redis_values.place_of(member)) for member in members]
-        views = await self._views([(conversation_id, seq) for _, conversation_id, seq in places])
-        return Listing([view for view in views if view is not None], pages.cursor_of(members[-1]) if more else None)
+        places = [pages.pending_place(member) for member in members]
+        views = iter(await self._views([place for place in places if place is not None]))
+        rows = [
+            next(views) if place is not None else unreadable_call(PendingPlace(), unreadable_member(member, "pending calls"))
+            for member, place in zip(members, places, strict=True)
+        ]
+        return Listing(rows, pages.cursor_of(members[-1], readable=places[-1] is not None) if more else None)
 
     async def pending_of(self, conversation_id: str) -> Sequence[PendingView]:
         """See `Store.pending_of`."""
         state = await self.load(conversation_id)
-        places = [(conversation_id, call.suspension.seq) for call in state.calls if call.suspension is not None]
-        return [view for view in await self._views(places) if view is not None]
+        return await self._views(
+            [
+                PendingPlace(conversation_id, one.seq, one.suspension_id, one.created_at)
+                for one in (call.suspension for call in state.calls)
+                if one is not None
+            ]
+        )
 
     async def conversations(
         self, *, limit: int, after: str | None = None, agent: str | None = None, status: Status | None = None
@@ -222,17 +239,13 @@ class RedisStore(RedisMeta):
         members, more = await self._page(
             lambda bucket: self._keys.conversations(bucket, agent, status), limit, pages.conversations_after(after)
         )
-        ids = [redis_values.conversation_of(member) for member in members]
-
-        async def read() -> list[list[bytes | None]]:
-            async with self._redis.pipeline(transaction=False) as pipe:
-                for conversation_id in ids:
-                    pipe.hmget(self._keys.head(conversation_id), ["index", "at"])
-                return await pipe.execute() if ids else []
-
-        heads = zip(ids, await self._do(read), strict=True)
-        rows = [redis_values.row_of(conversation_id, packed, at) for conversation_id, (packed, at) in heads if packed]
-        return Listing(rows, pages.cursor_of(members[-1]) if more else None)
+        places = [pages.conversation_place(member) for member in members]
+        heads = iter(await self._heads([place[1] for place in places if place is not None], ["index", "at"]))
+        rows = [
+            unreadable_row("", 0, unreadable_member(member, "conversations")) if place is None else _row(*place, next(heads))
+            for member, place in zip(members, places, strict=True)
+        ]
+        return Listing(rows, pages.cursor_of(members[-1], readable=places[-1] is not None) if more else None)
 
     async def attention(self, limit: int) -> Due:
         """See `Store.attention`."""
@@ -280,7 +293,7 @@ class RedisStore(RedisMeta):
 
     async def _page(self, key: Callable[[int], str], limit: int, after: str) -> tuple[list[str], bool]:
         pages.check_limit(limit)
-        start = f"({after}" if after else "-"
+        start = f"({after}".encode("latin-1") if after else "-"
 
         async def fetch(buckets: Sequence[int], cap: int) -> list[list[str]]:
             async def read() -> Any:
@@ -289,39 +302,77 @@ class RedisStore(RedisMeta):
                         pipe.zrangebylex(key(bucket), start, "+", start=0, num=cap)
                     return await pipe.execute()
 
-            return [[member.decode() for member in members] for members in await self._do(read)]
+            return [[member.decode("latin-1") for member in members] for members in await self._do(read)]
 
         return await pages.merge(fetch, limit)
 
-    async def _events(self, places: Sequence[tuple[str, int]]) -> list[Event | None]:
+    async def _entries(self, places: Sequence[tuple[str, int]]) -> list[Entry]:
+        """What stands at places in logs; what cannot be read is an error in its place."""
+
+        def fill(pipe: Any) -> None:
+            for conversation_id, seq in places:
+                pipe.xrange(self._keys.log(conversation_id), min=f"{seq}-0", max=f"{seq}-0")
+
+        found = await self._each(fill)
+        return [_entry(conversation_id, one) for (conversation_id, _), one in zip(places, found, strict=True)]
+
+    async def _heads(self, conversation_ids: Sequence[str], fields: Sequence[str]) -> list[Any]:
+        def fill(pipe: Any) -> None:
+            for conversation_id in conversation_ids:
+                pipe.hmget(self._keys.head(conversation_id), fields)
+
+        return await self._each(fill)
+
+    async def _each(self, fill: Callable[[Any], None]) -> list[Any]:
+        """The answers to a pipeline of reads; a key of the wrong type spoils its own answer alone."""
+
         async def read() -> list[Any]:
             async with self._redis.pipeline(transaction=False) as pipe:
-                for conversation_id, seq in places:
-                    pipe.xrange(self._keys.log(conversation_id), min=f"{seq}-0", max=f"{seq}-0")
-                return await pipe.execute() if places else []
+                fill(pipe)
+                answers = await pipe.execute(raise_on_error=False) if len(pipe) else []
+            for answer in answers:
+                if isinstance(answer, Exception) and not is_wrong_type(answer):
+                    raise answer
+            return [CorruptStore(f"a key has the wrong type ({one})") if isinstance(one, Exception) else one for one in answers]
 
-        return [redis_values.event_of(found[0][1]) if found else None for found in await self._do(read)]
+        return await self._do(read)
 
-    async def _views(self, places: Sequence[tuple[str, int]]) -> list[PendingView | None]:
-        events = await self._events(places)
-        suspended = [event if isinstance(event, CallSuspended) else None for event in events]
+    async def _views(self, places: Sequence[PendingPlace]) -> list[PendingView]:
+        entries = await self._entries([(place.conversation_id, place.seq) for place in places])
         wanted = [
-            (conversation_id, event.arguments_at if event is not None else 0)
-            for (conversation_id, _), event in zip(places, suspended, strict=True)
+            (place.conversation_id, entry.arguments_at if isinstance(entry, CallSuspended) else 0)
+            for place, entry in zip(places, entries, strict=True)
         ]
-        sources = await self._events(wanted)
-
-        async def heads() -> list[bytes | None]:
-            async with self._redis.pipeline(transaction=False) as pipe:
-                for conversation_id, _ in places:
-                    pipe.hget(self._keys.head(conversation_id), "index")
-                return await pipe.execute() if places else []
-
+        sources = await self._entries(wanted)
+        heads = await self._heads([place.conversation_id for place in places], ["index", "at"])
         return [
-            pending_view(conversation_id, codec.unpack(packed)[0] if packed else "", event, source)
-            if event is not None
-            else None
-            for (conversation_id, _), event, source, packed in zip(
-                places, suspended, sources, await self._do(heads), strict=True
-            )
+            pending_view(place, _agent(place, head), entry, source)
+            for place, head, entry, source in zip(places, heads, entries, sources, strict=True)
         ]
+
+
+def _entry(conversation_id: str, found: Any) -> Entry:
+    try:
+        with naming(conversation_id):
+            if isinstance(found, StoreError):
+                raise found
+            return redis_values.event_of(found[0][1]) if found else None
+    except StoreError as error:
+        return error
+
+
+def _row(created_at: int, conversation_id: str, head: Any) -> Row:
+    try:
+        if isinstance(head, StoreError):
+            raise head
+        packed, at = head
+        if not packed:
+            raise CorruptStore(f"the head of {conversation_id!r} is gone, or says nothing of it")
+        return checked_row(redis_values.row_of(conversation_id, packed, at))
+    except StoreError as error:
+        return unreadable_row(conversation_id, created_at, str(error))
+
+
+def _agent(place: PendingPlace, head: Any) -> str | StoreError:
+    row = _row(place.created_at, place.conversation_id, head)
+    return row.agent if row.problem is None else CorruptStore(row.problem)

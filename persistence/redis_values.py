@@ -18,9 +18,10 @@ from holdfast.conversation import (
 
 from . import codec
 from .keys import BUCKETS
-from .store import Append, Late, Row, Run, RunStatus
+from .store import Append, Late, Owner, Row, Run, RunStatus
 
 OLDEST_SERVER = (6, 2)
+MOST_DIGITS = 19
 LAYOUT_VERSION = 1
 INDEX_VERSION = 2
 """Of what heads and indexes hold and how they are keyed.
@@ -114,20 +115,24 @@ def event_of(fields: Mapping[bytes, bytes]) -> Event:
     return codec.decode_event(fields[b"e"])
 
 
-def place_of(member: str) -> tuple[str, int]:
-    """The conversation and the place in its log that a member of a pending index names."""
-    match member.split("|"):
-        case [created_at, _, conversation_id, seq] if created_at.isdigit() and seq.isdigit():
-            return conversation_id, int(seq)
-    raise CorruptStore(f"an index of pending calls holds {member!r:.80}")
+def number_of(value: bytes, what: str) -> int:
+    """A number that Holdfast wrote as digits.
+
+    Raises:
+        CorruptStore: It is none.
+    """
+    if value.isdigit() and len(value) <= MOST_DIGITS:
+        return int(value)
+    raise CorruptStore(f"{what} reads {value[:20]!r}")
 
 
-def conversation_of(member: str) -> str:
-    """The conversation that a member of a conversations index names."""
-    match member.split("|"):
-        case [created_at, conversation_id] if created_at.isdigit():
-            return conversation_id
-    raise CorruptStore(f"an index of conversations holds {member!r:.80}")
+def owner_of(token: bytes | None, epoch: bytes | None, holder: bytes | None, seq: bytes | None) -> Owner | None:
+    """Who owns a conversation, from what the head holds; None if it never began and nobody does."""
+    started = number_of(seq or b"0", "the head's seq") > 0
+    if not started and not token:
+        return None
+    number = number_of(epoch or b"0", "the head's epoch")
+    return Owner((token or b"").decode(errors="replace"), number, (holder or b"").decode(errors="replace"), started=started)
 
 
 def row_of(conversation_id: str, packed: bytes, at: bytes | None) -> Row:

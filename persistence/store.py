@@ -196,14 +196,18 @@ class KnownIds:
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One conversation in a list. Times in integer milliseconds UTC."""
+    """One conversation in a list. Times in integer milliseconds UTC.
+
+    `problem` says why it cannot be read; what is not known then is empty, 0 or None.
+    """
 
     conversation_id: str
     agent: str
-    status: Status
+    status: Status | None
     created_at: int
     updated_at: int
     pending: int
+    problem: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -382,7 +386,7 @@ class Store(Protocol):
     async def pending(
         self, *, limit: int, after: str | None = None, agent: str | None = None, kind: SuspensionKind | None = None
     ) -> Listing:
-        """A page of open suspensions (`PendingView`), oldest first."""
+        """A page of open suspensions (`PendingView`), oldest first. What one conversation spoils is a row with a `problem`."""
         ...
 
     async def pending_of(self, conversation_id: str) -> Sequence[PendingView]:
@@ -392,7 +396,7 @@ class Store(Protocol):
     async def conversations(
         self, *, limit: int, after: str | None = None, agent: str | None = None, status: Status | None = None
     ) -> Listing:
-        """A page of conversations (`Row`), oldest first."""
+        """A page of conversations (`Row`), oldest first. What cannot be read is a row with a `problem`."""
         ...
 
     async def attention(self, limit: int) -> Due:

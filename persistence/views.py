@@ -1,27 +1,132 @@
-"""What a suspended call looks like from outside, put together from its place in the log."""
+"""What lists show: a suspended call put together from its places in the log, and a row that says why it cannot be read.
 
-from typing import Any
+A list never fails for one row: what one conversation holds and cannot be read (corrupt, newer, nested too deeply, gone) is a
+row with a `problem`, and the others come as they are.
+"""
 
-from holdfast.conversation import Event, PendingView, jsontext
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from typing import Any, TypeAlias
+
+from holdfast.conversation import CorruptStore, Event, NewerRecord, PendingView, StoreError, jsontext
 from holdfast.conversation.events import CallSuspended, ModelAnswered, SuspensionSettled
 
+from .pages import PendingPlace
+from .store import Row
 
-def pending_view(conversation_id: str, agent: str, suspended: CallSuspended, source: Event | None) -> PendingView:
-    """The view of a suspension, given its event and the event that holds its arguments."""
+Entry: TypeAlias = Event | StoreError | None
+"""What stands at a place in a log: an event, why it cannot be read, or None: nothing."""
+
+PROBLEM_LENGTH = 300
+
+
+def pending_view(place: PendingPlace, agent: str | StoreError, entry: Entry, source: Entry) -> PendingView:
+    """The view of a suspension, given what stands at its place in the log and where its arguments are."""
+    problems = []
+    if isinstance(agent, StoreError):
+        problems.append(str(agent))
+        agent = ""
+    if not isinstance(entry, CallSuspended):
+        problems.insert(0, _missing(place.seq, entry, "call_suspended"))
+        return unreadable_call(place, "; ".join(problems), agent)
+    arguments: dict[str, Any] = {}
+    schema: dict[str, Any] | bool | None = None
+    try:
+        if isinstance(source, StoreError) or source is None:
+            problems.append(f"its arguments: {_missing(entry.arguments_at, source, 'model_answered')}")
+        else:
+            arguments = arguments_in(source, entry.tool_call_id)
+    except jsontext.NotJson as error:
+        problems.append(f"its arguments cannot be shown ({error})")
+    try:
+        schema = None if entry.response_schema is None else jsontext.loads(entry.response_schema)
+    except jsontext.NotJson as error:
+        problems.append(f"its response schema cannot be shown ({error})")
     return PendingView(
-        conversation_id=conversation_id,
+        conversation_id=place.conversation_id,
         agent=agent,
-        tool_call_id=suspended.tool_call_id,
-        suspension_id=suspended.suspension_id,
-        tool=suspended.tool,
-        arguments=arguments_in(source, suspended.tool_call_id),
-        executor=suspended.executor,
-        kind=suspended.suspension_kind,
-        prompt=suspended.prompt,
-        response_schema=None if suspended.response_schema is None else jsontext.loads(suspended.response_schema),
-        created_at=suspended.at,
-        expires_at=suspended.expires_at,
+        tool_call_id=entry.tool_call_id,
+        suspension_id=entry.suspension_id,
+        tool=entry.tool,
+        arguments=arguments,
+        executor=entry.executor,
+        kind=entry.suspension_kind,
+        prompt=entry.prompt,
+        response_schema=schema if isinstance(schema, dict | bool) else None,
+        created_at=entry.at,
+        expires_at=entry.expires_at,
+        problem=shown("; ".join(problems)) if problems else None,
     )
+
+
+def unreadable_call(place: PendingPlace, problem: str, agent: str = "") -> PendingView:
+    """The row of a suspension of which only its place is known."""
+    return PendingView(
+        conversation_id=place.conversation_id,
+        suspension_id=place.suspension_id,
+        created_at=place.created_at,
+        agent=agent,
+        problem=shown(problem),
+    )
+
+
+def unreadable_member(member: str, what: str) -> str:
+    """What is wrong with a member of an index that Holdfast never wrote."""
+    return f"an index of {what} holds {member!r:.80}, which is no member: holdfast reindex removes it"
+
+
+def unreadable_row(conversation_id: str, created_at: int, problem: str) -> Row:
+    """The row of a conversation of which only its place in the list is known."""
+    return Row(conversation_id, "", None, created_at, 0, 0, shown(problem))
+
+
+def checked_row(row: Row) -> Row:
+    """The row, if its fields are what rows hold.
+
+    Raises:
+        CorruptStore: The head holds others.
+    """
+    numbers = (row.created_at, row.updated_at, row.pending)
+    if isinstance(row.agent, str) and all(isinstance(number, int) and number >= 0 for number in numbers):
+        return replace(row, agent=jsontext.clean(row.agent))
+    raise CorruptStore(f"the head of {row.conversation_id!r} holds other values than Holdfast writes")
+
+
+def shown(problem: str) -> str:
+    """A problem in one bounded line."""
+    line = " ".join(jsontext.clean(problem).split())
+    return line if len(line) <= PROBLEM_LENGTH else f"{line[: PROBLEM_LENGTH - 1]}…"
+
+
+@contextmanager
+def naming(conversation_id: str) -> Iterator[None]:
+    """Let errors of what one conversation holds name the conversation."""
+    name = f"conversation {conversation_id!r}"
+    try:
+        yield
+    except CorruptStore as error:
+        if repr(conversation_id) in error.what:
+            raise
+        raise CorruptStore(f"{name}: {error.what}") from error
+    except NewerRecord as error:
+        if name in error.record:
+            raise
+        raise NewerRecord(f"{error.record} of {name}", error.found, error.known) from error
+
+
+def raised(entries: Sequence[Entry]) -> Sequence[Event | None]:
+    """The entries, if all of them can be read.
+
+    Raises:
+        StoreError: One cannot.
+    """
+    found: list[Event | None] = []
+    for entry in entries:
+        if isinstance(entry, StoreError):
+            raise entry
+        found.append(entry)
+    return found
 
 
 def arguments_text(source: Event | None, tool_call_id: str) -> str:
@@ -40,3 +145,11 @@ def arguments_in(source: Event | None, tool_call_id: str) -> dict[str, Any]:
     """A call's arguments as an object, from the event that its `arguments_at` names."""
     value = jsontext.loads(arguments_text(source, tool_call_id))
     return value if isinstance(value, dict) else {}
+
+
+def _missing(seq: int, entry: Entry, expected: str) -> str:
+    if entry is None:
+        return f"the log has no entry {seq}"
+    if isinstance(entry, StoreError):
+        return f"the log's entry {seq} cannot be read ({entry})"
+    return f"the log's entry {seq} is {entry.kind}, not {expected}"

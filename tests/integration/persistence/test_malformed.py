@@ -5,7 +5,7 @@ import pytest
 
 from holdfast.conversation import Answer, CorruptStore, NewerRecord
 from holdfast.persistence import Because, RedisStore, codec
-from holdfast.persistence.keys import Keys, bucket_of
+from holdfast.persistence.keys import Keys
 from holdfast.testing.activation import APP, DESK, Activation, begin, call, cancel, reply, resolve, send, start
 
 NAME = "c-1"
@@ -33,14 +33,6 @@ async def renew(activation):
 
 async def release(activation):
     await activation.release()
-
-
-async def pending(activation):
-    await activation.store.pending(limit=10)
-
-
-async def conversations(activation):
-    await activation.store.conversations(limit=10)
 
 
 async def read(activation):
@@ -71,13 +63,6 @@ def newest(change):
             raw.xadd(keys.log(NAME), fields, id=entry_id)
 
     return replace
-
-
-def members(index, member):
-    def change(raw, keys, _activation):
-        raw.zadd(getattr(keys, index)(bucket_of(NAME), None, None), {member: 0})
-
-    return change
 
 
 def run_record(value):
@@ -128,10 +113,7 @@ SPOILT = [
     ),
     ("a snapshot of another kind", head("snapshot", codec.pack([1, "known", {"seq": 1, "at": 1}])), [load]),
     ("a snapshot with other fields", head("snapshot", codec.pack([1, "state", {"seq": 2, "colour": "blue"}])), [load]),
-    *[
-        (f"index {value[:9]!r}", head("index", value), [write, conversations])
-        for value in [b"x", b"\xc1", b"\x93\x01", codec.pack([1, 2])]
-    ],
+    *[(f"index {value[:9]!r}", head("index", value), [write]) for value in [b"x", b"\xc1", b"\x93\x01", codec.pack([1, 2])]],
     ("a head behind the log", head("seq", "4"), [take, load, write, confirm]),
     ("a head ahead of the log", head("seq", "44"), [take, load, write, confirm]),
     ("a log behind", newest(lambda _seq, _fields: []), [take, load, write, confirm]),
@@ -147,25 +129,25 @@ SPOILT = [
     (
         "an entry that holds no event",
         newest(lambda seq, _: [(f"{seq}-0", {"x": "y"})]),
-        [take, load, read, read_blocked, pending],
+        [take, load, read, read_blocked],
     ),
     *[
         (
             f"an entry {value[:9]!r}",
             newest(lambda seq, _, value=value: [(f"{seq}-0", {"e": value})]),
-            [take, load, read, pending],
+            [take, load, read],
         )
         for value in NOT_RECORDS[:2] + NOT_RECORDS[5:]
     ],
     (
         "an event of unknown kind",
         newest(lambda seq, _: [(f"{seq}-0", {"e": codec.pack([1, "moon_landed", {"at": 1}])})]),
-        [load, read, pending],
+        [load, read],
     ),
     (
         "an event with unknown fields",
         newest(lambda seq, _: [(f"{seq}-0", {"e": codec.pack([1, "conversation_ended", {"at": 1, "x": 1}])})]),
-        [load, read, pending],
+        [load, read],
     ),
     (
         "an event that cannot follow",
@@ -174,14 +156,6 @@ SPOILT = [
     ),
     *[(f"a run {value!r}", run_record(value), [take]) for value in ["", "X", "C", "C|i", "D|i", "RR", "r"]],
     *[(f"known {value[:9]!r}", known_record(value), [confirm]) for value in NOT_RECORDS],
-    *[
-        (f"pending member {value!r}", members("pending", value), [pending])
-        for value in ["", "x", "1|s", "1|s|c", "x|s|c|1", "1|s|c|x", "1|s|c|1|1"]
-    ],
-    *[
-        (f"conversation member {value!r}", members("conversations", value), [conversations])
-        for value in ["", "x", "x|c", "1|c|c"]
-    ],
 ]
 
 
@@ -209,7 +183,7 @@ async def activation(suspended):
         pytest.param(change, one, id=f"{name}-{one.__name__}")
         for name, change, operations in SPOILT
         for one in operations
-        if one is not pending and not name.startswith("deadline")
+        if not name.startswith("deadline")
     ],
 )
 async def test_what_holdfast_never_wrote_is_refused(activation, raw, change, operation):
@@ -225,7 +199,7 @@ async def test_what_holdfast_never_wrote_is_refused(activation, raw, change, ope
         pytest.param(change, one, id=f"{name}-{one.__name__}")
         for name, change, operations in SPOILT
         for one in operations
-        if one is pending or name.startswith("deadline")
+        if name.startswith("deadline")
     ],
 )
 async def test_what_holdfast_never_wrote_is_refused_while_a_call_waits(suspended, raw, change, operation):
@@ -265,13 +239,6 @@ async def test_a_newer_event_is_refused(activation, raw, operation):
         await operation(activation)
 
     assert (refused.value.found, refused.value.known) == (NEWER, codec.VERSION)
-
-
-async def test_a_newer_suspension_is_refused(suspended, raw):
-    newest(newer_event)(raw.redis, Keys(raw.namespace), suspended)
-
-    with raw.unchanged(), pytest.raises(NewerRecord):
-        await pending(suspended)
 
 
 @pytest.mark.parametrize("operation", [take, load])

@@ -173,4 +173,4 @@ async def test_a_page_asks_a_few_times(proxy, through, limit):
 
     assert proxy.sent(b"ZRANGEBYLEX") <= 2 * 64
     assert proxy.sent(b"XRANGE") == 2 * limit
-    assert proxy.sent(b"HGET") == limit
+    assert proxy.sent(b"HMGET") == limit
