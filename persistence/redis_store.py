@@ -294,13 +294,18 @@ class RedisStore(RedisMeta):
         return await pages.merge(fetch, limit)
 
     async def _events(self, places: Sequence[tuple[str, int]]) -> list[Event | None]:
+        """The events at these places; one that is asked for many times, as the source of many calls is, is read once."""
+        once = list(dict.fromkeys(places))
+
         async def read() -> list[Any]:
             async with self._redis.pipeline(transaction=False) as pipe:
-                for conversation_id, seq in places:
+                for conversation_id, seq in once:
                     pipe.xrange(self._keys.log(conversation_id), min=f"{seq}-0", max=f"{seq}-0")
-                return await pipe.execute() if places else []
+                return await pipe.execute() if once else []
 
-        return [redis_values.event_of(found[0][1]) if found else None for found in await self._do(read)]
+        events = [redis_values.event_of(found[0][1]) if found else None for found in await self._do(read)]
+        by_place = dict(zip(once, events, strict=True))
+        return [by_place[place] for place in places]
 
     async def _views(self, places: Sequence[tuple[str, int]]) -> list[PendingView | None]:
         events = await self._events(places)

@@ -292,3 +292,16 @@ async def test_a_turn_of_many_runs_is_revived_by_reading_a_bounded_tail(proxy, t
 
     assert await through.load("c-1") == activation.state
     assert most <= 80 * 1024
+
+
+async def test_what_waits_in_one_conversation_is_shown_without_reading_the_answer_for_each_call(proxy, through):
+    activation = await Activation.of(through, "c-1")
+    activation.spec = MANY
+    await activation.do(start(), begin(), call(*[("ask", '{"question":"' + "w" * 400 + '"}')] * 500))
+    proxy.answered_bytes = 0
+
+    shown = await through.pending_of("c-1")
+
+    assert len(shown) == 500
+    assert all(len(view.arguments["question"]) == 400 for view in shown)
+    assert proxy.answered_bytes <= 1_500_000  # the answer itself has more than 200 KB
