@@ -4,6 +4,7 @@ from dataclasses import dataclass, field
 
 from holdfast.conversation import Index, PendingEntry, State, Status, busy, due_at
 
+from . import codec
 from .store import Late, Quarantine, Run
 
 
@@ -47,6 +48,12 @@ class MemoryConversation:
     def busy(self) -> bool:
         """Whether anything is outstanding."""
         return self.after is not None and busy(self.after)
+
+    @property
+    def tail_bytes(self) -> int:
+        """The size of the log after the last snapshot."""
+        folded = codec.decode_state(self.snapshot).seq if self.snapshot else 0
+        return sum(map(len, self.log[folded:]))
 
     @property
     def status(self) -> Status:

@@ -121,9 +121,7 @@ class MemoryStore:
                 raise LeaseHeld(conversation_id, found.lease - now)
             found.token, found.holder, found.epoch, found.lease = new_token, holder, found.epoch + 1, now + lease_ms
         state = self._state(conversation_id, found)
-        folded = codec.decode_state(found.snapshot).seq if found.snapshot else 0
-        tail_bytes = sum(map(len, found.log[folded:]))
-        return Acquired(found.epoch, now, state, dict(found.runs), found.strikes, tail_bytes)
+        return Acquired(found.epoch, now, state, dict(found.runs), found.strikes, found.tail_bytes)
 
     async def append(self, conversation_id: str, write: Append) -> Appended | KnownIds:
         """See `Store.append`."""
@@ -133,7 +131,7 @@ class MemoryStore:
         if found.token != write.token:
             raise Fenced(conversation_id)
         if found.append_id == write.append_id:
-            return Appended(now)
+            return Appended(now, found.tail_bytes)
         _check(len(found.log) == write.before.seq, f"the head is at {len(found.log)}, the writer at {write.before.seq}")
         known = {key: codec.decode_known(found.known[key]) for key in write.absent if key in found.known}
         if known:

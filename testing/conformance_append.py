@@ -14,18 +14,22 @@ from holdfast.conversation import (
     InvalidDecision,
     InvalidMessage,
     Known,
+    Limits,
     ModelReplied,
+    QueueFull,
     Receipt,
     SettledBy,
     StaleCall,
     StaleReason,
     State,
     StoreUnavailable,
+    SuspensionKind,
 )
 from holdfast.conversation.known import call_key, decision_key, message_key, request_key, suspension_key
 from holdfast.persistence import Appended, Because, KnownIds, Store
+from holdfast.persistence.store import TAIL_BYTES
 
-from .activation import Activation, begin, call, cancel, end, finish, reply, resolve, send, start
+from .activation import DESK, Activation, begin, call, cancel, end, finish, reply, resolve, send, start
 from .faulty_store import FailAfter, FailBefore, Fault, Faults, FaultyStore
 
 
@@ -293,6 +297,79 @@ class Appending:
 
         assert (await store.load("c-1")) == activation.state
         assert len(await store.read("c-1", after=0)) == activation.state.seq > 120
+
+    async def test_the_size_of_the_logs_tail_is_told_to_whoever_writes_next(self, store: Store, other: Store) -> None:
+        activation = await Activation.of(store, "c-1")
+        assert activation.tail_bytes == 0
+        await activation.do(start("x" * 1000), begin())
+        written = activation.judged(call("lookup"), now=await store.now())
+        first = await store.append("c-1", written)
+        assert isinstance(first, Appended)
+        again = await store.append("c-1", written)
+        assert isinstance(again, Appended)
+
+        anew = await Activation.of(other, "c-1", seen=activation.token, because=Because.DIED)
+
+        assert 1000 < activation.tail_bytes < first.tail_bytes < 3000
+        assert again.tail_bytes == anew.tail_bytes == first.tail_bytes
+        await anew.do(finish(), reply())
+        assert anew.tail_bytes == (await Activation.of(store, "c-1", seen=anew.token)).tail_bytes == 0
+
+    async def test_a_tail_that_has_become_long_ends_in_a_snapshot(self, store: Store) -> None:
+        activation = await Activation.of(store, "c-1")
+        await activation.do(start(), begin(), call("lookup"))
+        sizes = []
+        for number in range(40):
+            await activation.do(send("x" * 5000, message_id=f"long-{number}"))
+            sizes.append(activation.tail_bytes)
+        await activation.do(send("x" * 200_000, message_id="longest"))
+
+        assert max(sizes) <= TAIL_BYTES
+        assert max(sizes) > TAIL_BYTES / 2  # it waits until it is worth one
+        assert sizes.count(0) == 3
+        assert activation.tail_bytes == 0
+        anew = await activation.succeeded()
+        assert (anew.state, anew.tail_bytes) == (activation.state, 0)
+        await anew.do(finish(), reply(), begin())
+        assert await store.load("c-1") == anew.state
+
+    async def test_a_full_queue_refuses_and_still_knows_what_it_took(self, store: Store) -> None:
+        activation = await Activation.of(store, "c-1")
+        activation.spec = DESK.model_copy(update={"limits": Limits(queued=2)})
+        await activation.do(start(), begin(), send(message_id="m-2"))
+        first = await activation.do(send(message_id="m-3"))
+        before = await store.load("c-1")
+
+        with pytest.raises(QueueFull):
+            await activation.do(send(message_id="m-4"))
+
+        assert await store.load("c-1") == before
+        assert isinstance(first, Receipt)
+        assert await activation.do(send(message_id="m-3")) == first.model_copy(update={"duplicate": True})
+
+    @pytest.mark.parametrize("backwards", [False, True])
+    async def test_of_many_that_wait_each_goes_when_it_is_settled(self, store: Store, other: Store, *, backwards: bool) -> None:
+        activation = await Activation.of(store, "c-1")
+        await activation.do(start(), begin(), call(*["share", "ask", "lookup", "refund"] * 8))
+        order = list(activation.suspension_ids)
+        for suspension_id in reversed(order) if backwards else order:
+            [kind] = [view.kind for view in await other.pending_of("c-1") if view.suspension_id == suspension_id]
+            decision = Answer("blue") if kind is SuspensionKind.ELICITATION else Approve()
+            await activation.do(resolve(decision, suspension_id=suspension_id))
+            waiting = set(activation.suspension_ids)
+            for agent in (None, "desk"):
+                shown = (await other.pending(limit=100, agent=agent)).items
+                assert {view.suspension_id for view in shown} == waiting
+                by_kind = [(await other.pending(limit=100, agent=agent, kind=one)).items for one in SuspensionKind]
+                assert sorted(view.suspension_id for views in by_kind for view in views) == sorted(waiting)
+            (row,) = (await other.conversations(limit=5)).items
+            assert row.pending == len(waiting)
+
+        assert len(activation.suspension_ids) == 8  # what was shared awaits its client
+        rebuilt = [bucket async for bucket in other.reindex()]
+        assert sum(bucket.removed for bucket in rebuilt) == 0
+        await activation.do(cancel())
+        assert (await other.pending(limit=100)).items == []
 
     async def test_a_gated_call_shows_its_second_phase_only(self, store: Store) -> None:
         activation = await Activation.of(store, "c-1")

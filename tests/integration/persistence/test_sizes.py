@@ -4,11 +4,11 @@ import asyncio
 
 import pytest
 
-from holdfast.conversation import Answer, Approve, SuspensionKind
+from holdfast.conversation import Answer, Approve, Limits, QueueFull, SuspensionKind
 from holdfast.persistence import RedisStore, redis_values
 from holdfast.persistence.keys import Keys
 from holdfast.testing import FaultyStore
-from holdfast.testing.activation import Activation, begin, call, finish, reply, resolve, send, start
+from holdfast.testing.activation import DESK, Activation, begin, call, finish, reply, resolve, send, start
 
 REFUND = ("refund", '{"order_id":"4711","amount_cents":2990,"reason":"arrived broken"}')
 
@@ -100,6 +100,77 @@ async def test_a_suspended_conversation_is_small_at_rest(store, raw):
     assert each <= 6 * 1024
 
 
+MANY = DESK.model_copy(update={"limits": Limits(max_model_calls=1000, max_calls=5000, reply_bytes=10**7)})
+
+
+class Sized(Weighing):
+    """A store that also keeps, of each append, the bytes but for its snapshot and those of its snapshot."""
+
+    def __init__(self, inner):
+        super().__init__(inner)
+        self.appends = []
+
+    async def append(self, conversation_id, write):
+        prefix = Keys(self.namespace).prefix(conversation_id)
+        args, _ = redis_values.append_args(conversation_id, prefix, write)
+        snapshot = len(args[6])
+        self.appends.append((argument_bytes(args) - snapshot, snapshot))
+        return await self.inner.append(conversation_id, write)
+
+
+@pytest.mark.parametrize("tool", ["ask", "refund", "share", "lookup"])
+async def test_a_decision_among_1000_calls_writes_what_one_among_2_does(store, tool):
+    written = []
+    for size in (2, 1000):
+        sized = Sized(store)
+        activation = await Activation.of(sized, f"c-{size}")
+        activation.spec = MANY
+        await activation.do(start(), begin())
+        await activation.do(call(*[tool] * size))
+        sized.appends.clear()
+
+        step = finish() if tool == "lookup" else resolve(Answer("x") if tool == "ask" else Approve(), decision_id="d-1")
+        await activation.do(step)
+
+        assert len(sized.appends) == 1
+        written.append(sized.appends[0])
+        assert await store.load(f"c-{size}") == activation.state
+    few, many = written
+    assert many[0] <= few[0] + 40
+    assert many[1] == 0
+
+
+async def test_what_snapshots_write_stays_in_proportion_to_the_events_of_a_long_turn(store):
+    sized = Sized(store)
+    activation = await Activation.of(sized, "c-1")
+    activation.spec = MANY
+    await activation.do(start(), begin(), call(*["share"] * 400))
+
+    for view in await store.pending_of("c-1"):
+        await activation.do(resolve(Approve(), suspension_id=view.suspension_id))
+    for view in await store.pending_of("c-1"):
+        await activation.do(resolve(Answer(1), suspension_id=view.suspension_id))
+
+    events, snapshots = (sum(sizes) for sizes in zip(*sized.appends, strict=True))
+    print(f"\n400 calls, two decisions each: {events} bytes, and {snapshots} of snapshots")  # noqa: T201 - shown by pytest -s
+    assert snapshots <= 2 * events
+    assert snapshots > 0
+    assert await store.load("c-1") == activation.state
+
+
+async def test_a_head_does_not_grow_with_the_calls_that_wait(store, raw):
+    sizes = []
+    for count in (1, 1000):
+        activation = await Activation.of(store, f"c-{count}")
+        activation.spec = MANY
+        await activation.do(start(), begin(), call(*["ask"] * count))
+        sizes.append(raw.redis.hstrlen(Keys(raw.namespace).head(f"c-{count}"), "index"))
+        (row,) = [row for row in (await store.conversations(limit=5)).items if row.conversation_id == f"c-{count}"]
+        assert row.pending == count
+
+    assert sizes[1] <= sizes[0] + 4
+
+
 @pytest.fixture
 async def through(proxy, namespace):
     opened = RedisStore(proxy.url, namespace=namespace)
@@ -174,3 +245,63 @@ async def test_a_page_asks_a_few_times(proxy, through, limit):
     assert proxy.sent(b"ZRANGEBYLEX") <= 2 * 64
     assert proxy.sent(b"XRANGE") == 2 * limit
     assert proxy.sent(b"HMGET") == limit
+
+
+async def test_reviving_a_conversation_does_not_read_the_bodies_that_wait(proxy, through):
+    # given as many large messages as may wait, each accepted in the middle of a turn
+    activation = await Activation.of(through, "c-1")
+    activation.spec = MANY
+    await activation.do(start(), begin(), call("lookup"))
+    for number in range(100):
+        await activation.do(send("x" * 1024 * 1024, message_id=f"large-{number}"))
+    with pytest.raises(QueueFull):
+        await activation.do(send("one more"))
+    # when the conversation is taken over, loaded or shown
+    proxy.answered_bytes = 0
+    anew = await activation.succeeded()
+    anew.spec = MANY
+    taken = proxy.answered_bytes
+    loaded = await through.load("c-1")
+    read = proxy.answered_bytes - taken
+    # then none of them is read
+    assert anew.state == activation.state == loaded
+    assert len(anew.state.queue) == 100
+    assert max(taken, read) <= 80 * 1024
+    # and the next revival reads no more, where many small ones come
+    await anew.do(finish(), reply())
+    for _ in range(300):
+        await anew.do(begin(), send("y" * 900), reply())
+    proxy.answered_bytes = 0
+    assert (await anew.succeeded()).state == anew.state
+    assert proxy.answered_bytes <= 80 * 1024
+
+
+async def test_a_turn_of_many_runs_is_revived_by_reading_a_bounded_tail(proxy, through):
+    activation = await Activation.of(through, "c-1")
+    activation.spec = MANY
+    await activation.do(start(), begin())
+    most = 0
+    for number in range(300):
+        await activation.do(call("lookup"))
+        await activation.do(finish(content='{"ok":true,"result":"' + "z" * 1000 + '"}'))
+        if number % 20 == 0:
+            proxy.answered_bytes = 0
+            activation = await activation.succeeded()
+            activation.spec = MANY
+            most = max(most, proxy.answered_bytes)
+
+    assert await through.load("c-1") == activation.state
+    assert most <= 80 * 1024
+
+
+async def test_what_waits_in_one_conversation_is_shown_without_reading_the_answer_for_each_call(proxy, through):
+    activation = await Activation.of(through, "c-1")
+    activation.spec = MANY
+    await activation.do(start(), begin(), call(*[("ask", '{"question":"' + "w" * 400 + '"}')] * 500))
+    proxy.answered_bytes = 0
+
+    shown = await through.pending_of("c-1")
+
+    assert len(shown) == 500
+    assert all(len(view.arguments["question"]) == 400 for view in shown)
+    assert proxy.answered_bytes <= 1_500_000  # the answer itself has more than 200 KB

@@ -18,6 +18,7 @@ from holdfast.conversation import (
     Resolve,
     Ruling,
     RunFinished,
+    Send,
     Start,
     Status,
     StoreUnavailable,
@@ -338,3 +339,20 @@ async def test_the_third_process_that_dies_of_its_work_puts_a_conversation_in_qu
     assert "it died" in (await inner.quarantine("c-1")).reason
     with pytest.raises(Fenced):
         await hosting.ask(START)
+
+
+async def test_what_waits_in_a_turn_is_not_read_again_by_the_next_activation():
+    store, crew = await stored(GATED), FakeCrew()
+    hosting = await activated(store, crew)
+    await hosting.ask(START)
+    for number in range(12):
+        await hosting.ask(Send(text="x" * 50_000, message_id=f"large-{number}"))
+
+    taken = await store.acquire(
+        "c-1", seen_token=(await store.owner("c-1")).token, new_token="t-2", because=Because.DIED, holder="a", lease_ms=1000
+    )
+
+    assert len(taken.state.queue) >= 11
+    assert taken.tail_bytes <= 64 * 1024
+    with pytest.raises(Fenced):
+        await hosting.ask(Send(text="x", message_id="late"))

@@ -1,0 +1,193 @@
+"""What a step costs when an answer asked for very many calls: in proportion to what it changes. Counted, never timed."""
+
+import sys
+from collections import Counter
+
+import pytest
+
+from holdfast.conversation import (
+    AgentSpec,
+    Answer,
+    Approval,
+    Approve,
+    Cancel,
+    Executor,
+    Limits,
+    ModelReplied,
+    ProposedCall,
+    Resolve,
+    Ruling,
+    RunFinished,
+    RunLost,
+    Start,
+    State,
+    ToolSpec,
+    TurnPrepared,
+    Wake,
+    busy,
+    decide,
+    delta,
+    due_at,
+    evolve,
+    outstanding,
+)
+from holdfast.conversation.ids import unique_call_ids
+
+NOW = 1_700_000_000_000
+SPEC = AgentSpec(
+    name="desk",
+    model="test/model",
+    tools=(
+        ToolSpec(name="lookup"),
+        ToolSpec(name="refund", approval=Approval.REQUIRED),
+        ToolSpec(name="ask", executor=Executor.HUMAN),
+        ToolSpec(name="share", executor=Executor.CLIENT, approval=Approval.REQUIRED),
+    ),
+    limits=Limits(max_calls=10_000, reply_bytes=10**8),
+)
+FEW, MANY = 500, 2_000
+
+
+def work(function, *args):
+    """How many functions are called, ours and those written in C, and what comes of it."""
+    counted = Counter()
+
+    def profile(_frame, event, _arg):
+        counted[event] += 1
+
+    sys.setprofile(profile)
+    try:
+        result = function(*args)
+    finally:
+        sys.setprofile(None)
+    return counted["call"] + counted["c_call"], result
+
+
+def replied(state, tool, count):
+    """The model's answer that asks for so many calls."""
+    (effect,) = outstanding(state)
+    calls = tuple(ProposedCall(tool_call_id=f"call_{number}", name=tool, arguments="{}") for number in range(count))
+    return ModelReplied(effect_id=effect.effect_id, calls=calls).stamped(NOW, SPEC, {})
+
+
+def asked_for(tool, count):
+    """A conversation whose model has just asked for so many calls of one tool."""
+    state = State(conversation_id="c-1")
+    state = decide(state, Start(agent="desk", app="a:b", text="hi", message_id="m-1").stamped(NOW, SPEC, {})).state
+    state = decide(state, TurnPrepared(effect_id="begin:2").stamped(NOW, SPEC, {})).state
+    return state, decide(state, replied(state, tool, count)).state
+
+
+def resolution(state, number, decision):
+    call = state.calls[number]
+    return Resolve(
+        tool_call_id=call.tool_call_id,
+        suspension_id=call.suspension.suspension_id,
+        ruling=Ruling.of(decision),
+        decision_id=f"d-{number}",
+    ).stamped(NOW + 1, SPEC, {})
+
+
+def judged(state, command):
+    """A command as a host judges it, with all that its write says of the state."""
+    judgement = decide(state, command)
+    after = judgement.state
+    changes = delta(state, after, judgement.events)
+    return changes, after.status, due_at(after), busy(after), after.calls.suspended_count
+
+
+STEPS = {
+    "an approval": ("refund", lambda state, number: resolution(state, number, Approve())),
+    "an answer": ("ask", lambda state, number: resolution(state, number, Answer("x"))),
+    "the first of two approvals": ("share", lambda state, number: resolution(state, number, Approve())),
+    "a run's end": (
+        "lookup",
+        lambda state, number: RunFinished(
+            effect_id=state.calls[number].effect_id, ok=True, content='{"ok":true,"result":1}'
+        ).stamped(NOW + 1, SPEC, {}),
+    ),
+    "a lost run": (
+        "lookup",
+        lambda state, number: RunLost(effect_id=state.calls[number].effect_id).stamped(NOW + 1, SPEC, {}),
+    ),
+    "a late outcome": ("lookup", lambda _state, _number: RunLost(effect_id="call_1#7").stamped(NOW + 1, SPEC, {})),
+}
+
+
+@pytest.mark.parametrize("step", STEPS)
+def test_a_step_among_many_calls_costs_what_it_costs_among_few(step):
+    tool, command = STEPS[step]
+    counts = []
+    for size in (FEW, MANY):
+        _, state = asked_for(tool, size)
+        one = command(state, size // 2)
+        if step == "a late outcome":
+            counts.append(work(decide, state, one)[0])
+        else:
+            counts.append(work(judged, state, one)[0])
+
+    assert counts[1] <= 1.3 * counts[0]
+
+
+def fold(state, events):
+    for event in events:
+        state = evolve(state, event)
+    return state
+
+
+@pytest.mark.parametrize("tool", ["lookup", "refund", "nobody_has_it"])
+def test_four_times_as_many_calls_cost_four_times_as_much(tool):
+    costs = []
+    for size in (FEW, MANY):
+        before, _ = asked_for("lookup", 1)
+        # when the model asks for them, the answer is folded again, all is cancelled, or all has expired
+        answered, judgement = work(decide, before, replied(before, tool, size))
+        state = judgement.state
+        folded, again = work(fold, before, judgement.events)
+        changed, _ = work(delta, before, state, judgement.events)
+        cancelled, cancelling = work(decide, state, Cancel(request_id="x-1").stamped(NOW, SPEC, {}))
+        expired, _ = work(decide, state, Wake().stamped((due_at(state) or NOW) + 1, SPEC, {}))
+        over, _ = work(delta, state, cancelling.state, cancelling.events)
+        listed, _ = work(outstanding, state)
+        assert again == state
+        costs.append([answered, folded, changed, cancelled, expired, over, listed])
+
+    for few, many in zip(*costs, strict=True):
+        assert many <= 6 * few
+
+
+class Text(str):
+    """A text that counts how often it is compared."""
+
+    __slots__ = ()
+    compared = 0
+
+    def __eq__(self, other):
+        Text.compared += 1
+        return super().__eq__(other)
+
+    __hash__ = str.__hash__
+
+
+def test_finding_unique_ids_compares_no_id_with_all_others():
+    ids = [Text(f"call_{number}") for number in range(MANY)]
+    Text.compared = 0
+
+    unique = unique_call_ids([*ids, Text("call_0")], frozenset(), "c-1/m1", lambda call_id: f"c:{call_id}")
+
+    assert len(set(unique)) == MANY + 1
+    assert Text.compared <= 2 * MANY
+
+
+def test_every_call_of_an_answer_may_be_decided_on_in_any_order():
+    _, state = asked_for("share", 40)
+    for number in [*range(39, -1, -1), *range(40)]:
+        decision = Approve() if state.calls[number].suspensions == 1 else Answer(number)
+        command = resolution(state, number, decision).model_copy(update={"now": NOW + 100 - number})
+        judgement = decide(state, command)
+        changes = delta(state, judgement.state, judgement.events)
+        assert [entry.suspension_id for entry in changes.closed] == [state.calls[number].suspension.suspension_id]
+        state = judgement.state
+        waiting = [call.suspension for call in state.calls if call.suspension is not None]
+        assert due_at(state) == min((one.expires_at for one in waiting), default=None)
+    assert not state.calls.any_open
