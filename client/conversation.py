@@ -215,7 +215,7 @@ class Conversation:
                 async for payload in store.listen(self.id):
                     kind, effect_id, attempt, at, value = codec.unpack(payload)
                     data = {"effect_id": effect_id, "attempt": attempt}
-                    data |= {"text": value} if kind == "text_delta" else jsontext.loads(value)
+                    data |= {"text": value} if kind.endswith("_delta") else jsontext.loads(value)
                     yield Event(kind, None, at, data)
             except StoreUnavailable as error:  # what is live is lossy; the durable stream says whether the store is gone
                 logger.debug("live events of %s are interrupted: %s", self.id, error)
