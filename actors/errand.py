@@ -9,6 +9,7 @@ from holdfast.conversation import (
     CallModel,
     Command,
     Effect,
+    FailureReason,
     ModelFailed,
     OnLost,
     RunFinished,
@@ -98,7 +99,7 @@ class Errand:
             if not bound.expired():
                 raise CrewUnavailable(str(error)) from error
             problem = f"the model did not answer within {bound_s:g} s, nor did the worker that called it"
-            return ModelFailed(effect_id=effect.effect_id, error=problem)
+            return ModelFailed(effect_id=effect.effect_id, error=problem, reason=FailureReason.MODEL_TIMEOUT)
 
     async def _run_tool(self, effect: RunTool) -> RunFinished | RunLost | None:
         request = RunRequest(

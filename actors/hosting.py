@@ -14,6 +14,7 @@ from holdfast.conversation import (
     AgentSpec,
     Command,
     Effect,
+    FailureReason,
     Fenced,
     HoldfastError,
     Judgement,
@@ -202,7 +203,7 @@ class Hosting:
         problem = f"what came back cannot be recorded ({type(error).__name__}: {error!s:.200})"
         match command:
             case ModelReplied():
-                self._mailbox.tell(ModelFailed(effect_id=command.effect_id, error=problem))
+                self._mailbox.tell(ModelFailed(effect_id=command.effect_id, error=problem, reason=FailureReason.UNUSABLE))
             case RunFinished() if command.ok:  # what is ours already would only fail again, without end
                 self._mailbox.tell(RunFinished(effect_id=command.effect_id, ok=False, content=failure(problem)))
             case _:

@@ -1,4 +1,4 @@
-"""Live events: text deltas and progress. They are lossy: published while somebody listens, kept nowhere.
+"""Live events: deltas of text and of reasoning, and progress. They are lossy: published while somebody listens, kept nowhere.
 
 A live message is the msgpack array `[kind, effect_id, attempt, at, value]`; `value` is text, for progress JSON text.
 """
@@ -17,22 +17,31 @@ from .requests import ModelRequest, RunRequest
 logger = logging.getLogger("holdfast.worker")
 
 DELTA_EVERY_S = 0.03
+TEXT_DELTA = "text_delta"
+REASONING_DELTA = "reasoning_delta"
 
 
 class Deltas:
-    """Publishes a model's text as it comes, several pieces at a time."""
+    """Publishes a model's text and reasoning as they come, several pieces at a time."""
 
     def __init__(self, store: Store, request: ModelRequest, attempt: int) -> None:
         self._store = store
         self._request = request
         self._attempt = attempt
         self._pieces: list[str] = []
+        self._kind = TEXT_DELTA
         self._published_at = 0.0
 
-    async def add(self, text: str) -> None:
-        """Add a piece; it is published at once or with the pieces that follow."""
-        self._pieces.append(text)
-        if time.monotonic() - self._published_at >= DELTA_EVERY_S:
+    async def add(self, text: str, reasoning: str = "") -> None:
+        """Add pieces; they are published at once or with those of their kind that follow."""
+        for kind, piece in ((REASONING_DELTA, reasoning), (TEXT_DELTA, text)):
+            if not piece:
+                continue
+            if kind != self._kind:
+                await self.flush()
+                self._kind = kind
+            self._pieces.append(piece)
+        if self._pieces and time.monotonic() - self._published_at >= DELTA_EVERY_S:
             await self.flush()
 
     async def flush(self) -> None:
@@ -42,7 +51,7 @@ class Deltas:
         text = "".join(self._pieces).encode("utf-8", "replace").decode()
         self._pieces.clear()
         self._published_at = time.monotonic()
-        payload = codec.pack(["text_delta", self._request.effect_id, self._attempt, _now(), text])
+        payload = codec.pack([self._kind, self._request.effect_id, self._attempt, _now(), text])
         await _publish(self._store, self._request.conversation_id, payload)
 
 

@@ -6,11 +6,10 @@ jitter, honouring retry-after; what will not (a bad key, an unknown model, a con
 
 import asyncio
 import logging
+import math
 import os
 import random
-import re
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass, field
 from typing import Any
 
 os.environ["LITELLM_LOCAL_MODEL_COST_MAP"] = "True"  # without it the import tries the network
@@ -18,12 +17,15 @@ os.environ["LITELLM_LOCAL_MODEL_COST_MAP"] = "True"  # without it the import tri
 import litellm
 
 from holdfast.agent import Agent
-from holdfast.conversation import AgentSpec, Executor, ModelFailed, ModelReplied, ProposedCall, jsontext
+from holdfast.conversation import AgentSpec, FailureReason, ModelFailed, ModelReplied, ProposedCall, jsontext
 from holdfast.persistence import Store
 
+from . import prompt
+from .answer import Answer, AnswerCall, Broken, TooMuch
 from .app_loop import AppLoop
 from .crew import ModelOutcome
 from .live import Deltas
+from .provider_stream import ProviderStream
 from .requests import ModelRequest
 
 logger = logging.getLogger("holdfast.worker")
@@ -36,6 +38,8 @@ ATTEMPTS = 5
 FIRST_DELAY_S = 0.5
 LONGEST_DELAY_S = 8.0
 LONGEST_RETRY_AFTER_S = 60.0
+ANTHROPIC_ELSEWHERE = frozenset({"vertex_ai", "azure_ai"})
+"""Where Claude speaks Anthropic's interface too."""
 PASSING_STATUSES = frozenset({408, 409, 425, 429})
 
 
@@ -49,78 +53,44 @@ async def call(
     loop: Callable[[], Awaitable[AppLoop]],
 ) -> ModelOutcome:
     """Call the spec's model with the messages; what came of it after all retries. The app's own rules run on its loop."""
-    arguments = _arguments(spec, messages)
     try:
         async with asyncio.timeout(spec.limits.model_timeout_s):
-            answer = await _with_retries(store, request, arguments)
+            answer = await _with_retries(store, request, spec, messages)
     except TimeoutError:
         error = f"the model did not answer within {spec.limits.model_timeout_s:g} s (Limits.model_timeout_s)"
-        return ModelFailed(effect_id=request.effect_id, error=error)
+        return ModelFailed(effect_id=request.effect_id, error=error, reason=FailureReason.MODEL_TIMEOUT)
     except _Failed as failed:
-        return ModelFailed(effect_id=request.effect_id, error=str(failed))
+        return ModelFailed(effect_id=request.effect_id, error=str(failed), reason=FailureReason.MODEL_ERROR)
+    except TooMuch as excess:
+        return ModelFailed(effect_id=request.effect_id, error=str(excess), reason=excess.reason)
     try:
+        input_tokens, output_tokens = answer.tokens
         return ModelReplied(
             effect_id=request.effect_id,
             content=answer.content,
             calls=await _verdicts(agent, spec, answer.calls(), loop),
-            finish_reason=answer.finish_reason if isinstance(answer.finish_reason, str) else None,
-            input_tokens=_count(answer.input_tokens),
-            output_tokens=_count(answer.output_tokens),
+            finish_reason=answer.finish_reason,
+            input_tokens=input_tokens,
+            output_tokens=output_tokens,
+            reasoning=answer.reasoning,
+            provider=answer.provider(_route(spec)),
         )
     except Exception as error:  # the answer has been paid for: asking again would bring its like
         logger.exception("model call %s of %s: its answer cannot be used", request.effect_id, request.conversation_id)
-        return ModelFailed(effect_id=request.effect_id, error=f"the model's answer cannot be used: {_words(error)}")
+        problem = f"the model's answer cannot be used: {_words(error)}"
+        return ModelFailed(effect_id=request.effect_id, error=problem, reason=FailureReason.UNUSABLE)
 
 
 class _Failed(Exception):
     pass
 
 
-@dataclass(slots=True)
-class _Call:
-    tool_call_id: str = ""
-    name: str = ""
-    arguments: str = ""
-
-
-@dataclass(slots=True)
-class _Answer:
-    content: str | None = None
-    finish_reason: str | None = None
-    input_tokens: int | None = None
-    output_tokens: int | None = None
-    by_index: dict[int, _Call] = field(default_factory=dict)
-
-    def calls(self) -> list[_Call]:
-        return [self.by_index[index] for index in sorted(self.by_index)]
-
-    def add(self, chunk: Any) -> str:
-        """Fold a chunk in; the text it brought."""
-        usage = getattr(chunk, "usage", None)
-        if usage is not None:
-            self.input_tokens, self.output_tokens = usage.prompt_tokens, usage.completion_tokens
-        if not chunk.choices:
-            return ""
-        choice = chunk.choices[0]
-        self.finish_reason = choice.finish_reason or self.finish_reason
-        for position, part in enumerate(choice.delta.tool_calls or []):
-            index = part.index if part.index is not None else position
-            call = self.by_index.setdefault(index, _Call())
-            call.tool_call_id = call.tool_call_id or part.id or ""
-            call.name += part.function.name or ""
-            call.arguments += part.function.arguments or ""
-        text = choice.delta.content or ""
-        if text:
-            self.content = (self.content or "") + text
-        return text
-
-
-async def _with_retries(store: Store, request: ModelRequest, arguments: dict[str, Any]) -> _Answer:
+async def _with_retries(store: Store, request: ModelRequest, spec: AgentSpec, messages: list[dict[str, Any]]) -> Answer:
     delay_s = FIRST_DELAY_S
     for attempt in range(1, ATTEMPTS + 1):
-        try:
-            return await _stream(Deltas(store, request, attempt), arguments)
-        except asyncio.CancelledError:
+        try:  # the arguments are made anew: litellm changes some of what it is given
+            return await _stream(Deltas(store, request, attempt), Answer(spec.limits), _arguments(spec, messages))
+        except TooMuch:
             raise
         except Exception as error:  # litellm raises whatever its providers' clients do
             if not _passes(error) or attempt == ATTEMPTS:
@@ -133,31 +103,26 @@ async def _with_retries(store: Store, request: ModelRequest, arguments: dict[str
     raise AssertionError(message)
 
 
-async def _stream(deltas: Deltas, arguments: dict[str, Any]) -> _Answer:
-    answer = _Answer()
-    stream = await litellm.acompletion(**arguments)
+async def _stream(deltas: Deltas, answer: Answer, arguments: dict[str, Any]) -> Answer:
+    stream = ProviderStream(await litellm.acompletion(**arguments), answer)
     try:
         async for chunk in stream:
-            text = answer.add(chunk)
-            if text:
-                await deltas.add(text)
+            text, reasoning = answer.add(chunk)
+            await deltas.add(text, reasoning)
+        answer.finish()
     finally:
-        close = getattr(stream, "aclose", None)
-        if close is not None:
-            await close()
+        await stream.aclose()
     await deltas.flush()
-    if answer.content is not None:
-        answer.content = answer.content.encode("utf-8", "replace").decode()
     return answer
 
 
 def _arguments(spec: AgentSpec, messages: list[dict[str, Any]]) -> dict[str, Any]:
-    system = [{"role": "system", "content": spec.instructions}] if spec.instructions else []
-    tools = [_tool(spec, name) for name in (tool.name for tool in spec.tools)]
+    tools = prompt.tools(spec)
+    sent = prompt.messages(messages, instructions=spec.instructions, route=_route(spec), anthropic=_speaks_anthropic(spec))
     return {
         **jsontext.loads(spec.model_options),
         "model": spec.model,
-        "messages": [*system, *map(_sendable, messages)],
+        "messages": sent,
         **({"tools": tools} if tools else {}),
         "stream": True,
         "stream_options": {"include_usage": True},
@@ -168,39 +133,21 @@ def _arguments(spec: AgentSpec, messages: list[dict[str, Any]]) -> dict[str, Any
     }
 
 
-def _tool(spec: AgentSpec, name: str) -> dict[str, Any]:
-    tool = spec.tool(name)
-    if tool is None or (tool.executor is Executor.PROVIDER and tool.definition is not None):
-        return dict(jsontext.loads(tool.definition)) if tool is not None and tool.definition is not None else {}
-    function = {"name": tool.name, "description": tool.description, "parameters": jsontext.loads(tool.parameters)}
-    return {"type": "function", "function": function}
+def _route(spec: AgentSpec) -> str:
+    """The name of the provider's interface that litellm chooses for the spec; empty if it knows none, and will say so."""
+    named = jsontext.loads(spec.model_options).get("custom_llm_provider")
+    try:
+        return str(litellm.get_llm_provider(model=spec.model, custom_llm_provider=named)[1])
+    except Exception:  # noqa: BLE001 - the call itself brings the provider's words
+        return ""
 
 
-def _count(tokens: object) -> int | None:
-    return tokens if isinstance(tokens, int) and 0 <= tokens < 1 << 53 else None
-
-
-def _sendable(message: dict[str, Any]) -> dict[str, Any]:
-    """The message with tool calls that every provider takes back: a legal name, and arguments that parse.
-
-    What the model really wrote stays in the log; its result has told it what was wrong.
-    """
-    if "tool_calls" not in message:
-        return dict(message)  # litellm may change what it is given
-    sent = []
-    for called in message["tool_calls"]:
-        name, arguments = called["function"]["name"], called["function"]["arguments"]
-        try:
-            jsontext.loads(arguments)
-        except jsontext.NotJson:
-            arguments = "{}"
-        name = re.sub(r"[^A-Za-z0-9_-]", "_", name)[:64] or "_"
-        sent.append({**called, "function": {"name": name, "arguments": arguments}})
-    return {**message, "tool_calls": sent}
+def _speaks_anthropic(spec: AgentSpec) -> bool:
+    return (route := _route(spec)) == "anthropic" or (route in ANTHROPIC_ELSEWHERE and "claude" in spec.model)
 
 
 async def _verdicts(
-    agent: Agent | None, spec: AgentSpec, calls: list[_Call], loop: Callable[[], Awaitable[AppLoop]]
+    agent: Agent | None, spec: AgentSpec, calls: list[AnswerCall], loop: Callable[[], Awaitable[AppLoop]]
 ) -> tuple[ProposedCall, ...]:
     """The calls with the app's verdicts; its own code gives them, so in a thread and within a bound."""
     if not calls:
@@ -210,12 +157,11 @@ async def _verdicts(
         return tuple(await there.run(asyncio.to_thread(lambda: [_judged(agent, spec, call) for call in calls])))
 
 
-def _judged(agent: Agent | None, spec: AgentSpec, call: _Call) -> ProposedCall:
+def _judged(agent: Agent | None, spec: AgentSpec, call: AnswerCall) -> ProposedCall:
     """The call with the verdict of the app: whether a signature's arguments validate, and what its prompt renders to."""
-    arguments = call.arguments.encode("utf-8", "replace").decode()
-    name = call.name.encode("utf-8", "replace").decode()
+    arguments, name = call.arguments, call.name
     problem: str | None = None
-    prompt: str | None = None
+    shown: str | None = None
     tool = agent.tool(name) if agent is not None else None
     if tool is not None and spec.tool(name) is not None:
         try:
@@ -224,12 +170,14 @@ def _judged(agent: Agent | None, spec: AgentSpec, call: _Call) -> ProposedCall:
             value = None  # the machine says so
         if isinstance(value, dict):
             problem = tool.validate(value)
-            prompt = tool.render(value)
-    return ProposedCall(tool_call_id=call.tool_call_id, name=name, arguments=arguments, problem=problem, prompt=prompt)
+            shown = tool.render(value)
+    return ProposedCall(tool_call_id=call.tool_call_id, name=name, arguments=arguments, problem=problem, prompt=shown)
 
 
 def _passes(error: Exception) -> bool:
     status = getattr(error, "status_code", None)
+    if isinstance(error, Broken):
+        return True
     if isinstance(error, litellm.exceptions.ContextWindowExceededError | litellm.exceptions.AuthenticationError):
         return False
     if isinstance(status, int):
@@ -240,9 +188,10 @@ def _passes(error: Exception) -> bool:
 def _retry_after_s(error: Exception) -> float | None:
     headers = getattr(error, "litellm_response_headers", None) or {}
     try:
-        return min(max(float(headers.get("retry-after", "")), 0.0), LONGEST_RETRY_AFTER_S)
+        wait_s = float(headers.get("retry-after", ""))
     except (TypeError, ValueError):
         return None
+    return None if math.isnan(wait_s) else min(max(wait_s, 0.0), LONGEST_RETRY_AFTER_S)
 
 
 def _words(error: Exception) -> str:

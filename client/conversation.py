@@ -227,7 +227,7 @@ def _live_event(payload: bytes) -> Event | None:
     try:
         kind, effect_id, attempt, at, value = codec.unpack(payload)
         data = {"effect_id": effect_id, "attempt": attempt}
-        data |= {"text": value} if kind == "text_delta" else jsontext.loads(value)
+        data |= {"text": value} if kind.endswith("_delta") else jsontext.loads(value)
         return Event(kind, None, at, data)
     except (ValueError, TypeError) as error:
         logger.debug("a live event cannot be read: %s", error)

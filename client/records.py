@@ -32,8 +32,9 @@ class Page(Generic[T]):
 class Event:
     """Something that happened in a conversation.
 
-    Durable events have their place in the log as `seq` and come without gaps. Live ones (`text_delta`, `progress`) have
-    `seq=None`; they are lossy, and carry `effect_id` and `attempt` in `data`. `at` is in integer milliseconds UTC.
+    Durable events have their place in the log as `seq` and come without gaps. Live ones (`text_delta`, `reasoning_delta`,
+    `progress`) have `seq=None`; they are lossy, and carry `effect_id` and `attempt` in `data`. `at` is in integer
+    milliseconds UTC.
     """
 
     kind: str

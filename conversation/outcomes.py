@@ -33,10 +33,20 @@ ASK_ABOUT_LOST = "the worker was lost while this call ran (attempt {}): it may o
 STOPPED = {"length": StopReason.LENGTH, "content_filter": StopReason.CONTENT_FILTER}
 """By the provider's finish reason: what cut an answer off."""
 CUT_OFF = "the answer that asked for this call was cut off (finish_reason {}): it did not run"
-FRUITLESS = (
-    "the model's answer was cut off (finish_reason {}) before there was anything to go on with: raise the model's token limit "
-    "(max_tokens in model_options), or ask for less"
-)
+FRUITLESS = {
+    StopReason.LENGTH: (
+        "the model's answer was cut off (finish_reason length) before there was anything to go on with: raise the model's "
+        "token limit (max_tokens in model_options), or ask for less"
+    ),
+    StopReason.CONTENT_FILTER: (
+        "the provider's filter cut the model's answer off (finish_reason content_filter) before there was anything to go on "
+        "with: put it otherwise"
+    ),
+}
+PAUSED = "pause_turn"
+"""The finish reason of an answer that its provider goes on with when it is called again."""
+NAME_CHARS = 256
+"""What is kept of a tool's name as the model wrote it; the names of tools are shorter."""
 MAX_CALLS = "the model asked for {} calls in one answer, {} are allowed (Limits.max_calls)"
 REPLY_BYTES = "the model's answer has {} bytes, {} are allowed (Limits.reply_bytes)"
 
@@ -69,6 +79,9 @@ def model_replied(state: State, command: ModelReplied) -> Judgement:
     turn = state.turn
     if turn is None:
         return Judgement(ignored=LATE.why)
+    if command.spec is not None and command.spec.digest != turn.spec_digest:
+        message = f"stamped with spec {command.spec.digest}, the turn runs with {turn.spec_digest}"
+        raise ValueError(message)
     too_much = _too_much(command)
     if too_much is not None:
         reason, error = too_much
@@ -76,9 +89,6 @@ def model_replied(state: State, command: ModelReplied) -> Judgement:
         draft.emit(TurnFailed(at=command.now, turn_id=turn.turn_id, error=error, reason=reason))
         return draft.done()
     used = frozenset(command.known)
-    if command.spec is not None and command.spec.digest != turn.spec_digest:
-        message = f"stamped with spec {command.spec.digest}, the turn runs with {turn.spec_digest}"
-        raise ValueError(message)
     calls = tuple(_clean(call) for call in command.calls)
     proposed_ids = [call.tool_call_id for call in calls]
     unique = unique_call_ids(proposed_ids, used, f"{state.conversation_id}/{command.effect_id}", call_key)
@@ -110,8 +120,11 @@ def model_replied(state: State, command: ModelReplied) -> Judgement:
         for call_id in unique:  # the last may be cut off in the middle, and where it ends nobody knows
             content = failure(CUT_OFF.format(stopped))
             draft.emit(CallResolved(at=draft.now, tool_call_id=call_id, ok=False, content=content, by=SettledBy.REFUSAL))
-        error = FRUITLESS.format(stopped)
+        error = FRUITLESS[stopped]
         draft.emit(TurnFailed(at=command.now, turn_id=turn.turn_id, error=error, reason=FailureReason(stopped.value)))
+        return draft.done()
+    if not requested and command.finish_reason == PAUSED:
+        advance(draft)
         return draft.done()
     if not requested:
         draft.emit(TurnCompleted(at=command.now, turn_id=turn.turn_id, reply_seq=seq, stopped=stopped))
@@ -201,7 +214,7 @@ def _clean(call: ProposedCall) -> ProposedCall:
     return call.model_copy(
         update={
             "tool_call_id": jsontext.clean(call.tool_call_id),
-            "name": jsontext.clean(call.name),
+            "name": jsontext.clean(call.name[:NAME_CHARS]),
             "arguments": arguments,
             "problem": None if problem is None else jsontext.clean(problem),
             "prompt": None if call.prompt is None else jsontext.clean(call.prompt),

@@ -1,7 +1,9 @@
 """The messages of a conversation in the OpenAI chat format, folded from its log."""
 
+from collections.abc import Mapping
 from typing import Any
 
+from . import jsontext
 from .events import (
     CallResolved,
     CallSuspended,
@@ -20,12 +22,19 @@ from .events import (
     TurnStarted,
 )
 
+UNFINISHED = frozenset({"length", "content_filter", "pause_turn"})
+"""The finish reasons of an answer that the model would have gone on with."""
+
 
 class Transcript:
     """Messages without the system message, fed event by event in the order of the log.
 
     A message that was queued stands where its turn begins. Results stand in the model's order of calls; while some are
     missing, those that are there are shown.
+
+    An assistant message has up to three keys more than the format, which are sent to no provider as they are:
+    `reasoning_content`, what the model showed of its thinking; `provider`, a dict of what only its provider reads;
+    `finish_reason`, where that cut the message off ("length", "content_filter") or paused it ("pause_turn").
     """
 
     def __init__(self) -> None:
@@ -98,4 +107,19 @@ def _assistant(event: ModelAnswered) -> dict[str, Any]:
             }
             for call in event.calls
         ]
+    if event.reasoning:
+        message["reasoning_content"] = event.reasoning
+    provider = _provider(event)
+    if provider:
+        message["provider"] = provider
+    if event.finish_reason in UNFINISHED:
+        message["finish_reason"] = event.finish_reason
     return message
+
+
+def _provider(event: ModelAnswered) -> Mapping[str, Any]:
+    try:
+        provider = jsontext.loads(event.provider) if event.provider is not None else None
+    except jsontext.NotJson:  # a reader with stricter bounds than the writer: the message is readable without it
+        provider = None
+    return provider if isinstance(provider, dict) else {}

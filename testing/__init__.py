@@ -1,9 +1,10 @@
 """Fakes that users get too: a model server, a fault-injecting store, the store conformance suite."""
 
+from .anthropic_messages import blocks
 from .faulty_store import Delay, FailAfter, FailBefore, Fault, Faults, FaultyStore
 from .model_server import ModelServer, Request
 from .redis_server import RedisServer
-from .transcripts import NoAnswer, Replay, call, calls, read_script, say
+from .transcripts import NoAnswer, Replay, call, calls, events, read_script, say
 
 __all__ = [
     "Delay",
@@ -17,8 +18,10 @@ __all__ = [
     "RedisServer",
     "Replay",
     "Request",
+    "blocks",
     "call",
     "calls",
+    "events",
     "read_script",
     "say",
 ]

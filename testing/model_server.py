@@ -1,4 +1,6 @@
-"""An OpenAI-compatible model server on loopback that answers from a script or from recordings, and fails on demand.
+"""A model server on loopback that answers from a script or from recordings, and fails on demand.
+
+It speaks OpenAI's chat completions and Anthropic's messages.
 
     with ModelServer(script=[call("refund", {"order": 7}), say("Done.")]) as server:
         litellm.completion(model="openai/gpt-4o-mini", api_base=server.url, api_key="x", messages=[...])
@@ -18,11 +20,14 @@ from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import Future
 from contextlib import ExitStack
 from dataclasses import dataclass
+from functools import partial
 from http import HTTPStatus
-from typing import Any, Generic, Self, TypeVar
+from typing import Any, Self, TypeAlias
 
 from aiohttp import web
 
+from holdfast.testing.anthropic_messages import AnthropicCompletion
+from holdfast.testing.model_faults import Break, Failure, Pace, Schedule
 from holdfast.testing.transcripts import Answers, Completion, Message, NoAnswer, Replay, Script, read_script
 
 _MAX_REQUEST_BYTES = 256 * 1024 * 1024
@@ -36,7 +41,7 @@ _ERROR_TYPES: dict[int, str] = {  # litellm reads "invalid_request_error" as 400
     HTTPStatus.TOO_MANY_REQUESTS: "rate_limit_error",
 }
 
-_T = TypeVar("_T")
+_Answering: TypeAlias = Completion | AnthropicCompletion
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,55 +59,12 @@ class Request:
     authorization: str | None
 
 
-@dataclass(frozen=True, slots=True)
-class _Failure:
-    status: int
-    headers: dict[str, str]
-    text: str
-
-
-@dataclass(frozen=True, slots=True)
-class _Break:
-    after_chunks: int
-
-
-@dataclass(frozen=True, slots=True)
-class _Pace:
-    first_token_s: float = 0.0
-    between_chunks_s: float = 0.0
-
-
-class _Schedule(Generic[_T]):
-    """Faults in their order, each for a number of requests or, with None, until another is set."""
-
-    def __init__(self) -> None:
-        self._entries: deque[tuple[_T, int | None]] = deque()
-
-    def put(self, fault: _T, times: int | None) -> None:
-        if times is not None and times < 1:
-            raise ValueError(f"times must be at least 1, or None for until cleared: {times}")
-        if self._entries and self._entries[-1][1] is None:
-            self._entries.pop()
-        self._entries.append((fault, times))
-
-    def draw(self) -> _T | None:
-        if not self._entries:
-            return None
-        fault, times = self._entries.popleft()
-        if times is None or times > 1:
-            self._entries.appendleft((fault, None if times is None else times - 1))
-        return fault
-
-    def clear(self) -> None:
-        self._entries.clear()
-
-
 class _Broken(Exception):
     """The connection was broken on purpose."""
 
 
 class ModelServer:
-    """An OpenAI-compatible chat completions server in a thread of its own: `POST {url}/chat/completions`.
+    """A model server in a thread of its own: `POST {url}/chat/completions`, and `POST {anthropic_url}/v1/messages`.
 
     It is a context manager, blocking (`with`) and async (`async with`). All methods may be called from any thread, also
     before it starts. After it stopped it can be started again: at the same URL, with what is left of its script.
@@ -139,10 +101,11 @@ class ModelServer:
         self._end: Callable[[], object] | None = None
         self._changed = threading.Condition()  # guards everything below; told when a request arrives or is held
         self._requests: list[Request] = []
+        self._answering = 0
         self._held: deque[Future[None]] = deque()
-        self._holds: _Schedule[bool] = _Schedule()
-        self._failures: _Schedule[_Failure | _Break] = _Schedule()
-        self._paces: _Schedule[_Pace] = _Schedule()
+        self._holds: Schedule[bool] = Schedule()
+        self._failures: Schedule[Failure | Break] = Schedule()
+        self._paces: Schedule[Pace] = Schedule()
 
     # Life
 
@@ -156,6 +119,15 @@ class ModelServer:
         if not self._port:
             raise RuntimeError("the ModelServer has no URL before it is started: use it in a with block")
         return f"http://127.0.0.1:{self._port}/v1"
+
+    @property
+    def anthropic_url(self) -> str:
+        """The address to give a client of Anthropic's as `api_base`, such as `http://127.0.0.1:41234`.
+
+        Raises:
+            RuntimeError: As with `url`.
+        """
+        return self.url.removesuffix("/v1")
 
     def start(self) -> None:
         """Listen; back as soon as `url` answers.
@@ -232,6 +204,20 @@ class ModelServer:
         """The same as `wait_held`, to be awaited."""
         await asyncio.to_thread(self.wait_held, count, timeout_s)
 
+    def wait_idle(self, timeout_s: float = 30.0) -> None:
+        """Block until no request is being answered: each was answered whole, or its client has hung up.
+
+        Raises:
+            TimeoutError: Some are, when the time is over.
+        """
+        with self._changed:
+            if not self._changed.wait_for(lambda: not self._answering, timeout_s):
+                raise TimeoutError(f"{self._answering} requests are still being answered after {timeout_s} s")
+
+    async def idle(self, timeout_s: float = 30.0) -> None:
+        """The same as `wait_idle`, to be awaited."""
+        await asyncio.to_thread(self.wait_idle, timeout_s)
+
     # Faults
 
     def hold(self, times: int | None = None) -> None:
@@ -272,7 +258,7 @@ class ModelServer:
         """
         if body is None:
             body = _error_body(status, message or f"the model server was told to fail with {status}", code)
-        failure = _Failure(
+        failure = Failure(
             status=status,
             headers={} if retry_after is None else {"Retry-After": str(retry_after)},
             text=body if isinstance(body, str) else json.dumps(body),
@@ -289,7 +275,19 @@ class ModelServer:
             times: How many requests.
         """
         with self._changed:
-            self._failures.put(_Break(after_chunks), times)
+            self._failures.put(Break(after_chunks), times)
+
+    def end_stream(self, *, after_chunks: int = 0, times: int | None = 1) -> None:
+        """End the stream of the next `times` requests, or with None of all until `clear`, early and without an error.
+
+        The response is whole to HTTP; what is missing is the rest of the answer, its last word included.
+
+        Args:
+            after_chunks: After so many chunks (Anthropic: events); at the latest before the last word.
+            times: How many requests. An answer that is not streamed is sent whole.
+        """
+        with self._changed:
+            self._failures.put(Break(after_chunks, clean=True), times)
 
     def slow(self, *, first_token_s: float = 0.0, between_chunks_s: float = 0.0, times: int | None = None) -> None:
         """Take time over the next `times` answers, or with None over all until `clear`.
@@ -300,7 +298,7 @@ class ModelServer:
             times: How many answers.
         """
         with self._changed:
-            self._paces.put(_Pace(first_token_s, between_chunks_s), times)
+            self._paces.put(Pace(first_token_s, between_chunks_s), times)
 
     def clear(self) -> None:
         """Forget all faults that are set, and let the held requests go on."""
@@ -314,7 +312,8 @@ class ModelServer:
     async def _serve(self, listening: Future[None]) -> None:
         loop, stopped = asyncio.get_running_loop(), asyncio.Event()
         app = web.Application(client_max_size=_MAX_REQUEST_BYTES)
-        app.router.add_post("/v1/chat/completions", self._handle)
+        app.router.add_post("/v1/chat/completions", partial(self._handle, form=Completion))
+        app.router.add_post("/v1/messages", partial(self._handle, form=AnthropicCompletion))
         app.router.add_route("*", "/{path:.*}", _not_found)
         runner = web.AppRunner(app, access_log=None, handler_cancellation=True, shutdown_timeout=_SHUTDOWN_S)
         try:
@@ -331,7 +330,19 @@ class ModelServer:
         finally:
             await runner.cleanup()
 
-    async def _handle(self, request: web.Request) -> web.StreamResponse:
+    async def _handle(self, request: web.Request, form: type[_Answering]) -> web.StreamResponse:
+        self._count(1)
+        try:
+            return await self._handled(request, form)
+        finally:
+            self._count(-1)
+
+    def _count(self, more: int) -> None:
+        with self._changed:
+            self._answering += more
+            self._changed.notify_all()
+
+    async def _handled(self, request: web.Request, form: type[_Answering]) -> web.StreamResponse:
         try:
             body = _checked(await request.json())
         except ValueError as error:
@@ -339,14 +350,14 @@ class ModelServer:
         await self._admit(Request(body, time.time(), request.headers.get("Authorization")))
         with self._changed:
             failure = self._failures.draw()
-            pace = (self._paces.draw() if failure is None else None) or _Pace()
-        if isinstance(failure, _Failure):
+            pace = (self._paces.draw() if failure is None else None) or Pace()
+        if isinstance(failure, Failure):
             return web.Response(
                 status=failure.status, headers=failure.headers, text=failure.text, content_type="application/json"
             )
-        if failure is not None and failure.after_chunks == 0:
+        if failure is not None and failure.after_chunks == 0 and not failure.clean:
             return _hang_up(request, web.StreamResponse())
-        return await self._answer(request, body, pace, failure)
+        return await self._answer(request, lambda message: form(body, message), body, pace, failure)
 
     async def _admit(self, seen: Request) -> None:
         """Record the request and, where that is on, hold it."""
@@ -366,7 +377,12 @@ class ModelServer:
                         self._held.remove(released)
 
     async def _answer(
-        self, request: web.Request, body: dict[str, Any], pace: _Pace, broken: _Break | None
+        self,
+        request: web.Request,
+        formed: Callable[[Message], _Answering],
+        body: dict[str, Any],
+        pace: Pace,
+        broken: Break | None,
     ) -> web.StreamResponse:
         response = web.StreamResponse()
         send = _stream if body.get("stream") is True else _send
@@ -378,41 +394,43 @@ class ModelServer:
                     return _error(HTTPStatus.BAD_REQUEST, str(error), "no_answer")
                 except Exception as error:  # noqa: BLE001 - a user's function; a 5xx would be retried
                     return _error(HTTPStatus.BAD_REQUEST, f"no answer: {type(error).__name__}: {error}", "script_error")
-                await send(request, response, Completion(body, message), pace, broken)
+                await send(request, response, formed(message), pace, broken)
         except _Broken:
-            return _hang_up(request, response)
+            return response if broken is not None and broken.clean else _hang_up(request, response)
         except ConnectionError:  # the client has gone, and its answer is back in the script
             return response
         return response
 
 
 async def _stream(
-    request: web.Request, response: web.StreamResponse, completion: Completion, pace: _Pace, broken: _Break | None
+    request: web.Request, response: web.StreamResponse, completion: _Answering, pace: Pace, broken: Break | None
 ) -> None:
     response.content_type = "text/event-stream"
     await response.prepare(request)
     await asyncio.sleep(pace.first_token_s)
-    for number, chunk in enumerate(completion.chunks()):
+    for number, frame in enumerate(completion.frames()):
         if number:
             await asyncio.sleep(pace.between_chunks_s)
         if broken is not None and number == broken.after_chunks:
-            raise _Broken
-        await response.write(f"data: {json.dumps(chunk)}\n\n".encode())
+            break
+        await response.write(frame)
     if broken is not None:
+        if broken.clean:
+            await response.write_eof()
         raise _Broken
-    await response.write(b"data: [DONE]\n\n")
+    await response.write(completion.end)
     await response.write_eof()
 
 
 async def _send(
-    request: web.Request, response: web.StreamResponse, completion: Completion, pace: _Pace, broken: _Break | None
+    request: web.Request, response: web.StreamResponse, completion: _Answering, pace: Pace, broken: Break | None
 ) -> None:
     await asyncio.sleep(pace.first_token_s)
     body = json.dumps(completion.whole()).encode()
     response.content_type = "application/json"
     response.content_length = len(body)
     await response.prepare(request)
-    if broken is not None:
+    if broken is not None and not broken.clean:
         await response.write(body[: len(body) // 2])
         raise _Broken
     await response.write(body)
@@ -443,7 +461,9 @@ def _error(status: int, message: str, code: str | None = None) -> web.Response:
 
 
 async def _not_found(request: web.Request) -> web.Response:
-    return _error(HTTPStatus.NOT_FOUND, f"no {request.method} {request.path} here, only POST /v1/chat/completions")
+    return _error(
+        HTTPStatus.NOT_FOUND, f"no {request.method} {request.path} here, only POST /v1/chat/completions and POST /v1/messages"
+    )
 
 
 def main(arguments: Sequence[str] | None = None) -> None:

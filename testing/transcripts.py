@@ -25,6 +25,10 @@ _PIECES = 8  # content and arguments are streamed in at most so many fragments
 _BYTES_PER_TOKEN = 4  # usage is an estimate
 
 
+_MORE = ("finish_reason", "reasoning_content", "events", "blocks", "stop_reason")
+"""What an answer may have beside the format's own keys: `say`, `events` and `blocks` write it."""
+
+
 class NoAnswer(LookupError):
     """The script or the recordings have no answer to this request; the server replies 400 with this text.
 
@@ -32,9 +36,22 @@ class NoAnswer(LookupError):
     """
 
 
-def say(text: str) -> Message:
-    """An assistant message of plain text."""
-    return {"role": "assistant", "content": text}
+def say(text: str, *, finish_reason: str | None = "stop", reasoning: str | None = None) -> Message:
+    """An assistant message of plain text.
+
+    Args:
+        text: The text.
+        finish_reason: What the stream says at its end; with None it never says so.
+        reasoning: What the model shows of its thinking, sent before the text.
+    """
+    message: Message = {"role": "assistant", "content": text}
+    more = {"reasoning_content": reasoning} if reasoning is not None else {}
+    return message | more | ({"finish_reason": finish_reason} if finish_reason != "stop" else {})
+
+
+def events(*frames: Mapping[str, Any] | str) -> Message:
+    """An assistant message streamed as these events: the JSON of each, or text as it is, with its blank line."""
+    return {"role": "assistant", "content": None, "events": list(frames)}
 
 
 def call(tool: str, arguments: Mapping[str, Any] | str, id: str | None = None) -> Message:  # noqa: A002 - the format's word
@@ -179,7 +196,7 @@ class Completion:
 
     def __init__(self, request: dict[str, Any], message: Message) -> None:
         self._message = message
-        self._finish_reason = "tool_calls" if message.get("tool_calls") else "stop"
+        self._finish_reason = message.get("finish_reason", "tool_calls" if message.get("tool_calls") else "stop")
         self._with_usage = bool((request.get("stream_options") or {}).get("include_usage"))
         sizes = [max(1, len(json.dumps(part)) // _BYTES_PER_TOKEN) for part in (request, message)]
         self._usage = {"prompt_tokens": sizes[0], "completion_tokens": sizes[1], "total_tokens": sum(sizes)}
@@ -192,17 +209,27 @@ class Completion:
 
     def whole(self) -> dict[str, Any]:
         """The body of an answer that is not streamed."""
-        choice = {"index": 0, "message": self._message, "logprobs": None, "finish_reason": self._finish_reason}
+        message = {key: value for key, value in self._message.items() if key != "finish_reason"}
+        choice = {"index": 0, "message": message, "logprobs": None, "finish_reason": self._finish_reason}
         return {**self._head, "object": "chat.completion", "choices": [choice], "usage": self._usage}
+
+    @property
+    def end(self) -> bytes:
+        """The last word of a stream that is whole."""
+        return b"" if "events" in self._message else b"data: [DONE]\n\n"
+
+    def frames(self) -> Iterator[bytes]:
+        """The stream, event by event."""
+        for frame in self._message.get("events") or self.chunks():
+            yield (frame if isinstance(frame, str) else f"data: {json.dumps(frame)}\n\n").encode()
 
     def chunks(self) -> Iterator[dict[str, Any]]:
         """The stream: role, fragments of content, fragments of tool calls, finish reason, usage if it was asked for."""
         for delta in self._deltas():
             yield self._chunk([{"index": 0, "delta": delta, "logprobs": None, "finish_reason": None}], None)
-        yield self._chunk(
-            [{"index": 0, "delta": {}, "logprobs": None, "finish_reason": self._finish_reason}],
-            None,
-        )
+        if self._finish_reason is not None:
+            ending = {"index": 0, "delta": {}, "logprobs": None, "finish_reason": self._finish_reason}
+            yield self._chunk([ending], None)
         if self._with_usage:
             yield self._chunk([], self._usage)
 
@@ -213,6 +240,8 @@ class Completion:
     def _deltas(self) -> Iterator[dict[str, Any]]:
         content, tool_calls = self._message["content"], self._message.get("tool_calls", ())
         yield {"role": "assistant", "content": None if content is None else ""}
+        for piece in _pieces(self._message.get("reasoning_content") or ""):
+            yield {"reasoning_content": piece}
         for piece in _pieces(content or ""):
             yield {"content": piece}
         for index, tool_call in enumerate(tool_calls):
@@ -267,6 +296,7 @@ def _complete(answer: Any, where: str) -> Message:
     if not isinstance(message.get("content"), str | None):
         raise _malformed(f"{where}.content", "must be a string or null", message["content"])
     complete: Message = {"role": "assistant", "content": message.get("content")}
+    complete |= {key: message[key] for key in _MORE if key in message}
     tool_calls = message.get("tool_calls") or []
     if tool_calls:
         complete["tool_calls"] = [_complete_call(item, f"{where}.tool_calls[{i}]") for i, item in enumerate(tool_calls)]

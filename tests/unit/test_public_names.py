@@ -48,8 +48,8 @@ PUBLIC = {
         main
     """,
     "testing": """
-        Delay FailAfter FailBefore Fault Faults FaultyStore ModelServer NoAnswer RedisServer Replay Request call
-        calls read_script say
+        Delay FailAfter FailBefore Fault Faults FaultyStore ModelServer NoAnswer RedisServer Replay Request blocks
+        call calls events read_script say
     """,
 }
 """The names of each package, as its `__all__` lists them."""

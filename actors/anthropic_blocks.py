@@ -1,0 +1,135 @@
+"""The content blocks of an answer in Anthropic's stream: kept as they came, and sent back so.
+
+litellm hands text, thinking and calls on without their order, and takes a call that Anthropic executed itself for one of ours.
+Anthropic verifies signed thinking by its place, and refuses a result that its call does not precede. The texts of a block are
+not kept twice: its `length` says how many characters of the message's text, or reasoning, are its own.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from holdfast.conversation import jsontext
+
+OURS = "tool_use"
+RESULT = "_tool_result"
+TEXTS = {"text": "text", "thinking": "thinking"}
+"""By the type of a block: where its text stands."""
+
+
+class AnthropicBlocks:
+    """Collects the blocks of one answer from the events of its stream."""
+
+    def __init__(self) -> None:
+        self.executed: set[str] = set()
+        self._blocks: dict[int, dict[str, Any]] = {}
+        self._pieces: dict[int, list[str]] = {}
+
+    def add(self, event: Mapping[str, Any], size: int) -> int:
+        """Take an event of `size` bytes; how many of them litellm does not hand on."""
+        index = event.get("index")
+        if not isinstance(index, int):
+            return 0
+        match event.get("type"), event.get("content_block"), event.get("delta"):
+            case "content_block_start", {"type": str(kind), **_fields} as block, _:
+                self._blocks[index] = dict(block)
+                self._pieces[index] = []
+                if kind in TEXTS:
+                    self._pieces[index].append(str(block.get(TEXTS[kind]) or ""))
+                    return 0
+                if kind not in (OURS, *TEXTS) and isinstance(block.get("id"), str):
+                    self.executed.add(block["id"])
+                return 0 if kind == OURS else size
+            case "content_block_delta", _, {"type": str(kind), **fields} if index in self._blocks:
+                return self._delta(index, kind, fields, size)
+        return 0
+
+    def _delta(self, index: int, kind: str, fields: Mapping[str, Any], size: int) -> int:
+        block = self._blocks[index]
+        match kind, fields:
+            case "text_delta", {"text": str(piece)}:
+                self._pieces[index].append(piece)
+                return 0
+            case "thinking_delta", {"thinking": str(piece)}:
+                self._pieces[index].append(piece)
+                return 0
+            case "input_json_delta", {"partial_json": str(piece)}:
+                self._pieces[index].append(piece)
+                return 0  # litellm hands on what is ours, and what is the provider's, as arguments
+            case "signature_delta", {"signature": str(piece)}:
+                block["signature"] = piece
+            case "citations_delta", {"citation": citation}:
+                block["citations"] = block.get("citations") or []
+                block["citations"].append(citation)
+            case _:
+                for name, piece in fields.items():  # such as the content of a compaction
+                    before = block.get(name)
+                    block[name] = before + piece if isinstance(before, str) and isinstance(piece, str) else piece
+        return size
+
+    def kept(self, content: str, reasoning: str, calls: int) -> list[dict[str, Any]]:
+        """The blocks as they are kept beside the message; none where the message says all that they do."""
+        blocks = [self._blocks[index] | {"_": "".join(self._pieces[index])} for index in sorted(self._blocks)]
+        plain = all(block["type"] in (OURS, "text") and not block.get("citations") for block in blocks)
+        if plain or sum(block["type"] == OURS for block in blocks) != calls:
+            return []
+        said = {
+            kind: "".join(jsontext.clean(block["_"]) for block in blocks if block["type"] == kind) == whole
+            for kind, whole in (("text", content), ("thinking", reasoning))
+        }
+        return [_kept(block, said) for block in blocks]
+
+
+def _kept(block: dict[str, Any], said: Mapping[str, bool]) -> dict[str, Any]:
+    kind, pieces = block["type"], block.pop("_")
+    if kind == OURS:
+        return {"type": kind}
+    if kind in TEXTS:
+        text = jsontext.clean(pieces)
+        block.pop(TEXTS[kind], None)
+        return block | ({"length": len(text)} if said[kind] else {TEXTS[kind]: text})
+    if pieces:
+        try:
+            block["input"] = jsontext.loads(pieces)
+        except jsontext.NotJson:  # it was cut off
+            block["input"] = {}
+    return block
+
+
+def whole(blocks: Sequence[Mapping[str, Any]], message: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """The blocks as they came, of what is kept beside a message of the transcript; in place of our calls their `index`."""
+    texts = {"text": message.get("content") or "", "thinking": message.get("reasoning_content") or ""}
+    places, calls = dict.fromkeys(texts, 0), 0
+    found: list[dict[str, Any]] = []
+    for kept in blocks:
+        block = dict(kept)
+        kind = block.get("type")
+        if kind == OURS:
+            block["index"] = calls
+            calls += 1
+        elif kind in TEXTS and isinstance(length := block.pop("length", None), int):
+            block[TEXTS[kind]] = texts[kind][places[kind] : places[kind] + length]
+            places[kind] += length
+        found.append(block)
+    return found
+
+
+def acceptable(blocks: Sequence[dict[str, Any]], answered: frozenset[str], *, last: bool) -> list[dict[str, Any]]:
+    """The blocks that Anthropic takes back: of an answer that was cut off some are incomplete.
+
+    Args:
+        blocks: The whole blocks of one message.
+        answered: The provider's calls that have their results, in this message or in those that go on from it.
+        last: The provider is to go on from here, so that what it has not answered is still to come.
+    """
+
+    def complete(block: Mapping[str, Any]) -> bool:
+        match block:
+            case {"type": "thinking"}:
+                return bool(block.get("signature"))
+            case {"type": "text"}:
+                return bool(block.get("text"))
+            case {"type": str(kind), "id": str(call_id)} if kind.endswith("_tool_use"):
+                return last or call_id in answered
+        return True
+
+    return [block for block in blocks if complete(block)]

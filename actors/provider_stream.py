@@ -1,0 +1,154 @@
+"""Listening to a provider's stream before litellm reads it.
+
+litellm ends each stream that ends without an exception with a finish reason: "stop", if the provider gave none. In Anthropic's
+stream it takes null for "stop" too, and every reason that it does not know. So what the provider itself says is noted here.
+Nothing is raised in here: litellm would take it for the provider's error.
+"""
+
+import json
+from collections.abc import AsyncIterator
+from typing import Any, Self
+
+from .answer import Answer
+from .anthropic_blocks import AnthropicBlocks
+
+ANTHROPIC = "litellm.llms.anthropic."
+DATA = "data:"
+
+
+class ProviderStream:
+    """One stream of litellm's, with what it reads listened to."""
+
+    def __init__(self, stream: Any, answer: Answer) -> None:
+        self._stream = stream
+        self._chunks: AsyncIterator[Any] = aiter(stream)
+        self._answer = answer
+        self._heard = False
+        self._lines: _Lines | None = None
+        source, connect = getattr(stream, "completion_stream", None), getattr(stream, "make_call", None)
+        if source is not None:
+            stream.completion_stream = self._listened(source)
+        elif connect is not None:  # litellm connects with the first chunk
+
+            async def make_call(**more: Any) -> Any:
+                return self._listened(await connect(**more))
+
+            stream.make_call = make_call
+
+    def __aiter__(self) -> Self:
+        return self
+
+    async def __anext__(self) -> Any:
+        if hasattr(self._stream, "response_uptil_now"):
+            self._stream.response_uptil_now = ""  # litellm joins all text anew for each chunk, and nobody here asks for it
+        try:
+            return await anext(self._chunks)
+        except StopAsyncIteration:
+            if not self._heard:  # a client of the provider's own, which litellm reads in a thread
+                self._answer.ended(getattr(self._stream, "received_finish_reason", None))
+            raise
+
+    async def aclose(self) -> None:
+        """Close the connection."""
+        close = getattr(self._stream, "aclose", None)
+        if close is not None:
+            await close()
+        if self._lines is not None:
+            await self._lines.aclose()
+
+    def _listened(self, source: Any) -> Any:
+        lines = getattr(source, "streaming_response", None)
+        if lines is not None and any(each.__module__.startswith(ANTHROPIC) for each in type(source).__mro__):
+            self._heard = True
+            self._answer.blocks = AnthropicBlocks()
+            self._lines = source.streaming_response = source.response_iterator = _Lines(lines, self._answer)
+            return source
+        if hasattr(source, "__aiter__"):
+            self._heard = True
+            return _Chunks(source, self._answer)
+        return source
+
+
+class _Lines:
+    """The lines of Anthropic's stream."""
+
+    def __init__(self, lines: Any, answer: Answer) -> None:
+        # litellm's iterator over these lines has no way to close the connection.
+        frame = getattr(lines, "ag_frame", None)
+        self._response = frame.f_locals.get("self") if frame is not None else None
+        self._source = lines
+        self._lines: AsyncIterator[Any] = aiter(lines)
+        self._answer = answer
+
+    def __aiter__(self) -> Self:
+        return self
+
+    async def __anext__(self) -> Any:
+        line = await anext(self._lines)
+        text = line.decode("utf-8", "replace") if isinstance(line, bytes) else line
+        if isinstance(text, str) and text.startswith(DATA) and not self._note(text):
+            raise StopAsyncIteration
+        return line
+
+    async def aclose(self) -> None:
+        for closing in (self._source, self._response):
+            close = getattr(closing, "aclose", None)
+            if close is not None:
+                await close()
+
+    def _note(self, text: str) -> bool:
+        try:
+            event = json.loads(text[len(DATA) :])
+        except (ValueError, RecursionError):
+            return self._answer.heard()
+        if not isinstance(event, dict):
+            return self._answer.heard()
+        delta = event.get("delta")
+        if event.get("type") == "message_delta" and isinstance(delta, dict):
+            self._answer.ended(delta.get("stop_reason"))
+        blocks = self._answer.blocks
+        return self._answer.heard(brought=blocks.add(event, len(text)) if blocks is not None else 0)
+
+
+class _Chunks:
+    """The chunks of any other stream, as the provider's client parsed them."""
+
+    def __init__(self, source: Any, answer: Answer) -> None:
+        self._source = source
+        self._chunks: AsyncIterator[Any] | None = None
+        self._answer = answer
+
+    def __aiter__(self) -> Self:
+        if self._chunks is None:
+            self._chunks = aiter(self._source)
+        return self
+
+    async def __anext__(self) -> Any:
+        if self._chunks is None:
+            self._chunks = aiter(self._source)
+        chunk = await anext(self._chunks)
+        self._note(chunk)
+        if not self._answer.heard():
+            raise StopAsyncIteration
+        return chunk
+
+    async def aclose(self) -> None:
+        for name in ("aclose", "close"):
+            close = getattr(self._source, name, None)
+            if close is not None:
+                closing = close()
+                if closing is not None:
+                    await closing
+                return
+
+    def _note(self, chunk: Any) -> None:
+        if isinstance(chunk, dict):  # litellm's own form for some providers
+            self._answer.ended(chunk.get("finish_reason"))
+            return
+        for choice in getattr(chunk, "choices", None) or ():
+            if getattr(choice, "index", 0):  # there are others where model_options has `n`
+                continue
+            self._answer.ended(getattr(choice, "finish_reason", None))
+            refusal = getattr(getattr(choice, "delta", None), "refusal", None)
+            if isinstance(refusal, str) and refusal:
+                self._answer.refused(refusal)

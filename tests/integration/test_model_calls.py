@@ -1,0 +1,302 @@
+"""Model calls over real HTTP and through real litellm: an answer is whole only if its provider said how it ended."""
+
+import json
+
+import pytest
+from model_caller import LOOKUP, Caller
+
+from holdfast.actors import model
+from holdfast.conversation import FailureReason, ModelFailed, ModelReplied, StopReason
+from holdfast.conversation.events import TurnCompleted, TurnFailed
+from holdfast.testing import ModelServer, call, calls, events, say
+
+pytestmark = [
+    # litellm's own types warn on first use, and its stream reads a deprecated attribute of pydantic models
+    pytest.mark.filterwarnings("ignore:Item '.*' on TypedDict class:UserWarning"),
+    pytest.mark.filterwarnings("ignore:Accessing the 'model_:DeprecationWarning"),
+]
+CALLED = call("lookup", {"order": 7}, id="call_a")
+
+
+@pytest.fixture(autouse=True)
+def no_delay(monkeypatch):
+    monkeypatch.setattr(model, "FIRST_DELAY_S", 0.0)
+
+
+def chunk(delta, finish_reason=None, *, index=0, **more):
+    """One event of OpenAI's stream."""
+    choice = {"index": index, "delta": delta, "finish_reason": finish_reason}
+    return {"id": "x", "object": "chat.completion.chunk", "created": 1, "model": "m", "choices": [choice], **more}
+
+
+DONE = "data: [DONE]\n\n"
+
+
+async def answered(*answers, **more):
+    """What comes of a model call with these answers, and how often the model was asked."""
+    with ModelServer(script=list(answers)) as server:
+        caller = await Caller.of(server, tools=(LOOKUP,), **more)
+        return await caller.call(), len(server.requests), caller
+
+
+@pytest.mark.parametrize("after_chunks", range(5))
+async def test_a_stream_that_ends_early_is_called_again_and_its_call_has_the_arguments_that_the_model_wrote(after_chunks):
+    # given a model whose stream ends cleanly before it has said how the answer ends: after 2 chunks the tool's name is there
+    with ModelServer(script=[CALLED]) as server:
+        server.end_stream(after_chunks=after_chunks)
+        caller = await Caller.of(server, tools=(LOOKUP,))
+        # when it is called
+        outcome = await caller.call()
+        # then it is called again, and what counts is the whole answer
+        assert isinstance(outcome, ModelReplied)
+        assert [json.loads(one.arguments) for one in outcome.calls] == [{"order": 7}]
+        assert outcome.finish_reason == "tool_calls"
+        assert len(server.requests) == 2
+
+
+@pytest.mark.parametrize("after_chunks", [0, 1, 2, 5])
+async def test_half_a_text_is_no_answer(after_chunks):
+    with ModelServer(script=["A long answer, of which half is missing."]) as server:
+        server.end_stream(after_chunks=after_chunks)
+        caller = await Caller.of(server)
+        outcome = await caller.call()
+        assert isinstance(outcome, ModelReplied)
+        assert (outcome.content, len(server.requests)) == ("A long answer, of which half is missing.", 2)
+
+
+async def test_a_stream_that_never_says_how_it_ends_fails_the_turn_after_its_retries():
+    with ModelServer(script=["half"]) as server:
+        server.end_stream(after_chunks=2, times=None)
+        caller = await Caller.of(server)
+        outcome = await caller.turn()
+        assert isinstance(outcome, ModelFailed)
+        assert len(server.requests) == model.ATTEMPTS
+        assert "before the provider said how the answer finished" in outcome.error
+        assert isinstance(caller.events[-1], TurnFailed)
+        assert caller.events[-1].reason is FailureReason.MODEL_ERROR
+
+
+@pytest.mark.parametrize(
+    "frames",
+    [
+        [DONE],
+        [chunk({"role": "assistant", "content": "hi"}), DONE],
+        ['{"id":"x","object":"chat.completion","choices":[{"index":0,"message":{"content":"hi"},"finish_reason":"stop"}]}'],
+        [": keep-alive\n\n", ": keep-alive\n\n"],
+        ["data: "],
+        ['data: {"choices": [{"index": 0, "delta": {"con'],
+        [chunk({"content": "hi"}), {"error": {"message": "overloaded", "type": "server_error", "code": 500}}],
+        [chunk({"content": "hi"}), chunk({}, "error"), DONE],
+        [chunk({"content": "hi"}), chunk({}, "network_error"), DONE],
+        [chunk({"role": "assistant"}), chunk({}, "tool_calls"), DONE],
+        [chunk({"content": "hi"}), chunk({}, "stop", index=1), DONE],
+        [chunk({}, usage={"prompt_tokens": 1, "completion_tokens": 1, "total_tokens": 2}), DONE],
+    ],
+    ids=[
+        *("only-done", "done-without-a-reason", "a-body-that-is-no-stream", "only-comments", "no-event", "cut-in-an-event"),
+        *("an-error-object", "finish-error", "finish-network-error", "calls-announced-and-missing", "another-choice-ended"),
+        "usage-alone",
+    ],
+)
+async def test_what_is_no_whole_answer_is_asked_for_again(frames):
+    outcome, asked, _ = await answered(events(*frames), "whole")
+    assert isinstance(outcome, ModelReplied), outcome
+    assert (outcome.content, asked) == ("whole", 2)
+
+
+@pytest.mark.parametrize(
+    ("said", "kept"),
+    [
+        *(("stop", "stop"), ("end_turn", "stop"), ("length", "length"), ("max_tokens", "length")),
+        *(("MAX_TOKENS", "length"), ("model_length", "length"), ("content_filter", "content_filter")),
+        *(("SAFETY", "content_filter"), ("refusal", "content_filter"), ("something_new", "something_new")),
+    ],
+)
+async def test_how_an_answer_ended_is_told_in_one_word(said, kept):
+    outcome, asked, _ = await answered(say("text", finish_reason=said))
+    assert isinstance(outcome, ModelReplied), outcome
+    assert (outcome.finish_reason, asked) == (kept, 1)
+
+
+async def test_a_call_that_the_token_limit_cut_off_never_runs_and_a_cut_text_is_marked():
+    with ModelServer(script=[CALLED | {"finish_reason": "length"}, say("It was shi", finish_reason="length"), "ok"]) as server:
+        caller = await Caller.of(server, tools=(LOOKUP,))
+        # when a call is cut off
+        await caller.turn()
+        # then the turn says so, and the call has not run
+        assert isinstance(caller.events[-1], TurnFailed)
+        assert caller.events[-1].reason is FailureReason.LENGTH
+        assert caller.activation.effect_ids == ()
+        # and when a text is, then it is the reply, and marked; no provider is sent the mark
+        await caller.send()
+        await caller.turn()
+        assert isinstance(caller.events[-1], TurnCompleted)
+        assert caller.events[-1].stopped is StopReason.LENGTH
+        assert caller.transcript.messages()[-1] == {
+            "role": "assistant",
+            "content": "It was shi",
+            "finish_reason": "length",
+        }
+        await caller.send()
+        await caller.turn()
+        assert caller.sent()[-2] == {"role": "assistant", "content": "It was shi"}
+
+
+async def test_a_refusal_is_the_filters_and_its_text_is_shown():
+    frames = [
+        chunk({"role": "assistant", "refusal": ""}),
+        chunk({"refusal": "I can"}),
+        chunk({"refusal": "not."}),
+        chunk({}, "stop"),
+    ]
+    outcome, _, _ = await answered(events(*frames, DONE))
+    assert isinstance(outcome, ModelReplied)
+    assert (outcome.content, outcome.finish_reason) == ("I cannot.", "content_filter")
+
+
+async def test_reasoning_is_kept_apart_and_sent_to_no_server_that_does_not_know_it():
+    with ModelServer(script=[say("Shipped.", reasoning="Let me think about it."), "Bye."]) as server:
+        caller = await Caller.of(server)
+        await caller.turn()
+        await caller.send()
+        await caller.turn()
+        # then the log has it beside the reply, and the live events under a kind of their own
+        answer = caller.transcript.messages()[1]
+        assert answer == {"role": "assistant", "content": "Shipped.", "reasoning_content": "Let me think about it."}
+        said = {kind: "".join(one[4] for one in caller.live if one[0] == kind) for kind in ("text_delta", "reasoning_delta")}
+        assert said == {"text_delta": "Shipped.Bye.", "reasoning_delta": "Let me think about it."}
+        # and the server was sent the text alone
+        assert caller.sent()[1] == {"role": "assistant", "content": "Shipped."}
+
+
+async def test_deltas_of_an_abandoned_try_have_its_number():
+    with ModelServer(script=["A long answer, in pieces."]) as server:
+        server.end_stream(after_chunks=3)
+        caller = await Caller.of(server)
+        await caller.call()
+    whole = "".join(text for kind, _, attempt, _, text in caller.live if (kind, attempt) == ("text_delta", 2))
+    assert whole == "A long answer, in pieces."
+    assert {one[2] for one in caller.live} == {1, 2}
+
+
+def flood(delta, count):
+    return events(*[chunk(delta(number)) for number in range(count)], chunk({}, "stop"), DONE)
+
+
+TOO_MUCH = {
+    "text": ({"reply_bytes": 1000}, flood(lambda _: {"content": "x" * 100}, 500), FailureReason.REPLY_BYTES),
+    "reasoning": ({"reply_bytes": 1000}, flood(lambda _: {"reasoning_content": "x" * 100}, 500), FailureReason.REPLY_BYTES),
+    "one-huge-name": ({"reply_bytes": 1000}, call("x" * 2000, {}), FailureReason.REPLY_BYTES),
+    "one-huge-id": ({"reply_bytes": 1000}, call("lookup", {}, id="x" * 2000), FailureReason.REPLY_BYTES),
+    "arguments": ({"reply_bytes": 1000}, call("lookup", "[" * 2000), FailureReason.REPLY_BYTES),
+    "refusal": ({"reply_bytes": 1000}, flood(lambda _: {"refusal": "x" * 100}, 500), FailureReason.REPLY_BYTES),
+    "calls": ({"max_calls": 3}, calls(*[call("lookup", {"order": n}) for n in range(4)]), FailureReason.MAX_CALLS),
+}
+
+
+@pytest.mark.parametrize("case", TOO_MUCH.values(), ids=TOO_MUCH)
+async def test_an_answer_beyond_a_limit_is_broken_off_with_a_typed_reason_and_not_asked_for_again(case):
+    limits, answer, reason = case
+    outcome, asked, _ = await answered(answer, **limits)
+    assert isinstance(outcome, ModelFailed), outcome
+    assert (outcome.reason, asked) == (reason, 1)
+    assert f"Limits.{reason.value}" in outcome.error
+
+
+async def test_as_many_calls_as_are_allowed_are_taken_whatever_their_index():
+    indexes = [0, 10**12, -5]
+    parts = [
+        {"index": index, "id": f"call_{place}", "type": "function", "function": {"name": "lookup", "arguments": "{}"}}
+        for place, index in enumerate(indexes)
+    ]
+    outcome, _, _ = await answered(
+        events(*[chunk({"tool_calls": [part]}) for part in parts], chunk({}, "tool_calls")), max_calls=3
+    )
+    assert isinstance(outcome, ModelReplied), outcome
+    assert [one.tool_call_id for one in outcome.calls] == ["call_0", "call_1", "call_2"]
+
+
+async def test_the_stream_is_closed_as_soon_as_an_answer_is_too_large():
+    with ModelServer(script=[events(chunk({"content": "x" * 2000}), chunk({}, "stop"), DONE)]) as server:
+        server.slow(between_chunks_s=3600)  # whoever read it to its end would wait for an hour
+        caller = await Caller.of(server, reply_bytes=900)
+        outcome = await caller.call()
+        assert isinstance(outcome, ModelFailed)
+        assert outcome.reason is FailureReason.REPLY_BYTES
+
+
+async def test_a_flood_of_chunks_that_bring_nothing_ends(monkeypatch):
+    monkeypatch.setattr("holdfast.actors.answer.EMPTY_CHUNKS", 50)
+    outcome, asked, _ = await answered(flood(lambda _: {"content": ""}, 200), "whole")
+    assert isinstance(outcome, ModelReplied)
+    assert (outcome.content, asked) == ("whole", 2)
+
+
+async def test_a_model_that_takes_too_long_fails_the_turn_with_that_reason():
+    with ModelServer(script=["late"]) as server:
+        server.hold()
+        caller = await Caller.of(server, model_timeout_s=0.3)
+        outcome = await caller.call()
+        assert isinstance(outcome, ModelFailed)
+        assert outcome.reason is FailureReason.MODEL_TIMEOUT
+        server.release()
+
+
+async def test_a_providers_error_has_its_reason():
+    with ModelServer(script=["never"]) as server:
+        server.fail(401, message="bad key")
+        caller = await Caller.of(server)
+        outcome = await caller.call()
+        assert isinstance(outcome, ModelFailed)
+        assert (outcome.reason, len(server.requests)) == (FailureReason.MODEL_ERROR, 1)
+
+
+ODD = {
+    "a-call-without-a-function": [
+        chunk({"tool_calls": [{"index": 0, "function": None}]}),
+        chunk({"content": "ok"}),
+        chunk({}, "stop"),
+    ],
+    "another-choice": [
+        chunk({"content": "ok"}),
+        chunk({"content": "other"}, index=1),
+        chunk({}, "stop"),
+        chunk({}, "stop", index=1),
+    ],
+    "two-finish-reasons": [chunk({"content": "ok"}), chunk({}, "stop"), chunk({}, "stop")],
+    "text-after-the-finish": [chunk({"content": "o"}, "stop"), chunk({"content": "k"}), chunk({}, "stop")],
+    "role-only-chunks": [*[chunk({"role": "assistant"})] * 5, chunk({"content": "ok"}), chunk({}, "stop")],
+    "a-null-delta": [chunk({"content": "ok"}), chunk(None), chunk({}, "stop")],
+    "no-choices": [chunk({"content": "ok"}), {**chunk({}), "choices": []}, chunk({}, "stop")],
+    "huge-usage": [
+        chunk({"content": "ok"}),
+        chunk({}, "stop", usage={"prompt_tokens": 1 << 70, "completion_tokens": -4, "total_tokens": 0}),
+    ],
+}
+
+
+@pytest.mark.parametrize("frames", ODD.values(), ids=ODD)
+async def test_odd_streams_that_are_whole_are_taken(frames):
+    outcome, asked, _ = await answered(events(*frames, DONE))
+    assert isinstance(outcome, ModelReplied), outcome
+    assert (outcome.content, outcome.calls, outcome.finish_reason, asked) == ("ok", (), "stop", 1)
+    assert all(tokens is None or tokens >= 0 for tokens in (outcome.input_tokens, outcome.output_tokens))
+
+
+async def test_a_cut_that_was_told_is_not_forgotten_for_a_stop():
+    outcome, _, _ = await answered(events(chunk({"content": "ok"}, "length"), chunk({}, "stop"), DONE))
+    assert isinstance(outcome, ModelReplied)
+    assert outcome.finish_reason == "length"
+
+
+async def test_calls_that_a_server_does_not_number_are_told_apart_by_their_ids():
+    parts = [
+        [{"index": 0, "id": f"call_{n}", "type": "function", "function": {"name": "lookup", "arguments": f'{{"order":{n}}}'}}]
+        for n in range(2)
+    ]
+    outcome, _, _ = await answered(events(*[chunk({"tool_calls": part}) for part in parts], chunk({}, "tool_calls"), DONE))
+    assert isinstance(outcome, ModelReplied)
+    assert [(one.tool_call_id, one.arguments) for one in outcome.calls] == [
+        ("call_0", '{"order":0}'),
+        ("call_1", '{"order":1}'),
+    ]

@@ -1,0 +1,101 @@
+"""Model calls as a worker makes them, over real HTTP and through real litellm, without Ray and Redis."""
+
+import asyncio
+from collections.abc import Awaitable, Coroutine
+from dataclasses import dataclass, field
+from typing import Any, TypeVar
+
+from holdfast.actors import model
+from holdfast.actors.requests import ModelRequest
+from holdfast.conversation import AgentSpec, Event, Limits, ModelFailed, ModelReplied, ToolSpec, Transcript, jsontext
+from holdfast.persistence import codec
+from holdfast.persistence.memory_store import MemoryStore
+from holdfast.testing import ModelServer
+from holdfast.testing.activation import Activation, begin, send, start
+
+_T = TypeVar("_T")
+LOOKUP = ToolSpec(name="lookup", parameters='{"type":"object","properties":{"order":{"type":"integer"}}}')
+SEARCH = ToolSpec(
+    name="web_search", executor="provider", definition='{"type":"web_search_20250305","name":"web_search","max_uses":3}'
+)
+
+
+class InPlace:
+    """What an `AppLoop` does, on the loop of the test."""
+
+    async def run(self, work: Coroutine[Any, Any, _T]) -> _T:
+        return await work
+
+
+@dataclass
+class Caller:
+    """Calls models for one conversation and keeps its log, in a store in memory."""
+
+    server: ModelServer
+    spec: AgentSpec
+    activation: Activation
+    live: list[list[Any]] = field(default_factory=list)
+
+    @classmethod
+    async def of(
+        cls, server: ModelServer, *, anthropic: bool = False, tools: tuple[ToolSpec, ...] = (), **more: Any
+    ) -> "Caller":
+        """A conversation at its first model call."""
+        address = server.anthropic_url if anthropic else server.url
+        options = {"api_base": address, "api_key": "sk-test", **more.pop("options", {})}
+        spec = AgentSpec(
+            name="desk",
+            model="anthropic/claude-sonnet-4-5" if anthropic else "openai/gpt-4o-mini",
+            model_options=jsontext.dumps(options),
+            tools=tools,
+            limits=Limits(**more),
+        )
+        activation = await Activation.of(MemoryStore(), "c-1")
+        activation.spec = spec
+        caller = cls(server, spec, activation)
+        await activation.do(start("hello"), begin())
+        return caller
+
+    @property
+    def transcript(self) -> Transcript:
+        """The transcript of the log so far."""
+        transcript = Transcript()
+        for seq, event in enumerate(self.events, 1):
+            transcript.add(seq, event)
+        return transcript
+
+    @property
+    def events(self) -> list[Event]:
+        """The log so far."""
+        return list(self.activation.events)
+
+    async def call(self) -> ModelReplied | ModelFailed:
+        """Make the model call that is outstanding; what came of it, which the log has not taken in yet."""
+        state = self.activation.state
+        request = ModelRequest("c-1", "desk", self.spec.digest, self.activation.effect_ids[0], state.seq, 1)
+
+        async def loop() -> Any:
+            return InPlace()
+
+        outcome: Awaitable[ModelReplied | ModelFailed] = model.call(
+            self, request, spec=self.spec, messages=self.transcript.messages(), agent=None, loop=loop
+        )
+        return await asyncio.wait_for(outcome, 60)
+
+    async def turn(self) -> ModelReplied | ModelFailed:
+        """Make the call, and record what came of it."""
+        outcome = await self.call()
+        await self.activation.do(lambda _: outcome)
+        return outcome
+
+    async def send(self, text: str = "and then?") -> None:
+        """Send a message, and begin its turn."""
+        await self.activation.do(send(text), begin())
+
+    async def publish(self, _conversation_id: str, payload: bytes) -> None:
+        """Keep what would go to whoever listens."""
+        self.live.append(list(codec.unpack(payload)))
+
+    def sent(self, number: int = -1) -> list[dict[str, Any]]:
+        """The messages that reached the server with a request."""
+        return list(self.server.requests[number].body["messages"])
