@@ -27,13 +27,13 @@ from holdfast.conversation.events import CallSuspended
 
 from . import codec, pages
 from .keys import BUCKETS, bucket_of, check_namespace
+from .memory_cluster import MemoryCluster
 from .store import (
     Acquired,
     Append,
     Appended,
     AppRecord,
     Because,
-    Binding,
     Due,
     KnownIds,
     Late,
@@ -92,13 +92,13 @@ class _Conversation:
         return min(moments, default=None)
 
 
-class MemoryStore:
+class MemoryStore(MemoryCluster):
     """Conversations in this process's memory."""
 
     def __init__(self, *, namespace: str = "holdfast", clock: Callable[[], int] = _wall_clock) -> None:
         self.namespace = check_namespace(namespace)
         self.store_id = uuid.uuid4().hex
-        self._clock = clock
+        super().__init__(clock)
         self._conversations: dict[str, _Conversation] = {}
         self._apps: dict[str, bytes] = {}
         self._specs: dict[str, bytes] = {}
@@ -106,7 +106,6 @@ class MemoryStore:
         self._standby: dict[str, int] = {}
         self._living: dict[str, int] = {}
         self._generations: dict[str, int] = {}
-        self._binding: tuple[str, str, int] | None = None
         self._listeners: dict[str, list[asyncio.Queue[bytes]]] = {}
         self._changed = asyncio.Condition()
 
@@ -422,21 +421,6 @@ class MemoryStore:
     async def succeed(self, worker: str, generation: int) -> None:
         """See `Store.succeed`."""
         self._generations[worker] = generation
-
-    async def bind(self, cluster: str, address: str, stale_ms: int, *, force: bool = False) -> Binding | None:
-        """See `Store.bind`."""
-        now = self._clock()
-        if self._binding is not None and not force:
-            bound, at_address, at = self._binding
-            if bound != cluster and now - at < stale_ms:
-                return Binding(bound, at_address, now - at)
-        self._binding = (cluster, address, now)
-        return None
-
-    async def unbind(self, cluster: str) -> None:
-        """See `Store.unbind`."""
-        if self._binding is not None and self._binding[0] == cluster:
-            self._binding = None
 
     async def publish(self, conversation_id: str, payload: bytes) -> None:
         """See `Store.publish`."""

@@ -17,7 +17,7 @@ from holdfast.conversation import (
 
 from . import codec
 from .keys import BUCKETS
-from .store import Append, Late, Row, Run, RunStatus
+from .store import Append, Binding, Late, Row, Run, RunStatus
 
 OLDEST_SERVER = (6, 2)
 LAYOUT_VERSION = 1
@@ -137,6 +137,16 @@ def late_of(record: bytes) -> Late:
     if not at.isdigit():
         raise CorruptStore(f"a late outcome reads {record[:20]!r}")
     return Late(at=int(at), outcome=rest.partition(b"|")[2])
+
+
+def binding_of(found: Sequence[bytes | None], now: int) -> Binding | None:
+    """The binding in the fields `cluster`, `address` and `at`; None if there is none."""
+    cluster, address, at = found
+    if cluster is None:
+        return None
+    if address is None or at is None or not at.isdigit():
+        raise CorruptStore("the binding cannot be read")
+    return Binding(cluster.decode(), address.decode(), max(now - int(at), 0))
 
 
 def check_version(version: str) -> None:

@@ -14,7 +14,7 @@ PUBLIC = {
         ConversationExists ConversationNotFound CorruptStore Decision DecisionKind Deny Effect End Event
         Executor Fail FailureReason Fenced Handled HoldfastError HomeUnusable Ignored Index InvalidConversationId
         InvalidDecision InvalidInput InvalidMessage Judgement Known LastTurn LeaseHeld Limits ModelFailed
-        ModelReplied NewerRecord OnLost OutcomeUnknown Overloaded PendingEntry PendingView ProposedCall
+        ModelReplied NewerRecord OlderRelease OnLost OutcomeUnknown Overloaded PendingEntry PendingView ProposedCall
         Quarantined RESTING Receipt Record Redispatch Refused Reply Resolve Ruling RunFinished RunLost RunTool
         Send SettledBy StaleCall StaleReason Start State Status StopReason StoreError StoreUnavailable Suspension
         SuspensionKind TABLE ToolSpec Transcript Turn TurnPrepared UnsupportedServer Wake WrongCluster
@@ -40,7 +40,7 @@ PUBLIC = {
         AgentNotFound Answer AppNotFound Approve AsyncClient AsyncPendingCall BlockingConversation Cancelled
         Client ClusterUnavailable ConfigurationError Conversation ConversationEnded ConversationExists
         ConversationNotFound ConversationRow ConversationState Decision Deny DurabilityWarning Event Fail
-        HoldfastError InvalidConversationId InvalidDecision InvalidInput InvalidMessage OutcomeUnknown
+        HoldfastError InvalidConversationId InvalidDecision InvalidInput InvalidMessage OlderRelease OutcomeUnknown
         Overloaded Page PendingCall Quarantined Receipt Redispatch StaleCall StaleReason Status StoreError
         StoreUnavailable SuspensionKind WrongCluster WrongStore
     """,
