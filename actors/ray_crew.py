@@ -12,12 +12,13 @@ from ray.util import list_named_actors
 
 from holdfast.conversation import ClusterUnavailable, HoldfastError, RunFinished
 from holdfast.conversation.ids import digest
-from holdfast.persistence import AppRecord, Store
+from holdfast.persistence import AppRecord, RunStatus, Store
 
 from . import wire
+from .attestation import EVERY_S
 from .crew import CrewUnavailable, ModelOutcome, NoOutcome, WorkerLost
 from .requests import ModelRequest, RunRequest
-from .settings import RAY_NAMESPACE, ActorSettings, WorkerSettings
+from .settings import RAY_NAMESPACE, ActorSettings, SweeperToKeep, WorkerSettings
 from .worker import AppBroken, Dropped, Succeeded, Worker
 
 logger = logging.getLogger("holdfast.crew")
@@ -30,6 +31,9 @@ ENVIRONMENT_S = 20.0
 DIED_S = 20.0
 """How long a worker that may have died is given to say which process it is."""
 LOOK_AGAIN_S = 0.2
+LOOK_ABROAD_S = 1.0
+SILENT_S = 2 * EVERY_S
+"""For how long a worker of another cluster must not have attested its claims, as seen from here, to be taken for gone."""
 
 
 class RayCrew:
@@ -69,6 +73,8 @@ class RayCrew:
     async def join(self, worker: str, incarnation: str, conversation_id: str, effect_id: str) -> RunFinished | NoOutcome:
         """See `Crew.join`."""
         handle = await asyncio.to_thread(find, worker)
+        if handle is None and not self._settings.judges(worker):
+            return await self._abroad(incarnation, conversation_id, effect_id)
         if handle is None:
             return NoOutcome.GONE
         try:
@@ -89,6 +95,23 @@ class RayCrew:
             return NoOutcome.GONE
         message = "a worker of another release runs it"
         raise CrewUnavailable(message)
+
+    async def _abroad(self, incarnation: str, conversation_id: str, effect_id: str) -> NoOutcome:
+        """Follow a run that a worker of another cluster has: nobody here can ask it, but it attests its claims in the store.
+
+        Its silence counts once it was seen for a while: a store that was away, or went back, knows of nothing at first.
+        """
+        loop = asyncio.get_running_loop()
+        heard_at = loop.time()
+        while True:
+            if await self._store.attested(incarnation.partition(".")[0]):
+                heard_at = loop.time()
+            elif loop.time() - heard_at >= SILENT_S:
+                return NoOutcome.GONE
+            run = await self._store.run(conversation_id, effect_id)
+            if run is None or run.status is not RunStatus.CLAIMED or run.incarnation != incarnation:
+                return NoOutcome.NOT_MINE
+            await asyncio.sleep(LOOK_ABROAD_S)
 
     def drop(self, conversation_id: str, effect_id: str) -> None:
         """See `Crew.drop`."""
@@ -277,6 +300,7 @@ def hire(
         generation=generation,
         effects=settings.fleet.effects,
         memory_mb=settings.fleet.worker_mb,
+        sweeper=SweeperToKeep.of(settings),
     )
     return _RemoteWorker.options(
         name=name,

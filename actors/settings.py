@@ -1,11 +1,13 @@
 """What an actor or worker is told when it is made. Plain values: they travel by pickle between Ray processes."""
 
 import functools
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from importlib import metadata
 
 RAY_NAMESPACE = "holdfast"
+CLUSTER_DIGITS = 16
+"""How much of a cluster's id stands in the names of its actors: enough to tell it from any other."""
 
 
 @functools.cache
@@ -64,12 +66,25 @@ class Fleet:
 
 @dataclass(frozen=True, slots=True)
 class ActorSettings:
-    """What every actor of a namespace is told."""
+    """What every actor of a namespace is told.
+
+    Attributes:
+        store: Whose actors these are.
+        timing: How long things take.
+        fleet: How many processes there are.
+        release: Which Holdfast they run.
+        cluster: The id of the Ray cluster that they are made in.
+        gone: The ids of clusters that are proven to be gone, with all their processes.
+        sweeper: What makes the store's sweeper where the cluster has none. It is handed in: this package does not know how.
+    """
 
     store: StoreAddress
     timing: Timing = Timing()
     fleet: Fleet = Fleet()
     release: str = field(default_factory=this_release)
+    cluster: str = ""
+    gone: tuple[str, ...] = ()
+    sweeper: Callable[["ActorSettings"], object] | None = field(default=None, compare=False)
 
     @property
     def family(self) -> str:
@@ -79,7 +94,36 @@ class ActorSettings:
     @property
     def prefix(self) -> str:
         """What the names of this store's actors of this release begin with: releases do not talk to each other."""
-        return f"{self.family}{self.release}:"
+        return f"{self._of_cluster(self.cluster)}{self.release}:"
+
+    @property
+    def sweeper_name(self) -> str:
+        """The name of the store's sweeper of this release."""
+        return f"{self.prefix}sweeper"
+
+    def judges(self, name: str) -> bool:
+        """Whether an actor of that name lives only if this cluster knows it.
+
+        That holds for names made in this very cluster, and in one that is proven to be gone. Of another cluster's, nothing
+        can be known here.
+        """
+        return name.startswith(tuple(map(self._of_cluster, (self.cluster, *self.gone))))
+
+    def _of_cluster(self, cluster: str) -> str:
+        return f"{self.family}{cluster[:CLUSTER_DIGITS]}:"
+
+
+@dataclass(frozen=True, slots=True)
+class SweeperToKeep:
+    """The sweeper that workers see to: what makes it where it is not there, and the release whose it is."""
+
+    ensure: Callable[[], object]
+    release: str
+
+    @classmethod
+    def of(cls, settings: ActorSettings) -> "SweeperToKeep | None":
+        """That of a store, None where it was not handed in how it is made."""
+        return None if settings.sweeper is None else cls(functools.partial(settings.sweeper, settings), settings.release)
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,3 +142,4 @@ class WorkerSettings:
     generation: int = 0
     effects: int = 100_000
     memory_mb: int = 2048
+    sweeper: SweeperToKeep | None = None

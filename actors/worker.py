@@ -21,7 +21,9 @@ from holdfast.persistence import AppRecord, RedisStore
 
 from . import tool_run, wire
 from .app_runtime import AppRuntime
+from .attestation import Attestation
 from .crew import ModelOutcome, NoOutcome
+from .keeper import keep_sweeper
 from .memory import allowed_mb, resident_mb
 from .requests import ModelRequest, RunRequest
 from .settings import WorkerSettings
@@ -73,6 +75,10 @@ class Worker:
         self._effects = 0
         self._allowed_mb = math.inf
         self._store: RedisStore | None = None
+        self._attestation = Attestation(self._incarnation)
+        self._keeping: asyncio.Task[None] | None = None
+        if settings.sweeper is not None:  # from the start: nobody may ask one that Ray has started again for anything
+            self._keeping = asyncio.get_running_loop().create_task(keep_sweeper(settings.sweeper, self._connected))
 
     async def prepare(self, environment: Mapping[str, str] | None = None) -> str:
         """Import the app and open its resources, with these variables in the environment; the incarnation.
@@ -167,7 +173,8 @@ class Worker:
                 worker=self._settings.name,
                 reached=self._reached,
             )
-            task = asyncio.create_task(self._in_turn(run, store, runtime))
+            attested = partial(self._attestation.during, store, run)
+            task = asyncio.create_task(self._in_turn(attested, store, runtime))
             self._runs[key] = task
             task.add_done_callback(lambda _: self._runs.pop(key, None))
         return await asyncio.shield(task)

@@ -1,35 +1,36 @@
-"""Which Ray cluster a store is bound to, read without touching it."""
+"""Which Ray cluster a store is bound to, and which release serves it, read without touching it."""
 
 from dataclasses import dataclass
 
+from holdfast.persistence import Binding, redis_values
 from holdfast.persistence.keys import STORE_ID, Keys
 from holdfast.persistence.redis_connection import client, translated
 
 
 @dataclass(frozen=True, slots=True)
-class Binding:
-    """A store's cluster: its id, its address, and how long ago it last said so, by Redis's clock."""
+class Standing:
+    """A store's id, the binding that stands, and the release of Holdfast that serves it; None for what there is not."""
 
-    cluster: str
-    address: str
-    age_ms: int
+    store_id: str | None = None
+    bound: Binding | None = None
+    release: str | None = None
 
 
-async def binding_of(url: str, namespace: str) -> tuple[str | None, Binding | None]:
-    """The store's id, and the binding that stands; None for what there is not.
+async def standing_of(url: str, namespace: str) -> Standing:
+    """How a store stands to clusters and releases.
 
     Raises:
         StoreUnavailable: Redis does not answer.
+        CorruptStore: The binding cannot be read.
     """
-    redis = client(url, lambda: None)
+    redis, keys = client(url, lambda: None), Keys(namespace)
     try:
         async with translated():
-            found = await redis.hmget(Keys(namespace).meta("cluster"), ["cluster", "address", "at"])
+            found = await redis.hmget(keys.meta("cluster"), ["cluster", "address", "at"])
+            release = await redis.hget(keys.meta("release"), "release")
             store_id = await redis.get(STORE_ID)
             seconds, micros = await redis.time()
     finally:
         await redis.aclose()
-    bound = None
-    if None not in found:
-        bound = Binding(found[0].decode(), found[1].decode(), seconds * 1000 + micros // 1000 - int(found[2]))
-    return (store_id.decode() if store_id else None), bound
+    bound = redis_values.binding_of(found, seconds * 1000 + micros // 1000)
+    return Standing(store_id.decode() if store_id else None, bound, release.decode() if release else None)

@@ -5,14 +5,15 @@ import sys
 from dataclasses import asdict
 
 from holdfast.actors.settings import StoreAddress
-from holdfast.conversation import HoldfastError
+from holdfast.conversation import CorruptStore, HoldfastError
 from holdfast.persistence.embedded import running_redis
 from holdfast.persistence.home import Home
+from holdfast.persistence.keys import Keys
 from holdfast.registry import Settings
 
 from .app_checks import import_check, worker_checks
-from .binding import Binding, binding_of
-from .check import Check, Outcome, ok
+from .binding import Standing, standing_of
+from .check import Check, Outcome, fail, ok
 from .display import clean, console, to_json
 from .errors import ExitCode
 from .home_checks import home_checks, server_check
@@ -49,13 +50,16 @@ async def _examine(settings: Settings) -> list[Check]:
         checks.append(server_check())
         url = running_redis(home) if home is not None else None
     store: StoreAddress | None = None
-    bound: Binding | None = None
+    standing = Standing()
     if url is not None:
         checks += await redis_checks(url, settings.namespace)
-        store, bound = await _store(url, settings.namespace)
+        standing, wrong = await _standing(url, settings.namespace)
+        checks += wrong
+        if standing.store_id is not None:
+            store = StoreAddress(redis_url=url, namespace=settings.namespace, store_id=standing.store_id)
     else:
         checks.append(ok("redis", "the home's does not run; whatever needs it starts it"))
-    checks += await ray_checks(settings, home, store, bound)
+    checks += await ray_checks(settings, home, store, standing)
     if settings.app is None:
         checks.append(ok("app", "none is named (--app or HOLDFAST_APP); only start and submit need one"))
         return checks
@@ -63,13 +67,15 @@ async def _examine(settings: Settings) -> list[Check]:
     return checks + (await worker_checks(settings.app, url, settings.namespace) if url is not None else [])
 
 
-async def _store(url: str, namespace: str) -> tuple[StoreAddress | None, Binding | None]:
-    """What leads to the store's actors, and the cluster that it is bound to."""
+async def _standing(url: str, namespace: str) -> tuple[Standing, list[Check]]:
+    """What leads to the store's actors, the cluster that it is bound to, and what is wrong with that."""
     try:
-        store_id, bound = await binding_of(url, namespace)
+        return await standing_of(url, namespace), []
+    except CorruptStore as error:
+        key = Keys(namespace).meta("cluster")
+        return Standing(), [fail("binding", str(error), f"stop all clusters of this store, and delete the key {key}")]
     except HoldfastError:
-        return None, None  # said of Redis already
-    return StoreAddress(redis_url=url, namespace=namespace, store_id=store_id) if store_id else None, bound
+        return Standing(), []  # said of Redis already
 
 
 def _draw(checks: list[Check]) -> None:

@@ -4,12 +4,12 @@ import asyncio
 import sys
 
 from holdfast.conversation import StoreError
-from holdfast.persistence import RedisStore
+from holdfast.persistence import Binding, RedisStore
 from holdfast.persistence.embedded import running_redis, stop_redis
 from holdfast.persistence.home import Home
-from holdfast.registry.embedded import running_ray, stop_ray
+from holdfast.registry.embedded import RayAddress, running_ray, stop_ray
 
-from .binding import Binding, binding_of
+from .binding import standing_of
 from .display import clean
 from .options import Where
 
@@ -20,7 +20,7 @@ def run(where: Where) -> None:
     home = Home.open(settings.home)
     url = settings.redis_url or running_redis(home)
     ray = running_ray(home)
-    bound = asyncio.run(_bound(url, settings.namespace, ray.address)) if url is not None and ray is not None else None
+    bound = asyncio.run(_bound(url, settings.namespace, ray)) if url is not None and ray is not None else None
     stopped = ["Ray"] if stop_ray(home) else []
     if url is not None and bound is not None:
         asyncio.run(_release(url, settings.namespace, bound))
@@ -30,13 +30,13 @@ def run(where: Where) -> None:
     sys.stdout.write(clean(said) + "\n")
 
 
-async def _bound(url: str, namespace: str, address: str) -> Binding | None:
-    """The store's binding, if it is to this home's Ray."""
+async def _bound(url: str, namespace: str, ray: RayAddress) -> Binding | None:
+    """The store's binding, if it is to this home's Ray, told by its id: another machine's may have the same address."""
     try:
-        _, binding = await binding_of(url, namespace)
+        binding = (await standing_of(url, namespace)).bound
     except StoreError:
-        return None  # the next Ray takes over from one that does not answer
-    return binding if binding is not None and binding.address == address else None
+        return None  # the next Ray of this home knows that this one is gone
+    return binding if binding is not None and binding.cluster.partition("@")[0] == ray.cluster_id else None
 
 
 async def _release(url: str, namespace: str, bound: Binding) -> None:

@@ -21,7 +21,7 @@ async def sweeper(settings: "ActorSettings", *, within_s: float) -> bool:
     """
     from holdfast.actors import find  # noqa: PLC0415 - see above
 
-    handle = find(f"{settings.prefix}sweeper")
+    handle = find(settings.sweeper_name)
     return handle is not None and await _within(within_s, handle.ping.remote(), "the sweeper")
 
 

@@ -4,14 +4,15 @@ import asyncio
 import os
 from typing import TYPE_CHECKING
 
-from holdfast.actors.settings import ActorSettings, StoreAddress
-from holdfast.conversation import ConfigurationError, HoldfastError
+from holdfast.actors.settings import ActorSettings, StoreAddress, this_release
+from holdfast.conversation import ConfigurationError, HoldfastError, OlderRelease
+from holdfast.persistence import Binding
 from holdfast.persistence.home import Home, installed_version, python_version
-from holdfast.registry import Settings, cluster
+from holdfast.registry import Settings, cluster, releases
 from holdfast.registry.embedded import running_ray
 
 from . import fleet
-from .binding import Binding
+from .binding import Standing
 from .check import Check, fail, ok, warn
 from .display import span
 
@@ -21,13 +22,17 @@ if TYPE_CHECKING:
 ANSWER_S = 10.0
 
 
-async def ray_checks(settings: Settings, home: Home | None, store: StoreAddress | None, bound: Binding | None) -> list[Check]:
-    """How the Ray of the settings is, and whether the store is bound to it."""
+async def ray_checks(settings: Settings, home: Home | None, store: StoreAddress | None, standing: Standing) -> list[Check]:
+    """How the Ray of the settings is, whether the store is bound to it, and whether this release may serve it."""
     embedded = running_ray(home) if home is not None and settings.ray_address is None else None
     address = settings.ray_address or (embedded.address if embedded is not None else None)
     mine = f"Ray {installed_version('ray')} on Python {python_version()}"
     if address is None:
-        return [ok("ray", f"the home's does not run; whatever needs it starts it ({mine})"), *_unbound(bound)]
+        return [
+            ok("ray", f"the home's does not run; whatever needs it starts it ({mine})"),
+            *_unbound(standing.bound),
+            *_release(standing.release),
+        ]
     checks = [_token(embedded) if embedded is not None else _auth()]
     if embedded is not None:
         os.environ.update(embedded.env)
@@ -39,9 +44,10 @@ async def ray_checks(settings: Settings, home: Home | None, store: StoreAddress 
         fix = "start the cluster, or correct --ray-address (HOLDFAST_RAY_ADDRESS), versions or token"
         return [fail("ray", str(error), fix, unreachable=True), *checks]
     checks.insert(0, ok("ray", f"{mine} at {joined.address}, the same there"))
-    checks.append(_binding(joined, bound))
+    checks += [_binding(joined, standing.bound), *_release(standing.release)]
     if store is not None:
-        checks.append(await _sweeper(ActorSettings(store=store, timing=settings.timing, fleet=settings.fleet)))
+        actors = ActorSettings(store=store, timing=settings.timing, fleet=settings.fleet, cluster=joined.cluster_id)
+        checks.append(await _sweeper(actors))
     return checks
 
 
@@ -65,12 +71,14 @@ def _binding(joined: cluster.Cluster, bound: Binding | None) -> Check:
     if bound is None:
         return ok("binding", "the store is bound to no cluster yet; the next connect binds it")
     fresh = bound.age_ms < cluster.BINDING_STALE_MS
-    if bound.cluster != joined.cluster_id:
-        if fresh or (bound.address != joined.address and cluster.answers(bound.address)):
-            return fail(
-                "binding", f"the store is bound to another cluster, at {bound.address}", "connect there, or stop it first"
-            )
-        return warn("binding", f"the store is bound to a cluster that is gone ({bound.address})", "run: holdfast up")
+    if bound.cluster.partition("@")[0] != joined.cluster_id:
+        which = f"another cluster ({bound.cluster[:12]}), at {bound.address}"
+        if fresh:
+            said = f"the store is bound to {which}, which said so {span(bound.age_ms)} ago"
+            return fail("binding", said, "connect there, or stop it first")
+        return warn(
+            "binding", f"the store is bound to {which}, which has been silent for {span(bound.age_ms)}", "run: holdfast up"
+        )
     if not fresh:
         return warn("binding", f"the cluster has not looked after the store for {span(bound.age_ms)}", "run: holdfast up")
     return ok("binding", "the store is bound to this cluster")
@@ -81,6 +89,18 @@ def _unbound(bound: Binding | None) -> list[Check]:
         return []
     problem = f"the cluster at {bound.address} last looked after the store {span(bound.age_ms)} ago: deadlines wait"
     return [warn("binding", problem, "run: holdfast up")]
+
+
+def _release(serving: str | None) -> list[Check]:
+    mine = this_release()
+    if serving is None:
+        return []
+    if releases.older(mine, serving):
+        refused = OlderRelease(mine, serving)
+        return [fail("release", refused.problem, refused.fix)]
+    if serving != mine:
+        return [warn("release", f"{serving} serves the store, and this is {mine}", "the next connect changes to this one")]
+    return [ok("release", f"{mine} serves the store, as here")]
 
 
 async def _sweeper(settings: ActorSettings) -> Check:

@@ -2,6 +2,9 @@
 
 import asyncio
 import sys
+from typing import Annotated
+
+import typer
 
 from . import fleet
 from .display import clean
@@ -12,16 +15,19 @@ from .session import session
 READY_S = 120.0
 
 
-def run(where: Where) -> None:
+RollBack = Annotated[bool, typer.Option("--roll-back", help="Take the place of a newer release of Holdfast on purpose.")]
+
+
+def run(where: Where, *, roll_back: RollBack = False) -> None:
     """Start the embedded stack of the home, or join the configured Redis and Ray; with an app, start its workers.
 
     All of it goes on when this command has ended; `holdfast down` stops what is embedded.
     """
-    asyncio.run(_up(where))
+    asyncio.run(_up(where, roll_back=roll_back))
 
 
-async def _up(where: Where) -> None:
-    async with session(where, with_app=True) as opened:
+async def _up(where: Where, *, roll_back: bool) -> None:
+    async with session(where, with_app=True, roll_back=roll_back) as opened:
         stack = opened.stack
         transport = await stack.transport()
         store = await stack.store()

@@ -5,7 +5,7 @@ import contextlib
 import os
 import sys
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from holdfast.conversation import ConfigurationError
@@ -32,10 +32,13 @@ def announce(line: str) -> None:
 class Stack:
     """One store and one transport, opened once, each on first use."""
 
-    def __init__(self, settings: Settings, app: "App | str | None", *, say: Callable[[str], None] = announce) -> None:
+    def __init__(
+        self, settings: Settings, app: "App | str | None", *, say: Callable[[str], None] = announce, roll_back: bool = False
+    ) -> None:
         self.settings = settings
         self._app = app
         self._say = say
+        self._roll_back = roll_back
         self._opening = asyncio.Lock()
         self._joining = asyncio.Lock()
         self._store: RedisStore | None = None
@@ -90,10 +93,19 @@ class Stack:
         async with self._joining:  # a lock of its own: who only reads need not wait for Ray
             if self._transport is None:
                 app = self.app() if self.app_path is not None else None
-                address = await self._ray_address()
+                address, gone = await self._ray_address()
                 from .transport import RayTransport  # noqa: PLC0415 - imports ray, which readers never need
 
-                self._transport = await RayTransport.open(store, self.settings, address, app, self.app_path)
+                self._transport = await RayTransport.open(
+                    store,
+                    self.settings,
+                    address,
+                    app,
+                    self.app_path,
+                    gone=gone,
+                    roll_back=self._roll_back,
+                    say=self._say,
+                )
             return self._transport
 
     async def close(self) -> None:
@@ -106,10 +118,13 @@ class Stack:
                 await self._store.close()
             self._store = None
 
-    async def _ray_address(self) -> str:
-        """Where Ray is. What the embedded one's environment must say is set here, before ray is imported."""
+    async def _ray_address(self) -> tuple[str, Sequence[str]]:
+        """Where Ray is, and which of its predecessors are proven gone.
+
+        What the embedded one's environment must say is set here, before ray is imported.
+        """
         if self.settings.ray_address is not None:
-            return self.settings.ray_address
+            return self.settings.ray_address, ()
         if not self.settings.embedded:
             raise ConfigurationError(
                 "ray_address", "there is none, and the embedded Ray is forbidden (embedded=False)", "set HOLDFAST_RAY_ADDRESS"
@@ -120,7 +135,7 @@ class Stack:
         home = await asyncio.to_thread(Home.open, self.settings.home)
         embedded = await asyncio.to_thread(ensure_ray, home, announce=self._say)
         os.environ.update(embedded.env)
-        return embedded.address
+        return embedded.address, embedded.gone
 
     async def _redis_url(self) -> str:
         if self.settings.redis_url is not None:

@@ -1,7 +1,9 @@
 """The way of a command: over Ray to the actor that hosts the conversation."""
 
 import asyncio
+import logging
 import os
+from collections.abc import Callable, Sequence
 
 from holdfast.actors import ActorSettings, StoreAddress
 from holdfast.agent import App, code_digest, main_file, python_path
@@ -13,10 +15,13 @@ from holdfast.registry import cluster as clusters
 from holdfast.registry.hiring import Hiring
 from holdfast.registry.ray_actors import RayActors
 from holdfast.registry.registry import Registry
-from holdfast.registry.sweeper import ensure_sweeper
+from holdfast.registry.releases import take_office
+from holdfast.registry.sweeper import ensure_sweeper, restore_sweeper
 from holdfast.registry.turnover import end_other_releases
 
 from .delivery import deliver
+
+logger = logging.getLogger("holdfast.client")
 
 
 class RayTransport:
@@ -25,26 +30,55 @@ class RayTransport:
     def __init__(self, store: RedisStore, settings: ActorSettings, joined: clusters.Cluster) -> None:
         self.settings = settings
         self.cluster = joined
+        self._bond = clusters.Bond(store, joined)
         actors = RayActors(settings)
         hiring = Hiring(store, actors, timing=settings.timing, fleet=settings.fleet)
         self._registry = Registry(store, actors, hiring=hiring, timing=settings.timing)
 
     @classmethod
     async def open(
-        cls, store: RedisStore, settings: Settings, address: str, app: App | None, app_path: str | None
+        cls,
+        store: RedisStore,
+        settings: Settings,
+        address: str,
+        app: App | None,
+        app_path: str | None,
+        *,
+        gone: Sequence[str] = (),
+        roll_back: bool = False,
+        say: Callable[[str], None] = logger.warning,
     ) -> "RayTransport":
-        """Join Ray, bind the store to it, end what another release has left there, ensure sweeper and workers.
+        """Join Ray, bind the store to it, end what an older release has left there, ensure sweeper and workers.
+
+        Args:
+            store: The store.
+            settings: The settings in force.
+            address: Where Ray is.
+            app: The app that was named, if any.
+            app_path: Its import path.
+            gone: Clusters that are proven to be gone, to which the store may still be bound.
+            roll_back: Whether this release may take the place of a newer one.
+            say: Told one line if there is something to wait for.
 
         Raises:
             ClusterUnavailable: Ray does not answer.
             WrongCluster: The store is bound to another cluster, which lives.
+            OlderRelease: A newer release serves the store.
             ConfigurationError: The process is in another cluster, or versions differ.
         """
         joined = await asyncio.to_thread(clusters.join, address, embedded=settings.ray_address is None)
         try:
-            await clusters.bind(store, joined)
+            await clusters.bind(store, joined, gone=gone, say=say)
             where = StoreAddress(redis_url=store.url, namespace=store.namespace, store_id=store.store_id or "")
-            actor_settings = ActorSettings(store=where, timing=settings.timing, fleet=settings.fleet)
+            actor_settings = ActorSettings(
+                store=where,
+                timing=settings.timing,
+                fleet=settings.fleet,
+                cluster=joined.cluster_id,
+                gone=tuple(gone),
+                sweeper=restore_sweeper,
+            )
+            await take_office(store, actor_settings.release, roll_back=roll_back)
             await asyncio.to_thread(end_other_releases, actor_settings)
             ensure_sweeper(actor_settings)
             if app is not None and app_path is not None:
@@ -61,8 +95,10 @@ class RayTransport:
 
         Raises:
             OutcomeUnknown: No answer within the deadline; `retry_id` makes a repetition safe.
+            WrongCluster: Another cluster has the store now.
             HoldfastError: The command was refused.
         """
+        await self._bond.check()
         return await deliver(
             self._registry, conversation_id, command, what=what, retry_id=retry_id, timeout_s=timeout_s, create=create
         )

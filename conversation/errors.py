@@ -10,6 +10,7 @@ HoldfastError
 │       ├── AppNotFound
 │       ├── AgentNotFound
 │       ├── HomeUnusable
+│       ├── OlderRelease         a newer Holdfast serves the store
 │       └── UnsupportedServer
 ├── ConversationNotFound
 ├── ConversationExists
@@ -90,6 +91,21 @@ class AgentNotFound(ConfigurationError):
 
 class HomeUnusable(ConfigurationError):
     """The embedded home cannot be used: its path, its server's version or its content is wrong."""
+
+
+class OlderRelease(ConfigurationError):
+    """A newer Holdfast serves the store; nothing was changed. Upgrade here, or go back on purpose.
+
+    `release` is the one that was refused, `serving` the one that serves.
+    """
+
+    def __init__(self, release: str, serving: str) -> None:
+        HoldfastError.__init__(self, release, serving)
+        self.field = "holdfast"
+        self.problem = f"this is release {release}, and the newer {serving} serves the store"
+        self.fix = f"upgrade holdfast here to {serving}; or, to have all of it go back, run: holdfast up --roll-back"
+        self.release = release
+        self.serving = serving
 
 
 class UnsupportedServer(ConfigurationError):
@@ -303,7 +319,10 @@ class ClusterUnavailable(ClusterError):
 class WrongCluster(ClusterError):
     """The store is bound to another Ray cluster that still lives. Connect to that one, or stop it first."""
 
-    template = "the store is bound to the Ray cluster at {0}, not to the one at {1}: connect there, or stop it first"
+    template = (
+        "the store is bound to the Ray cluster at {0}, not to the one at {1}: connect there, or stop it first "
+        "(`holdfast down` there gives the store up at once; else 15 s without its sweeper free it)"
+    )
 
     def __init__(self, bound: str, found: str) -> None:
         super().__init__(bound, found)

@@ -26,6 +26,7 @@ from holdfast.conversation.events import CallSuspended
 
 from . import codec, pages
 from .keys import BUCKETS, bucket_of, check_namespace
+from .memory_cluster import MemoryCluster
 from .memory_conversation import MemoryConversation as _Conversation
 from .pages import PendingPlace
 from .store import (
@@ -34,7 +35,6 @@ from .store import (
     Appended,
     AppRecord,
     Because,
-    Binding,
     Due,
     KnownIds,
     Late,
@@ -54,13 +54,13 @@ def _wall_clock() -> int:
     return time.time_ns() // 1_000_000
 
 
-class MemoryStore:
+class MemoryStore(MemoryCluster):
     """Conversations in this process's memory."""
 
     def __init__(self, *, namespace: str = "holdfast", clock: Callable[[], int] = _wall_clock) -> None:
         self.namespace = check_namespace(namespace)
         self.store_id = uuid.uuid4().hex
-        self._clock = clock
+        super().__init__(clock)
         self._conversations: dict[str, _Conversation] = {}
         self._apps: dict[str, bytes] = {}
         self._specs: dict[str, bytes] = {}
@@ -68,7 +68,6 @@ class MemoryStore:
         self._standby: dict[str, int] = {}
         self._living: dict[str, int] = {}
         self._generations: dict[str, int] = {}
-        self._binding: tuple[str, str, int] | None = None
         self._listeners: dict[str, list[asyncio.Queue[bytes]]] = {}
         self._changed = asyncio.Condition()
 
@@ -392,21 +391,6 @@ class MemoryStore:
     async def succeed(self, worker: str, generation: int) -> None:
         """See `Store.succeed`."""
         self._generations[worker] = generation
-
-    async def bind(self, cluster: str, address: str, stale_ms: int, *, force: bool = False) -> Binding | None:
-        """See `Store.bind`."""
-        now = self._clock()
-        if self._binding is not None and not force:
-            bound, at_address, at = self._binding
-            if bound != cluster and now - at < stale_ms:
-                return Binding(bound, at_address, now - at)
-        self._binding = (cluster, address, now)
-        return None
-
-    async def unbind(self, cluster: str) -> None:
-        """See `Store.unbind`."""
-        if self._binding is not None and self._binding[0] == cluster:
-            self._binding = None
 
     async def publish(self, conversation_id: str, payload: bytes) -> None:
         """See `Store.publish`."""

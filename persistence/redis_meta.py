@@ -7,6 +7,7 @@ from holdfast.conversation import AgentSpec
 from . import codec
 from .redis_connection import translated
 from .redis_database import RedisDatabase
+from .redis_values import binding_of
 from .store import AppRecord, Binding
 
 
@@ -89,13 +90,36 @@ class RedisMeta(RedisDatabase):
         """See `Store.succeed`."""
         await self._do(lambda: self._redis.hset(self._keys.meta("generations"), worker, generation))
 
-    async def bind(self, cluster: str, address: str, stale_ms: int, *, force: bool = False) -> Binding | None:
+    async def bind(self, cluster: str, address: str, stale_ms: int, *, gone: Sequence[str] = ()) -> Binding | None:
         """See `Store.bind`."""
-        answer = await self._script("bind", [self._keys.meta("cluster")], [cluster, address, stale_ms, int(force)])
+        answer = await self._script("bind", [self._keys.meta("cluster")], [cluster, address, stale_ms, *gone])
         if answer[0] == b"bound":
             return Binding(answer[1].decode(), answer[2].decode(), int(answer[3]))
         return None
 
+    async def binding(self) -> Binding | None:
+        """See `Store.binding`."""
+        found = await self._do(lambda: self._redis.hmget(self._keys.meta("cluster"), ["cluster", "address", "at"]))
+        return binding_of(found, await self.now())
+
     async def unbind(self, cluster: str) -> None:
         """See `Store.unbind`."""
         await self._script("unbind", [self._keys.meta("cluster")], [cluster])
+
+    async def attest(self, incarnation: str, lease_ms: int) -> None:
+        """See `Store.attest`."""
+        await self._do(lambda: self._redis.set(self._keys.meta(f"incarnation:{incarnation}"), b"", px=lease_ms))
+
+    async def attested(self, incarnation: str) -> bool:
+        """See `Store.attested`."""
+        return bool(await self._do(lambda: self._redis.exists(self._keys.meta(f"incarnation:{incarnation}"))))
+
+    async def serving(self) -> str | None:
+        """See `Store.serving`."""
+        release = await self._do(lambda: self._redis.hget(self._keys.meta("release"), "release"))
+        return release.decode() if release is not None else None
+
+    async def serve(self, release: str, *, before: str | None) -> bool:
+        """See `Store.serve`."""
+        answer = await self._script("serve", [self._keys.meta("release")], [release, before or ""])
+        return bool(answer[0] == b"ok")

@@ -18,7 +18,7 @@ from holdfast.conversation import (
 
 from . import codec
 from .keys import BUCKETS
-from .store import Append, Late, Owner, Row, Run, RunStatus
+from .store import Append, Binding, Late, Owner, Row, Run, RunStatus
 
 OLDEST_SERVER = (6, 2)
 MOST_DIGITS = 19
@@ -166,6 +166,16 @@ def late_of(record: bytes) -> Late:
     if not at.isdigit():
         raise CorruptStore(f"a late outcome reads {record[:20]!r}")
     return Late(at=int(at), outcome=rest.partition(b"|")[2])
+
+
+def binding_of(found: Sequence[bytes | None], now: int) -> Binding | None:
+    """The binding in the fields `cluster`, `address` and `at`; None if there is none."""
+    cluster, address, at = found
+    if cluster is None:
+        return None
+    if address is None or at is None or not at.isdigit():
+        raise CorruptStore("the binding cannot be read")
+    return Binding(cluster.decode(), address.decode(), max(now - int(at), 0))
 
 
 def check_version(version: str) -> None:

@@ -466,12 +466,36 @@ class Store(Protocol):
         """Put a worker's successor in office."""
         ...
 
-    async def bind(self, cluster: str, address: str, stale_ms: int, *, force: bool = False) -> Binding | None:
-        """Bind the store to a Ray cluster; the live binding that stands in the way, or None when bound."""
+    async def bind(self, cluster: str, address: str, stale_ms: int, *, gone: Sequence[str] = ()) -> Binding | None:
+        """Bind the store to a Ray cluster; the binding that stands in the way, or None when bound.
+
+        A binding to another cluster stands until it has not been renewed for `stale_ms`, by the store's clock, unless that
+        cluster is among those that are proven `gone`.
+        """
+        ...
+
+    async def binding(self) -> Binding | None:
+        """The binding that stands, None if there is none."""
         ...
 
     async def unbind(self, cluster: str) -> None:
         """Give the binding up, if it is this cluster's."""
+        ...
+
+    async def attest(self, incarnation: str, lease_ms: int) -> None:
+        """Say that a worker's incarnation lives, and that its claims stand for so long, by the store's clock."""
+        ...
+
+    async def attested(self, incarnation: str) -> bool:
+        """Whether that incarnation's claims stand."""
+        ...
+
+    async def serving(self) -> str | None:
+        """The release of Holdfast that serves the store, None if none has been noted."""
+        ...
+
+    async def serve(self, release: str, *, before: str | None) -> bool:
+        """Note which release serves the store from now on, if the one noted is `before`; whether it is noted."""
         ...
 
     async def publish(self, conversation_id: str, payload: bytes) -> None:

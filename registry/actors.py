@@ -46,6 +46,13 @@ class Actors(Protocol):
         """Whether the actor of that name, if there is one, runs this release: with another one is not to talk."""
         ...
 
+    def judges(self, name: str) -> bool:
+        """Whether the actor of that name is dead if `find` does not know it: it was made in this very cluster.
+
+        An actor of another cluster may live there, whatever this one knows.
+        """
+        ...
+
     def new_name(self) -> str:
         """A name that no actor has."""
         ...

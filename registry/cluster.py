@@ -4,21 +4,25 @@ import asyncio
 import logging
 import os
 import socket
-from collections.abc import Mapping
+import time
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from importlib import import_module
-from pathlib import Path
 from typing import Any
 
 from holdfast.actors.settings import RAY_NAMESPACE
-from holdfast.conversation import ClusterUnavailable, ConfigurationError, WrongCluster
-from holdfast.persistence import Store
+from holdfast.conversation import ClusterUnavailable, ConfigurationError, StoreError, WrongCluster
+from holdfast.persistence import Binding, Store
 
 logger = logging.getLogger("holdfast.ray")
 
 BINDING_STALE_MS = 15_000
 """After which silence of the bound cluster's sweeper another cluster may take the store."""
 CONNECT_TIMEOUT_S = 5.0
+LOOK_AT_BINDING_S = 1.0
+"""How often another cluster's binding is looked at. The sweeper renews it more often (`Timing.tick_ms`)."""
+LOOK_EVERY_S = 2.0
+"""How old what a connected client knows of the binding may be."""
 _PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
 _SETTINGS = bytes((0, 0, 0, 4, 0, 0, 0, 0, 0))
 """A frame of HTTP/2, which Ray's processes speak: no settings. The server answers the preface with its own."""
@@ -28,7 +32,11 @@ _memberships: dict[str, int] = {}  # a process is in one Ray cluster as a whole,
 
 @dataclass(frozen=True, slots=True)
 class Cluster:
-    """A Ray cluster that this process has joined; `joined_here` if a client of Holdfast did, so that leaving is up to it."""
+    """A Ray cluster that this process has joined.
+
+    `cluster_id` is the one that its GCS drew at random: addresses, machines and boot ids of two clusters may be equal.
+    `joined_here` if a client of Holdfast did, so that leaving is up to it.
+    """
 
     cluster_id: str
     address: str
@@ -73,7 +81,7 @@ def current(*, joined_here: bool = False) -> Cluster:
     from ray._private.worker import global_worker  # noqa: PLC0415 - Ray says a cluster's id nowhere else
 
     cluster_id = global_worker.gcs_client.cluster_id.hex()
-    return Cluster(f"{cluster_id}@{_boot_id()}", str(ray.get_runtime_context().gcs_address), joined_here)
+    return Cluster(cluster_id, str(ray.get_runtime_context().gcs_address), joined_here)
 
 
 def leave(cluster: Cluster) -> None:
@@ -96,18 +104,6 @@ def _observe_environment(ray: Any) -> None:
     ray._private.ray_constants.ENABLE_RAY_CLUSTER = False  # noqa: SLF001 - as above
     _raylet.Config.initialize("")
     _raylet.AuthenticationTokenLoader.instance().reset_cache()
-
-
-def _boot_id() -> str:
-    """What tells this machine, since it was started, from others."""
-    try:
-        return Path("/proc/sys/kernel/random/boot_id").read_text().strip()
-    except OSError:
-        return socket.gethostname()
-
-
-def _boot(cluster_id: str) -> str:
-    return cluster_id.partition("@")[2]
 
 
 def _init(ray: Any, address: str) -> None:
@@ -169,26 +165,72 @@ def _greet(address: str) -> None:
         raise ClusterUnavailable(f"what listens at {address} is no Ray; give the address that `ray start --head` printed")
 
 
-def answers(address: str) -> bool:
-    """Whether something listens at a cluster's address."""
-    try:
-        _knock(address)
-    except (ClusterUnavailable, ConfigurationError):
-        return False
-    return True
+async def bind(
+    store: Store, cluster: Cluster, *, gone: Sequence[str] = (), say: Callable[[str], None] = logger.warning
+) -> None:
+    """Bind the store to this cluster.
 
+    Another cluster's binding is waited for, until it has not been renewed for `BINDING_STALE_MS`: whether that cluster lives
+    is not to be known from here, since its address may lead nowhere, or to something else. Its sweeper renews the binding
+    every moment; as soon as that is seen, the store is refused.
 
-async def bind(store: Store, cluster: Cluster) -> None:
-    """Bind the store to this cluster; one that is gone gives way.
+    Args:
+        store: The store.
+        cluster: The one that this process is in.
+        gone: Clusters that are proven to be gone; a binding to one of these gives way at once.
+        say: Told one line if there is something to wait for.
 
     Raises:
-        WrongCluster: The store is bound to another cluster, and that lives.
+        WrongCluster: The store is bound to another cluster, which renews its binding.
     """
-    binding = await store.bind(cluster.cluster_id, cluster.address, BINDING_STALE_MS)
-    if binding is None:
-        return
-    # A loopback address says nothing about another machine's; there, only silence does (`BINDING_STALE_MS`).
-    elsewhere = _boot(binding.cluster) != _boot(cluster.cluster_id) and binding.address.startswith(("127.", "localhost"))
-    if elsewhere or (binding.address != cluster.address and await asyncio.to_thread(answers, binding.address)):
-        raise WrongCluster(binding.address, cluster.address)
-    await store.bind(cluster.cluster_id, cluster.address, BINDING_STALE_MS, force=True)
+    before: Binding | None = None
+    while (binding := await store.bind(cluster.cluster_id, cluster.address, BINDING_STALE_MS, gone=gone)) is not None:
+        # Between the two looks lay at least the pause: a binding that is younger than that was renewed meanwhile.
+        if before is not None and (
+            binding.cluster != before.cluster or binding.age_ms < before.age_ms + LOOK_AT_BINDING_S * 500
+        ):
+            raise wrong(binding, cluster)
+        if before is None:
+            left_s = (BINDING_STALE_MS - binding.age_ms) / 1000
+            say(f"holdfast: the store is bound to the Ray cluster at {binding.address}; free in {left_s:.0f} s if that is gone")
+        before = binding
+        await asyncio.sleep(LOOK_AT_BINDING_S)
+
+
+def wrong(binding: Binding, cluster: Cluster) -> WrongCluster:
+    """The refusal of a store that is bound to another cluster, whose address may be written like this one's."""
+    if binding.address != cluster.address:
+        return WrongCluster(binding.address, cluster.address)
+    bound, found = (
+        f"{address} ({cluster_id[:12]})"
+        for address, cluster_id in ((binding.address, binding.cluster), (cluster.address, cluster.cluster_id))
+    )
+    return WrongCluster(bound, found)
+
+
+class Bond:
+    """What a client knows of the binding to its cluster: looked at anew before a command, now and then."""
+
+    def __init__(self, store: Store, cluster: Cluster, *, clock: Callable[[], float] = time.monotonic) -> None:
+        self._store = store
+        self._cluster = cluster
+        self._clock = clock
+        self._looked_at = clock()
+
+    async def check(self) -> None:
+        """Make sure that the store is not bound to another cluster; at most every `LOOK_EVERY_S`, that asks the store.
+
+        Raises:
+            WrongCluster: It is.
+        """
+        now = self._clock()
+        if now - self._looked_at < LOOK_EVERY_S:
+            return
+        try:
+            binding = await self._store.binding()
+        except StoreError as error:  # the command itself will say
+            logger.debug("the binding could not be read: %s", error)
+            return
+        if binding is not None and binding.cluster.partition("@")[0] != self._cluster.cluster_id:
+            raise wrong(binding, self._cluster)
+        self._looked_at = now

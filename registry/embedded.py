@@ -24,6 +24,8 @@ from holdfast.conversation.errors import ClusterUnavailable, HomeUnusable
 from holdfast.persistence.home import Home, installed_version, python_version
 
 _LOCK = "ray.lock"
+_GONE = "ray-gone.json"
+_GONE_KEPT = 16  # more would have to start and end while a binding of the first is fresh
 _POLL_S = 0.1
 _GRACE_S = 5.0
 _OBJECT_STORE_BYTES = 100_000_000  # Ray takes no less than 75 MiB
@@ -44,10 +46,14 @@ class RayAddress:
     Attributes:
         address: Host and port, for `ray.init(address=...)`.
         token_path: The file, mode 0600, with the token that Ray asks for.
+        cluster_id: Which cluster it is; empty where Ray did not say.
+        gone: The ids of the clusters that the home had before. Every process of theirs was seen to be gone.
     """
 
     address: str
     token_path: Path
+    cluster_id: str = ""
+    gone: tuple[str, ...] = ()
 
     @property
     def env(self) -> dict[str, str]:
@@ -135,6 +141,16 @@ class _Record(BaseModel):
     pids: dict[str, int]
     ray_version: str
     python_version: str
+    cluster_id: str = ""
+    seen_from: str = ""  # see `_seen_from`
+
+
+class _Gone(BaseModel):
+    """What `ray-gone.json` holds: the home's last clusters, each of which was ended and seen to be gone."""
+
+    model_config = ConfigDict(frozen=True)
+
+    cluster_ids: list[str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -223,7 +239,35 @@ def _observed(temp_dir: Path) -> _Record | None:
         pids={name: found.pid for name, found in daemons.items()},
         ray_version=installed_version("ray"),
         python_version=python_version(),
+        cluster_id=_option(daemons["raylet"], "--cluster-id"),
+        seen_from=_seen_from(),
     )
+
+
+def _option(process: _Process, name: str) -> str:
+    """What a process was given with an option; the raylet hands its own on inside longer arguments."""
+    words = " ".join(process.arguments).split()
+    return next((word.removeprefix(f"{name}=") for word in words if word.startswith(f"{name}=")), "")
+
+
+def _seen_from() -> str:
+    """What tells from where processes are seen: the machine since it started, the pid namespace and the user.
+
+    Another container on the same machine has other processes under the same pids. Empty where that is not to be known.
+    """
+    try:
+        boot_id = Path("/proc/sys/kernel/random/boot_id").read_text("ascii").strip()
+        return f"{boot_id} {Path('/proc/self/ns/pid').readlink()} {os.getuid()}"
+    except OSError:
+        return ""
+
+
+def _gone(home: Home) -> tuple[str, ...]:
+    """The ids of the home's clusters that were seen to be gone."""
+    try:
+        return tuple(_Gone.model_validate_json((home.path / _GONE).read_bytes()).cluster_ids)
+    except (OSError, ValidationError):
+        return ()
 
 
 def _living(home: Home) -> _Record | None:
@@ -272,6 +316,11 @@ def _end(home: Home, *, gently: bool) -> bool:
         _signal_until_gone(lambda: _members(temp_dirs), signal.SIGTERM)
     if left := _signal_until_gone(lambda: _members(temp_dirs), signal.SIGKILL):
         raise ClusterUnavailable(f"the processes {sorted(one.pid for one in left)} of {home.path} cannot be killed")
+    if record is not None and record.cluster_id and record.seen_from and record.seen_from == _seen_from():
+        # A home that two containers share is no proof: each sees its own processes only.
+        gone = [*(one for one in _gone(home) if one != record.cluster_id), record.cluster_id][-_GONE_KEPT:]
+        with contextlib.suppress(HomeUnusable):  # without the proof, the store's binding is waited for
+            home.write_file(_GONE, _Gone(cluster_ids=gone).model_dump_json() + "\n")
     for temp_dir in temp_dirs:
         shutil.rmtree(temp_dir, ignore_errors=True)
     return found
@@ -351,7 +400,7 @@ def _process(pid: int) -> _Process | None:
 
 
 def _address(home: Home, record: _Record) -> RayAddress:
-    return RayAddress(record.address, home.path / "ray-token")
+    return RayAddress(record.address, home.path / "ray-token", record.cluster_id, _gone(home))
 
 
 def _token_path(home: Home) -> Path:

@@ -56,6 +56,10 @@ class RayActors:
         """See `Actors.ours`."""
         return name.startswith(self._settings.prefix)
 
+    def judges(self, name: str) -> bool:
+        """See `Actors.judges`."""
+        return self._settings.judges(name)
+
     def new_name(self) -> str:
         """See `Actors.new_name`."""
         return f"{self._settings.prefix}actor:{uuid.uuid4().hex[:12]}"

@@ -204,12 +204,16 @@ class Registry:
             owner = owner or Owner("", 0, "")
             because = Because.ASKED
             if owner.holder:
-                handle = None if owner.holder in self._dead else await self._actors.find(owner.holder)
-                if handle is None and owner.holder not in self._dead:
+                dead = owner.holder in self._dead
+                handle = None if dead else await self._actors.find(owner.holder)
+                if handle is None and (dead or self._actors.judges(owner.holder)):  # another cluster's may live there
                     self.died(conversation_id, owner.holder)
-                if handle is None:  # this cluster is the store's only one, and knows no actor of that name
                     because = Because.DIED
-                elif self._actors.ours(owner.holder) and self._not_hosting.get(conversation_id) != owner.token:
+                if (
+                    handle is not None
+                    and self._actors.ours(owner.holder)
+                    and self._not_hosting.get(conversation_id) != owner.token
+                ):
                     return owner.holder, handle
             name, actor = adopted or await self._adopt(conversation_id, refusals)
             adopted = None

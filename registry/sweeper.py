@@ -9,7 +9,7 @@ from typing import Any
 
 import ray
 
-from holdfast.actors import RAY_NAMESPACE, ActorSettings
+from holdfast.actors import RAY_NAMESPACE, ActorSettings, named
 from holdfast.conversation import StoreError
 from holdfast.persistence import RedisStore
 
@@ -41,10 +41,12 @@ class Sweeper:
         while True:
             try:
                 here = cluster.current()
-                if await store.bind(here.cluster_id, here.address, cluster.BINDING_STALE_MS) is None:
+                bound = await store.bind(here.cluster_id, here.address, cluster.BINDING_STALE_MS, gone=self._settings.gone)
+                if bound is None:
                     await sweep.tick()
                 else:
-                    logger.error("the store is bound to another cluster: nothing is swept here")
+                    sweep.store_away()  # whoever has it works by its own clock: a lease's end counts later, if it comes back
+                    logger.error("%s: nothing is swept here", cluster.wrong(bound, here))
             except StoreError as error:
                 sweep.store_away()
                 logger.warning("the store: %s", error)
@@ -59,10 +61,23 @@ _RemoteSweeper = ray.remote(Sweeper)
 def ensure_sweeper(settings: ActorSettings) -> Any:
     """The handle of this store's sweeper, made if there is none. Ray restarts it for ever."""
     return _RemoteSweeper.options(
-        name=f"{settings.prefix}sweeper",
+        name=settings.sweeper_name,
         namespace=RAY_NAMESPACE,
         lifetime="detached",
         get_if_exists=True,
         num_cpus=0,
         max_restarts=-1,
     ).remote(settings)
+
+
+def restore_sweeper(settings: ActorSettings) -> None:
+    """Make this store's sweeper if the cluster has none. To be called again and again.
+
+    The cluster is asked for the name each time: a process may remember the handle of a sweeper that is gone.
+
+    Raises:
+        ClusterUnavailable: This process is in no cluster (any more).
+    """
+    if settings.sweeper_name not in named(settings.sweeper_name):
+        logger.warning("%s is not there, and is made anew", settings.sweeper_name)
+        ensure_sweeper(settings)

@@ -154,11 +154,57 @@ class Fleet:
         assert bound.address == "a:2"
         assert bound.age_ms <= await store.now() - first - 30
 
-    async def test_a_binding_gives_way_to_force(self, store: Store) -> None:
+    async def test_a_fresh_binding_gives_way_only_to_the_proof_that_its_cluster_is_gone(self, store: Store) -> None:
         await store.bind("cluster-1", "a", 60_000)
 
-        assert await store.bind("cluster-2", "b", 60_000, force=True) is None
+        assert await store.bind("cluster-2", "b", 60_000, gone=["cluster-0", "cluster-3"]) is not None
+        assert await store.bind("cluster-2", "b", 60_000, gone=["cluster-0", "cluster-1"]) is None
         assert await store.bind("cluster-1", "a", 60_000) is not None
+
+    async def test_a_binding_of_an_older_release_is_told_by_its_clusters_id_too(self, store: Store) -> None:
+        await store.bind("cluster-1@a-machine", "a", 60_000)
+
+        assert await store.bind("cluster-2", "b", 60_000) is not None
+        assert await store.bind("cluster-1", "a", 60_000) is None
+        assert (await store.binding()) is not None
+        assert getattr(await store.binding(), "cluster", None) == "cluster-1"
+
+    async def test_a_binding_is_read_without_a_change(self, store: Store, other: Store) -> None:
+        assert await store.binding() is None
+        await store.bind("cluster-1", "10.0.0.1:6379", 60_000)
+
+        found = await other.binding()
+
+        assert found is not None
+        assert (found.cluster, found.address) == ("cluster-1", "10.0.0.1:6379")
+        assert 0 <= found.age_ms < 60_000
+        await store.unbind("cluster-1")
+        assert await other.binding() is None
+
+    async def test_a_workers_claims_stand_for_as_long_as_it_attests_them(self, store: Store, other: Store) -> None:
+        assert not await store.attested("w-1")
+        await store.attest("w-1", 60_000)
+        await store.attest("w-2", 20)
+
+        async def lapsed() -> bool:
+            return not await other.attested("w-2")
+
+        await until(lapsed)
+        assert await other.attested("w-1")
+        await store.attest("w-2", 60_000)
+        assert await other.attested("w-2")
+
+    async def test_the_release_that_serves_is_noted_by_who_has_seen_the_one_before(self, store: Store, other: Store) -> None:
+        assert await store.serving() is None
+        assert await store.serve("0.1", before=None)
+        assert await other.serving() == "0.1"
+
+        assert not await other.serve("0.2", before=None)
+        assert not await other.serve("0.3", before="0.2")
+        assert await store.serving() == "0.1"
+        assert await other.serve("0.2", before="0.1")
+        assert await other.serve("0.2", before="0.1")  # its reply was lost
+        assert await store.serving() == "0.2"
 
     async def test_only_the_bound_cluster_unbinds(self, store: Store, other: Store) -> None:
         await store.unbind("cluster-1")

@@ -6,8 +6,8 @@ import pytest
 import ray
 from stack_fixture import eventually, kill, kill_host, open_gate, pid_of, results, runs_of, sweeper_of
 
-from holdfast.actors import RAY_NAMESPACE
-from holdfast.client import Answer, Approve, Fail, Status, SuspensionKind
+from holdfast.actors import RAY_NAMESPACE, named
+from holdfast.client import Answer, Approve, AsyncClient, Fail, Status, SuspensionKind
 from holdfast.persistence.embedded import ensure_redis
 from holdfast.testing import call, calls
 
@@ -145,6 +145,27 @@ async def test_a_killed_sweeper_comes_back_and_deadlines_are_kept(stack, client,
     while state.status is Status.AWAITING_INPUT:
         state = await conversation.wait(after=state.seq, timeout_s=60)
     assert state.reply == "Never mind."
+
+
+async def test_a_sweeper_that_ended_for_good_while_no_client_is_connected_is_made_anew_and_deadlines_are_kept(stack, store):
+    text = stack.scenarios.add("sweeper-gone", calls(call("ask_briefly", {"question": "?"})), "Never mind.")
+    async with AsyncClient.connect("shop_app:app", timeout_s=60) as client:
+        await client._stack.transport()
+        sweeper = sweeper_of(store)
+        ray.kill(actor(sweeper), no_restart=True)
+        await until(lambda: sweeper not in named(sweeper))
+        await client.start("support", text, conversation_id="sweeper-gone")
+    assert not ray.is_initialized()
+
+    async def acted_on():
+        state = await store.load("sweeper-gone")
+        return state.status is Status.IDLE and state.last is not None
+
+    async with asyncio.timeout(90):
+        while not await acted_on():
+            await asyncio.sleep(0.05)
+    (last,) = await store.at("sweeper-gone", [(await store.load("sweeper-gone")).last.reply_seq])
+    assert last.content == "Never mind."
 
 
 async def test_promise_5_redis_killed_and_restarted_on_its_files_has_everything_that_was_acknowledged(stack, client, store):

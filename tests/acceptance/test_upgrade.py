@@ -3,15 +3,20 @@
 import asyncio
 from contextlib import AsyncExitStack
 from functools import partial
+from pathlib import Path
 
 import pytest
-from stack_fixture import eventually, open_gate, results, runs_of
+from stack_fixture import eventually, open_gate, pid_of, results, runs_of
 
 from holdfast.actors import ActorSettings, find, named
-from holdfast.client import Approve, AsyncClient, Status
+from holdfast.actors.settings import this_release
+from holdfast.client import Approve, AsyncClient, OlderRelease, Status
+from holdfast.client.stack import Stack
+from holdfast.registry import Settings
 from holdfast.testing import call, calls
 
 NEXT = "1000.0"
+SUPPORT = Path(__file__).parents[1] / "support"
 
 
 @pytest.fixture
@@ -20,15 +25,15 @@ async def upgraded(stack, client, monkeypatch):
     async with AsyncExitStack() as opened:
 
         async def upgrade():
-            monkeypatch.setattr("holdfast.client.transport.ActorSettings", partial(ActorSettings, release=NEXT))
-            connected = await opened.enter_async_context(AsyncClient.connect("shop_app:app", timeout_s=60))
-            await connected._stack.transport()
+            with monkeypatch.context() as patched:
+                patched.setattr("holdfast.client.transport.ActorSettings", partial(ActorSettings, release=NEXT))
+                connected = await opened.enter_async_context(AsyncClient.connect("shop_app:app", timeout_s=60))
+                await connected._stack.transport()
             return connected
 
         yield upgrade
-    monkeypatch.undo()
-    async with AsyncClient.connect("shop_app:app", timeout_s=60) as back:  # for the tests that follow
-        await back._stack.transport()
+        back = AsyncClient(Stack(Settings.of(), "shop_app:app", roll_back=True), timeout_s=60)  # for the tests that follow
+        await (await opened.enter_async_context(back))._stack.transport()
 
 
 async def test_conversations_that_wait_and_work_go_on_with_the_new_release_and_the_old_one_leaves(
@@ -71,3 +76,37 @@ async def test_conversations_that_wait_and_work_go_on_with_the_new_release_and_t
     # and whoever has not been changed yet is served all the same
     again = await waits.send("and again")
     assert (await waits.wait(after=again.seq, timeout_s=90)).reply == "Again."
+
+
+async def test_an_older_release_ends_nobody_of_a_newer_one_and_goes_back_only_when_told_to(stack, client, store, upgraded):
+    text = stack.scenarios.add("downgrade", calls(call("refund", {"order": "A", "amount": 7})), "Refunded.")
+    newer = await upgraded()
+    conversation = await newer.start("support", text, conversation_id="downgrade")
+    (shown,) = (await conversation.wait(timeout_s=60)).pending
+    settings = newer._stack._transport.settings
+    pids = {name: await pid_of(find(name)) for name in named(settings.prefix) if not name.endswith("sweeper")}
+    assert pids
+
+    async with AsyncClient.connect("shop_app:app", timeout_s=60) as older:
+        for use in (older.conversation(conversation.id).cancel, lambda: older.start("support", "hello")):
+            with pytest.raises(OlderRelease, match=rf"the newer {NEXT} serves the store.*holdfast up --roll-back"):
+                await use()
+        assert [call.tool_call_id for call in (await older.pending(limit=500)).items if call.conversation_id == conversation.id]
+    refused = stack.python("-m", "holdfast.cli", "up")
+    said = await asyncio.to_thread(refused.communicate)
+    assert (refused.returncode, said[0]) == (2, "")
+    assert f"the newer {NEXT} serves the store" in said[1]
+    assert await store.serving() == NEXT
+    assert {name: await pid_of(find(name)) for name in pids if find(name)} == pids
+    receipt = await newer.resolve(conversation.id, shown.tool_call_id, Approve(), suspension_id=shown.suspension_id)
+    assert (await conversation.wait(after=receipt.seq, timeout_s=60)).reply == "Refunded."
+
+    going_back = stack.python("-m", "holdfast.cli", "up", "--roll-back", "--app", "shop_app:app", cwd=SUPPORT)
+    said = await asyncio.to_thread(going_back.communicate)
+    assert going_back.returncode == 0, said
+    assert await store.serving() == this_release()
+    assert find(settings.sweeper_name) is None
+    async with AsyncClient.connect("shop_app:app", timeout_s=60) as older:
+        text = stack.scenarios.add("downgraded", "Hello.")
+        again = await older.start("support", text, conversation_id="downgraded")
+        assert (await again.wait(timeout_s=60)).reply == "Hello."

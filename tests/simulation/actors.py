@@ -48,6 +48,9 @@ class SimActors:
     def ours(self, name):
         return True
 
+    def judges(self, name):
+        return True
+
     def new_name(self):
         self._world.hired += 1
         return f"actor-{self._world.hired}"

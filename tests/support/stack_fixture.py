@@ -19,6 +19,7 @@ import ray
 from holdfast.actors import RAY_NAMESPACE, ActorSettings, StoreAddress
 from holdfast.persistence.embedded import ensure_redis, stop_redis
 from holdfast.persistence.home import Home
+from holdfast.registry import cluster
 from holdfast.registry.embedded import ensure_ray, stop_ray
 from holdfast.testing import ModelServer, say
 
@@ -141,8 +142,9 @@ async def pid_of(actor: Any) -> int:
 
 
 def sweeper_of(store: Any) -> str:
-    """The name of a store's sweeper."""
-    return f"{ActorSettings(StoreAddress('', store.namespace, store.store_id)).prefix}sweeper"
+    """The name of a store's sweeper in the cluster that this process is in."""
+    address = StoreAddress("", store.namespace, store.store_id)
+    return ActorSettings(address, cluster=cluster.current().cluster_id).sweeper_name
 
 
 async def kill_host(store: Any, conversation_id: str) -> None:

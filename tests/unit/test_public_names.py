@@ -14,8 +14,9 @@ PUBLIC = {
         ConversationExists ConversationNotFound CorruptStore Decision DecisionKind Delta Deny Effect End Event
         Executor Fail FailureReason Fenced Handled HoldfastError HomeUnusable Ignored Index InvalidConversationId
         InvalidDecision InvalidInput InvalidMessage Judgement Known LastTurn LeaseHeld Limits ModelFailed
-        ModelReplied NewerRecord OnLost OutcomeUnknown Overloaded PendingEntry PendingView ProposedCall
-        Quarantined QueueFull RESTING Receipt Record Redispatch Refused Reply Resolve Round Ruling RunFinished RunLost RunTool
+        ModelReplied NewerRecord OlderRelease OnLost OutcomeUnknown Overloaded PendingEntry PendingView ProposedCall
+        Quarantined QueueFull RESTING Receipt Record Redispatch Refused Reply Resolve Round Ruling RunFinished RunLost
+        RunTool
         Send SettledBy StaleCall StaleReason Start State Status StopReason StoreError StoreUnavailable Suspension
         SuspensionKind TABLE ToolSpec Transcript Turn TurnPrepared UnsupportedServer Wake WrongCluster
         WrongStore busy decide delta due_at evolve facts index is_outstanding outstanding run_effect_id
@@ -40,7 +41,7 @@ PUBLIC = {
         AgentNotFound Answer AppNotFound Approve AsyncClient AsyncPendingCall BlockingConversation Cancelled
         Client ClusterUnavailable ConfigurationError Conversation ConversationEnded ConversationExists
         ConversationNotFound ConversationRow ConversationState Decision Deny DurabilityWarning Event Fail
-        HoldfastError InvalidConversationId InvalidDecision InvalidInput InvalidMessage OutcomeUnknown
+        HoldfastError InvalidConversationId InvalidDecision InvalidInput InvalidMessage OlderRelease OutcomeUnknown
         Overloaded Page PendingCall Quarantined QueueFull Receipt Redispatch StaleCall StaleReason Status StoreError
         StoreUnavailable SuspensionKind WrongCluster WrongStore
     """,

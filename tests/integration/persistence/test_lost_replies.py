@@ -79,6 +79,7 @@ async def test_every_operation_gives_the_same_answer_after_lost_replies(proxy, t
     assert (anew.epoch, anew.state) == (2, activation.state)
     assert anew.runs[lookup].outcome == b"x"
     assert await losing(through.bind("cluster-1", "a", 60_000)) is None
+    assert await losing(through.serve("0.1", before=None)) is True
     await losing(through.release("c-1", anew.token))
     assert await store.owner("c-1") == Owner("", 2, "")
     assert await losing(through.load("c-1")) == activation.state

@@ -46,6 +46,8 @@ def writes(activation):
         "put_problem": lambda: store.put_problem("a:b", "x"),
         "offer": lambda: store.offer("actor-1", 0),
         "bind": lambda: store.bind("cluster-1", "a", 1000),
+        "attest": lambda: store.attest("w-1", 1000),
+        "serve": lambda: store.serve("0.1", before=None),
     }
 
 

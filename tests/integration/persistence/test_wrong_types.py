@@ -22,6 +22,7 @@ KEY_OF = {
     "problems": lambda keys: keys.meta("problems"),
     "standby": lambda keys: keys.meta("standby"),
     "layout": lambda keys: keys.meta("layout"),
+    "release": lambda keys: keys.meta("release"),
     "pending": lambda keys: keys.pending(BUCKET, None, None),
     "pending by agent": lambda keys: keys.pending(BUCKET, "desk", None),
     "pending by kind": lambda keys: keys.pending(BUCKET, None, "elicitation"),
@@ -84,6 +85,7 @@ SCRIPTS = {
     lambda activation: activation.store.load(NAME): ["head", "log"],
     lambda activation: activation.store.bind("cluster-2", "a", 1000): ["cluster"],
     lambda activation: activation.store.unbind("cluster-1"): ["cluster"],
+    lambda activation: activation.store.serve("0.2", before="0.1"): ["release"],
 }
 """Every operation that runs a script, and every key that it checks."""
 
@@ -108,6 +110,8 @@ COMMANDS = {
     lambda store: store.withdraw("actor-1"): ["standby"],
     lambda store: store.take(): ["standby"],
     lambda store: store.offers(): ["standby"],
+    lambda store: store.binding(): ["cluster"],
+    lambda store: store.serving(): ["release"],
     lambda store: store.open(): ["layout"],
 }
 """Every operation that sends plain commands, and the keys it reads or writes."""
@@ -130,6 +134,7 @@ async def activation(store):
     await store.put_problem(APP.app, "x")
     await store.offer("actor-1", 0)
     await store.bind("cluster-1", "a", 1)
+    await store.serve("0.1", before=None)
     return active
 
 

@@ -1,15 +1,21 @@
 """The crew on Ray, with handles that are fakes: what is asked of whom."""
 
 import asyncio
+import dataclasses
+import math
+from functools import partial
 from types import SimpleNamespace
 
 import pytest
 from ray.exceptions import ActorUnavailableError
 
 from holdfast.actors import ActorSettings, CrewUnavailable, NoOutcome, StoreAddress, ray_crew
+from holdfast.actors.attestation import EVERY_S, STANDS_MS
 from holdfast.actors.ray_crew import RayCrew
 from holdfast.actors.requests import ModelRequest
-from holdfast.persistence import MemoryStore
+from holdfast.conversation import RunFinished
+from holdfast.persistence import MemoryStore, RunStatus, codec
+from holdfast.testing.activation import Activation, begin, call, start
 
 SETTINGS = ActorSettings(StoreAddress("redis://x", "holdfast", "store-1"))
 REQUEST = ModelRequest(conversation_id="c-1", agent="desk", spec_digest="d", effect_id="t1.m1", upto_seq=3, attempt=1)
@@ -76,3 +82,88 @@ async def test_a_run_of_another_releases_worker_is_waited_for_as_long_as_its_pro
     with pytest.raises(CrewUnavailable, match="another release"):
         await crew.join(name, "process-1.abc", "c-1", "call_1#1")
     assert await crew.join(name, "process-0.abc", "c-1", "call_1#1") is NoOutcome.GONE
+
+
+# -- a run of another cluster's worker -----------------------------------------------------------------------------------
+
+
+HERE = dataclasses.replace(SETTINGS, cluster="a" * 56, gone=("9" * 56,))
+THERE = dataclasses.replace(SETTINGS, cluster="b" * 56)
+
+
+@pytest.fixture
+async def abroad(monkeypatch):
+    """A store with a run that `process-1` has claimed, and each moment in which somebody looks at it."""
+    now = 1_000_000
+    store = MemoryStore(clock=lambda: now)
+    activation = await Activation.of(store, "c-1")
+    await activation.do(start("hello"), begin(), call("lookup"))
+    (effect_id,) = activation.effect_ids
+    looks = 0
+
+    async def look(seconds):
+        nonlocal looks, now
+        looks += 1
+        now += round(seconds * 1000)
+        at = loop.time() + seconds
+        monkeypatch.setattr(loop, "time", lambda: at)
+        await asyncio.tasks.sleep(0)
+        for happens in happening.pop(looks, ()):
+            await happens()
+
+    loop, happening = asyncio.get_running_loop(), {}
+    monkeypatch.setattr(ray_crew.asyncio, "sleep", look)
+    return SimpleNamespace(store=store, activation=activation, effect_id=effect_id, happening=happening)
+
+
+async def claimed(abroad, settings):
+    worker = ray_crew.worker_name(settings, "shop:app", "code-1", "0")
+    await abroad.store.claim("c-1", abroad.effect_id, incarnation="process-1.abc", worker=worker)
+    return worker, "process-1.abc", "c-1", abroad.effect_id
+
+
+async def test_a_run_of_another_clusters_worker_is_not_lost_while_its_claims_are_attested(known, abroad):
+    run = await claimed(abroad, THERE)
+    attest = partial(abroad.store.attest, "process-1", STANDS_MS)
+    await attest()
+    abroad.happening.update({look: [attest] for look in range(3, 300, 3)})
+    outcome = codec.encode_outcome(RunFinished(effect_id=abroad.effect_id, ok=True, content="{}"))
+    finish = partial(abroad.store.finish, "c-1", abroad.effect_id, incarnation="process-1.abc", outcome=outcome)
+    abroad.happening[301] = [finish]
+    assert await RayCrew(abroad.store, HERE).join(*run) is NoOutcome.NOT_MINE  # whoever asked looks at the record again
+    assert not abroad.happening
+    assert (await abroad.store.run("c-1", abroad.effect_id)).status is RunStatus.DONE
+
+
+async def test_a_run_of_another_clusters_worker_is_lost_once_its_claims_have_lapsed(known, abroad):
+    run = await claimed(abroad, THERE)
+    await abroad.store.attest("process-1", STANDS_MS)
+    began = await abroad.store.now()
+    assert await RayCrew(abroad.store, HERE).join(*run) is NoOutcome.GONE
+    assert await abroad.store.now() - began >= STANDS_MS + (ray_crew.SILENT_S - ray_crew.LOOK_ABROAD_S) * 1000
+
+
+async def test_a_store_that_forgot_the_attestation_is_told_again_in_time(known, abroad):
+    run = await claimed(abroad, THERE)  # and what was attested is not there: the store was set back
+    abroad.happening[math.ceil(EVERY_S) + 1] = [partial(abroad.store.attest, "process-1", STANDS_MS)]
+    began = await abroad.store.now()
+    assert await RayCrew(abroad.store, HERE).join(*run) is NoOutcome.GONE
+    assert await abroad.store.now() - began >= STANDS_MS
+
+
+@pytest.mark.parametrize(
+    "settings", [HERE, dataclasses.replace(HERE, cluster=HERE.gone[0]), dataclasses.replace(HERE, release="9")]
+)
+async def test_a_run_of_this_clusters_worker_or_of_one_that_is_proven_gone_is_lost_at_once(known, abroad, settings):
+    run = await claimed(abroad, settings)
+    await abroad.store.attest("process-1", STANDS_MS)
+    began = await abroad.store.now()
+    assert await RayCrew(abroad.store, HERE).join(*run) is NoOutcome.GONE
+    assert await abroad.store.now() == began
+
+
+def test_names_tell_the_cluster_and_those_of_releases_without_it_are_not_judged():
+    assert HERE.judges(f"{HERE.prefix}actor:1")
+    assert not HERE.judges(f"{THERE.prefix}actor:1")
+    assert not HERE.judges(f"{HERE.family}{HERE.release}:actor:1")
+    assert not HERE.judges("holdfast:other:store-1:actor:1")

@@ -39,6 +39,7 @@ def test_the_scripts_are_these():
         "release",
         "renew",
         "retry",
+        "serve",
         "strike",
         "unbind",
     ]

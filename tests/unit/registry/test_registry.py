@@ -6,7 +6,7 @@ import time
 import pytest
 
 from holdfast.actors import Failed, Fleet, Hosted, NotHosted, Replied, Timing
-from holdfast.conversation import ClusterUnavailable, Overloaded, StoreUnavailable, Wake
+from holdfast.conversation import ClusterUnavailable, LeaseHeld, Overloaded, StoreUnavailable, Wake
 from holdfast.persistence import Because, MemoryStore
 from holdfast.registry.actors import ActorUnavailable
 from holdfast.registry.hiring import Hiring, NoRoom
@@ -30,6 +30,9 @@ class Found:
         return Stranger()
 
     def ours(self, name):
+        return True
+
+    def judges(self, name):
         return True
 
 
@@ -104,6 +107,9 @@ class Company:
 
     def ours(self, name):
         return not name.startswith("other-")
+
+    def judges(self, name):
+        return not name.startswith("abroad-")
 
     def new_name(self):
         return f"actor-{len(self.hired) + 1}"
@@ -311,3 +317,69 @@ async def test_what_comes_when_nobody_waits_any_more_concerns_nobody_who_comes_l
         await asyncio.sleep(0.05)  # it has looked in vain by then
         await store.offer("idle-1", 0)
         assert (await later)[0] == "idle-1"
+
+
+class Abroad(Company):
+    """A cluster that knows nobody of another; what is activated is said, and done, as an actor would."""
+
+    def __init__(self, store):
+        super().__init__(takes_s=0)
+        self.store = store
+        self.because = []
+
+    async def find(self, name):
+        return None if name.startswith(("abroad-", "dead-")) else self
+
+    async def hire(self, name, *, offer):
+        self.hired.append(name)
+        return self
+
+    async def activate(self, conversation_id, seen_token, because, *, create):
+        self.because.append(because)
+        try:
+            await Activation.of(self.store, conversation_id, seen=seen_token, because=because, holder="actor-1", create=create)
+        except LeaseHeld as error:
+            return Failed(error)
+        return Hosted()
+
+
+async def busy(store, holder, lease_ms):
+    activation = await Activation.of(store, "c-1", holder=holder, lease_ms=lease_ms)
+    await activation.do(start("hello"), begin())
+    return activation
+
+
+async def test_an_owner_of_another_cluster_is_not_deposed_within_its_lease_though_this_one_does_not_know_its_name():
+    now = 1_000_000
+    store = MemoryStore(clock=lambda: now)
+    owner = await busy(store, "abroad-1", lease_ms=10_000)
+    abroad = Abroad(store)
+    registry = registry_of(store, abroad)
+    async with asyncio.timeout(10):
+        with pytest.raises(LeaseHeld):
+            await registry.ensure_started("c-1", timeout_s=1)
+    assert (await store.owner("c-1")).token == owner.token
+    now += 10_001
+    async with asyncio.timeout(10):
+        await registry.ensure_started("c-1", timeout_s=5)
+    assert set(abroad.because) == {Because.ASKED}
+    assert (await store.owner("c-1")).holder == "actor-1"
+
+
+async def test_what_rests_with_an_owner_of_another_cluster_is_taken_over_at_once():
+    store = MemoryStore()
+    activation = await busy(store, "abroad-1", lease_ms=60_000)
+    await activation.do(reply("Hello."))
+    abroad = Abroad(store)
+    async with asyncio.timeout(10):
+        await registry_of(store, abroad).ensure_started("c-1", timeout_s=5)
+    assert abroad.because == [Because.ASKED]
+
+
+async def test_an_owner_that_was_made_in_this_cluster_and_is_not_known_to_it_is_dead():
+    store = MemoryStore()
+    await busy(store, "dead-1", lease_ms=60_000)
+    abroad = Abroad(store)
+    async with asyncio.timeout(10):
+        await registry_of(store, abroad).ensure_started("c-1", timeout_s=5)
+    assert abroad.because == [Because.DIED]

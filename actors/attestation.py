@@ -1,0 +1,60 @@
+"""Saying in the store that a worker's incarnation lives, so that who cannot ask it knows that its claims stand."""
+
+import asyncio
+import logging
+import math
+from collections.abc import Awaitable, Callable
+from typing import TypeVar
+
+from holdfast.conversation import StoreError
+from holdfast.persistence import Store
+
+logger = logging.getLogger("holdfast.worker")
+
+STANDS_MS = 15_000
+"""For how long what was said stands, by the store's clock."""
+EVERY_S = 3.0
+
+_T = TypeVar("_T")
+
+
+class Attestation:
+    """One incarnation's: a write every few seconds, however many runs it has, and none while it has none."""
+
+    def __init__(self, incarnation: str) -> None:
+        self._incarnation = incarnation
+        self._said_at = -math.inf
+        self._runs = 0
+        self._saying: asyncio.Task[None] | None = None
+
+    async def during(self, store: Store, run: Callable[[], Awaitable[_T]]) -> _T:
+        """Carry a run out; its claim stands from before it is made until its outcome is recorded.
+
+        Raises:
+            StoreError: The store does not answer, and the run was not begun.
+        """
+        if asyncio.get_running_loop().time() - self._said_at >= EVERY_S:
+            await self._say(store)
+        self._runs += 1
+        if self._saying is None:
+            self._saying = asyncio.create_task(self._go_on(store))
+        try:
+            return await run()
+        finally:
+            self._runs -= 1
+            if not self._runs:
+                self._saying.cancel()
+                self._saying = None
+
+    async def _go_on(self, store: Store) -> None:
+        while True:
+            await asyncio.sleep(EVERY_S)
+            try:
+                await self._say(store)
+            except StoreError as error:
+                logger.warning("that incarnation %s lives could not be said: %s", self._incarnation, error)
+
+    async def _say(self, store: Store) -> None:
+        asked_at = asyncio.get_running_loop().time()
+        await store.attest(self._incarnation, STANDS_MS)
+        self._said_at = asked_at

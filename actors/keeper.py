@@ -1,0 +1,28 @@
+"""Seeing to it that the store has a sweeper, also while no client connects."""
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable
+
+from holdfast.persistence import Store
+
+from .settings import SweeperToKeep
+
+logger = logging.getLogger("holdfast.worker")
+
+LOOK_EVERY_S = 5.0
+
+
+async def keep_sweeper(kept: SweeperToKeep, connected: Callable[[], Awaitable[Store]]) -> None:
+    """Look again and again, for ever, whether the sweeper is there, and have it made where it is not.
+
+    A worker of a release that does not serve the store any more leaves that to the one that does.
+    """
+    while True:
+        await asyncio.sleep(LOOK_EVERY_S)
+        try:
+            store = await connected()
+            if await store.serving() == kept.release:
+                await asyncio.to_thread(kept.ensure)
+        except Exception as error:  # noqa: BLE001 - whatever it is, the next look may find it otherwise
+            logger.warning("the sweeper could not be looked after: %s", error)

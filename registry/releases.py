@@ -1,0 +1,39 @@
+"""Which release of Holdfast serves a store: the newest that has connected, unless it was asked to go back."""
+
+import logging
+
+from packaging.version import InvalidVersion, Version
+
+from holdfast.conversation import OlderRelease
+from holdfast.persistence import Store
+
+logger = logging.getLogger("holdfast.registry")
+
+
+async def take_office(store: Store, release: str, *, roll_back: bool = False) -> None:
+    """Note that this release serves the store from now on.
+
+    Releases are in the order of PEP 440, without the local part: two builds of one version may take turns.
+
+    Raises:
+        OlderRelease: A newer release serves the store, and `roll_back` is false. Nothing was changed.
+    """
+    while (serving := await store.serving()) != release:
+        if serving is not None and older(release, serving):
+            if not roll_back:
+                raise OlderRelease(release, serving)
+            logger.warning("release %s takes the place of %s, which is newer: that was asked for", release, serving)
+        if await store.serve(release, before=serving):
+            return
+
+
+def older(release: str, serving: str) -> bool:
+    """Whether a release is older than the one that serves. What is no version is older than any."""
+    try:
+        newest = Version(Version(serving).public)
+    except InvalidVersion:
+        return False
+    try:
+        return Version(Version(release).public) < newest
+    except InvalidVersion:
+        return True

@@ -1,0 +1,137 @@
+"""Binding a store to a cluster, without Ray: a fresh binding refuses, whatever an address might answer."""
+
+import asyncio
+
+import pytest
+
+from holdfast.conversation import WrongCluster
+from holdfast.persistence import MemoryStore
+from holdfast.registry import cluster as clusters
+from holdfast.registry.cluster import BINDING_STALE_MS, Bond, Cluster, bind
+from holdfast.testing import FailBefore, Faults, FaultyStore
+
+NOWHERE = "192.0.2.1:6379"  # of TEST-NET-1, which leads nowhere
+MINE = Cluster("f" * 56, "127.0.0.1:6379", joined_here=True)
+OTHERS = [NOWHERE, MINE.address, "no-such-host.invalid:6379", "127.0.0.1:1"]
+
+
+class Clock:
+    def __init__(self):
+        self.ms = 1_000_000_000
+
+    def __call__(self):
+        return self.ms
+
+
+@pytest.fixture
+def clock():
+    return Clock()
+
+
+@pytest.fixture
+def store(clock, monkeypatch):
+    """A store on whose clock a second passes between two looks at the binding."""
+
+    async def pass_(seconds):
+        clock.ms += round(seconds * 1000)
+        await asyncio.tasks.sleep(0)
+
+    monkeypatch.setattr(clusters.asyncio, "sleep", pass_)
+    return MemoryStore(clock=clock)
+
+
+class Renewing(MemoryStore):
+    """A store whose other cluster's sweeper renews its binding before every look at it."""
+
+    address = NOWHERE
+
+    async def bind(self, cluster, address, stale_ms, *, gone=()):
+        if cluster == MINE.cluster_id:
+            await super().bind("other", self.address, stale_ms)
+        return await super().bind(cluster, address, stale_ms, gone=gone)
+
+
+@pytest.mark.parametrize("address", OTHERS)
+async def test_a_binding_that_is_renewed_is_refused_whatever_its_address_leads_to(store, clock, address):
+    renewing = Renewing(clock=clock)
+    renewing.address = address
+    async with asyncio.timeout(10):
+        with pytest.raises(WrongCluster) as refused:
+            await bind(renewing, MINE)
+    assert (await renewing.binding()).cluster == "other"
+    assert address in refused.value.bound
+    if address == MINE.address:  # which tells nothing: the ids do
+        assert "other" in refused.value.bound
+        assert MINE.cluster_id[:12] in refused.value.found
+
+
+@pytest.mark.parametrize("address", OTHERS)
+async def test_only_silence_frees_a_binding_and_who_waits_for_it_is_told(store, clock, address):
+    await store.bind("other", address, BINDING_STALE_MS)
+    began, said = clock.ms, []
+    async with asyncio.timeout(10):
+        await bind(store, MINE, say=said.append)
+    assert clock.ms - began >= BINDING_STALE_MS
+    assert (await store.binding()).cluster == MINE.cluster_id
+    (line,) = said
+    assert f"bound to the Ray cluster at {address}; free in 15 s" in line
+
+
+async def test_a_cluster_that_is_proven_gone_gives_way_at_once_and_no_other_does(store, clock):
+    await store.bind("other", MINE.address, BINDING_STALE_MS)
+    began = clock.ms
+    await bind(store, MINE, gone=["another", "other"])
+    assert clock.ms == began
+    await store.bind("third", MINE.address, BINDING_STALE_MS, gone=[MINE.cluster_id])
+    await bind(store, MINE, gone=["another", "other"])
+    assert clock.ms - began >= BINDING_STALE_MS
+
+
+async def test_of_two_that_bind_at_once_one_is_refused_as_soon_as_the_other_renews(store, clock):
+    second = Cluster("e" * 56, MINE.address, joined_here=True)
+    await bind(store, MINE)
+
+    async def sweeping():
+        while True:
+            await asyncio.tasks.sleep(0)
+            await store.bind(MINE.cluster_id, MINE.address, BINDING_STALE_MS)
+
+    sweeper = asyncio.create_task(sweeping())
+    with pytest.raises(WrongCluster):
+        await bind(store, second)
+    sweeper.cancel()
+    assert (await store.binding()).cluster == MINE.cluster_id
+
+
+# -- a client that is connected ------------------------------------------------------------------------------------------
+
+
+async def test_a_connected_client_notices_when_the_binding_is_another_clusters():
+    seconds = 0.0
+    store = MemoryStore()
+    await store.bind(MINE.cluster_id, MINE.address, BINDING_STALE_MS)
+    bond = Bond(store, MINE, clock=lambda: seconds)
+    await bond.check()
+    await store.bind("other", MINE.address, BINDING_STALE_MS, gone=[MINE.cluster_id])
+    seconds += clusters.LOOK_EVERY_S
+    for _ in range(2):  # and goes on to notice
+        with pytest.raises(WrongCluster, match="connect there, or stop it first"):
+            await bond.check()
+    await store.unbind("other")
+    await bond.check()  # nobody has it: the sweeper binds it again
+
+
+async def test_a_connected_client_asks_the_store_for_the_binding_only_now_and_then():
+    seconds = 0.0
+    store = FaultyStore(MemoryStore(), Faults(binding={2: FailBefore()}))
+    bond = Bond(store, MINE, clock=lambda: seconds)
+    for _ in range(100):
+        await bond.check()
+    assert store.calls["binding"] == 0
+    seconds += clusters.LOOK_EVERY_S
+    await bond.check()
+    await bond.check()
+    assert store.calls["binding"] == 1
+    seconds += clusters.LOOK_EVERY_S
+    await bond.check()  # the store is away: the command itself will say so
+    assert store.calls["binding"] == 2

@@ -1,0 +1,74 @@
+"""Which release serves a store: the newest, and an older one only on purpose."""
+
+import pickle
+
+import pytest
+
+from holdfast.conversation import ConfigurationError, OlderRelease
+from holdfast.persistence import MemoryStore
+from holdfast.registry.releases import older, take_office
+from holdfast.testing import FailAfter, Faults, FaultyStore
+
+
+@pytest.mark.parametrize(
+    ("mine", "serving", "is_older"),
+    [
+        ("0.1.0", "0.1.0", False),
+        ("0.2.0", "0.10.0", True),  # by number, not by letter
+        ("0.10.0", "0.2.0", False),
+        ("0.2.0.dev3", "0.2.0", True),
+        ("0.2.0rc1", "0.2.0.dev9", False),
+        ("0.2.0+local.1", "0.2.0+local.2", False),  # two builds of one version take turns
+        ("0.2.0", "0.2.0+local.2", False),
+        ("0.1.9+local.9", "0.2.0+local.2", True),
+        ("1!0.1", "9.0", False),
+        ("0.1.0", "what is this", False),
+        ("what is this", "0.1.0", True),
+    ],
+)
+def test_releases_are_in_the_order_of_their_versions(mine, serving, is_older):
+    assert older(mine, serving) is is_older
+
+
+async def test_an_older_release_is_refused_with_the_fix_and_changes_nothing():
+    store = MemoryStore()
+    await take_office(store, "0.2.0")
+    with pytest.raises(OlderRelease, match=r"0\.1\.0.*0\.2\.0.*upgrade holdfast here.*holdfast up --roll-back") as refused:
+        await take_office(store, "0.1.0")
+    assert await store.serving() == "0.2.0"
+    assert isinstance(refused.value, ConfigurationError)
+    again = pickle.loads(pickle.dumps(refused.value))  # noqa: S301 - our own
+    assert (str(again), again.fix, again.release) == (str(refused.value), refused.value.fix, "0.1.0")
+
+
+async def test_an_equal_or_newer_release_takes_office_and_going_back_is_an_act():
+    store = MemoryStore()
+    for release in ("0.1.0", "0.1.0", "0.2.0.dev1", "0.2.0", "0.2.0+here", "0.2.0"):
+        await take_office(store, release)
+        assert await store.serving() == release
+    await take_office(store, "0.1.0", roll_back=True)
+    assert await store.serving() == "0.1.0"
+    await take_office(store, "0.1.0")
+    await take_office(store, "0.2.0")  # forward needs no word
+
+
+async def test_who_is_overtaken_by_a_newer_release_while_it_looks_is_refused():
+    class Overtaken(MemoryStore):
+        async def serve(self, release, *, before):
+            if release == "0.1.0":
+                await super().serve("0.3.0", before=before)
+            return await super().serve(release, before=before)
+
+    store = Overtaken()
+    with pytest.raises(OlderRelease):
+        await take_office(store, "0.1.0")
+    assert await store.serving() == "0.3.0"
+
+
+async def test_a_lost_reply_is_asked_for_again():
+    inner = MemoryStore()
+    store = FaultyStore(inner, Faults(serve={1: FailAfter()}))
+    with pytest.raises(Exception, match="serve"):
+        await take_office(store, "0.1.0")
+    await take_office(store, "0.1.0")
+    assert await inner.serving() == "0.1.0"
