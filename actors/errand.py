@@ -90,6 +90,7 @@ class Errand:
             attempt=attempt,
             alone=self._alone,
             recent=self._recent.upto(effect.upto_seq),
+            lineage=self._recent.lineage,
         )
         bound_s = self._spec.limits.model_timeout_s if self._spec is not None else 600.0
         try:

@@ -1,11 +1,15 @@
 """How much memory this process uses."""
 
 import os
+import sys
 from pathlib import Path
+
+from pydantic import BaseModel
 
 _PAGE_BYTES = os.sysconf("SC_PAGE_SIZE") if hasattr(os, "sysconf") else 4096
 _STATM = Path("/proc/self/statm")
 _ROOM = 1.5
+_PART_BYTES = 200
 
 
 def resident_mb() -> float:
@@ -22,3 +26,14 @@ def allowed_mb(configured: float) -> float:
     Otherwise an app that simply needs more would have its workers replaced without end, before they have done anything.
     """
     return max(configured, _ROOM * resident_mb())
+
+
+def footprint(value: object) -> int:
+    """About how many bytes of memory a record takes: its texts, and something for each of its parts."""
+    if isinstance(value, str):
+        return sys.getsizeof(value)
+    if isinstance(value, tuple):
+        return _PART_BYTES + sum(footprint(item) for item in value)
+    if isinstance(value, BaseModel):
+        return _PART_BYTES + sum(footprint(item) for item in value.__dict__.values())
+    return 0

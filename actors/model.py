@@ -152,9 +152,8 @@ async def _verdicts(
     """The calls with the app's verdicts; its own code gives them, so in a thread and within a bound."""
     if not calls:
         return ()
-    async with asyncio.timeout(spec.limits.run_timeout_s):
-        there = await loop()
-        return tuple(await there.run(asyncio.to_thread(lambda: [_judged(agent, spec, call) for call in calls])))
+    there = await loop()
+    return tuple(await there.ruled(lambda: [_judged(agent, spec, call) for call in calls], spec.limits.run_timeout_s))
 
 
 def _judged(agent: Agent | None, spec: AgentSpec, call: AnswerCall) -> ProposedCall:

@@ -3,6 +3,7 @@
 import asyncio
 import binascii
 import logging
+from collections import OrderedDict
 from collections.abc import Awaitable, Mapping
 from typing import Any, TypeVar
 
@@ -19,7 +20,7 @@ from .attestation import EVERY_S
 from .crew import CrewUnavailable, ModelOutcome, NoOutcome, WorkerLost
 from .requests import ModelRequest, RunRequest
 from .settings import RAY_NAMESPACE, ActorSettings, SweeperToKeep, WorkerSettings
-from .worker import AppBroken, Dropped, Succeeded, Worker
+from .worker import AppBroken, Dropped, Restarted, Succeeded, Worker
 
 logger = logging.getLogger("holdfast.crew")
 
@@ -34,6 +35,8 @@ LOOK_AGAIN_S = 0.2
 LOOK_ABROAD_S = 1.0
 SILENT_S = 2 * EVERY_S
 """For how long a worker of another cluster must not have attested its claims, as seen from here, to be taken for gone."""
+CONVERSATIONS = 16
+"""Of how many conversations is kept where their model calls were asked for."""
 
 
 class RayCrew:
@@ -46,18 +49,22 @@ class RayCrew:
         self._processes: dict[str, str] = {}
         self._generations: dict[str, int] = {}
         self._broken: set[str] = set()
-        self._calling: dict[str, tuple[str, str]] = {}
+        self._calling: OrderedDict[str, tuple[str, str]] = OrderedDict()
         self._dropping: set[asyncio.Task[None]] = set()
 
     async def call_model(self, app: str, code: str, request: ModelRequest) -> ModelOutcome:
         """See `Crew.call_model`."""
-        self._calling = {request.conversation_id: (app, code)}
+        self._note(request.conversation_id, app, code)
         name, worker = await self._worker(app, code, self._slot(request.conversation_id, alone=request.alone))
-        process = self._processes.get(name)
+        if request.alone:  # who waits in the line is at nothing yet: a process that dies meanwhile has not died of this
+            await self._asked(name, worker, worker.turn.remote(request.conversation_id, request.effect_id))
+        # Ray starts a process anew under the same handle: the call is for the process that would be blamed, or for none.
+        process = self._processes[name]
         try:
-            outcome: ModelOutcome = wire.unpack(await self._asked(worker, worker.call_model.remote(wire.pack(request))))
+            answer = await self._asked(name, worker, worker.call_model.remote(wire.pack(request), process))
+            outcome: ModelOutcome = wire.unpack(answer)
         except CrewUnavailable as error:
-            if process is not None and isinstance(error.__cause__, RayActorError) and await self._died(name, process):
+            if isinstance(error.__cause__, RayActorError) and await self._died(name, process):
                 message = f"the model call's worker died ({error})"
                 raise WorkerLost(message, process) from error
             raise
@@ -65,8 +72,8 @@ class RayCrew:
 
     async def run_tool(self, app: str, code: str, request: RunRequest) -> RunFinished | NoOutcome:
         """See `Crew.run_tool`."""
-        _, worker = await self._worker(app, code, self._slot(request.conversation_id, alone=request.alone))
-        answer = await self._asked(worker, worker.run_tool.remote(wire.pack(request)))
+        name, worker = await self._worker(app, code, self._slot(request.conversation_id, alone=request.alone))
+        answer = await self._asked(name, worker, worker.run_tool.remote(wire.pack(request)))
         outcome: RunFinished | NoOutcome = wire.unpack(answer)
         return outcome
 
@@ -79,8 +86,8 @@ class RayCrew:
             return NoOutcome.GONE
         try:
             if not worker.startswith(self._settings.prefix):
-                return await self._elsewhere(handle, incarnation)
-            answer = await self._asked(handle, handle.join.remote(incarnation, conversation_id, effect_id))
+                return await self._elsewhere(worker, handle, incarnation)
+            answer = await self._asked(worker, handle, handle.join.remote(incarnation, conversation_id, effect_id))
         except CrewUnavailable as error:
             if isinstance(error.__cause__, ray.exceptions.ActorDiedError):
                 return NoOutcome.GONE
@@ -88,9 +95,9 @@ class RayCrew:
         outcome: RunFinished | NoOutcome = wire.unpack(answer)
         return outcome
 
-    async def _elsewhere(self, handle: Any, incarnation: str) -> NoOutcome:
+    async def _elsewhere(self, name: str, handle: Any, incarnation: str) -> NoOutcome:
         """What is known of a run that a worker of another release has: as long as its process lives, its record will say."""
-        process = await self._asked(handle, handle.process.remote())
+        process = await self._asked(name, handle, handle.process.remote())
         if not incarnation.startswith(f"{process}."):
             return NoOutcome.GONE
         message = "a worker of another release runs it"
@@ -132,10 +139,17 @@ class RayCrew:
         handles = {name: handle for name, handle in self._handles.items() if name.rpartition(":")[2].split(".")[0] in slots}
         for slot in slots if conversation_id in self._calling else ():
             base = worker_name(self._settings, *self._calling[conversation_id], slot)
-            name = successor_name(base, await self._store.generation(base))
-            handle = handles.get(name) or await asyncio.to_thread(find, name)
-            handles |= {name: handle} if handle is not None else {}
+            generation = await self._store.generation(base)
+            for name in {successor_name(base, max(0, generation - 1)), successor_name(base, generation)}:
+                handle = handles.get(name) or await asyncio.to_thread(find, name)
+                handles |= {name: handle} if handle is not None else {}
         return list(handles.values())
+
+    def _note(self, conversation_id: str, app: str, code: str) -> None:
+        self._calling[conversation_id] = (app, code)
+        self._calling.move_to_end(conversation_id)
+        while len(self._calling) > CONVERSATIONS:
+            self._calling.popitem(last=False)
 
     async def _worker(self, app: str, code: str, slot: str) -> tuple[str, Any]:
         handle: Any
@@ -155,10 +169,13 @@ class RayCrew:
             base = worker_name(self._settings, app, record.code, slot)
             generation = self._generations[base] = await self._store.generation(base)
             name = successor_name(base, generation)
-            environment = await self._environment(app, record.code)
-            handle = await asyncio.to_thread(hire, self._settings, record, slot, environment, generation=generation)
-        self._processes[name] = await self._asked(handle, handle.prepare.remote())
+            handle = await asyncio.to_thread(find, name)
+            if handle is None:
+                environment = await self._environment(app, record.code)
+                handle = await asyncio.to_thread(hire, self._settings, record, slot, environment, generation=generation)
+        self._processes[name] = await self._asked(name, handle, handle.prepare.remote())
         self._handles[name] = handle
+        self._broken.discard(name)  # what was missing there has been added
         return name, handle
 
     async def _environment(self, app: str, code: str) -> Mapping[str, str]:
@@ -199,30 +216,32 @@ class RayCrew:
         fleet, number = self._settings.fleet, binascii.crc32(conversation_id.encode())
         return f"{ALONE}{number % fleet.alone}" if alone else str(number % fleet.workers)
 
-    async def _asked(self, handle: Any, answer: Awaitable[_T]) -> _T:
+    async def _asked(self, name: str, handle: Any, answer: Awaitable[_T]) -> _T:
         try:
             return await answer
-        except Succeeded as error:
-            self._forget(handle)
-            self._generations.clear()
-            raise CrewUnavailable(str(error)) from error
-        except Dropped as error:
-            raise CrewUnavailable(str(error)) from error
-        except AppBroken as error:
-            self._broken |= {name for name, kept in self._handles.items() if kept is handle}
-            self._forget(handle)
-            raise CrewUnavailable(str(error)) from error
         except (RayActorError, GetTimeoutError) as error:
             self._forget(handle)
             raise CrewUnavailable(f"the worker does not answer: {type(error).__name__}") from error
+        except (Succeeded, Dropped, AppBroken, Restarted) as error:
+            self._learn(name, handle, error)
+            raise CrewUnavailable(str(error)) from error
         except RayError as error:
             cause = getattr(error, "cause", None)
-            if isinstance(cause, Succeeded):
-                self._forget(handle)
-                self._generations.clear()
-            if isinstance(cause, AppBroken | Dropped | Succeeded | HoldfastError):
+            if isinstance(cause, AppBroken | Dropped | Succeeded | Restarted | HoldfastError):
+                self._learn(name, handle, cause)
                 raise CrewUnavailable(str(cause)) from error
             raise
+
+    def _learn(self, name: str, handle: Any, error: BaseException) -> None:
+        match error:
+            case Succeeded():
+                self._forget(handle)
+                self._generations.clear()
+            case AppBroken():
+                self._broken.add(name)
+                self._forget(handle)
+            case Restarted():
+                self._forget(handle)  # its process is asked which one it is before it is asked for anything else
 
     def _forget(self, handle: Any) -> None:
         self._handles = {name: kept for name, kept in self._handles.items() if kept is not handle}

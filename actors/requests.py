@@ -11,6 +11,7 @@ class ModelRequest:
 
     `alone`: in a worker that does nothing else meanwhile, since a process died of this conversation's work, perhaps.
     `recent` are the durable events that end at `upto_seq`, as many as the actor had at hand: what is before them is read.
+    `lineage` names the activation's log: with one lineage, a place in the log stands for one entry and all before it.
     """
 
     conversation_id: str
@@ -21,6 +22,7 @@ class ModelRequest:
     attempt: int
     alone: bool = False
     recent: tuple[Event, ...] = ()
+    lineage: str = ""
 
 
 @dataclass(frozen=True, slots=True)

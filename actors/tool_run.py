@@ -3,13 +3,14 @@
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Coroutine
+from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 import pydantic_core
 
 from holdfast.agent import Agent, InvalidArguments, Tool, ToolContext
-from holdfast.agent.callback import said
-from holdfast.conversation import Limits, RunFinished, StoreError, StoreUnavailable, jsontext
+from holdfast.agent.callback import InThread, said
+from holdfast.conversation import Event, Limits, RunFinished, StoreError, StoreUnavailable, jsontext
 from holdfast.conversation.envelope import failure, success
 from holdfast.conversation.events import ConversationStarted
 from holdfast.persistence import Store, codec
@@ -26,6 +27,19 @@ Carried: TypeAlias = Callable[[Coroutine[Any, Any, str]], Awaitable[str]]
 """Where a body runs: given its coroutine, what it leads to."""
 
 
+@dataclass(frozen=True, slots=True)
+class Inputs:
+    """The log's entries that a run follows from: runs of other entries are other runs, whatever they are called."""
+
+    started: Event | None
+    source: Event | None
+
+
+async def inputs_of(store: Store, request: RunRequest) -> Inputs:
+    """What stands in the log where the request says."""
+    return Inputs(*await store.at(request.conversation_id, [1, request.arguments_at]))
+
+
 async def here(work: Coroutine[Any, Any, str]) -> str:
     """On the caller's own loop."""
     return await work
@@ -34,6 +48,7 @@ async def here(work: Coroutine[Any, Any, str]) -> str:
 async def run(
     store: Store,
     request: RunRequest,
+    inputs: Inputs,
     *,
     agent: Agent | None,
     limits: Limits,
@@ -41,14 +56,14 @@ async def run(
     incarnation: str,
     worker: str,
     carried: Carried = here,
+    in_thread: InThread = asyncio.to_thread,
     reached: Reached = untrapped,
 ) -> RunFinished | NoOutcome:
     """Claim the run, run its body, record its outcome and return it; `NOT_MINE` if it was not runnable."""
     reached(Step.RUN_1_ASKED)
     # Everything that can fail before the body does so before the claim.
-    started, source = await store.at(request.conversation_id, [1, request.arguments_at])
-    context = jsontext.loads(started.context) if isinstance(started, ConversationStarted) else None
-    arguments = arguments_in(source, request.tool_call_id)
+    context = jsontext.loads(inputs.started.context) if isinstance(inputs.started, ConversationStarted) else None
+    arguments = arguments_in(inputs.source, request.tool_call_id)
     if not await store.claim(request.conversation_id, request.effect_id, incarnation=incarnation, worker=worker):
         return NoOutcome.NOT_MINE
     reached(Step.RUN_2_CLAIMED)
@@ -60,6 +75,7 @@ async def run(
         limits=limits,
         resources=resources,
         carried=carried,
+        in_thread=in_thread,
         store=store,
     )
     reached(Step.RUN_3_RETURNED)
@@ -99,6 +115,7 @@ async def _body(
     limits: Limits,
     resources: Any,
     carried: Carried,
+    in_thread: InThread,
     store: Store,
 ) -> tuple[bool, str]:
     tool = agent.tool(request.tool) if agent is not None else None
@@ -116,7 +133,7 @@ async def _body(
     )
     try:
         async with asyncio.timeout(timeout_s) as bound:
-            return True, await carried(_resulting(tool, arguments, tool_context, limits))
+            return True, await carried(_resulting(tool, arguments, tool_context, limits, in_thread))
     except TimeoutError as error:
         if bound.expired():
             return False, failure(f"the tool did not finish within {timeout_s:g} s")
@@ -137,9 +154,9 @@ class _TooLarge(Exception):
     pass
 
 
-async def _resulting(tool: Tool, arguments: dict[str, Any], context: ToolContext, limits: Limits) -> str:
+async def _resulting(tool: Tool, arguments: dict[str, Any], context: ToolContext, limits: Limits, in_thread: InThread) -> str:
     """The envelope of what the body returns, made where the body runs: it may be large, and then it takes a while."""
-    return _result(await tool.invoke(arguments, context), tool, limits)
+    return _result(await tool.invoke(arguments, context, in_thread=in_thread), tool, limits)
 
 
 def _result(value: Any, tool: Tool, limits: Limits) -> str:

@@ -7,35 +7,42 @@ import math
 import os
 import time
 import uuid
-from collections import OrderedDict
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Hashable, Mapping
 from functools import partial
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import ray
 from ray.actor import exit_actor
 
 from holdfast.agent import Agent, App
-from holdfast.conversation import AgentSpec, HoldfastError, RunFinished, StoreError, Transcript
+from holdfast.conversation import AgentSpec, HoldfastError, RunFinished, StoreError
 from holdfast.persistence import AppRecord, RedisStore
 
 from . import tool_run, wire
-from .app_runtime import AppRuntime
+from .app_loop import THREADS, AppLoop
+from .app_runtime import AllBlocked, AppRuntime
 from .attestation import Attestation
 from .crew import ModelOutcome, NoOutcome
 from .keeper import keep_sweeper
 from .memory import allowed_mb, resident_mb
+from .ongoing import Ongoing
 from .requests import ModelRequest, RunRequest
 from .settings import WorkerSettings
 from .steps import traps
+from .transcripts import Reading, Transcripts
+from .turnstile import NotYet, Turnstile
 
 logger = logging.getLogger("holdfast.worker")
 
 _T = TypeVar("_T")
 AT_ONCE = 1000
+"""How many model calls go on at once, and how many async bodies; of those that block, as many as there are threads."""
+TURN_S = 15.0
+"""For how long a call waits for its turn before it is sent away, to come back; shorter than its actor's patience."""
+RESERVED_S = 10.0
+"""For how long the turn of a model call that is made alone is kept for it."""
+SPECS = 1024
 CLOSING_S = 30.0
-TRANSCRIPTS = 256
-"""How many transcripts a worker keeps, so that a model call reads only what is new in the log."""
 DRAIN_CHECK_S = 5.0
 
 
@@ -48,7 +55,11 @@ class AppBroken(Exception):
 
 
 class Dropped(Exception):
-    """Somebody has dropped the model call that this one had joined; it can be asked for anew."""
+    """This call was sent away: it was dropped, or it is not its turn yet. It can be asked for anew."""
+
+
+class Restarted(Exception):
+    """This process is not the one that the call was meant for: it has died, and another has taken its place."""
 
 
 class Succeeded(Exception):
@@ -61,17 +72,23 @@ class Worker:
     def __init__(self, settings: WorkerSettings) -> None:
         self._settings = settings
         self._incarnation = uuid.uuid4().hex
-        self._opening = asyncio.Lock()
+        self._opening: Ongoing[None] = Ongoing()
         self._opened: tuple[RedisStore, AppRuntime] | None = None
         self._specs: dict[str, AgentSpec] = {}
-        self._transcripts: OrderedDict[str, Transcript] = OrderedDict()
-        self._runs: dict[tuple[str, str], asyncio.Task[RunFinished | NoOutcome]] = {}
-        self._model_calls: dict[tuple[str, str], asyncio.Task[ModelOutcome]] = {}
+        self._transcripts = Transcripts()
+        self._readings: Ongoing[Reading] = Ongoing()
+        self._runs: Ongoing[RunFinished | NoOutcome] = Ongoing()
+        self._claims: dict[str, asyncio.Task[RunFinished | NoOutcome]] = {}
+        self._model_calls: Ongoing[ModelOutcome] = Ongoing()
         self._drain: asyncio.Task[None] | None = None
         self._leaving = False
         self._succeeded = False
         self._reached = traps()
-        self._turnstile = asyncio.Semaphore(1 if settings.alone else AT_ONCE)
+        alone = Turnstile(1) if settings.alone else None
+        self._models = alone or Turnstile(AT_ONCE)
+        self._bodies = alone or Turnstile(AT_ONCE)
+        self._threads = alone or Turnstile(THREADS)
+        self._reserved: dict[tuple[str, str], asyncio.TimerHandle] = {}
         self._effects = 0
         self._allowed_mb = math.inf
         self._store: RedisStore | None = None
@@ -116,8 +133,25 @@ class Worker:
         """The process that runs this incarnation."""
         return os.getpid()
 
-    async def call_model(self, asked: bytes) -> bytes:
-        """Call the model with the conversation's transcript and judge the calls it asks for by the app's own rules."""
+    async def turn(self, conversation_id: str, effect_id: str) -> None:
+        """Wait until a model call may be made here alone; the turn is kept for a moment, for the call itself.
+
+        Who waits here is not yet at work, and is not blamed for a process that ends meanwhile.
+
+        Raises:
+            Dropped: It is not its turn yet; whoever comes back soon has kept the place in the line.
+        """
+        await self._turn_of((conversation_id, effect_id))
+
+    async def call_model(self, asked: bytes, incarnation: str = "") -> bytes:
+        """Call the model with the conversation's transcript and judge the calls it asks for by the app's own rules.
+
+        Raises:
+            Restarted: The call is meant for another incarnation.
+        """
+        if incarnation not in ("", self._incarnation):
+            message = f"{self._settings.name} is another process by now"
+            raise Restarted(message)
         return wire.pack(await self._model_called(wire.unpack(asked)))
 
     async def run_tool(self, asked: bytes) -> bytes:
@@ -128,68 +162,123 @@ class Worker:
         """Wait for a run that this incarnation has claimed; `GONE` if another has, `FORGOTTEN` if it is over here."""
         return wire.pack(await self._joined(incarnation, conversation_id, effect_id))
 
+    async def _turn_of(self, ticket: tuple[str, str]) -> None:
+        await self._open()
+        self._refuse_if_leaving()
+        if ticket in self._reserved or any(self._model_calls.keys(lambda key: key[:2] == ticket)):
+            return
+        await self._entered(self._models, ticket, TURN_S)
+        if self._succeeded or self._leaving:
+            self._models.leave()
+            self._refuse_if_leaving()
+        self._reserved[ticket] = asyncio.get_running_loop().call_later(RESERVED_S, self._lapse, ticket)
+
+    def _lapse(self, ticket: tuple[str, str]) -> None:
+        if self._redeemed(ticket):
+            self._models.leave()
+
+    def _redeemed(self, ticket: tuple[str, str]) -> bool:
+        reserved = self._reserved.pop(ticket, None)
+        if reserved is not None:
+            reserved.cancel()
+        return reserved is not None
+
     async def _model_called(self, request: ModelRequest) -> ModelOutcome:
         store, runtime = await self._open()
         self._refuse_if_leaving()
-        key = (request.conversation_id, request.effect_id)
-        task = self._model_calls.get(key)
-        if task is None and self._settings.alone and (self._turnstile.locked() or self._model_calls or self._runs):
-            message = "this worker does one thing at a time"  # who waited here would be blamed if that ended the process
-            raise Dropped(message)
-        if task is None:
-            task = asyncio.create_task(self._in_turn(lambda: self._model(store, runtime, request), store, runtime))
-            self._model_calls[key] = task
-            task.add_done_callback(lambda done: self._model_calls.get(key) is done and self._model_calls.pop(key))
-        try:
-            return await asyncio.shield(task)
-        except asyncio.CancelledError:
-            if task.cancelled():
-                message = f"the call {request.effect_id} of {request.conversation_id} was dropped"
-                raise Dropped(message) from None
-            raise
+        ticket = (request.conversation_id, request.effect_id)
+        reading = await _shared(
+            self._readings.joined(
+                (*ticket, request.upto_seq, request.lineage), lambda: self._transcripts.reading(store, request)
+            )
+        )
+        key = (*ticket, reading.mark)  # what it is sent, not only what it is called: its log may have been set back
+        call = partial(self._model, store, runtime, request, reading.messages)
+        # Who waits to be alone waits for a turn before: who waited here would be blamed if another's work ended the process.
+        within_s = 0.0 if self._settings.alone else TURN_S
+        return await _shared(
+            self._model_calls.joined(
+                key, lambda: self._in_turn(self._models, key, call, store, runtime, within_s=within_s, reserved=ticket)
+            )
+        )
 
     async def _tool_run(self, request: RunRequest) -> RunFinished | NoOutcome:
         store, runtime = await self._open()
         self._refuse_if_leaving()
-        key = (request.conversation_id, request.effect_id)
-        task = self._runs.get(key)
-        if task is None:
-            spec = await self._spec(store, request.spec_digest)
-            agent = _agent(runtime.app, request.agent)
+        spec = await self._spec(store, request.spec_digest)
+        inputs = await tool_run.inputs_of(store, request)
+        agent = _agent(runtime.app, request.agent)
+        tool = agent.tool(request.tool) if agent is not None else None
+        lane = self._threads if tool is not None and tool.blocks else self._bodies
+        key = (request.conversation_id, request.effect_id, inputs)
+
+        def begun() -> Any:
+            # The task is named too: when it is over, nobody of this incarnation may claim its run once more.
+            incarnation = f"{self._incarnation}.{uuid.uuid4().hex[:12]}"
+            run = partial(self._body, store, runtime, request, inputs, agent=agent, spec=spec, incarnation=incarnation)
+            return self._claimable(incarnation, self._in_turn(lane, key, run, store, runtime, within_s=TURN_S))
+
+        return await _shared(self._runs.joined(key, begun))
+
+    async def _claimable(self, incarnation: str, work: Awaitable[RunFinished | NoOutcome]) -> RunFinished | NoOutcome:
+        task = asyncio.current_task()
+        if task is not None:
+            self._claims[incarnation] = task
+        try:
+            return await work
+        finally:
+            self._claims.pop(incarnation, None)
+
+    async def _body(
+        self,
+        store: RedisStore,
+        runtime: AppRuntime,
+        request: RunRequest,
+        inputs: tool_run.Inputs,
+        *,
+        agent: Agent | None,
+        spec: AgentSpec,
+        incarnation: str,
+    ) -> RunFinished | NoOutcome:
+        try:
             loop = await runtime.loop()
-            self._refuse_if_leaving()
-        task = task or self._runs.get(key)
-        if task is None:
+        except AllBlocked as error:
+            await self._succeed(store)
+            raise Succeeded(str(error)) from None
+        except Exception as error:  # the lifespan may raise anything
+            message = f"the app's lifespan cannot be entered again: {type(error).__name__}: {error}"
+            logger.exception("%s", message)
+            raise AppBroken(message) from None
+        with loop.used():
             run = partial(
                 tool_run.run,
                 store,
                 request,
+                inputs,
                 agent=agent,
                 limits=spec.limits,
                 resources=loop.resources,
                 carried=loop.run,
-                # The task is named too: when it is over, nobody of this incarnation may claim its run once more.
-                incarnation=f"{self._incarnation}.{uuid.uuid4().hex[:12]}",
+                in_thread=loop.in_thread,
+                incarnation=incarnation,
                 worker=self._settings.name,
                 reached=self._reached,
             )
-            attested = partial(self._attestation.during, store, run)
-            task = asyncio.create_task(self._in_turn(attested, store, runtime))
-            self._runs[key] = task
-            task.add_done_callback(lambda _: self._runs.pop(key, None))
-        return await asyncio.shield(task)
+            return await self._attestation.during(store, run)
 
     async def _joined(self, incarnation: str, conversation_id: str, effect_id: str) -> RunFinished | NoOutcome:
+        del conversation_id, effect_id  # an incarnation names its one run
         if not incarnation.startswith(f"{self._incarnation}."):
             return NoOutcome.GONE
-        task = self._runs.get((conversation_id, effect_id))
+        task = self._claims.get(incarnation)
         return NoOutcome.FORGOTTEN if task is None else await asyncio.shield(task)
 
     async def drop(self, conversation_id: str, effect_id: str) -> None:
         """Nobody waits for this effect any more: close the model's stream. A run goes on; its outcome will be late."""
-        task = self._model_calls.pop((conversation_id, effect_id), None)
-        if task is not None:
-            task.cancel()
+        ticket = (conversation_id, effect_id)
+        self._lapse(ticket)
+        for ongoing in (self._readings, self._model_calls):
+            ongoing.cancel(lambda key: key[:2] == ticket)
 
     async def _connected(self) -> RedisStore:
         if self._store is None:
@@ -199,16 +288,40 @@ class Worker:
             self._store = store
         return self._store
 
-    async def _in_turn(self, work: Callable[[], Awaitable[_T]], store: RedisStore, runtime: AppRuntime) -> _T:
-        async with self._turnstile:
+    async def _in_turn(
+        self,
+        lane: Turnstile,
+        key: Hashable,
+        work: Callable[[], Awaitable[_T]],
+        store: RedisStore,
+        runtime: AppRuntime,
+        *,
+        within_s: float,
+        reserved: tuple[str, str] | None = None,
+    ) -> _T:
+        if reserved is None or not self._redeemed(reserved):
+            await self._entered(lane, key, within_s)
+        try:
             self._refuse_if_leaving()
             self._effects += 1
             result = await work()
-            if self._settings.alone and runtime.left and not self._succeeded:
-                self._succeeded = True  # what passed its bound may go on here: who is next has another process
-                with contextlib.suppress(StoreError):  # once this one has left, then
-                    await self._put_successor(store)
+            if ((self._settings.alone and runtime.left) or runtime.worn) and not self._succeeded:
+                await self._succeed(store)  # what passed its bound may go on here: who is next has another process
             return result
+        finally:
+            lane.leave()
+
+    async def _entered(self, lane: Turnstile, key: Hashable, within_s: float) -> None:
+        try:
+            await lane.enter(key, within_s)
+        except NotYet as error:
+            message = f"{self._settings.name}: {error}"
+            raise Dropped(message) from None
+
+    async def _succeed(self, store: RedisStore) -> None:
+        self._succeeded = True
+        with contextlib.suppress(StoreError):  # once this one has left, then
+            await self._put_successor(store)
 
     def _refuse_if_leaving(self) -> None:
         if self._succeeded:
@@ -219,63 +332,58 @@ class Worker:
             raise AppBroken(message)
 
     async def _open(self) -> tuple[RedisStore, AppRuntime]:
-        async with self._opening:
-            if self._opened is None:
-                store = await self._connected()
-                self._begin_draining()
-                os.environ.update(self._settings.environment)
-                try:
-                    _check_environment(await store.app(self._settings.app))
-                    runtime = await AppRuntime.open(self._settings)
-                except Exception as error:  # noqa: BLE001 - the app's own import and lifespan may raise anything
-                    problem = f"{type(error).__name__}: {error}"
-                    await store.put_problem(self._settings.app, problem)
-                    raise AppBroken(problem) from None
-                await store.put_problem(self._settings.app, None)
-                self._allowed_mb = allowed_mb(self._settings.memory_mb)
-                self._opened = (store, runtime)
-            return self._opened
+        if self._opened is None:
+            await _shared(self._opening.joined("app", self._open_anew))
+        if self._opened is None:
+            message = "the app is not open"
+            raise AppBroken(message)
+        return self._opened
 
-    async def _model(self, store: RedisStore, runtime: AppRuntime, request: ModelRequest) -> ModelOutcome:
+    async def _open_anew(self) -> None:
+        """Open the app, once for all who wait for it: what cannot be opened is not tried again for each of them."""
+        store = await self._connected()
+        self._begin_draining()
+        os.environ.update(self._settings.environment)
+        try:
+            _check_environment(await store.app(self._settings.app))
+            runtime = await AppRuntime.open(self._settings)
+        except Exception as error:  # noqa: BLE001 - the app's own import and lifespan may raise anything
+            problem = f"{type(error).__name__}: {error}"
+            logger.warning("%s cannot open its app: %s", self._settings.name, problem)
+            if isinstance(error, TimeoutError):
+                await self._succeed(store)  # what hangs may hold a thread, or a lock, for as long as this process lives
+            await store.put_problem(self._settings.app, problem)
+            raise AppBroken(problem) from None
+        await store.put_problem(self._settings.app, None)
+        self._allowed_mb = allowed_mb(self._settings.memory_mb)
+        self._opened = (store, runtime)
+
+    async def _model(
+        self, store: RedisStore, runtime: AppRuntime, request: ModelRequest, messages: list[dict[str, Any]]
+    ) -> ModelOutcome:
         from . import model  # noqa: PLC0415 - litellm takes seconds; only workers pay, once
 
-        spec = await self._spec(store, request.spec_digest)
-        transcript = await self._transcript(store, request)
+        async def latest() -> AppLoop:
+            return runtime.latest  # the app's rules run in threads: whether its event loop turns is no matter
+
         return await model.call(
             store,
             request,
-            spec=spec,
-            messages=transcript.messages(),
+            spec=await self._spec(store, request.spec_digest),
+            messages=messages,
             agent=_agent(runtime.app, request.agent),
-            loop=runtime.loop,
+            loop=latest,
         )
 
-    async def _transcript(self, store: RedisStore, request: ModelRequest) -> Transcript:
-        transcript = self._transcripts.pop(request.conversation_id, None)
-        if transcript is None or transcript.seq > request.upto_seq:
-            transcript = Transcript()
-        known_from = request.upto_seq - len(request.recent)
-        while transcript.seq < known_from:
-            limit = min(500, known_from - transcript.seq)
-            entries = await store.read(request.conversation_id, after=transcript.seq, limit=limit)
-            if not entries:
-                message = f"the log of {request.conversation_id!r} ends at {transcript.seq}, not {known_from}"
-                raise RuntimeError(message)
-            for seq, event in entries:
-                transcript.add(seq, event)
-        for seq, event in enumerate(request.recent[transcript.seq - known_from :], transcript.seq + 1):
-            transcript.add(seq, event)
-        self._transcripts[request.conversation_id] = transcript
-        while len(self._transcripts) > TRANSCRIPTS:
-            self._transcripts.popitem(last=False)
-        return transcript
-
     async def _spec(self, store: RedisStore, digest: str) -> AgentSpec:
-        spec = self._specs.get(digest) or await store.spec(digest)
+        """The spec of a digest; what it says follows from that, so a store that is set back has no other."""
+        spec = self._specs.pop(digest, None) or await store.spec(digest)
         if spec is None:
             message = f"spec {digest} is not in the store"
             raise RuntimeError(message)
         self._specs[digest] = spec
+        while len(self._specs) > SPECS:
+            del self._specs[next(iter(self._specs))]
         return spec
 
     def _begin_draining(self) -> None:
@@ -289,12 +397,17 @@ class Worker:
             await asyncio.sleep(DRAIN_CHECK_S)
             try:
                 store = await self._connected()
+                if self._opened is not None:
+                    await self._opened[1].tidy()
                 await self._hand_over(store)
                 if self._runs or self._model_calls:
                     idle_since = time.monotonic()
                     continue
                 record = await store.app(self._settings.app)
-            except (StoreError, HoldfastError):
+            except HoldfastError:
+                continue
+            except Exception:
+                logger.exception("%s: housekeeping", self._settings.name)
                 continue
             replaced = self._succeeded or (record is not None and record.code != self._settings.code)
             idle_s = 0.0 if self._runs or self._model_calls else time.monotonic() - idle_since
@@ -317,7 +430,8 @@ class Worker:
         settings = self._settings
         if await store.generation(settings.base) > settings.generation:
             self._succeeded = True
-        worn = self._effects >= settings.effects or resident_mb() > self._allowed_mb
+        held = self._opened is not None and self._opened[1].worn
+        worn = held or self._effects >= settings.effects or resident_mb() > self._allowed_mb
         if worn and not self._succeeded:
             logger.info("%s is succeeded after %d effects, at %.0f MiB", settings.name, self._effects, resident_mb())
             await self._put_successor(store)
@@ -327,6 +441,21 @@ class Worker:
         base, generation = self._settings.base, self._settings.generation + 1
         if await store.generation(base) < generation:
             await store.succeed(base, generation)
+
+
+async def _shared(task: asyncio.Task[_T]) -> _T:
+    """What the task leads to; who stops waiting does not end it.
+
+    Raises:
+        Dropped: It was cancelled by somebody else.
+    """
+    try:
+        return await asyncio.shield(task)
+    except asyncio.CancelledError:
+        if task.cancelled():
+            message = "it was dropped"
+            raise Dropped(message) from None
+        raise
 
 
 def _agent(app: App, name: str) -> Agent | None:

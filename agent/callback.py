@@ -6,14 +6,17 @@ import os
 import sys
 import types
 import typing
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import partial
-from typing import Annotated, Any
+from typing import Annotated, Any, TypeAlias
 
 from holdfast.conversation.errors import ConfigurationError
 
 from .context import ToolContext
+
+InThread: TypeAlias = Callable[..., Awaitable[Any]]
+"""What runs a function in a thread, as `asyncio.to_thread` does."""
 
 
 class InvalidArguments(ValueError):
@@ -83,7 +86,12 @@ class Callback:
         except TypeError as error:
             raise InvalidArguments(f"$: {error}") from error
 
-    async def run(self, arguments: Mapping[str, Any], context: ToolContext) -> Any:
+    @property
+    def blocks(self) -> bool:
+        """Whether the function is a plain one, which keeps a thread until it returns."""
+        return not inspect.iscoroutinefunction(self._body)
+
+    async def run(self, arguments: Mapping[str, Any], context: ToolContext, in_thread: InThread = asyncio.to_thread) -> Any:
         """What the function returns: awaited if it is a coroutine function, in a thread with the caller's contextvars if not.
 
         Raises:
@@ -93,10 +101,10 @@ class Callback:
         self.check(arguments)
         call = partial(self.function, **arguments, **dict.fromkeys(self.contexts, context))
         try:
-            if inspect.iscoroutinefunction(self._body):
+            if not self.blocks:
                 with _unforked():
                     return await call()
-            value, error = await asyncio.to_thread(_attempt, call)
+            value, error = await in_thread(_attempt, call)
             if error is not None:
                 raise error
             return await value if inspect.isawaitable(value) else value

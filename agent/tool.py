@@ -1,5 +1,6 @@
 """A tool: declared once, from a JSON Schema or from a Python function."""
 
+import asyncio
 import copy
 import functools
 import inspect
@@ -18,7 +19,7 @@ from holdfast.conversation.spec import Approval, Executor, OnLost, ToolSpec
 
 from . import checks, docstring
 from . import schema as json_schema
-from .callback import Callback, InvalidArguments
+from .callback import Callback, InThread, InvalidArguments
 from .context import ToolContext
 from .parameters import Parameters
 
@@ -169,11 +170,19 @@ class Tool:
         ellipsis_bytes = len("…".encode())
         return encoded[: PROMPT_BYTES - ellipsis_bytes].decode(errors="ignore") + "…"
 
-    async def invoke(self, arguments: Mapping[str, Any], context: ToolContext) -> Any:
+    @property
+    def blocks(self) -> bool:
+        """Whether the body is a plain function, which keeps a thread until it returns."""
+        return self._run is not None and self._run.blocks
+
+    async def invoke(
+        self, arguments: Mapping[str, Any], context: ToolContext, *, in_thread: InThread = asyncio.to_thread
+    ) -> Any:
         """Run the body of a server tool once and return what it returns.
 
         A tool made from a signature gets the values its annotations name, defaults applied; one with a verbatim schema gets the
-        arguments as they are. Coroutine functions are awaited, others run in a thread.
+        arguments as they are. Coroutine functions are awaited, others run in a thread: `in_thread` finds one, as
+        `asyncio.to_thread` does.
 
         Raises:
             InvalidArguments: The arguments do not fit; the body did not run.
@@ -186,7 +195,7 @@ class Tool:
         if not self.spec.streaming and context.report is not None:
             context = replace(context, report=None)
         values = arguments if self._parameters is None else self._parameters.values(arguments)
-        return await self._run.run(values, context)
+        return await self._run.run(values, context, in_thread)
 
     def _schema(self, parameters: Mapping[str, Any] | str | None, field: str) -> JsonText:
         if parameters is None:

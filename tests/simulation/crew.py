@@ -1,5 +1,6 @@
 """Workers as simulated processes: real `Worker`s whose app is the shop and whose model is a function."""
 
+import asyncio
 import contextlib
 
 from holdfast.actors import CrewUnavailable, NoOutcome, StoreAddress, Worker, WorkerLost, WorkerSettings
@@ -27,11 +28,10 @@ class SimWorker(Worker):
     async def _open(self):
         return self._given, SimRuntime()
 
-    async def _model(self, store, app, request):
+    async def _model(self, store, app, request, messages):
         await self._spec(store, request.spec_digest)
-        transcript = await self._transcript(store, request)
         await self._world.pause(self._world.model.seconds())
-        return self._world.model.answer(request, transcript.messages())
+        return self._world.model.answer(request, messages)
 
 
 class SimRuntime:
@@ -40,6 +40,9 @@ class SimRuntime:
     app = shop.APP
     resources = None
     left = 0
+    worn = False
+    in_thread = staticmethod(asyncio.to_thread)
+    used = staticmethod(contextlib.nullcontext)
 
     async def loop(self):
         return self
@@ -57,6 +60,9 @@ class SimCrew:
 
     async def call_model(self, app, code, request):
         worker = self._worker(request.conversation_id, alone=request.alone)
+        if request.alone:
+            ticket = request.conversation_id, request.effect_id
+            await self._call(worker, "turn", lambda: worker.worker._turn_of(ticket))
         incarnation = worker.worker._incarnation
         try:
             return await self._call(worker, "call_model", lambda: worker.worker._model_called(request))

@@ -5,10 +5,12 @@ import threading
 
 import pytest
 
-from holdfast.actors import StoreAddress, Worker, WorkerSettings, tool_run
+from holdfast.actors import AppBroken, StoreAddress, Worker, WorkerSettings, tool_run
+from holdfast.actors import worker as module
 from holdfast.actors.app_loop import AppLoop
 from holdfast.actors.requests import ModelRequest, RunRequest
-from holdfast.actors.worker import Dropped, Succeeded
+from holdfast.actors.transcripts import Reading
+from holdfast.actors.worker import Dropped, Restarted, Succeeded
 from holdfast.agent import App
 from holdfast.conversation import ModelFailed, RunFinished
 from holdfast.persistence import MemoryStore
@@ -46,6 +48,11 @@ class Given(Worker):
         self.store, self.gate = MemoryStore(), asyncio.Event()
         self._loop = loop
         self.app = App(agents=[])
+        self.worn = False
+        self._transcripts = self
+
+    async def reading(self, store, request):
+        return Reading([], 0)
 
     async def _open(self):
         return self.store, self
@@ -60,7 +67,7 @@ class Given(Worker):
     async def _spec(self, store, digest):
         return DESK
 
-    async def _model(self, store, runtime, request):
+    async def _model(self, store, runtime, request, messages):
         await self.gate.wait()
         return ModelFailed(effect_id=request.effect_id, error="no")
 
@@ -73,7 +80,7 @@ async def worker():
 async def test_who_comes_after_a_body_that_goes_on_beyond_its_bound_has_another_process(worker, monkeypatch):
     over = threading.Event()
 
-    async def run(store, request, *, carried, **_):
+    async def run(store, request, inputs, *, carried, **_):
         try:
             async with asyncio.timeout(0.05):
                 await carried(asyncio.to_thread(over.wait, 30))
@@ -94,10 +101,85 @@ async def test_who_comes_after_a_body_that_goes_on_beyond_its_bound_has_another_
         over.set()
 
 
-async def test_of_model_calls_that_arrive_together_one_is_made_and_the_others_are_sent_away(worker):
+async def test_model_calls_that_come_without_their_turn_are_sent_away_but_one(worker):
     calls = [asyncio.create_task(worker._model_called(model_request(number))) for number in range(3)]
+    async with asyncio.timeout(10):
+        while sum(call.done() for call in calls) < 2:
+            await asyncio.sleep(0)
+        worker.gate.set()
+        outcomes = await asyncio.gather(*calls, return_exceptions=True)
+    assert [type(outcome) for outcome in outcomes] == [ModelFailed, Dropped, Dropped]
+
+
+async def test_who_waits_for_a_turn_gets_it_in_order_and_keeps_it_for_the_call(worker):
+    made = []
+
+    async def asked(number):
+        await worker.turn(f"c-{number}", "t1.m1")
+        made.append(number)
+        return await worker._model_called(model_request(number))
+
+    calls = [asyncio.create_task(asked(number)) for number in range(4)]
+    worker.gate.set()
+    async with asyncio.timeout(10):
+        outcomes = await asyncio.gather(*calls)
+    assert made == [0, 1, 2, 3]
+    assert [type(outcome) for outcome in outcomes] == [ModelFailed] * 4
+
+
+async def test_a_turn_that_nobody_takes_is_given_to_the_next(worker, monkeypatch):
+    monkeypatch.setattr(module, "RESERVED_S", 0.01)
+    await worker.turn("c-1", "t1.m1")
+    async with asyncio.timeout(10):
+        await worker.turn("c-2", "t1.m1")
+        await worker.drop("c-2", "t1.m1")
+        await worker.turn("c-3", "t1.m1")
+
+
+async def test_who_has_waited_for_its_turn_for_long_is_sent_away_and_keeps_its_place(worker, monkeypatch):
+    monkeypatch.setattr(module, "TURN_S", 0.01)
+    first = asyncio.create_task(worker._model_called(model_request(1)))
+    async with asyncio.timeout(10):
+        while not worker._effects:
+            await asyncio.sleep(0)
+    with pytest.raises(Dropped, match="its turn"):
+        await worker.turn("c-2", "t1.m1")
+    monkeypatch.setattr(module, "TURN_S", 30)
+    third = asyncio.create_task(worker.turn("c-3", "t1.m1"))
+    await asyncio.sleep(0)
+    second = asyncio.create_task(worker.turn("c-2", "t1.m1"))
     await asyncio.sleep(0)
     worker.gate.set()
     async with asyncio.timeout(10):
-        outcomes = await asyncio.gather(*calls, return_exceptions=True)
-    assert [type(outcome) for outcome in outcomes] == [ModelFailed, Dropped, Dropped]
+        await asyncio.gather(first, second)
+    assert not third.done()
+    third.cancel()
+
+
+async def test_a_call_that_is_meant_for_a_process_that_has_died_is_refused(worker):
+    with pytest.raises(Restarted):
+        await worker.call_model(b"", "another process")
+
+
+async def test_an_app_that_cannot_be_opened_is_tried_once_for_all_who_wait(monkeypatch):
+    tries, gate = [], asyncio.Event()
+
+    async def opening(settings):
+        tries.append(settings)
+        await gate.wait()
+        raise TimeoutError("the app's lifespan did not open within 300 s")
+
+    monkeypatch.setattr(module.AppRuntime, "open", opening)
+    worker = Worker(SETTINGS)
+    worker._store = MemoryStore()
+    asked = [asyncio.create_task(worker.prepare()) for _ in range(5)]
+    async with asyncio.timeout(10):
+        while not tries:
+            await asyncio.sleep(0)
+        gate.set()
+        outcomes = await asyncio.gather(*asked, return_exceptions=True)
+        worker._drain.cancel()
+    assert [type(outcome) for outcome in outcomes] == [AppBroken] * 5
+    assert len(tries) == 1
+    assert "lifespan did not open" in await worker._store.problem("shop:app")
+    assert await worker._store.generation("alone-0") == 1  # what hangs may hold this process for ever

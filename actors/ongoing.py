@@ -1,0 +1,40 @@
+"""Work that goes on in this process, each under what it was begun for: who asks for the same joins it."""
+
+import asyncio
+from collections.abc import Callable, Coroutine, Hashable
+from typing import Any, Generic, TypeVar
+
+_T = TypeVar("_T")
+
+
+class Ongoing(Generic[_T]):
+    """Tasks by key; a key says all that the work's outcome follows from, so what differs is not joined."""
+
+    def __init__(self) -> None:
+        self._tasks: dict[Hashable, asyncio.Task[_T]] = {}
+
+    def __len__(self) -> int:
+        return len(self._tasks)
+
+    def keys(self, wanted: Callable[[Any], bool]) -> list[Hashable]:
+        """The keys of what goes on, as far as they are wanted."""
+        return [key for key in self._tasks if wanted(key)]
+
+    def joined(self, key: Hashable, begin: Callable[[], Coroutine[Any, Any, _T]]) -> asyncio.Task[_T]:
+        """The task under the key, begun if there is none."""
+        task = self._tasks.get(key)
+        if task is None:
+            task = self._tasks[key] = asyncio.create_task(begin())
+            task.add_done_callback(lambda done: self._over(key, done))
+        return task
+
+    def cancel(self, wanted: Callable[[Any], bool]) -> None:
+        """Cancel the tasks whose keys are wanted, and forget them at once."""
+        for key in self.keys(wanted):
+            self._tasks.pop(key).cancel()
+
+    def _over(self, key: Hashable, done: asyncio.Task[_T]) -> None:
+        if self._tasks.get(key) is done:
+            del self._tasks[key]
+        if not done.cancelled():
+            done.exception()  # whoever waits is told; if nobody does, it is nobody's

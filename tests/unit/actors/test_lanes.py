@@ -1,0 +1,145 @@
+"""Model calls, the app's rules, and bodies in one worker: none of them starves another, and nobody claims what cannot begin."""
+
+import asyncio
+import threading
+from types import SimpleNamespace
+
+import pytest
+
+import holdfast.actors
+from holdfast.actors import StoreAddress, Worker, WorkerSettings
+from holdfast.actors import worker as module
+from holdfast.actors.app_loop import THREADS, AppLoop
+from holdfast.actors.requests import ModelRequest, RunRequest
+from holdfast.actors.worker import Dropped
+from holdfast.agent import Agent, App, Tool
+from holdfast.conversation import ModelReplied, RunFinished
+from holdfast.persistence import MemoryStore, RunStatus
+from holdfast.testing.activation import Activation, begin, call, start
+
+SETTINGS = WorkerSettings(StoreAddress("redis://x", "holdfast", "store-1"), "worker-0", "shop:app", "k", base="worker-0")
+
+
+class Given(Worker):
+    """Its store and its app are given; the model's rules are asked as the model's caller asks them."""
+
+    def __init__(self, app, loop):
+        super().__init__(SETTINGS)
+        self.store, self.app, self._loop = MemoryStore(), app, loop
+        self.left, self.worn, self.latest = 0, False, loop
+
+    async def _open(self):
+        return self.store, self
+
+    async def loop(self):
+        return self._loop
+
+    async def _spec(self, store, digest):
+        return self.app.agents[0].spec
+
+
+@pytest.fixture
+async def lanes(monkeypatch):
+    async def called(store, request, *, spec, agent, loop, **_):
+        there = await loop()
+        prompt = await there.ruled(lambda: agent.tool("slow").render({}), spec.limits.run_timeout_s)
+        return ModelReplied(effect_id=request.effect_id, content=prompt)
+
+    monkeypatch.setattr(holdfast.actors, "model", SimpleNamespace(call=called), raising=False)
+    over, begun = threading.Event(), []
+
+    def slow() -> str:
+        begun.append(threading.current_thread())
+        over.wait(30)
+        return "slow"
+
+    def plain() -> str:
+        return "plain"
+
+    async def quick() -> str:
+        return await asyncio.to_thread(lambda: "quick")
+
+    tools = [Tool(callback=slow, prompt=lambda _: "Shall it?", approval="required"), Tool(callback=plain), Tool(callback=quick)]
+    app = App(agents=[Agent(name="desk", model="m", tools=tools)])
+    loop = await AppLoop.open(app)
+    worker = Given(app, loop)
+    yield SimpleNamespace(worker=worker, over=over, begun=begun, loop=loop)
+    over.set()
+
+
+async def asked(worker, tool, conversation_id):
+    """A run of the tool in a conversation of its own, as its actor asks for it."""
+    activation = await Activation.of(worker.store, conversation_id)
+    activation.spec = worker.app.agents[0].spec.model_copy(
+        update={"tools": tuple(each.model_copy(update={"approval": "auto"}) for each in worker.app.agents[0].spec.tools)}
+    )
+    await activation.do(start(), begin(), call(tool))
+    (effect_id,) = activation.effect_ids
+    return RunRequest(
+        conversation_id=conversation_id,
+        agent="desk",
+        spec_digest="s",
+        effect_id=effect_id,
+        turn_id="t1",
+        tool_call_id=effect_id.partition("#")[0],
+        tool=tool,
+        attempt=1,
+        arguments_at=activation.state.seq - 1,
+    )
+
+
+async def until(condition):
+    async with asyncio.timeout(20):
+        while not condition():
+            await asyncio.sleep(0.001)
+
+
+async def test_bodies_that_hold_all_threads_hold_up_no_model_call_no_rule_and_no_async_body(lanes):
+    worker = lanes.worker
+    requests = [await asked(worker, "slow", f"c-{number}") for number in range(THREADS)]
+    slow = [asyncio.create_task(worker._tool_run(request)) for request in requests]
+    await until(lambda: len(lanes.begun) == THREADS)
+    async with asyncio.timeout(20):
+        answer = await worker._model_called(ModelRequest("c-0", "desk", "s", "t1.m1", upto_seq=3, attempt=1))
+        quick = await worker._tool_run(await asked(worker, "quick", "c-quick"))
+    assert answer.content == "Shall it?"
+    assert quick == RunFinished(effect_id=quick.effect_id, ok=True, content='{"ok":true,"result":"quick"}')
+    lanes.over.set()
+    async with asyncio.timeout(20):
+        assert all(outcome.ok for outcome in await asyncio.gather(*slow))
+
+
+async def test_a_run_that_waits_for_a_thread_is_not_claimed_is_sent_away_and_runs_when_there_is_one(lanes, monkeypatch):
+    monkeypatch.setattr(module, "TURN_S", 0.05)
+    worker = lanes.worker
+    requests = [await asked(worker, "slow", f"c-{number}") for number in range(THREADS)]
+    slow = [asyncio.create_task(worker._tool_run(request)) for request in requests]
+    await until(lambda: len(lanes.begun) == THREADS)
+    request = await asked(worker, "plain", "c-plain")
+    for _ in range(2):
+        with pytest.raises(Dropped, match="for its turn"):
+            await worker._tool_run(request)
+        assert (await worker.store.run("c-plain", request.effect_id)).status is RunStatus.RUNNABLE
+    lanes.over.set()
+    async with asyncio.timeout(20):
+        await asyncio.gather(*slow)
+        outcome = await worker._tool_run(request)
+    assert outcome.content == '{"ok":true,"result":"plain"}'
+
+
+async def test_the_bound_of_a_body_begins_when_it_does(lanes):
+    worker = lanes.worker
+    lanes.worker.app.agents[0].tool("plain").spec = (
+        lanes.worker.app.agents[0].tool("plain").spec.model_copy(update={"run_timeout_s": 0.5})
+    )
+    requests = [await asked(worker, "slow", f"c-{number}") for number in range(THREADS)]
+    slow = [asyncio.create_task(worker._tool_run(request)) for request in requests]
+    await until(lambda: len(lanes.begun) == THREADS)
+    waiting = asyncio.create_task(worker._tool_run(await asked(worker, "plain", "c-plain")))
+    with pytest.raises(TimeoutError):
+        async with asyncio.timeout(1):  # twice its bound
+            await asyncio.shield(waiting)
+    lanes.over.set()
+    async with asyncio.timeout(20):
+        assert (await waiting).ok
+        await asyncio.gather(*slow)

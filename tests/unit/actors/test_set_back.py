@@ -1,0 +1,222 @@
+"""A store is set back and a conversation goes on otherwise: a worker that lived meanwhile takes nothing of before."""
+
+import asyncio
+import copy
+import threading
+import time
+from types import SimpleNamespace
+
+import holdfast.actors
+from holdfast.actors import Hosting, StoreAddress, Timing, Worker, WorkerSettings, wire
+from holdfast.actors.app_loop import AppLoop
+from holdfast.agent import Agent, App, Tool, tool
+from holdfast.conversation import Answer, Approve, ModelReplied, ProposedCall, Resolve, Ruling, Start, Status
+from holdfast.persistence import AppRecord, Because, MemoryStore
+
+SETTINGS = WorkerSettings(StoreAddress("redis://x", "holdfast", "store-1"), "worker-0", "shop:app", "k", base="worker-0")
+
+
+class GivenWorker(Worker):
+    """Its store and its app are given."""
+
+    def __init__(self, store, app):
+        super().__init__(SETTINGS)
+        self._given, self.app, self.left, self.worn = store, app, 0, False
+        self.asked = 0
+
+    async def _open(self):
+        return self._given, self
+
+    async def call_model(self, asked, incarnation=""):
+        self.asked += 1
+        return await super().call_model(asked, incarnation)
+
+    async def loop(self):
+        if not hasattr(self, "_app_loop"):
+            self._app_loop = await AppLoop.open(self.app)
+        return self._app_loop
+
+
+class WorkerCrew:
+    """One worker, asked as Ray asks it."""
+
+    def __init__(self, worker):
+        self._worker = worker
+
+    async def call_model(self, app, code, request):
+        return wire.unpack(await self._worker.call_model(wire.pack(request)))
+
+    async def run_tool(self, app, code, request):
+        return wire.unpack(await self._worker.run_tool(wire.pack(request)))
+
+    async def join(self, worker, incarnation, conversation_id, effect_id):
+        return wire.unpack(await self._worker.join(incarnation, conversation_id, effect_id))
+
+    def drop(self, conversation_id, effect_id):
+        pass
+
+
+class Stack:
+    """A store, a worker, and a model that is a function; `sent` is what the model was sent."""
+
+    def __init__(self, agent, monkeypatch):
+        self.sent = []
+        self.store = MemoryStore()
+        self.agent = agent
+        self.worker = GivenWorker(self.store, App(agents=[agent]))
+        self.held = asyncio.Event()
+        self.held.set()
+        monkeypatch.setattr(holdfast.actors, "model", SimpleNamespace(call=self._call), raising=False)
+
+    async def _call(self, store, request, *, messages, **_):
+        self.sent.append(copy.deepcopy(messages))
+        await self.held.wait()
+        if messages[-1]["role"] == "user":
+            asked = ProposedCall(tool_call_id=f"call_{request.effect_id}", name=self.agent.tools[0].name, arguments="{}")
+            return ModelReplied(effect_id=request.effect_id, calls=(asked,))
+        return ModelReplied(effect_id=request.effect_id, content=f"It was {messages[-1]['content']}.")
+
+    async def opened(self):
+        spec = self.agent.spec
+        await self.store.put_app(AppRecord(app="shop:app", code="k", agents={"desk": spec.digest}), [spec])
+        return self
+
+    async def activated(self, because=Because.ASKED):
+        owner = await self.store.owner("c-1")
+        hosting = Hosting(
+            self.store,
+            WorkerCrew(self.worker),
+            conversation_id="c-1",
+            holder="actor-1",
+            timing=Timing(),
+            clock=lambda: time.time_ns() // 1_000_000,
+            rested=asyncio.Event(),
+            strikes=3,
+        )
+        seen = owner.token if owner is not None else ""
+        assert await hosting.activate(seen_token=seen, because=because, create=True) is None
+        return hosting
+
+    async def begun(self):
+        hosting = await self.activated()
+        spec = self.agent.spec
+        await hosting.ask(Start(agent="desk", app="shop:app", text="hi", message_id="m-1", spec=spec))
+        return hosting, await self.until(lambda state: state.status is Status.AWAITING_INPUT)
+
+    async def until(self, condition):
+        async with asyncio.timeout(10):
+            while not condition(await self.store.load("c-1")):
+                await asyncio.sleep(0.001)
+        return await self.store.load("c-1")
+
+    def copied(self):
+        return copy.deepcopy(self.store._conversations)
+
+    def set_back(self, copied):
+        self.store._conversations = copy.deepcopy(copied)
+
+
+def resolve(state, decision):
+    (call,) = state.calls
+    return Resolve(tool_call_id=call.tool_call_id, ruling=Ruling.of(decision), decision_id="d-1")
+
+
+def idle(state):
+    return state.status is Status.IDLE
+
+
+def asking():
+    schema = {"type": "string"}
+    return Agent(name="desk", model="m", tools=[Tool(name="ask", executor="human", response_schema=schema)])
+
+
+async def test_the_model_is_sent_the_answer_that_the_log_holds(monkeypatch):
+    stack = await Stack(asking(), monkeypatch).opened()
+    hosting, state = await stack.begun()
+    older = stack.copied()
+    await hosting.ask(resolve(state, Answer("old")))
+    await stack.until(idle)
+    assert "old" in str(stack.sent[-1])
+
+    stack.set_back(older)
+    again = await stack.activated(Because.DIED)
+    await again.ask(resolve(await stack.store.load("c-1"), Answer("new")))
+    await stack.until(idle)
+    assert "new" in str(stack.sent[-1])
+    assert "old" not in str(stack.sent[-1])
+
+
+async def test_a_call_that_is_under_way_for_the_old_log_is_not_joined_by_the_new_one(monkeypatch):
+    stack = await Stack(asking(), monkeypatch).opened()
+    hosting, state = await stack.begun()
+    older = stack.copied()
+    stack.held.clear()
+    await hosting.ask(resolve(state, Answer("old")))
+    async with asyncio.timeout(10):
+        while len(stack.sent) < 2:
+            await asyncio.sleep(0.001)
+
+    stack.set_back(older)
+    again = await stack.activated(Because.DIED)
+    await again.ask(resolve(await stack.store.load("c-1"), Answer("new")))
+    async with asyncio.timeout(10):
+        while len(stack.sent) < 3:
+            await asyncio.sleep(0.001)
+    stack.held.set()
+    await stack.until(idle)
+    answers = [event for _, event in await stack.store.read("c-1", after=0) if event.kind == "model_answered"]
+    assert "new" in answers[-1].content
+    assert "old" not in answers[-1].content
+
+
+async def test_a_call_of_the_same_log_is_joined_by_who_takes_the_conversation_over(monkeypatch):
+    stack = await Stack(asking(), monkeypatch).opened()
+    hosting, state = await stack.begun()
+    stack.held.clear()
+    await hosting.ask(resolve(state, Answer("one")))
+    async with asyncio.timeout(10):
+        while len(stack.sent) < 2:
+            await asyncio.sleep(0.001)
+    hosting._stop()
+    await stack.activated(Because.DIED)
+    async with asyncio.timeout(10):
+        while stack.worker.asked < 3 or stack.worker._readings:
+            await asyncio.sleep(0.001)
+    stack.held.set()
+    await stack.until(idle)
+    assert len(stack.sent) == 2
+
+
+async def test_a_body_that_runs_for_the_old_log_is_not_taken_for_the_run_of_the_new_one(monkeypatch):
+    ran, gates = [], {1: threading.Event(), 2: threading.Event()}
+
+    @tool(approval="required")
+    def refund(amount: int = 0) -> str:
+        """Refund it."""
+        ran.append(amount)
+        gates[amount].wait(30)
+        return f"refunded {amount}"
+
+    stack = await Stack(Agent(name="desk", model="m", tools=[refund]), monkeypatch).opened()
+    try:
+        hosting, state = await stack.begun()
+        older = stack.copied()
+        await hosting.ask(resolve(state, Approve(arguments={"amount": 1})))
+        async with asyncio.timeout(10):
+            while ran != [1]:
+                await asyncio.sleep(0.001)
+
+        stack.set_back(older)
+        again = await stack.activated(Because.DIED)
+        await again.ask(resolve(await stack.store.load("c-1"), Approve(arguments={"amount": 2})))
+        async with asyncio.timeout(10):
+            while ran != [1, 2]:
+                await asyncio.sleep(0.001)
+        gates[1].set()
+        gates[2].set()
+        await stack.until(idle)
+        assert "refunded 2" in str(stack.sent[-1])
+        assert "refunded 1" not in str(stack.sent[-1])
+    finally:
+        for gate in gates.values():
+            gate.set()

@@ -1,0 +1,120 @@
+"""What a worker keeps of logs: continued where it is known to be of the same log, bounded, never trusted by its length."""
+
+import pytest
+
+from holdfast.actors.requests import ModelRequest
+from holdfast.actors.transcripts import OVERLAP, TRIES, Transcripts
+from holdfast.conversation.events import CallResolved, ConversationStarted, MessageAccepted, TurnStarted
+
+
+def log(*texts):
+    """A turn for each text."""
+    events = [ConversationStarted(at=1, conversation_id="c-1", agent="desk", app="shop:app")]
+    for number, text in enumerate(texts, 1):
+        seq, at = len(events) + 1, int.from_bytes(text.encode()[-6:])  # what was said otherwise was said at another time
+        events.append(MessageAccepted(at=at, message_id=f"m-{number}", digest="", text=text))
+        events.append(TurnStarted(at=at, turn_id=f"t{number}", message_seq=seq, spec_digest="s", code="k", max_model_calls=9))
+    return events
+
+
+class Log:
+    """A store that has this log, and counts what is read."""
+
+    def __init__(self, events):
+        self.events, self.read_entries = events, 0
+
+    async def read(self, conversation_id, *, after, limit):
+        found = list(enumerate(self.events[after : after + limit], after + 1))
+        self.read_entries += len(found)
+        return found
+
+
+def request(events, *, recent=0, lineage="one", conversation_id="c-1"):
+    return ModelRequest(
+        conversation_id,
+        "desk",
+        "s",
+        "t1.m1",
+        upto_seq=len(events),
+        attempt=1,
+        recent=tuple(events[len(events) - recent :]),
+        lineage=lineage,
+    )
+
+
+def said(reading):
+    return [message["content"] for message in reading.messages]
+
+
+async def test_of_the_same_activation_only_what_is_new_is_read():
+    store, kept = Log(log("one", "two", "three")), Transcripts()
+    await kept.reading(store, request(store.events))
+    store.events, store.read_entries = log("one", "two", "three", "four"), 0
+    assert said(await kept.reading(store, request(store.events, recent=2))) == ["one", "two", "three", "four"]
+    assert store.read_entries == 0
+
+
+async def test_after_another_activation_the_last_entry_proves_that_the_log_is_the_same():
+    store, kept = Log(log(*map(str, range(300)))), Transcripts()
+    before = await kept.reading(store, request(store.events))
+    store.read_entries = 0
+    after = await kept.reading(store, request(store.events, lineage="two"))
+    assert (after, store.read_entries) == (before, OVERLAP)
+
+
+@pytest.mark.parametrize("recent", [0, 2, 4])
+@pytest.mark.parametrize("length", [0, 1])
+async def test_a_log_that_was_set_back_and_went_on_otherwise_is_read_anew(recent, length):
+    kept = Transcripts()
+    old, new = log("same", "old"), log("same", "new", *["more"] * length)
+    before = await kept.reading(Log(old), request(old))
+    after = await kept.reading(Log(new), request(new, recent=recent, lineage="two"))
+    assert said(after) == ["same", "new", *["more"] * length]
+    assert after.mark != before.mark
+
+
+async def test_a_log_that_is_shorter_now_is_read_anew():
+    kept = Transcripts()
+    await kept.reading(Log(log("same", "old")), request(log("same", "old")))
+    new = log("other")
+    assert said(await kept.reading(Log(new), request(new, lineage="two"))) == ["other"]
+
+
+async def test_a_log_that_is_set_back_between_two_pages_is_read_anew():
+    old = log(*[f"old {number}" for number in range(300)])
+    new = log(*[f"new {number}" for number in range(300)])
+
+    class SetBack(Log):
+        async def read(self, conversation_id, *, after, limit):
+            found = await super().read(conversation_id, after=after, limit=limit)
+            self.events = new
+            return found
+
+    reading = await Transcripts().reading(SetBack(old), request(new, lineage="two"))
+    assert said(reading) == [f"new {number}" for number in range(300)]
+
+
+async def test_a_log_that_changes_under_its_reader_again_and_again_is_given_up():
+    class Changing(Log):
+        async def read(self, conversation_id, *, after, limit):
+            self.events = log(*[f"{self.read_entries} {number}" for number in range(300)])
+            return await super().read(conversation_id, after=after, limit=limit)
+
+    store = Changing(log(*["x"] * 300))
+    with pytest.raises(RuntimeError, match="changes while it is read"):
+        await Transcripts().reading(store, request(store.events))
+    assert store.read_entries < (TRIES + 2) * 600
+
+
+async def test_they_are_bounded_in_number_and_in_bytes():
+    kept = Transcripts(most=3, most_bytes=110_000)
+    for number in range(5):
+        events = log(f"{number}")
+        await kept.reading(Log(events), request(events, conversation_id=f"c-{number}"))
+    assert len(kept) == 3
+    events = [*log("x"), CallResolved(at=9, tool_call_id="call_1", ok=True, content="x" * 108_000, by="run")]
+    await kept.reading(Log(events), request(events, conversation_id="c-large"))
+    assert (len(kept), kept.size_bytes > 108_000) == (1, True)
+    larger = log("x" * 200_000)
+    assert said(await kept.reading(Log(larger), request(larger, conversation_id="c-larger"))) == ["x" * 200_000]
+    assert (len(kept), kept.size_bytes) == (0, 0)
