@@ -21,7 +21,7 @@ from . import codec, pages, redis_values
 from .keys import BUCKETS, bucket_of
 from .redis_connection import translated
 from .redis_index import IndexRebuild
-from .redis_meta import RedisMeta
+from .redis_supervision import RedisSupervision
 from .store import (
     Acquired,
     Append,
@@ -40,7 +40,7 @@ from .store import (
 from .views import pending_view
 
 
-class RedisStore(RedisMeta):
+class RedisStore(RedisSupervision):
     """Conversations in Redis. Every operation is idempotent, so each repeats itself for a moment on a broken connection."""
 
     # -- the writer ---------------------------------------------------------------------------------------------------
@@ -48,11 +48,7 @@ class RedisStore(RedisMeta):
     async def owner(self, conversation_id: str) -> Owner | None:
         """See `Store.owner`."""
         head = await self._do(lambda: self._redis.hmget(self._keys.head(conversation_id), ["token", "epoch", "holder", "seq"]))
-        token, epoch, holder, seq = head
-        started = bool(seq) and int(seq) > 0
-        if not started and not token:
-            return None
-        return Owner((token or b"").decode(), int(epoch or 0), (holder or b"").decode(), started=started)
+        return redis_values.owner_of(conversation_id, *head)
 
     async def acquire(
         self,
@@ -239,9 +235,9 @@ class RedisStore(RedisMeta):
             async with self._redis.pipeline(transaction=False) as pipe:
                 for bucket in range(BUCKETS):
                     pipe.zrangebyscore(self._keys.attention(bucket), "-inf", now, start=0, num=limit)
-                return await pipe.execute()
+                return await pipe.execute(raise_on_error=False)
 
-        found = await self._do(read)
+        found = redis_values.readable(await self._do(read))  # one bucket that cannot be read is no reason to leave the others
         return Due(now, [member.decode() for members in found for member in members])
 
     async def reindex(self) -> AsyncIterator[Rebuilt]:

@@ -1,6 +1,7 @@
 """What the scripts are given and what Redis holds, as values: arguments, entries, members, records."""
 
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 from holdfast.conversation import (
     CorruptStore,
@@ -17,7 +18,7 @@ from holdfast.conversation import (
 
 from . import codec
 from .keys import BUCKETS
-from .store import Append, Late, Row, Run, RunStatus
+from .store import Append, Late, Owner, Row, Run, RunStatus
 
 OLDEST_SERVER = (6, 2)
 LAYOUT_VERSION = 1
@@ -129,6 +130,27 @@ def run_of(record: bytes) -> Run:
             return Run(RunStatus.DONE, incarnation=incarnation.decode(), outcome=last)
         case _:
             raise CorruptStore(f"a run record reads {record[:20]!r}")
+
+
+def owner_of(
+    conversation_id: str, token: bytes | None, epoch: bytes | None, holder: bytes | None, seq: bytes | None
+) -> Owner | None:
+    """Who owns a conversation, from what the head holds; None if nobody has started it, or is about to."""
+    try:
+        started = int(seq or 0) > 0
+        if not started and not token:
+            return None
+        return Owner((token or b"").decode(), int(epoch or 0), (holder or b"").decode(), started=started)
+    except ValueError as error:
+        raise CorruptStore(f"the head of {conversation_id!r} cannot be read ({error})") from error
+
+
+def readable(answers: Sequence[Any]) -> list[Any]:
+    """The answers of a pipeline but for keys of a wrong type; any other error is raised."""
+    for answer in answers:
+        if isinstance(answer, Exception) and "WRONGTYPE" not in str(answer):
+            raise answer
+    return [answer for answer in answers if not isinstance(answer, Exception)]
 
 
 def late_of(record: bytes) -> Late:

@@ -12,11 +12,14 @@ if not is(attention, 'zset') then return {'corrupt', 'the attention index is no 
 local h = redis.call('HMGET', head, 'quarantine', 'index', 'plain_index', 'busy', 'due')
 if not h[1] then return {'no'} end
 if h[5] ~= '' and bad(h[5]) then return {'corrupt', 'the head: a number is none'} end
-local gone, come = changes(prefix, conversation, h[2], h[3])
-if not gone then return {'corrupt', come} end
+local gone, come = {}, {}
+if h[3] then -- else its index entries could not be read when it was put in quarantine, and are as they were
+  gone, come = changes(prefix, conversation, h[2], h[3])
+  if not gone then return {'corrupt', come} end
+end
 
 -- Everything is checked: write.
-redis.call('HSET', head, 'index', h[3])
+if h[3] then redis.call('HSET', head, 'index', h[3]) end
 redis.call('HDEL', head, 'quarantine', 'quarantined_at', 'plain_index', 'strikes')
 change(gone, come)
 attend(attention, conversation, h[4], clock(), h[5])

@@ -192,7 +192,7 @@ async def test_an_actor_that_is_counted_and_not_made_yet_keeps_its_place():
             return None
 
     store, company = MemoryStore(), Unknown(takes_s=0)
-    await store.enlist("coming-1", limit=1, stale_ms=30_000)
+    await store.enlist("coming-1", limit=1)
     hiring = Hiring(store, company, timing=Timing(), fleet=Fleet(max_actors=1))
     with pytest.raises(NoRoom):
         await hiring.hire(offer=True)
@@ -215,7 +215,7 @@ async def test_for_work_that_was_acknowledged_there_are_a_few_more_actors_than_t
     store, company, dead = MemoryStore(), Busy(takes_s=0), "dead-1"
     activation = await Activation.of(store, "c-1", holder=dead, lease_ms=1)
     await activation.do(start("hello"))
-    await store.enlist("busy-1", limit=1, stale_ms=30_000)
+    await store.enlist("busy-1", limit=1)
     sweep = Sweep(store, company, timing=Timing(lease_ms=1), fleet=Fleet(max_actors=1, standby=0))
     async with asyncio.timeout(10):
         while not company.hired:
