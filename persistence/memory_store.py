@@ -49,8 +49,8 @@ from .store import (
 from .supervision import Trouble
 from .views import pending_view
 
-UNSTARTED_LEASES = 10
-"""For how many leases an id is held under which nothing was started."""
+UNSTARTED_LEASES, UNSTARTED_MS = 10, 2_000
+"""For how many leases an id is held under which nothing was started, and for how long at least."""
 
 
 def _wall_clock() -> int:
@@ -166,7 +166,7 @@ class MemoryStore(MemorySupervision):
             if found.token and found.busy and because is Because.ASKED and found.lease > now:
                 raise LeaseHeld(conversation_id, found.lease - now)
             found.token, found.holder, found.epoch, found.lease = new_token, holder, found.epoch + 1, now + lease_ms
-            found.expires = None if found.log else now + UNSTARTED_LEASES * lease_ms
+            found.expires = None if found.log else now + max(UNSTARTED_LEASES * lease_ms, UNSTARTED_MS)
             found.postponed = 0
         return Acquired(found.epoch, now, self._state(conversation_id, found), dict(found.runs), found.strikes)
 

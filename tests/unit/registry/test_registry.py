@@ -175,7 +175,7 @@ async def test_an_actor_of_another_release_is_neither_adopted_nor_asked():
 
 async def test_who_is_told_of_the_cap_is_told_so_while_it_is_looked_at_once_more():
     class Slow(MemoryStore):
-        async def enlist(self, name, *, limit, stale_ms):
+        async def enlist(self, name, *, limit):
             await asyncio.sleep(0.2)  # as long as nobody knows, the last answer stands
             return False
 
