@@ -138,7 +138,7 @@ class MemoryStore(MemorySupervision):
         found = self._unexpired(conversation_id)
         if found is None or not (found.log or found.token):
             return None
-        return Owner(found.token, found.epoch, found.holder, started=bool(found.log))
+        return Owner(found.token, found.epoch, found.holder, started=bool(found.log), quarantine=found.quarantine)
 
     async def acquire(
         self,

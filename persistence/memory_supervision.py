@@ -66,8 +66,9 @@ class MemorySupervision:
         """See `Store.postpone`."""
         check(delay_ms >= 0, "arguments")
         found = self._conversations.get(conversation_id)
-        if found is not None and found.attention is not None:
-            found.postponed = self._clock() + delay_ms
+        now = self._clock()
+        if found is not None and found.attention is not None and found.attention <= now:
+            found.postponed = now + delay_ms
 
     async def troubled(self, conversation_id: str, reason: str) -> int:
         """See `Store.troubled`."""

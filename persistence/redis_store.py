@@ -47,8 +47,9 @@ class RedisStore(RedisSupervision):
 
     async def owner(self, conversation_id: str) -> Owner | None:
         """See `Store.owner`."""
-        head = await self._do(lambda: self._redis.hmget(self._keys.head(conversation_id), ["token", "epoch", "holder", "seq"]))
-        return redis_values.owner_of(conversation_id, *head)
+        fields = ["token", "epoch", "holder", "seq", "quarantine", "quarantined_at"]
+        head = await self._do(lambda: self._redis.hmget(self._keys.head(conversation_id), fields))
+        return redis_values.owner_of(conversation_id, head)
 
     async def acquire(
         self,
@@ -140,7 +141,7 @@ class RedisStore(RedisSupervision):
         """See `Store.quarantine`."""
         fields = ["quarantine", "quarantined_at"]
         reason, at = await self._do(lambda: self._redis.hmget(self._keys.head(conversation_id), fields))
-        return None if reason is None else Quarantine(reason.decode(errors="replace"), int(at or 0))
+        return redis_values.quarantine_of(reason, at)
 
     # -- runs ---------------------------------------------------------------------------------------------------------
 

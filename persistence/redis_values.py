@@ -18,7 +18,7 @@ from holdfast.conversation import (
 
 from . import codec
 from .keys import BUCKETS
-from .store import Append, Late, Owner, Row, Run, RunStatus
+from .store import Append, Late, Owner, Quarantine, Row, Run, RunStatus
 
 OLDEST_SERVER = (6, 2)
 LAYOUT_VERSION = 1
@@ -132,17 +132,29 @@ def run_of(record: bytes) -> Run:
             raise CorruptStore(f"a run record reads {record[:20]!r}")
 
 
-def owner_of(
-    conversation_id: str, token: bytes | None, epoch: bytes | None, holder: bytes | None, seq: bytes | None
-) -> Owner | None:
+def owner_of(conversation_id: str, head: Sequence[bytes | None]) -> Owner | None:
     """Who owns a conversation, from what the head holds; None if nobody has started it, or is about to."""
+    token, epoch, holder, seq, reason, at = head
     try:
         started = int(seq or 0) > 0
         if not started and not token:
             return None
-        return Owner((token or b"").decode(), int(epoch or 0), (holder or b"").decode(), started=started)
+        return Owner(
+            (token or b"").decode(),
+            int(epoch or 0),
+            (holder or b"").decode(),
+            started=started,
+            quarantine=quarantine_of(reason, at),
+        )
     except ValueError as error:
         raise CorruptStore(f"the head of {conversation_id!r} cannot be read ({error})") from error
+
+
+def quarantine_of(reason: bytes | None, at: bytes | None) -> Quarantine | None:
+    """Why and since when a conversation is in quarantine, from what the head holds; None if it is not."""
+    if reason is None:
+        return None
+    return Quarantine(reason.decode(errors="replace"), int(at) if at is not None and at.isdigit() else 0)
 
 
 def readable(answers: Sequence[Any]) -> list[Any]:

@@ -79,13 +79,14 @@ class Late:
 class Owner:
     """Who owns a conversation: the activation's token and ordinal, and the actor that holds it ('' where none does).
 
-    `started` is false while an activation holds an id under which nothing was started yet.
+    `started` is false while an activation holds an id under which nothing was started yet; in `quarantine` nobody owns it.
     """
 
     token: str
     epoch: int
     holder: str
     started: bool = True
+    quarantine: "Quarantine | None" = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -37,7 +37,7 @@ class Supervision(Protocol):
         ...
 
     async def postpone(self, conversation_id: str, delay_ms: int) -> None:
-        """Have a conversation looked at no sooner than in `delay_ms`; its next write says anew when it must be.
+        """Have a conversation that is overdue looked at again in `delay_ms`; its next write says anew when it must be.
 
         A conversation that needs no attention (any more), or of which there is nothing, leaves the index.
         """

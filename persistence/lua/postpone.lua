@@ -1,4 +1,4 @@
--- Have a conversation looked at no sooner than after a delay. What needs no attention any more leaves the index.
+-- Have a conversation that is overdue looked at again after a delay. What needs no attention any more leaves the index.
 --
 -- KEYS  1 head (hash)   2 attention (sorted set)
 -- ARGV  1 conversation id   2 delay in ms
@@ -12,10 +12,10 @@ if not is(attention, 'zset') then return {'corrupt', 'the attention index is no 
 local at = tonumber(redis.call('ZSCORE', attention, ARGV[1]) or 'nan')
 if not at or at ~= at then return {'ok'} end
 local gone = redis.call('EXISTS', head) == 0 or (is(head, 'hash') and redis.call('HEXISTS', head, 'quarantine') == 1)
-local later = clock() + delay_ms
+local now = clock()
 if gone then
   redis.call('ZREM', attention, ARGV[1])
-elseif at < later then
-  redis.call('ZADD', attention, string.format('%d', later), ARGV[1])
+elseif at <= now then -- else somebody has written meanwhile, and its moment is another one
+  redis.call('ZADD', attention, string.format('%d', now + delay_ms), ARGV[1])
 end
 return {'ok'}

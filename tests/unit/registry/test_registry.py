@@ -6,14 +6,29 @@ import time
 import pytest
 
 from holdfast.actors import Failed, Fleet, Hosted, NotHosted, Replied, Timing
-from holdfast.conversation import ClusterUnavailable, Overloaded, StoreUnavailable, Wake
+from holdfast.conversation import (
+    Answer,
+    Cancel,
+    ClusterUnavailable,
+    ConversationNotFound,
+    Deny,
+    End,
+    InvalidDecision,
+    Overloaded,
+    Quarantined,
+    Resolve,
+    Ruling,
+    Send,
+    StoreUnavailable,
+    Wake,
+)
 from holdfast.persistence import Because, MemoryStore
 from holdfast.registry.actors import ActorUnavailable
 from holdfast.registry.hiring import Hiring, NoRoom
 from holdfast.registry.registry import Registry
 from holdfast.registry.sweep import LOOKS, Sweep
 from holdfast.testing import Delay, Faults, FaultyStore
-from holdfast.testing.activation import Activation, begin, reply, start
+from holdfast.testing.activation import Activation, begin, call, reply, start
 
 
 class Stranger:
@@ -311,3 +326,69 @@ async def test_what_comes_when_nobody_waits_any_more_concerns_nobody_who_comes_l
         await asyncio.sleep(0.05)  # it has looked in vain by then
         await store.offer("idle-1", 0)
         assert (await later)[0] == "idle-1"
+
+
+async def test_in_quarantine_what_was_answered_before_is_answered_so_again_and_nobody_is_adopted():
+    # given a conversation that took a message, a decision and a cancellation before it was put in quarantine
+    store, company = MemoryStore(), Company(takes_s=0)
+    activation = await Activation.of(store, "c-1")
+    await activation.do(start("hello", message_id="m-1"), begin(), call("ask"))
+    (pending,) = activation.state.calls
+    decision = Resolve(tool_call_id=pending.tool_call_id, ruling=Ruling.of(Answer("blue")), decision_id="d-1")
+    commands = [Send(text="and?", message_id="m-2"), decision, Cancel(request_id="x-1")]
+    first = [await activation.do(lambda _, asked=command: asked) for command in commands]
+    await store.strike("c-1", activation.token, process="p-1", reason="it hangs", limit=1)
+    registry = registry_of(store, company, max_actors=1)
+    await store.enlist("busy-1", limit=1)
+    # when the same comes again, then it gets the same answer
+    for command, reply_ in zip(commands, first, strict=True):
+        again = await registry.ask("c-1", command, timeout_s=5)
+        assert isinstance(again, Replied)
+        wanted = reply_ if command.kind == "cancel" else reply_.model_copy(update={"duplicate": True})
+        assert again.reply == wanted
+    # and the same id with something else is refused as ever
+    other = decision.model_copy(update={"ruling": Ruling.of(Deny("no"))})
+    refused = await registry.ask("c-1", other, timeout_s=5)
+    assert isinstance(refused, Failed)
+    assert isinstance(refused.error, InvalidDecision)
+    # and what is new is not done
+    for command in (Send(text="more", message_id="m-3"), End(request_id="x-2"), Wake()):
+        with pytest.raises(Quarantined, match="it hangs"):
+            await registry.ask("c-1", command, timeout_s=5)
+    assert company.hired == []
+
+
+async def test_an_actor_that_dies_before_the_start_keeps_nobody_from_starting_under_that_id():
+    class Hosting(Willing):
+        async def ask(self, conversation_id, command):
+            return Replied(None)
+
+        async def activate(self, conversation_id, seen_token, because, *, create):
+            await store.acquire(
+                conversation_id,
+                seen_token=seen_token,
+                new_token="t-2",
+                because=because,
+                holder="actor-1",
+                lease_ms=1000,
+                create=create,
+            )
+            return Hosted()
+
+    class Gone(Company):
+        async def find(self, name):
+            return None if name == "dead-1" else Hosting()
+
+        async def hire(self, name, *, offer):
+            await super().hire(name, offer=offer)
+            return Hosting()
+
+    store, company = MemoryStore(), Gone(takes_s=0)
+    await Activation.of(store, "c-1", holder="dead-1")
+    registry = registry_of(store, company)
+    with pytest.raises(ConversationNotFound):
+        await registry.ask("c-1", Wake(), timeout_s=5)
+    assert (await store.attention(10)).conversation_ids == []
+    assert (await store.conversations(limit=10)).items == []
+    assert isinstance(await registry.ask("c-1", Wake(), timeout_s=5, create=True), Replied)
+    assert (await store.owner("c-1")).holder == "actor-1"
