@@ -134,6 +134,7 @@ class Host:
             return
         self._on_offer = True
         try:
+            await self._store.hosts(self._name, None)  # whatever makes this process hang from now on, it is no conversation
             await self._store.offer(self._name, 0)
         except StoreError as error:
             logger.warning("%s could not offer itself: %s", self._name, error)

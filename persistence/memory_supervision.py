@@ -54,9 +54,11 @@ class MemorySupervision:
         known = found.known if found is not None else {}
         return {key: codec.decode_known(known[key]) for key in keys if key in known}
 
-    async def hosts(self, actor: str, conversation_id: str) -> None:
+    async def hosts(self, actor: str, conversation_id: str | None) -> None:
         """See `Store.hosts`."""
-        self._hosting[actor] = conversation_id
+        self._hosting.pop(actor, None)
+        if conversation_id is not None:
+            self._hosting[actor] = conversation_id
 
     async def hosted(self, actor: str) -> str | None:
         """See `Store.hosted`."""

@@ -20,9 +20,13 @@ class RedisSupervision(RedisMeta):
         found = await self._do(lambda: self._redis.hmget(self._keys.known(conversation_id), list(keys)))
         return {key: codec.decode_known(data) for key, data in zip(keys, found, strict=True) if data is not None}
 
-    async def hosts(self, actor: str, conversation_id: str) -> None:
+    async def hosts(self, actor: str, conversation_id: str | None) -> None:
         """See `Store.hosts`."""
-        await self._do(lambda: self._redis.hset(self._keys.meta("hosting"), actor, conversation_id))
+        key = self._keys.meta("hosting")
+        if conversation_id is None:
+            await self._do(lambda: self._redis.hdel(key, actor))
+        else:
+            await self._do(lambda: self._redis.hset(key, actor, conversation_id))
 
     async def hosted(self, actor: str) -> str | None:
         """See `Store.hosted`."""

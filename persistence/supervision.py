@@ -28,12 +28,12 @@ class Supervision(Protocol):
         """What is known of these ids, beside the log; it needs neither the owner nor the state."""
         ...
 
-    async def hosts(self, actor: str, conversation_id: str) -> None:
-        """Note which conversation an actor is about to take over, for whoever finds that it answers nothing."""
+    async def hosts(self, actor: str, conversation_id: str | None) -> None:
+        """Note which conversation an actor is about to take over, or that it hosts none, for whoever finds that it hangs."""
         ...
 
     async def hosted(self, actor: str) -> str | None:
-        """The conversation that an actor was last about to take over; None once it is delisted."""
+        """The conversation that an actor hosts, as far as it has said so; None once it is delisted."""
         ...
 
     async def postpone(self, conversation_id: str, delay_ms: int) -> None:

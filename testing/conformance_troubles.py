@@ -127,7 +127,11 @@ class Troubling:
         await store.untroubled("c-none")
         assert [trouble.conversation_id for trouble in await other.troubles()] == ["c-2"]
 
-    async def test_whom_an_actor_hosts_is_known_until_it_is_delisted(self, store: Store, other: Store) -> None:
+    async def test_whom_an_actor_hosts_is_known_until_it_hosts_none_or_is_delisted(self, store: Store, other: Store) -> None:
+        await store.hosts("actor-2", "c-1")
+        await other.hosts("actor-2", None)
+        await other.hosts("actor-3", None)
+        assert [await store.hosted("actor-2"), await store.hosted("actor-3")] == [None, None]
         assert await store.hosted("actor-1") is None
         await store.hosts("actor-1", "c-1")
         await store.hosts("actor-1", "c-2")
