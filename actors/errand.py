@@ -115,40 +115,37 @@ class Errand:
             arguments_at=effect.arguments_at,
             alone=effect.attempt > 1 or self._alone,
         )
+        claimed_by = self._run.incarnation if self._run is not None and self._run.status is RunStatus.CLAIMED else ""
+        bound_s = self._run_timeout_s(effect.tool)
+        now_s = asyncio.get_running_loop().time
         watching = asyncio.create_task(self._watch(effect, request))
+        asked_at_s = claimed_at_s = now_s()
         try:
-            return await self._within_bound(effect, watching)
+            while True:
+                left_s = claimed_at_s + bound_s + GRACE_S - now_s() if claimed_by else LOOK_S
+                done, _ = await asyncio.wait({watching}, timeout=max(left_s, 0))
+                if done:
+                    return watching.result()
+                run = await self._store.run(self._state.conversation_id, effect.effect_id)
+                if run is None:
+                    return None
+                match run.status:
+                    case RunStatus.DONE:  # what is recorded counts, whatever else became of it
+                        return codec.decode_outcome(run.outcome)
+                    case RunStatus.CLAIMED if run.incarnation != claimed_by:
+                        claimed_by, claimed_at_s = run.incarnation, now_s()
+                    case RunStatus.CLAIMED:
+                        problem = f"the tool did not finish within {bound_s:g} s, nor did its worker answer"
+                        return RunFinished(effect_id=effect.effect_id, ok=False, content=failure(problem))
+                    case RunStatus.RUNNABLE if now_s() - asked_at_s >= GRACE_S:  # it waits for its turn, or was not heard
+                        watching.cancel()
+                        watching, asked_at_s, claimed_by = asyncio.create_task(self._watch(effect, request)), now_s(), ""
+                    case RunStatus.RUNNABLE:
+                        claimed_by = ""
         except TimeoutError as error:
             raise CrewUnavailable(str(error)) from error
         finally:
             watching.cancel()
-
-    async def _within_bound(
-        self, effect: RunTool, watching: "asyncio.Task[RunFinished | RunLost | None]"
-    ) -> RunFinished | RunLost | None:
-        """What is watched, or that the run did not finish: its bound counts from its claim, and what is recorded counts."""
-        loop = asyncio.get_running_loop()
-        bound_s = self._run_timeout_s(effect.tool)
-        claimed_by = self._run.incarnation if self._run is not None and self._run.status is RunStatus.CLAIMED else ""
-        give_up = loop.time() + bound_s + GRACE_S
-        while True:
-            left_s = give_up - loop.time() if claimed_by else LOOK_S
-            done, _ = await asyncio.wait({watching}, timeout=max(left_s, 0))
-            if done:
-                return watching.result()
-            run = await self._store.run(self._state.conversation_id, effect.effect_id)
-            if run is None:
-                return None
-            match run.status:
-                case RunStatus.DONE:
-                    return codec.decode_outcome(run.outcome)
-                case RunStatus.CLAIMED if run.incarnation != claimed_by:
-                    claimed_by, give_up = run.incarnation, loop.time() + bound_s + GRACE_S
-                case RunStatus.CLAIMED:
-                    problem = f"the tool did not finish within {bound_s:g} s, nor did its worker answer"
-                    return RunFinished(effect_id=effect.effect_id, ok=False, content=failure(problem))
-                case RunStatus.RUNNABLE:
-                    claimed_by = ""  # it waits for its turn, which is no fault of its own
 
     async def _watch(self, effect: RunTool, request: RunRequest) -> RunFinished | RunLost | None:
         """Follow a run by its record: dispatch what is runnable, join what is claimed, take what is done."""

@@ -21,8 +21,10 @@ class Silent:
 
     def __init__(self):
         self.asked = asyncio.Event()
+        self.times = 0
 
     async def run_tool(self, app, code, request):
+        self.times += 1
         self.asked.set()
         await asyncio.Event().wait()
 
@@ -38,7 +40,7 @@ def impatient(monkeypatch):
 
 
 async def running():
-    """A store with one run, its errand's outcome on its way, and the run's effect id."""
+    """A store with one run, its workers, the run's effect id, and its outcome on its way."""
     store, crew = MemoryStore(), Silent()
     activation = await Activation.of(store, "c-1")
     await activation.do(start(), begin(), call("lookup"))
@@ -51,12 +53,12 @@ async def running():
     outcome = asyncio.create_task(errand_.outcome(effect, 1))
     async with asyncio.timeout(10):
         await crew.asked.wait()
-    return store, effect.effect_id, outcome
+    return store, crew, effect.effect_id, outcome
 
 
 async def test_an_outcome_that_was_recorded_counts_also_when_its_worker_answers_nothing_until_the_bound():
     # given a run whose worker recorded its outcome and then did not say so
-    store, effect_id, outcome = await running()
+    store, _, effect_id, outcome = await running()
     assert await store.claim("c-1", effect_id, incarnation="i.1", worker="w")
     recorded = RunFinished(effect_id=effect_id, ok=True, content=success('"done"'))
     await store.finish("c-1", effect_id, incarnation="i.1", outcome=codec.encode_outcome(recorded))
@@ -69,7 +71,7 @@ async def test_an_outcome_that_was_recorded_counts_also_when_its_worker_answers_
 
 async def test_a_run_that_only_waits_for_its_turn_is_not_failed_and_its_bound_begins_with_its_claim():
     # given a run that no worker takes for many times its bound
-    store, effect_id, outcome = await running()
+    store, _, effect_id, outcome = await running()
     done, _ = await asyncio.wait({outcome}, timeout=10 * BOUND_S)
     assert not done, outcome.result()
     # when one takes it and says nothing more
@@ -78,3 +80,12 @@ async def test_a_run_that_only_waits_for_its_turn_is_not_failed_and_its_bound_be
         found = await outcome
     # then it did not finish
     assert (found.ok, "did not finish" in found.content) == (False, True)
+
+
+async def test_a_run_that_no_worker_has_heard_of_is_asked_for_again():
+    _, crew, _, outcome = await running()
+    async with asyncio.timeout(10):
+        while crew.times < 3:
+            await asyncio.sleep(0.01)
+    assert not outcome.done()
+    outcome.cancel()
