@@ -27,6 +27,8 @@ from .requests import ModelRequest, RunRequest
 
 GRACE_S = 30.0
 """How long after the own bound of a run or model call its actor gives up on a worker that does not answer."""
+LOOK_S = 5.0
+"""How often the record of a run is looked at that no worker has claimed: its bound begins with the claim."""
 
 
 class Errand:
@@ -115,20 +117,37 @@ class Errand:
             arguments_at=effect.arguments_at,
             alone=effect.attempt > 1 or self._alone,
         )
+        claimed_by = self._run.incarnation if self._run is not None and self._run.status is RunStatus.CLAIMED else ""
         bound_s = self._run_timeout_s(effect.tool)
-        claimed_by = None if request.alone else ""
-        while True:
-            try:
-                async with asyncio.timeout(bound_s + GRACE_S) as bound:
-                    return await self._watch(effect, request)
-            except TimeoutError as error:
-                if not bound.expired():
-                    raise CrewUnavailable(str(error)) from error
-            run = await self._store.run(self._state.conversation_id, effect.effect_id)
-            if run is not None and claimed_by in ("", run.incarnation):
-                problem = f"the tool did not finish within {bound_s:g} s, nor did its worker answer"
-                return RunFinished(effect_id=effect.effect_id, ok=False, content=failure(problem))
-            claimed_by = run.incarnation or None if run is not None else None  # who runs alone may wait long for its turn
+        now_s = asyncio.get_running_loop().time
+        watching = asyncio.create_task(self._watch(effect, request))
+        asked_at_s = claimed_at_s = now_s()
+        try:
+            while True:
+                left_s = claimed_at_s + bound_s + GRACE_S - now_s() if claimed_by else LOOK_S
+                done, _ = await asyncio.wait({watching}, timeout=max(left_s, 0))
+                if done:
+                    return watching.result()
+                run = await self._store.run(self._state.conversation_id, effect.effect_id)
+                if run is None:
+                    return None
+                match run.status:
+                    case RunStatus.DONE:  # what is recorded counts, whatever else became of it
+                        return codec.decode_outcome(run.outcome)
+                    case RunStatus.CLAIMED if run.incarnation != claimed_by:
+                        claimed_by, claimed_at_s = run.incarnation, now_s()
+                    case RunStatus.CLAIMED:
+                        problem = f"the tool did not finish within {bound_s:g} s, nor did its worker answer"
+                        return RunFinished(effect_id=effect.effect_id, ok=False, content=failure(problem))
+                    case RunStatus.RUNNABLE if now_s() - asked_at_s >= GRACE_S:  # it waits for its turn, or was not heard
+                        watching.cancel()
+                        watching, asked_at_s, claimed_by = asyncio.create_task(self._watch(effect, request)), now_s(), ""
+                    case RunStatus.RUNNABLE:
+                        claimed_by = ""
+        except TimeoutError as error:
+            raise CrewUnavailable(str(error)) from error
+        finally:
+            watching.cancel()
 
     async def _watch(self, effect: RunTool, request: RunRequest) -> RunFinished | RunLost | None:
         """Follow a run by its record: dispatch what is runnable, join what is claimed, take what is done."""

@@ -5,7 +5,16 @@ import contextlib
 import logging
 from collections.abc import Callable
 
-from holdfast.conversation import Command, ConversationNotFound, Fenced, HoldfastError, LeaseHeld, Quarantined, StoreError
+from holdfast.conversation import (
+    Command,
+    ConversationNotFound,
+    CorruptStore,
+    Fenced,
+    HoldfastError,
+    LeaseHeld,
+    Quarantined,
+    StoreError,
+)
 from holdfast.persistence import Because, Store
 
 from .answers import Activation, AnswerToAsk, Failed, Hosted, NotHosted, Occupied, OwnedElsewhere, Replied
@@ -86,10 +95,15 @@ class Host:
                 reached=self._reached,
             )
             try:
+                await self._store.hosts(self._name, conversation_id)  # before anything of it can make this process hang
                 moved = await hosting.activate(seen_token=seen_token, because=because, create=create)
             except (LeaseHeld, ConversationNotFound, Quarantined, StoreError) as error:
                 await self.offer_blank()
                 return Failed(error)
+            except Exception as error:
+                logger.exception("conversation %s cannot be taken up", conversation_id)
+                await self.offer_blank()
+                return Failed(CorruptStore(f"{conversation_id!r} cannot be taken up ({type(error).__name__}: {error!s:.300})"))
             if moved is not None:
                 await self.offer_blank()
                 return OwnedElsewhere(moved.owner)
@@ -120,6 +134,7 @@ class Host:
             return
         self._on_offer = True
         try:
+            await self._store.hosts(self._name, None)  # whatever makes this process hang from now on, it is no conversation
             await self._store.offer(self._name, 0)
         except StoreError as error:
             logger.warning("%s could not offer itself: %s", self._name, error)
@@ -138,13 +153,15 @@ class Host:
                 await self._tidy()
             except StoreError as error:
                 logger.warning("%s: %s", self._name, error)
+            except Exception:  # whoever keeps no house is never offered, and never leaves
+                logger.exception("%s could not keep house", self._name)
 
     async def _be_heard(self) -> None:
         """Say now and then that this actor lives, so that it counts."""
         now = self._clock()
         if now - self._heard_at >= self._timing.lease_ms / 3:
             self._heard_at = now
-            await self._store.enlist(self._name, limit=UNLIMITED, stale_ms=self._timing.stale_ms)
+            await self._store.enlist(self._name, limit=UNLIMITED)
 
     async def _tidy(self) -> None:
         linger_ms = self._timing.linger_ms
@@ -157,7 +174,7 @@ class Host:
                 if now - hosting.rested_at < OFFER_AFTER_S * 1000:
                     self._rested.set()  # it worked meanwhile: look again when it has rested for as long
                 elif now - hosting.rested_at < linger_ms and not worn:
-                    await self._store.offer(self._name, hosting.rested_at)
+                    await self._store.offer(self._name, hosting.rested_since or 1)
                 elif await hosting.passivate():
                     self._hosting = None
                     await self.offer_blank()

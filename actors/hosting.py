@@ -8,11 +8,14 @@ import asyncio
 import logging
 import random
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
+from typing import Any
 
 from holdfast.conversation import (
     AgentSpec,
+    ClusterError,
     Command,
+    CorruptStore,
     Effect,
     FailureReason,
     Fenced,
@@ -22,9 +25,12 @@ from holdfast.conversation import (
     LeaseHeld,
     ModelFailed,
     ModelReplied,
+    Overloaded,
     Quarantined,
     Reply,
     RunFinished,
+    RunLost,
+    RunTool,
     State,
     StoreError,
     StoreUnavailable,
@@ -45,6 +51,13 @@ from .settings import Timing
 from .steps import Reached, Step, untrapped
 
 logger = logging.getLogger("holdfast.actor")
+
+MOST_WAITING = 500
+"""How many commands may wait for one conversation; whoever asks more is told to come back."""
+RETRY_AFTER_MS = 1000
+FAILURES = 20
+"""How often an effect fails in a way that nothing explains, about a minute long, before its conversation is set aside."""
+LONGEST_DELAY_S = 5.0
 
 
 class Hosting:
@@ -74,6 +87,7 @@ class Hosting:
         self._timing = timing
         self._clock = clock
         self._offset = 0
+        self._latest = 0
         self._strikes = 0
         self._strikes_allowed = strikes
         self._lease = Lease(timing.lease_ms)
@@ -102,9 +116,9 @@ class Hosting:
         if moved is not None:
             return moved
         self._reached(Step.ACTIVATE_2_ACQUIRED)
-        self._loop = asyncio.create_task(self._run_loop())
-        self._renewing = asyncio.create_task(self._renew())
-        self._watching = asyncio.create_task(self._watch_lease())
+        self._loop = self._tended(self._run_loop())
+        self._renewing = self._tended(self._renew())
+        self._watching = self._tended(self._watch_lease())
         self._start_outstanding()
         return None
 
@@ -131,7 +145,7 @@ class Hosting:
                 self._tail_bytes = acquired.tail_bytes
                 self._recent = Recent()
                 self._runs = dict(acquired.runs)
-                self._offset = acquired.now - self._clock()
+                self._heard(acquired.now)
                 self._spec = await self._turn_spec()
                 return None
 
@@ -151,11 +165,14 @@ class Hosting:
 
         Raises:
             Fenced: Another activation owns the conversation; nothing was decided here.
+            Overloaded: Too many commands wait already; nothing was decided.
             StoreUnavailable: The outcome is unknown.
             HoldfastError: The command was refused.
         """
         if self.over:
             raise Fenced(self.conversation_id)
+        if self._mailbox.size >= MOST_WAITING:
+            raise Overloaded(self.conversation_id, RETRY_AFTER_MS)
         asked = Asked(command)
         self._mailbox.put(asked)
         return await asked.reply
@@ -191,23 +208,41 @@ class Hosting:
         except Exception as error:
             logger.exception("conversation %s: %s failed", self.conversation_id, asked.command.kind)
             asked.fail(StoreUnavailable(f"{type(error).__name__}: {error}"))
-            self._enqueue_instead(asked.command, error)
+            await self._stumbled(asked.command, error)
         else:
             asked.answer(reply)
             self._reached(Step.ASK_4_REPLIED)
         self._start_outstanding()
         self._reached(Step.ASK_5_STARTED)
 
-    def _enqueue_instead(self, command: Command, error: Exception) -> None:
-        """An outcome that cannot be judged or written becomes one that can: asking again would bring the same, at cost."""
-        problem = f"what came back cannot be recorded ({type(error).__name__}: {error!s:.200})"
+    async def _stumbled(self, command: Command, error: Exception) -> None:
+        """Go on after a command that could not be judged or written, for a reason that nobody foresaw.
+
+        What somebody asked is refused, and that is all. An outcome becomes one that can be recorded: carrying its effect out
+        again would bring the same, at cost. If that one cannot be recorded either, the effect is carried out again after a
+        while; each time counts as a strike, so that this ends.
+        """
+        said = f"{type(error).__name__}: {error!s:.200}"
+        problem = f"what came back cannot be recorded ({said})"
         match command:
             case ModelReplied():
                 self._mailbox.tell(ModelFailed(effect_id=command.effect_id, error=problem, reason=FailureReason.UNUSABLE))
             case RunFinished() if command.ok:  # what is ours already would only fail again, without end
                 self._mailbox.tell(RunFinished(effect_id=command.effect_id, ok=False, content=failure(problem)))
+            case Wake():
+                await self._struck(uuid.uuid4().hex, f"what is due cannot be settled ({said})")
+            case TurnPrepared() | ModelFailed() | RunFinished() | RunLost():
+                what = f"the outcome {command.kind} of {command.effect_id} cannot be recorded ({said})"
+                if not await self._struck(uuid.uuid4().hex, what) and command.effect_id in self._effects:
+                    self._effects[command.effect_id] = asyncio.create_task(self._again(command.effect_id))
             case _:
                 pass
+
+    async def _again(self, effect_id: str) -> None:
+        """Start an effect anew after a while, longer with each strike; it stands among the effects meanwhile."""
+        await asyncio.sleep(min(2 ** (self._strikes - 1), LONGEST_DELAY_S))
+        self._effects.pop(effect_id, None)
+        self._start_outstanding()
 
     async def _judge(self, command: Command) -> Reply:
         spec = command.spec if isinstance(command, TurnPrepared) else await self._spec_for(command)
@@ -235,7 +270,7 @@ class Hosting:
                 tail_bytes=self._tail_bytes,
             )
             written = await self._store.append(self.conversation_id, write)
-            self._offset = written.now - self._clock()
+            self._heard(written.now)
             self._lease.granted(asked_at_s)
             if isinstance(written, KnownIds):
                 known |= written.known
@@ -259,8 +294,19 @@ class Hosting:
             self._spec = await self._turn_spec()
         return self._spec
 
+    @property
+    def rested_since(self) -> int | None:
+        """When the conversation came to rest, by the store's clock; None while it does not."""
+        return None if self.rested_at is None else self.rested_at + self._offset
+
+    def _heard(self, now: int) -> None:
+        """Note the store's clock."""
+        self._offset = now - self._clock()
+
     def _now(self) -> int:
-        return self._clock() + self._offset
+        """The store's clock, by what it said last and the time since; it never goes back while the activation lasts."""
+        self._latest = max(self._latest, self._clock() + self._offset)
+        return self._latest
 
     # -- what is outstanding ------------------------------------------------------------------------------------------
 
@@ -284,9 +330,13 @@ class Hosting:
         """See an effect through to its outcome, whatever it takes, and have that judged."""
         delay_s = 0.1
         attempt = 1
+        failures = 0
         while True:
+            failed: Exception | None = None
             try:
                 outcome = await self._errand(effect).outcome(effect, attempt)
+                if outcome is None:
+                    outcome = await self._unrecorded(effect)
                 if outcome is None or self.over:
                     return
                 # It stays among the effects until it is judged, so that nobody starts it once more.
@@ -294,15 +344,33 @@ class Hosting:
             except WorkerLost as lost:
                 if await self._struck(lost.process, f"{effect.effect_id}: {lost}"):
                     return
-            except (CrewUnavailable, StoreError) as error:
+            except (CrewUnavailable, StoreError, ClusterError) as error:
                 logger.warning("conversation %s: %s waits: %s", self.conversation_id, effect.effect_id, error)
-            except Exception:
+                failed = _unreadable(error)
+            except Exception as error:
                 logger.exception("conversation %s: %s failed", self.conversation_id, effect.effect_id)
+                failed = error
             else:
                 return
+            failures += failed is not None
+            if failed is not None and failures >= FAILURES:
+                what = f"{effect.effect_id} failed {failures} times ({type(failed).__name__}: {failed!s:.300})"
+                if await self._struck(uuid.uuid4().hex, what, limit=1):
+                    return
             await asyncio.sleep(delay_s * random.uniform(0.5, 1))  # noqa: S311 - jitter
-            delay_s = min(2 * delay_s, 5)
+            delay_s = min(2 * delay_s, LONGEST_DELAY_S)
             attempt += 1
+
+    async def _unrecorded(self, effect: Effect) -> RunLost | None:
+        """A run without a record is settled, or its record is lost: then so is the run. Its owner, and no other, can tell."""
+        confirmed = Asked(Wake(), outside=False)
+        self._mailbox.put(confirmed)
+        try:
+            await confirmed.reply
+        except HoldfastError:  # this activation ends, or begins anew
+            return None
+        lost = isinstance(effect, RunTool) and effect in outstanding(self._state)
+        return RunLost(effect_id=effect.effect_id) if lost else None
 
     def _errand(self, effect: Effect) -> Errand:
         return Errand(
@@ -316,13 +384,12 @@ class Hosting:
             struck=self._struck,
         )
 
-    async def _struck(self, process: str, what: str) -> bool:
+    async def _struck(self, process: str, what: str, *, limit: int | None = None) -> bool:
         """Count that an effect took its process down; whether the conversation is in quarantine now, and this is over."""
+        limit = self._strikes_allowed if limit is None else limit
         logger.warning("conversation %s: %s", self.conversation_id, what)
         try:
-            strikes = await self._store.strike(
-                self.conversation_id, self._token, process=process, reason=what, limit=self._strikes_allowed
-            )
+            strikes = await self._store.strike(self.conversation_id, self._token, process=process, reason=what, limit=limit)
         except StoreError as error:
             logger.warning("conversation %s: a strike is not counted: %s", self.conversation_id, error)
             return False
@@ -334,6 +401,17 @@ class Hosting:
         return False
 
     # -- keep and leave -----------------------------------------------------------------------------------------------
+
+    def _tended(self, work: Coroutine[Any, Any, None]) -> "asyncio.Task[None]":
+        """A task without which this activation cannot go on: if it breaks, the activation ends, and somebody takes over."""
+        task = asyncio.create_task(work)
+        task.add_done_callback(self._tended_to)
+        return task
+
+    def _tended_to(self, task: "asyncio.Task[None]") -> None:
+        if not task.cancelled() and (error := task.exception()) is not None:
+            logger.error("conversation %s is given up here", self.conversation_id, exc_info=error)
+            self._stop()
 
     async def _renew(self) -> None:
         while not self.over:
@@ -348,7 +426,7 @@ class Hosting:
             except StoreError as error:
                 logger.warning("conversation %s: its lease was not renewed: %s", self.conversation_id, error)
             else:
-                self._offset = now - self._clock()
+                self._heard(now)
                 self._lease.granted(asked_at_s)
                 self._start_outstanding()
 
@@ -418,3 +496,9 @@ class Hosting:
             if own is not None and own is not asyncio.current_task():
                 own.cancel()
         self._mailbox.close(Fenced(self.conversation_id))
+
+
+def _unreadable(error: Exception) -> CorruptStore | None:
+    """What cannot be read, if that is why: also a worker may have found it, and Ray wraps what is raised there."""
+    reasons = (error, error.__cause__, getattr(error.__cause__, "cause", None))
+    return next((reason for reason in reasons if isinstance(reason, CorruptStore)), None)

@@ -52,6 +52,11 @@ class Mailbox:
         """Whether nothing waits."""
         return self._queue.empty()
 
+    @property
+    def size(self) -> int:
+        """How many items wait."""
+        return self._queue.qsize()
+
     async def next(self) -> Item:
         """The next item, once there is one."""
         return await self._queue.get()

@@ -14,6 +14,7 @@ from holdfast.registry import Settings
 from .app_checks import import_check, worker_checks
 from .binding import Standing, standing_of
 from .check import Check, Outcome, fail, ok
+from .conversation_checks import conversation_checks
 from .display import clean, console, to_json
 from .errors import ExitCode
 from .home_checks import home_checks, server_check
@@ -25,7 +26,7 @@ _STYLES = {Outcome.OK: "green", Outcome.WARN: "yellow", Outcome.FAIL: "bold red"
 
 
 def run(where: Where, *, as_json: AsJson = False) -> int:
-    """Check Redis, Ray, the home and the app, and say the fix of what is wrong. It starts and changes nothing.
+    """Check Redis, Ray, the home, the conversations and the app, and say the fix of what is wrong. It changes nothing.
 
     Exit code: 0 unless something fails; 4 if something does not answer, else 1.
     """
@@ -57,6 +58,7 @@ async def _examine(settings: Settings) -> list[Check]:
         checks += wrong
         if standing.store_id is not None:
             store = StoreAddress(redis_url=url, namespace=settings.namespace, store_id=standing.store_id)
+            checks += await conversation_checks(url, settings.namespace)
     else:
         checks.append(ok("redis", "the home's does not run; whatever needs it starts it"))
     checks += await ray_checks(settings, home, store, standing)

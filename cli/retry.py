@@ -6,6 +6,8 @@ from typing import Annotated
 
 import typer
 
+from holdfast.conversation import ConversationNotFound
+
 from .display import to_json
 from .options import AsJson, Where
 from .session import session
@@ -19,7 +21,8 @@ def run(
 ) -> None:
     """Lift a conversation's quarantine, so that it is taken up again where it stood.
 
-    A conversation is put in quarantine when its own work took process after process down. `holdfast list --status
+    A conversation is put in quarantine when its own work took process after process down, or when it cannot be read or
+    carried on. `holdfast list --status
     quarantined` names them all, `holdfast show` says why. It asks Redis alone.
     """
     lifted = asyncio.run(_retry(where, conversation))
@@ -32,6 +35,7 @@ def run(
 
 async def _retry(where: Where, conversation_id: str) -> bool:
     async with session(where) as opened:
-        found = opened.client.conversation(conversation_id)
-        await (await opened.stack.store()).load(conversation_id)  # says so if there is no such conversation
-        return await found.retry()
+        owner = await (await opened.stack.store()).owner(conversation_id)  # its state may be what cannot be read
+        if owner is None or not owner.started:
+            raise ConversationNotFound(conversation_id)
+        return await opened.client.conversation(conversation_id).retry()

@@ -175,9 +175,15 @@ class QueueFull(HoldfastError):
 
 
 class Overloaded(HoldfastError):
-    """Every actor that there may be is at work, and nothing was done. Try again after `retry_after_ms`, with the same id."""
+    """Every actor that there may be is at work, or too many commands wait for this conversation, and nothing was done.
 
-    template = "no actor is free for conversation {0!r}: try again after {1} ms, or raise HOLDFAST_MAX_ACTORS"
+    Try again after `retry_after_ms`, with the same id.
+    """
+
+    template = (
+        "no actor is free for conversation {0!r}, or too many commands wait for it: try again after {1} ms, "
+        "or raise HOLDFAST_MAX_ACTORS"
+    )
 
     def __init__(self, conversation_id: str, retry_after_ms: int) -> None:
         super().__init__(conversation_id, retry_after_ms)

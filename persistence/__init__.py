@@ -23,6 +23,7 @@ from .store import (
     RunStatus,
     Store,
 )
+from .supervision import Trouble
 
 if TYPE_CHECKING:
     from .memory_store import MemoryStore
@@ -48,6 +49,7 @@ __all__ = [
     "Run",
     "RunStatus",
     "Store",
+    "Trouble",
 ]
 
 

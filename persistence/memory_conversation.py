@@ -28,6 +28,8 @@ class MemoryConversation:
     known: dict[str, bytes] = field(default_factory=dict)
     runs: dict[str, Run] = field(default_factory=dict)
     late: dict[str, Late] = field(default_factory=dict)
+    postponed: int = 0
+    expires: int | None = None
 
     @property
     def index(self) -> Index | None:
@@ -71,4 +73,4 @@ class MemoryConversation:
         due = due_at(self.after) if self.after is not None else None
         if due is not None:
             moments.append(due)
-        return min(moments, default=None)
+        return max(min(moments), self.postponed) if moments else None

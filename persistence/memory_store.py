@@ -8,7 +8,6 @@ from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from holdfast.conversation import (
     AgentSpec,
     ConversationNotFound,
-    CorruptStore,
     Event,
     Fenced,
     LeaseHeld,
@@ -28,6 +27,7 @@ from . import codec, pages
 from .keys import BUCKETS, bucket_of, check_namespace
 from .memory_cluster import MemoryCluster
 from .memory_conversation import MemoryConversation as _Conversation
+from .memory_supervision import MemorySupervision, check
 from .pages import PendingPlace
 from .store import (
     Acquired,
@@ -41,20 +41,23 @@ from .store import (
     Listing,
     Moved,
     Owner,
-    Quarantine,
     Rebuilt,
     Row,
     Run,
     RunStatus,
 )
+from .supervision import Trouble
 from .views import Entry, naming, pending_view, raised
+
+UNSTARTED_LEASES, UNSTARTED_MS = 10, 2_000
+"""For how many leases an id is held under which nothing was started, and for how long at least."""
 
 
 def _wall_clock() -> int:
     return time.time_ns() // 1_000_000
 
 
-class MemoryStore(MemoryCluster):
+class MemoryStore(MemorySupervision, MemoryCluster):
     """Conversations in this process's memory."""
 
     def __init__(self, *, namespace: str = "holdfast", clock: Callable[[], int] = _wall_clock) -> None:
@@ -68,6 +71,8 @@ class MemoryStore(MemoryCluster):
         self._standby: dict[str, int] = {}
         self._living: dict[str, int] = {}
         self._generations: dict[str, int] = {}
+        self._hosting: dict[str, str] = {}
+        self._troubles: dict[str, tuple[Trouble, int]] = {}
         self._listeners: dict[str, list[asyncio.Queue[bytes]]] = {}
         self._changed = asyncio.Condition()
 
@@ -88,10 +93,10 @@ class MemoryStore(MemoryCluster):
 
     async def owner(self, conversation_id: str) -> Owner | None:
         """See `Store.owner`."""
-        found = self._conversations.get(conversation_id)
+        found = self._unexpired(conversation_id)
         if found is None or not (found.log or found.token):
             return None
-        return Owner(found.token, found.epoch, found.holder, started=bool(found.log))
+        return Owner(found.token, found.epoch, found.holder, started=bool(found.log), quarantine=found.quarantine)
 
     async def acquire(
         self,
@@ -105,8 +110,8 @@ class MemoryStore(MemoryCluster):
         create: bool = False,
     ) -> Acquired | Moved:
         """See `Store.acquire`."""
-        _check(bool(new_token), "arguments")
-        found = self._conversations.get(conversation_id)
+        check(bool(new_token), "arguments")
+        found = self._unexpired(conversation_id)
         if (found is None or not found.log) and not create:
             raise ConversationNotFound(conversation_id)
         found = self._conversations.setdefault(conversation_id, found or _Conversation())
@@ -119,19 +124,21 @@ class MemoryStore(MemoryCluster):
             if found.token and found.busy and because is Because.ASKED and found.lease > now:
                 raise LeaseHeld(conversation_id, found.lease - now)
             found.token, found.holder, found.epoch, found.lease = new_token, holder, found.epoch + 1, now + lease_ms
+            found.expires = None if found.log else now + max(UNSTARTED_LEASES * lease_ms, UNSTARTED_MS)
+            found.postponed = 0
         state = self._state(conversation_id, found)
         return Acquired(found.epoch, now, state, dict(found.runs), found.strikes, found.tail_bytes)
 
     async def append(self, conversation_id: str, write: Append) -> Appended | KnownIds:
         """See `Store.append`."""
-        _check(bool(write.token and write.append_id), "arguments: an empty token or append id")
-        found = self._conversations.get(conversation_id, _Conversation())
+        check(bool(write.token and write.append_id), "arguments: an empty token or append id")
+        found = self._unexpired(conversation_id) or _Conversation()
         now = self._clock()
         if found.token != write.token:
             raise Fenced(conversation_id)
         if found.append_id == write.append_id:
             return Appended(now, found.tail_bytes)
-        _check(len(found.log) == write.before.seq, f"the head is at {len(found.log)}, the writer at {write.before.seq}")
+        check(len(found.log) == write.before.seq, f"the head is at {len(found.log)}, the writer at {write.before.seq}")
         known = {key: codec.decode_known(found.known[key]) for key in write.absent if key in found.known}
         if known:
             return KnownIds(now, known)
@@ -142,6 +149,9 @@ class MemoryStore(MemoryCluster):
         changes = write.delta
         facts_known = {key: codec.encode_known(value) for key, value in facts(write.events, write.before.seq + 1).items()}
         # Everything is checked and encoded: write.
+        found.postponed = 0
+        if write.events:
+            found.expires = None
         found.append_id, found.lease, found.snapshot = write.append_id, now + write.lease_ms, snapshot
         found.after = write.after
         for entry in changes.closed:
@@ -163,7 +173,7 @@ class MemoryStore(MemoryCluster):
     async def renew(self, conversation_id: str, token: str, lease_ms: int) -> int:
         """See `Store.renew`."""
         found = self._owned(conversation_id, token)
-        found.lease = self._clock() + lease_ms
+        found.lease, found.postponed = self._clock() + lease_ms, 0
         return self._clock()
 
     async def release(self, conversation_id: str, token: str) -> None:
@@ -174,36 +184,11 @@ class MemoryStore(MemoryCluster):
         if not found.log:
             del self._conversations[conversation_id]
             return
-        found.token, found.holder, found.lease = "", "", self._clock()
-
-    async def strike(self, conversation_id: str, token: str, *, process: str, reason: str, limit: int) -> int | None:
-        """See `Store.strike`."""
-        _check(bool(process) and "," not in process and limit > 0, "arguments")
-        found = self._owned(conversation_id, token)
-        if process not in found.struck_by:
-            found.strikes, found.struck_by = found.strikes + 1, found.struck_by | {process}
-        if found.strikes < limit:
-            return found.strikes
-        found.quarantine = Quarantine(reason, self._clock())
-        found.token, found.holder, found.lease = "", "", self._clock()
-        return None
-
-    async def retry(self, conversation_id: str) -> bool:
-        """See `Store.retry`."""
-        found = self._conversations.get(conversation_id)
-        if found is None or found.quarantine is None:
-            return False
-        found.quarantine, found.strikes, found.lease = None, 0, self._clock()
-        return True
-
-    async def quarantine(self, conversation_id: str) -> Quarantine | None:
-        """See `Store.quarantine`."""
-        found = self._conversations.get(conversation_id)
-        return found.quarantine if found is not None else None
+        found.token, found.holder, found.lease, found.postponed = "", "", self._clock(), 0
 
     async def claim(self, conversation_id: str, effect_id: str, *, incarnation: str, worker: str) -> bool:
         """See `Store.claim`."""
-        _check(bool(effect_id and incarnation) and "|" not in incarnation, "arguments")
+        check(bool(effect_id and incarnation) and "|" not in incarnation, "arguments")
         runs = self._runs(conversation_id)
         claimed = Run(RunStatus.CLAIMED, incarnation=incarnation, worker=worker)
         match runs.get(effect_id):
@@ -215,7 +200,7 @@ class MemoryStore(MemoryCluster):
 
     async def finish(self, conversation_id: str, effect_id: str, *, incarnation: str, outcome: bytes) -> bool:
         """See `Store.finish`."""
-        _check(bool(effect_id and incarnation) and "|" not in incarnation, "arguments")
+        check(bool(effect_id and incarnation) and "|" not in incarnation, "arguments")
         runs = self._runs(conversation_id)
         run = runs.get(effect_id)
         found = self._conversations.get(conversation_id)
@@ -366,18 +351,17 @@ class MemoryStore(MemoryCluster):
         """See `Store.offers`."""
         return len(self._standby)
 
-    async def enlist(self, actor: str, *, limit: int, stale_ms: int) -> bool:
+    async def enlist(self, actor: str, *, limit: int) -> bool:
         """See `Store.enlist`."""
-        now = self._clock()
-        living = {name: at for name, at in self._living.items() if at > now - stale_ms}
-        if actor not in self._living and len(living) >= limit:
+        if actor not in self._living and len(self._living) >= limit:
             return False
-        self._living = living | {actor: now}
+        self._living[actor] = self._clock()
         return True
 
     async def delist(self, actor: str) -> None:
         """See `Store.delist`."""
         self._living.pop(actor, None)
+        self._hosting.pop(actor, None)
 
     async def living(self, *, quiet_ms: int = 0) -> Sequence[str]:
         """See `Store.living`."""
@@ -407,9 +391,16 @@ class MemoryStore(MemoryCluster):
         finally:
             self._listeners[conversation_id].remove(queue)
 
-    def _owned(self, conversation_id: str, token: str) -> _Conversation:
-        _check(bool(token), "arguments")
+    def _unexpired(self, conversation_id: str) -> _Conversation | None:
         found = self._conversations.get(conversation_id)
+        if found is not None and found.expires is not None and found.expires <= self._clock():
+            del self._conversations[conversation_id]
+            return None
+        return found
+
+    def _owned(self, conversation_id: str, token: str) -> _Conversation:
+        check(bool(token), "arguments")
+        found = self._unexpired(conversation_id)
         if found is None or found.token != token:
             raise Fenced(conversation_id)
         return found
@@ -437,11 +428,6 @@ class MemoryStore(MemoryCluster):
         source = self._entry(place.conversation_id, entry.arguments_at) if isinstance(entry, CallSuspended) else None
         found = self._conversations[place.conversation_id].index
         return pending_view(place, found.agent if found is not None else "", entry, source)
-
-
-def _check(fine: bool, what: str) -> None:  # noqa: FBT001 - the condition itself
-    if not fine:
-        raise CorruptStore(what)
 
 
 def _page(members: Sequence[str], limit: int, after: str) -> tuple[list[str], str | None]:

@@ -67,14 +67,21 @@ class RedisMeta(RedisDatabase):
         """See `Store.offers`."""
         return int(await self._do(lambda: self._redis.zcard(self._keys.meta("standby"))))
 
-    async def enlist(self, actor: str, *, limit: int, stale_ms: int) -> bool:
+    async def enlist(self, actor: str, *, limit: int) -> bool:
         """See `Store.enlist`."""
-        answer = await self._script("enlist", [self._keys.meta("living")], [actor, limit, stale_ms])
+        answer = await self._script("enlist", [self._keys.meta("living")], [actor, limit])
         return bool(answer[0] == b"ok")
 
     async def delist(self, actor: str) -> None:
         """See `Store.delist`."""
-        await self._do(lambda: self._redis.zrem(self._keys.meta("living"), actor))
+
+        async def write() -> None:
+            async with self._redis.pipeline(transaction=True) as pipe:
+                pipe.zrem(self._keys.meta("living"), actor)
+                pipe.hdel(self._keys.meta("hosting"), actor)
+                await pipe.execute()
+
+        await self._do(write)
 
     async def living(self, *, quiet_ms: int = 0) -> Sequence[str]:
         """See `Store.living`."""

@@ -24,7 +24,7 @@ from .keys import BUCKETS, bucket_of
 from .pages import PendingPlace
 from .redis_connection import is_wrong_type, translated
 from .redis_index import IndexRebuild
-from .redis_meta import RedisMeta
+from .redis_supervision import RedisSupervision
 from .store import (
     Acquired,
     Append,
@@ -44,7 +44,7 @@ from .store import (
 from .views import Entry, checked_row, naming, pending_view, raised, unreadable_call, unreadable_member, unreadable_row
 
 
-class RedisStore(RedisMeta):
+class RedisStore(RedisSupervision):
     """Conversations in Redis. Every operation is idempotent, so each repeats itself for a moment on a broken connection."""
 
     # -- the writer ---------------------------------------------------------------------------------------------------
@@ -52,9 +52,10 @@ class RedisStore(RedisMeta):
     async def owner(self, conversation_id: str) -> Owner | None:
         """See `Store.owner`."""
         key = self._keys.head(conversation_id)
+        fields = ["token", "epoch", "holder", "seq", "quarantine", "quarantined_at"]
         with naming(conversation_id):
-            head = await self._do(lambda: self._redis.hmget(key, ["token", "epoch", "holder", "seq"]))
-            return redis_values.owner_of(*head)
+            head = await self._do(lambda: self._redis.hmget(key, fields))
+            return redis_values.owner_of(head)
 
     async def acquire(
         self,
@@ -150,8 +151,7 @@ class RedisStore(RedisMeta):
         fields = ["quarantine", "quarantined_at"]
         with naming(conversation_id):
             reason, at = await self._do(lambda: self._redis.hmget(self._keys.head(conversation_id), fields))
-            since = redis_values.number_of(at or b"0", "a quarantine's time")
-        return None if reason is None else Quarantine(reason.decode(errors="replace"), since)
+            return redis_values.quarantine_of(reason, at)
 
     # -- runs ---------------------------------------------------------------------------------------------------------
 
@@ -255,9 +255,9 @@ class RedisStore(RedisMeta):
             async with self._redis.pipeline(transaction=False) as pipe:
                 for bucket in range(BUCKETS):
                     pipe.zrangebyscore(self._keys.attention(bucket), "-inf", now, start=0, num=limit)
-                return await pipe.execute()
+                return await pipe.execute(raise_on_error=False)
 
-        found = await self._do(read)
+        found = redis_values.readable(await self._do(read))  # one bucket that cannot be read is no reason to leave the others
         return Due(now, [member.decode() for members in found for member in members])
 
     async def reindex(self) -> AsyncIterator[Rebuilt]:

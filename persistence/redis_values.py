@@ -1,6 +1,7 @@
 """What the scripts are given and what Redis holds, as values: arguments, entries, members, records."""
 
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 from holdfast.conversation import (
     CorruptStore,
@@ -18,7 +19,7 @@ from holdfast.conversation import (
 
 from . import codec
 from .keys import BUCKETS
-from .store import Append, Binding, Late, Owner, Row, Run, RunStatus
+from .store import Append, Binding, Late, Owner, Quarantine, Row, Run, RunStatus
 
 OLDEST_SERVER = (6, 2)
 MOST_DIGITS = 19
@@ -126,13 +127,19 @@ def number_of(value: bytes, what: str) -> int:
     raise CorruptStore(f"{what} reads {value[:20]!r}")
 
 
-def owner_of(token: bytes | None, epoch: bytes | None, holder: bytes | None, seq: bytes | None) -> Owner | None:
-    """Who owns a conversation, from what the head holds; None if it never began and nobody does."""
+def owner_of(head: Sequence[bytes | None]) -> Owner | None:
+    """Who owns a conversation, from what the head holds; None if nobody has started it, or is about to."""
+    token, epoch, holder, seq, reason, at = head
     started = number_of(seq or b"0", "the head's seq") > 0
     if not started and not token:
         return None
-    number = number_of(epoch or b"0", "the head's epoch")
-    return Owner((token or b"").decode(errors="replace"), number, (holder or b"").decode(errors="replace"), started=started)
+    return Owner(
+        (token or b"").decode(errors="replace"),
+        number_of(epoch or b"0", "the head's epoch"),
+        (holder or b"").decode(errors="replace"),
+        started=started,
+        quarantine=quarantine_of(reason, at),
+    )
 
 
 def row_of(conversation_id: str, packed: bytes, at: bytes | None) -> Row:
@@ -158,6 +165,21 @@ def run_of(record: bytes) -> Run:
             return Run(RunStatus.DONE, incarnation=incarnation.decode(), outcome=last)
         case _:
             raise CorruptStore(f"a run record reads {record[:20]!r}")
+
+
+def quarantine_of(reason: bytes | None, at: bytes | None) -> Quarantine | None:
+    """Why and since when a conversation is in quarantine, from what the head holds; None if it is not."""
+    if reason is None:
+        return None
+    return Quarantine(reason.decode(errors="replace"), number_of(at or b"0", "a quarantine's time"))
+
+
+def readable(answers: Sequence[Any]) -> list[Any]:
+    """The answers of a pipeline but for keys of a wrong type; any other error is raised."""
+    for answer in answers:
+        if isinstance(answer, Exception) and "WRONGTYPE" not in str(answer):
+            raise answer
+    return [answer for answer in answers if not isinstance(answer, Exception)]
 
 
 def late_of(record: bytes) -> Late:

@@ -35,6 +35,8 @@ from holdfast.conversation.events import (
     TurnFailed,
 )
 
+from .supervision import Supervision
+
 TURN_OVER = (TurnCompleted, TurnFailed, TurnCancelled, ConversationEnded)
 """The events whose append always carries a snapshot, which is small then."""
 TAIL_BYTES = 64 * 1024
@@ -81,13 +83,14 @@ class Late:
 class Owner:
     """Who owns a conversation: the activation's token and ordinal, and the actor that holds it ('' where none does).
 
-    `started` is false while an activation holds an id under which nothing was started yet.
+    `started` is false while an activation holds an id under which nothing was started yet; in `quarantine` nobody owns it.
     """
 
     token: str
     epoch: int
     holder: str
     started: bool = True
+    quarantine: "Quarantine | None" = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -256,7 +259,7 @@ class Due:
     conversation_ids: Sequence[str]
 
 
-class Store(Protocol):
+class Store(Supervision, Protocol):
     """The one place where conversations are kept."""
 
     namespace: str
@@ -300,6 +303,8 @@ class Store(Protocol):
     ) -> Acquired | Moved:
         """Take the conversation over by compare-and-set on the token; repeated with the same `new_token`, the same answer.
 
+        An id under which nothing was started is held for some leases only, and then forgotten with its owner.
+
         Raises:
             LeaseHeld: The owner still works on it, and `because` is no reason to depose it.
             ConversationNotFound: It was never started, and `create` is false.
@@ -329,12 +334,14 @@ class Store(Protocol):
         ...
 
     async def strike(self, conversation_id: str, token: str, *, process: str, reason: str, limit: int) -> int | None:
-        """Count that an effect of the conversation took a process down; the strikes so far, None: it is in quarantine now.
+        """Count that the conversation took a process down; the strikes so far, None: it is in quarantine now.
 
-        The death of one process counts once. Quarantine deposes the owner; nothing is carried out until `retry`.
+        The death of one process counts once. Quarantine deposes the owner; nothing is carried out until `retry`. The caller
+        need not be the owner: `token` is the owner's as the caller has seen it, '' where there was none. It needs no state, so
+        that a conversation that cannot be read can be set aside.
 
         Raises:
-            Fenced: The token is not the owner's.
+            Fenced: The token is not the owner's (any more), it was never started, or it is in quarantine already.
         """
         ...
 
@@ -443,10 +450,10 @@ class Store(Protocol):
         """How many actors are on offer, blank ones and those whose conversation rests."""
         ...
 
-    async def enlist(self, actor: str, *, limit: int, stale_ms: int) -> bool:
+    async def enlist(self, actor: str, *, limit: int) -> bool:
         """Count an actor among those that live, or say that it still does; false if there are `limit` others already.
 
-        One that has not been heard of for `stale_ms` counts no more.
+        It counts until it is delisted: who is quiet may hang, and take up as much as any other.
         """
         ...
 

@@ -14,7 +14,6 @@ logger = logging.getLogger("holdfast.registry")
 
 RESERVE = 2
 """How many actors more there may be for work that was acknowledged before and is to be taken up again."""
-REAP_EVERY_S = 1.0
 COMING_MS = 1_000
 """How long somebody who is counted may not be known to the cluster yet: first an actor is counted, then it is made."""
 WARMING_S = 60.0
@@ -31,8 +30,8 @@ class Hiring:
     def __init__(self, store: Store, actors: Actors, *, timing: Timing, fleet: Fleet, reserve: int = 0) -> None:
         self._store = store
         self._actors = actors
-        self._stale_ms = timing.stale_ms
         self._limit = fleet.max_actors + reserve
+        self._reap_every_s = 2 * timing.tick_ms / 1000
         self._reap_at_s = 0.0
         self._leaving: set[asyncio.Task[None]] = set()
 
@@ -44,7 +43,7 @@ class Hiring:
             ActorUnavailable: It did not start, or cannot reach the store.
         """
         name = self._actors.new_name()
-        if not await self._store.enlist(name, limit=self._limit, stale_ms=self._stale_ms):
+        if not await self._store.enlist(name, limit=self._limit):
             await self.reap(quiet_ms=COMING_MS)
             raise NoRoom
         try:
@@ -72,7 +71,7 @@ class Hiring:
             await self._store.withdraw(name)
 
     async def reap(self, *, quiet_ms: int) -> None:
-        """Find out which of those that have been quiet for so long live no more, at most once a second.
+        """Find out which of those that have been quiet for so long live no more, at most every other tick.
 
         Raises:
             StoreError: The store is away.
@@ -80,12 +79,15 @@ class Hiring:
         now_s = asyncio.get_running_loop().time()
         if now_s < self._reap_at_s:
             return
-        self._reap_at_s = now_s + REAP_EVERY_S
+        self._reap_at_s = now_s + self._reap_every_s
         for name in await self._store.living(quiet_ms=quiet_ms):
             try:
                 found = await self._actors.find(name)
             except ClusterUnavailable:
                 return
+            except Exception:  # of the others something may be known
+                logger.exception("whether %s lives is not known", name)
+                continue
             if found is None:
                 logger.info("%s lives no more", name)
                 await self.gone(name)

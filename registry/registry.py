@@ -7,15 +7,18 @@ from collections import OrderedDict
 from collections.abc import Coroutine
 from typing import Any
 
-from holdfast.actors import AnswerToAsk, Failed, Hosted, NotHosted, Occupied, OwnedElsewhere, Timing
+from holdfast.actors import AnswerToAsk, Failed, Hosted, NotHosted, Occupied, OwnedElsewhere, Replied, Timing
 from holdfast.conversation import (
     Command,
     ConversationNotFound,
     HoldfastError,
     LeaseHeld,
     Overloaded,
+    Quarantined,
+    State,
     StoreError,
     StoreUnavailable,
+    decide,
 )
 from holdfast.persistence import Because, Owner, Store
 
@@ -66,7 +69,7 @@ class Registry:
             ConversationNotFound: It was never started.
             LeaseHeld: Its owner does not answer, and its lease did not run out in time.
             Overloaded: No actor came free in time, and none has had the command.
-            Quarantined: It is in quarantine, and no actor has had the command.
+            Quarantined: It is in quarantine, and the command was never judged.
             StoreUnavailable: The store refuses, and no actor has had the command.
             ClusterUnavailable: This process is in no cluster any more, and no actor has had the command.
         """
@@ -79,6 +82,9 @@ class Registry:
                 raise TimeoutError
             try:
                 name, actor = await self.ensure_started(conversation_id, timeout_s=left_s, create=create)
+            except Quarantined as error:
+                async with asyncio.timeout_at(give_up):
+                    return await self._answered_before(conversation_id, command, error)
             except HoldfastError as error:
                 if not handed:
                     raise
@@ -107,6 +113,23 @@ class Registry:
                 await self._note_not_hosted(conversation_id, name, give_up)
             await asyncio.sleep(delay_s)
             delay_s = min(2 * delay_s, 0.5)
+
+    async def _answered_before(self, conversation_id: str, command: Command, quarantined: Quarantined) -> AnswerToAsk:
+        """What a command that is repeated was answered before; no actor is needed for that, nor the conversation's state.
+
+        Whoever owned the conversation was deposed, so what is not known now was never written.
+
+        Raises:
+            Quarantined: It was never judged.
+        """
+        known = await self._store.known(conversation_id, command.lookups())
+        if not known:
+            raise quarantined
+        try:
+            judgement = decide(State(conversation_id=conversation_id), command.stamped(0, None, known))
+        except HoldfastError as refusal:
+            return Failed(refusal)
+        return Replied(judgement.reply)
 
     async def pid(self, conversation_id: str) -> int | None:
         """The process that hosts the conversation now, None if none does. For demonstrations and tests of faults."""
@@ -165,6 +188,7 @@ class Registry:
         Raises:
             ConversationNotFound: It was never started, and `create` is false.
             LeaseHeld: Its owner does not answer, and its lease did not run out in time.
+            Quarantined: It is in quarantine.
             StoreUnavailable: The store refuses, and went on refusing.
             Overloaded: There are as many actors as there may be, and each went on being at work.
             TimeoutError: It took too long.
@@ -201,6 +225,8 @@ class Registry:
             owner = await self._store.owner(conversation_id)
             if (owner is None or not owner.started) and not create:
                 raise ConversationNotFound(conversation_id)
+            if owner is not None and owner.quarantine is not None:  # known without an actor, of which there may be none
+                raise Quarantined(conversation_id, owner.quarantine.reason, owner.quarantine.at)
             owner = owner or Owner("", 0, "")
             because = Because.ASKED
             if owner.holder:

@@ -5,12 +5,24 @@ What needs attention is woken, the pool is kept filled. Two who sweep only look 
 
 import asyncio
 import logging
+import random
+import uuid
 from collections import deque
 from collections.abc import Coroutine
 from typing import Any
 
 from holdfast.actors import Failed, Fleet, Timing
-from holdfast.conversation import HoldfastError, StoreError, Wake, due_at
+from holdfast.conversation import (
+    ConversationNotFound,
+    CorruptStore,
+    HoldfastError,
+    LeaseHeld,
+    Overloaded,
+    Quarantined,
+    StoreError,
+    Wake,
+    due_at,
+)
 from holdfast.persistence import Store
 
 from .actors import Actors, ActorUnavailable
@@ -20,9 +32,15 @@ from .registry import Registry
 logger = logging.getLogger("holdfast.sweeper")
 
 AT_ONCE = 16
+AT_ONCE_IN_TROUBLE = 4
+"""How many of those that could not be woken before: they may hang, and must not keep the others waiting."""
 WAKE_TIMEOUT_S = 30.0
 BATCH = 100
-LONGEST_DELAY_S = 300.0
+SHORTEST_DELAY_MS = 500
+LONGEST_DELAY_MS = 60_000
+OVERLOADED_MS = 1_000
+"""After what time what found no actor is woken again: that is no fault of its own, and actors come free."""
+MOST_REMEMBERED = 10_000
 HIRE_AGAIN_S = 10.0
 QUIET_MS = 5_000
 LOOKS = 3
@@ -41,14 +59,14 @@ class Sweep:
         self._timing = timing
         self._fleet = fleet
         self._waking: set[str] = set()
+        self._troubled: set[str] | None = None
         self._limit = asyncio.Semaphore(AT_ONCE)
+        self._limit_in_trouble = asyncio.Semaphore(AT_ONCE_IN_TROUBLE)
         self._tasks: set[asyncio.Task[None]] = set()
         self._healthy_since: float | None = None
         self._hiring = 0
         self._hire_at = 0.0
         self._missing: deque[int] = deque(maxlen=LOOKS)
-        self._delay_s: dict[str, float] = {}
-        self._again_at: dict[str, float] = {}
 
     async def tick(self) -> None:
         """Begin to wake what needs attention and to hire what the pool lacks.
@@ -56,13 +74,14 @@ class Sweep:
         Raises:
             StoreError: The store is away; from now on it must be healthy for a lease's length before a lease's end counts.
         """
-        healthy = self._healthy()
         try:
+            if self._troubled is None:
+                self._troubled = {trouble.conversation_id for trouble in await self._store.troubles()}
             due = await self._store.attention(BATCH)
             for conversation_id in due.conversation_ids:
-                if conversation_id not in self._waking and self._again_at.get(conversation_id, 0) <= _now():
+                if conversation_id not in self._waking:
                     self._waking.add(conversation_id)
-                    self._begin(self._wake(conversation_id, healthy))
+                    self._begin(self._wake(conversation_id))
             await self._pool.reap(quiet_ms=max(self._timing.lease_ms // 2, QUIET_MS))
             await self._refill()
         except StoreError:
@@ -84,29 +103,64 @@ class Sweep:
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
-    async def _wake(self, conversation_id: str, healthy: bool) -> None:  # noqa: FBT001 - private
+    async def _wake(self, conversation_id: str) -> None:
+        troubled = self._troubled if self._troubled is not None else set()
         try:
-            async with self._limit:
-                if not healthy and await self._owner_lives(conversation_id):
+            async with self._limit_in_trouble if conversation_id in troubled else self._limit:
+                if not self._healthy() and await self._owner_lives(conversation_id):
                     return
                 answer = await self._registry.ask(conversation_id, Wake(), timeout_s=WAKE_TIMEOUT_S)
                 if isinstance(answer, Failed):
                     raise answer.error  # noqa: TRY301 - one place says what follows
-            self._delay_s.pop(conversation_id, None)
-            self._again_at.pop(conversation_id, None)
+            if conversation_id in troubled:
+                troubled.discard(conversation_id)
+                await self._store.untroubled(conversation_id)
         except (HoldfastError, TimeoutError) as error:
-            self._later(conversation_id)
             logger.warning("%s could not be woken: %s", conversation_id, error or type(error).__name__)
-        except Exception:
+            await self._later(conversation_id, error, troubled)
+        except Exception as error:
             logger.exception("%s could not be woken", conversation_id)
+            await self._later(conversation_id, error, troubled)
         finally:
             self._waking.discard(conversation_id)
 
-    def _later(self, conversation_id: str) -> None:
-        """Leave a conversation that cannot be woken in peace for a while, longer each time."""
-        delay_s = min(2 * self._delay_s.get(conversation_id, 0.25), LONGEST_DELAY_S)
-        self._delay_s[conversation_id] = delay_s
-        self._again_at[conversation_id] = _now() + delay_s
+    async def _later(self, conversation_id: str, error: Exception, troubled: set[str]) -> None:
+        """Leave a conversation that cannot be woken in peace for a while, longer each time, and say why.
+
+        The store keeps that, so another sweeper knows it too, and what comes after it in its bucket is seen meanwhile. What
+        cannot be read is set aside after some tries: it would be tried for ever.
+        """
+        delay_ms = LONGEST_DELAY_MS
+        try:
+            if isinstance(error, CorruptStore) and await self._set_aside(conversation_id, error):
+                troubled.discard(conversation_id)
+                await self._store.untroubled(conversation_id)
+                return
+            if not isinstance(error, Quarantined | ConversationNotFound):  # else nothing is there that could need attention
+                if len(troubled) < MOST_REMEMBERED:
+                    troubled.add(conversation_id)
+                reason = str(error) or f"no answer within {WAKE_TIMEOUT_S:g} s"
+                since_ms = await self._store.troubled(conversation_id, reason)
+                delay_ms = _delay_ms(error, since_ms)
+            await self._store.postpone(conversation_id, delay_ms)
+        except StoreError as unsaid:
+            logger.warning("%s is tried again at once: %s", conversation_id, unsaid)
+
+    async def _set_aside(self, conversation_id: str, error: CorruptStore) -> bool:
+        """Count that a conversation cannot be read; whether it is in quarantine now."""
+        try:
+            owner = await self._store.owner(conversation_id)
+            strikes = await self._store.strike(
+                conversation_id,
+                owner.token if owner is not None else "",
+                process=uuid.uuid4().hex,
+                reason=f"it cannot be taken up ({error!s:.300})",
+                limit=self._fleet.strikes,
+            )
+        except StoreError as unsaid:
+            logger.warning("%s cannot be set aside: %s", conversation_id, unsaid)
+            return False
+        return strikes is None
 
     async def _owner_lives(self, conversation_id: str) -> bool:
         """Whether an owner is there that can still renew: before the store was healthy for a lease, it is left in peace."""
@@ -134,8 +188,23 @@ class Sweep:
         except (ActorUnavailable, HoldfastError) as error:
             self._hire_at = _now() + HIRE_AGAIN_S
             logger.warning("an actor could not be warmed: %s", error)
+        except Exception:
+            self._hire_at = _now() + HIRE_AGAIN_S
+            logger.exception("an actor could not be warmed")
         finally:
             self._hiring -= 1
+
+
+def _delay_ms(error: Exception, since_ms: int) -> int:
+    """After what time one that could not be woken for so long is tried again: twice as long each time, within bounds."""
+    match error:
+        case Overloaded():
+            delay_ms = OVERLOADED_MS
+        case LeaseHeld():
+            delay_ms = max(SHORTEST_DELAY_MS, min(error.retry_after_ms, LONGEST_DELAY_MS))
+        case _:
+            delay_ms = max(SHORTEST_DELAY_MS, min(since_ms, LONGEST_DELAY_MS))
+    return round(delay_ms * random.uniform(1, 1.25))  # noqa: S311 - jitter
 
 
 def _now() -> float:

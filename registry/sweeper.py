@@ -15,6 +15,7 @@ from holdfast.persistence import RedisStore
 
 from . import cluster
 from .ray_actors import RayActors
+from .ray_processes import RayProcesses
 from .sweep import Sweep
 from .watch import Watch
 
@@ -28,15 +29,19 @@ class Sweeper:
         self._settings = settings
         loop = asyncio.get_running_loop()
         self._task = loop.create_task(self._run())
-        self._watching = loop.create_task(Watch(settings).run())
+        watch = Watch(self._store(), RayProcesses(settings), timing=settings.timing, fleet=settings.fleet)
+        self._watching = loop.create_task(watch.run())
 
     async def ping(self) -> bool:
         """Whether it ticks."""
         return not self._task.done()
 
+    def _store(self) -> RedisStore:
+        address = self._settings.store
+        return RedisStore(address.redis_url, namespace=address.namespace, store_id=address.store_id)
+
     async def _run(self) -> None:
-        address, timing = self._settings.store, self._settings.timing
-        store = RedisStore(address.redis_url, namespace=address.namespace, store_id=address.store_id)
+        timing, store = self._settings.timing, self._store()
         sweep = Sweep(store, RayActors(self._settings), timing=timing, fleet=self._settings.fleet)
         while True:
             try:

@@ -25,7 +25,19 @@ import pytest
 pytest.register_assert_rewrite(
     *(
         f"{__package__}.conformance_{part}"
-        for part in ("acquire", "append", "attention", "fencing", "fleet", "index", "pages", "reads", "runs", "supervision")
+        for part in (
+            "acquire",
+            "append",
+            "attention",
+            "fencing",
+            "fleet",
+            "index",
+            "pages",
+            "reads",
+            "runs",
+            "supervision",
+            "troubles",
+        )
     )
 )
 
@@ -41,11 +53,14 @@ from .conformance_pages import Paging
 from .conformance_reads import Reading
 from .conformance_runs import Running
 from .conformance_supervision import Supervising
+from .conformance_troubles import Troubling
 
 __all__ = ["StoreConformance"]
 
 
-class StoreConformance(Fencing, Acquiring, Appending, Reading, Running, Attending, Paging, Indexing, Supervising, Fleet):
+class StoreConformance(
+    Fencing, Acquiring, Appending, Reading, Running, Attending, Paging, Indexing, Supervising, Troubling, Fleet
+):
     """Every case. Subclass it, and override the fixture `stores`."""
 
     @pytest.fixture

@@ -114,22 +114,24 @@ class Supervising:
         await activation.do(resolve(Answer("blue")))
 
     async def test_actors_are_counted_up_to_the_limit(self, store: Store, other: Store) -> None:
-        limit, stale_ms = 2, 60_000
-        assert [await store.enlist(name, limit=limit, stale_ms=stale_ms) for name in ("a", "b", "c")] == [True, True, False]
-        assert await other.enlist("a", limit=limit, stale_ms=stale_ms), "it says again that it lives"
+        limit = 2
+        assert [await store.enlist(name, limit=limit) for name in ("a", "b", "c")] == [True, True, False]
+        assert await other.enlist("a", limit=limit), "it says again that it lives"
         assert set(await other.living()) == {"a", "b"}
         assert await other.living(quiet_ms=60_000) == []
 
         await other.delist("a")
 
-        assert await store.enlist("c", limit=limit, stale_ms=stale_ms)
+        assert await store.enlist("c", limit=limit)
         assert set(await store.living()) == {"b", "c"}
 
-    async def test_an_actor_that_is_not_heard_of_counts_no_more(self, store: Store) -> None:
-        assert await store.enlist("a", limit=1, stale_ms=60_000)
-        while not await store.enlist("b", limit=1, stale_ms=1):
+    async def test_an_actor_that_is_not_heard_of_counts_until_it_is_delisted(self, store: Store) -> None:
+        assert await store.enlist("a", limit=1)
+        begun = await store.now()
+        while await store.now() < begun + 5:
             pass
-        assert list(await store.living()) == ["b"]
+        assert not await store.enlist("b", limit=1)
+        assert list(await store.living(quiet_ms=5)) == ["a"]
 
     async def test_a_worker_has_the_successor_that_was_put_in_office(self, store: Store, other: Store) -> None:
         assert await store.generation("w") == 0

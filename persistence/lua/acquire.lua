@@ -5,8 +5,10 @@
 --       8 the record version that the caller reads
 -- Returns {'ok', epoch, now, seq, snapshot, runs, entries, strikes} | {'missing'} | {'moved', token, epoch, holder}
 --       | {'busy', ms left} | {'quarantined', reason, at} | {'newer', record, version} | {'corrupt', what}
+-- Where nothing is started the head expires, so that an actor that dies before the start leaves nothing behind for ever.
 -- What the caller could not read is not taken over: snapshot, tail and runs are checked before the owner changes.
 
+local UNSTARTED_LEASES, UNSTARTED_MS = 10, 2000
 local head, log, runs, attention = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
 local seen, new, because, holder, conversation = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[7]
 local lease_ms, readable = integer(ARGV[5]), integer(ARGV[8])
@@ -58,6 +60,7 @@ if token ~= new then
   lease = now + lease_ms
   redis.call('HSET', head, 'token', new, 'epoch', string.format('%d', epoch), 'holder', holder,
     'lease', string.format('%d', lease))
+  if seq == 0 then redis.call('PEXPIRE', head, math.max(UNSTARTED_LEASES * lease_ms, UNSTARTED_MS)) end
   attend(attention, conversation, h[5], lease, h[8])
 end
 return {'ok', epoch, now, seq, h[7] or '', records, tail, tonumber(h[11] or '0')}

@@ -93,6 +93,7 @@ local lease = now + lease_ms
 redis.call('HSET', head, 'seq', string.format('%d', seq + n_events), 'append_id', append_id, 'busy', busy, 'due', due,
   'index', packed, 'lease', string.format('%d', lease))
 if n_events > 0 then redis.call('HSET', head, 'at', string.format('%d', now)) end
+if seq == 0 and n_events > 0 then redis.call('PERSIST', head) end
 if snapshot ~= '' then redis.call('HSET', head, 'snapshot', snapshot) end
 at = at + n_absent
 for i = 1, n_known do

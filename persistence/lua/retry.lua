@@ -12,13 +12,17 @@ if not is(attention, 'zset') then return {'corrupt', 'the attention index is no 
 local h = redis.call('HMGET', head, 'quarantine', 'index', 'plain_index', 'busy', 'due')
 if not h[1] then return {'no'} end
 if h[5] ~= '' and bad(h[5]) then return {'corrupt', 'the head: a number is none'} end
-local before, after = standing(h[2] or ''), standing(h[3] or '')
-if not before or not after then return {'corrupt', 'the head: the index entries'} end
-local gone, come = changes(prefix, conversation, before, after)
-if not gone then return {'corrupt', come} end
+local after, gone, come = nil, {}, {}
+if h[3] then -- else its index entries could not be read when it was put in quarantine, and are as they were
+  local before = standing(h[2] or '')
+  after = standing(h[3])
+  if not before or not after then return {'corrupt', 'the head: the index entries'} end
+  gone, come = changes(prefix, conversation, before, after)
+  if not gone then return {'corrupt', come} end
+end
 
 -- Everything is checked: write.
-redis.call('HSET', head, 'index', cmsgpack.pack(after))
+if after then redis.call('HSET', head, 'index', cmsgpack.pack(after)) end
 redis.call('HDEL', head, 'quarantine', 'quarantined_at', 'plain_index', 'strikes')
 change(gone, come)
 attend(attention, conversation, h[4], clock(), h[5])

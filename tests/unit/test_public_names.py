@@ -27,7 +27,7 @@ PUBLIC = {
     """,
     "persistence": """
         Acquired AppRecord Append Appended Because Binding Due KnownIds Late Listing MemoryStore Moved Owner
-        Quarantine Rebuilt RedisStore Row Run RunStatus Store
+        Quarantine Rebuilt RedisStore Row Run RunStatus Store Trouble
     """,
     "actors": """
         Activation ActorSettings AnswerToAsk AppBroken ConversationActor Crew CrewUnavailable Failed Fleet Host

@@ -90,7 +90,7 @@ def test_doctor_finds_nothing_wrong_with_the_embedded_default(cli, stack):
 
     checks = by_name(said)
     assert {check["outcome"] for check in checks.values()} == {"ok"}, checks
-    expected = {"home", "redis server", "redis", "persistence", "eviction", "replicas", "namespace"}
+    expected = {"home", "redis server", "redis", "persistence", "eviction", "replicas", "namespace", "conversations"}
     assert expected | {"ray", "ray auth", "binding", "sweeper", "app", "workers"} == checks.keys()
 
 

@@ -23,6 +23,8 @@ KEY_OF = {
     "standby": lambda keys: keys.meta("standby"),
     "layout": lambda keys: keys.meta("layout"),
     "release": lambda keys: keys.meta("release"),
+    "hosting": lambda keys: keys.meta("hosting"),
+    "troubles": lambda keys: keys.meta("troubles"),
     "pending": lambda keys: keys.pending(BUCKET, None, None),
     "pending by agent": lambda keys: keys.pending(BUCKET, "desk", None),
     "pending by kind": lambda keys: keys.pending(BUCKET, None, "elicitation"),
@@ -40,6 +42,7 @@ STARTED = ["conversations", "conversations by agent"]
 """The lists that a start writes, whatever its status."""
 NEIGHBOUR = next(name for number in range(10_000) if bucket_of(name := f"n-{number}") == BUCKET)
 """A conversation that shares the lists."""
+ELSEWHERE = next(name for number in range(10_000) if bucket_of(name := f"n-{number}") != BUCKET)
 
 
 async def acquire(activation):
@@ -83,6 +86,8 @@ SCRIPTS = {
     claim: ["runs"],
     finish: ["runs"],
     lambda activation: activation.store.load(NAME): ["head", "log"],
+    lambda activation: activation.store.postpone(NAME, 10): ["attention"],
+    lambda activation: activation.store.troubled(NAME, "x"): ["troubles"],
     lambda activation: activation.store.bind("cluster-2", "a", 1000): ["cluster"],
     lambda activation: activation.store.unbind("cluster-1"): ["cluster"],
     lambda activation: activation.store.serve("0.2", before="0.1"): ["release"],
@@ -112,6 +117,11 @@ COMMANDS = {
     lambda store: store.offers(): ["standby"],
     lambda store: store.binding(): ["cluster"],
     lambda store: store.serving(): ["release"],
+    lambda store: store.known(NAME, ["m:m-1"]): ["known"],
+    lambda store: store.hosts("actor-1", NAME): ["hosting"],
+    lambda store: store.hosted("actor-1"): ["hosting"],
+    lambda store: store.untroubled(NAME): ["troubles"],
+    lambda store: store.troubles(): ["troubles"],
     lambda store: store.open(): ["layout"],
 }
 """Every operation that sends plain commands, and the keys it reads or writes."""
@@ -133,6 +143,8 @@ async def activation(store):
     await store.put_app(APP, [DESK])
     await store.put_problem(APP.app, "x")
     await store.offer("actor-1", 0)
+    await store.hosts("actor-1", NAME)
+    await store.troubled(NAME, "x")
     await store.bind("cluster-1", "a", 1)
     await store.serve("0.1", before=None)
     return active
@@ -185,3 +197,29 @@ async def test_an_append_that_changes_no_index_does_not_read_them(activation, ra
     await activation.do(send())
 
     assert (await activation.store.load(NAME)) == activation.state
+
+
+async def test_one_bucket_that_cannot_be_read_hides_no_other_from_the_sweeper(store, raw):
+    long_ago = await store.now() - 3_700_000
+    for name in (NAME, ELSEWHERE):
+        waiting = await Activation.of(store, name)
+        await waiting.do(start(), begin(), call("ask"), now=long_ago)
+    spoil(raw, Keys(store.namespace).attention(BUCKET), "string")
+
+    assert list((await store.attention(10)).conversation_ids) == [ELSEWHERE]
+
+
+async def test_what_cannot_be_read_at_all_can_be_set_aside_and_taken_up_again(store, raw):
+    activation = await Activation.of(store, NAME)
+    await activation.do(start(), begin(), call("ask"))
+    head = Keys(store.namespace).head(NAME)
+    raw.redis.hset(head, mapping={"snapshot": b"not ours", "index": b"not ours"})
+    raw.redis.delete(Keys(store.namespace).log(NAME))
+    owner = await store.owner(NAME)
+
+    assert await store.strike(NAME, owner.token, process="p-1", reason="it cannot be read", limit=1) is None
+
+    assert (await store.quarantine(NAME)).reason == "it cannot be read"
+    assert await store.retry(NAME)
+    assert await store.quarantine(NAME) is None
+    assert raw.redis.hget(head, "index") == b"not ours"

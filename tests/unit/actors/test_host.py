@@ -1,8 +1,10 @@
 """One actor without Ray: when it leaves, and what it does while it does."""
 
 import asyncio
+import time
 
-from holdfast.actors import Fleet, Host, Occupied, Timing
+from holdfast.actors import Failed, Fleet, Host, Occupied, Timing, conversation_actor
+from holdfast.conversation import CorruptStore
 from holdfast.persistence import Because, MemoryStore
 from holdfast.testing import FailBefore, Faults, FaultyStore
 
@@ -27,3 +29,42 @@ async def test_an_actor_that_leaves_ends_and_is_adopted_by_nobody_also_while_the
     assert await host.activate("c-1", "", Because.ASKED, create=True) == Occupied()
     assert await inner.offers() == 0
     assert await inner.owner("c-1") is None
+
+
+async def test_housekeeping_goes_on_after_what_nobody_foresaw():
+    inner = MemoryStore()
+    left = asyncio.Event()
+    host = Host(
+        FaultyStore(inner, Faults(offers={1: FailBefore(ZeroDivisionError()), 2: FailBefore(ZeroDivisionError())})),
+        None,
+        name="actor-1",
+        timing=Timing(tick_ms=10, linger_ms=0),
+        fleet=Fleet(standby=0),
+        clock=lambda: 0,
+        leave=left.set,
+    )
+    await host.offer_blank()
+
+    async with asyncio.timeout(10):
+        await left.wait()
+
+
+async def test_what_cannot_be_taken_up_for_a_reason_that_nobody_foresaw_is_refused_with_it_and_its_actor_stays():
+    inner = MemoryStore()
+    store = FaultyStore(inner, Faults(acquire=FailBefore(ZeroDivisionError("a record of another kind"))))
+    host = Host(store, None, name="actor-1", timing=Timing(), fleet=Fleet(), clock=lambda: 0, leave=lambda: None)
+
+    answer = await host.activate("c-1", "", Because.ASKED, create=True)
+
+    assert isinstance(answer, Failed)
+    assert isinstance(answer.error, CorruptStore)
+    assert "a record of another kind" in str(answer.error)
+    assert await inner.offers() == 1
+    assert await inner.hosted("actor-1") is None
+
+
+def test_an_actor_keeps_time_by_a_clock_that_nobody_sets(monkeypatch):
+    before = conversation_actor._clock()
+    monkeypatch.setattr(time, "time_ns", lambda: 0)
+    monkeypatch.setattr(time, "time", lambda: 0.0)
+    assert before <= conversation_actor._clock() < before + 3_600_000

@@ -9,7 +9,7 @@ import holdfast.testing
 from holdfast.persistence import MemoryStore, RedisStore, Store
 from holdfast.testing import FaultyStore
 
-VERBS = sorted(name for name in vars(Store) if not name.startswith("_"))
+VERBS = sorted(name for name in dir(Store) if not name.startswith("_"))
 
 
 def test_the_fakes_are_public():

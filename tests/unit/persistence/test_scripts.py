@@ -10,10 +10,10 @@ from holdfast.persistence import redis_scripts
 SCRIPTS = sorted(path.name.removesuffix(".lua") for path in (resources.files("holdfast.persistence") / "lua").iterdir())
 RUN = [name for name in SCRIPTS if not name.startswith("_")]
 SINCE_6_2 = {
-    *("COPY", "DEL", "EXISTS", "HDEL", "HGET", "HGETALL", "HMGET", "HSET", "RENAME", "TIME", "TYPE"),
-    *("XADD", "XINFO", "XRANGE", "XREVRANGE", "ZADD", "ZCOUNT", "ZREM", "ZREMRANGEBYSCORE", "ZSCORE"),
+    *("COPY", "DEL", "EXISTS", "HDEL", "HEXISTS", "HGET", "HGETALL", "HLEN", "HMGET", "HSET", "PERSIST", "PEXPIRE"),
+    *("RENAME", "TIME", "TYPE", "XADD", "XINFO", "XRANGE", "XREVRANGE", "ZADD", "ZCARD", "ZREM", "ZSCORE"),
 }
-WRITES = {"COPY", "DEL", "HDEL", "HSET", "RENAME", "XADD", "ZADD", "ZREM", "ZREMRANGEBYSCORE"}
+WRITES = {"COPY", "DEL", "HDEL", "HSET", "PERSIST", "PEXPIRE", "RENAME", "XADD", "ZADD", "ZREM"}
 
 
 def commands(source):
@@ -33,6 +33,7 @@ def test_the_scripts_are_these():
         "enlist",
         "finish",
         "load",
+        "postpone",
         "prune",
         "raise",
         "reindex",
@@ -41,6 +42,7 @@ def test_the_scripts_are_these():
         "retry",
         "serve",
         "strike",
+        "troubled",
         "unbind",
     ]
 

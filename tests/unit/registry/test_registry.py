@@ -6,14 +6,30 @@ import time
 import pytest
 
 from holdfast.actors import Failed, Fleet, Hosted, NotHosted, Replied, Timing
-from holdfast.conversation import ClusterUnavailable, LeaseHeld, Overloaded, StoreUnavailable, Wake
+from holdfast.conversation import (
+    Answer,
+    Cancel,
+    ClusterUnavailable,
+    ConversationNotFound,
+    Deny,
+    End,
+    InvalidDecision,
+    LeaseHeld,
+    Overloaded,
+    Quarantined,
+    Resolve,
+    Ruling,
+    Send,
+    StoreUnavailable,
+    Wake,
+)
 from holdfast.persistence import Because, MemoryStore
 from holdfast.registry.actors import ActorUnavailable
 from holdfast.registry.hiring import Hiring, NoRoom
 from holdfast.registry.registry import Registry
 from holdfast.registry.sweep import LOOKS, Sweep
 from holdfast.testing import Delay, Faults, FaultyStore
-from holdfast.testing.activation import Activation, begin, reply, start
+from holdfast.testing.activation import Activation, begin, call, reply, start
 
 
 class Stranger:
@@ -181,7 +197,7 @@ async def test_an_actor_of_another_release_is_neither_adopted_nor_asked():
 
 async def test_who_is_told_of_the_cap_is_told_so_while_it_is_looked_at_once_more():
     class Slow(MemoryStore):
-        async def enlist(self, name, *, limit, stale_ms):
+        async def enlist(self, name, *, limit):
             await asyncio.sleep(0.2)  # as long as nobody knows, the last answer stands
             return False
 
@@ -198,7 +214,7 @@ async def test_an_actor_that_is_counted_and_not_made_yet_keeps_its_place():
             return None
 
     store, company = MemoryStore(), Unknown(takes_s=0)
-    await store.enlist("coming-1", limit=1, stale_ms=30_000)
+    await store.enlist("coming-1", limit=1)
     hiring = Hiring(store, company, timing=Timing(), fleet=Fleet(max_actors=1))
     with pytest.raises(NoRoom):
         await hiring.hire(offer=True)
@@ -221,7 +237,7 @@ async def test_for_work_that_was_acknowledged_there_are_a_few_more_actors_than_t
     store, company, dead = MemoryStore(), Busy(takes_s=0), "dead-1"
     activation = await Activation.of(store, "c-1", holder=dead, lease_ms=1)
     await activation.do(start("hello"))
-    await store.enlist("busy-1", limit=1, stale_ms=30_000)
+    await store.enlist("busy-1", limit=1)
     sweep = Sweep(store, company, timing=Timing(lease_ms=1), fleet=Fleet(max_actors=1, standby=0))
     async with asyncio.timeout(10):
         while not company.hired:
@@ -383,3 +399,69 @@ async def test_an_owner_that_was_made_in_this_cluster_and_is_not_known_to_it_is_
     async with asyncio.timeout(10):
         await registry_of(store, abroad).ensure_started("c-1", timeout_s=5)
     assert abroad.because == [Because.DIED]
+
+
+async def test_in_quarantine_what_was_answered_before_is_answered_so_again_and_nobody_is_adopted():
+    # given a conversation that took a message, a decision and a cancellation before it was put in quarantine
+    store, company = MemoryStore(), Company(takes_s=0)
+    activation = await Activation.of(store, "c-1")
+    await activation.do(start("hello", message_id="m-1"), begin(), call("ask"))
+    (pending,) = activation.state.calls
+    decision = Resolve(tool_call_id=pending.tool_call_id, ruling=Ruling.of(Answer("blue")), decision_id="d-1")
+    commands = [Send(text="and?", message_id="m-2"), decision, Cancel(request_id="x-1")]
+    first = [await activation.do(lambda _, asked=command: asked) for command in commands]
+    await store.strike("c-1", activation.token, process="p-1", reason="it hangs", limit=1)
+    registry = registry_of(store, company, max_actors=1)
+    await store.enlist("busy-1", limit=1)
+    # when the same comes again, then it gets the same answer
+    for command, reply_ in zip(commands, first, strict=True):
+        again = await registry.ask("c-1", command, timeout_s=5)
+        assert isinstance(again, Replied)
+        wanted = reply_ if command.kind == "cancel" else reply_.model_copy(update={"duplicate": True})
+        assert again.reply == wanted
+    # and the same id with something else is refused as ever
+    other = decision.model_copy(update={"ruling": Ruling.of(Deny("no"))})
+    refused = await registry.ask("c-1", other, timeout_s=5)
+    assert isinstance(refused, Failed)
+    assert isinstance(refused.error, InvalidDecision)
+    # and what is new is not done
+    for command in (Send(text="more", message_id="m-3"), End(request_id="x-2"), Wake()):
+        with pytest.raises(Quarantined, match="it hangs"):
+            await registry.ask("c-1", command, timeout_s=5)
+    assert company.hired == []
+
+
+async def test_an_actor_that_dies_before_the_start_keeps_nobody_from_starting_under_that_id():
+    class Hosting(Willing):
+        async def ask(self, conversation_id, command):
+            return Replied(None)
+
+        async def activate(self, conversation_id, seen_token, because, *, create):
+            await store.acquire(
+                conversation_id,
+                seen_token=seen_token,
+                new_token="t-2",
+                because=because,
+                holder="actor-1",
+                lease_ms=1000,
+                create=create,
+            )
+            return Hosted()
+
+    class Gone(Company):
+        async def find(self, name):
+            return None if name == "dead-1" else Hosting()
+
+        async def hire(self, name, *, offer):
+            await super().hire(name, offer=offer)
+            return Hosting()
+
+    store, company = MemoryStore(), Gone(takes_s=0)
+    await Activation.of(store, "c-1", holder="dead-1")
+    registry = registry_of(store, company)
+    with pytest.raises(ConversationNotFound):
+        await registry.ask("c-1", Wake(), timeout_s=5)
+    assert (await store.attention(10)).conversation_ids == []
+    assert (await store.conversations(limit=10)).items == []
+    assert isinstance(await registry.ask("c-1", Wake(), timeout_s=5, create=True), Replied)
+    assert (await store.owner("c-1")).holder == "actor-1"

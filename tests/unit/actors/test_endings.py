@@ -1,0 +1,264 @@
+"""One activation when what nobody foresaw happens: everything it does comes to an end, and says why."""
+
+import asyncio
+import time
+import uuid
+
+import pytest
+from hosted import GATED, OPEN, START, FakeCrew, activated, approve, asks, says, stored, until
+
+from holdfast.actors import CrewUnavailable, Hosting, NoOutcome, Timing, hosting
+from holdfast.conversation import (
+    AgentSpec,
+    CorruptStore,
+    Fenced,
+    ModelFailed,
+    NewerRecord,
+    Overloaded,
+    RunFinished,
+    Send,
+    Status,
+    StoreUnavailable,
+    ToolSpec,
+    Wake,
+    decide,
+)
+from holdfast.conversation.envelope import failure
+from holdfast.persistence import Because, codec
+
+DEADLINE_S = 20
+UNGATED = START.model_copy(update={"spec": OPEN})
+
+
+@pytest.fixture(autouse=True)
+def at_once(monkeypatch):
+    monkeypatch.setattr(hosting, "LONGEST_DELAY_S", 0.01, raising=False)
+
+
+def broken(monkeypatch, kind, times=10**6):
+    """Judging this kind of command breaks, so many times."""
+    left = [times]
+
+    def judge(state, command):
+        if command.kind == kind and left[0]:
+            left[0] -= 1
+            message = "nobody foresaw this"
+            raise ZeroDivisionError(message)
+        return decide(state, command)
+
+    monkeypatch.setattr(hosting, "decide", judge)
+
+
+class Losing(FakeCrew):
+    """Whose runs fail, or are lost."""
+
+    def __init__(self, *answers, lost):
+        super().__init__(*answers)
+        self.lost = lost
+
+    async def run_tool(self, app, code, request):
+        await self.store.claim(request.conversation_id, request.effect_id, incarnation="i.1", worker="w")
+        if self.lost:
+            return NoOutcome.GONE
+        outcome = RunFinished(effect_id=request.effect_id, ok=False, content=failure("no"))
+        recorded = codec.encode_outcome(outcome)
+        await self.store.finish(request.conversation_id, request.effect_id, incarnation="i.1", outcome=recorded)
+        return outcome
+
+
+PLAYS = {
+    "turn_prepared": lambda: FakeCrew(says()),
+    "model_failed": lambda: FakeCrew(*[ModelFailed(effect_id="", error="bad key") for _ in range(9)]),
+    "run_finished": lambda: Losing(asks(), says(), lost=False),
+    "run_lost": lambda: Losing(asks(), says(), lost=True),
+}
+"""For each kind of outcome, workers that bring it about."""
+
+
+async def quarantined(store):
+    async with asyncio.timeout(DEADLINE_S):
+        while (found := await store.quarantine("c-1")) is None:
+            await asyncio.sleep(0.005)
+    return found
+
+
+@pytest.mark.parametrize("kind", PLAYS)
+async def test_an_outcome_that_can_never_be_judged_puts_its_conversation_in_quarantine_with_the_reason(kind, monkeypatch):
+    broken(monkeypatch, kind)
+    once = AgentSpec(name="desk", model="m", tools=(ToolSpec(name="refund", on_lost="error"),))
+    store = await stored(once)
+    active = await activated(store, PLAYS[kind]())
+    await active.ask(START.model_copy(update={"spec": once}))
+
+    found = await quarantined(store)
+
+    assert kind in found.reason
+    assert "nobody foresaw this" in found.reason
+    assert active.over
+
+
+@pytest.mark.parametrize("kind", PLAYS)
+async def test_an_outcome_that_could_not_be_judged_once_is_brought_about_again(kind, monkeypatch):
+    broken(monkeypatch, kind, times=1)
+    once = AgentSpec(name="desk", model="m", tools=(ToolSpec(name="refund", on_lost="error"),))
+    store = await stored(once)
+    active = await activated(store, PLAYS[kind]())
+    await active.ask(START.model_copy(update={"spec": once}))
+
+    state = await until(store, lambda state: state.last is not None)
+
+    assert state.last.outcome == ("failed" if kind == "model_failed" else "completed")
+    assert await store.quarantine("c-1") is None
+
+
+async def test_what_is_due_and_cannot_be_settled_ends_in_quarantine(monkeypatch):
+    broken(monkeypatch, "wake")
+    store, crew = await stored(GATED), FakeCrew(asks())
+    active = await activated(store, crew)
+    await active.ask(START)
+    await until(store, lambda state: state.calls)
+    for _ in range(2):
+        with pytest.raises(StoreUnavailable, match="nobody foresaw this"):
+            await active.ask(Wake())
+    assert await store.quarantine("c-1") is None
+    with pytest.raises(StoreUnavailable):
+        await active.ask(Wake())
+    assert "due" in (await quarantined(store)).reason
+
+
+async def test_what_somebody_asks_and_nobody_can_judge_sets_nothing_aside(monkeypatch):
+    broken(monkeypatch, "send")
+    store, crew = await stored(GATED), FakeCrew(asks())
+    active = await activated(store, crew)
+    await active.ask(START)
+    for number in range(5):
+        with pytest.raises(StoreUnavailable):
+            await active.ask(Send(text="hi", message_id=f"m-{number + 2}"))
+    await active.ask(approve(await until(store, lambda state: state.calls)))
+    assert await store.quarantine("c-1") is None
+    crew.gate.set()
+
+
+def wrapped(cause):
+    """As a worker says it over Ray: the error is wrapped, and wrapped again."""
+    task_error = RuntimeError("in a worker")
+    task_error.cause = cause
+    error = CrewUnavailable(str(cause))
+    error.__cause__ = task_error
+    return error
+
+
+@pytest.mark.parametrize(
+    "error",
+    [wrapped(CorruptStore("the log lacks entry 2")), ZeroDivisionError("the log lacks entry 2")],
+    ids=["unreadable", "any"],
+)
+async def test_an_effect_that_fails_again_and_again_for_no_outside_reason_ends_in_quarantine(error, monkeypatch):
+    monkeypatch.setattr(hosting, "FAILURES", 3, raising=False)
+    store, crew = await stored(GATED), FakeCrew(*[error] * 10)
+    active = await activated(store, crew)
+    await active.ask(START)
+
+    found = await quarantined(store)
+
+    assert "the log lacks entry 2" in found.reason
+    assert (len(crew.calls), active.over) == (3, True)
+
+
+@pytest.mark.parametrize("error", [wrapped(NewerRecord("log", 9, 3)), CrewUnavailable("no worker")], ids=["newer", "away"])
+async def test_what_an_older_process_cannot_read_or_no_worker_takes_is_waited_for(error, monkeypatch):
+    monkeypatch.setattr(hosting, "FAILURES", 3, raising=False)
+    store, crew = await stored(GATED), FakeCrew(*[error] * 10, says())
+    active = await activated(store, crew)
+    await active.ask(START)
+
+    state = await until(store, lambda state: state.last is not None)
+
+    assert state.last.outcome == "completed"
+
+
+async def test_a_run_whose_record_is_gone_is_lost():
+    once = AgentSpec(name="desk", model="m", tools=(ToolSpec(name="refund", on_lost="error"),))
+    store, crew = await stored(once), FakeCrew(asks(), says())
+    crew.run_tool = None
+    active = await activated(store, crew)
+
+    async def forgotten(app, code, request):
+        store._conversations["c-1"].runs.clear()
+        return NoOutcome.NOT_MINE
+
+    crew.run_tool = forgotten
+    await active.ask(START.model_copy(update={"spec": once}))
+
+    state = await until(store, lambda state: state.last is not None)
+
+    assert state.last.outcome == "completed"
+    results = [event for _, event in await store.read("c-1", after=0) if event.kind == "call_resolved"]
+    assert ["outcome unknown" in result.content for result in results] == [True]
+
+
+async def test_an_activation_whose_renewal_breaks_ends_and_can_be_taken_over(monkeypatch):
+    store, crew = await stored(GATED), FakeCrew()
+    active = await activated(store, crew, lease_ms=60)
+
+    async def breaking(*_):
+        raise ZeroDivisionError
+
+    monkeypatch.setattr(store, "renew", breaking)
+    await active.ask(START)
+    async with asyncio.timeout(DEADLINE_S):
+        while not active.over:
+            await asyncio.sleep(0.005)
+    with pytest.raises(Fenced):
+        await active.ask(Wake())
+
+
+async def test_too_many_commands_for_one_conversation_are_refused_and_what_waits_is_answered(monkeypatch):
+    monkeypatch.setattr(hosting, "MOST_WAITING", 3, raising=False)
+    store, crew = await stored(GATED), FakeCrew(asks())
+    active = await activated(store, crew)
+    await active.ask(START)
+    await until(store, lambda state: state.calls)
+
+    answers = await asyncio.gather(
+        *(active.ask(Send(text="hi", message_id=f"m-{number + 2}")) for number in range(9)), return_exceptions=True
+    )
+
+    refused = [answer for answer in answers if isinstance(answer, Overloaded)]
+    assert (len(refused), len(answers) - len(refused)) == (6, 3)
+    assert (await active.ask(Send(text="hi", message_id="m-9"))).duplicate is False
+
+
+async def test_a_clock_that_steps_back_stores_no_call_that_has_expired_already():
+    # given an actor whose clock steps back by two minutes before the model answers
+    brief = AgentSpec(
+        name="desk", model="m", tools=(ToolSpec(name="refund", approval="required", approval_timeout_s=60, on_lost="error"),)
+    )
+    store, crew = await stored(brief), FakeCrew()
+    crew.store, stepped = store, [0]
+    active = Hosting(
+        store,
+        crew,
+        conversation_id="c-1",
+        holder=uuid.uuid4().hex,
+        timing=Timing(),
+        clock=lambda: time.monotonic_ns() // 1_000_000 - stepped[0],
+        rested=asyncio.Event(),
+        strikes=3,
+    )
+    assert await active.activate(seen_token="", because=Because.ASKED, create=True) is None
+    await active.ask(START.model_copy(update={"spec": brief}))
+    await until(store, lambda state: state.turn is not None)
+    async with asyncio.timeout(DEADLINE_S):
+        while not crew.calls:
+            await asyncio.sleep(0)
+    stepped[0] = 120_000
+    # when it asks for a call that waits a minute for its approval
+    crew.answers.append(asks())
+    crew.gate.set()
+    state = await until(store, lambda state: state.calls)
+    # then that minute has begun
+    assert state.status is Status.AWAITING_INPUT
+    assert state.calls[0].suspension.expires_at > await store.now()
+    events = [event.at for _, event in await store.read("c-1", after=0)]
+    assert events == sorted(events)
