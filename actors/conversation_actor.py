@@ -20,6 +20,8 @@ from .ray_crew import RayCrew
 from .settings import ActorSettings
 from .steps import traps
 
+_STEADY = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
+
 
 class ConversationActor:
     """Hosts one conversation at a time."""
@@ -86,4 +88,5 @@ def _leave() -> None:
 
 
 def _clock() -> int:
-    return time.time_ns() // 1_000_000
+    """Milliseconds that pass also while the machine sleeps, whatever is done to its wall clock."""
+    return time.clock_gettime_ns(_STEADY) // 1_000_000
