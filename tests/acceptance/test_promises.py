@@ -1,6 +1,7 @@
 """What Holdfast promises its callers, on the real thing: acknowledgement, at most once, order, deadlines, many clients."""
 
 import asyncio
+import contextlib
 import json
 import os
 import sys
@@ -8,6 +9,7 @@ import textwrap
 import time
 
 import pytest
+import redis.asyncio
 from stack_fixture import eventually, kill, kill_host, open_gate, pid_of, runs_of
 
 from holdfast.client import (
@@ -145,6 +147,45 @@ async def test_promise_1_a_decision_is_acknowledged_and_in_redis_before_the_next
     finally:
         stack.model.release()
     assert (await settled(conversation)).reply == "Done."
+
+
+WATCHED_S = 2.0
+"""How long nothing must happen while a write is held up: what is dispatched too early is there after a tenth of it."""
+
+
+@contextlib.asynccontextmanager
+async def writes_held_up(redis_url):
+    """No write to Redis is carried out meanwhile; reads are."""
+    async with redis.asyncio.from_url(redis_url) as admin:
+        await admin.execute_command("CLIENT", "PAUSE", 60_000, "WRITE")
+        try:
+            yield
+        finally:
+            await admin.execute_command("CLIENT", "UNPAUSE")
+
+
+async def never(condition, *, within_s):
+    """Watch that a condition does not come to hold."""
+    give_up = time.monotonic() + within_s
+    while time.monotonic() < give_up:
+        assert not condition()
+        await asyncio.sleep(0.02)
+
+
+async def test_promise_1_the_model_is_not_asked_before_the_decision_is_written(stack, client, store):
+    text = stack.scenarios.add("written-first", calls(call("ask", {"question": "?"})), "Done.")
+    conversation = await client.start("support", text, conversation_id="written-first")
+    (shown,) = (await conversation.wait(timeout_s=60)).pending
+    requests = len(stack.model.requests)
+    async with writes_held_up(stack.redis_url):
+        resolving = asyncio.create_task(shown.resolve(Answer(False)))
+        await never(lambda: resolving.done() or len(stack.model.requests) > requests, within_s=WATCHED_S)
+    receipt = await resolving
+    (event,) = await store.at(conversation.id, [receipt.seq])
+    assert event.kind == "suspension_settled"
+    assert (await settled(conversation, receipt.seq)).reply == "Done."
+    assert len(stack.model.requests) == requests + 1
+    assert stack.model.requests[-1].arrived_at_s * 1000 >= receipt.accepted_at - 5
 
 
 async def test_a_mix_of_calls_runs_and_waits_side_by_side_and_results_stand_in_the_models_order(stack, client):

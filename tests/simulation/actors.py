@@ -1,6 +1,6 @@
 """Conversation actors as simulated processes, each with a real `Host`."""
 
-from holdfast.actors import Host
+from holdfast.actors import Host, conversation_actor
 from holdfast.registry.actors import ActorDied, ActorUnavailable
 
 from .crew import SimCrew
@@ -67,7 +67,7 @@ class SimActors:
                 name=process.name,
                 timing=world.timing,
                 fleet=world.fleet,
-                clock=lambda: world.clock() + process.skew_ms,
+                clock=conversation_actor._clock,  # the one that the real actor gives to its host
                 leave=lambda: world.crash(process, "leaves"),
                 reached=lambda step: world.nemesis.reached(process, step),
             )

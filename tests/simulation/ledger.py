@@ -8,6 +8,10 @@ from typing import Any
 
 from holdfast.conversation import OnLost
 from holdfast.conversation.events import RunScheduled, SettledBy, SuspensionSettled
+from holdfast.persistence import Because
+
+LATEST_MS = 60_000
+"""How far from the store's clock an event may be dated: it may be frozen, late and long on its way, all in one."""
 
 
 @dataclass(slots=True)
@@ -24,6 +28,7 @@ class Asked:
     error: Exception | None = None
     answered_at: float | None = None
     to_seq: int = 0
+    lost: bool = False  # what it led to, or what it was told, may be gone with the end of a log
 
 
 @dataclass(slots=True)
@@ -32,6 +37,7 @@ class Body:
 
     process: Any
     over: bool = False
+    forgotten: bool = False  # the store knows less of it than is true, since it was set back
 
 
 @dataclass(slots=True)
@@ -71,8 +77,10 @@ class Ledger:
 
     # -- what the store did -------------------------------------------------------------------------------------------
 
-    def acquired(self, process, conversation_id, token, epoch):
+    def acquired(self, process, conversation_id, token, epoch, because):
         log = self.log(conversation_id)
+        if because is Because.DIED and log.owner and log.holder is not None and not log.holder.gone and token != log.owner:
+            self.wrong("%s: %s is taken for dead, and nobody has found it so", conversation_id, log.holder)
         if epoch < log.epoch:
             self.wrong("%s: epoch %d follows epoch %d", conversation_id, epoch, log.epoch)
         log.owner, log.holder, log.epoch = token, process, epoch
@@ -88,6 +96,9 @@ class Ledger:
         if write.token != log.owner:
             self.wrong("%s: %s, deposed, wrote %s", conversation_id, process, _kinds(write.events))
         log.events.extend(write.events)
+        if any(abs(event.at - now) > LATEST_MS for event in write.events):
+            at = write.events[-1].at
+            self.wrong("%s: %s is dated %+d s from now", conversation_id, _kinds(write.events), (at - now) // 1000)
         for event in write.events:
             match event:
                 case SuspensionSettled(by=SettledBy.EXPIRY):
@@ -114,7 +125,7 @@ class Ledger:
         if self._spec.tool(event.tool).on_lost is not OnLost.REDISPATCH and not told:
             self.wrong("%s: %s is to run again, though %s is not to", conversation_id, event.tool_call_id, event.tool)
         before = self.bodies.get((conversation_id, event.tool_call_id, event.attempt - 1))
-        if before is not None and not before.process.gone:
+        if before is not None and not before.process.gone and not before.forgotten:
             when = "after it ran" if before.over else "while it runs"
             self.wrong(
                 "%s: %s is to run again %s on %s, which lives", conversation_id, event.tool_call_id, when, before.process
@@ -126,9 +137,9 @@ class Ledger:
         """A body begins to run."""
         key = (conversation_id, call, attempt)
         self._trace.note("runs %s of %s, attempt %d", call, conversation_id, attempt)
-        if key in self.bodies:
+        if key in self.bodies and not self.bodies[key].forgotten:
             self.wrong("%s: attempt %d of %s ran a second time", conversation_id, attempt, call)
-        self.bodies[key] = Body(process)
+        body = self.bodies[key] = Body(process)
         events = self.log(conversation_id).events
         scheduled = [event for event in events if isinstance(event, RunScheduled) and event.tool_call_id == call]
         if attempt not in [event.attempt for event in scheduled]:
@@ -138,9 +149,32 @@ class Ledger:
             for event in events
         ):
             self.wrong("%s: %s ran without an approval", conversation_id, call)
+        return body
 
-    def over(self, conversation_id, call, attempt):
-        self.bodies[conversation_id, call, attempt].over = True
+    def over(self, body):
+        """A body ends."""
+        body.over = True
+
+    # -- when the store goes back -------------------------------------------------------------------------------------
+
+    def set_back(self, copied):
+        """The logs are what they were: what came after is no part of the truth any more, and nobody can be held to it."""
+        self.written = copied.logs
+        kept = {}
+        for key, body in self.bodies.items():
+            conversation_id, call, attempt = key
+            if self._scheduled(conversation_id, call, attempt):
+                body.forgotten = copied.bodies.get(key) is not body
+                kept[key] = body
+        self.bodies = kept
+        for asked in self.asked:
+            asked.lost = asked.lost or asked.answered_at is None or asked.answered_at >= copied.at
+
+    def _scheduled(self, conversation_id, call, attempt):
+        return any(
+            isinstance(event, RunScheduled) and (event.tool_call_id, event.attempt) == (call, attempt)
+            for event in self.log(conversation_id).events
+        )
 
     # -- what callers asked -------------------------------------------------------------------------------------------
 

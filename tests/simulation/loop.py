@@ -28,7 +28,7 @@ class Process:
         self.name = name
         self.ready = deque()
         self.dead = self.stopped = self.gone = False
-        self.skew_ms = 0
+        self.skew_ms = self.up_ms = 0
         self.fuse = None
         self.waiting = {}
         self.thawed_at = 0.0

@@ -1,6 +1,9 @@
 """Who crashes, freezes and cuts off processes, when the seed says so: by the clock, at a named step, or at an await."""
 
+from .store import Copied
+
 MOST_TURNS = 25
+STEPS_MS = (-3_600_000, -120_000, 120_000, 3_600_000)
 
 
 class Nemesis:
@@ -14,6 +17,8 @@ class Nemesis:
         self._at_a_step = rng.choice((0, 0, 0.002, 0.01, 0.03))
         kinds = (self._crash, self._stop, self._light_a_fuse, self._cut_off, self._part, self._take_the_store_away)
         self._kinds = [kind for kind in kinds if rng.random() < 0.6] or [self._crash]
+        self._kinds += [kind for kind in (self._step_a_clock, self._set_the_store_back) if rng.random() < 0.2]
+        self._copied = None
         self._victims = [pick for pick in (self._actor, self._actor, self._worker, self._sweeper) if rng.random() < 0.6]
         if rng.random() < 0.1:
             self._victims.append(self._client)
@@ -84,6 +89,24 @@ class Nemesis:
 
     def _take_the_store_away(self):
         self._world.take_the_store_away(self._world.rng.choice((0.2, 1, 6)))
+
+    def _step_a_clock(self):
+        """Somebody sets the time of a machine, or it synchronises after a long while."""
+        process = self._victim()
+        if process is not None:
+            self._world.step_the_clock(process, self._world.rng.choice(STEPS_MS))
+
+    def _set_the_store_back(self):
+        """A replica that lags takes over: what was written since is gone."""
+        if self._copied is None:
+            self._copied = Copied(self._world)
+            lags_s = self._world.rng.random() * self._world.rng.choice((0.2, 1, 6))
+            self._world._later(lags_s, self._fail_over)
+
+    def _fail_over(self):
+        copied, self._copied = self._copied, None
+        if self._active:
+            self._world.set_the_store_back(copied)
 
     def _stop_s(self):
         return self._world.rng.random() * self._longest_stop_s

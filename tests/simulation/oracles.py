@@ -1,12 +1,14 @@
 """What must be true when a simulation is over: each promise, held against the log and against what callers were told."""
 
 from collections import Counter
+from dataclasses import dataclass
 
 from holdfast.conversation import (
     Cancel,
     Cancelled,
     End,
     HoldfastError,
+    ModelFailed,
     OutcomeUnknown,
     Overloaded,
     Quarantined,
@@ -17,6 +19,7 @@ from holdfast.conversation import (
     Start,
     State,
     StoreUnavailable,
+    Transcript,
     decide,
     evolve,
     index,
@@ -57,16 +60,27 @@ def judge(world):
         _every_call_is_settled_once(world.ledger, history)
         _every_message_has_its_turn(world.ledger, history)
         _bodies_are_behind_results(world.ledger, history)
+        _answers_are_those_to_this_log(world, history)
     for asked in world.ledger.asked:
         history = histories.get(asked.conversation_id) or History(
             asked.conversation_id, [], world.ledger.log(asked.conversation_id)
         )
         _answered_in_time(world.ledger, asked)
+        if asked.lost:
+            continue
         if asked.error is not None:
             _the_refusal_is_justified(world, history, asked)
         elif asked.answered_at is not None:
             _the_acknowledgement_holds(world.ledger, history, asked)
     _repeated_receipts_agree(world.ledger)
+
+
+@dataclass(slots=True)
+class ModelCalled:
+    """What the model's function looks at in a request."""
+
+    conversation_id: str
+    effect_id: str
 
 
 class History:
@@ -157,6 +171,22 @@ def _bodies_are_behind_results(ledger, history):
             body = ledger.bodies.get((history.conversation_id, event.tool_call_id, attempts.get(event.tool_call_id)))
             if body is None or not body.over:
                 ledger.wrong("%s: %s has a result of a body that did not end", history.conversation_id, event.tool_call_id)
+
+
+def _answers_are_those_to_this_log(world, history):
+    """The model is a function: each of its answers must be the one to what the log holds before it."""
+    transcript = Transcript()
+    for seq, event in enumerate(history.events, 1):
+        if isinstance(event, ModelAnswered):
+            request = ModelCalled(history.conversation_id, event.effect_id)
+            due = world.model.answer(request, transcript.messages())
+            if isinstance(due, ModelFailed) or _said(due) != _said(event):
+                world.ledger.wrong("%s: %s answers something else than this log", history.conversation_id, event.effect_id)
+        transcript.add(seq, event)
+
+
+def _said(answer):
+    return answer.content, [(call.name, call.arguments) for call in answer.calls]
 
 
 def _answered_in_time(ledger, asked):
@@ -250,7 +280,7 @@ def _alike(one, other):
 def _repeated_receipts_agree(ledger):
     first = {}
     for asked in ledger.asked:
-        if isinstance(asked.answer, Receipt):
+        if isinstance(asked.answer, Receipt) and not asked.lost:
             key = (asked.conversation_id, asked.command.model_dump_json(exclude={"spec"}))
             place = (asked.answer.seq, asked.answer.accepted_at)
             if first.setdefault(key, place) != place:

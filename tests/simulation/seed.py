@@ -7,9 +7,10 @@ import random
 import uuid
 from dataclasses import dataclass
 
-from holdfast.actors import host
+from holdfast.actors import conversation_actor, host
 
 from . import oracles
+from .clocks import Clocks
 from .world import World
 
 
@@ -74,6 +75,7 @@ def _seeded(seed):
     state, uuid4, collecting = random.getstate(), uuid.uuid4, gc.isenabled()
     random.seed(seed)
     resident_mb, host.resident_mb = host.resident_mb, lambda: 0.0
+    time, conversation_actor.time = conversation_actor.time, Clocks()
     uuid.uuid4 = lambda: uuid.UUID(int=drawn.getrandbits(128), version=4)
     gc.disable()
     try:
@@ -82,5 +84,6 @@ def _seeded(seed):
         random.setstate(state)
         uuid.uuid4 = uuid4
         host.resident_mb = resident_mb
+        conversation_actor.time = time
         if collecting:
             gc.enable()

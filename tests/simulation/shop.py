@@ -2,6 +2,7 @@
 
 import asyncio
 import random
+import zlib
 
 from holdfast.agent import Agent, App, Tool, ToolContext
 from holdfast.conversation import Limits, ModelFailed, ModelReplied, ProposedCall
@@ -21,11 +22,11 @@ def _body(name):
     async def body(context: ToolContext, ms: int = 0, how: str = "") -> str:
         process = PROCESS.get()
         ledger = process.world.ledger
-        ledger.begun(process, context.conversation_id, context.tool_call_id, context.attempt, name)
+        body = ledger.begun(process, context.conversation_id, context.tool_call_id, context.attempt, name)
         try:
             await asyncio.sleep(ms / 1000)
         finally:
-            ledger.over(context.conversation_id, context.tool_call_id, context.attempt)
+            ledger.over(body)
         if how == "raise":
             raise OutOfStock(name)
         return f"{name} done"
@@ -75,7 +76,8 @@ class Model:
         return draw() * (10 if draw() < self._slow else 0.5)
 
     def answer(self, request, messages):
-        rng = random.Random(f"{self._seed}/{request.conversation_id}/{len(messages)}/{messages[-1]['content']}")
+        said = zlib.crc32(repr([(message["role"], message["content"]) for message in messages]).encode())
+        rng = random.Random(f"{self._seed}/{request.conversation_id}/{said}")
         rounds = 0
         for message in reversed(messages):
             if message["role"] == "user":

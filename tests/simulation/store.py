@@ -1,12 +1,34 @@
 """The one store as each process reaches it: requests travel, fail, come late, and are served even when their sender is dead."""
 
+import copy
+import dataclasses
+
 from holdfast.conversation import StoreUnavailable
 from holdfast.persistence import Acquired, Appended
 
 from .faults import Fate
 
+ITS_OWN = ("namespace", "store_id", "_clock", "_changed", "_listeners")
+"""What a store in memory has that is no data."""
 LONGEST_S = 10.0
 """How long a request may take before its sender gives up on it, as the driver's socket timeout has it."""
+
+
+class Copied:
+    """All that the store holds at one moment, and how far each log is by then."""
+
+    def __init__(self, world):
+        self.at = world.loop.time()
+        self._held = copy.deepcopy({name: held for name, held in vars(world.memory).items() if name not in ITS_OWN})
+        self.logs = {
+            name: dataclasses.replace(log, events=list(log.events), places=list(log.places))
+            for name, log in world.ledger.written.items()
+        }
+        self.bodies = {key: body for key, body in world.ledger.bodies.items() if body.over and not body.forgotten}
+
+    def restore(self, memory):
+        """Have the store hold it again. Once only: it is not copied anew."""
+        vars(memory).update(self._held)
 
 
 class SimStore:
@@ -95,7 +117,7 @@ def _settle(reply, answer, error):
 
 def _acquire(world, process, args, kwargs, answer, error):
     if isinstance(answer, Acquired):
-        world.ledger.acquired(process, args[0], kwargs["new_token"], answer.epoch)
+        world.ledger.acquired(process, args[0], kwargs["new_token"], answer.epoch, kwargs["because"])
         world.trace.note(
             "acquires %s as epoch %d at %d (%s)", args[0], answer.epoch, answer.state.seq, kwargs["because"], who=process.name
         )

@@ -73,6 +73,7 @@ class World:
         process = Process(name, self.loop)
         process.world = self
         process.skew_ms = self.rng.choice((0, 0, -1500, 40_000))
+        process.up_ms = self.rng.randrange(10**9)
         return process
 
     def new_id(self, prefix):
@@ -114,6 +115,16 @@ class World:
     def take_the_store_away(self, seconds):
         self.trace.note("is away for %.1f s", seconds, who="store")
         self.faults.away_until = self.loop.time() + seconds
+
+    def step_the_clock(self, process, step_ms):
+        self.trace.note("has its wall clock set by %+d s", step_ms // 1000, who=process.name)
+        process.skew_ms += step_ms
+
+    def set_the_store_back(self, copied):
+        """As after a failover to a replica that lacks the tail: all of it, at once, and nobody is told."""
+        self.trace.note("is what it was at t=%.3f", copied.at, who="store")
+        copied.restore(self.memory)
+        self.ledger.set_back(copied)
 
     def part(self, caller, callee, seconds):
         self.trace.note("does not reach %s for %d s", callee.name, seconds, who=caller.name)

@@ -1,5 +1,6 @@
 """Unit tests touch nothing outside: no socket connects, Ray does not start, no model is called."""
 
+import asyncio
 import socket
 import sys
 
@@ -37,3 +38,12 @@ def no_models(monkeypatch):
     if litellm is not None:
         for name in ("completion", "acompletion"):
             monkeypatch.setattr(litellm, name, _forbidden("call a model"))
+
+
+@pytest.fixture
+async def skip(monkeypatch):
+    """Lets so many seconds of the loop's clock pass at once."""
+    loop = asyncio.get_running_loop()
+    time, skipped = loop.time, [0.0]
+    monkeypatch.setattr(loop, "time", lambda: time() + sum(skipped))
+    return skipped.append

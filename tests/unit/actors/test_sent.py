@@ -1,0 +1,111 @@
+"""What the model is sent, after the log that a worker has read before became another one."""
+
+import asyncio
+import copy
+import types
+
+import pytest
+
+from holdfast import actors
+from holdfast.actors import Hosting, StoreAddress, Timing, Worker, WorkerSettings
+from holdfast.agent import Agent, App
+from holdfast.conversation import ModelReplied, Send, Start, Status
+from holdfast.persistence import AppRecord, Because, MemoryStore
+
+AGENT = Agent(name="desk", model="m")
+SETTINGS = WorkerSettings(StoreAddress("redis://x", "holdfast", "store-1"), "worker-0", "shop:app", "k", base="worker-0")
+
+
+class Model:
+    """Notes what it is sent, and says which of its answers this is."""
+
+    def __init__(self):
+        self.sent = []
+
+    async def call(self, store, request, *, messages, **_):
+        self.sent.append([message["content"] for message in messages if message["role"] in ("user", "assistant")])
+        return ModelReplied(effect_id=request.effect_id, content=f"answer {len(self.sent)}")
+
+
+class Given(Worker):
+    """The store and the app are given."""
+
+    def __init__(self, store):
+        super().__init__(SETTINGS)
+        self._given = store
+
+    async def _open(self):
+        return self._given, types.SimpleNamespace(app=App(agents=[AGENT]), loop=None)
+
+
+class OneWorker:
+    """A crew of one worker, which outlives whatever happens to actors and store."""
+
+    def __init__(self, worker):
+        self._worker = worker
+
+    async def call_model(self, app, code, request):
+        return await self._worker._model_called(request)
+
+    def drop(self, conversation_id, effect_id):
+        pass
+
+
+@pytest.fixture
+def model(monkeypatch):
+    found = Model()
+    module = types.ModuleType("holdfast.actors.model")
+    module.call = found.call
+    monkeypatch.setitem(__import__("sys").modules, "holdfast.actors.model", module)
+    monkeypatch.setattr(actors, "model", module, raising=False)
+    return found
+
+
+async def hosted(store, worker):
+    owner = await store.owner("c-1")
+    hosting = Hosting(
+        store,
+        OneWorker(worker),
+        conversation_id="c-1",
+        holder="actor-1",
+        timing=Timing(),
+        clock=lambda: 1_700_000_000_000,
+        rested=asyncio.Event(),
+        strikes=3,
+    )
+    seen = owner.token if owner is not None else ""
+    assert await hosting.activate(seen_token=seen, because=Because.DIED, create=True) is None
+    return hosting
+
+
+async def answered(store, hosting, command):
+    """The command, and the turn that it begins, to its end."""
+    receipt = await hosting.ask(command)
+    async with asyncio.timeout(10):
+        while (state := await store.load("c-1")).status is not Status.IDLE or state.seq <= receipt.seq:
+            await asyncio.sleep(0)
+
+
+def set_back(store, kept):
+    """As after a failover to a replica that lacks the tail."""
+    store._conversations = copy.deepcopy(kept)
+
+
+async def test_the_model_is_sent_what_the_log_holds_after_the_log_was_set_back(model):
+    store = MemoryStore()
+    await store.put_app(AppRecord(app="shop:app", code="k", agents={"desk": AGENT.spec.digest}), (AGENT.spec,))
+    worker = Given(store)
+    hosting = await hosted(store, worker)
+    await answered(store, hosting, Start(agent="desk", app="shop:app", text="one", message_id="m-1", spec=AGENT.spec))
+    kept = copy.deepcopy(store._conversations)
+    await answered(store, hosting, Send(text="two", message_id="m-2"))
+    await answered(store, hosting, Send(text="three", message_id="m-3"))
+    set_back(store, kept)
+    hosting = await hosted(store, worker)
+    await answered(store, hosting, Send(text="instead", message_id="m-4"))
+    assert model.sent == [
+        ["one"],
+        ["one", "answer 1", "two"],
+        ["one", "answer 1", "two", "answer 2", "three"],
+        ["one", "answer 1", "instead"],
+    ]

@@ -1,0 +1,109 @@
+"""The sweeper, against a store that went away and came back: whose lease ran out meanwhile could not renew it."""
+
+import asyncio
+
+import pytest
+
+from holdfast.actors import Fleet, Hosted, Replied, Timing
+from holdfast.conversation import StoreUnavailable
+from holdfast.persistence import MemoryStore
+from holdfast.registry.sweep import Sweep
+from holdfast.testing import FailBefore, Faults, FaultyStore
+from holdfast.testing.activation import Activation, start
+
+LEASE_MS = 10_000
+
+
+class Living:
+    """The owner: it lives, and notes what it is asked."""
+
+    def __init__(self):
+        self.asked = []
+
+    async def activate(self, conversation_id, seen_token, because, *, create):
+        return Hosted()
+
+    async def ask(self, conversation_id, command):
+        self.asked.append((conversation_id, command.kind))
+        return Replied(None)
+
+
+class Cluster:
+    """Every name is the owner's, or nobody's; whoever is hired is as willing."""
+
+    def __init__(self, owner, hired=None):
+        self.owner = owner
+        self.hired = hired
+
+    async def find(self, name):
+        return self.owner
+
+    def ours(self, name):
+        return True
+
+    def new_name(self):
+        return "new-1"
+
+    async def hire(self, name, *, offer):
+        return self.hired
+
+
+async def overdue(*, holder):
+    """A store in which a conversation is at work whose lease ran out long ago."""
+    now = [1_700_000_000_000]
+    store = MemoryStore(clock=lambda: now[0])
+    activation = await Activation.of(store, "c-1", holder=holder, lease_ms=LEASE_MS)
+    await activation.do(start("hello"))
+    now[0] += 10 * LEASE_MS
+    return FaultyStore(store, Faults())
+
+
+async def ticked(sweep):
+    """Tick, and let what that began come to its end."""
+    before = asyncio.all_tasks()
+    await sweep.tick()
+    async with asyncio.timeout(10):
+        await asyncio.gather(*(asyncio.all_tasks() - before))
+
+
+def sweeping(store, owner, hired=None):
+    return Sweep(store, Cluster(owner, hired), timing=Timing(lease_ms=LEASE_MS), fleet=Fleet(standby=0))
+
+
+async def test_an_owner_that_lives_is_left_in_peace_until_the_store_was_there_for_a_lease(skip):
+    owner = Living()
+    store = await overdue(holder="owner-1")
+    sweep = sweeping(store, owner)
+    await ticked(sweep)
+    skip(LEASE_MS / 2000)
+    await ticked(sweep)
+    assert owner.asked == [], "half a lease is too short to have renewed"
+    skip(LEASE_MS / 2000)
+    await ticked(sweep)
+    assert owner.asked == [("c-1", "wake")]
+
+
+async def test_a_store_that_was_away_must_be_there_for_a_lease_once_more(skip):
+    owner = Living()
+    store = await overdue(holder="owner-1")
+    sweep = sweeping(store, owner)
+    await ticked(sweep)
+    skip(0.9 * LEASE_MS / 1000)
+    store.policy = Faults(attention=FailBefore())
+    with pytest.raises(StoreUnavailable):
+        await sweep.tick()
+    store.policy = Faults()
+    for _ in range(2):  # the first is when it is found to be there
+        skip(0.9 * LEASE_MS / 1000)
+        await ticked(sweep)
+        assert owner.asked == []
+    skip(0.2 * LEASE_MS / 1000)
+    await ticked(sweep)
+    assert owner.asked == [("c-1", "wake")]
+
+
+async def test_an_owner_that_lives_no_more_is_not_waited_for():
+    store = await overdue(holder="dead-1")
+    hired = Living()
+    await ticked(sweeping(store, None, hired))
+    assert hired.asked == [("c-1", "wake")]

@@ -1,0 +1,118 @@
+"""An actor that does not answer now may live on: only what the cluster knows to be dead is taken for dead."""
+
+import asyncio
+
+from holdfast.actors import Fleet, Hosted, Replied, Timing
+from holdfast.conversation import Wake
+from holdfast.persistence import Because, MemoryStore
+from holdfast.registry.actors import ActorDied, ActorUnavailable
+from holdfast.registry.hiring import Hiring
+from holdfast.registry.registry import Registry
+from holdfast.testing.activation import Activation, start
+
+
+class Fleeting:
+    """An actor that fails so often before it answers, each time with that error."""
+
+    def __init__(self, store, name, error, times):
+        self.store, self.name, self.error, self.times = store, name, error, times
+        self.asked = 0
+        self.activations = []
+
+    async def activate(self, conversation_id, seen_token, because, *, create):
+        self.activations.append(because)
+        await self.store.acquire(
+            conversation_id,
+            seen_token=seen_token,
+            new_token=f"token of {self.name} {len(self.activations)}",
+            because=because,
+            holder=self.name,
+            lease_ms=60_000,
+            create=create,
+        )
+        self._fail()
+        return Hosted()
+
+    async def ask(self, conversation_id, command):
+        self.asked += 1
+        self._fail()
+        return Replied(None)
+
+    def _fail(self):
+        if self.times:
+            self.times -= 1
+            raise self.error
+
+
+class Company:
+    """The actors by name; whoever is hired answers at once."""
+
+    def __init__(self, store, *actors):
+        self.store = store
+        self.actors = {actor.name: actor for actor in actors}
+
+    async def find(self, name):
+        return self.actors.get(name)
+
+    def ours(self, name):
+        return True
+
+    def new_name(self):
+        return f"hired-{len(self.actors)}"
+
+    async def hire(self, name, *, offer):
+        self.actors[name] = Fleeting(self.store, name, None, 0)
+        return self.actors[name]
+
+
+def registry_of(store, company):
+    return Registry(store, company, hiring=Hiring(store, company, timing=Timing(), fleet=Fleet()), timing=Timing())
+
+
+async def working(store, holder):
+    """A conversation at work, owned by this holder."""
+    activation = await Activation.of(store, "c-1", holder=holder)
+    await activation.do(start("hello"))
+
+
+async def test_an_owner_that_is_unavailable_is_asked_again_and_nobody_takes_over():
+    store = MemoryStore()
+    await working(store, "owner-1")
+    await store.enlist("owner-1", limit=9, stale_ms=30_000)
+    owner = Fleeting(store, "owner-1", ActorUnavailable("it does not answer"), times=2)
+    company = Company(store, owner)
+    before = await store.owner("c-1")
+    async with asyncio.timeout(20):
+        answer = await registry_of(store, company).ask("c-1", Wake(), timeout_s=10)
+    assert (answer, owner.asked) == (Replied(None), 3)
+    assert await store.owner("c-1") == before
+    assert list(company.actors) == ["owner-1"]
+    assert list(await store.living()) == ["owner-1"]
+
+
+async def test_an_owner_that_died_is_succeeded_at_once_and_counted_no_more():
+    store = MemoryStore()
+    await working(store, "owner-1")
+    await store.enlist("owner-1", limit=9, stale_ms=30_000)
+    company = Company(store, Fleeting(store, "owner-1", ActorDied("it is dead"), times=1))
+    async with asyncio.timeout(20):
+        answer = await registry_of(store, company).ask("c-1", Wake(), timeout_s=10)
+    (successor,) = set(company.actors) - {"owner-1"}
+    assert answer == Replied(None)
+    assert company.actors[successor].activations == [Because.DIED]
+    assert (await store.owner("c-1")).holder == successor
+    assert "owner-1" not in await store.living()
+
+
+async def test_an_adopted_actor_whose_answer_is_lost_is_the_owner_and_is_not_succeeded():
+    store = MemoryStore()
+    idle = Fleeting(store, "idle-1", ActorUnavailable("its answer is lost"), times=1)
+    company = Company(store, idle)
+    await store.offer("idle-1", 0)
+    await store.enlist("idle-1", limit=9, stale_ms=30_000)
+    async with asyncio.timeout(20):
+        name, _ = await registry_of(store, company).ensure_started("c-1", timeout_s=10, create=True)
+    assert name == "idle-1"
+    assert (await store.owner("c-1")).epoch == 1
+    assert list(company.actors) == ["idle-1"]
+    assert list(await store.living()) == ["idle-1"]
