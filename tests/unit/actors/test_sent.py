@@ -35,7 +35,7 @@ class Given(Worker):
         self._given = store
 
     async def _open(self):
-        return self._given, types.SimpleNamespace(app=App(agents=[AGENT]), loop=None)
+        return self._given, types.SimpleNamespace(app=App(agents=[AGENT]), loop=None, left=0, worn=False)
 
 
 class OneWorker:

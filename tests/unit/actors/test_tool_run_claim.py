@@ -50,7 +50,14 @@ async def runnable():
 async def run(store, request, incarnation="i.1"):
     agent = Agent(name="desk", model="m", tools=[lookup])
     return await tool_run.run(
-        store, request, agent=agent, limits=Limits(), resources=None, incarnation=incarnation, worker="worker-1"
+        store,
+        request,
+        await tool_run.inputs_of(store, request),
+        agent=agent,
+        limits=Limits(),
+        resources=None,
+        incarnation=incarnation,
+        worker="worker-1",
     )
 
 

@@ -78,7 +78,7 @@ async def working(store, holder):
 async def test_an_owner_that_is_unavailable_is_asked_again_and_nobody_takes_over():
     store = MemoryStore()
     await working(store, "owner-1")
-    await store.enlist("owner-1", limit=9, stale_ms=30_000)
+    await store.enlist("owner-1", limit=9)
     owner = Fleeting(store, "owner-1", ActorUnavailable("it does not answer"), times=2)
     company = Company(store, owner)
     before = await store.owner("c-1")
@@ -93,7 +93,7 @@ async def test_an_owner_that_is_unavailable_is_asked_again_and_nobody_takes_over
 async def test_an_owner_that_died_is_succeeded_at_once_and_counted_no_more():
     store = MemoryStore()
     await working(store, "owner-1")
-    await store.enlist("owner-1", limit=9, stale_ms=30_000)
+    await store.enlist("owner-1", limit=9)
     company = Company(store, Fleeting(store, "owner-1", ActorDied("it is dead"), times=1))
     async with asyncio.timeout(20):
         answer = await registry_of(store, company).ask("c-1", Wake(), timeout_s=10)
@@ -109,7 +109,7 @@ async def test_an_adopted_actor_whose_answer_is_lost_is_the_owner_and_is_not_suc
     idle = Fleeting(store, "idle-1", ActorUnavailable("its answer is lost"), times=1)
     company = Company(store, idle)
     await store.offer("idle-1", 0)
-    await store.enlist("idle-1", limit=9, stale_ms=30_000)
+    await store.enlist("idle-1", limit=9)
     async with asyncio.timeout(20):
         name, _ = await registry_of(store, company).ensure_started("c-1", timeout_s=10, create=True)
     assert name == "idle-1"
