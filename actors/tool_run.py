@@ -47,21 +47,28 @@ async def run(
     reached(Step.RUN_1_ASKED)
     # Everything that can fail before the body does so before the claim.
     started, source = await store.at(request.conversation_id, [1, request.arguments_at])
-    context = jsontext.loads(started.context) if isinstance(started, ConversationStarted) else None
-    arguments = arguments_in(source, request.tool_call_id)
+    unreadable, context, arguments = None, None, dict[str, Any]()
+    try:
+        context = jsontext.loads(started.context) if isinstance(started, ConversationStarted) else None
+        arguments = arguments_in(source, request.tool_call_id)
+    except jsontext.NotJson as error:  # stored before there was such a bound; no later try would read more
+        unreadable = f"the tool did not run: its arguments or context cannot be read ({error})"
     if not await store.claim(request.conversation_id, request.effect_id, incarnation=incarnation, worker=worker):
         return NoOutcome.NOT_MINE
     reached(Step.RUN_2_CLAIMED)
-    ok, content = await _body(
-        agent,
-        request,
-        arguments=arguments,
-        context=context,
-        limits=limits,
-        resources=resources,
-        carried=carried,
-        store=store,
-    )
+    if unreadable is not None:
+        ok, content = False, failure(unreadable)
+    else:
+        ok, content = await _body(
+            agent,
+            request,
+            arguments=arguments,
+            context=context,
+            limits=limits,
+            resources=resources,
+            carried=carried,
+            store=store,
+        )
     reached(Step.RUN_3_RETURNED)
     outcome = RunFinished(effect_id=request.effect_id, ok=ok, content=content)
     await _record(store, request, incarnation, codec.encode_outcome(outcome))
