@@ -62,22 +62,29 @@ async def run(
     """Claim the run, run its body, record its outcome and return it; `NOT_MINE` if it was not runnable."""
     reached(Step.RUN_1_ASKED)
     # Everything that can fail before the body does so before the claim.
-    context = jsontext.loads(inputs.started.context) if isinstance(inputs.started, ConversationStarted) else None
-    arguments = arguments_in(inputs.source, request.tool_call_id)
+    unreadable, context, arguments = None, None, dict[str, Any]()
+    try:
+        context = jsontext.loads(inputs.started.context) if isinstance(inputs.started, ConversationStarted) else None
+        arguments = arguments_in(inputs.source, request.tool_call_id)
+    except jsontext.NotJson as error:  # stored before there was such a bound; no later try would read more
+        unreadable = f"the tool did not run: its arguments or context cannot be read ({error})"
     if not await store.claim(request.conversation_id, request.effect_id, incarnation=incarnation, worker=worker):
         return NoOutcome.NOT_MINE
     reached(Step.RUN_2_CLAIMED)
-    ok, content = await _body(
-        agent,
-        request,
-        arguments=arguments,
-        context=context,
-        limits=limits,
-        resources=resources,
-        carried=carried,
-        in_thread=in_thread,
-        store=store,
-    )
+    if unreadable is not None:
+        ok, content = False, failure(unreadable)
+    else:
+        ok, content = await _body(
+            agent,
+            request,
+            arguments=arguments,
+            context=context,
+            limits=limits,
+            resources=resources,
+            carried=carried,
+            in_thread=in_thread,
+            store=store,
+        )
     reached(Step.RUN_3_RETURNED)
     outcome = RunFinished(effect_id=request.effect_id, ok=ok, content=content)
     await _record(store, request, incarnation, codec.encode_outcome(outcome))

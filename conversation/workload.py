@@ -5,10 +5,10 @@ schema is read as a graph: which subschemas apply to the same value (`$ref`, `an
 (`items`, `properties`, ...). The graph then says, depth by depth, how often each subschema is applied to a value at most.
 """
 
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
-from urllib.parse import unquote
 
 from .jsontext import MAX_DEPTH
 from .pattern import pattern_size
@@ -25,6 +25,7 @@ MAX_LOCATED = 1_000, 5_000_000
 """How often one value is judged, and that times the size of the whole, where the judge may still be asked for the place of a
 misfit: it copies the value for each branch that it has tried."""
 
+_ESCAPED = re.compile("%([0-9a-fA-F]{2})")
 _SAME_ONE = ("not", "if", "then", "else")
 _SAME_MANY = ("allOf", "anyOf", "oneOf")
 _SAME_NAMED = ("dependentSchemas", "dependencies")
@@ -209,7 +210,7 @@ class SchemaGraph:
             return [self._root]
         if not reference.startswith("#"):
             raise Unusable(f"it refers to {reference!r:.80}, which is never fetched: put that into $defs, as '#/$defs/NAME'")
-        name = unquote(reference[1:])
+        name = _ESCAPED.sub(lambda found: bytes.fromhex(found[1]).decode("latin-1"), reference[1:])
         found = [_at(self._root, name)] if name.startswith("/") else self._anchors.get(name, [])
         if not found or not all(isinstance(one, dict | bool) for one in found):
             raise Unusable(f"it refers to {reference!r:.80}, which it does not hold: correct the reference")

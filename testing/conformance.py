@@ -49,7 +49,7 @@ from .conformance_attention import Attending
 from .conformance_fencing import Fencing
 from .conformance_fleet import Fleet
 from .conformance_index import Indexing
-from .conformance_pages import Paging
+from .conformance_pages import Paging, Unreadable
 from .conformance_reads import Reading
 from .conformance_runs import Running
 from .conformance_supervision import Supervising
@@ -59,7 +59,7 @@ __all__ = ["StoreConformance"]
 
 
 class StoreConformance(
-    Fencing, Acquiring, Appending, Reading, Running, Attending, Paging, Indexing, Supervising, Troubling, Fleet
+    Fencing, Acquiring, Appending, Reading, Running, Attending, Paging, Unreadable, Indexing, Supervising, Troubling, Fleet
 ):
     """Every case. Subclass it, and override the fixture `stores`."""
 

@@ -2,11 +2,13 @@
 # ruff: noqa: S101, D102, PLR2004 -- tests: they assert, their names are sentences, their numbers are the expectation
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
-from holdfast.conversation import Answer, InvalidInput, Status, SuspensionKind
+from holdfast.conversation import Answer, Deny, InvalidInput, Status, SuspensionKind
+from holdfast.conversation.events import ModelAnswered
 from holdfast.persistence import Listing, Row, Store
 
 from .activation import Activation, begin, call, cancel, end, fail_model, reply, resolve, send, start
@@ -216,3 +218,59 @@ class Paging:
         assert names(await store.conversations(limit=10, after="0.a")) == ["crowd-0", "crowd-1", "crowd-2"]
         assert names(await store.conversations(limit=10, after=f"{BEGAN_AT + 1}.crowd-1")) == ["crowd-2"]
         assert names(await store.conversations(limit=10, after="999999999999999.z")) == []
+
+
+DEEP = '{"a":' * 500 + "1" + "}" * 500
+"""Arguments as a model's answer could hold them before there was a bound."""
+
+
+class Unreadable:
+    """A list never fails for one row."""
+
+    @pytest.mark.parametrize("limit", [1, 2, 50])
+    async def test_arguments_nested_too_deeply_are_a_row_that_says_so(self, store: Store, other: Store, limit: int) -> None:
+        names = [f"c-{number}" for number in range(5)]
+        for number, name in enumerate(names):
+            await _suspended(store, name, BEGAN_AT + number, DEEP if number == 2 else '{"amount":5}')
+
+        views = await pending(other, limit)
+
+        assert [view.conversation_id for view in views] == names
+        assert [view.problem is not None for view in views] == [number == 2 for number in range(5)]
+        deep = views[2]
+        assert (deep.tool, deep.arguments, deep.agent) == ("refund", {}, "desk")
+        assert "nested more than 100 deep" in (deep.problem or "")
+        assert [view.arguments for view in views if view.problem is None] == [{"amount": 5}] * 4
+
+    async def test_the_pending_calls_of_one_conversation_say_so_too(self, store: Store) -> None:
+        activation = await _suspended(store, "c-1", BEGAN_AT, DEEP)
+
+        (view,) = await store.pending_of("c-1")
+        (row,) = (await store.conversations(limit=5)).items
+
+        assert "nested" in (view.problem or "")
+        assert view.suspension_id == activation.suspension_ids[0]
+        assert (row.problem, row.pending) == (None, 1)
+
+    async def test_a_call_that_cannot_be_shown_can_be_denied(self, store: Store) -> None:
+        activation = await _suspended(store, "c-1", BEGAN_AT, DEEP)
+
+        await activation.do(resolve(Deny("nobody can read it")))
+
+        assert await store.pending(limit=5) == Listing([], None)
+
+
+async def _suspended(store: Store, name: str, now: int, arguments: str) -> Activation:
+    """A conversation that waits for an approval of a call with these arguments, whatever a judge says of them today."""
+    activation = await Activation.of(store, name)
+    await activation.do(start(), begin(), now=now)
+    write = activation.judged(call("refund"), now=now)
+    events = tuple(
+        event.model_copy(update={"calls": tuple(one.model_copy(update={"arguments": arguments}) for one in event.calls)})
+        if isinstance(event, ModelAnswered)
+        else event
+        for event in write.events
+    )
+    await store.append(name, replace(write, events=events))
+    activation.adopt(events, write.after)
+    return activation

@@ -1,0 +1,211 @@
+"""One bound of depth at every intake of JSON: a typed error, or an error result for the model, and nothing changed."""
+
+import asyncio
+import json
+import uuid
+
+import pytest
+
+from holdfast.actors import tool_run
+from holdfast.actors.requests import RunRequest
+from holdfast.agent import Agent, App, Tool, ToolContext, tool
+from holdfast.cli import job_file, resolve
+from holdfast.cli.errors import InvalidLines
+from holdfast.client.arguments import context_of
+from holdfast.conversation import (
+    Answer,
+    Approve,
+    ConfigurationError,
+    DecisionKind,
+    Deny,
+    InvalidDecision,
+    InvalidMessage,
+    Limits,
+    Resolve,
+    Ruling,
+    Start,
+    State,
+    decide,
+    jsontext,
+    outstanding,
+)
+from holdfast.conversation.commands import ModelReplied, ProposedCall
+from holdfast.persistence import MemoryStore, codec
+from holdfast.testing.activation import DESK, Activation, begin, call, start
+from holdfast.testing.activation import resolve as resolved
+
+
+def nested(levels):
+    value = 1
+    for _ in range(levels):
+        value = {"a": value}
+    return value
+
+
+DEEP = nested(101)
+DEEP_TEXT = json.dumps(DEEP)
+HANGING_DEEP = '{"a":' * 977 + "1" + "}" * 977
+SAID = "nested more than 100 deep"
+
+
+@pytest.mark.parametrize("decision", [Answer(DEEP), Answer([DEEP]), Approve({"a": DEEP})])
+def test_a_decision_is_refused_before_it_travels(decision):
+    with pytest.raises(InvalidDecision, match=SAID):
+        Ruling.of(decision)
+
+
+@pytest.mark.parametrize("body", [DEEP_TEXT, HANGING_DEEP, "[" * 100_000, "9" * 5000])
+@pytest.mark.parametrize("kind", [DecisionKind.ANSWER, DecisionKind.APPROVE])
+async def test_a_decision_that_came_all_the_same_is_refused_by_the_core(body, kind):
+    store = MemoryStore()
+    activation = await Activation.of(store, "c-1")
+    await activation.do(start(), begin(), call("ask" if kind is DecisionKind.ANSWER else "refund"))
+    [waiting] = activation.state.calls
+
+    def step(_state):
+        return Resolve(tool_call_id=waiting.tool_call_id, ruling=Ruling(kind=kind, body=body), decision_id=uuid.uuid4().hex)
+
+    with pytest.raises(InvalidDecision):
+        await activation.do(step)
+    assert [view.problem for view in await store.pending_of("c-1")] == [None]
+
+
+def test_a_body_beyond_its_size_is_not_parsed_at_all(monkeypatch):
+    state = State(conversation_id="c-1")
+    spec = DESK.model_copy(update={"limits": Limits(message_bytes=1000)})
+    monkeypatch.setattr(jsontext, "loads", lambda _: pytest.fail("it was parsed"))
+
+    with pytest.raises(InvalidMessage, match="more than 1000 bytes"):
+        decide(state, Start(agent="desk", app="a:b", text="x", message_id="m", context="[" * 2000).stamped(1, spec, {}))
+
+
+@pytest.mark.parametrize("context", [DEEP_TEXT, HANGING_DEEP, '"\ud800"'])
+def test_a_context_is_refused_by_the_core(context):
+    command = Start.model_construct(
+        kind="start", agent="desk", app="a:b", text="x", message_id="m", context=context, spec=None, known={}, now=1
+    )
+    with pytest.raises(InvalidMessage) as refused:
+        decide(State(conversation_id="c-1"), command)
+
+    assert refused.value.field == "context"
+
+
+def test_a_context_is_refused_by_the_client():
+    with pytest.raises(InvalidMessage, match=SAID):
+        context_of(DEEP)
+
+
+@pytest.mark.parametrize("arguments", [DEEP_TEXT, HANGING_DEEP])
+@pytest.mark.parametrize("name", ["refund", "ask", "lookup", "locate"])
+async def test_arguments_of_a_model_become_an_error_result(arguments, name):
+    store = MemoryStore()
+    activation = await Activation.of(store, "c-1")
+    await activation.do(start(), begin())
+
+    def step(state):
+        proposed = ProposedCall(tool_call_id="call_1", name=name, arguments=arguments)
+        return ModelReplied(effect_id=outstanding(state)[0].effect_id, calls=(proposed,))
+
+    await activation.do(step)
+
+    assert await store.pending_of("c-1") == []
+    [result] = [event for event in activation.events if event.kind == "call_resolved"]
+    assert SAID in json.loads(result.content)["error"]
+
+
+def test_what_an_agent_declares_is_refused():
+    with pytest.raises(ConfigurationError, match=SAID):
+        Agent(name="desk", model="m", model_options={"extra_body": DEEP})
+    with pytest.raises(ConfigurationError, match=SAID):
+        Tool(name="search", executor="provider", definition={"type": "x", "a": DEEP})
+
+
+def test_a_line_of_a_job_file_is_refused_with_its_number(tmp_path):
+    file = tmp_path / "jobs.jsonl"
+    lines = [{"agent": "desk", "messages": ["hi"]}, {"agent": "desk", "messages": ["hi"], "context": DEEP}]
+    file.write_text("\n".join(json.dumps(line) for line in lines))
+
+    with pytest.raises(InvalidLines) as refused:
+        job_file.read(file, App(agents=[Agent(name="desk", model="m")]))
+
+    assert "line 2: " in str(refused.value.lines if hasattr(refused.value, "lines") else refused.value.args)
+
+
+@pytest.mark.parametrize(("given", "arguments"), [({"--answer": DEEP_TEXT}, None), ({"--approve": True}, HANGING_DEEP)])
+def test_a_value_on_the_command_line_is_refused(given, arguments):
+    with pytest.raises(InvalidDecision, match=SAID):
+        resolve._decision(given, arguments, ["--answer", "--approve"])
+
+
+# -- tools -----------------------------------------------------------------------------------------------------------
+
+
+async def ran(body, arguments="{}"):
+    """What became of the run of a tool with this body and these stored arguments."""
+    store = MemoryStore()
+    declared = Tool(name="lookup", callback=body, parameters={"type": "object"})
+    agent = Agent(name="desk", model="m", tools=[declared])
+    activation = await Activation.of(store, "c-1")
+    await activation.do(start(), begin(), call("lookup"))
+    [one] = activation.state.calls
+    log, place = store._conversations["c-1"].log, one.arguments_at - 1
+    answered = codec.decode_event(log[place])
+    called = answered.calls[0].model_copy(update={"arguments": arguments})
+    log[place] = codec.encode_event(answered.model_copy(update={"calls": (called,)}))
+    request = RunRequest(
+        conversation_id="c-1",
+        agent="desk",
+        spec_digest=DESK.digest,
+        effect_id=activation.effect_ids[0],
+        turn_id="t1",
+        tool_call_id=one.tool_call_id,
+        tool="lookup",
+        attempt=1,
+        arguments_at=one.arguments_at,
+        alone=True,
+    )
+    return await asyncio.wait_for(
+        tool_run.run(store, request, agent=agent, limits=Limits(), resources=None, incarnation="i", worker="w"), 20
+    )
+
+
+@pytest.mark.parametrize("value", [DEEP, nested(20_000), [nested(300)]])
+async def test_what_a_tool_returns_is_an_error_result(value):
+    outcome = await ran(lambda: value)
+
+    assert not outcome.ok
+    assert "cannot be a result" in json.loads(outcome.content)["error"]
+
+
+async def test_a_hundred_levels_are_a_result():
+    outcome = await ran(lambda: nested(100))
+
+    assert outcome.ok
+    assert json.loads(outcome.content)["result"] == nested(100)
+
+
+async def test_a_run_whose_stored_arguments_are_too_deep_ends_with_an_error():
+    outcome = await ran(lambda **_: pytest.fail("it ran"), arguments=HANGING_DEEP)
+
+    assert not outcome.ok
+    assert "cannot be read" in json.loads(outcome.content)["error"]
+
+
+def test_arguments_for_a_signature_are_judged_alike():
+    @tool
+    def look(order: dict, context: ToolContext) -> str:
+        return f"{order}{context}"
+
+    assert SAID in look.validate({"order": DEEP})
+    assert look.validate({"order": nested(50)}) is None
+
+
+async def test_a_call_can_be_denied_after_a_deep_answer_was_refused():
+    activation = await Activation.of(MemoryStore(), "c-1")
+    await activation.do(start(), begin(), call("ask"))
+
+    with pytest.raises(InvalidDecision):
+        resolved(Answer(DEEP))(activation.state)
+    await activation.do(resolved(Deny("no")))
+
+    assert await activation.store.pending_of("c-1") == []
