@@ -241,6 +241,8 @@ class Answer:
     def _add_call(self, position: int, part: Any) -> None:
         function = getattr(part, "function", None)
         call_id, name, arguments = _text(part, "id"), _text(function, "name"), _text(function, "arguments")
+        if not (call_id or name or arguments):
+            return
         index = getattr(part, "index", None)
         index = index if isinstance(index, int) else position
         call = self._at.get(index)

@@ -9,6 +9,7 @@ import logging
 import math
 import os
 import random
+from asyncio import sleep
 from collections.abc import Awaitable, Callable
 from typing import Any
 
@@ -97,7 +98,7 @@ async def _with_retries(store: Store, request: ModelRequest, spec: AgentSpec, me
                 raise _Failed(_words(error)) from error
             logger.info("model call %s of %s, try %d: %s", request.effect_id, request.conversation_id, attempt, error)
             wait_s = _retry_after_s(error)
-            await asyncio.sleep(wait_s if wait_s is not None else delay_s * random.uniform(0.5, 1))  # noqa: S311 - jitter
+            await sleep(wait_s if wait_s is not None else delay_s * random.uniform(0.5, 1))  # noqa: S311 - jitter
             delay_s = min(2 * delay_s, LONGEST_DELAY_S)
     message = "unreachable: the last try returns or raises"
     raise AssertionError(message)
@@ -185,7 +186,8 @@ def _passes(error: Exception) -> bool:
 
 
 def _retry_after_s(error: Exception) -> float | None:
-    headers = getattr(error, "litellm_response_headers", None) or {}
+    cause = getattr(error, "original_exception", None) or error  # litellm wraps what a stream raises
+    headers = getattr(cause, "litellm_response_headers", None) or {}
     try:
         wait_s = float(headers.get("retry-after", ""))
     except (TypeError, ValueError):

@@ -14,6 +14,8 @@ from .anthropic_blocks import AnthropicBlocks
 
 ANTHROPIC = "litellm.llms.anthropic."
 DATA = "data:"
+KEPT_CHUNKS = 10_000
+"""How many of an answer's last chunks litellm may keep, at least, for its usage and for callbacks that log whole answers."""
 
 
 class ProviderStream:
@@ -39,14 +41,21 @@ class ProviderStream:
         return self
 
     async def __anext__(self) -> Any:
-        if hasattr(self._stream, "response_uptil_now"):
-            self._stream.response_uptil_now = ""  # litellm joins all text anew for each chunk, and nobody here asks for it
+        self._forget()
         try:
             return await anext(self._chunks)
         except StopAsyncIteration:
             if not self._heard:  # a client of the provider's own, which litellm reads in a thread
                 self._answer.ended(getattr(self._stream, "received_finish_reason", None))
             raise
+
+    def _forget(self) -> None:
+        """Drop what litellm gathers of a long stream: it joins all text anew for each chunk, and keeps every chunk."""
+        if hasattr(self._stream, "response_uptil_now"):
+            self._stream.response_uptil_now = ""
+        chunks = getattr(self._stream, "chunks", None)
+        if isinstance(chunks, list) and len(chunks) > 2 * KEPT_CHUNKS:  # the first and the last have the usage
+            del chunks[2:-KEPT_CHUNKS]
 
     async def aclose(self) -> None:
         """Close the connection."""

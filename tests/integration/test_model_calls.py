@@ -6,6 +6,7 @@ import pytest
 from model_caller import LOOKUP, Caller
 
 from holdfast.actors import model
+from holdfast.actors.provider_stream import ProviderStream
 from holdfast.conversation import FailureReason, ModelFailed, ModelReplied, StopReason
 from holdfast.conversation.events import TurnCompleted, TurnFailed
 from holdfast.testing import ModelServer, call, calls, events, say
@@ -300,3 +301,53 @@ async def test_calls_that_a_server_does_not_number_are_told_apart_by_their_ids()
         ("call_0", '{"order":0}'),
         ("call_1", '{"order":1}'),
     ]
+
+
+async def test_of_a_long_answer_litellm_keeps_no_more_than_its_end(monkeypatch):
+    # given a bound on what is kept
+    monkeypatch.setattr("holdfast.actors.provider_stream.KEPT_CHUNKS", 10)
+    kept = []
+    forget = ProviderStream._forget
+
+    def noted(stream):
+        forget(stream)
+        kept.append((len(stream._stream.chunks), len(stream._stream.response_uptil_now)))
+
+    monkeypatch.setattr(ProviderStream, "_forget", noted)
+    # when an answer of many chunks comes
+    usage = {"prompt_tokens": 11, "completion_tokens": 7, "total_tokens": 18}
+    frames = [
+        *(chunk({"content": f"{number},"}) for number in range(200)),
+        chunk({}, "stop"),
+        {**chunk({}, usage=usage), "choices": []},
+    ]
+    outcome, _, _ = await answered(events(*frames, DONE))
+    # then it is whole, with its usage, and little of it was kept twice
+    assert isinstance(outcome, ModelReplied)
+    assert outcome.content == "".join(f"{number}," for number in range(200))
+    assert (outcome.input_tokens, outcome.output_tokens) == (11, 7)
+    assert max(kept) <= (20, 0)
+    assert len(kept) > 200
+
+
+class Restarts:
+    """A sleep that notes how long it was asked for."""
+
+    def __init__(self):
+        self.asked = []
+
+    async def __call__(self, delay_s):
+        self.asked.append(delay_s)
+
+
+@pytest.mark.parametrize(("retry_after", "waited"), [("7", 7.0), ("1e9", 60.0), ("-3", 0.0), ("nan", 0.0), ("soon", 0.0)])
+async def test_how_long_a_provider_asks_to_wait_is_heeded_within_a_bound(monkeypatch, retry_after, waited):
+    sleep = Restarts()
+    with ModelServer(script=["ok"]) as server:
+        server.fail(429, retry_after=retry_after)
+        caller = await Caller.of(server)
+        with monkeypatch.context() as patched:
+            patched.setattr(model, "sleep", sleep)
+            outcome = await caller.call()
+    assert isinstance(outcome, ModelReplied)
+    assert sleep.asked == [waited]

@@ -6,7 +6,7 @@ import os
 import time
 from pathlib import Path
 
-from holdfast.agent import Agent, App, ToolContext, tool
+from holdfast.agent import Agent, App, Tool, ToolContext, tool
 
 RUNS = Path(os.environ.get("HOLDFAST_TEST_RUNS", "/nonexistent"))
 
@@ -88,7 +88,17 @@ def camera(mode: str) -> str:
 
 TOOLS = [lookup, refund, slow, slow_refund, report, ask, ask_briefly, ask_number, where, camera]
 
+SCHOLAR = Agent(
+    name="scholar",
+    model="anthropic/claude-sonnet-4-5",
+    instructions="Search.",
+    tools=[
+        refund,
+        Tool(name="web_search", executor="provider", definition={"type": "web_search_20250305", "name": "web_search"}),
+    ],
+)
+
 app = App(
-    agents=[Agent(name="support", instructions="Help.", tools=TOOLS), Agent(name="clerk", instructions="File.")],
+    agents=[Agent(name="support", instructions="Help.", tools=TOOLS), Agent(name="clerk", instructions="File."), SCHOLAR],
     env=["*_API_KEY", "*_API_BASE", "HOLDFAST_TEST_*"],
 )

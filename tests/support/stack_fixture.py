@@ -42,7 +42,9 @@ class Scenarios:
 
     def __call__(self, request: dict[str, Any]) -> dict[str, Any]:
         spoken = [message for message in request["messages"] if message["role"] != "system"]
-        script = self._scripts[spoken[0]["content"].split()[0]]
+        said = spoken[0]["content"]
+        text = said if isinstance(said, str) else said[0]["text"]
+        script = self._scripts[text.split()[0]]
         return script[sum(message["role"] == "assistant" for message in spoken)]
 
 
@@ -81,6 +83,8 @@ def start_stack(model: ModelServer, scenarios: Scenarios, **settings: str) -> Ru
         "HOLDFAST_TEST_RUNS": str(runs),
         "OPENAI_API_BASE": model.url,
         "OPENAI_API_KEY": "sk-test",
+        "ANTHROPIC_API_BASE": model.anthropic_url,
+        "ANTHROPIC_API_KEY": "sk-test",
         "RAY_USAGE_STATS_ENABLED": "0",
         **settings,
     }

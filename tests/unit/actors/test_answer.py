@@ -1,0 +1,135 @@
+"""An answer, folded from the chunks of any route: those without a stream of Anthropic's or OpenAI's own."""
+
+import json
+from types import SimpleNamespace as Made
+
+import pytest
+
+from holdfast.actors import prompt
+from holdfast.actors.answer import Answer, Broken, TooMuch
+from holdfast.actors.anthropic_blocks import AnthropicBlocks
+from holdfast.conversation import FailureReason, Limits
+
+
+def chunk(**delta):
+    return Made(choices=[Made(index=0, delta=Made(**delta))], usage=None)
+
+
+def called(call_id, name, arguments, index=0):
+    return chunk(tool_calls=[Made(index=index, id=call_id, function=Made(name=name, arguments=arguments))])
+
+
+def folded(*chunks, ended="stop", **limits):
+    answer = Answer(Limits(**limits))
+    for one in chunks:
+        answer.add(one)
+    answer.ended(ended)
+    answer.finish()
+    return answer
+
+
+def test_thinking_of_another_route_is_kept_with_its_signatures():
+    answer = folded(
+        chunk(reasoning_content="one ", thinking_blocks=[{"type": "thinking", "thinking": "one "}]),
+        chunk(reasoning_content="two", thinking_blocks=[{"type": "thinking", "thinking": "two"}]),
+        chunk(reasoning_content="", thinking_blocks=[{"type": "thinking", "thinking": "", "signature": "s-1"}]),
+        chunk(thinking_blocks=[{"type": "redacted_thinking", "data": "d"}]),
+        chunk(thinking_blocks=[{"type": "thinking", "thinking": "three"}]),
+        chunk(content="Done."),
+    )
+    kept = json.loads(answer.provider("bedrock"))
+    assert kept == {
+        "route": "bedrock",
+        "thinking_blocks": [
+            {"type": "thinking", "thinking": "one two", "signature": "s-1"},
+            {"type": "redacted_thinking", "data": "d"},
+            {"type": "thinking", "thinking": "three", "signature": ""},
+        ],
+    }
+    assert (answer.content, answer.reasoning) == ("Done.", "one two")
+
+
+@pytest.mark.parametrize(("route", "sent"), [("bedrock", True), ("openai", False), ("", False)])
+def test_thinking_goes_back_on_the_route_that_it_came_from_alone(route, sent):
+    blocks = [{"type": "thinking", "thinking": "hm", "signature": "s"}]
+    provider = {"route": "bedrock", "thinking_blocks": blocks}
+    message = {
+        "role": "assistant",
+        "content": "Done.",
+        "reasoning_content": "hm",
+        "provider": provider,
+        "finish_reason": "length",
+    }
+    (plain,) = prompt.messages([message], instructions="", route=route, anthropic=False)
+    assert plain == {"role": "assistant", "content": "Done."} | ({"thinking_blocks": blocks} if sent else {})
+
+
+@pytest.mark.parametrize(
+    "part", [Made(index=0, id=None, function=None), Made(index=9, function=Made(name=7, arguments=None)), Made()]
+)
+def test_a_call_without_a_function_breaks_nothing(part):
+    answer = folded(called("call_1", "lookup", "{}"), chunk(tool_calls=[part]), ended="tool_calls")
+    assert [(call.tool_call_id, call.name, call.arguments) for call in answer.calls()] == [("call_1", "lookup", "{}")]
+
+
+def test_a_call_that_anthropic_executed_is_none_of_ours_on_any_route():
+    answer = folded(called("srvtoolu_1", "web_search", "{}"), called("call_1", "lookup", "{}", index=1), max_calls=1)
+    assert [call.tool_call_id for call in answer.calls()] == ["call_1"]
+
+
+def test_arguments_in_many_pieces_are_joined_once():
+    answer = folded(called("call_1", "lookup", ""), *[called(None, None, "x")] * 50_000, ended="tool_calls")
+    assert answer.calls()[0].arguments == "x" * 50_000
+
+
+def test_lone_surrogates_never_leave():
+    answer = folded(chunk(content="a\ud800"), chunk(reasoning_content="\udfff"), called("c\ud800", "n\ud800", '{"a":"\ud800"}'))
+    (call,) = answer.calls()
+    texts = [answer.content, answer.reasoning, call.tool_call_id, call.name, call.arguments]
+    assert [text.encode() for text in texts] == [b"a?", b"?", b"c?", b"n?", b'{"a":"?"}']
+
+
+@pytest.mark.parametrize("tokens", [-1, 1 << 60, True, "7", 1.5, None])
+def test_token_numbers_that_are_no_counts_are_left_out(tokens):
+    answer = Answer(Limits())
+    answer.add(Made(choices=[], usage=Made(prompt_tokens=tokens, completion_tokens=7)))
+    assert answer.tokens == (None, 7)
+
+
+def test_what_is_not_said_to_be_over_is_broken():
+    with pytest.raises(Broken, match="before the provider said"):
+        folded(chunk(content="half"), ended=None)
+
+
+@pytest.mark.parametrize("reason", ["error", "ERROR", "MALFORMED_FUNCTION_CALL", "abort"])
+def test_what_is_said_to_have_failed_is_broken(reason):
+    with pytest.raises(Broken, match=reason):
+        folded(chunk(content="half"), ended=reason)
+
+
+def test_what_a_provider_alone_reads_counts_as_its_bytes():
+    answer = Answer(Limits(reply_bytes=100))
+    assert answer.heard(brought=100)
+    assert not answer.heard(brought=1)
+    with pytest.raises(TooMuch) as refused:
+        answer.check()
+    assert refused.value.reason is FailureReason.REPLY_BYTES
+
+
+@pytest.mark.parametrize(
+    "event",
+    [
+        *(
+            {},
+            {"type": "content_block_start"},
+            {"type": "content_block_start", "index": "0", "content_block": {"type": "text"}},
+        ),
+        *({"type": "content_block_start", "index": 0, "content_block": None}, {"type": "content_block_delta", "index": 3}),
+        {"type": "content_block_delta", "index": 0, "delta": {"type": "text_delta", "text": None}},
+        {"type": "content_block_delta", "index": 0, "delta": "x"},
+    ],
+)
+def test_events_that_are_none_of_anthropics_break_nothing(event):
+    blocks = AnthropicBlocks()
+    blocks.add(event, 10)
+    assert blocks.kept("", "", 0) == []
