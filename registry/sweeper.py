@@ -26,6 +26,7 @@ class Sweeper:
 
     def __init__(self, settings: ActorSettings) -> None:
         self._settings = settings
+        self._holding: asyncio.Task[None] | None = None
         loop = asyncio.get_running_loop()
         self._task = loop.create_task(self._run())
         self._watching = loop.create_task(Watch(settings).run())
@@ -37,6 +38,8 @@ class Sweeper:
     async def _run(self) -> None:
         address, timing = self._settings.store, self._settings.timing
         store = RedisStore(address.redis_url, namespace=address.namespace, store_id=address.store_id)
+        # In a task of its own: a tick that Ray or the store holds up says nothing against this cluster.
+        self._holding = asyncio.create_task(cluster.hold(store, cluster.current, gone=self._settings.gone))
         sweep = Sweep(store, RayActors(self._settings), timing=timing, fleet=self._settings.fleet)
         while True:
             try:
