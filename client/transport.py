@@ -3,6 +3,7 @@
 import asyncio
 import logging
 import os
+import time
 from collections.abc import Callable, Sequence
 
 from holdfast.actors import ActorSettings, StoreAddress
@@ -79,7 +80,7 @@ class RayTransport:
                 sweeper=restore_sweeper,
             )
             await take_office(store, actor_settings.release, roll_back=roll_back)
-            await asyncio.to_thread(end_other_releases, actor_settings)
+            await asyncio.to_thread(end_other_releases, actor_settings, roll_back=roll_back)
             ensure_sweeper(actor_settings)
             if app is not None and app_path is not None:
                 await _record(store, actor_settings, app, app_path)
@@ -98,9 +99,11 @@ class RayTransport:
             WrongCluster: Another cluster has the store now.
             HoldfastError: The command was refused.
         """
-        await self._bond.check()
+        began = time.monotonic()
+        await self._bond.check(within_s=timeout_s)
+        left_s = timeout_s - (time.monotonic() - began)
         return await deliver(
-            self._registry, conversation_id, command, what=what, retry_id=retry_id, timeout_s=timeout_s, create=create
+            self._registry, conversation_id, command, what=what, retry_id=retry_id, timeout_s=left_s, create=create
         )
 
     async def pid(self, conversation_id: str) -> int | None:

@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+import math
 import os
 import socket
 import time
@@ -19,8 +20,10 @@ logger = logging.getLogger("holdfast.ray")
 BINDING_STALE_MS = 15_000
 """After which silence of the bound cluster's sweeper another cluster may take the store."""
 CONNECT_TIMEOUT_S = 5.0
+RENEW_EVERY_S = 1.0
+"""How often a cluster renews its binding, at least."""
 LOOK_AT_BINDING_S = 1.0
-"""How often another cluster's binding is looked at. The sweeper renews it more often (`Timing.tick_ms`)."""
+"""How often another cluster's binding is looked at, by who waits for it."""
 LOOK_EVERY_S = 2.0
 """How old what a connected client knows of the binding may be."""
 _PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
@@ -184,17 +187,32 @@ async def bind(
         WrongCluster: The store is bound to another cluster, which renews its binding.
     """
     before: Binding | None = None
+    told = False
     while (binding := await store.bind(cluster.cluster_id, cluster.address, BINDING_STALE_MS, gone=gone)) is not None:
         # Between the two looks lay at least the pause: a binding that is younger than that was renewed meanwhile.
         if before is not None and (
             binding.cluster != before.cluster or binding.age_ms < before.age_ms + LOOK_AT_BINDING_S * 500
         ):
             raise wrong(binding, cluster)
-        if before is None:
-            left_s = (BINDING_STALE_MS - binding.age_ms) / 1000
-            say(f"holdfast: the store is bound to the Ray cluster at {binding.address}; free in {left_s:.0f} s if that is gone")
+        if before is not None and not told:
+            left_s = math.ceil((BINDING_STALE_MS - binding.age_ms) / 1000)
+            say(
+                f"holdfast: the store is bound to the Ray cluster at {binding.address}, which is silent: waiting up to {left_s} s"
+            )
+            told = True
         before = binding
         await asyncio.sleep(LOOK_AT_BINDING_S)
+
+
+async def hold(store: Store, here: Callable[[], Cluster], *, gone: Sequence[str] = ()) -> None:
+    """Renew the binding again and again, for ever, whatever else takes its time meanwhile; another cluster's is left alone."""
+    while True:
+        await asyncio.sleep(RENEW_EVERY_S)
+        try:
+            cluster = here()
+            await store.bind(cluster.cluster_id, cluster.address, BINDING_STALE_MS, gone=gone)
+        except Exception as error:  # noqa: BLE001 - whatever it is, the next renewal may succeed
+            logger.warning("the binding could not be renewed: %s", error)
 
 
 def wrong(binding: Binding, cluster: Cluster) -> WrongCluster:
@@ -217,7 +235,7 @@ class Bond:
         self._clock = clock
         self._looked_at = clock()
 
-    async def check(self) -> None:
+    async def check(self, *, within_s: float) -> None:
         """Make sure that the store is not bound to another cluster; at most every `LOOK_EVERY_S`, that asks the store.
 
         Raises:
@@ -227,8 +245,9 @@ class Bond:
         if now - self._looked_at < LOOK_EVERY_S:
             return
         try:
-            binding = await self._store.binding()
-        except StoreError as error:  # the command itself will say
+            async with asyncio.timeout(within_s):
+                binding = await self._store.binding()
+        except (StoreError, TimeoutError) as error:  # the command itself will say
             logger.debug("the binding could not be read: %s", error)
             return
         if binding is not None and binding.cluster.partition("@")[0] != self._cluster.cluster_id:

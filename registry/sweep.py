@@ -170,6 +170,8 @@ class Sweep:
         deadline_passed = due is not None and due <= await self._store.now()
         if owner is None or not owner.holder or deadline_passed:
             return False
+        if not self._actors.judges(owner.holder):
+            return True  # another cluster's: whether it lives is not known here
         return await self._actors.find(owner.holder) is not None
 
     async def _refill(self) -> None:

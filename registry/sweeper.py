@@ -27,6 +27,7 @@ class Sweeper:
 
     def __init__(self, settings: ActorSettings) -> None:
         self._settings = settings
+        self._holding: asyncio.Task[None] | None = None
         loop = asyncio.get_running_loop()
         self._task = loop.create_task(self._run())
         watch = Watch(self._store(), RayProcesses(settings), timing=settings.timing, fleet=settings.fleet)
@@ -42,6 +43,8 @@ class Sweeper:
 
     async def _run(self) -> None:
         timing, store = self._settings.timing, self._store()
+        # In a task of its own: a tick that Ray or the store holds up says nothing against this cluster.
+        self._holding = asyncio.create_task(cluster.hold(store, cluster.current, gone=self._settings.gone))
         sweep = Sweep(store, RayActors(self._settings), timing=timing, fleet=self._settings.fleet)
         while True:
             try:

@@ -7,13 +7,14 @@ import json
 import shutil
 import socket
 import threading
-from pathlib import Path
+import uuid
 
 import pytest
 import redis
 from refusals import contents, refused, unchanged
 from stack_fixture import eventually
 
+from holdfast.actors import find, named
 from holdfast.client import (
     Answer,
     AsyncClient,
@@ -27,7 +28,8 @@ from holdfast.client import (
 from holdfast.conversation import HomeUnusable, NewerRecord
 from holdfast.persistence import RedisStore, codec
 from holdfast.persistence.keys import Keys
-from holdfast.registry.embedded import ensure_ray
+from holdfast.registry.cluster import BINDING_STALE_MS
+from holdfast.registry.embedded import ensure_ray, running_ray
 from holdfast.testing import call, calls
 from holdfast.testing.redis_server import RedisServer
 
@@ -285,26 +287,68 @@ def fake_ray():
         thread.join()
 
 
-@pytest.mark.parametrize("boot", [Path("/proc/sys/kernel/random/boot_id").read_text().strip(), "another-machine"])
-async def test_a_store_that_is_bound_to_another_living_cluster_is_refused(stack, client, raw, fake_ray, boot):
-    namespace = f"bound-{boot[:7]}"
+NOWHERE = "192.0.2.1:6379"
+"""Of TEST-NET-1: what a container's own address may look like from another one."""
+
+
+@pytest.mark.parametrize("address", ["fake_ray", NOWHERE, "no-such-host.invalid:6379", "127.0.0.1:1", "own"])
+async def test_a_store_that_is_bound_to_another_living_cluster_is_refused(stack, client, raw, fake_ray, address):
+    address = {"fake_ray": fake_ray, "own": running_ray(stack.home).address}.get(address, address)
+    namespace = f"bound-{uuid.uuid4().hex[:8]}"
     store = RedisStore(stack.redis_url, namespace=namespace)
     await store.open()
-    await store.bind(f"ghost@{boot}", fake_ray, 1)
-    client.pending()
-    before = sorted(raw.scan_iter(f"{{{namespace}:*", count=1000))
 
+    async def sweeping():
+        while True:  # as the other cluster's sweeper does
+            assert await store.bind("ghost", address, BINDING_STALE_MS) is None
+            await asyncio.sleep(0.1)
+
+    sweeper = asyncio.create_task(sweeping())
+    before = {*raw.scan_iter(f"{{{namespace}:*", count=1000), Keys(namespace).meta("cluster").encode()}
     async with AsyncClient.connect("shop_app:app", namespace=namespace, timeout_s=PATIENCE_S) as stranger:
         for use in (stranger.start("support", "hello"), stranger.conversation("x").cancel()):
             with pytest.raises(
-                WrongCluster, match=f"bound to the Ray cluster at {fake_ray}, .*connect there, or stop it first"
+                WrongCluster, match=rf"bound to the Ray cluster at {address}\b.*connect there, or stop it first"
             ):
                 await use
         assert (await stranger.pending()).items == []  # reading is no matter of clusters
 
-    assert sorted(raw.scan_iter(f"{{{namespace}:*", count=1000)) == before
-    assert raw.hget(Keys(namespace).meta("cluster"), "address").decode() == fake_ray
+    assert set(raw.scan_iter(f"{{{namespace}:*", count=1000)) == before
+    assert raw.hget(Keys(namespace).meta("cluster"), "cluster") == b"ghost"
+    assert not sweeper.done()
+    sweeper.cancel()
     await store.close()
+
+
+async def test_a_client_notices_that_another_cluster_has_taken_its_store(stack, client, raw):
+    import ray  # noqa: PLC0415 - joined by now
+
+    namespace = f"taken-{uuid.uuid4().hex[:8]}"
+    async with AsyncClient.connect("shop_app:app", namespace=namespace, timeout_s=PATIENCE_S) as connected:
+        text = stack.scenarios.add(namespace, "Hello.", "Again.")
+        conversation = await connected.start("support", text, conversation_id=namespace)
+        await conversation.wait(timeout_s=PATIENCE_S)
+        mine = connected._stack._transport
+        store = await connected._stack.store()
+        assert await store.bind("ghost", NOWHERE, BINDING_STALE_MS, gone=[mine.cluster.cluster_id]) is None
+
+        async def noticed():
+            try:
+                await conversation.send("again", message_id="again")
+            except WrongCluster as error:
+                return str(error)
+
+        async with asyncio.timeout(PATIENCE_S):
+            while not (said := await noticed()):
+                await asyncio.sleep(0.05)
+
+        assert f"bound to the Ray cluster at {NOWHERE}" in said
+        seq = (await conversation.state()).seq
+        with pytest.raises(WrongCluster):
+            await conversation.send("once more")
+        assert (await conversation.state()).seq == seq
+        for name in named(mine.settings.family):
+            ray.kill(find(name))
 
 
 async def test_a_process_is_in_one_cluster_at_a_time(stack, client, fake_ray):

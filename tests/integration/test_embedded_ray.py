@@ -219,7 +219,9 @@ def test_after_a_daemons_death_the_remains_are_cleared_and_another_ray_starts(ho
     assert second == running_ray(home)
     assert not set(before) & set(members(home))
     assert second.token_path.read_text() == token
-    assert answer(driver(second, second.env)) == ["joined"]
+    assert second.gone == (first.cluster_id,)  # which frees a store at once that is bound to it
+    lines = "from ray._private.worker import global_worker; print(global_worker.gcs_client.cluster_id.hex())"
+    assert answer(driver(second, second.env, lines)) == [second.cluster_id, "joined"]
 
 
 def test_a_starter_may_be_killed_while_ray_comes_up(home):
@@ -308,6 +310,35 @@ def test_waiting_for_somebody_else_ends_at_the_deadline(home):
             ensure_ray(home, deadline_s=0)
         with pytest.raises(ClusterUnavailable, match="still holds"):
             stop_ray(home, deadline_s=0)
+
+
+def test_of_a_ray_that_another_container_has_started_from_this_home_it_is_not_believed_that_it_is_gone(home):
+    def record(cluster_id: str, seen_from: str) -> None:
+        made = embedded._Record(
+            address="127.0.0.1:1",
+            temp_dir=str(home.runtime / "ray"),
+            session=2**22 + 1,  # beyond any process
+            pids={"gcs_server": 2**22 + 1, "raylet": 2**22 + 2},
+            ray_version="",
+            python_version="",
+            cluster_id=cluster_id,
+            seen_from=seen_from,
+        )
+        (home.path / "ray.json").write_text(made.model_dump_json())
+        assert not stop_ray(home)
+
+    here = embedded._seen_from()
+    boot_id, namespace, user = here.split()
+    for elsewhere in ("", f"{boot_id} pid:[1] {user}", f"other-machine {namespace} {user}", f"{boot_id} {namespace} 99999"):
+        record("cluster-0", elsewhere)
+        assert embedded._gone(home) == ()
+    for number in range(1, 100):
+        record(f"cluster-{number}", here)
+    record("cluster-98", here)
+    assert embedded._gone(home)[-2:] == ("cluster-99", "cluster-98")
+    assert len(embedded._gone(home)) == 16
+    (home.path / "ray-gone.json").write_text("not JSON")
+    assert embedded._gone(home) == ()
 
 
 @pytest.mark.parametrize("text", ["", "{}", "[1]", '{"address": "127.0.0.1:1"}'])

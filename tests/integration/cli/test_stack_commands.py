@@ -5,6 +5,7 @@ import tempfile
 from pathlib import Path
 
 import pytest
+import redis
 
 from holdfast.persistence.embedded import running_redis, stop_redis
 from holdfast.persistence.home import Home
@@ -22,6 +23,13 @@ def other():
     stop_redis(home)
     shutil.rmtree(home.runtime, ignore_errors=True)
     shutil.rmtree(folder, ignore_errors=True)
+
+
+BINDING = "{holdfast:meta}:cluster"
+
+
+def raw(server) -> redis.Redis:
+    return redis.Redis(unix_socket_path=str(server.socket))
 
 
 def by_name(said) -> dict[str, dict]:
@@ -91,7 +99,47 @@ def test_doctor_finds_nothing_wrong_with_the_embedded_default(cli, stack):
     checks = by_name(said)
     assert {check["outcome"] for check in checks.values()} == {"ok"}, checks
     expected = {"home", "redis server", "redis", "persistence", "eviction", "replicas", "namespace", "conversations"}
-    assert expected | {"ray", "ray auth", "binding", "sweeper", "app", "workers"} == checks.keys()
+    assert expected | {"ray", "ray auth", "binding", "release", "sweeper", "app", "workers"} == checks.keys()
+
+
+def test_down_frees_the_store_at_once_and_leaves_another_clusters_binding_alone_whatever_its_address(cli, inside, other):
+    with RedisServer(appendonly="yes", appendfsync="always") as server:
+        where = ("--home", str(other.path), "--redis-url", server.url)
+        found = raw(server)
+        cli("up", *where, HOLDFAST_APP="")
+        ray = running_ray(other)
+        bound = found.hgetall(BINDING)
+        assert (bound[b"cluster"].decode(), bound[b"address"].decode()) == (ray.cluster_id, ray.address)
+
+        inside("down", *where)
+
+        assert not found.exists(BINDING)
+        cli("up", *where, HOLDFAST_APP="")
+        foreign = {"cluster": "another", "address": running_ray(other).address, "at": 10**15}
+        found.hset(BINDING, mapping=foreign)  # another container's Ray, which has the same address there
+        inside("down", *where)
+        assert found.hget(BINDING, "cluster") == b"another"
+
+
+@pytest.mark.parametrize("at", ["soon", None])
+def test_doctor_says_that_a_binding_cannot_be_read_and_the_fix(inside, other, at):
+    with RedisServer(appendonly="yes", appendfsync="always") as server:
+        raw(server).hset(BINDING, mapping={"cluster": "x", "address": "a"} | ({"at": at} if at else {}))
+        said = inside("doctor", "--redis-url", server.url, "--home", str(other.path), "--json", code=1)
+
+    check = by_name(said)["binding"]
+    assert "cannot be read" in check["detail"]
+    assert BINDING in check["fix"]
+
+
+def test_doctor_says_that_a_newer_release_serves_the_store(inside, other):
+    with RedisServer(appendonly="yes", appendfsync="always") as server:
+        raw(server).hset("{holdfast:meta}:release", "release", "1000.0")
+        said = inside("doctor", "--redis-url", server.url, "--home", str(other.path), "--json", code=1)
+
+    check = by_name(said)["release"]
+    assert (check["outcome"], "1000.0 serves the store" in check["detail"]) == ("fail", True)
+    assert "holdfast up --roll-back" in check["fix"]
 
 
 def test_doctor_starts_nothing(inside, other):

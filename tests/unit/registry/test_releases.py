@@ -1,11 +1,15 @@
 """Which release serves a store: the newest, and an older one only on purpose."""
 
 import pickle
+from dataclasses import replace
+from types import SimpleNamespace
 
 import pytest
 
+from holdfast.actors import ActorSettings, StoreAddress
 from holdfast.conversation import ConfigurationError, OlderRelease
 from holdfast.persistence import MemoryStore
+from holdfast.registry import turnover
 from holdfast.registry.releases import older, take_office
 from holdfast.testing import FailAfter, Faults, FaultyStore
 
@@ -72,3 +76,27 @@ async def test_a_lost_reply_is_asked_for_again():
         await take_office(store, "0.1.0")
     await take_office(store, "0.1.0")
     assert await inner.serving() == "0.1.0"
+
+
+def test_actors_of_a_newer_release_that_came_meanwhile_are_not_ended_unless_it_is_to_be_rolled_back(monkeypatch):
+    settings = ActorSettings(StoreAddress("redis://x", "holdfast", "store-1"), release="0.2.0", cluster="a" * 56)
+    ended, retired = [], []
+    of = {release: replace(settings, release=release).prefix for release in ("0.1.0", "0.2.0", "0.3.0")}
+    names = [f"{prefix}{kind}" for prefix in of.values() for kind in ("actor:1", "sweeper", "worker:0123:0")]
+    names += [f"{settings.family}{release}:{kind}" for release in ("0.1.0", "0.3.0") for kind in ("actor:2", "sweeper")]
+
+    def handle(name):
+        return SimpleNamespace(name=name, retire=SimpleNamespace(remote=lambda: retired.append(name)))
+
+    monkeypatch.setattr(turnover, "named", lambda _: names)
+    monkeypatch.setattr(turnover, "find", handle)
+    monkeypatch.setattr(turnover.ray, "kill", lambda handle: ended.append(handle.name))
+
+    turnover.end_other_releases(settings)
+    assert ended[:2] == [f"{of['0.1.0']}sweeper", f"{settings.family}0.1.0:sweeper"]
+    assert sorted(ended[2:]) == sorted([f"{of['0.1.0']}actor:1", f"{settings.family}0.1.0:actor:2"])
+    assert retired == [f"{of['0.1.0']}worker:0123:0"]
+
+    turnover.end_other_releases(settings, roll_back=True)
+    assert {name for name in ended if "0.3.0" in name} == {name for name in names if "0.3.0" in name and "worker" not in name}
+    assert not [name for name in ended + retired if name.startswith(of["0.2.0"])]
