@@ -15,7 +15,6 @@ from holdfast.conversation import (
     AgentSpec,
     ClusterError,
     Command,
-    CorruptStore,
     Effect,
     FailureReason,
     Fenced,
@@ -44,6 +43,7 @@ from holdfast.persistence import Acquired, Append, Because, KnownIds, Moved, Run
 
 from .crew import Crew, CrewUnavailable, WorkerLost
 from .errand import Errand
+from .failures import Failures
 from .lease import Lease, now_s
 from .mailbox import Asked, Leave, Mailbox
 from .recent import Recent
@@ -55,8 +55,6 @@ logger = logging.getLogger("holdfast.actor")
 MOST_WAITING = 500
 """How many commands may wait for one conversation; whoever asks more is told to come back."""
 RETRY_AFTER_MS = 1000
-FAILURES = 20
-"""How often an effect fails in a way that nothing explains, about a minute long, before its conversation is set aside."""
 LONGEST_DELAY_S = 5.0
 
 
@@ -330,9 +328,9 @@ class Hosting:
         """See an effect through to its outcome, whatever it takes, and have that judged."""
         delay_s = 0.1
         attempt = 1
-        failures = 0
+        failures = Failures()
         while True:
-            failed: Exception | None = None
+            enough: str | None = None
             try:
                 outcome = await self._errand(effect).outcome(effect, attempt)
                 if outcome is None:
@@ -346,17 +344,14 @@ class Hosting:
                     return
             except (CrewUnavailable, StoreError, ClusterError) as error:
                 logger.warning("conversation %s: %s waits: %s", self.conversation_id, effect.effect_id, error)
-                failed = _unreadable(error)
+                enough = failures.waited(error)
             except Exception as error:
                 logger.exception("conversation %s: %s failed", self.conversation_id, effect.effect_id)
-                failed = error
+                enough = failures.unexplained(error)
             else:
                 return
-            failures += failed is not None
-            if failed is not None and failures >= FAILURES:
-                what = f"{effect.effect_id} failed {failures} times ({type(failed).__name__}: {failed!s:.300})"
-                if await self._struck(uuid.uuid4().hex, what, limit=1):
-                    return
+            if enough is not None and await self._struck(uuid.uuid4().hex, f"{effect.effect_id} {enough}", limit=1):
+                return
             await asyncio.sleep(delay_s * random.uniform(0.5, 1))  # noqa: S311 - jitter
             delay_s = min(2 * delay_s, LONGEST_DELAY_S)
             attempt += 1
@@ -496,9 +491,3 @@ class Hosting:
             if own is not None and own is not asyncio.current_task():
                 own.cancel()
         self._mailbox.close(Fenced(self.conversation_id))
-
-
-def _unreadable(error: Exception) -> CorruptStore | None:
-    """What cannot be read, if that is why: also a worker may have found it, and Ray wraps what is raised there."""
-    reasons = (error, error.__cause__, getattr(error.__cause__, "cause", None))
-    return next((reason for reason in reasons if isinstance(reason, CorruptStore)), None)

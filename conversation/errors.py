@@ -15,7 +15,7 @@ HoldfastError
 ├── ConversationNotFound
 ├── ConversationExists
 ├── ConversationEnded
-├── Quarantined                  its effects took process after process down; nothing is carried out until `retry`
+├── Quarantined                  it took process after process down, or cannot be read; nothing is carried out until `retry`
 ├── QueueFull                    as many messages wait for their turn as may; send again once one has begun
 ├── Overloaded                   no actor is free and there may be no more; try again after a moment
 ├── StaleCall                    the call is not waiting for this decision any more, or never was
@@ -143,7 +143,7 @@ class ConversationEnded(HoldfastError):
 
 
 class Quarantined(HoldfastError):
-    """The conversation's own work took process after process down, so nothing of it is carried out.
+    """The conversation took process after process down, or cannot be read or carried on, so nothing of it is carried out.
 
     Find out why (`reason` names what ran), correct it, then `holdfast retry CONVERSATION` or `Conversation.retry()`.
     """

@@ -7,7 +7,7 @@ import uuid
 import pytest
 from hosted import GATED, OPEN, START, FakeCrew, activated, approve, asks, says, stored, until
 
-from holdfast.actors import CrewUnavailable, Hosting, NoOutcome, Timing, hosting
+from holdfast.actors import CrewUnavailable, Hosting, NoOutcome, Timing, failures, hosting
 from holdfast.conversation import (
     AgentSpec,
     CorruptStore,
@@ -32,7 +32,7 @@ UNGATED = START.model_copy(update={"spec": OPEN})
 
 @pytest.fixture(autouse=True)
 def at_once(monkeypatch):
-    monkeypatch.setattr(hosting, "LONGEST_DELAY_S", 0.01, raising=False)
+    monkeypatch.setattr(hosting, "LONGEST_DELAY_S", 0.01)
 
 
 def broken(monkeypatch, kind, times=10**6):
@@ -154,7 +154,8 @@ def wrapped(cause):
     ids=["unreadable", "any"],
 )
 async def test_an_effect_that_fails_again_and_again_for_no_outside_reason_ends_in_quarantine(error, monkeypatch):
-    monkeypatch.setattr(hosting, "FAILURES", 3, raising=False)
+    monkeypatch.setattr(failures, "UNEXPLAINED", 3)
+    monkeypatch.setattr(failures, "UNREADABLE", 3)
     store, crew = await stored(GATED), FakeCrew(*[error] * 10)
     active = await activated(store, crew)
     await active.ask(START)
@@ -167,7 +168,7 @@ async def test_an_effect_that_fails_again_and_again_for_no_outside_reason_ends_i
 
 @pytest.mark.parametrize("error", [wrapped(NewerRecord("log", 9, 3)), CrewUnavailable("no worker")], ids=["newer", "away"])
 async def test_what_an_older_process_cannot_read_or_no_worker_takes_is_waited_for(error, monkeypatch):
-    monkeypatch.setattr(hosting, "FAILURES", 3, raising=False)
+    monkeypatch.setattr(failures, "UNEXPLAINED", 3)
     store, crew = await stored(GATED), FakeCrew(*[error] * 10, says())
     active = await activated(store, crew)
     await active.ask(START)
@@ -214,7 +215,7 @@ async def test_an_activation_whose_renewal_breaks_ends_and_can_be_taken_over(mon
 
 
 async def test_too_many_commands_for_one_conversation_are_refused_and_what_waits_is_answered(monkeypatch):
-    monkeypatch.setattr(hosting, "MOST_WAITING", 3, raising=False)
+    monkeypatch.setattr(hosting, "MOST_WAITING", 3)
     store, crew = await stored(GATED), FakeCrew(asks())
     active = await activated(store, crew)
     await active.ask(START)
