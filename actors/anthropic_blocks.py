@@ -30,8 +30,9 @@ class AnthropicBlocks:
         if not isinstance(index, int):
             return 0
         match event.get("type"), event.get("content_block"), event.get("delta"):
-            case "content_block_start", {"type": str(kind), **_fields} as block, _:
-                self._blocks[index] = dict(block)
+            case "content_block_start", {"type": str(kind), **rest}, _:
+                block: dict[str, Any] = {"type": kind, **rest}
+                self._blocks[index] = block
                 self._pieces[index] = []
                 if kind in TEXTS:
                     self._pieces[index].append(str(block.get(TEXTS[kind]) or ""))
@@ -43,7 +44,7 @@ class AnthropicBlocks:
                 return self._delta(index, kind, fields, size)
         return 0
 
-    def _delta(self, index: int, kind: str, fields: Mapping[str, Any], size: int) -> int:
+    def _delta(self, index: int, kind: str, fields: Mapping[Any, Any], size: int) -> int:
         block = self._blocks[index]
         match kind, fields:
             case "text_delta", {"text": str(piece)}:
