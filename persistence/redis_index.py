@@ -12,6 +12,8 @@ from .keys import BUCKETS, Keys, bucket_of
 from .store import Rebuilt
 
 AT_ONCE = 500
+TRIES = 5
+"""How often a member is looked at whose conversation is written to all the time; after that the next rebuild finds it."""
 
 Script = Callable[[str, list[str], list[str | bytes | int]], Awaitable[list[Any]]]
 
@@ -118,7 +120,7 @@ class IndexRebuild:
     async def _prune_pending(self, bucket: int, key: str, members: Sequence[bytes]) -> int:
         """Remove members that are no open suspension of a state, under the fence of its place in the log."""
         removed = 0
-        while True:
+        for _ in range(TRIES):
             suspects: list[str | bytes | int] = []
             for member in members:
                 seq = await self._suspected(key, member)
@@ -132,6 +134,7 @@ class IndexRebuild:
             members = [member for member in suspects[::2] if isinstance(member, bytes)]
             for member in members:  # somebody has written meanwhile: perhaps it is open by now
                 self._read.pop(_conversation_of(member), None)
+        return removed
 
     async def _suspected(self, key: str, member: bytes) -> int | None:
         """The place in the log at which a member is no open suspension; None if it is one, or nobody can tell."""

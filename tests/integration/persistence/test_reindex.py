@@ -6,7 +6,7 @@ from holdfast.client import Answer
 from holdfast.conversation import NewerRecord
 from holdfast.persistence import RedisStore
 from holdfast.persistence.keys import Keys, bucket_of
-from holdfast.testing.activation import Activation, begin, call, resolve, start
+from holdfast.testing.activation import Activation, begin, call, resolve, send, start
 from holdfast.testing.crowd import conversations, crowd, pending
 
 
@@ -57,6 +57,48 @@ async def test_what_belongs_to_no_conversation_goes(store, raw, namespace):
     for key in indexes(raw):
         assert sorted(raw.redis.zrange(key, 0, -1)) == sorted(set(raw.redis.zrange(key, 0, -1)))
     assert after.keys() == before.keys()
+
+
+async def test_what_comes_while_its_conversation_is_rebuilt_stays(store, raw, namespace, monkeypatch):
+    """The rebuild knows the state of a moment; whatever is written after it is fenced by its place in the log."""
+    activation = await Activation.of(store, "c-1")
+    await activation.do(start(), begin(), call("ask"))
+    script, wrote = store._script, []
+
+    async def writing(name, keys, args):
+        answer = await script(name, keys, args)
+        if name == "reindex" and not wrote:
+            wrote.append(name)
+            await activation.do(resolve(Answer("blue")), call("ask", "ask"))
+        return answer
+
+    monkeypatch.setattr(store, "_script", writing)
+
+    rebuilt = await rebuild(store)
+
+    assert wrote
+    assert sum(found.removed for found in rebuilt) == 0
+    assert {view.suspension_id for view in await pending(store)} == set(activation.suspension_ids)
+
+
+async def test_a_rebuild_ends_although_a_conversation_is_written_to_all_the_time(store, raw, namespace, monkeypatch):
+    activation = await Activation.of(store, "c-1")
+    await activation.do(start(), begin(), call("lookup"))
+    key = Keys(namespace).pending(bucket_of("c-1"), None, None)
+    raw.redis.zadd(key, {"000000000000001|s-x|c-1|9": 0})
+    script = store._script
+
+    async def writing(name, keys, args):
+        if name == "prune":
+            await activation.do(send())
+        return await script(name, keys, args)
+
+    monkeypatch.setattr(store, "_script", writing)
+    assert sum(found.removed for found in await rebuild(store)) == 0
+    monkeypatch.undo()
+
+    assert sum(found.removed for found in await rebuild(store)) == 1
+    assert raw.redis.zrange(key, 0, -1) == []
 
 
 async def test_entries_that_the_head_has_wrong_are_made_from_the_log(store, raw, namespace):

@@ -129,6 +129,19 @@ def test_a_step_among_many_calls_costs_what_it_costs_among_few(step):
     assert counts[1] <= 1.3 * counts[0]
 
 
+@pytest.mark.parametrize("tool", ["lookup", "ask"])
+def test_the_last_calls_of_many_cost_what_the_last_of_few_cost(tool):
+    counts = []
+    for size in (100, 800):
+        _, state = asked_for(tool, size)
+        step = STEPS["a run's end" if tool == "lookup" else "an answer"][1]
+        for number in range(size - 2):
+            state = decide(state, step(state, number)).state
+        counts.append(work(judged, state, step(state, size - 2))[0])
+
+    assert counts[1] <= 1.3 * counts[0]
+
+
 def fold(state, events):
     for event in events:
         state = evolve(state, event)

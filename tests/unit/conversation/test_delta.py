@@ -1,0 +1,96 @@
+"""What a write changes of index entries and runs: what a look at the whole states before and after it says."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from holdfast.conversation import Answer, Approve, Delta, PendingEntry, RunTool, State, delta, evolve, index, outstanding
+from holdfast.conversation.events import ConversationEnded, ModelAnswered, TurnCancelled, TurnFailed
+
+
+def whole(before, after):
+    """The same, found by listing both states."""
+    old, new = index(before).pending, index(after).pending
+    was = [effect.effect_id for effect in outstanding(before) if isinstance(effect, RunTool)]
+    now = [effect.effect_id for effect in outstanding(after) if isinstance(effect, RunTool)]
+    return (
+        {entry for entry in new if entry not in old},
+        {entry for entry in old if entry not in new},
+        set(now) - set(was),
+        set(was) - set(now),
+    )
+
+
+def sets(found):
+    """As sets; nothing stands in one of them twice."""
+    parts = (found.opened, found.closed, found.scheduled, found.settled)
+    assert all(len(set(part)) == len(part) for part in parts)
+    return tuple(set(part) for part in parts)
+
+
+@given(st.data())
+def test_the_events_alone_say_what_changes(conversations, data):
+    # given a conversation whose calls do what calls do, some of them in one write with others
+    conversation = conversations().begun()
+    states = [conversation.state]
+
+    def step(act):
+        act()
+        states.append(conversation.state)
+
+    tools = st.sampled_from(["lookup", "refund", "ask", "share", "post", "ship", "nobody"])
+    step(lambda: conversation.call(*data.draw(st.lists(tools, min_size=1, max_size=6))))
+    for _ in range(data.draw(st.integers(0, 12))):
+        calls = conversation.state.calls
+        if not calls.any_open:
+            break
+        one = data.draw(st.sampled_from(calls.open()))
+        if one.suspension is None:
+            step(lambda one=one: data.draw(st.sampled_from([conversation.finish, conversation.lose]))(one.tool_call_id))
+        elif one.suspension.kind == "approval":
+            step(lambda one=one: conversation.resolve(one.tool_call_id, Approve(), suspension_id=one.suspension.suspension_id))
+        elif one.suspension.kind == "lost":
+            step(lambda: conversation.wake(at=conversation.state.calls.due_at))
+        else:
+            answer = Answer({"years": 3} if one.tool == "share" else "x")
+            step(
+                lambda one=one, answer=answer: conversation.resolve(
+                    one.tool_call_id, answer, suspension_id=one.suspension.suspension_id
+                )
+            )
+    if data.draw(st.booleans()):
+        step(data.draw(st.sampled_from([conversation.cancel, conversation.end])))
+    # then between any two of its states, the events say what both states say
+    for first in range(len(states)):
+        for last in range(first, len(states)):
+            before, after = states[first], states[last]
+            assert sets(delta(before, after, conversation.log[before.seq : after.seq])) == whole(before, after)
+
+
+@pytest.mark.parametrize(
+    "event",
+    [
+        TurnFailed(at=9, turn_id="t1", error="x"),
+        TurnCancelled(at=9, turn_id="t1"),
+        ModelAnswered(at=9, effect_id="t1.m2"),
+        ConversationEnded(at=9),
+    ],
+    ids=lambda event: event.kind,
+)
+def test_what_is_open_is_over_with_its_answer_even_where_no_event_names_it(begun, event):
+    begun.call("lookup", "ask")
+    before = begun.state
+
+    found = delta(before, evolve(before, event), [event])
+
+    assert [entry.suspension_id for entry in found.closed] == [before.calls[1].suspension.suspension_id]
+    assert found.settled == (before.calls[0].effect_id,)
+    assert (found.opened, found.scheduled) == ((), ())
+
+
+def test_no_events_change_nothing(begun):
+    begun.call("lookup", "ask")
+
+    assert delta(begun.state, begun.state, ()) == Delta()
+    assert PendingEntry.of(None) is None
+    assert delta(State(conversation_id="c-1"), begun.state, begun.log).scheduled == (begun.state.calls[0].effect_id,)
