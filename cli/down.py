@@ -2,14 +2,14 @@
 
 import asyncio
 import sys
+from collections.abc import Sequence
 
 from holdfast.conversation import StoreError
-from holdfast.persistence import Binding, RedisStore
+from holdfast.persistence import RedisStore
 from holdfast.persistence.embedded import running_redis, stop_redis
 from holdfast.persistence.home import Home
-from holdfast.registry.embedded import RayAddress, running_ray, stop_ray
+from holdfast.registry.embedded import gone_rays, stop_ray
 
-from .binding import standing_of
 from .display import clean
 from .options import Where
 
@@ -19,31 +19,24 @@ def run(where: Where) -> None:
     settings = where.settings()
     home = Home.open(settings.home)
     url = settings.redis_url or running_redis(home)
-    ray = running_ray(home)
-    bound = asyncio.run(_bound(url, settings.namespace, ray)) if url is not None and ray is not None else None
     stopped = ["Ray"] if stop_ray(home) else []
-    if url is not None and bound is not None:
-        asyncio.run(_release(url, settings.namespace, bound))
+    gone = gone_rays(home)
+    if url is not None and gone:
+        asyncio.run(_release(url, settings.namespace, gone))
     if stop_redis(home):
         stopped.append("Redis")
     said = f"Stopped the {' and the '.join(stopped)} of {home.path}." if stopped else f"Nothing runs for {home.path}."
     sys.stdout.write(clean(said) + "\n")
 
 
-async def _bound(url: str, namespace: str, ray: RayAddress) -> Binding | None:
-    """The store's binding, if it is to this home's Ray, told by its id: another machine's may have the same address."""
-    try:
-        binding = (await standing_of(url, namespace)).bound
-    except StoreError:
-        return None  # the next Ray of this home knows that this one is gone
-    return binding if binding is not None and binding.cluster.partition("@")[0] == ray.cluster_id else None
-
-
-async def _release(url: str, namespace: str, bound: Binding) -> None:
+async def _release(url: str, namespace: str, gone: Sequence[str]) -> None:
+    """Give the store's binding up, if it is to a Ray of this home that is gone; another's may have the same address."""
     store = RedisStore(url, namespace=namespace)
     try:
-        await store.unbind(bound.cluster)
+        bound = await store.binding()
+        if bound is not None and bound.cluster.partition("@")[0] in gone:
+            await store.unbind(bound.cluster)
     except StoreError:
-        pass  # as above
+        pass  # this home's next Ray knows that this one is gone; any other waits until the binding is old
     finally:
         await store.close()

@@ -196,7 +196,7 @@ async def bind(
             raise wrong(binding, cluster)
         if before is not None and not told:
             left_s = math.ceil((BINDING_STALE_MS - binding.age_ms) / 1000)
-            say(f"holdfast: the store is bound to the Ray cluster at {binding.address}, now silent: waiting up to {left_s} s")
+            say(f"holdfast: the store is bound to the Ray cluster at {binding.address}, silent now: waiting up to {left_s} s")
             told = True
         before = binding
         await asyncio.sleep(LOOK_AT_BINDING_S)

@@ -111,6 +111,14 @@ def running_ray(home: Home) -> RayAddress | None:
     return None if running is None else _address(home, running)
 
 
+def gone_rays(home: Home) -> tuple[str, ...]:
+    """Return the cluster ids of the last Rays of this home, each of which was ended and seen to be gone."""
+    try:
+        return tuple(_Gone.model_validate_json((home.path / _GONE).read_bytes()).cluster_ids)
+    except (OSError, ValidationError):
+        return ()
+
+
 def stop_ray(home: Home, *, deadline_s: float = 60) -> bool:
     """Stop the home's Ray, all its workers and nothing else, and return when they are gone.
 
@@ -262,14 +270,6 @@ def _seen_from() -> str:
         return ""
 
 
-def _gone(home: Home) -> tuple[str, ...]:
-    """The ids of the home's clusters that were seen to be gone."""
-    try:
-        return tuple(_Gone.model_validate_json((home.path / _GONE).read_bytes()).cluster_ids)
-    except (OSError, ValidationError):
-        return ()
-
-
 def _living(home: Home) -> _Record | None:
     """Return the record of the home's Ray if it is the one that runs, whole, and its files are where they were."""
     record = _recorded(home)
@@ -318,7 +318,7 @@ def _end(home: Home, *, gently: bool) -> bool:
         raise ClusterUnavailable(f"the processes {sorted(one.pid for one in left)} of {home.path} cannot be killed")
     if record is not None and record.cluster_id and record.seen_from and record.seen_from == _seen_from():
         # A home that two containers share is no proof: each sees its own processes only.
-        gone = [*(one for one in _gone(home) if one != record.cluster_id), record.cluster_id][-_GONE_KEPT:]
+        gone = [*(one for one in gone_rays(home) if one != record.cluster_id), record.cluster_id][-_GONE_KEPT:]
         with contextlib.suppress(HomeUnusable):  # without the proof, the store's binding is waited for
             home.write_file(_GONE, _Gone(cluster_ids=gone).model_dump_json() + "\n")
     for temp_dir in temp_dirs:
@@ -400,7 +400,7 @@ def _process(pid: int) -> _Process | None:
 
 
 def _address(home: Home, record: _Record) -> RayAddress:
-    return RayAddress(record.address, home.path / "ray-token", record.cluster_id, _gone(home))
+    return RayAddress(record.address, home.path / "ray-token", record.cluster_id, gone_rays(home))
 
 
 def _token_path(home: Home) -> Path:

@@ -16,7 +16,7 @@ import pytest
 from holdfast.conversation.errors import ClusterUnavailable, HomeUnusable
 from holdfast.persistence.home import Home
 from holdfast.registry import embedded
-from holdfast.registry.embedded import RayAddress, ensure_ray, join_environment, running_ray, stop_ray
+from holdfast.registry.embedded import RayAddress, ensure_ray, gone_rays, join_environment, running_ray, stop_ray
 
 LOOPBACK = {"0100007F", "00000000000000000000000001000000", "0000000000000000FFFF00000100007F"}
 MISLED = {"RAY_ADDRESS": "127.0.0.1:1", "RAY_AUTH_TOKEN": "another cluster's", "HOLDFAST_TEST_MARK": "inherited"}
@@ -331,14 +331,14 @@ def test_of_a_ray_that_another_container_has_started_from_this_home_it_is_not_be
     boot_id, namespace, user = here.split()
     for elsewhere in ("", f"{boot_id} pid:[1] {user}", f"other-machine {namespace} {user}", f"{boot_id} {namespace} 99999"):
         record("cluster-0", elsewhere)
-        assert embedded._gone(home) == ()
+        assert gone_rays(home) == ()
     for number in range(1, 100):
         record(f"cluster-{number}", here)
     record("cluster-98", here)
-    assert embedded._gone(home)[-2:] == ("cluster-99", "cluster-98")
-    assert len(embedded._gone(home)) == 16
+    assert gone_rays(home)[-2:] == ("cluster-99", "cluster-98")
+    assert len(gone_rays(home)) == 16
     (home.path / "ray-gone.json").write_text("not JSON")
-    assert embedded._gone(home) == ()
+    assert gone_rays(home) == ()
 
 
 @pytest.mark.parametrize("text", ["", "{}", "[1]", '{"address": "127.0.0.1:1"}'])

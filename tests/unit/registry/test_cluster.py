@@ -76,7 +76,7 @@ async def test_only_silence_frees_a_binding_and_who_waits_for_it_is_told(store, 
     assert clock.ms - began >= BINDING_STALE_MS
     assert (await store.binding()).cluster == MINE.cluster_id
     (line,) = said
-    assert line.endswith(f"bound to the Ray cluster at {address}, which is silent: waiting up to 14 s")
+    assert line.endswith(f"bound to the Ray cluster at {address}, silent now: waiting up to 14 s")
 
 
 async def test_a_cluster_that_is_proven_gone_gives_way_at_once_and_no_other_does(store, clock):
