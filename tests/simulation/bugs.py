@@ -7,12 +7,16 @@ import contextlib
 import dataclasses
 from unittest import mock
 
-from holdfast.actors import NoOutcome, tool_run
+from holdfast.actors import NoOutcome, conversation_actor, tool_run
 from holdfast.actors.hosting import Hosting
-from holdfast.conversation import HoldfastError, OnLost, decide, outcomes, suspensions
+from holdfast.conversation import HoldfastError, OnLost, StoreUnavailable, decide, outcomes, suspensions
 from holdfast.persistence import Appended, Due, KnownIds, MemoryStore, Run, RunStatus, codec, memory_store
+from holdfast.registry.actors import ActorDied
 
+from . import shop
+from .actors import SimHandle
 from .crew import SimCrew
+from .network import Died, Unavailable
 
 
 def reply_before_the_append():
@@ -170,6 +174,84 @@ def an_expiry_by_the_actors_own_clock():
     return mock.patch.object(Hosting, "_now", lambda self: self._clock())
 
 
+def an_actor_that_keeps_time_by_its_wall_clock():
+    """An actor counts from what the store said last by a clock that anybody may set."""
+
+    def wall_clock():
+        return conversation_actor.time.time_ns() // 1_000_000
+
+    return mock.patch.object(conversation_actor, "_clock", wall_clock)
+
+
+def a_head_that_is_not_checked():
+    """The store appends to whatever the log is by now: with a tail lost, to another one than the writer knows."""
+    append = MemoryStore.append
+
+    async def blind(self, conversation_id, write):
+        found = self._conversations.get(conversation_id)
+        head = len(found.log) if found is not None else 0
+        before = write.before.model_copy(update={"seq": head})
+        after = write.after.model_copy(update={"seq": head + len(write.events)})
+        return await append(self, conversation_id, dataclasses.replace(write, before=before, after=after))
+
+    return mock.patch.object(MemoryStore, "append", blind)
+
+
+def a_transcript_that_is_trusted_by_its_length():
+    """A worker keeps what it has read, and takes another log that is no longer for the same one."""
+    answer = shop.Model.answer
+
+    def trusting(self, request, messages):
+        kept = self.__dict__.setdefault("kept", {}).setdefault(request.conversation_id, [])
+        kept.extend(messages[len(kept) :])
+        return answer(self, request, kept[: len(messages)])
+
+    return mock.patch.object(shop.Model, "answer", trusting)
+
+
+def a_model_call_that_is_known_by_its_name():
+    """What the model said to an effect of a lost end of the log is taken for what it says to its namesake."""
+    call_model = SimCrew.call_model
+
+    async def remembering(self, app, code, request):
+        kept = self._world.__dict__.setdefault("kept", {})
+        key = request.conversation_id, request.effect_id
+        if key not in kept:
+            kept[key] = await call_model(self, app, code, request)
+        return kept[key]
+
+    return mock.patch.object(SimCrew, "call_model", remembering)
+
+
+def an_actor_that_does_not_answer_taken_for_dead():
+    """Whoever gets no answer takes the actor for dead, and has another depose it within its lease."""
+
+    async def call(self, what, serve):
+        try:
+            return await self._world.network.call(self._process, what, serve)
+        except (Died, Unavailable) as error:
+            raise ActorDied(str(error)) from error
+
+    return mock.patch.object(SimHandle, "_call", call)
+
+
+def a_body_that_runs_whatever_came_of_its_claim():
+    """A claim whose outcome is unknown is taken for won."""
+    run = tool_run.run
+
+    async def hopeful(store, *args, **kwargs):
+        return await run(_Hopeful(store), *args, **kwargs)
+
+    return mock.patch.object(tool_run, "run", hopeful)
+
+
+class _Hopeful(_Unclaiming):
+    async def claim(self, *args, **kwargs):
+        with contextlib.suppress(StoreUnavailable):
+            return await self._store.claim(*args, **kwargs)
+        return True
+
+
 REQUIRED = (
     reply_before_the_append,
     no_fencing,
@@ -186,4 +268,10 @@ MORE = (
     an_outcome_that_is_not_recorded,
     a_claim_that_anybody_may_repeat,
     an_expiry_by_the_actors_own_clock,
+    an_actor_that_keeps_time_by_its_wall_clock,
+    a_head_that_is_not_checked,
+    a_transcript_that_is_trusted_by_its_length,
+    a_model_call_that_is_known_by_its_name,
+    an_actor_that_does_not_answer_taken_for_dead,
+    a_body_that_runs_whatever_came_of_its_claim,
 )

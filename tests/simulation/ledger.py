@@ -8,7 +8,7 @@ from typing import Any
 
 from holdfast.conversation import OnLost
 from holdfast.conversation.events import RunScheduled, SettledBy, SuspensionSettled
-from holdfast.persistence import Because
+from holdfast.persistence import Because, RunStatus
 
 LATEST_MS = 60_000
 """How far from the store's clock an event may be dated: it may be frozen, late and long on its way, all in one."""
@@ -63,6 +63,7 @@ class Ledger:
         self.bodies = {}
         self.problems = []
         self.quarantined = set()
+        self.times_set_back = 0
 
     def wrong(self, text, *args):
         """Note that a promise is broken."""
@@ -135,6 +136,9 @@ class Ledger:
 
     def begun(self, process, conversation_id, call, attempt, tool):
         """A body begins to run."""
+        run = process.world.memory._runs(conversation_id).get(f"{call}#{attempt}")
+        if run is not None and run.status is RunStatus.RUNNABLE and not self.times_set_back:
+            self.wrong("%s: attempt %d of %s runs, and nobody has claimed it", conversation_id, attempt, call)
         key = (conversation_id, call, attempt)
         self._trace.note("runs %s of %s, attempt %d", call, conversation_id, attempt)
         if key in self.bodies and not self.bodies[key].forgotten:
@@ -159,6 +163,7 @@ class Ledger:
 
     def set_back(self, copied):
         """The logs are what they were: what came after is no part of the truth any more, and nobody can be held to it."""
+        self.times_set_back += 1
         self.written = copied.logs
         kept = {}
         for key, body in self.bodies.items():

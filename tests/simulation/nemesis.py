@@ -17,7 +17,8 @@ class Nemesis:
         self._at_a_step = rng.choice((0, 0, 0.002, 0.01, 0.03))
         kinds = (self._crash, self._stop, self._light_a_fuse, self._cut_off, self._part, self._take_the_store_away)
         self._kinds = [kind for kind in kinds if rng.random() < 0.6] or [self._crash]
-        self._kinds += [kind for kind in (self._step_a_clock, self._set_the_store_back) if rng.random() < 0.2]
+        self._kinds += [self._step_a_clock] * (2 * (rng.random() < 0.3))
+        self._kinds += [self._set_the_store_back] * (rng.random() < 0.2)
         self._copied = None
         self._victims = [pick for pick in (self._actor, self._actor, self._worker, self._sweeper) if rng.random() < 0.6]
         if rng.random() < 0.1:
@@ -92,7 +93,7 @@ class Nemesis:
 
     def _step_a_clock(self):
         """Somebody sets the time of a machine, or it synchronises after a long while."""
-        process = self._victim()
+        process = self._actor()
         if process is not None:
             self._world.step_the_clock(process, self._world.rng.choice(STEPS_MS))
 

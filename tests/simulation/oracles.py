@@ -1,11 +1,11 @@
 """What must be true when a simulation is over: each promise, held against the log and against what callers were told."""
 
 from collections import Counter
-from dataclasses import dataclass
 
 from holdfast.conversation import (
     Cancel,
     Cancelled,
+    CorruptStore,
     End,
     HoldfastError,
     ModelFailed,
@@ -73,14 +73,6 @@ def judge(world):
         elif asked.answered_at is not None:
             _the_acknowledgement_holds(world.ledger, history, asked)
     _repeated_receipts_agree(world.ledger)
-
-
-@dataclass(slots=True)
-class ModelCalled:
-    """What the model's function looks at in a request."""
-
-    conversation_id: str
-    effect_id: str
 
 
 class History:
@@ -178,8 +170,7 @@ def _answers_are_those_to_this_log(world, history):
     transcript = Transcript()
     for seq, event in enumerate(history.events, 1):
         if isinstance(event, ModelAnswered):
-            request = ModelCalled(history.conversation_id, event.effect_id)
-            due = world.model.answer(request, transcript.messages())
+            due = world.model.to(history.conversation_id, event.effect_id, transcript.messages())
             if isinstance(due, ModelFailed) or _said(due) != _said(event):
                 world.ledger.wrong("%s: %s answers something else than this log", history.conversation_id, event.effect_id)
         transcript.add(seq, event)
@@ -252,6 +243,8 @@ def _the_refusal_is_justified(world, history, asked):
         return
     if isinstance(error, OutcomeUnknown | StoreUnavailable | Overloaded):
         return
+    if isinstance(error, CorruptStore) and ledger.times_set_back:
+        return  # its actor found that the log is not the one it knew, and has begun anew: nothing was decided
     if isinstance(error, Quarantined) and asked.conversation_id in world.ledger.quarantined:
         return
     keys = (*command.lookups(), *command.reasons())

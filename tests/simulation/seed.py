@@ -56,7 +56,7 @@ class _Watch(logging.Handler):
         self._world = world
 
     def handle(self, record):
-        if record.levelno >= logging.ERROR:
+        if record.levelno >= logging.ERROR and not self._world.ledger.times_set_back:  # a log that lost its end is one
             self._world.ledger.wrong("logged: %s (%r)", record.getMessage(), record.exc_info[1] if record.exc_info else None)
         else:
             self._world.trace.note(record.msg, *record.args)

@@ -76,19 +76,24 @@ class Model:
         return draw() * (10 if draw() < self._slow else 0.5)
 
     def answer(self, request, messages):
+        """The answer to what a worker sends."""
+        return self.to(request.conversation_id, request.effect_id, messages)
+
+    def to(self, conversation_id, effect_id, messages):
+        """The one answer to these messages."""
         said = zlib.crc32(repr([(message["role"], message["content"]) for message in messages]).encode())
-        rng = random.Random(f"{self._seed}/{request.conversation_id}/{said}")
+        rng = random.Random(f"{self._seed}/{conversation_id}/{said}")
         rounds = 0
         for message in reversed(messages):
             if message["role"] == "user":
                 break
             rounds += message["role"] == "assistant"
         if rng.random() < 0.03:
-            return ModelFailed(effect_id=request.effect_id, error="the model is overloaded")
+            return ModelFailed(effect_id=effect_id, error="the model is overloaded")
         if rounds >= 4 or rng.random() < self._talkative * (0.1 + rounds / 4):
-            return ModelReplied(effect_id=request.effect_id, content=f"reply {rng.randrange(1000)}")
+            return ModelReplied(effect_id=effect_id, content=f"reply {rng.randrange(1000)}")
         calls = tuple(self._call(rng, number) for number in range(rng.randint(1, self._most)))
-        return ModelReplied(effect_id=request.effect_id, calls=calls)
+        return ModelReplied(effect_id=effect_id, calls=calls)
 
     def _call(self, rng, number):
         call_id = rng.choice(("call_1", f"call_{rng.randrange(1000)}", f"call_{rng.randrange(1000)}", ""))
