@@ -19,6 +19,7 @@ from holdfast.conversation import (
     Decision,
     Deny,
     Fail,
+    FailureReason,
     HoldfastError,
     InvalidConversationId,
     InvalidDecision,
@@ -32,6 +33,7 @@ from holdfast.conversation import (
     StaleCall,
     StaleReason,
     Status,
+    StopReason,
     StoreError,
     StoreUnavailable,
     SuspensionKind,
@@ -41,7 +43,7 @@ from holdfast.conversation import (
 
 from .async_client import AsyncClient
 from .conversation import Conversation
-from .records import AsyncPendingCall, ConversationRow, ConversationState, Event, Page, PendingCall
+from .records import AsyncPendingCall, ConversationRow, ConversationState, Event, Page, PendingCall, RunningCall
 from .stack import DurabilityWarning
 
 if TYPE_CHECKING:
@@ -70,6 +72,7 @@ __all__ = [
     "DurabilityWarning",
     "Event",
     "Fail",
+    "FailureReason",
     "HoldfastError",
     "InvalidConversationId",
     "InvalidDecision",
@@ -82,9 +85,11 @@ __all__ = [
     "Quarantined",
     "Receipt",
     "Redispatch",
+    "RunningCall",
     "StaleCall",
     "StaleReason",
     "Status",
+    "StopReason",
     "StoreError",
     "StoreUnavailable",
     "SuspensionKind",

@@ -5,6 +5,7 @@ import os
 import threading
 from collections.abc import AsyncGenerator, Coroutine, Iterator
 from concurrent.futures import Future
+from dataclasses import fields
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self, TypeVar
@@ -187,15 +188,9 @@ class BlockingConversation:
     def wait(self, *, after: int | None = None, timeout_s: float | None = None) -> ConversationState[Receipt]:
         """See `Conversation.wait`."""
         state = self._client._run(self._conversation.wait(after=after, timeout_s=timeout_s))  # noqa: SLF001 - as above
-        return ConversationState(
-            status=state.status,
-            turn_id=state.turn_id,
-            reply=state.reply,
-            error=state.error,
-            pending=[self._client._bound(call) for call in state.pending],  # noqa: SLF001 - as above
-            running=state.running,
-            seq=state.seq,
-        )
+        shown = {field.name: getattr(state, field.name) for field in fields(state)}
+        shown["pending"] = [self._client._bound(call) for call in state.pending]  # noqa: SLF001 - as above
+        return ConversationState(**shown)
 
     def state(self) -> ConversationState[Receipt]:
         """The state as it is now."""

@@ -25,13 +25,14 @@ from holdfast.conversation import (
     evolve,
     jsontext,
 )
+from holdfast.conversation.events import CallSuspended, ModelAnswered, TurnCompleted, TurnFailed
 from holdfast.conversation.events import ConversationEnded as EndedEvent
-from holdfast.conversation.events import ModelAnswered, TurnFailed
 from holdfast.conversation.ids import check_request_id
 from holdfast.persistence import codec
 
 from .arguments import check_place, is_time, request_id_of, text_of
 from .records import AsyncPendingCall, ConversationState, Event, PendingCall
+from .running import running_calls, shown_arguments
 
 if TYPE_CHECKING:
     from .async_client import AsyncClient
@@ -181,12 +182,12 @@ class Conversation:
 
     async def _shown(self, state: State) -> ConversationState[Awaitable[Receipt]]:
         store, timely = await self._client._store(), self._client._timely  # noqa: SLF001 - as above
-        last, reply, error = state.last, None, None
+        last, reply, end = state.last, None, None
         quarantine = await timely(store.quarantine(self.id))
         if last is not None:
-            (event,) = await timely(store.at(self.id, [last.reply_seq or last.seq]))
-            reply = event.content if isinstance(event, ModelAnswered) else None
-            error = event.error if isinstance(event, TurnFailed) else None
+            answer, end = await timely(store.at(self.id, [last.reply_seq or last.seq, last.seq]))
+            reply = answer.content if isinstance(answer, ModelAnswered) else None
+        error = end.error if isinstance(end, TurnFailed) else None
         turn_id = state.turn.turn_id if state.turn is not None else (last.turn_id if last is not None else None)
         return ConversationState(
             status=state.status if quarantine is None else Status.QUARANTINED,
@@ -194,16 +195,21 @@ class Conversation:
             reply=reply,
             error=error if quarantine is None else quarantine.reason,
             pending=await self.pending() if any(call.suspension is not None for call in state.calls) else [],
-            running=[call.tool_call_id for call in state.calls if call.status == "running"],
+            running=await timely(running_calls(store, state)),
             seq=state.seq,
+            stopped=end.stopped if isinstance(end, TurnCompleted) else None,
+            failed=end.reason if isinstance(end, TurnFailed) else None,
         )
 
     async def _durable(self, after: int) -> AsyncIterator[Event]:
         store, timely = await self._client._store(), self._client._timely  # noqa: SLF001 - as above
         while True:
-            for seq, event in await timely(store.read(self.id, after=after, block_ms=BLOCK_MS), longer_s=BLOCK_MS / 1000):
+            entries = await timely(store.read(self.id, after=after, block_ms=BLOCK_MS), longer_s=BLOCK_MS / 1000)
+            for seq, event in entries:
                 after = seq
                 data = event.model_dump(mode="json", exclude={"kind", "at"})
+                if isinstance(event, CallSuspended):
+                    data["arguments"] = await timely(shown_arguments(store, self.id, event))
                 yield Event(event.kind, seq, event.at, data)
                 if isinstance(event, EndedEvent):
                     return

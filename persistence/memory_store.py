@@ -27,6 +27,7 @@ from holdfast.conversation.events import CallSuspended
 
 from . import codec, pages
 from .keys import BUCKETS, bucket_of, check_namespace
+from .memory_live import MemoryLive
 from .store import (
     Acquired,
     Append,
@@ -92,13 +93,14 @@ class _Conversation:
         return min(moments, default=None)
 
 
-class MemoryStore:
+class MemoryStore(MemoryLive):
     """Conversations in this process's memory."""
 
     def __init__(self, *, namespace: str = "holdfast", clock: Callable[[], int] = _wall_clock) -> None:
         self.namespace = check_namespace(namespace)
         self.store_id = uuid.uuid4().hex
         self._clock = clock
+        super().__init__(clock, self._runs)
         self._conversations: dict[str, _Conversation] = {}
         self._apps: dict[str, bytes] = {}
         self._specs: dict[str, bytes] = {}
@@ -107,7 +109,6 @@ class MemoryStore:
         self._living: dict[str, int] = {}
         self._generations: dict[str, int] = {}
         self._binding: tuple[str, str, int] | None = None
-        self._listeners: dict[str, list[asyncio.Queue[bytes]]] = {}
         self._changed = asyncio.Condition()
 
     async def open(self) -> str:
@@ -437,21 +438,6 @@ class MemoryStore:
         """See `Store.unbind`."""
         if self._binding is not None and self._binding[0] == cluster:
             self._binding = None
-
-    async def publish(self, conversation_id: str, payload: bytes) -> None:
-        """See `Store.publish`."""
-        for queue in self._listeners.get(conversation_id, []):
-            queue.put_nowait(payload)
-
-    async def listen(self, conversation_id: str) -> AsyncIterator[bytes]:
-        """See `Store.listen`."""
-        queue: asyncio.Queue[bytes] = asyncio.Queue()
-        self._listeners.setdefault(conversation_id, []).append(queue)
-        try:
-            while True:
-                yield await queue.get()
-        finally:
-            self._listeners[conversation_id].remove(queue)
 
     def _owned(self, conversation_id: str, token: str) -> _Conversation:
         _check(bool(token), "arguments")

@@ -38,6 +38,9 @@ from holdfast.conversation.events import (
 SNAPSHOT_AT = (CallSuspended, TurnCompleted, TurnFailed, TurnCancelled, ConversationEnded)
 """The events whose append carries a snapshot; after any other, the tail of the log says the rest."""
 
+PROGRESS_MS = 24 * 3_600_000
+"""For how long the last progress of a run is kept when no other report follows."""
+
 
 class Because(StrEnum):
     """Why an activation takes a conversation over."""
@@ -451,6 +454,17 @@ class Store(Protocol):
 
     async def unbind(self, cluster: str) -> None:
         """Give the binding up, if it is this cluster's."""
+        ...
+
+    async def keep_progress(self, conversation_id: str, effect_id: str, payload: bytes) -> bool:
+        """Keep the last progress of a claimed run for those who look later; false if the run is not claimed.
+
+        What is kept of a conversation's runs goes `PROGRESS_MS` after the last report.
+        """
+        ...
+
+    async def progress(self, conversation_id: str) -> Mapping[str, bytes]:
+        """The last progress that is kept, by effect id; also of runs that are settled since."""
         ...
 
     async def publish(self, conversation_id: str, payload: bytes) -> None:

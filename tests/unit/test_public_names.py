@@ -40,9 +40,9 @@ PUBLIC = {
         AgentNotFound Answer AppNotFound Approve AsyncClient AsyncPendingCall BlockingConversation Cancelled
         Client ClusterUnavailable ConfigurationError Conversation ConversationEnded ConversationExists
         ConversationNotFound ConversationRow ConversationState Decision Deny DurabilityWarning Event Fail
-        HoldfastError InvalidConversationId InvalidDecision InvalidInput InvalidMessage OutcomeUnknown
-        Overloaded Page PendingCall Quarantined Receipt Redispatch StaleCall StaleReason Status StoreError
-        StoreUnavailable SuspensionKind WrongCluster WrongStore
+        FailureReason HoldfastError InvalidConversationId InvalidDecision InvalidInput InvalidMessage
+        OutcomeUnknown Overloaded Page PendingCall Quarantined Receipt Redispatch RunningCall StaleCall
+        StaleReason Status StopReason StoreError StoreUnavailable SuspensionKind WrongCluster WrongStore
     """,
     "cli": """
         main

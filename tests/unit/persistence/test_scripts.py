@@ -10,10 +10,10 @@ from holdfast.persistence import redis_scripts
 SCRIPTS = sorted(path.name.removesuffix(".lua") for path in (resources.files("holdfast.persistence") / "lua").iterdir())
 RUN = [name for name in SCRIPTS if not name.startswith("_")]
 SINCE_6_2 = {
-    *("COPY", "DEL", "EXISTS", "HDEL", "HGET", "HGETALL", "HMGET", "HSET", "RENAME", "TIME", "TYPE"),
+    *("COPY", "DEL", "EXISTS", "HDEL", "HGET", "HGETALL", "HKEYS", "HMGET", "HSET", "PEXPIRE", "RENAME", "TIME", "TYPE"),
     *("XADD", "XINFO", "XRANGE", "XREVRANGE", "ZADD", "ZCOUNT", "ZREM", "ZREMRANGEBYSCORE", "ZSCORE"),
 }
-WRITES = {"COPY", "DEL", "HDEL", "HSET", "RENAME", "XADD", "ZADD", "ZREM", "ZREMRANGEBYSCORE"}
+WRITES = {"COPY", "DEL", "HDEL", "HSET", "PEXPIRE", "RENAME", "XADD", "ZADD", "ZREM", "ZREMRANGEBYSCORE"}
 
 
 def commands(source):
@@ -33,6 +33,7 @@ def test_the_scripts_are_these():
         "enlist",
         "finish",
         "load",
+        "progress",
         "prune",
         "reindex",
         "release",
