@@ -1,6 +1,5 @@
 """The way of a command: over Ray to the actor that hosts the conversation."""
 
-import asyncio
 import os
 
 from holdfast.actors import ActorSettings, StoreAddress
@@ -10,6 +9,7 @@ from holdfast.conversation.ids import digest
 from holdfast.persistence import AppRecord, RedisStore
 from holdfast.registry import Settings
 from holdfast.registry import cluster as clusters
+from holdfast.registry.daemon import in_daemon
 from holdfast.registry.hiring import Hiring
 from holdfast.registry.ray_actors import RayActors
 from holdfast.registry.registry import Registry
@@ -40,17 +40,17 @@ class RayTransport:
             WrongCluster: The store is bound to another cluster, which lives.
             ConfigurationError: The process is in another cluster, or versions differ.
         """
-        joined = await asyncio.to_thread(clusters.join, address, embedded=settings.ray_address is None)
+        joined = await in_daemon(clusters.join, address, embedded=settings.ray_address is None)
         try:
             await clusters.bind(store, joined)
             where = StoreAddress(redis_url=store.url, namespace=store.namespace, store_id=store.store_id or "")
             actor_settings = ActorSettings(store=where, timing=settings.timing, fleet=settings.fleet)
-            await asyncio.to_thread(end_other_releases, actor_settings)
+            await in_daemon(end_other_releases, actor_settings)
             ensure_sweeper(actor_settings)
             if app is not None and app_path is not None:
                 await _record(store, actor_settings, app, app_path)
         except BaseException:
-            await asyncio.to_thread(clusters.leave, joined)
+            await in_daemon(clusters.leave, joined)
             raise
         return cls(store, actor_settings, joined)
 
@@ -74,7 +74,7 @@ class RayTransport:
     async def close(self) -> None:
         """Leave Ray, if this client joined it."""
         await self._registry.close()
-        await asyncio.to_thread(clusters.leave, self.cluster)
+        await in_daemon(clusters.leave, self.cluster)
 
 
 async def _record(store: RedisStore, settings: ActorSettings, app: App, path: str) -> None:
@@ -85,7 +85,7 @@ async def _record(store: RedisStore, settings: ActorSettings, app: App, path: st
     paths = tuple(python_path())
     values = [part for item in sorted(environment.items()) for part in item]
     # Workers are told apart by all of this; of the environment's values only this digest is ever stored.
-    code = digest(settings.store.store_id, await asyncio.to_thread(code_digest, path), *paths, "", *values)
+    code = digest(settings.store.store_id, await in_daemon(code_digest, path), *paths, "", *values)
     record = AppRecord(
         app=path,
         code=code,

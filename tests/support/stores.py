@@ -11,10 +11,13 @@ class InMemory:
     def __init__(self, store: Any) -> None:
         self.settings = Settings(redis_url="unix:///nowhere")
         self._store = store
-        self.starts_longer_s = 0.0
+        self.may_start = False
 
     async def store(self) -> Any:
         return self._store
+
+    async def see_to_ray(self) -> None:
+        """There is none."""
 
     async def close(self) -> None:
         """Nothing was opened."""
