@@ -7,6 +7,7 @@ from holdfast.agent import App, code_digest, main_file, python_path
 from holdfast.conversation import Command, Reply
 from holdfast.conversation.ids import digest
 from holdfast.persistence import AppRecord, RedisStore
+from holdfast.persistence.home import Home
 from holdfast.registry import Settings
 from holdfast.registry import cluster as clusters
 from holdfast.registry.daemon import in_daemon
@@ -43,7 +44,8 @@ class RayTransport:
         joined = await in_daemon(clusters.join, address, embedded=settings.ray_address is None)
         try:
             await clusters.bind(store, joined)
-            where = StoreAddress(redis_url=store.url, namespace=store.namespace, store_id=store.store_id or "")
+            home = str((await in_daemon(Home.open, settings.home)).path) if settings.redis_url is None else ""
+            where = StoreAddress(redis_url=store.url, namespace=store.namespace, store_id=store.store_id or "", home=home)
             actor_settings = ActorSettings(store=where, timing=settings.timing, fleet=settings.fleet)
             await in_daemon(end_other_releases, actor_settings)
             ensure_sweeper(actor_settings)

@@ -9,14 +9,18 @@ from typing import Any
 
 import ray
 
-from holdfast.actors import RAY_NAMESPACE, ActorSettings
-from holdfast.conversation import StoreError
+from holdfast.actors import RAY_NAMESPACE, ActorSettings, StoreAddress
+from holdfast.conversation import HomeUnusable, StoreError
 from holdfast.persistence import RedisStore
+from holdfast.persistence.home import Home
 
 from . import cluster
 from .ray_actors import RayActors
+from .revival import Revival
 from .sweep import Sweep
 from .watch import Watch
+
+REVIVAL_S = 60.0
 
 logger = logging.getLogger("holdfast.sweeper")
 
@@ -36,7 +40,8 @@ class Sweeper:
 
     async def _run(self) -> None:
         address, timing = self._settings.store, self._settings.timing
-        store = RedisStore(address.redis_url, namespace=address.namespace, store_id=address.store_id)
+        revive = _revival(address)
+        store = RedisStore(address.redis_url, namespace=address.namespace, store_id=address.store_id, revive=revive)
         sweep = Sweep(store, RayActors(self._settings), timing=timing, fleet=self._settings.fleet)
         while True:
             try:
@@ -51,6 +56,18 @@ class Sweeper:
             except Exception:
                 logger.exception("a tick failed")
             await asyncio.sleep(timing.tick_ms / 1000)
+
+
+def _revival(address: StoreAddress) -> Revival | None:
+    """What starts the embedded Redis again that died, when only actors are left, which have deadlines to keep."""
+    if not address.home:
+        return None
+    try:
+        home = Home.open(address.home)
+    except HomeUnusable:
+        logger.exception("the embedded Redis could not be started again from here")
+        return None
+    return Revival(lambda: home, deadline_s=REVIVAL_S)
 
 
 _RemoteSweeper = ray.remote(Sweeper)
