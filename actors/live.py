@@ -1,4 +1,6 @@
-"""Live events: deltas of text and of reasoning, and progress. They are lossy: published while somebody listens, kept nowhere.
+"""Live events: deltas of text and of reasoning, and progress. They are lossy: published while somebody listens.
+
+Only the last progress of a run is kept.
 
 A live message is the msgpack array `[kind, effect_id, attempt, at, value]`; `value` is text, for progress JSON text.
 """
@@ -8,7 +10,6 @@ import logging
 import threading
 import time
 from collections import deque
-from collections.abc import Callable
 from typing import Any
 
 from holdfast.conversation import StoreError, jsontext
@@ -26,6 +27,10 @@ PROGRESS_WAITING = 64
 PROGRESS_AT_ONCE = 32
 PROGRESS_PAUSE_S = 0.1
 """For how long a run that has reported so much at once publishes nothing."""
+KEEP_EVERY_S = 0.5
+KEPT_BYTES = 4096
+KEPT_TEXT = 500
+NUMBER_LENGTH = 400
 
 
 class Deltas:
@@ -62,26 +67,31 @@ class Deltas:
         await _publish(self._store, self._request.conversation_id, payload)
 
 
-def progress(store: Store, request: RunRequest, loop: asyncio.AbstractEventLoop) -> Callable[[Any, str | None], None]:
-    """What `ToolContext.report_progress` calls, from whatever thread the body runs in."""
-    return _Progress(store, request, loop).report
+class Progress:
+    """What `ToolContext.report_progress` calls, from whatever thread the body runs in.
 
-
-class _Progress:
-    """Publishes what a body reports, one after the other: a body that reports faster than that loses what is oldest."""
+    Reports are published to those who listen, one after the other: of a body that reports faster than that, the oldest are
+    lost. The last one is kept in the store too, for those who look later: at most one in `KEEP_EVERY_S`, since what is kept
+    costs a write to the disk.
+    """
 
     def __init__(self, store: Store, request: RunRequest, loop: asyncio.AbstractEventLoop) -> None:
         self._store = store
         self._request = request
         self._loop = loop
-        self._waiting: deque[bytes] = deque(maxlen=PROGRESS_WAITING)
         self._lock = threading.Lock()
+        self._waiting: deque[bytes] = deque(maxlen=PROGRESS_WAITING)
         self._publishing = False
+        self._last: bytes | None = None
+        self._keeping: asyncio.Task[None] | None = None
 
-    def report(self, value: Any, message: str | None) -> None:
+    def __call__(self, value: Any, message: str | None) -> None:
+        """Report a JSON value and a text."""
         text = jsontext.dumps({"value": value, "message": message})
-        payload = codec.pack(["progress", self._request.effect_id, self._request.attempt, _now(), text])
+        head = ["progress", self._request.effect_id, self._request.attempt, _now()]
+        last, payload = codec.pack([*head, _short(text, value, message)]), codec.pack([*head, text])
         with self._lock:
+            self._last = last
             self._waiting.append(payload)
             begins, self._publishing = not self._publishing, True
         if begins:
@@ -90,6 +100,8 @@ class _Progress:
     async def _publish(self) -> None:
         published = 0
         while (payload := self._next()) is not None:
+            if self._keeping is None or self._keeping.done():
+                self._keeping = asyncio.create_task(self._keep())
             await _publish(self._store, self._request.conversation_id, payload)
             published += 1
             if published % PROGRESS_AT_ONCE == 0:
@@ -99,6 +111,30 @@ class _Progress:
         with self._lock:
             self._publishing = bool(self._waiting)
             return self._waiting.popleft() if self._waiting else None
+
+    def _taken(self) -> bytes | None:
+        with self._lock:
+            payload, self._last = self._last, None
+            return payload
+
+    async def _keep(self) -> None:
+        while (payload := self._taken()) is not None:
+            try:
+                kept = await self._store.keep_progress(self._request.conversation_id, self._request.effect_id, payload)
+            except StoreError as error:
+                logger.debug("progress of %s is not kept: %s", self._request.conversation_id, error)
+            else:
+                if not kept:  # the run is over
+                    return
+            await asyncio.sleep(KEEP_EVERY_S)
+
+
+def _short(text: str, value: Any, message: str | None) -> str:
+    """What is kept of a report: all of it, or its message cut off where it is large."""
+    if len(text.encode()) <= KEPT_BYTES:
+        return text
+    plain = value if isinstance(value, bool | int | float) and len(str(value)) < NUMBER_LENGTH else None
+    return jsontext.dumps({"value": plain, "message": (message or "")[:KEPT_TEXT], "truncated": True})
 
 
 async def _publish(store: Store, conversation_id: str, payload: bytes) -> None:

@@ -18,11 +18,12 @@ def this_release() -> str:
 
 @dataclass(frozen=True, slots=True)
 class StoreAddress:
-    """Where the store is, and which store it must be."""
+    """Where the store is, and which store it must be; `home` is that of the embedded Redis, '' for another one."""
 
     redis_url: str
     namespace: str
     store_id: str
+    home: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,12 +3,12 @@
 import asyncio
 import sys
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from holdfast.client.records import AsyncPendingCall, ConversationState
+from holdfast.client.records import AsyncPendingCall, ConversationState, RunningCall
 from holdfast.conversation import State, Status, StoreError, SuspensionKind
 from holdfast.persistence import Late, codec
 
@@ -82,7 +82,8 @@ def _as_dict(shown: Shown) -> dict[str, Any]:
         "app": folded.app,
         "created_at": folded.created_at,
         "updated_at": folded.updated_at,
-        **{name: getattr(state, name) for name in ("status", "turn_id", "seq", "reply", "error", "running")},
+        **{name: getattr(state, name) for name in ("status", "turn_id", "seq", "reply", "error", "stopped", "failed")},
+        "running": [asdict(call) for call in state.running],
         "problem": shown.problem,
         "late": [{"effect_id": name, "at": one.at, "content": _late(one)} for name, one in shown.late.items()],
         "pending": [call.to_dict() for call in state.pending],
@@ -113,7 +114,10 @@ def _reasons(shown: Shown) -> list[str]:
     state = shown.state
     reasons = []
     if state.status is Status.FAILED and state.error is not None:
-        reasons.append(f"The last turn failed: {clean(state.error)}")
+        reason = f" ({state.failed})" if state.failed is not None else ""
+        reasons.append(f"The last turn failed{reason}: {clean(state.error)}")
+    if state.status is Status.IDLE and state.stopped is not None:
+        reasons.append(f"The last reply was cut off: {state.stopped}")
     if state.status is Status.QUARANTINED:
         reasons.append(f"It is in quarantine: {clean(state.error or '')}")
         reasons.append(f"Correct the cause, then run: holdfast retry {shown.folded.conversation_id}")
@@ -127,9 +131,23 @@ def _reasons(shown: Shown) -> list[str]:
         reasons.append(
             f"Came late and changed nothing: {clean(effect_id)} ended {span(shown.now - late.at)} ago with {_late(late)}"
         )
-    if state.running:
-        reasons.append(f"Running: {', '.join(clean(call_id) for call_id in state.running)}")
+    reasons.extend(_running(call, shown.now) for call in state.running)
     return reasons
+
+
+def _running(call: RunningCall, now: int) -> str:
+    again = f", attempt {call.attempt}" if call.attempt > 1 else ""
+    text = (
+        f"Running for {span(now - call.since)}: {clean(call.tool)} ({clean(call.tool_call_id)}{again}) {clean(call.arguments)}"
+    )
+    return text if call.progress is None else f"{text}\n{_INDENT}{_progress(call.progress, now)}"
+
+
+def _progress(progress: Mapping[str, Any], now: int) -> str:
+    parts = [str(progress["message"])] if progress.get("message") else []
+    if progress.get("value") is not None:
+        parts.append(to_json(progress["value"]))
+    return f"reported {span(now - progress['at'])} ago: {shorten(clean(' '.join(parts)), 200)}"
 
 
 def _late(late: Late) -> str:

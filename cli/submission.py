@@ -9,12 +9,16 @@ from holdfast.client import AsyncClient, Conversation
 from holdfast.client.records import ConversationState
 from holdfast.conversation import (
     ClusterError,
+    ClusterUnavailable,
+    CorruptStore,
     HoldfastError,
+    NewerRecord,
     OutcomeUnknown,
     Overloaded,
     Receipt,
     Status,
     StoreError,
+    StoreUnavailable,
 )
 
 from .errors import ExitCode
@@ -25,6 +29,11 @@ WATCHERS = 64
 WATCH_S = 5.0
 REFUSED = "refused"
 NOT_STARTED = "not_started"
+UNKNOWN = "unknown"
+TRIES = 3
+RETRY_S = 1.0
+AWAY_AFTER = 8
+"""After how many jobs in a row that nobody answered the whole is given up: then it is not the jobs."""
 _AT_REST = (Status.IDLE, Status.FAILED, Status.ENDED, Status.QUARANTINED)
 
 
@@ -32,7 +41,8 @@ _AT_REST = (Status.IDLE, Status.FAILED, Status.ENDED, Status.QUARANTINED)
 class Result:
     """How far a job came. `status` is the conversation's, `refused` where that says no.
 
-    `not_started` says that it is not known to have begun in the time there was; run again, it does.
+    `not_started` says that it is not known to have begun in the time there was, `unknown` that no acknowledgement came, try
+    after try. Run again, either goes on where it stopped.
     """
 
     job: Job
@@ -46,6 +56,8 @@ class Result:
         """What the job's end means for the whole."""
         if self.status == Status.IDLE:
             return ExitCode.DONE
+        if self.status == UNKNOWN:
+            return ExitCode.UNREACHABLE
         return (
             ExitCode.FAILED if self.status in (Status.FAILED, Status.ENDED, Status.QUARANTINED, REFUSED) else ExitCode.AWAITING
         )
@@ -88,13 +100,14 @@ class Submission:
         self._slots = asyncio.Semaphore(concurrency)
         self._watchers = asyncio.Semaphore(WATCHERS)
         self._give_up = None if timeout_s is None else asyncio.get_running_loop().time() + timeout_s
+        self._unanswered = 0
         self.waiting = 0
 
     async def run(self, jobs: Iterable[Job]) -> None:
         """Run all jobs.
 
         Raises:
-            HoldfastError: Redis or Ray is away; run again, what was started goes on meanwhile.
+            HoldfastError: Redis or Ray is away, or another one; run again, what was started goes on meanwhile.
         """
         try:
             async with asyncio.TaskGroup() as group:
@@ -112,16 +125,43 @@ class Submission:
         """Run a job in the slot that it was given."""
         slot = _Slot(self._slots)
         try:
-            result = await self._go(job, slot)
-        except (StoreError, ClusterError, OutcomeUnknown):
+            result = await self._tried(job, slot)
+        except (CorruptStore, NewerRecord) as error:  # this conversation's own
+            result = Result(job, REFUSED, error=str(error))
+        except (StoreError, ClusterError):
             raise  # not this job's own
-        except Overloaded as error:
-            result = Result(job, NOT_STARTED, error=str(error))
         except HoldfastError as error:
             result = Result(job, REFUSED, error=str(error))
         finally:
             slot.release()
         self._report(result)
+
+    async def _tried(self, job: Job, slot: "_Slot") -> Result:
+        """The job's result; what nobody answers is asked again, with the same ids, so that nothing is done twice.
+
+        Raises:
+            HoldfastError: The job is refused, or nobody has answered so many jobs in a row that it is not the jobs.
+        """
+        for number in range(1, TRIES + 1):
+            try:
+                await slot.take()
+                result = await self._go(job, slot)
+            except (OutcomeUnknown, StoreUnavailable, ClusterUnavailable, Overloaded) as error:
+                last = error
+            else:
+                self._unanswered = 0
+                return result
+            left_s = self._left_s()
+            delay_s = RETRY_S * 2 ** (number - 1)
+            if number == TRIES or (left_s is not None and left_s <= delay_s):
+                break
+            await asyncio.sleep(delay_s)
+        if isinstance(last, Overloaded):
+            return Result(job, NOT_STARTED, error=str(last))
+        self._unanswered += 1
+        if self._unanswered >= AWAY_AFTER and isinstance(last, StoreUnavailable | ClusterUnavailable):
+            raise last
+        return Result(job, UNKNOWN, error=str(last))
 
     async def _go(self, job: Job, slot: "_Slot") -> Result:
         try:

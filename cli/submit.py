@@ -47,7 +47,9 @@ def run(
     that the same file run again takes up where it stopped. A conversation that awaits somebody is reported as
     awaiting_input; once it is answered, running the file again sends what is left.
 
-    Exit code: 0 all idle, 1 some failed, else 5 some await (or are unfinished).
+    A line that nobody answers is asked again, with the same ids, and then reported as unknown; the others go on.
+
+    Exit code: 0 all idle, 1 some failed, else 4 of some it is unknown, else 5 some await (or are unfinished).
     """
     if timeout is not None and not timeout > 0:
         raise InvalidInput("--timeout", f"{timeout:g} is no time", "give seconds, more than 0")
@@ -65,7 +67,7 @@ async def _submit(
         async with progress.shown(submission, opened):
             await submission.run(jobs)
     codes = {result.code for result in progress.results}
-    return next((code for code in (ExitCode.FAILED, ExitCode.AWAITING) if code in codes), ExitCode.DONE)
+    return next((code for code in (ExitCode.FAILED, ExitCode.UNREACHABLE, ExitCode.AWAITING) if code in codes), ExitCode.DONE)
 
 
 class _Progress:

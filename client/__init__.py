@@ -19,6 +19,7 @@ from holdfast.conversation import (
     Decision,
     Deny,
     Fail,
+    FailureReason,
     HoldfastError,
     InvalidConversationId,
     InvalidDecision,
@@ -34,6 +35,7 @@ from holdfast.conversation import (
     StaleCall,
     StaleReason,
     Status,
+    StopReason,
     StoreError,
     StoreUnavailable,
     SuspensionKind,
@@ -43,7 +45,7 @@ from holdfast.conversation import (
 
 from .async_client import AsyncClient
 from .conversation import Conversation
-from .records import AsyncPendingCall, ConversationRow, ConversationState, Event, Page, PendingCall
+from .records import AsyncPendingCall, ConversationRow, ConversationState, Event, Page, PendingCall, RunningCall
 from .stack import DurabilityWarning
 
 if TYPE_CHECKING:
@@ -72,6 +74,7 @@ __all__ = [
     "DurabilityWarning",
     "Event",
     "Fail",
+    "FailureReason",
     "HoldfastError",
     "InvalidConversationId",
     "InvalidDecision",
@@ -86,9 +89,11 @@ __all__ = [
     "QueueFull",
     "Receipt",
     "Redispatch",
+    "RunningCall",
     "StaleCall",
     "StaleReason",
     "Status",
+    "StopReason",
     "StoreError",
     "StoreUnavailable",
     "SuspensionKind",

@@ -2,18 +2,23 @@
 
 import asyncio
 import uuid
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Callable
 from dataclasses import asdict
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self, TypeVar, cast
 
 from holdfast.conversation import (
+    AppNotFound,
+    ClusterUnavailable,
     Command,
+    ConfigurationError,
     Decision,
+    HoldfastError,
     InvalidDecision,
     InvalidInput,
     InvalidMessage,
+    OutcomeUnknown,
     Receipt,
     Reply,
     Resolve,
@@ -38,6 +43,13 @@ from .stack import Stack
 
 if TYPE_CHECKING:
     from holdfast.agent import App
+
+    from .transport import RayTransport
+
+DEFAULT_TIMEOUT_S = 30.0
+START_S = 60.0
+"""How much longer the first call may take, which may have to start the embedded stack, unless its deadline is a short one."""
+GRACE_S = 1.0
 
 _T = TypeVar("_T")
 
@@ -66,13 +78,18 @@ class AsyncClient:
     ) -> Self:
         """A client; nothing is connected yet, so it is safe before a fork.
 
+        A process that is forked from one that has used the client may read with it. Its commands raise
+        `ConfigurationError`, since Ray does not work in a forked process once the parent has joined it.
+
         Args:
             app: The `App` or its import path (`package.module:app`); only `start` needs it.
             redis_url: Where the conversations are; without it, the embedded server of the home.
             ray_address: Where the actors run; without it, the embedded Ray of the home.
             namespace: Which conversations of the store (`[a-z0-9][a-z0-9_-]{0,62}`).
             embedded: Whether the embedded default may be used; False in production.
-            timeout_s: The deadline of each call.
+            timeout_s: The deadline of each call. It covers opening the store, joining Ray and loading the app; the first call
+                on the embedded default may take 60 s longer, to start it, unless `timeout_s` is less than the default.
+                What a call has begun to start goes on, and the next call finds it.
             home: The home of the embedded stack.
 
         Raises:
@@ -120,6 +137,11 @@ class AsyncClient:
             ConversationExists: The id was started with something else.
             InvalidMessage: The text, the message id or the context cannot be used.
             OutcomeUnknown: No acknowledgement in time; retry with the same `message_id`.
+            Overloaded: No actor is free, and none came free in time.
+            Quarantined: Its own work took processes down; see `Conversation.retry`.
+            StoreUnavailable: Redis does not answer in time, or refuses.
+            ClusterUnavailable: Ray does not answer in time.
+            ConfigurationError: The process was forked from one that had joined Ray.
         """
         if conversation_id is not None:
             check_conversation_id(conversation_id)
@@ -127,7 +149,7 @@ class AsyncClient:
             check_request_id("message_id", message_id, InvalidMessage)
         message_id = message_id or (f"start:{conversation_id}" if conversation_id is not None else uuid.uuid4().hex)
         conversation_id = conversation_id or conversation_id_from(message_id)
-        app = self._stack.app()
+        app = await self._app()
         command = Start(
             agent=agent,
             app=cast("str", self._stack.app_path),
@@ -168,6 +190,11 @@ class AsyncClient:
             ConversationNotFound: It was never started.
             ConversationEnded: It has ended.
             OutcomeUnknown: No acknowledgement in time; retry with the same `decision_id`.
+            Overloaded: No actor is free, and none came free in time.
+            Quarantined: Its own work took processes down; see `Conversation.retry`.
+            StoreUnavailable: Redis does not answer in time, or refuses.
+            ClusterUnavailable: Ray does not answer in time.
+            ConfigurationError: The process was forked from one that had joined Ray.
         """
         check_conversation_id(conversation_id)
         ruling = Ruling.of(decision)
@@ -196,10 +223,10 @@ class AsyncClient:
 
         Raises:
             InvalidInput: The limit, the cursor, the agent or the kind is none.
+            StoreUnavailable: Redis does not answer in time, or refuses.
         """
         of_agent, of_kind = agent_of(agent), member_of(SuspensionKind, "kind", kind)
-        store = await self._store()
-        page = await self._timely(store.pending(limit=limit, after=after, agent=of_agent, kind=of_kind))
+        page = await self._read(lambda store: store.pending(limit=limit, after=after, agent=of_agent, kind=of_kind))
         return Page([PendingCall.of(view, self.resolve) for view in page.items], page.next)
 
     async def conversations(
@@ -214,27 +241,70 @@ class AsyncClient:
 
         Raises:
             InvalidInput: The limit, the cursor, the agent or the status is none.
+            StoreUnavailable: Redis does not answer in time, or refuses.
         """
         of_agent, of_status = agent_of(agent), member_of(Status, "status", status)
-        store = await self._store()
-        page = await self._timely(store.conversations(limit=limit, after=after, agent=of_agent, status=of_status))
+        page = await self._read(lambda store: store.conversations(limit=limit, after=after, agent=of_agent, status=of_status))
         return Page([ConversationRow(**asdict(row)) for row in page.items], page.next)
 
-    async def _store(self) -> RedisStore:
-        if self._stack.settings.redis_url is None:
-            return await self._stack.store()  # to start the home's server may take longer than any call
-        return await self._timely(self._stack.store())
+    def _deadline(self) -> float:
+        """When a call that begins now must end, in the loop's time."""
+        longer_s = START_S if self._timeout_s >= DEFAULT_TIMEOUT_S and self._stack.may_start else 0.0
+        return asyncio.get_running_loop().time() + self._timeout_s + longer_s
 
-    async def _timely(self, work: Awaitable[_T], *, longer_s: float = 0) -> _T:
-        """What the store answers within the deadline of a call."""
+    async def _app(self) -> "App":
         try:
-            async with asyncio.timeout(self._timeout_s + longer_s):
+            async with asyncio.timeout_at(self._deadline()):
+                return await self._stack.loaded_app()
+        except TimeoutError as error:
+            problem = f"its module was not imported within {self._timeout_s:g} s"
+            raise AppNotFound("app", problem, "import it before, or give the client a longer timeout_s") from error
+
+    async def _read(self, work: Callable[[RedisStore], Awaitable[_T]]) -> _T:
+        """What is read from the store, the opening of which counts too."""
+        until = self._deadline()
+        store = await self._store(until)
+        return await self._timely(work(store), until)
+
+    async def _store(self, until: float) -> RedisStore:
+        return await self._timely(self._stack.store(), until)
+
+    async def _timely(self, work: Awaitable[_T], until: float) -> _T:
+        """What the store answers until then."""
+        try:
+            async with asyncio.timeout_at(until):
                 return await work
         except TimeoutError as error:
             raise StoreUnavailable(f"no answer within {self._timeout_s:g} s") from error
 
     async def _ask(self, conversation_id: str, command: Command, *, what: str, retry_id: str, create: bool = False) -> Reply:
-        transport = await self._stack.transport()
-        return await transport.ask(
-            conversation_id, command, what=what, retry_id=retry_id, timeout_s=self._timeout_s, create=create
-        )
+        """Have a command judged. When the embedded Ray dies under it, it is asked again on the next one, with its id."""
+        loop, until = asyncio.get_running_loop(), self._deadline()
+        handed = False
+        while True:
+            try:
+                transport = self._stack.ready or await self._joined(until)
+            except HoldfastError as error:
+                if handed and not isinstance(error, ConfigurationError):
+                    raise OutcomeUnknown(f"{what} ({error})", retry_id) from error
+                raise
+            handed = True
+            left_s = max(until - loop.time(), 0.001)
+            try:
+                async with self._stack.asking(until + GRACE_S):
+                    return await transport.ask(
+                        conversation_id, command, what=what, retry_id=retry_id, timeout_s=left_s, create=create
+                    )
+            except (TimeoutError, ClusterUnavailable, OutcomeUnknown) as error:
+                if not await self._stack.lost(transport) or loop.time() >= until:
+                    if isinstance(error, HoldfastError):
+                        raise
+                    raise OutcomeUnknown(what, retry_id) from error
+
+    async def _joined(self, until: float) -> "RayTransport":
+        await self._store(until)
+        try:
+            async with asyncio.timeout_at(until):
+                return await self._stack.transport()
+        except TimeoutError as error:
+            raise ClusterUnavailable(f"it was not joined within {self._timeout_s:g} s; that goes on: call again") from error

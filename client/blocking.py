@@ -3,8 +3,10 @@
 import asyncio
 import os
 import threading
+import weakref
 from collections.abc import AsyncGenerator, Coroutine, Iterator
 from concurrent.futures import Future
+from dataclasses import fields
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self, TypeVar
@@ -21,15 +23,19 @@ T = TypeVar("T")
 
 
 class Client:
-    """The same methods as `AsyncClient`, blocking. Make it with `connect`; it starts when it is used, also after a fork."""
+    """The same methods as `AsyncClient`, blocking. Make it with `connect`; it starts when it is used, also after a fork.
+
+    A process that is forked from one that has used it may read with it, on connections of its own. Its commands raise
+    `ConfigurationError` if the parent had joined Ray before.
+    """
 
     def __init__(self, **settings: Any) -> None:
         self._settings = settings
         self._lock = threading.Lock()
-        self._pid = 0
         self._loop: asyncio.AbstractEventLoop | None = None
         self._client: AsyncClient | None = None
         AsyncClient.connect(**settings)  # bad settings are refused here and now
+        _clients.add(self)
 
     @classmethod
     def connect(
@@ -60,11 +66,17 @@ class Client:
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
         self.close()
 
+    def after_fork(self) -> Any:
+        """Forget the parent process's loop, which has no thread here, and begin anew; the loop, which is to be kept."""
+        inherited = self._loop, self._client, self._lock
+        self._lock, self._loop, self._client = threading.Lock(), None, None
+        return inherited
+
     def close(self) -> None:
         """Give up the connections and the thread behind them."""
         with self._lock:
             loop, client, self._loop, self._client = self._loop, self._client, None, None
-        if loop is None or client is None or self._pid != os.getpid():
+        if loop is None or client is None:
             return
         try:
             asyncio.run_coroutine_threadsafe(_wind_up(client), loop).result()
@@ -132,10 +144,10 @@ class Client:
 
     def _async(self) -> AsyncClient:
         with self._lock:
-            if self._client is None or self._pid != os.getpid():
+            if self._client is None:
                 loop = asyncio.new_event_loop()
                 threading.Thread(target=_serve, args=(loop,), name="holdfast-client", daemon=True).start()
-                self._pid, self._loop = os.getpid(), loop
+                self._loop = loop
                 self._client = AsyncClient.connect(**self._settings)
             return self._client
 
@@ -187,15 +199,9 @@ class BlockingConversation:
     def wait(self, *, after: int | None = None, timeout_s: float | None = None) -> ConversationState[Receipt]:
         """See `Conversation.wait`."""
         state = self._client._run(self._conversation.wait(after=after, timeout_s=timeout_s))  # noqa: SLF001 - as above
-        return ConversationState(
-            status=state.status,
-            turn_id=state.turn_id,
-            reply=state.reply,
-            error=state.error,
-            pending=[self._client._bound(call) for call in state.pending],  # noqa: SLF001 - as above
-            running=state.running,
-            seq=state.seq,
-        )
+        shown = {field.name: getattr(state, field.name) for field in fields(state)}
+        shown["pending"] = [self._client._bound(call) for call in state.pending]  # noqa: SLF001 - as above
+        return ConversationState(**shown)
 
     def state(self) -> ConversationState[Receipt]:
         """The state as it is now."""
@@ -255,3 +261,15 @@ def _serve(loop: asyncio.AbstractEventLoop) -> None:
         loop.run_forever()
     finally:
         loop.close()
+
+
+_clients: "weakref.WeakSet[Client]" = weakref.WeakSet()
+_inherited: list[Any] = []
+"""What a forked process has of its parent's loops. To close one there would take its files from the parent's."""
+
+
+def _after_fork() -> None:
+    _inherited.extend(client.after_fork() for client in list(_clients))
+
+
+os.register_at_fork(after_in_child=_after_fork)

@@ -25,13 +25,14 @@ from holdfast.conversation import (
     evolve,
     jsontext,
 )
+from holdfast.conversation.events import CallSuspended, ModelAnswered, TurnCompleted, TurnFailed
 from holdfast.conversation.events import ConversationEnded as EndedEvent
-from holdfast.conversation.events import ModelAnswered, TurnFailed
 from holdfast.conversation.ids import check_request_id
-from holdfast.persistence import codec
+from holdfast.persistence import RedisStore, codec
 
 from .arguments import check_place, is_time, request_id_of, text_of
 from .records import AsyncPendingCall, ConversationState, Event, PendingCall
+from .running import running_calls, shown_arguments
 
 if TYPE_CHECKING:
     from .async_client import AsyncClient
@@ -63,6 +64,7 @@ class Conversation:
             ConversationEnded: It has ended.
             QueueFull: As many messages wait as the agent's `Limits.queued` allows.
             OutcomeUnknown: No acknowledgement in time; retry with the same `message_id`.
+            Overloaded, Quarantined, StoreUnavailable, ClusterUnavailable: See `AsyncClient.resolve`.
         """
         if message_id is not None:
             check_request_id("message_id", message_id, InvalidMessage)
@@ -77,9 +79,13 @@ class Conversation:
         return await self._client.resolve(self.id, tool_call_id, decision, suspension_id=suspension_id, decision_id=decision_id)
 
     async def pending(self) -> list[AsyncPendingCall]:
-        """What waits in this conversation, in the model's order of calls."""
-        store = await self._client._store()  # noqa: SLF001 - the same module's own
-        views = await self._client._timely(store.pending_of(self.id))  # noqa: SLF001 - as above
+        """What waits in this conversation, in the model's order of calls.
+
+        Raises:
+            ConversationNotFound: It was never started.
+            StoreUnavailable: Redis does not answer in time, or refuses.
+        """
+        views = await self._client._read(lambda store: store.pending_of(self.id))  # noqa: SLF001 - the same module's own
         return [PendingCall.of(view, self._client.resolve) for view in views]
 
     async def wait(self, *, after: int | None = None, timeout_s: float | None = None) -> ConversationState[Awaitable[Receipt]]:
@@ -93,43 +99,57 @@ class Conversation:
         Raises:
             InvalidInput: `after` is no place in a log, or `timeout_s` is no time.
             ConversationNotFound: It was never started.
+            StoreUnavailable: Redis does not answer within the client's deadline, which each look at it has, or refuses.
         """
         if after is not None:
             check_place(after)
         if timeout_s is not None and not is_time(timeout_s):
             raise InvalidInput("timeout_s", f"{timeout_s!r:.40} is no time", "give seconds, or None to wait without end")
-        store, timely = await self._client._store(), self._client._timely  # noqa: SLF001 - as above
-        loop = asyncio.get_running_loop()
+        client, loop = self._client, asyncio.get_running_loop()
         give_up = None if timeout_s is None else loop.time() + timeout_s
-        state = await timely(store.load(self.id))
+        until = client._deadline()  # noqa: SLF001 - as above
+        store = await client._store(until)  # noqa: SLF001 - as above
+        state = await client._timely(store.load(self.id), until)  # noqa: SLF001 - as above
         while not (state.resting and (after is None or state.seq > after or state.ended)):
-            if await timely(store.quarantine(self.id)) is not None:
+            until = client._deadline()  # noqa: SLF001 - as above
+            if await client._timely(store.quarantine(self.id), until) is not None:  # noqa: SLF001 - as above
                 break
             left_ms = BLOCK_MS if give_up is None else min(BLOCK_MS, int((give_up - loop.time()) * 1000))
             if left_ms <= 0:
                 break
-            entries = await timely(store.read(self.id, after=state.seq, block_ms=left_ms), longer_s=left_ms / 1000)
+            until += left_ms / 1000
+            entries = await client._timely(store.read(self.id, after=state.seq, block_ms=left_ms), until)  # noqa: SLF001 - as above
             for _, event in entries:
                 state = evolve(state, event)
-        return await self._shown(state)
+            if not entries:
+                await client._stack.see_to_ray()  # noqa: SLF001 - as above
+            until = client._deadline()  # noqa: SLF001 - as above
+        return await client._timely(self._shown(store, state), until)  # noqa: SLF001 - as above
 
     async def state(self) -> ConversationState[Awaitable[Receipt]]:
         """The state as it is now."""
         return await self.wait(timeout_s=0)
 
     async def messages(self) -> list[dict[str, Any]]:
-        """The messages in the OpenAI chat format, without the system message."""
-        store, timely = await self._client._store(), self._client._timely  # noqa: SLF001 - as above
-        transcript = Transcript()
-        while True:
-            entries = await timely(store.read(self.id, after=transcript.seq, limit=READ_AT_ONCE))
-            for seq, event in entries:
-                transcript.add(seq, event)
-            if len(entries) < READ_AT_ONCE:
-                break
+        """The messages in the OpenAI chat format, without the system message.
+
+        Raises:
+            ConversationNotFound: It was never started.
+            StoreUnavailable: Redis does not answer in time, or refuses.
+        """
+        transcript = await self._client._read(self._transcript)  # noqa: SLF001 - as above
         if transcript.seq == 0:
             raise ConversationNotFound(self.id)
         return transcript.messages()
+
+    async def _transcript(self, store: RedisStore) -> Transcript:
+        transcript = Transcript()
+        while True:
+            entries = await store.read(self.id, after=transcript.seq, limit=READ_AT_ONCE)
+            for seq, event in entries:
+                transcript.add(seq, event)
+            if len(entries) < READ_AT_ONCE:
+                return transcript
 
     async def events(self, *, after: int = 0, live: bool = True) -> AsyncGenerator[Event, None]:
         """What happens from `after` on: durable events in order and without gaps, live ones as they come.
@@ -139,10 +159,10 @@ class Conversation:
         Raises:
             InvalidInput: `after` is no place in a log.
             ConversationNotFound: It was never started.
+            StoreUnavailable: Redis does not answer within the client's deadline, which each look at it has, or refuses.
         """
         check_place(after)
-        store, timely = await self._client._store(), self._client._timely  # noqa: SLF001 - as above
-        state = await timely(store.load(self.id))
+        state = await self._client._read(lambda store: store.load(self.id))  # noqa: SLF001 - as above
         if state.ended and after >= state.seq:
             return
         queue: asyncio.Queue[Event | BaseException] = asyncio.Queue(maxsize=1000)
@@ -163,54 +183,79 @@ class Conversation:
             await asyncio.gather(*tasks, return_exceptions=True)
 
     async def cancel(self, *, request_id: str | None = None) -> Cancelled:
-        """Cancel the turn; what was really cancelled."""
+        """Cancel the turn; what was really cancelled.
+
+        Raises:
+            ConversationNotFound: It was never started.
+            ConversationEnded: It has ended.
+            OutcomeUnknown: No acknowledgement in time; retry with the same `request_id`.
+            Overloaded, Quarantined, StoreUnavailable, ClusterUnavailable: See `AsyncClient.resolve`.
+        """
         request_id = request_id_of(request_id)
         return cast("Cancelled", await self._ask(Cancel(request_id=request_id), "the cancellation", request_id))
 
     async def end(self, *, request_id: str | None = None) -> Receipt:
-        """End the conversation for good; what is pending is cancelled."""
+        """End the conversation for good; what is pending is cancelled.
+
+        Raises:
+            ConversationNotFound: It was never started.
+            OutcomeUnknown: No acknowledgement in time; retry with the same `request_id`.
+            Overloaded, Quarantined, StoreUnavailable, ClusterUnavailable: See `AsyncClient.resolve`.
+        """
         request_id = request_id_of(request_id)
         return cast("Receipt", await self._ask(End(request_id=request_id), "the end", request_id))
 
     async def retry(self) -> bool:
-        """Lift the quarantine, so that the conversation is taken up again; whether it was in one."""
-        store = await self._client._store()  # noqa: SLF001 - as above
-        return await self._client._timely(store.retry(self.id))  # noqa: SLF001 - as above
+        """Lift the quarantine, so that the conversation is taken up again; whether it was in one.
+
+        Raises:
+            StoreUnavailable: Redis does not answer in time, or refuses; it may be done twice.
+        """
+        return await self._client._read(lambda store: store.retry(self.id))  # noqa: SLF001 - as above
 
     async def _ask(self, command: Command, what: str, retry_id: str) -> Reply:
         return await self._client._ask(self.id, command, what=what, retry_id=retry_id)  # noqa: SLF001 - as above
 
-    async def _shown(self, state: State) -> ConversationState[Awaitable[Receipt]]:
-        store, timely = await self._client._store(), self._client._timely  # noqa: SLF001 - as above
-        last, reply, error = state.last, None, None
-        quarantine = await timely(store.quarantine(self.id))
+    async def _shown(self, store: RedisStore, state: State) -> ConversationState[Awaitable[Receipt]]:
+        last, reply, end = state.last, None, None
+        quarantine = await store.quarantine(self.id)
         if last is not None:
-            (event,) = await timely(store.at(self.id, [last.reply_seq or last.seq]))
-            reply = event.content if isinstance(event, ModelAnswered) else None
-            error = event.error if isinstance(event, TurnFailed) else None
+            answer, end = await store.at(self.id, [last.reply_seq or last.seq, last.seq])
+            reply = answer.content if isinstance(answer, ModelAnswered) else None
+        error = end.error if isinstance(end, TurnFailed) else None
+        views = await store.pending_of(self.id) if any(call.suspension is not None for call in state.calls) else []
         turn_id = state.turn.turn_id if state.turn is not None else (last.turn_id if last is not None else None)
         return ConversationState(
             status=state.status if quarantine is None else Status.QUARANTINED,
             turn_id=turn_id,
             reply=reply,
             error=error if quarantine is None else quarantine.reason,
-            pending=await self.pending() if any(call.suspension is not None for call in state.calls) else [],
-            running=[call.tool_call_id for call in state.calls if call.status == "running"],
+            pending=[PendingCall.of(view, self._client.resolve) for view in views],
+            running=await running_calls(store, state),
             seq=state.seq,
+            stopped=end.stopped if isinstance(end, TurnCompleted) else None,
+            failed=end.reason if isinstance(end, TurnFailed) else None,
         )
 
     async def _durable(self, after: int) -> AsyncIterator[Event]:
-        store, timely = await self._client._store(), self._client._timely  # noqa: SLF001 - as above
+        client = self._client
         while True:
-            for seq, event in await timely(store.read(self.id, after=after, block_ms=BLOCK_MS), longer_s=BLOCK_MS / 1000):
+            until = client._deadline() + BLOCK_MS / 1000  # noqa: SLF001 - as above
+            store = await client._store(until)  # noqa: SLF001 - as above
+            entries = await client._timely(store.read(self.id, after=after, block_ms=BLOCK_MS), until)  # noqa: SLF001 - as above
+            if not entries:
+                await client._stack.see_to_ray()  # noqa: SLF001 - as above
+            for seq, event in entries:
                 after = seq
                 data = event.model_dump(mode="json", exclude={"kind", "at"})
+                if isinstance(event, CallSuspended):
+                    data["arguments"] = await client._timely(shown_arguments(store, self.id, event), until)  # noqa: SLF001 - as above
                 yield Event(event.kind, seq, event.at, data)
                 if isinstance(event, EndedEvent):
                     return
 
     async def _live(self) -> AsyncIterator[Event]:
-        store = await self._client._store()  # noqa: SLF001 - as above
+        store = await self._client._store(self._client._deadline())  # noqa: SLF001 - as above
         while True:
             try:
                 async for payload in store.listen(self.id):

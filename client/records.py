@@ -8,11 +8,13 @@ from holdfast.conversation import (
     Approve,
     Decision,
     Executor,
+    FailureReason,
     InvalidDecision,
     PendingView,
     Receipt,
     Redispatch,
     Status,
+    StopReason,
     SuspensionKind,
 )
 
@@ -34,7 +36,8 @@ class Event:
 
     Durable events have their place in the log as `seq` and come without gaps. Live ones (`text_delta`, `reasoning_delta`,
     `progress`) have `seq=None`; they are lossy, and carry `effect_id` and `attempt` in `data`. `at` is in integer
-    milliseconds UTC.
+    milliseconds UTC. `call_suspended` has the call's `arguments` (an object) beside its `prompt` and `response_schema` (JSON
+    text); they are None where they cannot be read, or are larger than `SHOWN_ARGUMENTS_BYTES`.
     """
 
     kind: str
@@ -109,11 +112,36 @@ BlockingPendingCall = PendingCall[Receipt]
 
 
 @dataclass(frozen=True, slots=True)
+class RunningCall:
+    """A call that runs, or waits for a worker.
+
+    Attributes:
+        tool_call_id: The call.
+        tool: The tool's name.
+        arguments: The arguments' JSON text, cut off after `SHORT_LENGTH` characters (`…` at the end says so).
+        since: When this run was scheduled, in integer milliseconds UTC.
+        attempt: Which run of the call it is, from 1.
+        executor: Who produces the result.
+        progress: The last report of a streaming tool: `value`, `message` and `at` (integer milliseconds UTC), and
+            `truncated` where it was too large to be kept whole. None if nothing was reported.
+    """
+
+    tool_call_id: str
+    tool: str
+    arguments: str
+    since: int
+    attempt: int
+    executor: Executor
+    progress: Mapping[str, Any] | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class ConversationState(Generic[R]):
     """Where a conversation stands.
 
-    `turn_id` is the current turn's, or the last one's. `reply` is the last completed turn's answer, `error` the last failed
-    one's, or why the conversation is in quarantine; `running` are the ids of calls that run.
+    `turn_id` is the current turn's, or the last one's. `reply` is the last completed turn's answer; `stopped` says what cut
+    it off, if anything did. `error` is the last failed turn's, with `failed` as its reason, or why the conversation is in
+    quarantine. `running` are the calls that run.
     """
 
     status: Status
@@ -121,8 +149,10 @@ class ConversationState(Generic[R]):
     reply: str | None
     error: str | None
     pending: list[PendingCall[R]]
-    running: list[str]
+    running: list[RunningCall]
     seq: int
+    stopped: StopReason | None = None
+    failed: FailureReason | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,23 +1,41 @@
-"""What a client stands on: the store for reading, the transport for commands; each opened when it is first needed."""
+"""What a client stands on: the store for reading, the transport for commands; each opened when it is first needed.
+
+What is embedded and died is started again under a living client: Redis by the operation that finds it gone, Ray by a watch.
+"""
 
 import asyncio
 import contextlib
+import logging
 import os
 import sys
 import warnings
-from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING
+import weakref
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING, Any
 
-from holdfast.conversation import ConfigurationError
+from holdfast.conversation import ClusterUnavailable, ConfigurationError, HoldfastError, WrongCluster
 from holdfast.persistence import RedisStore
 from holdfast.registry import Settings
+from holdfast.registry.daemon import in_daemon
+from holdfast.registry.shared import Shared
 
 if TYPE_CHECKING:
     from holdfast.agent import App
+    from holdfast.persistence.home import Home
+    from holdfast.registry.revival import Revival
 
     from .transport import RayTransport
 
 EMBEDDED_PATIENCE_S = 60.0
+"""How long each of the embedded servers may take to come up."""
+REJOIN_S = 30.0
+"""How long the binding of a Ray that is gone, or what this process still has of it, may stand in the way of the next one."""
+LEAVE_S = 20.0
+WATCH_S = 1.0
+JOIN_AGAIN_S = 1.0
+
+logger = logging.getLogger("holdfast.client")
 
 
 class DurabilityWarning(UserWarning):
@@ -30,7 +48,7 @@ def announce(line: str) -> None:
 
 
 class Stack:
-    """One store and one transport, opened once, each on first use."""
+    """One store and one transport, opened once, each on first use. After a fork, the child opens its own."""
 
     def __init__(
         self, settings: Settings, app: "App | str | None", *, say: Callable[[str], None] = announce, roll_back: bool = False
@@ -39,10 +57,19 @@ class Stack:
         self._app = app
         self._say = say
         self._roll_back = roll_back
-        self._opening = asyncio.Lock()
-        self._joining = asyncio.Lock()
+        self._blank()
+        _stacks.add(self)
+
+    def _blank(self) -> None:
         self._store: RedisStore | None = None
         self._transport: RayTransport | None = None
+        self._revival: Revival | None = None
+        self._opening = Shared(self._open)
+        self._joining = Shared(self._join)
+        self._leaving: asyncio.Task[None] | None = None
+        self._watching: asyncio.Task[None] | None = None
+        self._asking: set[asyncio.Timeout] = set()
+        self._opened = False
 
     @property
     def app_path(self) -> str | None:
@@ -70,33 +97,121 @@ class Stack:
 
         return load(path)
 
+    async def loaded_app(self) -> "App":
+        """The app itself; a module that is not imported yet is imported beside the event loop, which keeps deadlines."""
+        path = self.app_path
+        imported = path is None or not isinstance(self._app, str | None) or path.partition(":")[0] in sys.modules
+        return self.app() if imported else await in_daemon(self.app)
+
+    @property
+    def may_start(self) -> bool:
+        """Whether the next call may have to start the embedded stack."""
+        return self.settings.redis_url is None and not self._opened
+
     async def store(self) -> RedisStore:
         """The store, opened."""
-        async with self._opening:
-            if self._store is None:
-                url = await self._redis_url()
-                store = RedisStore(url, namespace=self.settings.namespace)
-                try:
-                    await store.open()
-                except BaseException:
-                    await store.close()
-                    raise
-                self._store = store
-                if self.settings.redis_url is not None:
-                    for weakness in await store.weaknesses():
-                        warnings.warn(f"holdfast: {weakness}", DurabilityWarning, stacklevel=2)
-            return self._store
+        if self._store is None or (self._revival is not None and self._revival.stopped):
+            return await self._opening.result()
+        return self._store
+
+    @property
+    def ready(self) -> "RayTransport | None":
+        """The transport, if nothing has to be opened first."""
+        return None if self._revival is not None and self._revival.stopped else self._transport
 
     async def transport(self) -> "RayTransport":
         """The way to the actors, opened: Ray joined, the store bound to it, sweeper and workers there."""
-        store = await self.store()
-        async with self._joining:  # a lock of its own: who only reads need not wait for Ray
-            if self._transport is None:
-                app = self.app() if self.app_path is not None else None
-                address, gone = await self._ray_address()
-                from .transport import RayTransport  # noqa: PLC0415 - imports ray, which readers never need
+        await self.store()
+        if self._transport is None:
+            return await self._joining.result()
+        return self._transport
 
-                self._transport = await RayTransport.open(
+    @asynccontextmanager
+    async def asking(self, give_up: float) -> AsyncIterator[None]:
+        """Bound a command: by its time, and by the end of the Ray that it was given to.
+
+        Raises:
+            TimeoutError: Either came.
+        """
+        async with asyncio.timeout_at(give_up) as bound:
+            self._asking.add(bound)
+            try:
+                yield
+            finally:
+                self._asking.discard(bound)
+
+    async def lost(self, transport: "RayTransport") -> bool:
+        """Whether the transport leads nowhere any more, because the embedded Ray under it is gone."""
+        if transport is self._transport and self.settings.ray_address is None:
+            from holdfast.registry.embedded import ray_lives  # noqa: PLC0415 - production has no home
+
+            if not await in_daemon(ray_lives, await self._home()):
+                self._lose(transport)
+        return transport is not self._transport
+
+    async def see_to_ray(self) -> None:
+        """Begin to start the embedded Ray again, if it died: who only waits needs it too, to wait for anything."""
+        if self.settings.redis_url is not None or self._transport is not None or self._joining.under_way:
+            return
+        from holdfast.registry.embedded import ray_died  # noqa: PLC0415 - as above
+
+        if await in_daemon(ray_died, await self._home()):
+            self._joining.begin()
+
+    async def close(self) -> None:
+        """Give up what was opened; what is embedded goes on."""
+        for shared in (self._joining, self._opening, *([self._revival] if self._revival is not None else [])):
+            await shared.close()
+        if self._watching is not None:
+            self._watching.cancel()
+            await asyncio.gather(self._watching, return_exceptions=True)
+        transport, self._transport = self._transport, None
+        if transport is not None:
+            await transport.close()
+        if self._leaving is not None:
+            await asyncio.gather(self._leaving, return_exceptions=True)
+        store, self._store = self._store, None
+        if store is not None:
+            with contextlib.suppress(OSError):
+                await store.close()
+
+    def after_fork(self) -> list[Any]:
+        """Forget what belongs to the parent process, and open anew; what was opened, which is to be kept and never touched."""
+        inherited = [self._store, self._transport, self._opening, self._joining, self._leaving, self._watching, self._asking]
+        self._blank()
+        return inherited
+
+    async def _open(self) -> RedisStore:
+        url = await self._redis_url()
+        if self._store is not None:  # its server was stopped, and listens where it did
+            return self._store
+        store = RedisStore(url, namespace=self.settings.namespace, revive=self._revival)
+        try:
+            await store.open()
+            self._store = store
+        except BaseException:
+            await store.close()
+            raise
+        if self.settings.redis_url is not None:
+            for weakness in await store.weaknesses():
+                warnings.warn(f"holdfast: {weakness}", DurabilityWarning, stacklevel=2)
+        return store
+
+    async def _join(self) -> "RayTransport":
+        from holdfast.registry.fork import refuse_inherited_ray  # noqa: PLC0415 - readers never need it
+
+        refuse_inherited_ray()
+        again = self._leaving is not None
+        store = await self.store()
+        app = await self.loaded_app() if self.app_path is not None else None
+        give_up = asyncio.get_running_loop().time() + REJOIN_S
+        while True:
+            address, gone = await self._ray_address()  # beside the leaving: each takes seconds
+            await self._left()
+            from .transport import RayTransport  # noqa: PLC0415 - imports ray, which readers never need
+
+            try:
+                transport = await RayTransport.open(
                     store,
                     self.settings,
                     address,
@@ -106,17 +221,65 @@ class Stack:
                     roll_back=self._roll_back,
                     say=self._say,
                 )
-            return self._transport
+                break
+            except (WrongCluster, ClusterUnavailable, ConfigurationError) as error:
+                # The binding of the Ray that died, or another client of this process that has not left it yet.
+                passing = isinstance(error, WrongCluster) or (again and getattr(error, "field", "ray_address") == "ray_address")
+                late = asyncio.get_running_loop().time() > give_up
+                if self.settings.redis_url is not None or not passing or late:
+                    raise
+                logger.debug("the embedded Ray cannot be joined yet: %s", error)
+            await asyncio.sleep(JOIN_AGAIN_S)
+        self._transport = transport
+        self._opened = True
+        if self.settings.ray_address is None and (self._watching is None or self._watching.done()):
+            self._watching = asyncio.create_task(self._watch())
+        return transport
 
-    async def close(self) -> None:
-        """Give up what was opened; what is embedded goes on."""
-        if self._transport is not None:
-            await self._transport.close()
-            self._transport = None
-        if self._store is not None:
-            with contextlib.suppress(OSError):
-                await self._store.close()
-            self._store = None
+    async def _left(self) -> None:
+        """Wait until this process has left the Ray that died."""
+        if self._leaving is None:
+            return
+        try:
+            async with asyncio.timeout(LEAVE_S):
+                await asyncio.shield(self._leaving)
+        except TimeoutError as error:
+            raise ClusterUnavailable(
+                "the embedded Ray died and this process cannot leave it: start the process again"
+            ) from error
+        self._leaving = None
+
+    async def _watch(self) -> None:
+        """Notice that the embedded Ray died, and start it again: left alone, Ray ends a process that has lost its cluster."""
+        from holdfast.registry.embedded import ray_died, ray_lives  # noqa: PLC0415 - production has no home
+
+        home = await self._home()
+        while True:
+            await asyncio.sleep(WATCH_S)
+            transport = self._transport
+            if transport is not None and not await in_daemon(ray_lives, home):
+                self._lose(transport)
+            if self._transport is None and await in_daemon(ray_died, home):
+                try:
+                    await self._joining.result()
+                except HoldfastError as error:
+                    logger.warning("the embedded Ray could not be started again: %s", error)
+                    await asyncio.sleep(JOIN_AGAIN_S)
+
+    def _lose(self, transport: "RayTransport") -> None:
+        if transport is not self._transport:
+            return
+        logger.warning("the embedded Ray is gone")
+        self._transport = None
+        self._leaving = asyncio.create_task(transport.close())
+        now = asyncio.get_running_loop().time()
+        for bound in self._asking:
+            bound.reschedule(now)
+
+    async def _home(self) -> "Home":
+        from holdfast.persistence.home import Home  # noqa: PLC0415 - production has no home
+
+        return await in_daemon(Home.open, self.settings.home)
 
     async def _ray_address(self) -> tuple[str, Sequence[str]]:
         """Where Ray is, and which of its predecessors are proven gone.
@@ -129,11 +292,9 @@ class Stack:
             raise ConfigurationError(
                 "ray_address", "there is none, and the embedded Ray is forbidden (embedded=False)", "set HOLDFAST_RAY_ADDRESS"
             )
-        from holdfast.persistence.home import Home  # noqa: PLC0415 - production has no home
         from holdfast.registry.embedded import ensure_ray  # noqa: PLC0415 - as above
 
-        home = await asyncio.to_thread(Home.open, self.settings.home)
-        embedded = await asyncio.to_thread(ensure_ray, home, announce=self._say)
+        embedded = await in_daemon(ensure_ray, await self._home(), deadline_s=EMBEDDED_PATIENCE_S, announce=self._say)
         os.environ.update(embedded.env)
         return embedded.address, embedded.gone
 
@@ -141,7 +302,24 @@ class Stack:
         if self.settings.redis_url is not None:
             return self.settings.redis_url
         from holdfast.persistence.embedded import ensure_redis  # noqa: PLC0415 - as above
-        from holdfast.persistence.home import Home  # noqa: PLC0415 - as above
+        from holdfast.registry.revival import Revival  # noqa: PLC0415 - as above
 
-        home = await asyncio.to_thread(Home.open, self.settings.home)
-        return await asyncio.to_thread(ensure_redis, home, deadline_s=EMBEDDED_PATIENCE_S, announce=self._say)
+        home = await self._home()
+        url = await in_daemon(ensure_redis, home, deadline_s=EMBEDDED_PATIENCE_S, announce=self._say)
+        if self._revival is None:
+            self._revival = Revival(lambda: home, deadline_s=EMBEDDED_PATIENCE_S, announce=self._say)
+        self._revival.stopped = False
+        return url
+
+
+_stacks: "weakref.WeakSet[Stack]" = weakref.WeakSet()
+_inherited: list[Any] = []
+"""What a forked process has of its parent's connections. To close or drop them there would disturb the parent's event loop."""
+
+
+def _after_fork() -> None:
+    for stack in list(_stacks):
+        _inherited.extend(stack.after_fork())
+
+
+os.register_at_fork(after_in_child=_after_fork)

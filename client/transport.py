@@ -1,6 +1,5 @@
 """The way of a command: over Ray to the actor that hosts the conversation."""
 
-import asyncio
 import logging
 import os
 import time
@@ -11,8 +10,10 @@ from holdfast.agent import App, code_digest, main_file, python_path
 from holdfast.conversation import Command, Reply
 from holdfast.conversation.ids import digest
 from holdfast.persistence import AppRecord, RedisStore
+from holdfast.persistence.home import Home
 from holdfast.registry import Settings
 from holdfast.registry import cluster as clusters
+from holdfast.registry.daemon import in_daemon
 from holdfast.registry.hiring import Hiring
 from holdfast.registry.ray_actors import RayActors
 from holdfast.registry.registry import Registry
@@ -67,10 +68,11 @@ class RayTransport:
             OlderRelease: A newer release serves the store.
             ConfigurationError: The process is in another cluster, or versions differ.
         """
-        joined = await asyncio.to_thread(clusters.join, address, embedded=settings.ray_address is None)
+        joined = await in_daemon(clusters.join, address, embedded=settings.ray_address is None)
         try:
             await clusters.bind(store, joined, gone=gone, say=say)
-            where = StoreAddress(redis_url=store.url, namespace=store.namespace, store_id=store.store_id or "")
+            home = str((await in_daemon(Home.open, settings.home)).path) if settings.redis_url is None else ""
+            where = StoreAddress(redis_url=store.url, namespace=store.namespace, store_id=store.store_id or "", home=home)
             actor_settings = ActorSettings(
                 store=where,
                 timing=settings.timing,
@@ -80,12 +82,12 @@ class RayTransport:
                 sweeper=restore_sweeper,
             )
             await take_office(store, actor_settings.release, roll_back=roll_back)
-            await asyncio.to_thread(end_other_releases, actor_settings, roll_back=roll_back)
+            await in_daemon(end_other_releases, actor_settings, roll_back=roll_back)
             ensure_sweeper(actor_settings)
             if app is not None and app_path is not None:
                 await _record(store, actor_settings, app, app_path)
         except BaseException:
-            await asyncio.to_thread(clusters.leave, joined)
+            await in_daemon(clusters.leave, joined)
             raise
         return cls(store, actor_settings, joined)
 
@@ -113,7 +115,7 @@ class RayTransport:
     async def close(self) -> None:
         """Leave Ray, if this client joined it."""
         await self._registry.close()
-        await asyncio.to_thread(clusters.leave, self.cluster)
+        await in_daemon(clusters.leave, self.cluster)
 
 
 async def _record(store: RedisStore, settings: ActorSettings, app: App, path: str) -> None:
@@ -124,7 +126,7 @@ async def _record(store: RedisStore, settings: ActorSettings, app: App, path: st
     paths = tuple(python_path())
     values = [part for item in sorted(environment.items()) for part in item]
     # Workers are told apart by all of this; of the environment's values only this digest is ever stored.
-    code = digest(settings.store.store_id, await asyncio.to_thread(code_digest, path), *paths, "", *values)
+    code = digest(settings.store.store_id, await in_daemon(code_digest, path), *paths, "", *values)
     record = AppRecord(
         app=path,
         code=code,

@@ -123,6 +123,29 @@ def running_redis(home: Home) -> str | None:
     return _url(home)
 
 
+def redis_stopped(home: Home) -> bool:
+    """Say whether the home's Redis server was ended in an orderly way and nobody starts one: it did not die.
+
+    A server removes its pidfile when it is told to end; one that was killed leaves it behind.
+    """
+    if (home.path / "redis.pid").exists() or running_redis(home) is not None:
+        return False
+    with home.lock(_LOCK) as lock:  # somebody who holds it is starting one
+        return lock is not None and not (home.path / "redis.pid").exists()
+
+
+def revive_redis(home: Home, *, deadline_s: float = 30, announce: Callable[[str], None] | None = None) -> str:
+    """Return the URL of the home's Redis server, started again if it died.
+
+    Raises:
+        HomeUnusable: The home has no record any more, or see `ensure_redis`.
+        StoreUnavailable: See `ensure_redis`.
+    """
+    if home.record() is None:  # else the new server's empty data would count as the home's first
+        raise HomeUnusable(f"home {home.path}", "it has lost its record home.json while it was in use", _LOOK)
+    return ensure_redis(home, deadline_s=deadline_s, announce=announce)
+
+
 def stop_redis(home: Home, *, deadline_s: float = 30) -> bool:
     """Stop the home's Redis server and return when it is gone; the data stays.
 

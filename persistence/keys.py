@@ -69,6 +69,10 @@ class Keys:
         """Hash: outcomes that came when nobody waited for them any more, by effect id."""
         return f"{self.prefix(conversation_id)}c:{conversation_id}:late"
 
+    def progress(self, conversation_id: str) -> str:
+        """Hash: the last progress of runs, by effect id; it expires."""
+        return f"{self.prefix(conversation_id)}c:{conversation_id}:progress"
+
     def live(self, conversation_id: str) -> str:
         """Channel: live, lossy events."""
         return f"{self.prefix(conversation_id)}c:{conversation_id}:live"

@@ -27,6 +27,7 @@ from . import codec, pages
 from .keys import BUCKETS, bucket_of, check_namespace
 from .memory_cluster import MemoryCluster
 from .memory_conversation import MemoryConversation as _Conversation
+from .memory_live import MemoryLive
 from .memory_supervision import MemorySupervision, check
 from .pages import PendingPlace
 from .store import (
@@ -57,13 +58,14 @@ def _wall_clock() -> int:
     return time.time_ns() // 1_000_000
 
 
-class MemoryStore(MemorySupervision, MemoryCluster):
+class MemoryStore(MemorySupervision, MemoryCluster, MemoryLive):
     """Conversations in this process's memory."""
 
     def __init__(self, *, namespace: str = "holdfast", clock: Callable[[], int] = _wall_clock) -> None:
         self.namespace = check_namespace(namespace)
         self.store_id = uuid.uuid4().hex
-        super().__init__(clock)
+        MemoryCluster.__init__(self, clock)
+        MemoryLive.__init__(self, clock, self._runs)
         self._conversations: dict[str, _Conversation] = {}
         self._apps: dict[str, bytes] = {}
         self._specs: dict[str, bytes] = {}
@@ -73,7 +75,6 @@ class MemoryStore(MemorySupervision, MemoryCluster):
         self._generations: dict[str, int] = {}
         self._hosting: dict[str, str] = {}
         self._troubles: dict[str, tuple[Trouble, int]] = {}
-        self._listeners: dict[str, list[asyncio.Queue[bytes]]] = {}
         self._changed = asyncio.Condition()
 
     async def open(self) -> str:
@@ -375,21 +376,6 @@ class MemoryStore(MemorySupervision, MemoryCluster):
     async def succeed(self, worker: str, generation: int) -> None:
         """See `Store.succeed`."""
         self._generations[worker] = generation
-
-    async def publish(self, conversation_id: str, payload: bytes) -> None:
-        """See `Store.publish`."""
-        for queue in self._listeners.get(conversation_id, []):
-            queue.put_nowait(payload)
-
-    async def listen(self, conversation_id: str) -> AsyncIterator[bytes]:
-        """See `Store.listen`."""
-        queue: asyncio.Queue[bytes] = asyncio.Queue()
-        self._listeners.setdefault(conversation_id, []).append(queue)
-        try:
-            while True:
-                yield await queue.get()
-        finally:
-            self._listeners[conversation_id].remove(queue)
 
     def _unexpired(self, conversation_id: str) -> _Conversation | None:
         found = self._conversations.get(conversation_id)

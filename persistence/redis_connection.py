@@ -113,7 +113,9 @@ def explain(error: Exception) -> str:
         ("NOPERM", "NoPermissionError"): (
             "the Redis user lacks permissions: it needs scripts, streams, hashes, sorted sets, pub/sub"
         ),
-        (" connecting to ",): "no Redis answers there: start it, or correct the address (HOLDFAST_REDIS_URL)",
+        (" connecting to ",): (
+            "no Redis answers there: start it (a home's with `holdfast up`), or correct the address (HOLDFAST_REDIS_URL)"
+        ),
     }
     for words, fix in fixes.items():
         if any(word in text for word in words):

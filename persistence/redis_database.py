@@ -23,13 +23,22 @@ _T = TypeVar("_T")
 class RedisDatabase:
     """The connections to one Redis and what is known of it. An operation given to `_do` is repeated, so it is idempotent."""
 
-    def __init__(self, url: str, *, namespace: str = "holdfast", store_id: str | None = None, retry_s: float = RETRY_S) -> None:
+    def __init__(
+        self,
+        url: str,
+        *,
+        namespace: str = "holdfast",
+        store_id: str | None = None,
+        retry_s: float = RETRY_S,
+        revive: Callable[[], Awaitable[bool]] | None = None,
+    ) -> None:
         self.namespace = check_namespace(namespace)
         self.url = url
         self.store_id = store_id
         self._keys = Keys(self.namespace)
         self._retry_s = retry_s
         self._indexes = redis_values.INDEX_VERSION
+        self._revive = revive
         self._redis: Any = client(url, lambda: self.store_id)
         self._blocking: Any = client(url, lambda: self.store_id, blocking=True)
 
@@ -97,7 +106,7 @@ class RedisDatabase:
             return await work
 
     async def _do(self, operation: Callable[[], Awaitable[_T]]) -> _T:
-        """Run an idempotent operation; on a broken connection, again for a moment."""
+        """Run an idempotent operation; on a broken connection, again for a moment, and after the server was started again."""
         give_up = time.monotonic() + self._retry_s
         delay_s = 0.02
         while True:
@@ -106,7 +115,11 @@ class RedisDatabase:
                     return await operation()
             except StoreUnavailable as error:
                 passing = isinstance(error.__cause__, exceptions.ConnectionError | exceptions.TimeoutError | OSError)
-                if not passing or time.monotonic() + delay_s > give_up:
+                if not passing:
+                    raise
+                if self._revive is not None and _gone(error.__cause__) and await self._revive():
+                    give_up = time.monotonic() + self._retry_s
+                if time.monotonic() + delay_s > give_up:
                     raise
             await asyncio.sleep(delay_s)
             delay_s = min(2 * delay_s, 0.5)
@@ -116,6 +129,12 @@ class RedisDatabase:
         if answer[0] == b"corrupt":
             raise CorruptStore(f"{keys[0]}: {answer[1].decode(errors='replace')}")
         return answer
+
+
+def _gone(cause: BaseException | None) -> bool:
+    """Whether nobody listens, or the connection broke: unlike a server that hangs, one may have died."""
+    timed_out = isinstance(cause, exceptions.TimeoutError | TimeoutError)
+    return isinstance(cause, exceptions.ConnectionError | OSError) and not timed_out
 
 
 def _text(value: str | bytes) -> str:

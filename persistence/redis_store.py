@@ -26,6 +26,7 @@ from .redis_connection import is_wrong_type, translated
 from .redis_index import IndexRebuild
 from .redis_supervision import RedisSupervision
 from .store import (
+    PROGRESS_MS,
     Acquired,
     Append,
     Appended,
@@ -269,6 +270,17 @@ class RedisStore(RedisSupervision):
                 yield rebuilt
 
     # -- live events --------------------------------------------------------------------------------------------------
+
+    async def keep_progress(self, conversation_id: str, effect_id: str, payload: bytes) -> bool:
+        """See `Store.keep_progress`."""
+        keys = [self._keys.runs(conversation_id), self._keys.progress(conversation_id)]
+        answer = await self._script("progress", keys, [effect_id, payload, PROGRESS_MS])
+        return bool(answer[0] == b"ok")
+
+    async def progress(self, conversation_id: str) -> Mapping[str, bytes]:
+        """See `Store.progress`."""
+        found = await self._do(lambda: self._redis.hgetall(self._keys.progress(conversation_id)))
+        return {effect_id.decode(): payload for effect_id, payload in found.items()}
 
     async def publish(self, conversation_id: str, payload: bytes) -> None:
         """See `Store.publish`."""

@@ -44,6 +44,9 @@ TAIL_BYTES = 64 * 1024
 CALL_BYTES = 160
 """About what a call takes in a snapshot."""
 
+PROGRESS_MS = 24 * 3_600_000
+"""For how long the last progress of a run is kept when no other report follows."""
+
 
 class Because(StrEnum):
     """Why an activation takes a conversation over."""
@@ -503,6 +506,17 @@ class Store(Supervision, Protocol):
 
     async def serve(self, release: str, *, before: str | None) -> bool:
         """Note which release serves the store from now on, if the one noted is `before`; whether it is noted."""
+        ...
+
+    async def keep_progress(self, conversation_id: str, effect_id: str, payload: bytes) -> bool:
+        """Keep the last progress of a claimed run for those who look later; false if the run is not claimed.
+
+        What is kept of a conversation's runs goes `PROGRESS_MS` after the last report.
+        """
+        ...
+
+    async def progress(self, conversation_id: str) -> Mapping[str, bytes]:
+        """The last progress that is kept, by effect id; also of runs that are settled since."""
         ...
 
     async def publish(self, conversation_id: str, payload: bytes) -> None:

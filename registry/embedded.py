@@ -119,6 +119,18 @@ def gone_rays(home: Home) -> tuple[str, ...]:
         return ()
 
 
+def ray_lives(home: Home) -> bool:
+    """Say whether the daemons of the home's Ray live, from /proc alone."""
+    record = _recorded(home)
+    return record is not None and _has_daemons(record)
+
+
+def ray_died(home: Home) -> bool:
+    """Say whether the home's Ray is gone although nobody stopped it."""
+    record = _recorded(home)
+    return record is not None and not _has_daemons(record)
+
+
 def stop_ray(home: Home, *, deadline_s: float = 60) -> bool:
     """Stop the home's Ray, all its workers and nothing else, and return when they are gone.
 
@@ -273,18 +285,22 @@ def _seen_from() -> str:
 def _living(home: Home) -> _Record | None:
     """Return the record of the home's Ray if it is the one that runs, whole, and its files are where they were."""
     record = _recorded(home)
-    if record is None or not Path(record.temp_dir).exists():
+    if record is None or not Path(record.temp_dir).exists() or not _has_daemons(record):
         return None
-    for name in _DAEMONS:
-        found = _process(record.pids.get(name, -1))
-        if found is None or not _is_head(found, [Path(record.temp_dir)]) or found.session != record.session:
-            return None
     host, _, port = record.address.rpartition(":")
     try:
         socket.create_connection((host, int(port)), timeout=2).close()
     except (OSError, ValueError):
         return None
     return record
+
+
+def _has_daemons(record: _Record) -> bool:
+    for name in _DAEMONS:
+        found = _process(record.pids.get(name, -1))
+        if found is None or not _is_head(found, [Path(record.temp_dir)]) or found.session != record.session:
+            return False
+    return True
 
 
 def _recorded(home: Home) -> _Record | None:

@@ -1,6 +1,5 @@
 """Conversation actors on Ray: named, detached, made one process each."""
 
-import asyncio
 import uuid
 from collections.abc import Awaitable
 from typing import Any, TypeVar
@@ -14,6 +13,7 @@ from holdfast.conversation import Command
 from holdfast.persistence import Because
 
 from .actors import ActorDied, ActorUnavailable
+from .daemon import in_daemon
 
 _RemoteActor = ray.remote(ConversationActor)
 _T = TypeVar("_T")
@@ -49,7 +49,7 @@ class RayActors:
 
     async def find(self, name: str) -> RayHandle | None:
         """See `Actors.find`."""
-        actor = await asyncio.to_thread(find, name)
+        actor = await in_daemon(find, name)
         return None if actor is None else RayHandle(actor)
 
     def ours(self, name: str) -> bool:

@@ -9,15 +9,19 @@ from typing import Any
 
 import ray
 
-from holdfast.actors import RAY_NAMESPACE, ActorSettings, named
-from holdfast.conversation import StoreError
+from holdfast.actors import RAY_NAMESPACE, ActorSettings, StoreAddress, named
+from holdfast.conversation import HomeUnusable, StoreError
 from holdfast.persistence import RedisStore
+from holdfast.persistence.home import Home
 
 from . import cluster
 from .ray_actors import RayActors
 from .ray_processes import RayProcesses
+from .revival import Revival
 from .sweep import Sweep
 from .watch import Watch
+
+REVIVAL_S = 60.0
 
 logger = logging.getLogger("holdfast.sweeper")
 
@@ -37,12 +41,13 @@ class Sweeper:
         """Whether it ticks."""
         return not self._task.done()
 
-    def _store(self) -> RedisStore:
+    def _store(self, *, revive: Revival | None = None) -> RedisStore:
         address = self._settings.store
-        return RedisStore(address.redis_url, namespace=address.namespace, store_id=address.store_id)
+        return RedisStore(address.redis_url, namespace=address.namespace, store_id=address.store_id, revive=revive)
 
     async def _run(self) -> None:
-        timing, store = self._settings.timing, self._store()
+        timing = self._settings.timing
+        store = self._store(revive=_revival(self._settings.store))
         # In a task of its own: a tick that Ray or the store holds up says nothing against this cluster.
         self._holding = asyncio.create_task(cluster.hold(store, cluster.current, gone=self._settings.gone))
         sweep = Sweep(store, RayActors(self._settings), timing=timing, fleet=self._settings.fleet)
@@ -61,6 +66,18 @@ class Sweeper:
             except Exception:
                 logger.exception("a tick failed")
             await asyncio.sleep(timing.tick_ms / 1000)
+
+
+def _revival(address: StoreAddress) -> Revival | None:
+    """What starts the embedded Redis again that died, when only actors are left, which have deadlines to keep."""
+    if not address.home:
+        return None
+    try:
+        home = Home.open(address.home)
+    except HomeUnusable:
+        logger.exception("the embedded Redis could not be started again from here")
+        return None
+    return Revival(lambda: home, deadline_s=REVIVAL_S)
 
 
 _RemoteSweeper = ray.remote(Sweeper)

@@ -56,6 +56,38 @@ class Running:
 
         assert await other.run("c-1", lookup) == Run(RunStatus.CLAIMED, incarnation="i-1", worker="worker:1|x")
 
+    async def test_the_last_progress_of_a_claimed_run_is_kept(self, store: Store, other: Store) -> None:
+        _, (lookup,) = await running(store, "lookup")
+        assert await store.claim("c-1", lookup, incarnation="i-1", worker="w-1")
+
+        assert await store.keep_progress("c-1", lookup, b"a third")
+        assert await store.keep_progress("c-1", lookup, b"half")
+
+        assert await other.progress("c-1") == {lookup: b"half"}
+        assert await other.progress("c-2") == {}
+
+    async def test_progress_of_a_run_that_is_not_claimed_is_not_kept(self, store: Store) -> None:
+        _, (lookup,) = await running(store, "lookup")
+
+        assert not await store.keep_progress("c-1", lookup, b"too early")
+        assert not await store.keep_progress("c-1", "call#1", b"of no run")
+        assert await store.claim("c-1", lookup, incarnation="i-1", worker="w-1")
+        assert await store.finish("c-1", lookup, incarnation="i-1", outcome=b"outcome")
+        assert not await store.keep_progress("c-1", lookup, b"too late")
+
+        assert await store.progress("c-1") == {}
+
+    async def test_progress_of_a_settled_run_goes_with_the_next_report(self, store: Store) -> None:
+        activation, (lookup, charge) = await running(store, "lookup", "charge")
+        for effect_id in (lookup, charge):
+            assert await store.claim("c-1", effect_id, incarnation="i-1", worker="w-1")
+            assert await store.keep_progress("c-1", effect_id, b"half")
+        await activation.do(finish(effect_id=lookup))
+
+        assert await store.keep_progress("c-1", charge, b"nearly")
+
+        assert await store.progress("c-1") == {charge: b"nearly"}
+
     async def test_of_concurrent_claims_one_wins(self, store: Store, other: Store) -> None:
         _, (lookup,) = await running(store, "lookup")
 

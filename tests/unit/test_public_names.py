@@ -41,9 +41,9 @@ PUBLIC = {
         AgentNotFound Answer AppNotFound Approve AsyncClient AsyncPendingCall BlockingConversation Cancelled
         Client ClusterUnavailable ConfigurationError Conversation ConversationEnded ConversationExists
         ConversationNotFound ConversationRow ConversationState Decision Deny DurabilityWarning Event Fail
-        HoldfastError InvalidConversationId InvalidDecision InvalidInput InvalidMessage OlderRelease OutcomeUnknown
-        Overloaded Page PendingCall Quarantined QueueFull Receipt Redispatch StaleCall StaleReason Status StoreError
-        StoreUnavailable SuspensionKind WrongCluster WrongStore
+        FailureReason HoldfastError InvalidConversationId InvalidDecision InvalidInput InvalidMessage OlderRelease
+        OutcomeUnknown Overloaded Page PendingCall Quarantined QueueFull Receipt Redispatch RunningCall StaleCall
+        StaleReason Status StopReason StoreError StoreUnavailable SuspensionKind WrongCluster WrongStore
     """,
     "cli": """
         main

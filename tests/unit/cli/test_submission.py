@@ -4,9 +4,12 @@ import asyncio
 
 import pytest
 
+from holdfast.cli import submission
+from holdfast.cli.errors import ExitCode
 from holdfast.cli.job_file import Job
-from holdfast.cli.submission import NOT_STARTED, Submission
-from holdfast.conversation import OutcomeUnknown
+from holdfast.cli.submission import AWAY_AFTER, NOT_STARTED, REFUSED, TRIES, UNKNOWN, Submission
+from holdfast.client import ConversationState
+from holdfast.conversation import ClusterUnavailable, CorruptStore, OutcomeUnknown, Overloaded, Status, StoreUnavailable
 
 
 class NobodyAnswers:
@@ -18,13 +21,6 @@ class NobodyAnswers:
     async def start(self, agent, text, **_):
         self.asked.append(text)
         await asyncio.Event().wait()
-
-
-class GivesUp:
-    """A client whose own deadline passes before the submission's."""
-
-    async def start(self, *_, **__):
-        raise OutcomeUnknown("start of c-1", "m-1")
 
 
 def job(number):
@@ -41,8 +37,86 @@ async def test_a_start_that_gets_no_answer_ends_with_the_submission():
     assert client.asked == ["hello 1"]
 
 
-async def test_a_start_whose_own_deadline_passes_first_ends_the_submission_with_its_error():
-    submission = Submission(GivesUp(), concurrency=1, wait=False, timeout_s=60, report=lambda _: None)
+class Forgets:
+    """A client that leaves open what came of the starts of some jobs, so many times; the others are done at once."""
 
-    with pytest.raises(OutcomeUnknown):
-        await submission.run([job(1)])
+    def __init__(self, error, times, *texts):
+        self.left = dict.fromkeys(texts, times)
+        self.error = error
+        self.asked = []
+
+    async def start(self, _agent, text, *, conversation_id, **_):
+        self.asked.append((text, conversation_id))
+        if self.left.get(text, 0) > 0:
+            self.left[text] -= 1
+            raise self.error
+        return Done(conversation_id)
+
+
+class Done:
+    """A conversation that has its answer."""
+
+    def __init__(self, conversation_id):
+        self.id = conversation_id
+        self.receipt = None
+
+    async def wait(self, **_):
+        return ConversationState(Status.IDLE, "t-1", "hello", None, [], [], 7)
+
+
+@pytest.fixture
+def at_once(monkeypatch):
+    monkeypatch.setattr(submission, "RETRY_S", 0.0)
+
+
+async def submitted(client, count):
+    results = []
+    running = Submission(client, concurrency=2, wait=False, timeout_s=60, report=results.append)
+    await asyncio.wait_for(running.run([job(number) for number in range(1, count + 1)]), 10)
+    return {result.job.line: result for result in results}
+
+
+LOST = OutcomeUnknown("the start", "m-1")
+
+
+@pytest.mark.parametrize("error", [LOST, StoreUnavailable("it hangs"), ClusterUnavailable("gone"), Overloaded("c-2", 1000)])
+async def test_a_line_whose_outcome_is_unknown_is_asked_again_with_its_id_and_the_others_go_on(error, at_once):
+    client = Forgets(error, 1, "hello 2")
+
+    results = await submitted(client, 3)
+
+    assert {line: result.status for line, result in results.items()} == dict.fromkeys((1, 2, 3), Status.IDLE)
+    assert client.asked.count(("hello 2", "c-2")) == 2
+
+
+async def test_a_line_that_nobody_ever_answers_is_reported_and_the_others_are_done(at_once):
+    client = Forgets(LOST, 1000, "hello 2")
+
+    results = await submitted(client, 4)
+
+    assert [results[line].status for line in (1, 2, 3, 4)] == [Status.IDLE, UNKNOWN, Status.IDLE, Status.IDLE]
+    assert client.asked.count(("hello 2", "c-2")) == TRIES
+    assert "m-1" in results[2].error
+    assert results[2].code is ExitCode.UNREACHABLE
+
+
+async def test_a_line_that_found_no_actor_is_not_started_and_the_others_are_done(at_once):
+    results = await submitted(Forgets(Overloaded("c-2", 1000), 1000, "hello 2"), 3)
+
+    assert [results[line].status for line in (1, 2, 3)] == [Status.IDLE, NOT_STARTED, Status.IDLE]
+
+
+async def test_a_conversation_that_cannot_be_read_is_refused_and_the_others_are_done(at_once):
+    results = await submitted(Forgets(CorruptStore("its log is torn"), 1000, "hello 2"), 3)
+
+    assert [results[line].status for line in (1, 2, 3)] == [Status.IDLE, REFUSED, Status.IDLE]
+
+
+async def test_a_store_that_stays_away_ends_the_submission_in_time(at_once):
+    count = 20 * AWAY_AFTER
+    client = Forgets(StoreUnavailable("nobody listens"), 1000, *(f"hello {number}" for number in range(count + 1)))
+
+    with pytest.raises(StoreUnavailable):
+        await submitted(client, count)
+
+    assert len(client.asked) <= TRIES * (AWAY_AFTER + 2)

@@ -1,0 +1,89 @@
+"""What calls look like while they run or wait, read from the log: their arguments, since when, how far."""
+
+import logging
+from collections.abc import Mapping
+from typing import Any
+
+from holdfast.conversation import CallStatus, CorruptStore, Event, NewerRecord, State, jsontext, run_effect_id
+from holdfast.conversation.events import CallSuspended, RunScheduled
+from holdfast.persistence import Store, codec
+from holdfast.persistence.views import arguments_in, arguments_text
+
+from .records import RunningCall
+
+SHORT_LENGTH = 500
+SHOWN_ARGUMENTS_BYTES = 1 << 20
+READ_AT_ONCE = 500
+
+logger = logging.getLogger("holdfast.client")
+
+
+async def running_calls(store: Store, state: State) -> list[RunningCall]:
+    """The calls of a state that run, in the model's order."""
+    calls = [call for call in state.calls if call.status is CallStatus.RUNNING]
+    if not calls or state.turn is None:
+        return []
+    since = await _scheduled(store, state, state.turn.answered_at)
+    reported = await store.progress(state.conversation_id)
+    sources = {seq: await _source(store, state.conversation_id, seq) for seq in {call.arguments_at for call in calls}}
+    return [
+        RunningCall(
+            tool_call_id=call.tool_call_id,
+            tool=call.tool,
+            arguments=_short(arguments_text(sources[call.arguments_at], call.tool_call_id)),
+            since=since.get(call.effect_id, state.updated_at),
+            attempt=call.attempt,
+            executor=call.executor,
+            progress=_progress(reported.get(call.effect_id)),
+        )
+        for call in calls
+    ]
+
+
+async def shown_arguments(store: Store, conversation_id: str, suspended: CallSuspended) -> dict[str, Any] | None:
+    """The arguments of a suspended call; None where they cannot be read, or are too large to be repeated in a stream."""
+    try:
+        (source,) = await store.at(conversation_id, [suspended.arguments_at])
+        if jsontext.size_bytes(arguments_text(source, suspended.tool_call_id)) > SHOWN_ARGUMENTS_BYTES:
+            return None
+        return arguments_in(source, suspended.tool_call_id)
+    except (CorruptStore, NewerRecord, jsontext.NotJson) as error:
+        logger.warning("the arguments of %s in %s cannot be read: %s", suspended.tool_call_id, conversation_id, error)
+        return None
+
+
+async def _scheduled(store: Store, state: State, after: int) -> dict[str, int]:
+    """When each run since the model's last answer was scheduled, by effect id."""
+    found: dict[str, int] = {}
+    while after < state.seq:
+        entries = await store.read(state.conversation_id, after=after, limit=READ_AT_ONCE)
+        if not entries:
+            break
+        after = entries[-1][0]
+        runs = [event for _, event in entries if isinstance(event, RunScheduled)]
+        found |= {run_effect_id(event.tool_call_id, event.attempt): event.at for event in runs}
+    return found
+
+
+async def _source(store: Store, conversation_id: str, seq: int) -> Event | None:
+    try:
+        (event,) = await store.at(conversation_id, [seq])
+    except (CorruptStore, NewerRecord) as error:
+        logger.warning("entry %d of %s cannot be read: %s", seq, conversation_id, error)
+        return None
+    return event
+
+
+def _short(text: str) -> str:
+    return text if len(text) <= SHORT_LENGTH else text[:SHORT_LENGTH] + "…"
+
+
+def _progress(payload: bytes | None) -> Mapping[str, Any] | None:
+    if payload is None:
+        return None
+    try:
+        _, _, _, at, text = codec.unpack(payload)
+        value = jsontext.loads(text)
+    except (ValueError, TypeError, CorruptStore, jsontext.NotJson):
+        return None
+    return {**value, "at": at} if isinstance(value, dict) else None

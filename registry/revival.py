@@ -1,0 +1,75 @@
+"""Starting the embedded Redis again that died under those who use it."""
+
+import asyncio
+import logging
+from collections.abc import Callable
+
+from holdfast.conversation import HoldfastError, StoreUnavailable
+from holdfast.persistence.embedded import redis_stopped, revive_redis
+from holdfast.persistence.home import Home
+
+from .daemon import in_daemon
+from .shared import Shared
+
+FIRST_DELAY_S = 0.5
+LONGEST_DELAY_S = 30.0
+QUIET_S = 60.0
+"""After which a server that has stood counts as one that never died."""
+
+logger = logging.getLogger("holdfast.registry")
+
+
+class Revival:
+    """Starts a home's Redis again: once for all who need it at the time, and at growing intervals.
+
+    A server that somebody stopped on purpose (`holdfast down`) is not started by what was under way then.
+
+    Args:
+        home: Opens the home.
+        deadline_s: How long a start may take.
+        announce: Told one line by whoever started it.
+    """
+
+    def __init__(self, home: Callable[[], Home], *, deadline_s: float, announce: Callable[[str], None] | None = None) -> None:
+        self._home = home
+        self._deadline_s = deadline_s
+        self._announce = announce
+        self._reviving = Shared(self._revive)
+        self._delay_s = 0.0
+        self._next_at = 0.0
+        self.stopped = False
+
+    async def __call__(self) -> bool:
+        """Whether the server answers again; false while the last try is too fresh for another.
+
+        Raises:
+            StoreUnavailable: It was stopped on purpose, or does not come up in time.
+            HomeUnusable: The home's data or server cannot be used.
+        """
+        if not self._reviving.under_way and asyncio.get_running_loop().time() < self._next_at:
+            return False
+        return await self._reviving.result()
+
+    async def close(self) -> None:
+        """Give up waiting for a start."""
+        await self._reviving.close()
+
+    async def _revive(self) -> bool:
+        now_s = asyncio.get_running_loop().time()
+        fresh = now_s > self._next_at + QUIET_S or not self._delay_s
+        self._delay_s = FIRST_DELAY_S if fresh else min(2 * self._delay_s, LONGEST_DELAY_S)
+        try:
+            await in_daemon(self._start)
+        except HoldfastError as error:
+            logger.warning("the embedded Redis could not be started again: %s", error)
+            raise
+        finally:
+            self._next_at = asyncio.get_running_loop().time() + self._delay_s
+        return True
+
+    def _start(self) -> None:
+        home = self._home()
+        if redis_stopped(home):
+            self.stopped = True
+            raise StoreUnavailable(f"the Redis server of the home {home.path} was stopped; run: holdfast up --home {home.path}")
+        revive_redis(home, deadline_s=self._deadline_s, announce=self._announce)
