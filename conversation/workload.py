@@ -6,7 +6,7 @@ schema is read as a graph: which subschemas apply to the same value (`$ref`, `an
 """
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -69,24 +69,23 @@ class Size:
     @classmethod
     def of(cls, value: Any) -> "Size | None":
         """The size of a value; None if it is deeper than any JSON that is taken in."""
-        values, characters = [0] * (MAX_DEPTH + 2), [0] * (MAX_DEPTH + 2)
-        stack = [(value, 0)]
-        while stack:
-            item, deep = stack.pop()
-            if deep > MAX_DEPTH + 1:
+        values, characters, level, keys = list[int](), list[int](), [value], 0
+        while level:
+            if len(values) > MAX_DEPTH:
                 return None
-            values[deep] += 1
-            if isinstance(item, str):
-                characters[deep] += len(item)
-            elif isinstance(item, Mapping):
-                characters[deep] += sum(len(key) for key in item)
-                characters[min(deep + 1, MAX_DEPTH + 1)] += sum(len(key) for key in item)  # propertyNames
-                stack.extend((child, deep + 1) for child in item.values())
-            elif isinstance(item, list | tuple):
-                stack.extend((child, deep + 1) for child in item)
-        while len(values) > 1 and not values[-1] and not characters[-1]:
-            values.pop()
-            characters.pop()
+            below: list[Any] = []
+            here = named = 0
+            for item in level:
+                if isinstance(item, str):
+                    here += len(item)
+                elif isinstance(item, dict):
+                    named += sum(map(len, item))
+                    below += item.values()
+                elif isinstance(item, list | tuple):
+                    below += item
+            values.append(len(level))
+            characters.append(here + named + keys)  # keys are judged where they stand, and by propertyNames
+            level, keys = below, named
         return cls(tuple(values), tuple(characters))
 
 

@@ -266,7 +266,7 @@ async def test_a_conversation_goes_on_from_wherever_it_stood(store, step):
     assert sorted(activation.runs) == sorted(step.kept.runs)
     shown = history(step.version).shown
     views = [view.model_dump(mode="json") for view in await store.pending_of(CONVERSATION)]
-    assert views == [shown[suspension_id] for suspension_id in step.line["stands"]["pending"]]
+    assert views == [shown[suspension_id] | {"problem": None} for suspension_id in step.line["stands"]["pending"]]
     assert sorted(view.suspension_id for view in (await store.pending(limit=100)).items) == sorted(
         step.line["stands"]["pending"]
     )
