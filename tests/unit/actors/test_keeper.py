@@ -12,7 +12,7 @@ from holdfast.testing import FailBefore, Faults, FaultyStore
 
 
 @pytest.fixture
-def keep(monkeypatch):
+async def keep(monkeypatch):
     """The keeping of one release's sweeper: what was made, and by which release's workers."""
     monkeypatch.setattr(keeper, "LOOK_EVERY_S", 0.001)
     made, tasks = [], []
