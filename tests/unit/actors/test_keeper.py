@@ -1,0 +1,64 @@
+"""Workers see to the sweeper: again and again, whatever goes wrong, and only those of the release that serves."""
+
+import asyncio
+
+import pytest
+
+from holdfast.actors import ActorSettings, StoreAddress, keeper
+from holdfast.actors.keeper import keep_sweeper
+from holdfast.actors.settings import SweeperToKeep
+from holdfast.persistence import MemoryStore
+from holdfast.testing import FailBefore, Faults, FaultyStore
+
+
+@pytest.fixture
+async def keep(monkeypatch):
+    """The keeping of one release's sweeper: what was made, and by which release's workers."""
+    monkeypatch.setattr(keeper, "LOOK_EVERY_S", 0.001)
+    made, tasks = [], []
+
+    def begin(store, release, *, fails=0):
+        def ensure(settings):
+            made.append(settings.release)
+            if len(made) <= fails:
+                raise RuntimeError("Ray is away")
+
+        async def connected():
+            return store
+
+        address = StoreAddress("redis://x", "holdfast", "store-1")
+        kept = SweeperToKeep.of(ActorSettings(address, release=release, sweeper=ensure))
+        tasks.append(asyncio.create_task(keep_sweeper(kept, connected)))
+        return made
+
+    yield begin
+    for task in tasks:
+        assert not task.done()
+        task.cancel()
+
+
+async def until(condition):
+    async with asyncio.timeout(10):
+        while not condition():
+            await asyncio.sleep(0.001)
+
+
+async def test_it_is_looked_after_again_and_again_also_after_a_failure(keep):
+    store = FaultyStore(MemoryStore(), Faults(serving={1: FailBefore(), 3: FailBefore()}))
+    await store.inner.serve("0.2.0", before=None)
+    made = keep(store, "0.2.0", fails=2)
+    await until(lambda: len(made) > 5)
+
+
+async def test_workers_of_a_release_that_does_not_serve_leave_it_alone_until_it_does_again(keep):
+    store = FaultyStore(MemoryStore(), Faults())
+    await store.serve("0.2.0", before=None)
+    made = keep(store, "0.1.0")
+    await until(lambda: store.calls["serving"] > 5)
+    assert made == []
+    await store.serve("0.1.0", before="0.2.0")
+    await until(lambda: made)
+
+
+def test_whoever_was_not_told_how_it_is_made_keeps_none():
+    assert SweeperToKeep.of(ActorSettings(StoreAddress("redis://x", "holdfast", "store-1"))) is None
