@@ -70,6 +70,7 @@ class Stack:
         self._watching: asyncio.Task[None] | None = None
         self._asking: set[asyncio.Timeout] = set()
         self._opened = False
+        self._may_leave = True
 
     @property
     def app_path(self) -> str | None:
@@ -201,7 +202,7 @@ class Stack:
         from holdfast.registry.fork import refuse_inherited_ray  # noqa: PLC0415 - readers never need it
 
         refuse_inherited_ray()
-        again = self._leaving is not None
+        again = self._leaving is not None and self._may_leave
         store = await self.store()
         app = await self.loaded_app() if self.app_path is not None else None
         give_up = asyncio.get_running_loop().time() + REJOIN_S
@@ -271,10 +272,12 @@ class Stack:
             return
         logger.warning("the embedded Ray is gone")
         self._transport = None
+        self._may_leave = transport.cluster.joined_here
         self._leaving = asyncio.create_task(transport.close())
         now = asyncio.get_running_loop().time()
         for bound in self._asking:
-            bound.reschedule(now)
+            if not bound.expired():
+                bound.reschedule(now)
 
     async def _home(self) -> "Home":
         from holdfast.persistence.home import Home  # noqa: PLC0415 - production has no home

@@ -1,0 +1,75 @@
+"""`holdfast show` says what runs, since when and how far, and why a turn stopped."""
+
+import json
+import os
+import subprocess
+import sys
+
+import pytest
+
+from holdfast.conversation.events import FailureReason
+from holdfast.persistence import RedisStore, codec
+from holdfast.testing.activation import Activation, begin, call, fail_model, reply, start
+from holdfast.testing.redis_server import RedisServer
+
+
+@pytest.fixture
+def server():
+    with RedisServer(appendonly="yes", appendfsync="always") as running:
+        yield running
+
+
+@pytest.fixture
+async def activation(server):
+    store = RedisStore(server.url)
+    await store.open()
+    yield await Activation.of(store, "c-1")
+    await store.close()
+
+
+def shown(server, *options):
+    """What the command prints."""
+    done = subprocess.run(
+        [sys.executable, "-m", "holdfast.cli", "show", "c-1", *options],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=True,
+        env={**os.environ, "HOLDFAST_REDIS_URL": server.url, "NO_COLOR": "1"},
+    )
+    return done.stdout
+
+
+async def test_show_draws_a_running_call_with_its_tool_arguments_since_when_and_progress(server, activation):
+    await activation.do(start(), begin(), call(("lookup", '{"order": "A\\u001b[31m-7"}')))
+    (effect_id,) = activation.effect_ids
+    await activation.store.claim("c-1", effect_id, incarnation="i-1", worker="w-1")
+    report = codec.pack(
+        ["progress", effect_id, 1, await activation.store.now(), '{"value": 0.5, "message": "half \\u001b[2J"}']
+    )
+    assert await activation.store.keep_progress("c-1", effect_id, report)
+
+    drawn, said = shown(server), json.loads(shown(server, "--json"))
+
+    (running,) = said["running"]
+    assert (running["tool"], running["arguments"], running["attempt"]) == ("lookup", '{"order": "A\\u001b[31m-7"}', 1)
+    assert running["since"] == activation.state.updated_at
+    assert running["progress"]["value"] == 0.5
+    assert "Running for" in drawn
+    assert "lookup" in drawn
+    assert "ago: half" in drawn
+    assert "\x1b" not in drawn
+
+
+async def test_show_says_why_the_last_turn_failed(server, activation):
+    await activation.do(start(), begin(), fail_model("too slow", reason=FailureReason.MODEL_TIMEOUT))
+
+    assert "The last turn failed (model_timeout): too slow" in shown(server)
+    assert json.loads(shown(server, "--json"))["failed"] == "model_timeout"
+
+
+async def test_show_says_what_cut_the_last_reply_off(server, activation):
+    await activation.do(start(), begin(), lambda state: reply("half a")(state).model_copy(update={"finish_reason": "length"}))
+
+    assert "The last reply was cut off: length" in shown(server)
+    assert json.loads(shown(server, "--json"))["stopped"] == "length"
