@@ -117,7 +117,11 @@ class Hosting:
         self._loop = self._tended(self._run_loop())
         self._renewing = self._tended(self._renew())
         self._watching = self._tended(self._watch_lease())
-        self._start_outstanding()
+        try:
+            self._start_outstanding()
+        except BaseException:
+            self._stop()
+            raise
         return None
 
     async def _acquire(self, seen_token: str, because: Because, *, create: bool) -> Moved | None:

@@ -3,10 +3,11 @@
 import asyncio
 import time
 
-from holdfast.actors import Failed, Fleet, Host, Occupied, Timing, conversation_actor
+from holdfast.actors import Failed, Fleet, Host, Occupied, Timing, conversation_actor, hosting
 from holdfast.conversation import CorruptStore
 from holdfast.persistence import Because, MemoryStore
 from holdfast.testing import FailBefore, Faults, FaultyStore
+from holdfast.testing.activation import Activation, start
 
 
 async def test_an_actor_that_leaves_ends_and_is_adopted_by_nobody_also_while_the_store_does_not_hear_of_it():
@@ -68,3 +69,24 @@ def test_an_actor_keeps_time_by_a_clock_that_nobody_sets(monkeypatch):
     monkeypatch.setattr(time, "time_ns", lambda: 0)
     monkeypatch.setattr(time, "time", lambda: 0.0)
     assert before <= conversation_actor._clock() < before + 3_600_000
+
+
+async def test_what_cannot_be_begun_leaves_nothing_at_work(monkeypatch):
+    inner = MemoryStore()
+    activation = await Activation.of(inner, "c-1", lease_ms=1)
+    await activation.do(start())
+
+    def broken(state):
+        monkeypatch.undo()  # once: what is left at work would not find out by itself
+        raise ZeroDivisionError
+
+    monkeypatch.setattr(hosting, "outstanding", broken)
+    before = asyncio.all_tasks()
+    host = Host(inner, None, name="actor-1", timing=Timing(lease_ms=30), fleet=Fleet(), clock=lambda: 0, leave=lambda: None)
+
+    answer = await host.activate("c-1", activation.token, Because.DIED, create=False)
+
+    assert isinstance(answer.error, CorruptStore)
+    async with asyncio.timeout(10):
+        while asyncio.all_tasks() - before - {host._housekeeping}:
+            await asyncio.sleep(0.005)
