@@ -22,7 +22,7 @@ def no_environment(monkeypatch):
         ({"embedded": False}, "redis_url"),
     ],
     ids=[
-        "a namespace that keys cannot hold",
+        "a namespace no key can hold",
         "Ray Client",
         "a cluster without a store",
         "neither a store nor the embedded one",
