@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from holdfast.actors import Hosting, NoOutcome, Timing
+from holdfast.actors import CrewUnavailable, Hosting, NoOutcome, Timing
 from holdfast.conversation import (
     AgentSpec,
     Answer,
@@ -276,3 +276,22 @@ async def test_an_activation_after_another_judges_an_answer_by_the_spec_of_its_t
         await second.ask(decision(state, Answer("forty")))
     assert (await second.ask(decision(state, Answer(40)))).seq
     await reached(noting, Status.IDLE)
+
+
+async def test_a_run_that_was_lost_with_its_worker_is_run_again_alone():
+    noting, crew, _ = await desk(asks("lookup"))
+    requests, run_tool = [], crew.run_tool
+
+    async def dying_once(app, code, request):
+        requests.append(request)
+        answer = await run_tool(app, code, request)
+        if len(requests) == 1:
+            raise CrewUnavailable("its worker died, after it had claimed the run")
+        return answer
+
+    crew.run_tool = dying_once
+    hosting = await hosted(noting, crew)
+    await hosting.ask(START)
+    await reached(noting, Status.IDLE)
+    assert [(request.attempt, request.alone) for request in requests] == [(1, False), (2, True)]
+    assert len({request.tool_call_id for request in requests}) == 1
