@@ -100,6 +100,10 @@ class _Finder(ast.NodeVisitor):
     def visit_JoinedStr(self, node):
         """Texts; before Python 3.12 the parts of one do not even say where they stand."""
 
+    def visit_ClassDef(self, node):
+        for statement in node.body:
+            self.visit(statement)
+
     def visit_FunctionDef(self, node):
         for default in [*node.args.defaults, *(default for default in node.args.kw_defaults if default is not None)]:
             self.visit(default)

@@ -2,11 +2,14 @@
 
 import asyncio
 
-from holdfast.actors import Hosting, NoOutcome, Timing
+import pytest
+
+from holdfast.actors import CrewUnavailable, Hosting, NoOutcome, Timing
 from holdfast.conversation import (
     AgentSpec,
     Answer,
     Approve,
+    InvalidDecision,
     ModelReplied,
     ProposedCall,
     Resolve,
@@ -29,6 +32,7 @@ DESK = AgentSpec(
         ToolSpec(name="refund", approval="required"),
         ToolSpec(name="ask", executor="human"),
         ToolSpec(name="lookup"),
+        ToolSpec(name="age", executor="human", response_schema='{"type": "integer"}'),
     ),
 )
 START = Start(agent="desk", app="shop:app", text="hi", message_id="m-1", spec=DESK)
@@ -259,3 +263,35 @@ async def test_a_write_whose_answer_came_after_the_lease_starts_nothing_until_it
         while "asked t1.m1" not in order:
             skip(LEASE_MS / 3000)
             await a_while()
+
+
+async def test_an_activation_after_another_judges_an_answer_by_the_spec_of_its_turn():
+    noting, crew, order = await desk(asks("age"))
+    first = await hosted(noting, crew)
+    await first.ask(START)
+    state = await reached(noting, Status.AWAITING_INPUT)
+    owner = await noting.owner("c-1")
+    second = await hosted(noting, NotingCrew(noting.inner, order), seen=owner.token, because=Because.DIED)
+    with pytest.raises(InvalidDecision):
+        await second.ask(decision(state, Answer("forty")))
+    assert (await second.ask(decision(state, Answer(40)))).seq
+    await reached(noting, Status.IDLE)
+
+
+async def test_a_run_that_was_lost_with_its_worker_is_run_again_alone():
+    noting, crew, _ = await desk(asks("lookup"))
+    requests, run_tool = [], crew.run_tool
+
+    async def dying_once(app, code, request):
+        requests.append(request)
+        answer = await run_tool(app, code, request)
+        if len(requests) == 1:
+            raise CrewUnavailable("its worker died, after it had claimed the run")
+        return answer
+
+    crew.run_tool = dying_once
+    hosting = await hosted(noting, crew)
+    await hosting.ask(START)
+    await reached(noting, Status.IDLE)
+    assert [(request.attempt, request.alone) for request in requests] == [(1, False), (2, True)]
+    assert len({request.tool_call_id for request in requests}) == 1

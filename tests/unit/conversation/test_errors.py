@@ -43,6 +43,18 @@ def test_an_errors_text_is_built_from_all_that_it_was_given(error):
 
 
 @pytest.mark.parametrize("error", CLASSES, ids=lambda error: error.__name__)
+def test_an_error_has_what_it_was_given_as_attributes(error):
+    if error.__init__ is HoldfastError.__init__ or "args" in inspect.signature(error).parameters:
+        return
+    sent = _example(error)
+    given = dict(zip(inspect.signature(error).parameters, sent.args, strict=True))
+    only_told = {"what"}  # of an unknown outcome: words for a person
+    assert {name: getattr(sent, name) for name in given if name not in only_told} == {
+        name: value for name, value in given.items() if name not in only_told
+    }
+
+
+@pytest.mark.parametrize("error", CLASSES, ids=lambda error: error.__name__)
 def test_an_error_says_what_it_means(error):
     assert error.__doc__
     assert error.__doc__ != error.__base__.__doc__

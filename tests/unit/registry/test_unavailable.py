@@ -2,12 +2,15 @@
 
 import asyncio
 
-from holdfast.actors import Fleet, Hosted, Replied, Timing
-from holdfast.conversation import Wake
+import pytest
+
+from holdfast.actors import Failed, Fleet, Hosted, Replied, Timing
+from holdfast.conversation import ConversationNotFound, StoreUnavailable, Wake
 from holdfast.persistence import Because, MemoryStore
 from holdfast.registry.actors import ActorDied, ActorUnavailable
 from holdfast.registry.hiring import Hiring
 from holdfast.registry.registry import Registry
+from holdfast.testing import FailBefore, Faults, FaultyStore
 from holdfast.testing.activation import Activation, start
 
 
@@ -116,3 +119,31 @@ async def test_an_adopted_actor_whose_answer_is_lost_is_the_owner_and_is_not_suc
     assert (await store.owner("c-1")).epoch == 1
     assert list(company.actors) == ["idle-1"]
     assert list(await store.living()) == ["idle-1"]
+
+
+async def test_a_store_that_goes_away_after_the_owner_died_leaves_the_outcome_unknown():
+    inner = MemoryStore()
+    await working(inner, "owner-1")
+    company = Company(inner, Fleeting(inner, "owner-1", ActorDied("it died while it was asked"), times=1))
+    store = FaultyStore(inner, Faults(owner={2: FailBefore()}))
+    async with asyncio.timeout(20):
+        answer = await registry_of(store, company).ask("c-1", Wake(), timeout_s=10)
+    assert isinstance(answer, Failed)  # the owner may have judged it: this is no final refusal
+    assert isinstance(answer.error, StoreUnavailable)
+
+
+async def test_a_store_that_is_away_before_anybody_was_asked_is_a_refusal():
+    inner = MemoryStore()
+    await working(inner, "owner-1")
+    store = FaultyStore(inner, Faults(owner=FailBefore()))
+    with pytest.raises(StoreUnavailable):
+        await registry_of(store, Company(inner)).ask("c-1", Wake(), timeout_s=10)
+
+
+async def test_what_was_never_started_is_not_begun_by_whoever_only_looks_for_it():
+    store = MemoryStore()
+    company = Company(store)
+    with pytest.raises(ConversationNotFound):
+        await registry_of(store, company).ensure_started("c-1", timeout_s=10)
+    assert await store.owner("c-1") is None
+    assert company.actors == {}
