@@ -17,16 +17,22 @@ REASON_CHARS = 100
 EXECUTED = "srvtoolu_"
 """What the ids of calls begin with that Anthropic executes itself, on whatever route they come."""
 
+SIGNED = "__thought__"
+"""What stands between a call's id and the signature of the thought that led to it, in the ids that litellm makes for Gemini."""
+
 SAME = {
+    **{word: word for word in ("stop", "length", "tool_calls", "function_call", "content_filter", "pause_turn")},
     **dict.fromkeys(("end_turn", "stop_sequence", "eos", "eos_token", "complete", "completed"), "stop"),
     **dict.fromkeys(("tool_use", "tool_call"), "tool_calls"),
     **dict.fromkeys(("max_tokens", "max_output_tokens", "model_length", "model_context_window_exceeded"), "length"),
     **dict.fromkeys(("content_filtered", "refusal", "safety", "recitation", "language", "blocklist"), "content_filter"),
     **dict.fromkeys(("prohibited_content", "spii", "image_safety", "sensitive", "error_toxic"), "content_filter"),
     **dict.fromkeys(("guardrail_intervened", "escalation"), "content_filter"),
+    **dict.fromkeys(("other", "no_image", "image_recitation", "image_other", "image_prohibited_content"), "content_filter"),
     "compaction": "pause_turn",
 }
 """What providers say at the end of an answer, in lower case, as the word of OpenAI (or of Anthropic) for it."""
+NO_REASONS = ("", "FINISH_REASON_UNSPECIFIED")
 FAILED = frozenset(
     {
         *("error", "network_error", "malformed_function_call", "malformed_response", "unexpected_tool_call"),
@@ -60,6 +66,7 @@ class AnswerCall:
     tool_call_id: str = ""
     names: list[str] = field(default_factory=list)
     pieces: list[str] = field(default_factory=list)
+    signature: str = ""
 
     @property
     def name(self) -> str:
@@ -110,7 +117,7 @@ class Answer:
 
     def ended(self, reason: object) -> None:
         """Note how the provider says that the answer ended; of several such words one that tells of a cut counts."""
-        if isinstance(reason, str) and reason and self._ended not in CUT:
+        if isinstance(reason, str) and reason not in NO_REASONS and self._ended not in CUT:
             self._ended = SAME.get(reason.lower(), reason)
 
     def refused(self, text: str) -> None:
@@ -215,8 +222,11 @@ class Answer:
         if self.blocks is not None:
             blocks = self.blocks.kept(self.content or "", self.reasoning or "", len(self.calls()))
             found = {"anthropic": blocks} if blocks else {}
-        elif self._thinking:
-            found = {"route": route, "thinking_blocks": [one.block() for one in self._thinking]}
+        else:
+            signatures = [call.signature for call in self.calls()]
+            found |= {"thinking_blocks": [one.block() for one in self._thinking]} if self._thinking else {}
+            found |= {"signatures": signatures} if any(signatures) else {}
+            found |= {"route": route} if found else {}
         return jsontext.clean(jsontext.dumps(found)) if found else None
 
     @property
@@ -247,11 +257,13 @@ class Answer:
         index = index if isinstance(index, int) else position
         call = self._at.get(index)
         # Servers that number no calls send one after the other under the same index.
-        if call is None or (name and call_id and call.tool_call_id not in ("", call_id[:ID_CHARS])):
+        if call is None or (name and call_id and call.tool_call_id not in ("", call_id.partition(SIGNED)[0][:ID_CHARS])):
             call = self._at[index] = AnswerCall()
             self._calls.append(call)
             self._executed += self._is_executed(call_id)
-        call.tool_call_id = call.tool_call_id or jsontext.clean(call_id[:ID_CHARS])
+        own_id, _, signature = call_id.partition(SIGNED)
+        call.tool_call_id = call.tool_call_id or jsontext.clean(own_id[:ID_CHARS])
+        call.signature = call.signature or jsontext.clean(signature)
         if name:
             call.names.append(name)
         if arguments:

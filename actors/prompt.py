@@ -4,7 +4,7 @@ A message of the transcript has more than providers take: its reasoning, how it 
 """
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from holdfast.conversation import AgentSpec, Executor, jsontext
@@ -35,8 +35,8 @@ def messages(transcript: Sequence[dict[str, Any]], *, instructions: str, route: 
             continue
         plain = _plain(message)
         provider = message.get("provider") or {}
-        if provider.get("route") == route and "thinking_blocks" in provider:
-            plain["thinking_blocks"] = [dict(block) for block in provider["thinking_blocks"]]
+        if provider.get("route") == route:
+            _add_signed(plain, provider)
         sent.append(plain)
     return sent
 
@@ -55,6 +55,15 @@ def _plain(message: dict[str, Any]) -> dict[str, Any]:
     if "tool_calls" in plain:
         plain["tool_calls"] = [_call(called) for called in plain["tool_calls"]]
     return plain
+
+
+def _add_signed(plain: dict[str, Any], provider: Mapping[str, Any]) -> None:
+    """Add the thinking that led to the message and to its calls, as litellm takes it."""
+    if "thinking_blocks" in provider:
+        plain["thinking_blocks"] = [dict(block) for block in provider["thinking_blocks"]]
+    for called, signature in zip(plain.get("tool_calls", ()), provider.get("signatures", ()), strict=False):
+        if signature:
+            called["provider_specific_fields"] = {"thought_signature": signature}
 
 
 def _call(called: dict[str, Any]) -> dict[str, Any]:

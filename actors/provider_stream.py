@@ -1,7 +1,8 @@
 """Listening to a provider's stream before litellm reads it.
 
 litellm ends each stream that ends without an exception with a finish reason: "stop", if the provider gave none. In Anthropic's
-stream it takes null for "stop" too, and every reason that it does not know. So what the provider itself says is noted here.
+stream it takes null for "stop" too, in Gemini's each chunk that has none, and in most every reason that it does not know. So
+what the provider itself says is noted here.
 Nothing is raised in here: litellm would take it for the provider's error.
 """
 
@@ -25,7 +26,7 @@ class ProviderStream:
         self._stream = stream
         self._chunks: AsyncIterator[Any] = aiter(stream)
         self._answer = answer
-        self._heard = False
+        self._chunks_heard = False
         self._lines: _Lines | None = None
         source, connect = getattr(stream, "completion_stream", None), getattr(stream, "make_call", None)
         if source is not None:
@@ -45,7 +46,7 @@ class ProviderStream:
         try:
             return await anext(self._chunks)
         except StopAsyncIteration:
-            if not self._heard:  # a client of the provider's own, which litellm reads in a thread
+            if not (self._chunks_heard or (self._lines is not None and self._lines.understood)):
                 self._answer.ended(getattr(self._stream, "received_finish_reason", None))
             raise
 
@@ -67,27 +68,34 @@ class ProviderStream:
 
     def _listened(self, source: Any) -> Any:
         lines = getattr(source, "streaming_response", None)
-        if lines is not None and any(each.__module__.startswith(ANTHROPIC) for each in type(source).__mro__):
-            self._heard = True
-            self._answer.blocks = AnthropicBlocks()
-            self._lines = source.streaming_response = source.response_iterator = _Lines(lines, self._answer)
+        if hasattr(lines, "__aiter__"):
+            if any(each.__module__.startswith(ANTHROPIC) for each in type(source).__mro__):
+                self._answer.blocks = AnthropicBlocks()
+            self._lines = source.streaming_response = _Lines(lines, self._answer)
             return source
         if hasattr(source, "__aiter__"):
-            self._heard = True
+            self._chunks_heard = True
             return _Chunks(source, self._answer)
-        return source
+        return source  # a client of the provider's own, which litellm reads in a thread
 
 
 class _Lines:
-    """The lines of Anthropic's stream."""
+    """The lines of a stream that litellm parses itself: Anthropic's events, Gemini's candidates, OpenAI's chunks elsewhere."""
 
     def __init__(self, lines: Any, answer: Answer) -> None:
-        # litellm's iterator over these lines has no way to close the connection.
+        # litellm's iterators over lines have no way to close the connection.
         frame = getattr(lines, "ag_frame", None)
         self._response = frame.f_locals.get("self") if frame is not None else None
         self._source = lines
         self._lines: AsyncIterator[Any] = aiter(lines)
         self._answer = answer
+        self._known = False
+        self._garbled = False
+
+    @property
+    def understood(self) -> bool:
+        """Whether the provider's own words were there to be heard: every line was of a form that is known here."""
+        return self._known and not self._garbled
 
     def __aiter__(self) -> Self:
         return self
@@ -95,7 +103,7 @@ class _Lines:
     async def __anext__(self) -> Any:
         line = await anext(self._lines)
         text = line.decode("utf-8", "replace") if isinstance(line, bytes) else line
-        if isinstance(text, str) and text.startswith(DATA) and not self._note(text):
+        if isinstance(text, str) and text.startswith(DATA) and not self._note(text[len(DATA) :].strip()):
             raise StopAsyncIteration
         return line
 
@@ -107,16 +115,29 @@ class _Lines:
 
     def _note(self, text: str) -> bool:
         try:
-            event = json.loads(text[len(DATA) :])
+            event = json.loads(text) if text not in ("", "[DONE]") else None
         except (ValueError, RecursionError):
-            return self._answer.heard()
-        if not isinstance(event, dict):
-            return self._answer.heard()
-        delta = event.get("delta")
-        if event.get("type") == "message_delta" and isinstance(delta, dict):
-            self._answer.ended(delta.get("stop_reason"))
-        blocks = self._answer.blocks
-        return self._answer.heard(brought=blocks.add(event, len(text)) if blocks is not None else 0)
+            self._garbled = True  # litellm may put it together with what follows
+            event = None
+        match event:
+            case {"type": "message_delta", "delta": {"stop_reason": reason}}:
+                self._known = True
+                self._answer.ended(reason)
+            case {"type": str()} if self._answer.blocks is not None:
+                self._known = True
+                return self._answer.heard(brought=self._answer.blocks.add(event, len(text)))
+            case {"choices": [*choices]}:
+                self._known = True
+                for choice in choices:
+                    _hear_choice(self._answer, choice)
+            case {"candidates": [*candidates]}:
+                self._known = True
+                for candidate in candidates:
+                    _hear_candidate(self._answer, candidate)
+            case {"promptFeedback": {"blockReason": str()}}:
+                self._known = True
+                self._answer.ended("content_filter")
+        return self._answer.heard()
 
 
 class _Chunks:
@@ -124,19 +145,18 @@ class _Chunks:
 
     def __init__(self, source: Any, answer: Answer) -> None:
         self._source = source
-        self._chunks: AsyncIterator[Any] | None = None
+        self._chunks: AsyncIterator[Any] = aiter(source)
         self._answer = answer
 
     def __aiter__(self) -> Self:
-        if self._chunks is None:
-            self._chunks = aiter(self._source)
         return self
 
     async def __anext__(self) -> Any:
-        if self._chunks is None:
-            self._chunks = aiter(self._source)
         chunk = await anext(self._chunks)
-        self._note(chunk)
+        if isinstance(chunk, dict):  # litellm's own form for some providers
+            self._answer.ended(chunk.get("finish_reason"))
+        for choice in getattr(chunk, "choices", None) or ():
+            _hear_choice(self._answer, choice)
         if not self._answer.heard():
             raise StopAsyncIteration
         return chunk
@@ -150,14 +170,21 @@ class _Chunks:
                     await closing
                 return
 
-    def _note(self, chunk: Any) -> None:
-        if isinstance(chunk, dict):  # litellm's own form for some providers
-            self._answer.ended(chunk.get("finish_reason"))
-            return
-        for choice in getattr(chunk, "choices", None) or ():
-            if getattr(choice, "index", 0):  # there are others where model_options has `n`
-                continue
-            self._answer.ended(getattr(choice, "finish_reason", None))
-            refusal = getattr(getattr(choice, "delta", None), "refusal", None)
-            if isinstance(refusal, str) and refusal:
-                self._answer.refused(refusal)
+
+def _hear_choice(answer: Answer, choice: object) -> None:
+    """A choice of OpenAI's form, as an object or as JSON; there are others than the first where model_options has `n`."""
+    if _of(choice, "index"):
+        return
+    answer.ended(_of(choice, "finish_reason"))
+    refusal = _of(_of(choice, "delta"), "refusal")
+    if isinstance(refusal, str) and refusal:
+        answer.refused(refusal)
+
+
+def _hear_candidate(answer: Answer, candidate: object) -> None:
+    if not _of(candidate, "index"):
+        answer.ended(_of(candidate, "finishReason"))
+
+
+def _of(holder: object, name: str) -> Any:
+    return holder.get(name) if isinstance(holder, dict) else getattr(holder, name, None)

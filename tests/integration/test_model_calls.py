@@ -351,3 +351,14 @@ async def test_how_long_a_provider_asks_to_wait_is_heeded_within_a_bound(monkeyp
             outcome = await caller.call()
     assert isinstance(outcome, ModelReplied)
     assert sleep.asked == [waited]
+
+
+ROUTES = ["deepseek/m", "hosted_vllm/m", "mistral/m", "openrouter/a/m", "groq/m", "xai/m", "together_ai/m", "litellm_proxy/m"]
+
+
+@pytest.mark.parametrize("route", ROUTES)
+async def test_on_every_route_of_openais_form_an_early_end_is_no_end(route):
+    with ModelServer(script=[events(chunk({"content": "half"})), say("cut", finish_reason="model_length")]) as server:
+        outcome = await (await Caller.of(server, model=route)).call()
+        assert isinstance(outcome, ModelReplied), outcome
+        assert (outcome.content, outcome.finish_reason, len(server.requests)) == ("cut", "length", 2)

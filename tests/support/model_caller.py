@@ -45,7 +45,7 @@ class Caller:
         options = {"api_base": address, "api_key": "sk-test", **more.pop("options", {})}
         spec = AgentSpec(
             name="desk",
-            model="anthropic/claude-sonnet-4-5" if anthropic else "openai/gpt-4o-mini",
+            model=more.pop("model", "anthropic/claude-sonnet-4-5" if anthropic else "openai/gpt-4o-mini"),
             model_options=jsontext.dumps(options),
             tools=tools,
             limits=Limits(**more),
