@@ -232,23 +232,34 @@ MALFORMED = {
 
 
 @pytest.mark.parametrize("value", MALFORMED.values(), ids=MALFORMED)
-async def test_what_holdfast_never_wrote_into_a_head_is_refused_by_whoever_would_write(store, raw, value):
+async def test_what_holdfast_never_wrote_into_a_head_is_refused_by_an_append_and_by_a_retry(store, raw, value):
     activation = await Activation.of(store, "c-1")
     await activation.do(start(), begin(), call("ask", "lookup"))
     head = Keys(raw.namespace).head("c-1")
     raw.redis.hset(head, "index", value)
 
-    with raw.unchanged():
-        with pytest.raises(CorruptStore, match="index entries"):
-            await store.strike("c-1", activation.token, process="p-1", reason="boom", limit=1)
-        if value:  # an empty one is that of a conversation that only begins
-            with pytest.raises(CorruptStore, match="index entries"):
-                await activation.do(cancel())
+    if value:  # an empty one is that of a conversation that only begins
+        with raw.unchanged(), pytest.raises(CorruptStore, match="index entries"):
+            await activation.do(cancel())
 
     right = [DESK.name, "awaiting_input", activation.state.created_at, 1]
     raw.redis.hset(head, mapping={"index": msgpack.packb(right), "quarantine": "x", "plain_index": value})
     with raw.unchanged(), pytest.raises(CorruptStore, match="index entries"):
         await store.retry("c-1")
+
+
+@pytest.mark.parametrize("value", MALFORMED.values(), ids=MALFORMED)
+async def test_a_conversation_with_such_a_head_can_be_set_aside_and_taken_up_again(store, raw, value):
+    activation = await Activation.of(store, "c-1")
+    await activation.do(start(), begin(), call("ask"))
+    head = Keys(raw.namespace).head("c-1")
+    raw.redis.hset(head, "index", value)
+
+    assert await store.strike("c-1", activation.token, process="p-1", reason="boom", limit=1) is None
+
+    assert (await store.quarantine("c-1")).reason == "boom"
+    assert await store.retry("c-1")
+    assert raw.redis.hget(head, "index") == value
 
 
 @pytest.mark.parametrize("indexes", ["x", "-1", ""])

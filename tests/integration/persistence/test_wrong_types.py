@@ -101,7 +101,6 @@ COMMANDS = {
     lambda store: store.read(NAME, after=0, block_ms=10): ["log"],
     lambda store: store.at(NAME, [1]): ["log"],
     lambda store: store.pending_of(NAME): ["head", "log"],
-    lambda store: store.attention(10): ["attention"],
     lambda store: store.pending(limit=10): ["pending"],
     lambda store: store.pending(limit=10, agent="desk"): ["pending by agent"],
     lambda store: store.pending(limit=10, kind=SuspensionKind.ELICITATION): ["pending by kind"],
