@@ -1,6 +1,5 @@
 """What cannot be read is drawn as such, with its ids and what can still be done about it."""
 
-import asyncio
 import json
 
 import pytest
@@ -67,7 +66,7 @@ def test_a_call_is_drawn_by_itself(view, capsys):
     assert ('"amount": 5' in said) is (view.problem is None)
 
 
-def test_the_table_of_conversations_shows_what_cannot_be_read(capsys, monkeypatch):
+async def test_the_table_of_conversations_shows_what_cannot_be_read(capsys, monkeypatch):
     rows = [
         ConversationRow("c-1", "desk", Status.IDLE, NOW - 1000, NOW - 500, 0),
         ConversationRow("c-2", "", None, NOW - 1000, 0, 0, "the head of 'c-2' cannot be read (\x1b[2J)"),
@@ -97,9 +96,9 @@ def test_the_table_of_conversations_shows_what_cannot_be_read(capsys, monkeypatc
 
     monkeypatch.setattr(conversations, "session", Opened)
 
-    asyncio.run(conversations._list(Where(), status=None, agent=None, limit=50, after=None, as_json=False))
+    await conversations._list(Where(), status=None, agent=None, limit=50, after=None, as_json=False)
     drawn = capsys.readouterr().out
-    asyncio.run(conversations._list(Where(), status=None, agent=None, limit=50, after=None, as_json=True))
+    await conversations._list(Where(), status=None, agent=None, limit=50, after=None, as_json=True)
     items = json.loads(capsys.readouterr().out)["items"]
 
     assert "\x1b" not in drawn
