@@ -35,7 +35,9 @@ from holdfast.conversation import (
     StoreUnavailable,
     TurnPrepared,
     Wake,
+    busy,
     decide,
+    effect_of,
     outstanding,
 )
 from holdfast.conversation.envelope import failure
@@ -92,6 +94,7 @@ class Hosting:
         self._token = ""
         self._state = State(conversation_id=conversation_id)
         self._tail_bytes = 0
+        self._changed: set[str] | None = None  # effects that the last look did not see; None: it saw none
         self._recent = Recent()
         self._runs: dict[str, Run] = {}
         self._spec: AgentSpec | None = None
@@ -145,6 +148,7 @@ class Hosting:
                 self._strikes = acquired.strikes
                 self._state = acquired.state
                 self._tail_bytes = acquired.tail_bytes
+                self._changed = None
                 self._recent = Recent()
                 self._runs = dict(acquired.runs)
                 self._heard(acquired.now)
@@ -244,6 +248,7 @@ class Hosting:
         """Start an effect anew after a while, longer with each strike; it stands among the effects meanwhile."""
         await asyncio.sleep(min(2 ** (self._strikes - 1), LONGEST_DELAY_S))
         self._effects.pop(effect_id, None)
+        self._changed = None
         self._start_outstanding()
 
     async def _judge(self, command: Command) -> Reply:
@@ -278,8 +283,7 @@ class Hosting:
                 known |= written.known
                 continue
             self._reached(Step.ASK_3_WRITTEN)
-            self._state = after
-            self._tail_bytes = written.tail_bytes
+            self._adopt(write, written.tail_bytes)
             if write.progress:
                 self._strikes = 0
             self._recent.add(after.seq, judgement.events)
@@ -316,17 +320,36 @@ class Hosting:
         """Start what must be going on and is not; drop what need not go on. Without a lease, nothing is started."""
         if self.over or not self._lease.held:
             return
-        wanted = {effect.effect_id: effect for effect in outstanding(self._state)}
-        for effect_id in [effect_id for effect_id in self._effects if effect_id not in wanted]:
-            self._runs.pop(effect_id, None)
-            if self._effects.pop(effect_id).cancel():
-                self._crew.drop(self.conversation_id, effect_id)
-        for effect_id, effect in wanted.items():
-            if effect_id not in self._effects:
+        for effect_id, effect in self._looked_at().items():
+            if effect is not None and effect_id not in self._effects:
                 self._effects[effect_id] = asyncio.create_task(self._carry_out(effect))
-        self.rested_at = self._clock() if not wanted and self._mailbox.empty else None
+            elif effect is None and effect_id in self._effects:
+                self._runs.pop(effect_id, None)
+                if self._effects.pop(effect_id).cancel():
+                    self._crew.drop(self.conversation_id, effect_id)
+        self.rested_at = self._clock() if not busy(self._state) and self._mailbox.empty else None
         if self.rested_at is not None:
             self._rested.set()
+
+    def _looked_at(self) -> dict[str, Effect | None]:
+        """By id: the effects that may have to be started or dropped, None where one is not outstanding.
+
+        While runs go on, those are what the writes since the last look have changed: the end of one run among a thousand costs
+        what it costs among two.
+        """
+        changed, self._changed = self._changed, set()
+        if changed is not None:
+            return {effect_id: effect_of(self._state, effect_id) for effect_id in changed}
+        return dict.fromkeys(self._effects) | {effect.effect_id: effect for effect in outstanding(self._state)}
+
+    def _adopt(self, write: Append, tail_bytes: int) -> None:
+        """The write is durable: its state is the one that counts."""
+        if self._changed is not None and write.before.calls.any_running and write.after.calls.any_running:
+            changes = write.delta
+            self._changed.update(changes.scheduled, changes.settled)
+        else:
+            self._changed = None
+        self._state, self._tail_bytes = write.after, tail_bytes
 
     async def _carry_out(self, effect: Effect) -> None:
         """See an effect through to its outcome, whatever it takes, and have that judged."""
@@ -415,7 +438,7 @@ class Hosting:
     async def _renew(self) -> None:
         while not self.over:
             await asyncio.sleep(self._timing.lease_ms / 3000)
-            if not outstanding(self._state):
+            if not busy(self._state):
                 continue
             asked_at_s = now_s()
             try:
@@ -433,6 +456,7 @@ class Hosting:
         """Stop the work once the lease is over: somebody else may be at it by then. What is claimed goes on and is joined."""
         while not self.over:
             await self._lease.ended()
+            self._changed = None
             for effect_id in list(self._effects):
                 if self._effects.pop(effect_id).cancel():
                     self._crew.drop(self.conversation_id, effect_id)
@@ -474,7 +498,7 @@ class Hosting:
         return await leave.done
 
     async def _passivated(self) -> bool:
-        if outstanding(self._state) or not self._mailbox.empty:
+        if busy(self._state) or not self._mailbox.empty:
             return False
         self._reached(Step.PASSIVATE_1_BEGUN)
         try:

@@ -59,7 +59,7 @@ from .events import Event, FailureReason, SettledBy, StopReason
 from .index import Index, PendingEntry, index
 from .judgement import Cancelled, Judgement, Receipt, Reply
 from .known import Known, facts
-from .machine import busy, decide, due_at, evolve, is_outstanding, outstanding
+from .machine import busy, decide, due_at, effect_of, evolve, outstanding
 from .record import Record
 from .round import Round
 from .spec import AgentSpec, Approval, Executor, Limits, OnLost, ToolSpec
@@ -164,10 +164,10 @@ __all__ = [
     "decide",
     "delta",
     "due_at",
+    "effect_of",
     "evolve",
     "facts",
     "index",
-    "is_outstanding",
     "outstanding",
     "run_effect_id",
 ]

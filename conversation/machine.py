@@ -7,6 +7,7 @@ clock, I/O or Ray; a live and a revived conversation take the same path through 
 from typing import assert_never
 
 from . import outcomes, requests, suspensions
+from .calls import Call
 from .commands import (
     Cancel,
     Command,
@@ -24,10 +25,10 @@ from .commands import (
 from .effects import BeginTurn, CallModel, Effect, RunTool
 from .fold import evolve
 from .judgement import Judgement
-from .state import State, Status
+from .state import State, Status, Turn
 from .table import LATE, TABLE, Handled, Ignored, Refused
 
-__all__ = ["busy", "decide", "due_at", "evolve", "is_outstanding", "outstanding"]
+__all__ = ["busy", "decide", "due_at", "effect_of", "evolve", "outstanding"]
 
 
 def decide(state: State, command: Command) -> Judgement:
@@ -67,19 +68,7 @@ def outstanding(state: State) -> tuple[Effect, ...]:
         return (BeginTurn(effect_id=f"begin:{state.queue[0]}", message_seq=state.queue[0]),)
     if state.status is Status.GENERATING:
         return (CallModel(effect_id=turn.model_effect_id, spec_digest=turn.spec_digest, code=turn.code, upto_seq=state.seq),)
-    return tuple(
-        RunTool(
-            effect_id=call.effect_id,
-            spec_digest=turn.spec_digest,
-            code=turn.code,
-            turn_id=turn.turn_id,
-            tool_call_id=call.tool_call_id,
-            tool=call.tool,
-            attempt=call.attempt,
-            arguments_at=call.arguments_at,
-        )
-        for call in turn.calls.running()
-    )
+    return tuple(_run_tool(turn, call) for call in turn.calls.running())
 
 
 def busy(state: State) -> bool:
@@ -91,16 +80,30 @@ def busy(state: State) -> bool:
     return state.turn.calls.any_running or not state.turn.calls.any_awaiting
 
 
-def is_outstanding(state: State, effect_id: str) -> bool:
-    """Whether an effect is outstanding, told without listing the others."""
+def effect_of(state: State, effect_id: str) -> Effect | None:
+    """The effect of that id, if it is outstanding; found without listing the others."""
     if state.turn is not None and state.turn.calls.any_running:
-        return not state.ended and state.turn.calls.run(effect_id) is not None
-    return any(effect.effect_id == effect_id for effect in outstanding(state))
+        call = None if state.ended else state.turn.calls.run(effect_id)
+        return None if call is None else _run_tool(state.turn, call)
+    return next((effect for effect in outstanding(state) if effect.effect_id == effect_id), None)
 
 
 def due_at(state: State) -> int | None:
     """The earliest deadline of a suspension, in milliseconds UTC; None if nothing has one."""
     return state.calls.due_at
+
+
+def _run_tool(turn: Turn, call: Call) -> RunTool:
+    return RunTool(
+        effect_id=call.effect_id,
+        spec_digest=turn.spec_digest,
+        code=turn.code,
+        turn_id=turn.turn_id,
+        tool_call_id=call.tool_call_id,
+        tool=call.tool,
+        attempt=call.attempt,
+        arguments_at=call.arguments_at,
+    )
 
 
 def _duplicate(state: State, command: Command) -> Judgement | None:
@@ -114,7 +117,7 @@ def _duplicate(state: State, command: Command) -> Judgement | None:
         case Cancel() | End():
             return requests.duplicate_request(state, command)
         case TurnPrepared() | ModelReplied() | ModelFailed() | RunFinished() | RunLost():
-            if is_outstanding(state, command.effect_id):
+            if effect_of(state, command.effect_id) is not None:
                 return None
             return Judgement(ignored=LATE.why)
         case Wake():

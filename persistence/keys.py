@@ -50,7 +50,7 @@ class Keys:
         return self.bucket(bucket_of(conversation_id))
 
     def head(self, conversation_id: str) -> str:
-        """Hash: owner, lease, seq, snapshot, index entries."""
+        """Hash: owner, lease, seq, snapshot, standing in the lists."""
         return f"{self.prefix(conversation_id)}c:{conversation_id}:head"
 
     def log(self, conversation_id: str) -> str:

@@ -19,7 +19,7 @@ PUBLIC = {
         RunTool
         Send SettledBy StaleCall StaleReason Start State Status StopReason StoreError StoreUnavailable Suspension
         SuspensionKind TABLE ToolSpec Transcript Turn TurnPrepared UnsupportedServer Wake WrongCluster
-        WrongStore busy decide delta due_at evolve facts index is_outstanding outstanding run_effect_id
+        WrongStore busy decide delta due_at effect_of evolve facts index outstanding run_effect_id
     """,
     "agent": """
         Agent AgentSpec App Approval Executor InvalidArguments Limits OnLost Report Tool ToolContext ToolSpec

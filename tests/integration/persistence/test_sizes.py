@@ -144,7 +144,7 @@ async def test_what_snapshots_write_stays_in_proportion_to_the_events_of_a_long_
     sized = Sized(store)
     activation = await Activation.of(sized, "c-1")
     activation.spec = MANY
-    await activation.do(start(), begin(), call(*["share"] * 400))
+    await activation.do(start(), begin(), call(*["share"] * 150))
 
     for view in await store.pending_of("c-1"):
         await activation.do(resolve(Approve(), suspension_id=view.suspension_id))
@@ -152,7 +152,7 @@ async def test_what_snapshots_write_stays_in_proportion_to_the_events_of_a_long_
         await activation.do(resolve(Answer(1), suspension_id=view.suspension_id))
 
     events, snapshots = (sum(sizes) for sizes in zip(*sized.appends, strict=True))
-    print(f"\n400 calls, two decisions each: {events} bytes, and {snapshots} of snapshots")  # noqa: T201 - shown by pytest -s
+    print(f"\n150 calls, two decisions each: {events} bytes, and {snapshots} of snapshots")  # noqa: T201 - shown by pytest -s
     assert snapshots <= 2 * events
     assert snapshots > 0
     assert await store.load("c-1") == activation.state

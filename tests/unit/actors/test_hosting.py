@@ -1,20 +1,30 @@
 """One activation, against a store in memory and workers that are a fake: what it does when something goes wrong."""
 
 import asyncio
+from unittest import mock
 
 import pytest
 from hosted import GATED, OPEN, START, FakeCrew, activated, approve, asks, says, stored, until
 
 from holdfast.actors import CrewUnavailable, WorkerLost
 from holdfast.conversation import (
+    AgentSpec,
+    Approve,
     ConversationExists,
     Fenced,
+    Limits,
     ModelFailed,
     ModelReplied,
+    ProposedCall,
+    Resolve,
+    Ruling,
     RunFinished,
+    RunTool,
     Send,
     Status,
     StoreUnavailable,
+    ToolSpec,
+    machine,
 )
 from holdfast.conversation.envelope import success
 from holdfast.persistence import Because, RunStatus, codec
@@ -264,3 +274,84 @@ async def test_what_waits_in_a_turn_is_not_read_again_by_the_next_activation():
     assert taken.tail_bytes <= 64 * 1024
     with pytest.raises(Fenced):
         await hosting.ask(Send(text="x", message_id="late"))
+
+
+async def test_the_end_of_one_run_of_many_looks_at_no_other_run():
+    """Counted is what a host asks of each run: to make the effect that stands for it."""
+    made = []
+    for size in (50, 400):
+        spec = AgentSpec(name="desk", model="m", tools=(ToolSpec(name="refund"),), limits=Limits(max_calls=size))
+        proposed = tuple(ProposedCall(tool_call_id=f"call_{n}", name="refund", arguments="{}") for n in range(size))
+        store, crew = await stored(spec), FakeCrew(ModelReplied(effect_id="", calls=proposed), says())
+        hosting = await activated(store, crew)
+        await hosting.ask(START.model_copy(update={"spec": spec}))
+        async with asyncio.timeout(30):
+            while len(crew.runs) < size:
+                await asyncio.sleep(0)
+        with mock.patch.object(machine, "RunTool", wraps=RunTool) as effects:
+            crew.gate.set()
+            state = await until(store, lambda state: state.status is Status.IDLE)
+        assert state.turns == 1
+        assert len(crew.runs) == size
+        made.append(effects.call_count / size)
+
+    assert made[1] <= 1.2 * made[0]
+
+
+async def test_runs_that_a_lapse_of_the_lease_stopped_are_taken_up_again_beside_others():
+    spec = AgentSpec(name="desk", model="m", tools=(ToolSpec(name="refund"),))
+    proposed = tuple(ProposedCall(tool_call_id=f"call_{n}", name="refund", arguments="{}") for n in range(3))
+    store, crew = await stored(spec), FakeCrew(ModelReplied(effect_id="", calls=proposed), says())
+    hosting = await activated(store, crew, lease_ms=150)
+    await hosting.ask(START.model_copy(update={"spec": spec}))
+    async with asyncio.timeout(10):
+        while len(crew.runs) < 3:
+            await asyncio.sleep(0)
+    # given that the lease could not be renewed, so that all work was dropped
+    crew.join_answer = RunFinished(effect_id="", ok=True, content=success("1"))
+    crew.join = lambda _worker, _incarnation, _conversation_id, effect_id: joined(effect_id)
+    renew, store.renew = store.renew, away
+    async with asyncio.timeout(10):
+        while hosting._effects:
+            await asyncio.sleep(0.01)
+    # when the store is there again, and a message comes meanwhile
+    store.renew = renew
+    await hosting.ask(Send(text="and?", message_id="m-2"))
+    # then every run is joined, and the turn goes on
+    state = await until(store, lambda state: state.turns == 1 and not state.calls.any_open and len(crew.calls) > 1)
+    assert len(crew.runs) == 3
+    assert state.seq
+
+
+async def joined(effect_id):
+    return RunFinished(effect_id=effect_id, ok=True, content=success("1"))
+
+
+async def away(*_args):
+    raise StoreUnavailable("away")
+
+
+async def test_a_run_that_is_approved_beside_another_starts_and_one_that_ended_is_forgotten():
+    # given a run that goes on, and a call that waits beside it
+    tools = (ToolSpec(name="lookup"), ToolSpec(name="refund", approval="required"))
+    spec = AgentSpec(name="desk", model="m", tools=tools)
+    proposed = [ProposedCall(tool_call_id=f"call_{name}", name=name, arguments="{}") for name in ("lookup", "refund")]
+    store, crew = await stored(spec), FakeCrew(ModelReplied(effect_id="", calls=tuple(proposed)), says())
+    hosting = await activated(store, crew)
+    await hosting.ask(START.model_copy(update={"spec": spec}))
+    state = await until(store, lambda state: state.status is Status.AWAITING_INPUT)
+    # when it is approved, then it runs too
+    await hosting.ask(Resolve(tool_call_id="call_refund", ruling=Ruling.of(Approve()), decision_id="d-1"))
+    async with asyncio.timeout(10):
+        while len(crew.runs) < 2:
+            await asyncio.sleep(0)
+    assert set(hosting._effects) == {"call_lookup#1", "call_refund#1"}
+    # and when the first ends, then only the other is still an effect
+    await hosting.ask(RunFinished(effect_id="call_lookup#1", ok=True, content=success("1")))
+    async with asyncio.timeout(10):
+        while "call_lookup#1" in hosting._effects:
+            await asyncio.sleep(0)
+    assert set(hosting._effects) == {"call_refund#1"}
+    crew.gate.set()
+    state = await until(store, lambda state: state.status is Status.IDLE)
+    assert state.turns == 1

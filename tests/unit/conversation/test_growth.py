@@ -45,7 +45,7 @@ SPEC = AgentSpec(
     ),
     limits=Limits(max_calls=10_000, reply_bytes=10**8),
 )
-FEW, MANY = 500, 2_000
+FEW, MANY = 300, 1_200
 
 
 def work(function, *args):
