@@ -99,13 +99,17 @@ class Progress:
 
     async def _publish(self) -> None:
         published = 0
-        while (payload := self._next()) is not None:
-            if self._keeping is None or self._keeping.done():
-                self._keeping = asyncio.create_task(self._keep())
-            await _publish(self._store, self._request.conversation_id, payload)
-            published += 1
-            if published % PROGRESS_AT_ONCE == 0:
-                await asyncio.sleep(PROGRESS_PAUSE_S)
+        try:
+            while (payload := self._next()) is not None:
+                if self._keeping is None or self._keeping.done():
+                    self._keeping = asyncio.create_task(self._keep())
+                await _publish(self._store, self._request.conversation_id, payload)
+                published += 1
+                if published % PROGRESS_AT_ONCE == 0:
+                    await asyncio.sleep(PROGRESS_PAUSE_S)
+        except BaseException:
+            self._publishing = False  # the next report begins anew
+            raise
 
     def _next(self) -> bytes | None:
         with self._lock:
