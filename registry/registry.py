@@ -83,8 +83,13 @@ class Registry:
             try:
                 name, actor = await self.ensure_started(conversation_id, timeout_s=left_s, create=create)
             except Quarantined as error:
-                async with asyncio.timeout_at(give_up):
-                    return await self._answered_before(conversation_id, command, error)
+                try:
+                    async with asyncio.timeout_at(give_up):
+                        return await self._answered_before(conversation_id, command, error)
+                except StoreUnavailable as unavailable:
+                    if not handed:
+                        raise
+                    return Failed(unavailable)
             except HoldfastError as error:
                 if not handed:
                     raise

@@ -24,11 +24,11 @@ from holdfast.conversation import (
     Wake,
 )
 from holdfast.persistence import Because, MemoryStore
-from holdfast.registry.actors import ActorUnavailable
+from holdfast.registry.actors import ActorDied, ActorUnavailable
 from holdfast.registry.hiring import Hiring, NoRoom
 from holdfast.registry.registry import Registry
 from holdfast.registry.sweep import LOOKS, Sweep
-from holdfast.testing import Delay, Faults, FaultyStore
+from holdfast.testing import Delay, FailBefore, Faults, FaultyStore
 from holdfast.testing.activation import Activation, begin, call, reply, start
 
 
@@ -429,6 +429,28 @@ async def test_in_quarantine_what_was_answered_before_is_answered_so_again_and_n
         with pytest.raises(Quarantined, match="it hangs"):
             await registry.ask("c-1", command, timeout_s=5)
     assert company.hired == []
+
+
+async def test_in_quarantine_a_store_that_goes_away_leaves_open_what_an_actor_had_to_judge():
+    class Dying(Willing):
+        async def ask(self, conversation_id, command):
+            await inner.strike("c-1", (await inner.owner("c-1")).token, process="p-1", reason="it hangs", limit=1)
+            raise ActorDied
+
+    class Deadly(Company):
+        async def find(self, name):
+            return Dying()
+
+    inner = MemoryStore()
+    activation = await Activation.of(inner, "c-1")
+    await activation.do(start(), begin(), reply())
+    store = FaultyStore(inner, Faults(known=FailBefore()))
+    registry = registry_of(store, Deadly(takes_s=0))
+    answer = await registry.ask("c-1", Send(text="hi", message_id="m-2"), timeout_s=5)
+    assert isinstance(answer, Failed)
+    assert isinstance(answer.error, StoreUnavailable)
+    with pytest.raises(StoreUnavailable):  # nobody has had this one
+        await registry.ask("c-1", Send(text="hi", message_id="m-3"), timeout_s=5)
 
 
 async def test_an_actor_that_dies_before_the_start_keeps_nobody_from_starting_under_that_id():
