@@ -161,8 +161,10 @@ class Stack:
 
     async def close(self) -> None:
         """Give up what was opened; what is embedded goes on."""
-        for shared in (self._joining, self._opening, *([self._revival] if self._revival is not None else [])):
-            await shared.close()
+        await self._joining.close()
+        await self._opening.close()
+        if self._revival is not None:
+            await self._revival.close()
         if self._watching is not None:
             self._watching.cancel()
             await asyncio.gather(self._watching, return_exceptions=True)

@@ -9,7 +9,7 @@ import atexit
 import os
 import sys
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 from holdfast.conversation import ConfigurationError
 
@@ -57,11 +57,11 @@ def _after_fork() -> None:
     atexit.register(_end)
     leave = sys.exit
 
-    def leave_with(status: Any = None, /) -> None:
+    def leave_with(status: str | int | None = None, /) -> NoReturn:
         _Inherited.status = status if isinstance(status, int) else int(status is not None)
         leave(status)
 
-    sys.exit = leave_with  # type: ignore[assignment] - nothing else tells what the process ends with
+    sys.exit = leave_with  # nothing else tells what the process ends with
 
 
 def _end() -> None:

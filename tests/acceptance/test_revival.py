@@ -79,12 +79,12 @@ async def test_a_wait_alone_has_the_ray_that_died_started_again(stack):
     async with AsyncClient.connect(timeout_s=90) as reader:
         waiting = asyncio.create_task(reader.conversation(conversation.id).wait(timeout_s=180))
         await asyncio.to_thread(kill_ray, stack)
+        await asyncio.to_thread(eventually, lambda: running_ray(stack.home), 120, "the Ray that only a wait needs")
         open_gate(stack, "waited")
 
         state = await waiting
 
     assert (state.status, state.reply) == (Status.IDLE, "Done.")
-    assert running_ray(stack.home) is not None
 
 
 async def test_when_only_actors_are_left_the_redis_that_died_comes_back_and_deadlines_are_kept(stack):
