@@ -61,6 +61,9 @@ class Company:
     def ours(self, name):
         return True
 
+    def judges(self, name):
+        return True
+
     def new_name(self):
         return next((name for name in self.actors if name not in self.counted), f"hired-{len(self.actors)}")
 
