@@ -2,18 +2,19 @@
 
 import asyncio
 import copy
+import sys
 import types
 
 import pytest
+from given_worker import GivenWorker
 
 from holdfast import actors
-from holdfast.actors import Hosting, StoreAddress, Timing, Worker, WorkerSettings
-from holdfast.agent import Agent, App
+from holdfast.actors import Hosting, Timing
+from holdfast.agent import Agent
 from holdfast.conversation import ModelReplied, Send, Start, Status
 from holdfast.persistence import AppRecord, Because, MemoryStore
 
 AGENT = Agent(name="desk", model="m")
-SETTINGS = WorkerSettings(StoreAddress("redis://x", "holdfast", "store-1"), "worker-0", "shop:app", "k", base="worker-0")
 
 
 class Model:
@@ -25,17 +26,6 @@ class Model:
     async def call(self, store, request, *, messages, **_):
         self.sent.append([message["content"] for message in messages if message["role"] in ("user", "assistant")])
         return ModelReplied(effect_id=request.effect_id, content=f"answer {len(self.sent)}")
-
-
-class Given(Worker):
-    """The store and the app are given."""
-
-    def __init__(self, store):
-        super().__init__(SETTINGS)
-        self._given = store
-
-    async def _open(self):
-        return self._given, types.SimpleNamespace(app=App(agents=[AGENT]), loop=None, left=0, worn=False)
 
 
 class OneWorker:
@@ -56,7 +46,7 @@ def model(monkeypatch):
     found = Model()
     module = types.ModuleType("holdfast.actors.model")
     module.call = found.call
-    monkeypatch.setitem(__import__("sys").modules, "holdfast.actors.model", module)
+    monkeypatch.setitem(sys.modules, "holdfast.actors.model", module)
     monkeypatch.setattr(actors, "model", module, raising=False)
     return found
 
@@ -94,7 +84,7 @@ def set_back(store, kept):
 async def test_the_model_is_sent_what_the_log_holds_after_the_log_was_set_back(model):
     store = MemoryStore()
     await store.put_app(AppRecord(app="shop:app", code="k", agents={"desk": AGENT.spec.digest}), (AGENT.spec,))
-    worker = Given(store)
+    worker = GivenWorker(store, AGENT)
     hosting = await hosted(store, worker)
     await answered(store, hosting, Start(agent="desk", app="shop:app", text="one", message_id="m-1", spec=AGENT.spec))
     kept = copy.deepcopy(store._conversations)

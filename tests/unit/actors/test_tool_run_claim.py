@@ -1,12 +1,13 @@
 """A body runs only if its claim is known to have been won."""
 
 import pytest
+from given_worker import GivenWorker
 
-from holdfast.actors import NoOutcome, tool_run
+from holdfast.actors import NoOutcome
 from holdfast.actors.requests import RunRequest
 from holdfast.agent import Agent, tool
-from holdfast.conversation import Limits, StoreUnavailable
-from holdfast.persistence import MemoryStore, RunStatus
+from holdfast.conversation import StoreUnavailable
+from holdfast.persistence import AppRecord, MemoryStore, RunStatus
 from holdfast.testing import FailAfter, FailBefore, Faults, FaultyStore
 from holdfast.testing.activation import DESK, Activation, begin, call, start
 
@@ -14,10 +15,13 @@ RAN = []
 
 
 @tool
-def lookup() -> str:
+async def lookup() -> str:
     """Look something up."""
     RAN.append("lookup")
     return "found"
+
+
+DESK_WITH_LOOKUP = Agent(name="desk", model="m", tools=[lookup])
 
 
 @pytest.fixture(autouse=True)
@@ -28,6 +32,7 @@ def nothing_ran():
 async def runnable():
     """A store with a run that nobody has claimed, and the request for it."""
     store = MemoryStore()
+    await store.put_app(AppRecord(app="shop:app", code="k", agents={"desk": DESK.digest}), (DESK,))
     activation = await Activation.of(store, "c-1")
     await activation.do(start("hello"), begin(), call("lookup"))
     (called,) = activation.state.turn.calls
@@ -47,18 +52,9 @@ async def runnable():
     return store, request
 
 
-async def run(store, request, incarnation="i.1"):
-    agent = Agent(name="desk", model="m", tools=[lookup])
-    return await tool_run.run(
-        store,
-        request,
-        await tool_run.inputs_of(store, request),
-        agent=agent,
-        limits=Limits(),
-        resources=None,
-        incarnation=incarnation,
-        worker="worker-1",
-    )
+async def run(store, request):
+    """What a worker that has never seen the run makes of it."""
+    return await GivenWorker(store, DESK_WITH_LOOKUP)._tool_run(request)
 
 
 async def test_a_body_whose_claim_is_won_runs_once_and_its_outcome_is_recorded():
@@ -66,7 +62,7 @@ async def test_a_body_whose_claim_is_won_runs_once_and_its_outcome_is_recorded()
     assert (await run(store, request)).ok
     assert RAN == ["lookup"]
     assert (await store.run("c-1", request.effect_id)).status is RunStatus.DONE
-    assert await run(store, request, "i.2") is NoOutcome.NOT_MINE
+    assert await run(store, request) is NoOutcome.NOT_MINE
     assert RAN == ["lookup"]
 
 
