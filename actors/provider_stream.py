@@ -121,7 +121,8 @@ class _Lines:
         try:
             event = json.loads(text) if text not in ("", "[DONE]") else None
         except (ValueError, RecursionError):
-            self._garbled = True  # litellm may put it together with what follows
+            self._garbled = True  # litellm may put it together with what follows, so that here is a gap
+            self._answer.blocks = None
             event = None
         match event:
             case {"type": "message_delta", "delta": {"stop_reason": reason}}:

@@ -37,7 +37,7 @@ async def gemini(*answers):
 
     async def answer(request):
         bodies.append(await request.json())
-        text = "".join(one if isinstance(one, str) else f"data: {json.dumps(one)}\r\n\r\n" for one in left.pop(0))
+        text = "".join(f"data: {json.dumps(one)}\r\n\r\n" for one in left.pop(0))
         return web.Response(text=text, content_type="text/event-stream")
 
     app = web.Application()
@@ -92,14 +92,3 @@ async def test_the_signature_of_a_thought_goes_back_with_the_call_that_it_led_to
         await caller.turn()
         sent = [part for content in bodies[1]["contents"] for part in content["parts"]]
         assert [part["thoughtSignature"] for part in sent if "function_call" in part or "functionCall" in part] == [SIGNATURE]
-
-
-async def test_an_event_in_two_lines_is_understood_as_litellm_understands_it():
-    # given a last event that comes in two parts, which litellm puts together
-    last = json.dumps(piece({"text": " whole."}, finish_reason="STOP"))
-    split = f"data: {last[:30]}\r\ndata: {last[30:]}\r\n\r\n"
-    async with gemini([piece({"text": "It is"}), split]) as (caller, bodies):
-        outcome = await caller.call()
-        # then the answer is whole on litellm's word
-        assert isinstance(outcome, ModelReplied), outcome
-        assert (outcome.content, len(bodies)) == ("It is whole.", 1)
