@@ -117,13 +117,16 @@ class _Lines:
             if close is not None:
                 await close()
 
-    def _note(self, text: str) -> bool:
+    def _parsed(self, text: str) -> Any:
         try:
-            event = json.loads(text) if text not in ("", "[DONE]") else None
+            return json.loads(text) if text not in ("", "[DONE]") else None
         except (ValueError, RecursionError):
             self._garbled = True  # litellm may put it together with what follows, so that here is a gap
             self._answer.blocks = None
-            event = None
+            return None
+
+    def _note(self, text: str) -> bool:
+        event = self._parsed(text)
         match event:
             case {"type": "message_delta", "delta": {"stop_reason": reason}}:
                 self._known = True

@@ -56,7 +56,7 @@ class AnthropicCompletion:
             yield f"event: {event['type']}\ndata: {json.dumps(event)}\n\n".encode()
 
     def _events(self) -> Iterator[dict[str, Any]]:
-        opening = {**self._head, "content": [], "stop_reason": None, "stop_sequence": None}
+        opening: dict[str, Any] = {**self._head, "content": [], "stop_reason": None, "stop_sequence": None}
         yield {"type": "message_start", "message": {**opening, "usage": {**self._input, "output_tokens": 1}}}
         for index, block in enumerate(self._blocks):
             start, deltas = _streamed(block)
