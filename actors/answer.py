@@ -10,6 +10,9 @@ from .anthropic_blocks import AnthropicBlocks
 
 EMPTY_CHUNKS = 10_000
 """How many pieces of a stream may bring nothing: role, usage, a sign of life."""
+LONGEST_ESCAPE = 6
+LINE_ROOM = 64 * 1024
+"""How many bytes JSON takes for one byte of text at most, and what a line may have beside."""
 ID_CHARS = 200
 NAME_CHARS = 256
 REASON_CHARS = 100
@@ -97,6 +100,7 @@ class Answer:
         self._limits = limits
         self._ended: str | None = None
         self._size = 0
+        self._line = 0
         self._chunks = 0
         self._texts: list[str] = []
         self._reasoning: list[str] = []
@@ -108,6 +112,14 @@ class Answer:
         self._usage: Any = None
 
     # What the provider was heard to say.
+
+    def received(self, data: bytes) -> bool:
+        """Count bytes as they come; whether to go on: a line longer than a whole answer could be written is none."""
+        end = data.rfind(b"\n")
+        self._line = self._line + len(data) if end < 0 else len(data) - end - 1
+        if self._line > LINE_ROOM + LONGEST_ESCAPE * self._limits.reply_bytes:
+            self._size = max(self._size, self._limits.reply_bytes + 1)
+        return self._size <= self._limits.reply_bytes
 
     def heard(self, *, brought: int = 0) -> bool:
         """Count a piece of the provider's stream, and bytes that litellm does not hand on; whether to go on reading."""

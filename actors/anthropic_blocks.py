@@ -26,25 +26,27 @@ class AnthropicBlocks:
 
     def add(self, event: Mapping[str, Any], size: int) -> int:
         """Take an event of `size` bytes; how many of them litellm does not hand on."""
-        index = event.get("index")
-        if not isinstance(index, int):
+        index, kind = event.get("index"), event.get("type")
+        part = event.get("content_block") if kind == "content_block_start" else event.get("delta")
+        if not (isinstance(index, int) and isinstance(part, dict) and isinstance(part.get("type"), str)):
             return 0
-        match event.get("type"), event.get("content_block"), event.get("delta"):
-            case "content_block_start", {"type": str(kind), **rest}, _:
-                block: dict[str, Any] = {"type": kind, **rest}
-                self._blocks[index] = block
-                self._pieces[index] = []
-                if kind in TEXTS:
-                    self._pieces[index].append(str(block.get(TEXTS[kind]) or ""))
-                    return 0
-                if kind not in (OURS, *TEXTS) and isinstance(block.get("id"), str):
-                    self.executed.add(block["id"])
-                return 0 if kind == OURS else size
-            case "content_block_delta", _, {"type": str(kind), **fields} if index in self._blocks:
-                return self._delta(index, kind, fields, size)
+        if kind == "content_block_start":
+            return self._start(index, part, size)
+        if kind == "content_block_delta" and index in self._blocks:
+            return self._delta(index, part["type"], part, size)
         return 0
 
-    def _delta(self, index: int, kind: str, fields: Mapping[Any, Any], size: int) -> int:
+    def _start(self, index: int, block: dict[str, Any], size: int) -> int:
+        kind = block["type"]
+        self._blocks[index] = dict(block)
+        self._pieces[index] = [str(block.get(TEXTS[kind]) or "")] if kind in TEXTS else []
+        if kind in (OURS, *TEXTS):
+            return 0
+        if isinstance(block.get("id"), str):
+            self.executed.add(block["id"])
+        return size
+
+    def _delta(self, index: int, kind: str, fields: Mapping[str, Any], size: int) -> int:
         block = self._blocks[index]
         match kind, fields:
             case "text_delta", {"text": str(piece)}:
@@ -63,6 +65,8 @@ class AnthropicBlocks:
                 block["citations"].append(citation)
             case _:
                 for name, piece in fields.items():  # such as the content of a compaction
+                    if name == "type":
+                        continue
                     before = block.get(name)
                     block[name] = before + piece if isinstance(before, str) and isinstance(piece, str) else piece
         return size

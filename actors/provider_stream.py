@@ -10,6 +10,8 @@ import json
 from collections.abc import AsyncIterator
 from typing import Any, Self
 
+import httpx
+
 from .answer import Answer
 from .anthropic_blocks import AnthropicBlocks
 
@@ -67,6 +69,7 @@ class ProviderStream:
             await self._lines.aclose()
 
     def _listened(self, source: Any) -> Any:
+        _meter(getattr(source, "response", None), self._answer)
         lines = getattr(source, "streaming_response", None)
         if hasattr(lines, "__aiter__"):
             if any(each.__module__.startswith(ANTHROPIC) for each in type(source).__mro__):
@@ -86,6 +89,7 @@ class _Lines:
         # litellm's iterators over lines have no way to close the connection.
         frame = getattr(lines, "ag_frame", None)
         self._response = frame.f_locals.get("self") if frame is not None else None
+        _meter(self._response, answer)
         self._source = lines
         self._lines: AsyncIterator[Any] = aiter(lines)
         self._answer = answer
@@ -113,12 +117,16 @@ class _Lines:
             if close is not None:
                 await close()
 
-    def _note(self, text: str) -> bool:
+    def _parsed(self, text: str) -> Any:
         try:
-            event = json.loads(text) if text not in ("", "[DONE]") else None
+            return json.loads(text) if text not in ("", "[DONE]") else None
         except (ValueError, RecursionError):
-            self._garbled = True  # litellm may put it together with what follows
-            event = None
+            self._garbled = True  # litellm may put it together with what follows, so that here is a gap
+            self._answer.blocks = None
+            return None
+
+    def _note(self, text: str) -> bool:
+        event = self._parsed(text)
         match event:
             case {"type": "message_delta", "delta": {"stop_reason": reason}}:
                 self._known = True
@@ -138,6 +146,28 @@ class _Lines:
                 self._known = True
                 self._answer.ended("content_filter")
         return self._answer.heard()
+
+
+class _Metered(httpx.AsyncByteStream):
+    """The bytes of a response, up to a line that is too long: clients join a line before anyone can look at it."""
+
+    def __init__(self, stream: httpx.AsyncByteStream, answer: Answer) -> None:
+        self._stream = stream
+        self._answer = answer
+
+    async def __aiter__(self) -> AsyncIterator[bytes]:
+        async for data in self._stream:
+            if not self._answer.received(data):
+                return
+            yield data
+
+    async def aclose(self) -> None:
+        await self._stream.aclose()
+
+
+def _meter(response: object, answer: Answer) -> None:
+    if isinstance(response, httpx.Response) and isinstance(response.stream, httpx.AsyncByteStream):
+        response.stream = _Metered(response.stream, answer)
 
 
 class _Chunks:

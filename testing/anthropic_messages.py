@@ -32,6 +32,7 @@ class AnthropicCompletion:
     end = b""
 
     def __init__(self, request: dict[str, Any], message: Message) -> None:
+        self._verbatim = message.get("events") or []
         self._blocks = message["blocks"] if "blocks" in message else _blocks_of(message)
         default = "tool_calls" if message.get("tool_calls") else "stop"
         said = message.get("finish_reason", default)
@@ -47,6 +48,10 @@ class AnthropicCompletion:
 
     def frames(self) -> Iterator[bytes]:
         """The stream, event by event."""
+        for frame in self._verbatim:
+            yield (frame if isinstance(frame, str) else f"data: {json.dumps(frame)}\n\n").encode()
+        if self._verbatim:
+            return
         for event in self._events():
             yield f"event: {event['type']}\ndata: {json.dumps(event)}\n\n".encode()
 

@@ -1,12 +1,14 @@
 """Model calls to a server that speaks Anthropic's stream: what the provider executed and signed goes back as it came."""
 
+import json
+
 import pytest
 from model_caller import LOOKUP, SEARCH, Caller
 
 from holdfast.actors import model
 from holdfast.conversation import FailureReason, ModelFailed, ModelReplied
 from holdfast.conversation.events import ModelAnswered, TurnCompleted, TurnFailed
-from holdfast.testing import ModelServer, blocks, call
+from holdfast.testing import ModelServer, blocks, call, events
 from holdfast.testing.activation import finish
 
 pytestmark = [
@@ -255,3 +257,26 @@ async def test_a_message_in_the_openai_format_is_answered_in_anthropics_too():
         outcome = await (await claude(server)).call()
         assert isinstance(outcome, ModelReplied)
         assert [(one.tool_call_id, one.arguments) for one in outcome.calls] == [("toolu_9", '{"order": 7}')]
+
+
+async def test_an_event_in_two_lines_is_taken_as_litellm_understands_it():
+    # given a last event in two lines, which litellm puts together, after thinking that cannot be kept with its gaps
+    def line(event):
+        return f"data: {json.dumps(event)}\n\n"
+
+    last = json.dumps({"type": "message_delta", "delta": {"stop_reason": "end_turn"}, "usage": {"output_tokens": 3}})
+    frames = [
+        line({"type": "message_start", "message": {"id": "m", "content": [], "usage": {"input_tokens": 1}}}),
+        line(
+            {"type": "content_block_start", "index": 0, "content_block": {"type": "thinking", "thinking": "", "signature": ""}}
+        ),
+        line({"type": "content_block_delta", "index": 0, "delta": {"type": "thinking_delta", "thinking": "hm"}}),
+        line({"type": "content_block_start", "index": 1, "content_block": {"type": "text", "text": ""}}),
+        line({"type": "content_block_delta", "index": 1, "delta": {"type": "text_delta", "text": "Done."}}),
+        "data: " + last.replace(", ", ",\ndata: ", 1) + "\n\n",
+    ]
+    with ModelServer(script=[events(*frames)]) as server:
+        outcome = await (await claude(server)).call()
+        # then the answer is whole on litellm's word
+        assert isinstance(outcome, ModelReplied), outcome
+        assert (outcome.content, outcome.reasoning, outcome.provider, len(server.requests)) == ("Done.", "hm", None, 1)

@@ -226,6 +226,19 @@ async def test_the_stream_is_closed_as_soon_as_an_answer_is_too_large():
         assert outcome.reason is FailureReason.REPLY_BYTES
 
 
+@pytest.mark.parametrize("anthropic", [False, True])
+async def test_a_line_without_an_end_is_not_read_to_its_end(anthropic):
+    # given a server whose first event goes on and on
+    endless = ["data: {", *["x" * 65536] * 20, *["y" * 1000] * 5]
+    with ModelServer(script=[events(*endless), "never"]) as server:
+        server.slow(between_chunks_s=0.001)
+        caller = await Caller.of(server, anthropic=anthropic, reply_bytes=1000)
+        outcome = await caller.call()
+        assert isinstance(outcome, ModelFailed), outcome
+        assert (outcome.reason, len(server.requests)) == (FailureReason.REPLY_BYTES, 1)
+        await server.idle()
+
+
 async def test_a_flood_of_chunks_that_bring_nothing_ends(monkeypatch):
     monkeypatch.setattr("holdfast.actors.answer.EMPTY_CHUNKS", 50)
     outcome, asked, _ = await answered(flood(lambda _: {"content": ""}, 200), "whole")

@@ -24,6 +24,7 @@ OUTSIDE = {
     "ray": ("actors/", "registry/", "client/transport.py"),
     "redis": ("persistence/",),
     "litellm": ("actors/model.py",),
+    "httpx": ("actors/provider_stream.py",),
     "typer": ("cli/",),
     "rich": ("cli/",),
     "msgpack": ("persistence/codec.py",),

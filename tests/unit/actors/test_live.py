@@ -48,7 +48,7 @@ async def test_a_body_that_floods_its_reports_loses_the_oldest_and_holds_up_nobo
         while store.heard[-1:] != [9_999]:
             await asyncio.sleep(0.001)
     values = store.heard
-    assert tasks <= 2
+    assert tasks <= 3  # the test, what publishes and what keeps
     assert store.most == 1
     assert values == sorted(values)
     assert len(values) <= live.PROGRESS_WAITING + 1
