@@ -305,21 +305,29 @@ class RedisStore(RedisMeta):
         return await pages.merge(fetch, limit)
 
     async def _entries(self, places: Sequence[tuple[str, int]]) -> list[Entry]:
-        """What stands at places in logs; what cannot be read is an error in its place."""
+        """What stands at places in logs; what cannot be read is an error in its place.
+
+        A place that is asked for many times, as the source of many calls is, is read once.
+        """
+        once = list(dict.fromkeys(places))
 
         def fill(pipe: Any) -> None:
-            for conversation_id, seq in places:
+            for conversation_id, seq in once:
                 pipe.xrange(self._keys.log(conversation_id), min=f"{seq}-0", max=f"{seq}-0")
 
-        found = await self._each(fill)
-        return [_entry(conversation_id, one) for (conversation_id, _), one in zip(places, found, strict=True)]
+        found = zip(once, await self._each(fill), strict=True)
+        by_place = {place: _entry(place[0], one) for place, one in found}
+        return [by_place[place] for place in places]
 
     async def _heads(self, conversation_ids: Sequence[str], fields: Sequence[str]) -> list[Any]:
+        once = list(dict.fromkeys(conversation_ids))
+
         def fill(pipe: Any) -> None:
-            for conversation_id in conversation_ids:
+            for conversation_id in once:
                 pipe.hmget(self._keys.head(conversation_id), fields)
 
-        return await self._each(fill)
+        by_name = dict(zip(once, await self._each(fill), strict=True))
+        return [by_name[conversation_id] for conversation_id in conversation_ids]
 
     async def _each(self, fill: Callable[[Any], None]) -> list[Any]:
         """The answers to a pipeline of reads; a key of the wrong type spoils its own answer alone."""
