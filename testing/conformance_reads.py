@@ -174,7 +174,7 @@ class Reading:
         first = views[0]
         assert (first.conversation_id, first.agent, first.prompt) == ("c-1", "desk", "Really?")
         assert first.response_schema == {"type": ["string", "boolean", "null"]}
-        assert first.expires_at - first.created_at == 3600_000
+        assert first.expires_at == first.created_at + 3600_000
         assert tuple(view.suspension_id for view in views) == activation.suspension_ids
 
     async def test_edited_arguments_are_what_is_shown_next(self, store: Store) -> None:
