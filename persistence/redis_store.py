@@ -329,16 +329,19 @@ class RedisStore(RedisSupervision):
             for conversation_id, seq in once:
                 pipe.xrange(self._keys.log(conversation_id), min=f"{seq}-0", max=f"{seq}-0")
 
-        found = await self._each(fill)
-        entries = {place: _entry(place[0], one) for place, one in zip(once, found, strict=True)}
-        return [entries[place] for place in places]
+        found = zip(once, await self._each(fill), strict=True)
+        by_place = {place: _entry(place[0], one) for place, one in found}
+        return [by_place[place] for place in places]
 
     async def _heads(self, conversation_ids: Sequence[str], fields: Sequence[str]) -> list[Any]:
+        once = list(dict.fromkeys(conversation_ids))
+
         def fill(pipe: Any) -> None:
-            for conversation_id in conversation_ids:
+            for conversation_id in once:
                 pipe.hmget(self._keys.head(conversation_id), fields)
 
-        return await self._each(fill)
+        by_name = dict(zip(once, await self._each(fill), strict=True))
+        return [by_name[conversation_id] for conversation_id in conversation_ids]
 
     async def _each(self, fill: Callable[[Any], None]) -> list[Any]:
         """The answers to a pipeline of reads; a key of the wrong type spoils its own answer alone."""
