@@ -1,15 +1,18 @@
 """The crew on Ray, with handles that are fakes: what is asked of whom."""
 
 import asyncio
+import dataclasses
 from types import SimpleNamespace
 
 import pytest
 from ray.exceptions import ActorUnavailableError
 
-from holdfast.actors import ActorSettings, CrewUnavailable, NoOutcome, StoreAddress, ray_crew
+from holdfast.actors import ActorSettings, AppBroken, CrewUnavailable, NoOutcome, StoreAddress, WorkerLost, ray_crew, wire
 from holdfast.actors.ray_crew import RayCrew
 from holdfast.actors.requests import ModelRequest
-from holdfast.persistence import MemoryStore
+from holdfast.actors.worker import Restarted
+from holdfast.conversation import ModelReplied
+from holdfast.persistence import AppRecord, MemoryStore
 
 SETTINGS = ActorSettings(StoreAddress("redis://x", "holdfast", "store-1"))
 REQUEST = ModelRequest(conversation_id="c-1", agent="desk", spec_digest="d", effect_id="t1.m1", upto_seq=3, attempt=1)
@@ -76,3 +79,102 @@ async def test_a_run_of_another_releases_worker_is_waited_for_as_long_as_its_pro
     with pytest.raises(CrewUnavailable, match="another release"):
         await crew.join(name, "process-1.abc", "c-1", "call_1#1")
     assert await crew.join(name, "process-0.abc", "c-1", "call_1#1") is NoOutcome.GONE
+
+
+class Process:
+    """A worker's processes: each dies of its next model call if it is told to, and Ray starts another under the same handle."""
+
+    def __init__(self):
+        self.number, self.dies, self.dies_waiting, self.prepared, self.problems = 1, False, False, 0, []
+        methods = (self.prepare, self.process, self.turn, self.call_model)
+        self.handle = SimpleNamespace(**{method.__name__: remote(method) for method in methods})
+
+    def restart(self):
+        self.number += 1
+
+    async def prepare(self, environment=None):
+        self.prepared += 1
+        if self.problems:
+            raise self.problems.pop(0)
+        return f"process-{self.number}"
+
+    async def process(self):
+        return f"process-{self.number}"
+
+    async def turn(self, conversation_id, effect_id):
+        if self.dies_waiting:
+            self.restart()
+            raise ActorUnavailableError("it died", b"0" * 16)
+
+    async def call_model(self, asked, process=None):
+        if process not in (None, f"process-{self.number}"):
+            raise Restarted("another process by now")
+        if self.dies:
+            self.restart()
+            raise ActorUnavailableError("it died", b"0" * 16)
+        return wire.pack(ModelReplied(effect_id="t1.m1", content="Hi."))
+
+
+async def test_the_process_that_died_is_blamed_and_not_one_that_died_long_ago(known):
+    worker = Process()
+    known[ray_crew.worker_name(SETTINGS, "shop:app", "code-1", "0")] = worker.handle
+    crew = RayCrew(MemoryStore(), SETTINGS)
+    assert (await crew.call_model("shop:app", "code-1", REQUEST)).content == "Hi."
+    worker.restart()  # of something else; nobody tells this crew
+    worker.dies = True
+    with pytest.raises(CrewUnavailable) as refused:
+        await crew.call_model("shop:app", "code-1", REQUEST)
+    assert not isinstance(refused.value, WorkerLost)  # the process that it was meant for has not died of it
+    with pytest.raises(WorkerLost) as lost:
+        await crew.call_model("shop:app", "code-1", REQUEST)
+    assert lost.value.process == "process-2"
+
+
+async def test_who_waits_for_its_turn_is_not_blamed_for_a_process_that_dies_meanwhile(known):
+    alone = dataclasses.replace(REQUEST, alone=True)
+    worker = Process()
+    for slot in range(SETTINGS.fleet.alone):
+        known[ray_crew.worker_name(SETTINGS, "shop:app", "code-1", f"alone-{slot}")] = worker.handle
+    crew = RayCrew(MemoryStore(), SETTINGS)
+    worker.dies_waiting = True
+    with pytest.raises(CrewUnavailable) as refused:
+        await crew.call_model("shop:app", "code-1", alone)
+    assert not isinstance(refused.value, WorkerLost)
+    worker.dies_waiting = False
+    assert (await crew.call_model("shop:app", "code-1", alone)).content == "Hi."
+
+
+async def test_a_worker_that_could_not_import_its_app_is_asked_like_any_other_once_it_can(known):
+    store, worker = MemoryStore(), Process()
+    await store.put_app(AppRecord(app="shop:app", code="code-1"), [])
+    known[ray_crew.worker_name(SETTINGS, "shop:app", "code-1", "0")] = worker.handle
+    worker.problems = [AppBroken("OPENAI_API_KEY is not in this worker's environment")] * 2
+    crew = RayCrew(store, SETTINGS)
+    for _ in range(2):
+        with pytest.raises(CrewUnavailable, match="OPENAI_API_KEY"):
+            await crew.call_model("shop:app", "code-1", REQUEST)
+    for _ in range(3):
+        assert (await crew.call_model("shop:app", "code-1", REQUEST)).content == "Hi."
+    assert worker.prepared == 3  # twice in vain, and then once for all calls
+
+
+async def test_a_worker_that_cannot_import_older_code_gives_way_to_what_stands_now(known):
+    store, older, newer = MemoryStore(), Process(), Process()
+    await store.put_app(AppRecord(app="shop:app", code="code-2"), [])
+    known[ray_crew.worker_name(SETTINGS, "shop:app", "code-1", "0")] = older.handle
+    known[ray_crew.worker_name(SETTINGS, "shop:app", "code-2", "0")] = newer.handle
+    older.problems = [AppBroken("no module named shop")] * 9
+    crew = RayCrew(store, SETTINGS)
+    with pytest.raises(CrewUnavailable, match="no module"):
+        await crew.call_model("shop:app", "code-1", REQUEST)
+    assert (await crew.call_model("shop:app", "code-1", REQUEST)).content == "Hi."
+    assert (older.prepared, newer.prepared) == (1, 1)
+
+
+async def test_of_many_conversations_only_the_latest_are_kept(known):
+    worker = Process()
+    known[ray_crew.worker_name(SETTINGS, "shop:app", "code-1", "0")] = worker.handle
+    crew = RayCrew(MemoryStore(), SETTINGS)
+    for number in range(100):
+        await crew.call_model("shop:app", "code-1", dataclasses.replace(REQUEST, conversation_id=f"c-{number}"))
+    assert (len(crew._calling), next(reversed(crew._calling))) == (ray_crew.CONVERSATIONS, "c-99")
