@@ -5,7 +5,9 @@ A live message is the msgpack array `[kind, effect_id, attempt, at, value]`; `va
 
 import asyncio
 import logging
+import threading
 import time
+from collections import deque
 from collections.abc import Callable
 from typing import Any
 
@@ -17,6 +19,11 @@ from .requests import ModelRequest, RunRequest
 logger = logging.getLogger("holdfast.worker")
 
 DELTA_EVERY_S = 0.03
+PROGRESS_WAITING = 64
+"""How many reports of one run wait to be published; of more, the oldest are lost."""
+PROGRESS_AT_ONCE = 32
+PROGRESS_PAUSE_S = 0.1
+"""For how long a run that has reported so much at once publishes nothing."""
 
 
 class Deltas:
@@ -48,13 +55,41 @@ class Deltas:
 
 def progress(store: Store, request: RunRequest, loop: asyncio.AbstractEventLoop) -> Callable[[Any, str | None], None]:
     """What `ToolContext.report_progress` calls, from whatever thread the body runs in."""
+    return _Progress(store, request, loop).report
 
-    def report(value: Any, message: str | None) -> None:
+
+class _Progress:
+    """Publishes what a body reports, one after the other: a body that reports faster than that loses what is oldest."""
+
+    def __init__(self, store: Store, request: RunRequest, loop: asyncio.AbstractEventLoop) -> None:
+        self._store = store
+        self._request = request
+        self._loop = loop
+        self._waiting: deque[bytes] = deque(maxlen=PROGRESS_WAITING)
+        self._lock = threading.Lock()
+        self._publishing = False
+
+    def report(self, value: Any, message: str | None) -> None:
         text = jsontext.dumps({"value": value, "message": message})
-        payload = codec.pack(["progress", request.effect_id, request.attempt, _now(), text])
-        asyncio.run_coroutine_threadsafe(_publish(store, request.conversation_id, payload), loop)
+        payload = codec.pack(["progress", self._request.effect_id, self._request.attempt, _now(), text])
+        with self._lock:
+            self._waiting.append(payload)
+            begins, self._publishing = not self._publishing, True
+        if begins:
+            asyncio.run_coroutine_threadsafe(self._publish(), self._loop)
 
-    return report
+    async def _publish(self) -> None:
+        published = 0
+        while (payload := self._next()) is not None:
+            await _publish(self._store, self._request.conversation_id, payload)
+            published += 1
+            if published % PROGRESS_AT_ONCE == 0:
+                await asyncio.sleep(PROGRESS_PAUSE_S)
+
+    def _next(self) -> bytes | None:
+        with self._lock:
+            self._publishing = bool(self._waiting)
+            return self._waiting.popleft() if self._waiting else None
 
 
 async def _publish(store: Store, conversation_id: str, payload: bytes) -> None:

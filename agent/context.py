@@ -5,7 +5,10 @@ from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 from holdfast.conversation.errors import InvalidInput
-from holdfast.conversation.jsontext import NotJson, dumps
+from holdfast.conversation.jsontext import NotJson, dumps, size_bytes
+
+PROGRESS_BYTES = 64 << 10
+"""How large one report of progress may be, as JSON text."""
 
 Report: TypeAlias = Callable[[Any, str | None], None]
 
@@ -42,12 +45,15 @@ class ToolContext:
 
         Raises:
             RuntimeError: The tool is not declared with `streaming=True`.
-            InvalidInput: The value is not JSON.
+            InvalidInput: The value is not JSON, or larger than `PROGRESS_BYTES`.
         """
         if self.report is None:
             raise RuntimeError("this tool cannot report progress; declare it with streaming=True")
         try:
-            dumps([value, message])
+            size = size_bytes(dumps([value, message]))
         except NotJson as error:
             raise InvalidInput("progress", f"it is not JSON ({error})", "report only what JSON can carry") from error
+        if size > PROGRESS_BYTES:
+            problem = f"it has {size} bytes, {PROGRESS_BYTES} are allowed"
+            raise InvalidInput("progress", problem, "report how far it is, and return what it leads to")
         self.report(value, message)

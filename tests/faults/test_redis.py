@@ -90,6 +90,13 @@ async def ended(oracle, conversation, *, result="pay is done", ran=1):
     assert len(oracle.bodies(conversation.id)) == ran
 
 
+def sent_results(stack, name):
+    """The results that the model was sent last for the conversation of a name."""
+    sent = [request.body["messages"] for request in stack.model.requests]
+    own = [messages for messages in sent if name in [message["content"] for message in messages if message["role"] == "user"]]
+    return [json.loads(message["content"]) for message in own[-1] if message["role"] == "tool"]
+
+
 async def test_killed_and_started_again_it_has_what_was_acknowledged_and_outcomes_find_their_way(stack, client, oracle, server):
     waiting, pay = await paying(stack, client, "killed-waiting")
     running, _ = await at_work(stack, client, oracle, "killed-running")
@@ -210,12 +217,15 @@ async def test_set_back_to_older_files_it_refuses_who_lived_later_and_conversati
     resolved, pay = await paying(stack, client, "back-resolved")
     approved, pay_later = await paying(stack, client, "back-approved")
     await at_ease(store)
+    answered, ask = await paying(stack, client, "back-answered", "ask")
     running, _ = await at_work(stack, client, oracle, "back-running", "pay_by_key")
     copied = tmp_path / "older"
     shutil.copytree(server.data, copied)
-    older = {each.id: (await store.owner(each.id)).epoch for each in (resolved, approved, running)}
+    older = {each.id: (await store.owner(each.id)).epoch for each in (resolved, approved, answered, running)}
 
-    # What the older files know nothing of: one has ended, one runs, one has its outcome.
+    # What the older files know nothing of: two have ended, one runs, one has its outcome.
+    await ask.resolve(Answer("the answer of before"))
+    await ended(oracle, answered, result="the answer of before", ran=0)
     open_gate(stack, resolved.id)
     await pay.resolve(Approve())
     await ended(oracle, resolved)
@@ -239,8 +249,13 @@ async def test_set_back_to_older_files_it_refuses_who_lived_later_and_conversati
         await oracle.acknowledged(each.id, receipt, by="d-1")
         await ended(oracle, each, result="the user denied this call: set back", ran=0)
 
+    (again,) = await answered.pending()
+    await again.resolve(Answer("the answer of after"))
+    await ended(oracle, answered, result="the answer of after", ran=0)
+    assert [envelope["result"] for envelope in sent_results(stack, answered.id)] == ["the answer of after"]
+
     # Its claim is known, its outcome is not, and its worker has forgotten it: a lost run, which may run again.
     await ended(oracle, running, result="pay_by_key is done", ran=2)
     assert [body["attempt"] for body in oracle.bodies(running.id)] == [1, 2]
-    for each in (resolved, approved, running):
+    for each in (resolved, approved, answered, running):
         assert (await store.owner(each.id)).epoch > older[each.id]

@@ -1,6 +1,7 @@
 import pytest
 
 from holdfast.agent import ToolContext
+from holdfast.agent.context import PROGRESS_BYTES
 from holdfast.conversation import InvalidInput
 
 
@@ -31,3 +32,10 @@ def test_falsy_progress_is_progress():
     heard: list[object] = []
     context(report=lambda value, _message: heard.append(value)).report_progress(None)
     assert heard == [None]
+
+
+def test_progress_has_a_bound_in_size_and_the_error_names_it():
+    heard = []
+    with pytest.raises(InvalidInput, match="65536 are allowed"):
+        context(report=lambda *given: heard.append(given)).report_progress("x" * PROGRESS_BYTES)
+    assert heard == []

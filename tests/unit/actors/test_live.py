@@ -1,0 +1,62 @@
+"""Live events of a run: lossy, and bounded however much a body reports."""
+
+import asyncio
+import threading
+
+from holdfast.actors import live
+from holdfast.actors.requests import RunRequest
+from holdfast.conversation import jsontext
+from holdfast.persistence import codec
+
+REQUEST = RunRequest("c-1", "desk", "s", "call_1#1", "t1", "call_1", "slow", attempt=1, arguments_at=3)
+
+
+class Listening:
+    """A store that takes what is published when its gate is open."""
+
+    def __init__(self):
+        self.heard, self.gate, self.at_once, self.most = [], asyncio.Event(), 0, 0
+
+    async def publish(self, conversation_id, payload):
+        self.at_once += 1
+        self.most = max(self.most, self.at_once)
+        await self.gate.wait()
+        self.heard.append(jsontext.loads(codec.unpack(payload)[4])["value"])
+        self.at_once -= 1
+
+
+async def heard(store, count):
+    async with asyncio.timeout(20):
+        while len(store.heard) < count:
+            await asyncio.sleep(0.001)
+    return store.heard
+
+
+async def test_a_body_that_floods_its_reports_loses_the_oldest_and_holds_up_nobody(monkeypatch):
+    monkeypatch.setattr(live, "PROGRESS_PAUSE_S", 0)
+    store, loop = Listening(), asyncio.get_running_loop()
+    report = live.progress(store, REQUEST, loop)
+    body = threading.Thread(target=lambda: [report(number, None) for number in range(10_000)])
+    body.start()
+    await asyncio.to_thread(body.join)
+    tasks = len(asyncio.all_tasks())
+    store.gate.set()
+    async with asyncio.timeout(20):
+        while store.heard[-1:] != [9_999]:
+            await asyncio.sleep(0.001)
+    values = store.heard
+    assert tasks <= 2
+    assert store.most == 1
+    assert values == sorted(values)
+    assert len(values) <= live.PROGRESS_WAITING + 1
+
+
+async def test_a_few_reports_are_all_heard_in_order_and_at_once():
+    store = Listening()
+    store.gate.set()
+    report = live.progress(store, REQUEST, asyncio.get_running_loop())
+    for number in range(5):
+        report(number, "so far")
+    assert await heard(store, 5) == [0, 1, 2, 3, 4]
+    report(5, None)
+    assert (await heard(store, 6))[-1] == 5
