@@ -27,6 +27,7 @@ from .ongoing import Ongoing
 from .requests import ModelRequest, RunRequest
 from .settings import WorkerSettings
 from .steps import traps
+from .threads import end_within
 from .transcripts import Reading, Transcripts
 from .turnstile import NotYet, Turnstile
 
@@ -40,6 +41,8 @@ TURN_S = 15.0
 RESERVED_S = 10.0
 """For how long the turn of a model call that is made alone is kept for it."""
 SPECS = 1024
+ENDING_S = 30.0
+"""For how long a worker that has left may take to end, whatever its threads are at."""
 CLOSING_S = 30.0
 DRAIN_CHECK_S = 5.0
 
@@ -120,7 +123,8 @@ class Worker:
             await self._put_successor(await self._connected())
 
     async def leave(self) -> None:
-        """End this worker: Ray ends an actor only at the end of a call."""
+        """End this worker: Ray ends an actor only at the end of a call. What goes on in its threads has little time left."""
+        end_within(ENDING_S)
         exit_actor()
 
     async def pid(self) -> int:

@@ -7,11 +7,12 @@ from types import SimpleNamespace
 import pytest
 
 import holdfast.actors
-from holdfast.actors import StoreAddress, Worker, WorkerSettings
+from holdfast.actors import AppBroken, StoreAddress, Worker, WorkerSettings
 from holdfast.actors import worker as module
 from holdfast.actors.app_loop import THREADS, AppLoop
+from holdfast.actors.app_runtime import AllBlocked
 from holdfast.actors.requests import ModelRequest, RunRequest
-from holdfast.actors.worker import Dropped
+from holdfast.actors.worker import Dropped, Succeeded
 from holdfast.agent import Agent, App, Tool
 from holdfast.conversation import ModelReplied, RunFinished
 from holdfast.persistence import MemoryStore, RunStatus
@@ -143,3 +144,39 @@ async def test_the_bound_of_a_body_begins_when_it_does(lanes):
     async with asyncio.timeout(20):
         assert (await waiting).ok
         await asyncio.gather(*slow)
+
+
+async def test_a_worker_whose_loops_are_all_blocked_puts_a_successor_in_office_and_claims_nothing(lanes):
+    worker = lanes.worker
+
+    async def blocked():
+        raise AllBlocked("async callbacks of desk block all 4 event loops of this process")
+
+    worker.loop = blocked
+    request = await asked(worker, "quick", "c-quick")
+    with pytest.raises(Succeeded, match="event loops"):
+        await worker._tool_run(request)
+    assert await worker.store.generation("worker-0") == 1
+    assert (await worker.store.run("c-quick", request.effect_id)).status is RunStatus.RUNNABLE
+
+
+async def test_a_worker_in_which_too_much_goes_on_that_nobody_waits_for_has_a_successor(lanes):
+    worker = lanes.worker
+    worker.worn = True
+    assert (await worker._tool_run(await asked(worker, "quick", "c-1"))).ok
+    with pytest.raises(Succeeded):
+        await worker._tool_run(await asked(worker, "quick", "c-2"))
+    assert await worker.store.generation("worker-0") == 1
+
+
+async def test_a_lifespan_that_cannot_be_entered_again_claims_nothing_and_says_so(lanes):
+    worker = lanes.worker
+
+    async def failing():
+        raise OSError("no database")
+
+    worker.loop = failing
+    request = await asked(worker, "quick", "c-quick")
+    with pytest.raises(AppBroken, match="no database"):
+        await worker._tool_run(request)
+    assert (await worker.store.run("c-quick", request.effect_id)).status is RunStatus.RUNNABLE
