@@ -7,7 +7,7 @@ from types import SimpleNamespace
 import pytest
 
 import holdfast.actors
-from holdfast.actors import AppBroken, StoreAddress, Worker, WorkerSettings
+from holdfast.actors import AppBroken, NoOutcome, StoreAddress, Worker, WorkerSettings
 from holdfast.actors import worker as module
 from holdfast.actors.app_loop import THREADS, AppLoop
 from holdfast.actors.app_runtime import AllBlocked
@@ -180,3 +180,19 @@ async def test_a_lifespan_that_cannot_be_entered_again_claims_nothing_and_says_s
     with pytest.raises(AppBroken, match="no database"):
         await worker._tool_run(request)
     assert (await worker.store.run("c-quick", request.effect_id)).status is RunStatus.RUNNABLE
+
+
+async def test_who_joins_a_claim_joins_the_very_task_that_made_it(lanes):
+    worker = lanes.worker
+    request = await asked(worker, "slow", "c-1")
+    running = asyncio.create_task(worker._tool_run(request))
+    await until(lambda: lanes.begun)
+    run = await worker.store.run("c-1", request.effect_id)
+    joining = asyncio.create_task(worker._joined(run.incarnation, "c-1", request.effect_id))
+    process = run.incarnation.partition(".")[0]
+    assert await worker._joined(f"{process}.of-another-task", "c-1", request.effect_id) is NoOutcome.FORGOTTEN
+    assert await worker._joined("another-process.of-a-task", "c-1", request.effect_id) is NoOutcome.GONE
+    lanes.over.set()
+    async with asyncio.timeout(20):
+        assert await joining == await running
+    assert await worker._joined(run.incarnation, "c-1", request.effect_id) is NoOutcome.FORGOTTEN

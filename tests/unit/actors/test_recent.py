@@ -1,6 +1,6 @@
 """What an actor hands to the worker is the very end of the log, or nothing."""
 
-from holdfast.actors.recent import MOST, Recent
+from holdfast.actors.recent import MOST, MOST_BYTES, Recent
 from holdfast.conversation.events import MessageAccepted, ModelAnswered
 
 
@@ -34,3 +34,18 @@ def test_it_keeps_no_more_than_its_bound():
     for number in range(1, MOST + 10):
         recent.add(number, [message(number)])
     assert len(recent.upto(MOST + 9)) == MOST
+
+
+def test_it_keeps_no_more_than_its_bound_in_bytes():
+    recent = Recent()
+    for number in range(1, 9):
+        recent.add(number, [MessageAccepted(at=number, message_id=f"m-{number}", digest="", text="x" * (MOST_BYTES // 4))])
+    assert [event.at for event in recent.upto(8)] == [6, 7, 8]
+    recent.add(9, [MessageAccepted(at=9, message_id="m-9", digest="", text="x" * (2 * MOST_BYTES))])
+    assert recent.upto(9) == ()
+    recent.add(10, [message(10)])
+    assert recent.upto(10) == (message(10),)
+
+
+def test_each_takeover_names_its_log_anew():
+    assert Recent().lineage != Recent().lineage != ""
