@@ -9,6 +9,7 @@ from typing import Self
 from holdfast.agent import App, load
 
 from .app_loop import LEFT, AppLoop
+from .ongoing import Ongoing
 from .settings import WorkerSettings
 
 logger = logging.getLogger("holdfast.worker")
@@ -32,7 +33,7 @@ class AppRuntime:
     def __init__(self, app: App, loop: AppLoop) -> None:
         self.app = app
         self._loops = [loop]
-        self._replacing = asyncio.Lock()
+        self._replacing: Ongoing[None] = Ongoing()
 
     @classmethod
     async def open(cls, settings: WorkerSettings) -> Self:
@@ -66,9 +67,8 @@ class AppRuntime:
         current = self._loops[-1]
         if await current.answers(STUCK_S):
             return current
-        async with self._replacing:
-            if self._loops[-1] is current:
-                await self._replace()
+        replacing = self._replacing.joined("loop", lambda: self._replace(current))
+        await asyncio.shield(replacing)  # who stops waiting does not stop a lifespan from being entered
         return self._loops[-1]
 
     @property
@@ -78,12 +78,12 @@ class AppRuntime:
 
     async def tidy(self) -> None:
         """Leave the lifespans of the loops that are not needed any more: they turn again, and nothing runs on them."""
-        async with self._replacing:
-            for loop in self._loops[:-1]:
-                if loop.idle and await loop.answers(STUCK_S) and loop.idle:
-                    self._loops.remove(loop)
-                    await _closed(loop)
-                    logger.info("an event loop of the app turns again and is closed; %d left", len(self._loops))
+        for loop in self._loops[:-1]:
+            turns = loop.idle and await loop.answers(STUCK_S)
+            if turns and loop.idle and loop in self._loops[:-1]:
+                self._loops.remove(loop)
+                await _closed(loop)
+                logger.info("an event loop of the app turns again and is closed; %d left", len(self._loops))
 
     @property
     def loops(self) -> int:
@@ -106,11 +106,13 @@ class AppRuntime:
             if await loop.answers(STUCK_S):
                 await loop.close()
 
-    async def _replace(self) -> None:
+    async def _replace(self, blocked: AppLoop) -> None:
+        if self._loops[-1] is not blocked:
+            return
         agents = ", ".join(agent.name for agent in self.app.agents)
         older = self._loops[:-1]
         for loop, turns in zip(older, await asyncio.gather(*(loop.answers(STUCK_S) for loop in older)), strict=True):
-            if turns:
+            if turns and loop in self._loops:
                 logger.warning("an async callback of %s blocks its event loop; one that was blocked before turns again", agents)
                 self._loops.remove(loop)
                 self._loops.append(loop)

@@ -28,6 +28,8 @@ _T = TypeVar("_T")
 ALONE = "alone-"
 """What the slots of workers begin with that do one thing at a time."""
 ENVIRONMENT_S = 20.0
+PREPARED_S = 20.0
+"""How long a call waits for a worker that imports its app; it goes on importing, and the call comes back."""
 DIED_S = 20.0
 """How long a worker that may have died is given to say which process it is."""
 LOOK_AGAIN_S = 0.2
@@ -150,7 +152,12 @@ class RayCrew:
             if handle is None:
                 environment = await self._environment(app, record.code)
                 handle = await asyncio.to_thread(hire, self._settings, record, slot, environment, generation=generation)
-        self._processes[name] = await self._asked(name, handle, handle.prepare.remote())
+        try:
+            async with asyncio.timeout(PREPARED_S):
+                process = await self._asked(name, handle, handle.prepare.remote())
+        except TimeoutError as error:
+            raise CrewUnavailable(f"{name} is still opening the app") from error
+        self._processes[name] = process
         self._handles[name] = handle
         self._broken.discard(name)  # what was missing there has been added
         return name, handle

@@ -36,8 +36,10 @@ logger = logging.getLogger("holdfast.worker")
 _T = TypeVar("_T")
 AT_ONCE = 1000
 """How many model calls go on at once, and how many async bodies; of those that block, as many as there are threads."""
-TURN_S = 15.0
-"""For how long a call waits for its turn before it is sent away, to come back; shorter than its actor's patience."""
+TURN_S = 12.0
+"""For how long a call waits for its turn, and then for a loop, before it is sent away, to come back.
+
+Twice this is shorter than its actor's patience, which begins when it asks."""
 RESERVED_S = 10.0
 """For how long the turn of a model call that is made alone is kept for it."""
 SPECS = 1024
@@ -239,11 +241,15 @@ class Worker:
         incarnation: str,
     ) -> RunFinished | NoOutcome:
         try:
-            loop = await runtime.loop()
+            async with asyncio.timeout(TURN_S) as bound:
+                loop = await runtime.loop()
         except AllBlocked as error:
             await self._succeed(store)
             raise Succeeded(str(error)) from None
         except Exception as error:  # the lifespan may raise anything
+            if bound.expired():
+                message = f"{self._settings.name} enters the app's lifespan on another event loop"
+                raise Dropped(message) from None
             message = f"the app's lifespan cannot be entered again: {type(error).__name__}: {error}"
             logger.exception("%s", message)
             raise AppBroken(message) from None

@@ -196,3 +196,17 @@ async def test_who_joins_a_claim_joins_the_very_task_that_made_it(lanes):
     async with asyncio.timeout(20):
         assert await joining == await running
     assert await worker._joined(run.incarnation, "c-1", request.effect_id) is NoOutcome.FORGOTTEN
+
+
+async def test_a_run_does_not_wait_for_a_lifespan_that_is_entered_again_for_longer_than_its_actor_does(lanes, monkeypatch):
+    monkeypatch.setattr(module, "TURN_S", 0.05)
+    worker = lanes.worker
+
+    async def entering():
+        await asyncio.Event().wait()
+
+    worker.loop = entering
+    request = await asked(worker, "quick", "c-quick")
+    with pytest.raises(Dropped, match="enters the app's lifespan"):
+        await worker._tool_run(request)
+    assert (await worker.store.run("c-quick", request.effect_id)).status is RunStatus.RUNNABLE

@@ -178,3 +178,20 @@ async def test_of_many_conversations_only_the_latest_are_kept(known):
     for number in range(100):
         await crew.call_model("shop:app", "code-1", dataclasses.replace(REQUEST, conversation_id=f"c-{number}"))
     assert (len(crew._calling), next(reversed(crew._calling))) == (ray_crew.CONVERSATIONS, "c-99")
+
+
+async def test_a_call_does_not_wait_for_a_worker_that_opens_its_app_for_ever(known, monkeypatch):
+    monkeypatch.setattr(ray_crew, "PREPARED_S", 0.01)
+    worker, opened = Process(), asyncio.Event()
+
+    async def prepare():
+        await opened.wait()
+        return "process-1"
+
+    worker.handle.prepare = remote(prepare)
+    known[ray_crew.worker_name(SETTINGS, "shop:app", "code-1", "0")] = worker.handle
+    crew = RayCrew(MemoryStore(), SETTINGS)
+    with pytest.raises(CrewUnavailable, match="still opening"):
+        await crew.call_model("shop:app", "code-1", REQUEST)
+    opened.set()
+    assert (await crew.call_model("shop:app", "code-1", REQUEST)).content == "Hi."
