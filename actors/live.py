@@ -8,7 +8,6 @@ import logging
 import threading
 import time
 from collections import deque
-from collections.abc import Callable
 from typing import Any
 
 from holdfast.conversation import StoreError, jsontext
@@ -53,43 +52,49 @@ class Deltas:
         await _publish(self._store, self._request.conversation_id, payload)
 
 
-def progress(store: Store, request: RunRequest, loop: asyncio.AbstractEventLoop) -> Callable[[Any, str | None], None]:
-    """What `ToolContext.report_progress` calls, from whatever thread the body runs in."""
-    return _Progress(store, request, loop).report
+class Progress:
+    """What `ToolContext.report_progress` calls, from whatever thread the body runs in.
 
-
-class _Progress:
-    """Publishes what a body reports, one after the other: a body that reports faster than that loses what is oldest."""
+    Reports are published one after the other: a body that reports faster than that loses what is oldest.
+    """
 
     def __init__(self, store: Store, request: RunRequest, loop: asyncio.AbstractEventLoop) -> None:
         self._store = store
         self._request = request
         self._loop = loop
-        self._waiting: deque[bytes] = deque(maxlen=PROGRESS_WAITING)
+        self._waiting: deque[tuple[str, int]] = deque(maxlen=PROGRESS_WAITING)
         self._lock = threading.Lock()
         self._publishing = False
 
-    def report(self, value: Any, message: str | None) -> None:
-        text = jsontext.dumps({"value": value, "message": message})
-        payload = codec.pack(["progress", self._request.effect_id, self._request.attempt, _now(), text])
+    def __call__(self, value: Any, message: str | None) -> None:
+        """Report a JSON value and a text."""
+        text, at = jsontext.dumps({"value": value, "message": message}), _now()
         with self._lock:
-            self._waiting.append(payload)
+            self._waiting.append((text, at))
             begins, self._publishing = not self._publishing, True
         if begins:
             asyncio.run_coroutine_threadsafe(self._publish(), self._loop)
 
     async def _publish(self) -> None:
         published = 0
-        while (payload := self._next()) is not None:
-            await _publish(self._store, self._request.conversation_id, payload)
-            published += 1
-            if published % PROGRESS_AT_ONCE == 0:
-                await asyncio.sleep(PROGRESS_PAUSE_S)
+        try:
+            while (waiting := self._next()) is not None:
+                await self._report(*waiting)
+                published += 1
+                if published % PROGRESS_AT_ONCE == 0:
+                    await asyncio.sleep(PROGRESS_PAUSE_S)
+        except BaseException:
+            self._publishing = False  # the next report begins anew
+            raise
 
-    def _next(self) -> bytes | None:
+    def _next(self) -> tuple[str, int] | None:
         with self._lock:
             self._publishing = bool(self._waiting)
             return self._waiting.popleft() if self._waiting else None
+
+    async def _report(self, text: str, at: int) -> None:
+        payload = codec.pack(["progress", self._request.effect_id, self._request.attempt, at, text])
+        await _publish(self._store, self._request.conversation_id, payload)
 
 
 async def _publish(store: Store, conversation_id: str, payload: bytes) -> None:

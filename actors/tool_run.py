@@ -17,7 +17,7 @@ from holdfast.persistence import Store, codec
 from holdfast.persistence.views import arguments_in
 
 from .crew import NoOutcome
-from .live import progress
+from .live import Progress
 from .requests import RunRequest
 from .steps import Reached, Step, untrapped
 
@@ -129,7 +129,7 @@ async def _body(
         attempt=request.attempt,
         context=context,
         resources=resources,
-        report=progress(store, request, asyncio.get_running_loop()) if tool.spec.streaming else None,
+        report=Progress(store, request, asyncio.get_running_loop()) if tool.spec.streaming else None,
     )
     try:
         async with asyncio.timeout(timeout_s) as bound:

@@ -35,7 +35,7 @@ async def heard(store, count):
 async def test_a_body_that_floods_its_reports_loses_the_oldest_and_holds_up_nobody(monkeypatch):
     monkeypatch.setattr(live, "PROGRESS_PAUSE_S", 0)
     store, loop = Listening(), asyncio.get_running_loop()
-    report = live.progress(store, REQUEST, loop)
+    report = live.Progress(store, REQUEST, loop)
     body = threading.Thread(target=lambda: [report(number, None) for number in range(10_000)])
     body.start()
     await asyncio.to_thread(body.join)
@@ -54,7 +54,7 @@ async def test_a_body_that_floods_its_reports_loses_the_oldest_and_holds_up_nobo
 async def test_a_few_reports_are_all_heard_in_order_and_at_once():
     store = Listening()
     store.gate.set()
-    report = live.progress(store, REQUEST, asyncio.get_running_loop())
+    report = live.Progress(store, REQUEST, asyncio.get_running_loop())
     for number in range(5):
         report(number, "so far")
     assert await heard(store, 5) == [0, 1, 2, 3, 4]
