@@ -335,6 +335,7 @@ class Worker:
 
     async def _open(self) -> tuple[RedisStore, AppRuntime]:
         if self._opened is None:
+            self._refuse_if_leaving()  # what could not be opened here in time is not tried here again
             await _shared(self._opening.joined("app", self._open_anew))
         if self._opened is None:
             message = "the app is not open"

@@ -180,6 +180,8 @@ async def test_an_app_that_cannot_be_opened_is_tried_once_for_all_who_wait(monke
         outcomes = await asyncio.gather(*asked, return_exceptions=True)
         worker._drain.cancel()
     assert [type(outcome) for outcome in outcomes] == [AppBroken] * 5
+    with pytest.raises(Succeeded):
+        await worker.prepare()
     assert len(tries) == 1
     assert "lifespan did not open" in await worker._store.problem("shop:app")
     assert await worker._store.generation("alone-0") == 1  # what hangs may hold this process for ever
