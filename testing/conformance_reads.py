@@ -1,5 +1,5 @@
 """Reading: snapshot and tail, places in the log, waiting for the next event."""
-# ruff: noqa: S101, D102, PLR2004 -- tests: they assert, their names are sentences, their numbers are the expectation
+# ruff: noqa: S101, D102 -- tests: they assert, their names are sentences, their numbers are the expectation
 
 import asyncio
 

@@ -1,5 +1,5 @@
 """Runs: runnable, claimed, done, gone; each step by whom it is due to."""
-# ruff: noqa: S101, D102, PLR2004 -- tests: they assert, their names are sentences, their numbers are the expectation
+# ruff: noqa: S101, D102 -- tests: they assert, their names are sentences, their numbers are the expectation
 
 import asyncio
 
