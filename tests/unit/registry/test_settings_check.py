@@ -38,5 +38,5 @@ def test_a_store_of_ones_own_needs_nothing_embedded():
 
 
 def test_actors_are_told_milliseconds():
-    told = Settings.of(lease_s=7, linger_s=31, tick_s=0.25).timing
-    assert told == Timing(lease_ms=7_000, linger_ms=31_000, tick_ms=250)
+    told = Settings.of(lease_s=7, linger_s=31, tick_s=2).timing
+    assert told == Timing(lease_ms=7_000, linger_ms=31_000, tick_ms=2_000)
