@@ -1,6 +1,7 @@
-"""How often an effect has failed for a reason that lies in its conversation, and when that is enough."""
+"""What becomes of effects that fail for a reason which lies in their conversation: how often they may, and what is recorded."""
 
-from holdfast.conversation import CorruptStore
+from holdfast.conversation import CorruptStore, FailureReason, ModelFailed, ModelReplied, RunFinished
+from holdfast.conversation.envelope import failure
 
 UNEXPLAINED = 20
 """How often an effect may fail in a way that nothing explains: about a minute long."""
@@ -31,3 +32,11 @@ class Failures:
     def _counted(self, error: Exception, allowed: int) -> str | None:
         self._count += 1
         return f"failed {self._count} times ({type(error).__name__}: {error!s:.300})" if self._count >= allowed else None
+
+
+def instead_of(outcome: ModelReplied | RunFinished, said: str) -> ModelFailed | RunFinished:
+    """The outcome that is recorded where this one could not be judged or written; `said` is what that attempt raised."""
+    problem = f"what came back cannot be recorded ({said})"
+    if isinstance(outcome, ModelReplied):
+        return ModelFailed(effect_id=outcome.effect_id, error=problem, reason=FailureReason.UNUSABLE)
+    return RunFinished(effect_id=outcome.effect_id, ok=False, content=failure(problem))

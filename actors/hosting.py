@@ -16,7 +16,6 @@ from holdfast.conversation import (
     ClusterError,
     Command,
     Effect,
-    FailureReason,
     Fenced,
     HoldfastError,
     Judgement,
@@ -40,17 +39,18 @@ from holdfast.conversation import (
     effect_of,
     outstanding,
 )
-from holdfast.conversation.envelope import failure
 from holdfast.persistence import Acquired, Append, Because, KnownIds, Moved, Run, Store
 
 from .crew import Crew, CrewUnavailable, WorkerLost
 from .errand import Errand
-from .failures import Failures
+from .failures import Failures, instead_of
 from .lease import Lease, now_s
 from .mailbox import Asked, Leave, Mailbox
 from .recent import Recent
 from .settings import Timing
+from .specs import spec_of
 from .steps import Reached, Step, untrapped
+from .store_clock import StoreClock
 
 logger = logging.getLogger("holdfast.actor")
 
@@ -86,8 +86,7 @@ class Hosting:
         self._holder = holder
         self._timing = timing
         self._clock = clock
-        self._offset = 0
-        self._latest = 0
+        self._time = StoreClock(clock)
         self._strikes = 0
         self._strikes_allowed = strikes
         self._lease = Lease(timing.lease_ms)
@@ -151,18 +150,9 @@ class Hosting:
                 self._changed = None
                 self._recent = Recent()
                 self._runs = dict(acquired.runs)
-                self._heard(acquired.now)
-                self._spec = await self._turn_spec()
+                self._time.heard(acquired.now)
+                self._spec = await spec_of(self._store, self._state)
                 return None
-
-    async def _turn_spec(self) -> AgentSpec | None:
-        turn = self._state.turn
-        if turn is None or not turn.spec_digest:
-            record = await self._store.app(self._state.app) if self._state.app else None
-            digest = record.agents.get(self._state.agent) if record is not None else None
-        else:
-            digest = turn.spec_digest
-        return await self._store.spec(digest) if digest else None
 
     # -- one loop -----------------------------------------------------------------------------------------------------
 
@@ -229,12 +219,9 @@ class Hosting:
         while; each time counts as a strike, so that this ends.
         """
         said = f"{type(error).__name__}: {error!s:.200}"
-        problem = f"what came back cannot be recorded ({said})"
         match command:
-            case ModelReplied():
-                self._mailbox.tell(ModelFailed(effect_id=command.effect_id, error=problem, reason=FailureReason.UNUSABLE))
-            case RunFinished() if command.ok:  # what is ours already would only fail again, without end
-                self._mailbox.tell(RunFinished(effect_id=command.effect_id, ok=False, content=failure(problem)))
+            case ModelReplied() | RunFinished(ok=True):
+                self._mailbox.tell(instead_of(command, said))
             case Wake():
                 await self._struck(uuid.uuid4().hex, f"what is due cannot be settled ({said})")
             case TurnPrepared() | ModelFailed() | RunFinished() | RunLost():
@@ -255,7 +242,7 @@ class Hosting:
         spec = command.spec if isinstance(command, TurnPrepared) else await self._spec_for(command)
         known: dict[str, Known] = {}
         while True:
-            stamped = command.stamped(self._now(), spec, known)
+            stamped = command.stamped(self._time.now(), spec, known)
             refusal: HoldfastError | None = None
             judgement = Judgement()
             try:
@@ -277,7 +264,7 @@ class Hosting:
                 tail_bytes=self._tail_bytes,
             )
             written = await self._store.append(self.conversation_id, write)
-            self._heard(written.now)
+            self._time.heard(written.now)
             self._lease.granted(asked_at_s)
             if isinstance(written, KnownIds):
                 known |= written.known
@@ -297,22 +284,13 @@ class Hosting:
         if command.kind == "start" and command.spec is not None:
             return command.spec
         if self._spec is None and self._state.seq:
-            self._spec = await self._turn_spec()
+            self._spec = await spec_of(self._store, self._state)
         return self._spec
 
     @property
     def rested_since(self) -> int | None:
         """When the conversation came to rest, by the store's clock; None while it does not."""
-        return None if self.rested_at is None else self.rested_at + self._offset
-
-    def _heard(self, now: int) -> None:
-        """Note the store's clock."""
-        self._offset = now - self._clock()
-
-    def _now(self) -> int:
-        """The store's clock, by what it said last and the time since; it never goes back while the activation lasts."""
-        self._latest = max(self._latest, self._clock() + self._offset)
-        return self._latest
+        return None if self.rested_at is None else self._time.at(self.rested_at)
 
     # -- what is outstanding ------------------------------------------------------------------------------------------
 
@@ -426,14 +404,15 @@ class Hosting:
 
     def _tended(self, work: Coroutine[Any, Any, None]) -> "asyncio.Task[None]":
         """A task without which this activation cannot go on: if it breaks, the activation ends, and somebody takes over."""
-        task = asyncio.create_task(work)
-        task.add_done_callback(self._tended_to)
-        return task
 
-    def _tended_to(self, task: "asyncio.Task[None]") -> None:
-        if not task.cancelled() and (error := task.exception()) is not None:
-            logger.error("conversation %s is given up here", self.conversation_id, exc_info=error)
-            self._stop()
+        def tended(task: "asyncio.Task[None]") -> None:
+            if not task.cancelled() and (error := task.exception()) is not None:
+                logger.error("conversation %s is given up here", self.conversation_id, exc_info=error)
+                self._stop()
+
+        task = asyncio.create_task(work)
+        task.add_done_callback(tended)
+        return task
 
     async def _renew(self) -> None:
         while not self.over:
@@ -448,7 +427,7 @@ class Hosting:
             except StoreError as error:
                 logger.warning("conversation %s: its lease was not renewed: %s", self.conversation_id, error)
             else:
-                self._heard(now)
+                self._time.heard(now)
                 self._lease.granted(asked_at_s)
                 self._start_outstanding()
 

@@ -9,7 +9,6 @@ from .store import (
     Appended,
     AppRecord,
     Because,
-    Binding,
     Due,
     KnownIds,
     Late,
@@ -26,7 +25,8 @@ from .store import (
 from .supervision import Trouble
 
 if TYPE_CHECKING:
-    from .memory_store import MemoryStore
+    from .directory import Binding
+from .memory_store import MemoryStore
 
 __all__ = [
     "Acquired",

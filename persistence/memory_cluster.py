@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Sequence
 
-from .store import Binding
+from .directory import Binding
 
 
 class MemoryCluster:

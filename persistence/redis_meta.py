@@ -5,10 +5,11 @@ from collections.abc import Sequence
 from holdfast.conversation import AgentSpec
 
 from . import codec
+from .directory import Binding
 from .redis_connection import translated
 from .redis_database import RedisDatabase
 from .redis_values import binding_of
-from .store import AppRecord, Binding
+from .store import AppRecord
 
 
 class RedisMeta(RedisDatabase):

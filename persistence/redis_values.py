@@ -18,8 +18,9 @@ from holdfast.conversation import (
 )
 
 from . import codec
+from .directory import Binding
 from .keys import BUCKETS
-from .store import Append, Binding, Late, Owner, Quarantine, Row, Run, RunStatus
+from .store import Append, Late, Owner, Quarantine, Row, Run, RunStatus
 
 OLDEST_SERVER = (6, 2)
 MOST_DIGITS = 19

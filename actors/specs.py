@@ -1,0 +1,15 @@
+"""The spec that a conversation's commands are judged with."""
+
+from holdfast.conversation import AgentSpec, State
+from holdfast.persistence import Store
+
+
+async def spec_of(store: Store, state: State) -> AgentSpec | None:
+    """The stored spec of the turn that goes on, else the one that a next turn would begin with; None if there is none."""
+    turn = state.turn
+    if turn is None or not turn.spec_digest:
+        record = await store.app(state.app) if state.app else None
+        digest = record.agents.get(state.agent) if record is not None else None
+    else:
+        digest = turn.spec_digest
+    return await store.spec(digest) if digest else None
