@@ -2,6 +2,7 @@
 
 from typing import TYPE_CHECKING, Any
 
+from .directory import Binding
 from .redis_store import RedisStore
 from .store import (
     Acquired,
@@ -25,8 +26,7 @@ from .store import (
 from .supervision import Trouble
 
 if TYPE_CHECKING:
-    from .directory import Binding
-from .memory_store import MemoryStore
+    from .memory_store import MemoryStore
 
 __all__ = [
     "Acquired",
