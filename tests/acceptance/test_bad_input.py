@@ -104,7 +104,7 @@ BAD_STARTS = {
     "a message id that is too long": ({"message_id": "x" * 201}, "message_id", "use 1 to 200 printable ASCII"),
     "a context with NaN": ({"context": {"a": [1, float("nan")]}}, "context", r"\$\.a\[1\]: nan is not JSON; give a JSON value"),
     "a context that is an object": ({"context": object()}, "context", "object is not JSON"),
-    "a circular context": ({"context": circular()}, "context", "[Cc]ircular"),
+    "a circular context": ({"context": circular()}, "context", "nested more than 100 deep"),
     "a context over 1 MiB": ({"context": "x" * MIB}, "context", "1048576 bytes; pass a reference"),
 }
 
@@ -197,12 +197,12 @@ def test_a_decision_of_the_wrong_kind_is_refused_and_told_which_would_do(raw, wa
 @pytest.mark.parametrize(
     ("tool", "decision", "field", "problem"),
     [
-        ("ask_number", Answer({"n": "seven"}), "decision.value", r"\$\.n: 'seven' is not of type 'integer'"),
-        ("ask_number", Answer({}), "decision.value", r"\$: 'n' is a required property"),
-        ("ask_number", Answer(None), "decision.value", r"\$: None is not of type 'object'"),
-        ("refund", Approve({"order": "A"}), "decision.arguments", r"\$: 'amount' is a required property"),
-        ("refund", Approve({"order": 1, "amount": 2}), "decision.arguments", r"\$\.order: 1 is not of type 'string'"),
-        ("camera", Approve({"mode": None}), "decision.arguments", r"\$\.mode: None is not of type 'string'"),
+        ("ask_number", Answer({"n": "seven"}), "decision.value", r'\$\.n: "seven" is not of type "integer"'),
+        ("ask_number", Answer({}), "decision.value", r'\$: "n" is a required property'),
+        ("ask_number", Answer(None), "decision.value", r'\$: null is not of type "object"'),
+        ("refund", Approve({"order": "A"}), "decision.arguments", r'\$: "amount" is a required property'),
+        ("refund", Approve({"order": 1, "amount": 2}), "decision.arguments", r'\$\.order: 1 is not of type "string"'),
+        ("camera", Approve({"mode": None}), "decision.arguments", r'\$\.mode: null is not of type "string"'),
         ("refund", Approve([1]), "decision.arguments", "list is not a JSON object; give a dict"),
         ("refund", Approve("{}"), "decision.arguments", "str is not a JSON object; give a dict"),
     ],
@@ -221,7 +221,7 @@ NOT_JSON = {
     "a set": ({1}, r"\$: set is not JSON"),
     "a key that is a number": ({1: 2}, r"\$: the key 1 is not a string"),
     "a lone surrogate": ({"a": LONE}, r"\$\.a: a lone surrogate"),
-    "a circle": (circular(), "[Cc]ircular"),
+    "a circle": (circular(), "nested more than 100 deep"),
 }
 
 
