@@ -14,7 +14,7 @@ from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any
 
-from holdfast.conversation import ClusterUnavailable, ConfigurationError, HoldfastError, WrongCluster
+from holdfast.conversation import ClusterUnavailable, ConfigurationError, HoldfastError
 from holdfast.persistence import RedisStore
 from holdfast.registry import Settings
 from holdfast.registry.daemon import in_daemon
@@ -225,9 +225,9 @@ class Stack:
                     say=self._say,
                 )
                 break
-            except (WrongCluster, ClusterUnavailable, ConfigurationError) as error:
-                # The binding of the Ray that died, or another client of this process that has not left it yet.
-                passing = isinstance(error, WrongCluster) or (again and getattr(error, "field", "ray_address") == "ray_address")
+            except (ClusterUnavailable, ConfigurationError) as error:
+                # Another client of this process has perhaps not left the Ray yet that died.
+                passing = again and getattr(error, "field", "ray_address") == "ray_address"
                 late = asyncio.get_running_loop().time() > give_up
                 if self.settings.redis_url is not None or not passing or late:
                     raise

@@ -241,9 +241,10 @@ async def test_a_line_without_an_end_is_not_read_to_its_end(anthropic):
 
 async def test_a_flood_of_chunks_that_bring_nothing_ends(monkeypatch):
     monkeypatch.setattr("holdfast.actors.answer.EMPTY_CHUNKS", 50)
-    outcome, asked, _ = await answered(flood(lambda _: {"content": ""}, 200), "whole")
-    assert isinstance(outcome, ModelReplied)
-    assert (outcome.content, asked) == ("whole", 2)
+    outcome, asked, _ = await answered(*[flood(lambda _: {"content": ""}, 200)] * model.ATTEMPTS)
+    assert isinstance(outcome, ModelFailed)
+    assert (outcome.reason, asked) == (FailureReason.MODEL_ERROR, model.ATTEMPTS)
+    assert "brought nothing" in outcome.error
 
 
 async def test_a_model_that_takes_too_long_fails_the_turn_with_that_reason():

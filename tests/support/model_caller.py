@@ -1,7 +1,7 @@
 """Model calls as a worker makes them, over real HTTP and through real litellm, without Ray and Redis."""
 
 import asyncio
-from collections.abc import Awaitable, Coroutine
+from collections.abc import Awaitable, Callable, Coroutine
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
@@ -25,6 +25,9 @@ class InPlace:
 
     async def run(self, work: Coroutine[Any, Any, _T]) -> _T:
         return await work
+
+    async def ruled(self, rule: Callable[[], _T], within_s: float) -> _T:
+        return await asyncio.wait_for(asyncio.to_thread(rule), within_s)
 
 
 @dataclass

@@ -93,7 +93,7 @@ def test_what_fails_or_is_refused_stops_alone_and_is_exit_code_1(cli, inside, wa
     assert results["fails-1"]["error"]
     assert "another message" in results["listed-1"]["error"]
     shown = inside("show", "fails-1").out
-    assert "The last turn failed: " in shown
+    assert "The last turn failed (model_error): " in shown
     assert "never sent" not in shown
 
 
