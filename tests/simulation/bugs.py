@@ -9,6 +9,7 @@ from unittest import mock
 
 from holdfast.actors import NoOutcome, conversation_actor, tool_run
 from holdfast.actors.hosting import Hosting
+from holdfast.actors.store_clock import StoreClock
 from holdfast.conversation import HoldfastError, OnLost, StoreUnavailable, decide, outcomes, suspensions
 from holdfast.persistence import Appended, Due, KnownIds, MemoryStore, Run, RunStatus, codec, memory_store
 from holdfast.registry.actors import ActorDied
@@ -25,7 +26,7 @@ def reply_before_the_append():
 
     async def hasty(self, asked):
         with contextlib.suppress(HoldfastError):
-            judged = decide(self._state, asked.command.stamped(self._now(), await self._spec_for(asked.command), {}))
+            judged = decide(self._state, asked.command.stamped(self._time.now(), await self._spec_for(asked.command), {}))
             if judged.reply is not None and not asked.reply.done():
                 asked.reply.set_result(judged.reply)
         await answer(self, asked)
@@ -171,7 +172,7 @@ def a_claim_that_anybody_may_repeat():
 
 def an_expiry_by_the_actors_own_clock():
     """An actor judges deadlines by its machine's clock, which may be fast."""
-    return mock.patch.object(Hosting, "_now", lambda self: self._clock())
+    return mock.patch.object(StoreClock, "now", lambda self: self._clock())
 
 
 def an_actor_that_keeps_time_by_its_wall_clock():
