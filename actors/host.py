@@ -129,12 +129,15 @@ class Host:
     async def offer_blank(self) -> None:
         """Be on offer for adoption, hosting nothing; or leave soon, if it has been used for long enough."""
         self._blank_since = self._clock()
-        if self._worn():  # or else, with much to do, it would be adopted again and again
+        worn = self._worn()  # then, with much to do, it would be adopted again and again
+        if worn:
             self._rested.set()
-            return
-        self._on_offer = True
+        else:
+            self._on_offer = True
         try:
             await self._store.hosts(self._name, None)  # whatever makes this process hang from now on, it is no conversation
+            if worn:
+                return
             await self._store.offer(self._name, 0)
         except StoreError as error:
             logger.warning("%s could not offer itself: %s", self._name, error)

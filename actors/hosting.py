@@ -15,6 +15,7 @@ from holdfast.conversation import (
     AgentSpec,
     ClusterError,
     Command,
+    CorruptStore,
     Effect,
     Fenced,
     HoldfastError,
@@ -51,6 +52,7 @@ from .settings import Timing
 from .specs import spec_of
 from .steps import Reached, Step, untrapped
 from .store_clock import StoreClock
+from .strikes import Strikes
 
 logger = logging.getLogger("holdfast.actor")
 
@@ -87,8 +89,8 @@ class Hosting:
         self._timing = timing
         self._clock = clock
         self._time = StoreClock(clock)
-        self._strikes = 0
-        self._strikes_allowed = strikes
+        self._strikes = Strikes(store, conversation_id, allowed=strikes)
+        self._unsure = False  # whether the last write's outcome is unknown: what seems outstanding may be done
         self._lease = Lease(timing.lease_ms)
         self._token = ""
         self._state = State(conversation_id=conversation_id)
@@ -144,7 +146,7 @@ class Hosting:
             case Acquired():
                 self._token = token
                 self._lease.granted(asked_at_s)
-                self._strikes = acquired.strikes
+                self._strikes.count = acquired.strikes
                 self._state = acquired.state
                 self._tail_bytes = acquired.tail_bytes
                 self._changed = None
@@ -199,6 +201,8 @@ class Hosting:
             # Whether it was written is unknown: what is in memory may be wrong now. The caller may repeat; we begin anew.
             asked.fail(error)
             await self._begin_anew()
+            if isinstance(error, CorruptStore) and not self.over:
+                await self._put_off(asked.command, f"{error!s:.300}")
         except HoldfastError as error:
             asked.fail(error)
         except Exception as error:
@@ -219,21 +223,26 @@ class Hosting:
         while; each time counts as a strike, so that this ends.
         """
         said = f"{type(error).__name__}: {error!s:.200}"
+        if isinstance(command, ModelReplied | RunFinished) and getattr(command, "ok", True):
+            self._mailbox.tell(instead_of(command, said))
+        else:
+            await self._put_off(command, said)
+
+    async def _put_off(self, command: Command, said: str) -> None:
+        """Have the effect carried out again after a while whose outcome cannot be recorded, or end it; `said` is why."""
         match command:
-            case ModelReplied() | RunFinished(ok=True):
-                self._mailbox.tell(instead_of(command, said))
             case Wake():
-                await self._struck(uuid.uuid4().hex, f"what is due cannot be settled ({said})")
-            case TurnPrepared() | ModelFailed() | RunFinished() | RunLost():
+                await self._struck(None, f"what is due cannot be settled ({said})")
+            case TurnPrepared() | ModelReplied() | ModelFailed() | RunFinished() | RunLost():
                 what = f"the outcome {command.kind} of {command.effect_id} cannot be recorded ({said})"
-                if not await self._struck(uuid.uuid4().hex, what) and command.effect_id in self._effects:
+                if not await self._struck(None, what) and effect_of(self._state, command.effect_id) is not None:
                     self._effects[command.effect_id] = asyncio.create_task(self._again(command.effect_id))
             case _:
                 pass
 
     async def _again(self, effect_id: str) -> None:
         """Start an effect anew after a while, longer with each strike; it stands among the effects meanwhile."""
-        await asyncio.sleep(min(2 ** (self._strikes - 1), LONGEST_DELAY_S))
+        await asyncio.sleep(min(2 ** max(self._strikes.count - 1, 0), LONGEST_DELAY_S))
         self._effects.pop(effect_id, None)
         self._changed = None
         self._start_outstanding()
@@ -272,7 +281,7 @@ class Hosting:
             self._reached(Step.ASK_3_WRITTEN)
             self._adopt(write, written.tail_bytes)
             if write.progress:
-                self._strikes = 0
+                self._strikes.count = 0
             self._recent.add(after.seq, judgement.events)
             if judgement.events and command.kind in ("start", "turn_prepared"):
                 self._spec = spec  # nothing else changes what the turn runs with
@@ -296,7 +305,7 @@ class Hosting:
 
     def _start_outstanding(self) -> None:
         """Start what must be going on and is not; drop what need not go on. Without a lease, nothing is started."""
-        if self.over or not self._lease.held:
+        if self.over or self._unsure or not self._lease.held:
             return
         for effect_id, effect in self._looked_at().items():
             if effect is not None and effect_id not in self._effects:
@@ -355,7 +364,7 @@ class Hosting:
                 enough = failures.unexplained(error)
             else:
                 return
-            if enough is not None and await self._struck(uuid.uuid4().hex, f"{effect.effect_id} {enough}", limit=1):
+            if enough is not None and await self._struck(None, f"{effect.effect_id} {enough}", limit=1):
                 return
             await asyncio.sleep(delay_s * random.uniform(0.5, 1))  # noqa: S311 - jitter
             delay_s = min(2 * delay_s, LONGEST_DELAY_S)
@@ -365,10 +374,7 @@ class Hosting:
         """A run without a record is settled, or its record is lost: then so is the run. Its owner, and no other, can tell."""
         confirmed = Asked(Wake(), outside=False)
         self._mailbox.put(confirmed)
-        try:
-            await confirmed.reply
-        except HoldfastError:  # this activation ends, or begins anew
-            return None
+        await confirmed.reply
         lost = isinstance(effect, RunTool) and effect in outstanding(self._state)
         return RunLost(effect_id=effect.effect_id) if lost else None
 
@@ -380,25 +386,15 @@ class Hosting:
             spec=self._spec,
             recent=self._recent,
             run=self._runs.pop(effect.effect_id, None),
-            alone=self._strikes > 0,
+            alone=self._strikes.count > 0,
             struck=self._struck,
         )
 
-    async def _struck(self, process: str, what: str, *, limit: int | None = None) -> bool:
-        """Count that an effect took its process down; whether the conversation is in quarantine now, and this is over."""
-        limit = self._strikes_allowed if limit is None else limit
-        logger.warning("conversation %s: %s", self.conversation_id, what)
-        try:
-            strikes = await self._store.strike(self.conversation_id, self._token, process=process, reason=what, limit=limit)
-        except StoreError as error:
-            logger.warning("conversation %s: a strike is not counted: %s", self.conversation_id, error)
-            return False
-        if strikes is None:
-            logger.warning("conversation %s is in quarantine: %s", self.conversation_id, what)
+    async def _struck(self, process: str | None, what: str, *, limit: int | None = None) -> bool:
+        """Count a strike; whether the conversation is in quarantine now, and this activation over."""
+        if await self._strikes.add(self._token, what, process=process, limit=limit):
             self._stop()
-            return True
-        self._strikes = strikes
-        return False
+        return self.over
 
     # -- keep and leave -----------------------------------------------------------------------------------------------
 
@@ -447,6 +443,7 @@ class Hosting:
         for task in self._effects.values():
             task.cancel()
         self._effects.clear()
+        self._unsure = True
         delay_s = 0.05
         while not self.over:
             try:
@@ -464,6 +461,7 @@ class Hosting:
                 if moved is not None:
                     self._stop()
                     return
+                self._unsure = False
                 for effect_id in begun - {effect.effect_id for effect in outstanding(self._state)}:
                     self._crew.drop(self.conversation_id, effect_id)  # what became unknown has ended it
                 return

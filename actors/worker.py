@@ -445,6 +445,7 @@ class Worker:
         worn = held or self._effects >= settings.effects or resident_mb() > self._allowed_mb
         if worn and not self._succeeded:
             logger.info("%s is succeeded after %d effects, at %.0f MiB", settings.name, self._effects, resident_mb())
+        if worn or self._succeeded:  # also where the store was away when this worker first said so
             await self._put_successor(store)
             self._succeeded = True
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Self, TypeVar, cast
 
 from holdfast.conversation import (
     AppNotFound,
+    ClusterError,
     ClusterUnavailable,
     Command,
     ConfigurationError,
@@ -19,6 +20,7 @@ from holdfast.conversation import (
     InvalidInput,
     InvalidMessage,
     OutcomeUnknown,
+    Overloaded,
     Receipt,
     Reply,
     Resolve,
@@ -288,18 +290,22 @@ class AsyncClient:
                 if handed and not isinstance(error, ConfigurationError):
                     raise OutcomeUnknown(f"{what} ({error})", retry_id) from error
                 raise
-            handed = True
+            again, handed = handed, True
             left_s = max(until - loop.time(), 0.001)
             try:
                 async with self._stack.asking(until + GRACE_S):
                     return await transport.ask(
                         conversation_id, command, what=what, retry_id=retry_id, timeout_s=left_s, create=create
                     )
-            except (TimeoutError, ClusterUnavailable, OutcomeUnknown) as error:
-                if not await self._stack.lost(transport) or loop.time() >= until:
-                    if isinstance(error, HoldfastError):
-                        raise
+            except (TimeoutError, ClusterError, OutcomeUnknown, Overloaded, StoreUnavailable) as error:
+                lost = not isinstance(error, Overloaded | StoreUnavailable) and await self._stack.lost(transport)
+                if lost and loop.time() < until:
+                    continue
+                if isinstance(error, TimeoutError):
                     raise OutcomeUnknown(what, retry_id) from error
+                if again and not isinstance(error, OutcomeUnknown):  # the Ray that died may have had it
+                    raise OutcomeUnknown(f"{what} ({error})", retry_id) from error
+                raise
 
     async def _joined(self, until: float) -> "RayTransport":
         await self._store(until)

@@ -146,7 +146,7 @@ class Stack:
         if transport is self._transport and self.settings.ray_address is None:
             from holdfast.registry.embedded import ray_lives  # noqa: PLC0415 - production has no home
 
-            if not await in_daemon(ray_lives, await self._home()):
+            if not await in_daemon(ray_lives, await self._home(), transport.cluster.cluster_id):
                 self._lose(transport)
         return transport is not self._transport
 
@@ -260,7 +260,7 @@ class Stack:
         while True:
             await asyncio.sleep(WATCH_S)
             transport = self._transport
-            if transport is not None and not await in_daemon(ray_lives, home):
+            if transport is not None and not await in_daemon(ray_lives, home, transport.cluster.cluster_id):
                 self._lose(transport)
             if self._transport is None and await in_daemon(ray_died, home):
                 try:

@@ -25,7 +25,7 @@ MAX_LOCATED = 1_000, 5_000_000
 """How often one value is judged, and that times the size of the whole, where the judge may still be asked for the place of a
 misfit: it copies the value for each branch that it has tried."""
 
-_ESCAPED = re.compile("%([0-9a-fA-F]{2})")
+_ESCAPED = re.compile(r"(?:%[0-9a-fA-F]{2})+")
 _SAME_ONE = ("not", "if", "then", "else")
 _SAME_MANY = ("allOf", "anyOf", "oneOf")
 _SAME_NAMED = ("dependentSchemas", "dependencies")
@@ -209,7 +209,7 @@ class SchemaGraph:
             return [self._root]
         if not reference.startswith("#"):
             raise Unusable(f"it refers to {reference!r:.80}, which is never fetched: put that into $defs, as '#/$defs/NAME'")
-        name = _ESCAPED.sub(lambda found: bytes.fromhex(found[1]).decode("latin-1"), reference[1:])
+        name = _ESCAPED.sub(lambda found: bytes.fromhex(found[0].replace("%", "")).decode("utf-8", "replace"), reference[1:])
         found = [_at(self._root, name)] if name.startswith("/") else self._anchors.get(name, [])
         if not found or not all(isinstance(one, dict | bool) for one in found):
             raise Unusable(f"it refers to {reference!r:.80}, which it does not hold: correct the reference")

@@ -179,6 +179,7 @@ class MemoryStore(MemorySupervision, MemoryCluster, MemoryLive):
 
     async def release(self, conversation_id: str, token: str) -> None:
         """See `Store.release`."""
+        check(bool(token), "arguments")
         found = self._conversations.get(conversation_id)
         if found is None or found.token != token:
             return

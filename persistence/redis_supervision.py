@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 
-from holdfast.conversation import CorruptStore, Known
+from holdfast.conversation import Known
 
 from . import codec
 from .keys import bucket_of
@@ -53,15 +53,15 @@ class RedisSupervision(RedisMeta):
         """See `Store.troubles`."""
         now = await self.now()
         found = await self._do(lambda: self._redis.hgetall(self._keys.meta("troubles")))
-        troubles = [_trouble(name.decode(), record.decode("utf-8", "replace")) for name, record in found.items()]
-        fresh = [trouble for trouble, last in troubles if last > now - TROUBLE_MS]
+        troubles = [_trouble(name.decode(errors="replace"), record.decode(errors="replace")) for name, record in found.items()]
+        fresh = [trouble for trouble, last in filter(None, troubles) if last > now - TROUBLE_MS]
         return sorted(fresh, key=lambda trouble: trouble.since)
 
 
-def _trouble(conversation_id: str, record: str) -> tuple[Trouble, int]:
-    """A trouble, and when it was last met."""
+def _trouble(conversation_id: str, record: str) -> tuple[Trouble, int] | None:
+    """A trouble, and when it was last met; None if it cannot be read: it names no trouble, and stops nobody."""
     since, _, rest = record.partition("|")
     last, _, reason = rest.partition("|")
     if not (since.isdigit() and last.isdigit()):
-        raise CorruptStore(f"a trouble reads {record[:40]!r}")
+        return None
     return Trouble(conversation_id, reason, int(since)), int(last)

@@ -149,7 +149,7 @@ def row_of(conversation_id: str, packed: bytes, at: bytes | None) -> Row:
         name, stands, created_at, waiting = codec.unpack(packed)
         count = len(waiting) if isinstance(waiting, list) else int(waiting)  # a list: as index version 1 has it
         return Row(conversation_id, name, Status(stands), created_at, int(at or 0), count)
-    except (ValueError, TypeError) as error:
+    except (ValueError, TypeError, OverflowError) as error:
         raise CorruptStore(f"the head of {conversation_id!r} cannot be read ({error})") from error
 
 

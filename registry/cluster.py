@@ -26,6 +26,8 @@ LOOK_AT_BINDING_S = 1.0
 """How often another cluster's binding is looked at, by who waits for it."""
 LOOK_EVERY_S = 2.0
 """How old what a connected client knows of the binding may be."""
+LOOK_S = 1.0
+"""How long such a look may take at most, of the time that a command has."""
 _PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
 _SETTINGS = bytes((0, 0, 0, 4, 0, 0, 0, 0, 0))
 """A frame of HTTP/2, which Ray's processes speak: no settings. The server answers the preface with its own."""
@@ -243,10 +245,11 @@ class Bond:
         if now - self._looked_at < LOOK_EVERY_S:
             return
         try:
-            async with asyncio.timeout(within_s):
+            async with asyncio.timeout(min(within_s / 4, LOOK_S)):
                 binding = await self._store.binding()
         except (StoreError, TimeoutError) as error:  # the command itself will say
             logger.debug("the binding could not be read: %s", error)
+            self._looked_at = now
             return
         if binding is not None and binding.cluster.partition("@")[0] != self._cluster.cluster_id:
             raise wrong(binding, self._cluster)

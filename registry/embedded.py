@@ -119,10 +119,10 @@ def gone_rays(home: Home) -> tuple[str, ...]:
         return ()
 
 
-def ray_lives(home: Home) -> bool:
-    """Say whether the daemons of the home's Ray live, from /proc alone."""
+def ray_lives(home: Home, cluster_id: str | None = None) -> bool:
+    """Say whether the home's Ray lives, and is still that cluster if one is named, from the home's record and /proc alone."""
     record = _recorded(home)
-    return record is not None and _has_daemons(record)
+    return record is not None and (cluster_id is None or record.cluster_id in ("", cluster_id)) and _has_daemons(record)
 
 
 def ray_died(home: Home) -> bool:

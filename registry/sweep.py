@@ -76,7 +76,7 @@ class Sweep:
         """
         try:
             if self._troubled is None:
-                self._troubled = {trouble.conversation_id for trouble in await self._store.troubles()}
+                self._troubled = await self._known_troubles()
             due = await self._store.attention(BATCH)
             for conversation_id in due.conversation_ids:
                 if conversation_id not in self._waking:
@@ -89,6 +89,13 @@ class Sweep:
             raise
         if self._healthy_since is None:
             self._healthy_since = _now()
+
+    async def _known_troubles(self) -> set[str]:
+        try:
+            return {trouble.conversation_id for trouble in await self._store.troubles()}
+        except CorruptStore:  # they are found anew
+            logger.exception("the troubles cannot be read")
+            return set()
 
     def store_away(self) -> None:
         """Note that the store did not answer: who could not renew meanwhile is not to be deposed for that."""

@@ -263,3 +263,46 @@ async def test_a_clock_that_steps_back_stores_no_call_that_has_expired_already()
     assert state.calls[0].suspension.expires_at > await store.now()
     events = [event.at for _, event in await store.read("c-1", after=0)]
     assert events == sorted(events)
+
+
+class Refusing:
+    """A store that cannot take the model's answers in: something beside the log is not as it was left."""
+
+    def __init__(self, store):
+        self._store = store
+
+    def __getattr__(self, name):
+        return getattr(self._store, name)
+
+    async def append(self, conversation_id, write):
+        if any(event.kind == "model_answered" for event in write.events):
+            raise CorruptStore("an index is no sorted set")
+        return await self._store.append(conversation_id, write)
+
+
+async def test_an_answer_that_the_store_cannot_take_in_is_not_paid_for_without_end():
+    # given a store that refuses the append of what the model answers, and takes everything else
+    store, crew = await stored(GATED), FakeCrew(*[asks() for _ in range(99)])
+    hosting = await activated(Refusing(store), crew)
+    await hosting.ask(START)
+    # then the conversation is set aside after as many tries as are allowed, with the reason
+    async with asyncio.timeout(DEADLINE_S):
+        while await store.quarantine("c-1") is None:
+            await asyncio.sleep(0.001)
+    assert len(crew.calls) == 3
+    assert "an index is no sorted set" in (await store.quarantine("c-1")).reason
+
+
+async def test_a_run_without_a_record_is_looked_at_again_where_that_look_breaks(monkeypatch):
+    # given a run whose record is gone, and a first look at it that breaks
+    store, crew = await stored(OPEN), FakeCrew(asks(), says())
+    hosting_ = await activated(store, crew)
+    broken(monkeypatch, "wake", times=1)
+    await hosting_.ask(UNGATED)
+    await until(store, lambda state: state.calls)
+    store._conversations["c-1"].runs.clear()
+    crew.gate.set()
+    # then it is found to be lost all the same, and run again
+    async with asyncio.timeout(DEADLINE_S):
+        while (await store.load("c-1")).status is not Status.IDLE:
+            await asyncio.sleep(0.001)
