@@ -80,3 +80,9 @@ async def test_what_cannot_be_read_can_be_told_to_go_on_from_the_command_line(st
     assert nobody.returncode != 0
     assert "never started" in nobody.stderr
     raw.close()
+
+
+async def test_a_trouble_that_cannot_be_read_hides_no_other(store):
+    await store.troubled("c-1", "the log lacks entry 4")
+    await store._redis.hset(Keys(store.namespace).meta("troubles"), mapping={"c-2": "?", b"\xff": b"\xff|\xff"})
+    assert [trouble.conversation_id for trouble in await store.troubles()] == ["c-1"]

@@ -74,6 +74,7 @@ def test_every_package_has_its_share_and_what_is_out_of_reach_exists():
 def project(tmp_path):
     """A project with one module, of which half is tested."""
     (tmp_path / "conversation").mkdir()
+    (tmp_path / "conversation" / "__init__.py").write_text("")  # else an installed package of that name goes before it
     (tmp_path / "conversation" / "two.py").write_text("def tested():\n    return 'x'\n\n\ndef untested():\n    return 'y'\n")
     (tmp_path / "pyproject.toml").write_text('[tool.setuptools.package-dir]\n"holdfast.conversation" = "conversation"\n')
     plugin = tmp_path / "tests" / "mutation" / "plugin"

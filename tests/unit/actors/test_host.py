@@ -90,3 +90,15 @@ async def test_what_cannot_be_begun_leaves_nothing_at_work(monkeypatch):
     async with asyncio.timeout(10):
         while asyncio.all_tasks() - before - {host._housekeeping}:
             await asyncio.sleep(0.005)
+
+
+async def test_a_worn_actor_that_could_not_take_a_conversation_up_is_not_said_to_host_it():
+    store = MemoryStore()
+    fleet = Fleet(adoptions=1)  # it is worn by the first
+    host = Host(store, None, name="actor-1", timing=Timing(), fleet=fleet, clock=lambda: 0, leave=lambda: None)
+
+    answer = await host.activate("c-1", "", Because.ASKED, create=False)
+
+    assert isinstance(answer, Failed)
+    assert await store.hosted("actor-1") is None
+    assert await store.offers() == 0

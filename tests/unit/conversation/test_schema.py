@@ -247,3 +247,10 @@ def test_a_pattern_is_as_large_as_what_it_repeats(pattern, least, most):
 @given(st.text(alphabet="ab()[]{}0123456789,\\.*+?|^$:=!<>Pp", max_size=60))
 def test_any_pattern_has_a_size(pattern):
     assert pattern_size(pattern) >= 1
+
+
+def test_a_reference_may_name_what_it_refers_to_in_percent_encoding():
+    named = '{"$ref":"#/$defs/%C3%A9","$defs":{"\u00e9":{"type":"integer"}}}'
+    assert schema.schema_problem(named) is None
+    assert schema.problem(named, 7) is None
+    assert schema.problem(named, "seven") is not None

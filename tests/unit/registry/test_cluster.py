@@ -138,6 +138,8 @@ async def test_a_store_that_hangs_holds_nobody_beyond_his_time():
     seconds += clusters.LOOK_EVERY_S
     async with asyncio.timeout(10):
         await bond.check(within_s=0.01)
+        await bond.check(within_s=60)  # it is not looked at again at once
+    assert store.calls["binding"] == 1
 
 
 # -- a client that is connected ------------------------------------------------------------------------------------------
