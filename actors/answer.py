@@ -26,8 +26,10 @@ SIGNED = "__thought__"
 SAME = {
     **{word: word for word in ("stop", "length", "tool_calls", "function_call", "content_filter", "pause_turn")},
     **dict.fromkeys(("end_turn", "stop_sequence", "eos", "eos_token", "complete", "completed"), "stop"),
+    **dict.fromkeys(("stop_token", "end_of_text", "endoftext", "finished", "done"), "stop"),
     **dict.fromkeys(("tool_use", "tool_call"), "tool_calls"),
     **dict.fromkeys(("max_tokens", "max_output_tokens", "model_length", "model_context_window_exceeded"), "length"),
+    **dict.fromkeys(("incomplete", "max_length", "max_new_tokens", "token_limit"), "length"),
     **dict.fromkeys(("content_filtered", "refusal", "safety", "recitation", "language", "blocklist"), "content_filter"),
     **dict.fromkeys(("prohibited_content", "spii", "image_safety", "sensitive", "error_toxic"), "content_filter"),
     **dict.fromkeys(("guardrail_intervened", "escalation"), "content_filter"),
@@ -39,10 +41,14 @@ NO_REASONS = ("", "FINISH_REASON_UNSPECIFIED")
 FAILED = frozenset(
     {
         *("error", "network_error", "malformed_function_call", "malformed_response", "unexpected_tool_call"),
-        *("missing_thought_signature", "insufficient_system_resource", "abort", "aborted", "cancelled"),
+        *("missing_thought_signature", "insufficient_system_resource", "abort", "aborted"),
+        *("cancelled", "canceled", "user_cancel", "failed", "timeout", "time_limit", "error_limit"),
+        *("too_many_tool_calls", "malformed_model_output", "malformed_tool_use"),
     }
 )
 """What providers say, in lower case, at the end of an answer that went wrong: there is no answer."""
+KNOWN = frozenset(SAME.values())
+"""How an answer ends that is one. The text of an answer that ended otherwise is taken; its calls are not run."""
 CALLING = frozenset({"tool_calls", "function_call"})
 CUT = frozenset({"length", "content_filter"})
 
@@ -97,6 +103,8 @@ class Answer:
 
     def __init__(self, limits: Limits) -> None:
         self.blocks: AnthropicBlocks | None = None
+        self.call_made_text = False
+        """Whether litellm has made text of a call of its own, which stands for the `response_format`."""
         self._limits = limits
         self._ended: str | None = None
         self._size = 0
@@ -185,7 +193,7 @@ class Answer:
         """Take the answer for whole.
 
         Raises:
-            Broken: The provider did not say how it ended, or said that it went wrong.
+            Broken: The provider did not say how it ended, said that it went wrong, or said what nobody knows and calls.
             TooMuch: The answer is beyond the limits.
         """
         self.check()
@@ -195,6 +203,11 @@ class Answer:
         if self._ended.lower() in FAILED:
             message = f"the provider says that the answer failed (finish_reason {self._ended:.80})"
             raise Broken(message)
+        if self._ended not in KNOWN and self.calls():
+            message = f"nobody knows whether the answer's calls are whole (finish_reason {self._ended:.80})"
+            raise Broken(message)
+        if self._ended in CALLING and not self._calls and self._texts and self.call_made_text:
+            self._ended = "stop"
         if self._ended in CALLING and not self._calls:
             message = f"the answer ended with finish_reason {self._ended} and without a call"
             raise Broken(message)

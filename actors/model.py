@@ -39,6 +39,8 @@ ATTEMPTS = 5
 FIRST_DELAY_S = 0.5
 LONGEST_DELAY_S = 8.0
 LONGEST_RETRY_AFTER_S = 60.0
+CLOSE_S = 5.0
+"""How long closing a connection may take."""
 ANTHROPIC_ELSEWHERE = frozenset({"vertex_ai", "azure_ai"})
 """Where Claude speaks Anthropic's interface too."""
 PASSING_STATUSES = frozenset({408, 409, 425, 429})
@@ -112,9 +114,18 @@ async def _stream(deltas: Deltas, answer: Answer, arguments: dict[str, Any]) -> 
             await deltas.add(text, reasoning)
         answer.finish()
     finally:
-        await stream.aclose()
+        await _close(stream)
     await deltas.flush()
     return answer
+
+
+async def _close(stream: ProviderStream) -> None:
+    """Close the connection; an error in this changes nothing: a whole answer is paid for, a failure has its reason."""
+    try:
+        async with asyncio.timeout(CLOSE_S):
+            await stream.aclose()
+    except Exception:
+        logger.warning("the connection of a model call could not be closed", exc_info=True)
 
 
 def _arguments(spec: AgentSpec, messages: list[dict[str, Any]]) -> dict[str, Any]:

@@ -30,6 +30,7 @@ class ProviderStream:
         self._answer = answer
         self._chunks_heard = False
         self._lines: _Lines | None = None
+        self._parser: Any = None
         source, connect = getattr(stream, "completion_stream", None), getattr(stream, "make_call", None)
         if source is not None:
             stream.completion_stream = self._listened(source)
@@ -50,6 +51,7 @@ class ProviderStream:
         except StopAsyncIteration:
             if not (self._chunks_heard or (self._lines is not None and self._lines.understood)):
                 self._answer.ended(getattr(self._stream, "received_finish_reason", None))
+            self._answer.call_made_text = _made_text(self._parser)
             raise
 
     def _forget(self) -> None:
@@ -69,6 +71,8 @@ class ProviderStream:
             await self._lines.aclose()
 
     def _listened(self, source: Any) -> Any:
+        frame = getattr(source, "ag_frame", None)
+        self._parser = frame.f_locals.get("self") if frame is not None else source
         _meter(getattr(source, "response", None), self._answer)
         lines = getattr(source, "streaming_response", None)
         if hasattr(lines, "__aiter__"):
@@ -163,6 +167,12 @@ class _Metered(httpx.AsyncByteStream):
 
     async def aclose(self) -> None:
         await self._stream.aclose()
+
+
+def _made_text(parser: object) -> bool:
+    """Whether litellm has made text of the call of `json_tool_call`, by which models without `response_format` answer it."""
+    made = getattr(parser, "converted_response_format_tool", None)  # Anthropic's alone says which call it was
+    return bool(getattr(parser, "json_mode", None) if made is None else made)
 
 
 def _meter(response: object, answer: Answer) -> None:

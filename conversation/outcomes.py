@@ -48,6 +48,10 @@ PAUSED = "pause_turn"
 NAME_CHARS = 256
 """What is kept of a tool's name as the model wrote it; the names of tools are shorter."""
 MAX_CALLS = "the model asked for {} calls in one answer, {} are allowed (Limits.max_calls)"
+PROVIDER_TIMES = 6
+PROVIDER_ROOM = 64 * 1024
+"""What an answer's `provider` may have for each byte of `reply_bytes`, and beside: it is JSON, whose escapes take up to six
+bytes for one, and on some routes says the thinking once more. The answer itself was measured as it came."""
 REPLY_BYTES = "the model's answer has {} bytes, {} are allowed (Limits.reply_bytes)"
 
 
@@ -227,12 +231,19 @@ def _too_much(command: ModelReplied) -> tuple[FailureReason, str] | None:
     limits = command.spec.limits if command.spec is not None else Limits()
     if len(command.calls) > limits.max_calls:
         return FailureReason.MAX_CALLS, MAX_CALLS.format(len(command.calls), limits.max_calls)
-    texts = [command.content, command.reasoning, command.provider]
+    texts = [command.content, command.reasoning]
     texts += [text for call in command.calls for text in (call.tool_call_id, call.name, call.arguments)]
-    size = sum(len(text.encode("utf-8", "replace")) for text in texts if text is not None)
+    size = sum(_bytes(text) for text in texts)
     if size > limits.reply_bytes:
         return FailureReason.REPLY_BYTES, REPLY_BYTES.format(size, limits.reply_bytes)
+    beside = _bytes(command.provider)
+    if beside > PROVIDER_TIMES * limits.reply_bytes + PROVIDER_ROOM:
+        return FailureReason.REPLY_BYTES, REPLY_BYTES.format(beside, limits.reply_bytes)
     return None
+
+
+def _bytes(text: str | None) -> int:
+    return 0 if text is None else len(text.encode("utf-8", "replace"))
 
 
 def _running(turn: Turn | None, effect_id: str) -> Call | None:

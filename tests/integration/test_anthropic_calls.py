@@ -280,3 +280,51 @@ async def test_an_event_in_two_lines_is_taken_as_litellm_understands_it():
         # then the answer is whole on litellm's word
         assert isinstance(outcome, ModelReplied), outcome
         assert (outcome.content, outcome.reasoning, outcome.provider, len(server.requests)) == ("Done.", "hm", None, 1)
+
+
+STRUCTURED = {
+    "response_format": {
+        "type": "json_schema",
+        "json_schema": {"name": "order", "schema": {"type": "object", "properties": {"order": {"type": "integer"}}}},
+    }
+}
+OLD = "anthropic/claude-sonnet-4-20250514"
+"""A model without structured output of its own: litellm has it call a tool, and makes text of the call."""
+FORMATTED = {"type": "tool_use", "id": "toolu_1", "name": "json_tool_call", "input": {"order": 7}}
+
+
+@pytest.mark.parametrize("before", [[], [PLAIN]], ids=["alone", "after-text"])
+async def test_a_structured_answer_of_a_model_that_answers_it_with_a_call_is_text(before):
+    with ModelServer(script=[blocks([*before, FORMATTED], stop_reason="tool_use"), "Never."]) as server:
+        caller = await Caller.of(server, anthropic=True, model=OLD, options=STRUCTURED)
+        outcome = await caller.turn()
+        assert isinstance(outcome, ModelReplied), outcome
+        assert "json_tool_call" in [tool["name"] for tool in server.requests[0].body["tools"]]
+        assert outcome.content.endswith('{"order": 7}')
+        assert (outcome.calls, outcome.finish_reason, len(server.requests)) == ((), "stop", 1)
+        assert isinstance(caller.events[-1], TurnCompleted)
+
+
+async def test_a_structured_answer_that_was_cut_is_called_again():
+    with ModelServer(script=[blocks([FORMATTED], stop_reason="tool_use")]) as server:
+        server.end_stream(after_chunks=4)
+        caller = await Caller.of(server, anthropic=True, model=OLD, options=STRUCTURED)
+        outcome = await caller.call()
+        assert isinstance(outcome, ModelReplied), outcome
+        assert (outcome.content, len(server.requests)) == ('{"order": 7}', 2)
+
+
+async def test_a_call_that_is_announced_and_missing_is_asked_for_again_whatever_format_was_wanted():
+    with ModelServer(script=[blocks([PLAIN], stop_reason="tool_use"), blocks([FORMATTED], stop_reason="tool_use")]) as server:
+        caller = await Caller.of(server, anthropic=True, model=OLD, options=STRUCTURED)
+        outcome = await caller.call()
+        assert isinstance(outcome, ModelReplied), outcome
+        assert (outcome.content, len(server.requests)) == ('{"order": 7}', 2)
+
+
+async def test_a_call_of_ours_beside_a_structured_answer_is_a_call():
+    with ModelServer(script=[blocks([USED], stop_reason="tool_use")]) as server:
+        caller = await Caller.of(server, anthropic=True, model=OLD, options=STRUCTURED, tools=(LOOKUP,))
+        outcome = await caller.call()
+        assert isinstance(outcome, ModelReplied), outcome
+        assert ([one.name for one in outcome.calls], outcome.finish_reason) == (["lookup"], "tool_calls")

@@ -1,5 +1,6 @@
 """Model calls over real HTTP and through real litellm: an answer is whole only if its provider said how it ended."""
 
+import asyncio
 import json
 
 import pytest
@@ -103,6 +104,42 @@ async def test_what_is_no_whole_answer_is_asked_for_again(frames):
     outcome, asked, _ = await answered(events(*frames), "whole")
     assert isinstance(outcome, ModelReplied), outcome
     assert (outcome.content, asked) == ("whole", 2)
+
+
+@pytest.mark.parametrize("said", ["TIMEOUT", "USER_CANCEL", "failed", "something_new"])
+async def test_calls_of_an_answer_that_went_wrong_or_nobody_knows_how_do_not_run(said):
+    outcome, asked, _ = await answered(CALLED | {"finish_reason": said}, CALLED)
+    assert isinstance(outcome, ModelReplied), outcome
+    assert (outcome.finish_reason, len(outcome.calls), asked) == ("tool_calls", 1, 2)
+
+
+async def broken_close(stream, close=ProviderStream.aclose):
+    await close(stream)
+    message = "the connection was reset"
+    raise OSError(message)
+
+
+async def endless_close(stream, close=ProviderStream.aclose):
+    await close(stream)
+    await asyncio.Event().wait()
+
+
+@pytest.mark.parametrize("close", [broken_close, endless_close])
+async def test_a_connection_that_cannot_be_closed_spoils_no_whole_answer(monkeypatch, caplog, close):
+    monkeypatch.setattr(model, "CLOSE_S", 0.05)
+    monkeypatch.setattr(ProviderStream, "aclose", close)
+    # when the connection of a whole answer cannot be closed, then the answer counts, and the log says so
+    outcome, asked, _ = await answered("whole", "again", model_timeout_s=20)
+    assert isinstance(outcome, ModelReplied), outcome
+    assert (outcome.content, asked) == ("whole", 1)
+    assert "could not be closed" in caplog.text
+
+
+async def test_a_connection_that_cannot_be_closed_hides_no_reason_to_stop(monkeypatch):
+    monkeypatch.setattr(ProviderStream, "aclose", broken_close)
+    outcome, asked, _ = await answered("x" * 3000, "again", reply_bytes=1000)
+    assert isinstance(outcome, ModelFailed), outcome
+    assert (outcome.reason, asked) == (FailureReason.REPLY_BYTES, 1)
 
 
 @pytest.mark.parametrize(

@@ -101,10 +101,55 @@ def test_what_is_not_said_to_be_over_is_broken():
         folded(chunk(content="half"), ended=None)
 
 
-@pytest.mark.parametrize("reason", ["error", "ERROR", "MALFORMED_FUNCTION_CALL", "abort"])
+FAILED = [
+    *("error", "ERROR", "MALFORMED_FUNCTION_CALL", "abort", "TIMEOUT", "ERROR_LIMIT", "USER_CANCEL", "failed"),
+    *("TOO_MANY_TOOL_CALLS", "malformed_tool_use"),
+]
+
+
+@pytest.mark.parametrize("reason", FAILED)
 def test_what_is_said_to_have_failed_is_broken(reason):
     with pytest.raises(Broken, match=reason):
         folded(chunk(content="half"), ended=reason)
+
+
+@pytest.mark.parametrize("reason", ["something_new", "Half_Done"])
+def test_after_a_reason_that_nobody_knows_a_text_is_taken_and_a_call_is_not(reason):
+    assert folded(chunk(content="text"), ended=reason).finish_reason == reason
+    with pytest.raises(Broken, match=reason):
+        folded(chunk(content="text"), called("call_1", "lookup", "{}"), ended=reason)
+
+
+@pytest.mark.parametrize(
+    "reason",
+    [
+        *("stop", "STOP", "tool_calls", "tool_use", "TOOL_CALL", "function_call", "end_turn", "stop_sequence"),
+        *("eos", "eos_token", "complete", "COMPLETE", "completed", "pause_turn"),
+    ],
+)
+def test_the_calls_of_an_answer_that_its_provider_calls_whole_are_taken(reason):
+    assert len(folded(called("call_1", "lookup", "{}"), ended=reason).calls()) == 1
+
+
+@pytest.mark.parametrize("reason", ["incomplete", "INCOMPLETE", "max_tokens", "model_length"])
+def test_an_answer_that_is_said_to_be_incomplete_was_cut_off(reason):
+    assert folded(called("call_1", "lookup", "{}"), ended=reason).finish_reason == "length"
+
+
+def test_a_call_that_was_made_text_of_is_not_missing_and_one_without_a_text_is():
+    def ended(*chunks, made):
+        answer = Answer(Limits())
+        for one in chunks:
+            answer.add(one)
+        answer.call_made_text = made
+        answer.ended("tool_use")
+        answer.finish()
+        return answer.finish_reason
+
+    assert ended(chunk(content='{"a":1}'), made=True) == "stop"
+    for chunks, made in (((), True), ((chunk(content="I look"),), False)):
+        with pytest.raises(Broken, match="without a call"):
+            ended(*chunks, made=made)
 
 
 def test_what_a_provider_alone_reads_counts_as_its_bytes():

@@ -10,6 +10,7 @@ from holdfast.conversation import (
     ProposedCall,
     Status,
     StopReason,
+    jsontext,
     outstanding,
 )
 from holdfast.conversation.envelope import failure
@@ -98,7 +99,7 @@ def test_more_calls_than_are_allowed_fail_the_turn_and_none_of_them_runs(convers
 @pytest.mark.parametrize(
     "more",
     [
-        *({"content": "é" * 60}, {"reasoning": "x" * 101}, {"provider": '{"a":"' + "x" * 100 + '"}'}),
+        *({"content": "é" * 60}, {"reasoning": "x" * 101}, {"provider": '{"a":"' + "x" * 70_000 + '"}'}),
         *({"calls": (LOOKUP.model_copy(update={field: "x" * 101}),)} for field in ("tool_call_id", "name", "arguments")),
     ],
     ids=["text", "reasoning", "provider", "id", "name", "arguments"],
@@ -116,6 +117,19 @@ def test_an_answer_as_large_as_is_allowed_is_taken(conversation):
     conversation.begun()
     answer(conversation, content="x" * 100)
     assert conversation.status is Status.IDLE
+
+
+def test_thinking_that_its_provider_reads_again_with_its_signature_counts_once(conversation):
+    conversation.spec = conversation.desk_with(limits={"reply_bytes": 300_000})
+    conversation.begun()
+    # given thinking of almost as many bytes as are allowed, which JSON writes with more
+    thinking = '"\n' * 140_000
+    kept = jsontext.dumps(
+        {"route": "bedrock", "thinking_blocks": [{"type": "thinking", "thinking": thinking, "signature": "s"}]}
+    )
+    assert len(kept) > 500_000
+    answer(conversation, content="Done.", reasoning=thinking, provider=kept)
+    assert conversation.log[-1].kind == "turn_completed"
 
 
 def test_of_a_name_that_no_tool_can_have_the_beginning_is_kept(begun):
