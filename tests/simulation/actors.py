@@ -2,6 +2,7 @@
 
 from holdfast.actors import Host, conversation_actor
 from holdfast.registry.actors import ActorDied, ActorUnavailable
+from holdfast.registry.watch import Gone
 
 from .crew import SimCrew
 from .network import Died, Unavailable
@@ -32,6 +33,44 @@ class SimHandle:
             raise ActorDied(str(error)) from error
         except Unavailable as error:
             raise ActorUnavailable(str(error)) from error
+
+
+class SimProcesses:
+    """See `holdfast.registry.watch.Processes`."""
+
+    def __init__(self, world):
+        self._world = world
+
+    def _living(self):
+        return {process.name: process for process in self._everybody() if not process.gone}
+
+    def _everybody(self):
+        return (*self._world.actors.values(), *self._world.workers.values())
+
+    async def names(self):
+        await self._world.pause()
+        return list(self._living())
+
+    def hosts(self, name):
+        return name in self._world.actors
+
+    async def answer(self, name):
+        process = self._living().get(name)
+        if process is None:
+            raise Gone(name)
+
+        async def pong():
+            pass
+
+        try:
+            await self._world.network.call(process, "ping", pong)
+        except (Died, Unavailable) as error:
+            raise Gone(name) from error
+
+    async def end(self, name):
+        process = self._living().get(name)
+        if process is not None:
+            self._world.crash(process, "is ended, since it answers nothing")
 
 
 class SimActors:

@@ -13,6 +13,7 @@ from holdfast.actors.store_clock import StoreClock
 from holdfast.conversation import HoldfastError, OnLost, StoreUnavailable, decide, outcomes, suspensions
 from holdfast.persistence import Appended, Due, KnownIds, MemoryStore, Run, RunStatus, codec, memory_store
 from holdfast.registry.actors import ActorDied
+from holdfast.registry.watch import Watch
 
 from . import shop
 from .actors import SimHandle
@@ -253,6 +254,15 @@ class _Hopeful(_Unclaiming):
         return True
 
 
+def a_process_that_hangs_and_that_nobody_ends():
+    """The watch counts in how many looks a process has been silent, and leaves it at that."""
+
+    async def look_away(self, name):
+        pass
+
+    return mock.patch.object(Watch, "_end", look_away)
+
+
 REQUIRED = (
     reply_before_the_append,
     no_fencing,
@@ -275,4 +285,5 @@ MORE = (
     a_model_call_that_is_known_by_its_name,
     an_actor_that_does_not_answer_taken_for_dead,
     a_body_that_runs_whatever_came_of_its_claim,
+    a_process_that_hangs_and_that_nobody_ends,
 )

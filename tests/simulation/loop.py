@@ -21,13 +21,13 @@ class Process:
     """Something that can die or be stopped: an actor, a worker, the sweeper, a client.
 
     `dead`: its handles are dropped for ever. `stopped`: they wait until it goes on. `gone`: the cluster says that it is dead,
-    which a process that was cut off does not know.
+    which a process that was cut off does not know. `hangs`: it never goes on by itself.
     """
 
     def __init__(self, name, loop):
         self.name = name
         self.ready = deque()
-        self.dead = self.stopped = self.gone = False
+        self.dead = self.stopped = self.gone = self.hangs = False
         self.skew_ms = self.up_ms = 0
         self.fuse = None
         self.waiting = {}

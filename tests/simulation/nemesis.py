@@ -19,6 +19,7 @@ class Nemesis:
         self._kinds = [kind for kind in kinds if rng.random() < 0.6] or [self._crash]
         self._kinds += [self._step_a_clock] * (2 * (rng.random() < 0.3))
         self._kinds += [self._set_the_store_back] * (rng.random() < 0.2)
+        self._kinds += [self._hang] * (2 * world.watched)
         self._copied = None
         self._victims = [pick for pick in (self._actor, self._actor, self._worker, self._sweeper) if rng.random() < 0.6]
         if rng.random() < 0.1:
@@ -108,6 +109,12 @@ class Nemesis:
         copied, self._copied = self._copied, None
         if self._active:
             self._world.set_the_store_back(copied)
+
+    def _hang(self):
+        """Native code never gives the interpreter back: only who ends the process ends that."""
+        process = self._worker() if self._world.rng.random() < 0.3 else self._actor()
+        if process is not None and not process.hangs:
+            self._world.hang(process)
 
     def _stop_s(self):
         return self._world.rng.random() * self._longest_stop_s

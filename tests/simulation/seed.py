@@ -48,6 +48,13 @@ def simulate(seed, *, traced=False):
     return Outcome(seed, problems, lines, world.loop.turns, world.loop.time())
 
 
+WATCH = (
+    "%s has answered nothing for %.0f s: it is ended, and what ran in it is lost",
+    "conversation %s made %s hang: %s",
+)
+"""What the watch says of processes that hang."""
+
+
 class _Watch(logging.Handler):
     """Puts the product's warnings into the trace; an error or a traceback in its log is a broken promise."""
 
@@ -56,7 +63,8 @@ class _Watch(logging.Handler):
         self._world = world
 
     def handle(self, record):
-        if record.levelno >= logging.ERROR and not self._world.ledger.times_set_back:  # a log that lost its end is one
+        expected = self._world.ledger.times_set_back or (self._world.watched and record.msg in WATCH)
+        if record.levelno >= logging.ERROR and not expected:  # a log that lost its end is one, and so is a process that hangs
             self._world.ledger.wrong("logged: %s (%r)", record.getMessage(), record.exc_info[1] if record.exc_info else None)
         else:
             self._world.trace.note(record.msg, *record.args)

@@ -8,9 +8,10 @@ from holdfast.actors import Fleet, Timing
 from holdfast.conversation import StoreError
 from holdfast.persistence import AppRecord, MemoryStore
 from holdfast.registry.sweep import Sweep
+from holdfast.registry.watch import Watch
 
 from . import shop
-from .actors import SimActors
+from .actors import SimActors, SimProcesses
 from .clients import Client
 from .crew import SimWorker
 from .faults import Faults
@@ -24,6 +25,9 @@ from .trace import Trace
 EPOCH_MS = 1_700_000_000_000
 STUCK_AFTER_S = 120
 """How long something may stand still after the last fault: the bound of lost work with its grace, or a pause of the sweeper."""
+WATCHED = 0.1
+"""In how many seeds processes may hang for ever, and the real watch ends them. It takes its time, and so does what waits."""
+WATCHED_STUCK_AFTER_S = 400
 REST_WITHIN_S = 1200
 """How long after the last fault everything must rest, however much is left to do."""
 
@@ -62,6 +66,7 @@ class World:
         self._incarnations = 0
         self._calm = False
         self.model = shop.Model(seed, rng)
+        self.watched = random.Random(f"watched {seed}").random() < WATCHED  # drawn apart: other seeds stay what they are
         self.nemesis = Nemesis(self)
 
     # -- what processes are given -------------------------------------------------------------------------------------
@@ -105,6 +110,11 @@ class World:
         self.trace.note("%s for %.2f s", why, seconds, who=process.name)
         self.loop.stop(process)
         self._later(seconds, self._go_on, process)
+
+    def hang(self, process):
+        self.trace.note("hangs for ever", who=process.name)
+        process.hangs = True
+        self.loop.stop(process)
 
     def cut_off(self, process):
         if process.gone:
@@ -155,7 +165,7 @@ class World:
             await asyncio.sleep(1)
 
     def _go_on(self, process):
-        if process.stopped and not process.dead:
+        if process.stopped and not process.dead and not process.hangs:
             self.trace.note("goes on", who=process.name)
             process.thawed_at = self.loop.time()
             self.loop.go_on(process)
@@ -193,6 +203,8 @@ class World:
     async def _sweeping(self, process):
         store, actors = SimStore(self, process), SimActors(self)
         sweep = Sweep(store, actors, timing=self.timing, fleet=self.fleet)
+        if self.watched:
+            process.start(Watch(store, SimProcesses(self), timing=self.timing, fleet=self.fleet).run())
         while True:
             try:
                 await sweep.tick()
@@ -224,11 +236,12 @@ class World:
     async def _rest(self):
         """Wait until everything rests; what stands still before it does is stuck."""
         moved_at = {}
+        stuck_after_s = WATCHED_STUCK_AFTER_S if self.watched else STUCK_AFTER_S
         give_up = self.loop.time() + REST_WITHIN_S
         while restless := self._restless():
             now = self.loop.time()
             moved_at = {moved: moved_at.get(moved, now) for moved in restless}
-            stuck = [name for (name, _), since in moved_at.items() if now - since > STUCK_AFTER_S or now > give_up]
+            stuck = [name for (name, _), since in moved_at.items() if now - since > stuck_after_s or now > give_up]
             if stuck:
                 self.ledger.wrong("without any fault, %s does not come to rest", ", ".join(stuck))
                 return
