@@ -173,7 +173,11 @@ def _answers_are_those_to_this_log(world, history):
             due = world.model.to(history.conversation_id, event.effect_id, transcript.messages())
             if isinstance(due, ModelFailed) or _said(due) != _said(event):
                 world.ledger.wrong("%s: %s answers something else than this log", history.conversation_id, event.effect_id)
-        transcript.add(seq, event)
+        try:
+            transcript.add(seq, event)
+        except KeyError:
+            world.ledger.wrong("%s: its log begins the turn of a message that it does not hold", history.conversation_id)
+            return
 
 
 def _said(answer):

@@ -164,8 +164,9 @@ async def ran(body, arguments="{}"):
         arguments_at=one.arguments_at,
         alone=True,
     )
+    inputs = await tool_run.inputs_of(store, request)
     return await asyncio.wait_for(
-        tool_run.run(store, request, agent=agent, limits=Limits(), resources=None, incarnation="i", worker="w"), 20
+        tool_run.run(store, request, inputs, agent=agent, limits=Limits(), resources=None, incarnation="i", worker="w"), 20
     )
 
 
