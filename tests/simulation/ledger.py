@@ -64,6 +64,7 @@ class Ledger:
         self.problems = []
         self.quarantined = set()
         self.times_set_back = 0
+        self._claims = {}
 
     def wrong(self, text, *args):
         """Note that a promise is broken."""
@@ -134,8 +135,17 @@ class Ledger:
 
     # -- what the bodies did ------------------------------------------------------------------------------------------
 
+    def claimed(self, process, conversation_id, effect_id):
+        """A run is claimed, in the log as it is now."""
+        self._claims[process, conversation_id, effect_id] = self.times_set_back
+
     def begun(self, process, conversation_id, call, attempt, tool):
-        """A body begins to run."""
+        """A body begins to run; one that was claimed in a log which the store has forgotten since is held against no other."""
+        if self._claims.get((process, conversation_id, f"{call}#{attempt}"), self.times_set_back) < self.times_set_back:
+            self._trace.note("runs %s of %s, attempt %d, as a log said that is no more", call, conversation_id, attempt)
+            forgotten = Body(process)
+            forgotten.forgotten = True
+            return forgotten
         run = process.world.memory._runs(conversation_id).get(f"{call}#{attempt}")
         if run is not None and run.status is RunStatus.RUNNABLE and not self.times_set_back:
             self.wrong("%s: attempt %d of %s runs, and nobody has claimed it", conversation_id, attempt, call)

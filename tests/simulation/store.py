@@ -156,6 +156,8 @@ def _strike(world, process, args, kwargs, answer, error):
 
 
 def _claim(world, process, args, _kwargs, answer, _error):
+    if answer:
+        world.ledger.claimed(process, args[0], args[1])
     world.trace.note("claims %s of %s: %s", args[1], args[0], answer, who=process.name)
 
 
