@@ -64,6 +64,7 @@ class Ledger:
         self.problems = []
         self.quarantined = set()
         self.times_set_back = 0
+        self.forgotten = {}
         self._claims = {}
 
     def wrong(self, text, *args):
@@ -143,9 +144,8 @@ class Ledger:
         """A body begins to run; one that was claimed in a log which the store has forgotten since is held against no other."""
         if self._claims.get((process, conversation_id, f"{call}#{attempt}"), self.times_set_back) < self.times_set_back:
             self._trace.note("runs %s of %s, attempt %d, as a log said that is no more", call, conversation_id, attempt)
-            forgotten = Body(process)
-            forgotten.forgotten = True
-            return forgotten
+            body = self.forgotten[conversation_id, call, attempt] = Body(process, forgotten=True)
+            return body
         run = process.world.memory._runs(conversation_id).get(f"{call}#{attempt}")
         if run is not None and run.status is RunStatus.RUNNABLE and not self.times_set_back:
             self.wrong("%s: attempt %d of %s runs, and nobody has claimed it", conversation_id, attempt, call)

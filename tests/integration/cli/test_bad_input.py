@@ -30,16 +30,19 @@ RESOLVE = ("resolve", "nobody", "call_1", "--suspension", "s-1")
         ([*RESOLVE, "--approve", "--arguments", "[1]"], "decision.arguments"),
         (["resolve", "nobody", "call_1", "--approve"], "--suspension"),
         (["submit", "/nonexistent/jobs.jsonl"], "cannot be read"),
-        (["submit", "/dev/null"], "no line"),
-        (["submit", "/dev/null", "--timeout", "0"], "--timeout"),
-        (["submit", "/dev/null", "--app", "no_such_module:app"], "no_such_module"),
+        (["submit", "empty.jsonl"], "no line"),
+        (["submit", "empty.jsonl", "--timeout", "0"], "--timeout"),
+        (["submit", "empty.jsonl", "--app", "no_such_module:app"], "no_such_module"),
         (["up", "--redis-url", "redis://127.0.0.1:1", "--ray-address", "ray://10.0.0.1:10001"], "ray://"),
         (["nonsense"], "nonsense"),
         (["pendin"], "Did you mean 'pending'?"),
         (["pending", "--nonsense"], "--nonsense"),
     ],
 )
-def test_bad_input_is_one_line_on_stderr_and_exit_code_2(inside, arguments, expected):
+def test_bad_input_is_one_line_on_stderr_and_exit_code_2(inside, arguments, expected, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "empty.jsonl").touch()
+
     said = inside(*arguments, code=2)
 
     assert said.out == ""
