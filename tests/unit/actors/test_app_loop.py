@@ -24,10 +24,21 @@ async def bounded(work):
 
 
 async def test_a_thread_is_held_as_long_as_the_body_goes_on_and_not_longer(loop):
-    over = threading.Event()
+    over, begun = threading.Event(), threading.Semaphore(0)
+
+    def body():
+        begun.release()
+        over.wait(30)
+
     try:
         for _ in range(4):
-            await bounded(loop.run(loop.in_thread(over.wait, 30)))
+            waiting = asyncio.create_task(loop.run(loop.in_thread(body)))
+            await asyncio.to_thread(begun.acquire)
+            waiting.cancel()
+        async with asyncio.timeout(10):
+            await asyncio.wait({waiting})
+            while loop._going:  # the coroutine of each has heeded; what it waited for has not
+                await asyncio.sleep(0.001)
         assert (loop.left, loop.held, loop.idle) == (4, 4, False)
     finally:
         over.set()
