@@ -124,6 +124,8 @@ class Fencing:
             await store.append("c-1", nobody)
         with pytest.raises((Fenced, CorruptStore)):
             await store.renew("c-1", "", 1000)
+        with pytest.raises(CorruptStore):
+            await store.release("c-1", "")
 
         assert await store.owner("c-1") == Owner("", 1, "")
         assert await store.load("c-1") == before

@@ -163,6 +163,8 @@ SPOILT_ROWS = {
     for name in ("a head of another type", "a head that cannot be read", "a head with other values", "a head that is gone")
 } | {
     "a newer status": (head(msgpack.packb(["desk", "dreaming", MOMENT, []])), "head"),
+    "as many calls as there can be": (head(msgpack.packb(["desk", "idle", MOMENT, float("inf")])), "infinity"),
+    "a moment without an end": (head(msgpack.packb(["desk", "idle", float("inf"), 0])), "head"),
     "a moment that is none": (lambda raw, keys, _: raw.redis.hset(keys.head(SPOILT), "at", "x" * 5000), "head"),
     "a moment with too many digits": (lambda raw, keys, _: raw.redis.hset(keys.head(SPOILT), "at", "9" * 5000), "head"),
 }

@@ -22,7 +22,7 @@ from holdfast.conversation import (
 )
 from holdfast.conversation.envelope import success
 from holdfast.persistence import AppRecord, Because, MemoryStore
-from holdfast.testing import FailBefore, Faults, FaultyStore
+from holdfast.testing import FailAfter, FailBefore, Faults, FaultyStore
 from holdfast.testing.activation import Activation, begin, start
 
 DESK = AgentSpec(
@@ -263,6 +263,47 @@ async def test_a_write_whose_answer_came_after_the_lease_starts_nothing_until_it
         while "asked t1.m1" not in order:
             skip(LEASE_MS / 3000)
             await a_while()
+
+
+async def test_no_effect_begins_while_nobody_knows_whether_the_last_outcome_was_recorded(skip):
+    # given an answer of the model that was written and whose writer heard nothing
+    noting, crew, order = await desk()
+    store = FaultyStore(noting, Faults())
+    hosting = await hosted(store, crew)
+    answered, come = crew.call_model, asyncio.Event()
+
+    async def answering(app, code, request):
+        answer = await answered(app, code, request)
+        await come.wait()
+        return answer
+
+    crew.call_model = answering
+    await hosting.ask(START)
+    async with asyncio.timeout(10):
+        while "asked t1.m1" not in order:
+            await asyncio.sleep(0)
+    # and a store that takes nobody's place, and for longer than the lease renews none
+    store.policy = Faults(append=FailAfter(), acquire=FailBefore(), renew=FailBefore())
+    come.set()
+    await reached(noting, Status.IDLE)
+    await a_while()
+    skip(LEASE_MS / 1000)
+    await a_while()
+    assert not hosting._lease.held
+    # when the lease is renewed before it is known what was written
+    store.policy = Faults(acquire=FailBefore())
+    for _ in range(2):
+        skip(LEASE_MS / 3000)
+        await a_while()
+    assert hosting._lease.held
+    # then the model is not asked what it has answered, neither now nor once that is known
+    assert order.count("asked t1.m1") == 1
+    store.policy = Faults()
+    crew.call_model = answered
+    skip(1)
+    await hosting.ask(Send(text="more", message_id="m-2"))
+    await reached(store, Status.IDLE)
+    assert [entry for entry in order if entry.startswith("asked")] == ["asked t1.m1", "asked t2.m1"]
 
 
 async def test_an_activation_after_another_judges_an_answer_by_the_spec_of_its_turn():

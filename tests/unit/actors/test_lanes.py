@@ -16,6 +16,7 @@ from holdfast.actors.worker import Dropped, Succeeded
 from holdfast.agent import Agent, App, Tool
 from holdfast.conversation import ModelReplied, RunFinished
 from holdfast.persistence import MemoryStore, RunStatus
+from holdfast.testing import FailBefore, Faults, FaultyStore
 from holdfast.testing.activation import Activation, begin, call, start
 
 SETTINGS = WorkerSettings(StoreAddress("redis://x", "holdfast", "store-1"), "worker-0", "shop:app", "k", base="worker-0")
@@ -158,6 +159,24 @@ async def test_a_worker_whose_loops_are_all_blocked_puts_a_successor_in_office_a
         await worker._tool_run(request)
     assert await worker.store.generation("worker-0") == 1
     assert (await worker.store.run("c-quick", request.effect_id)).status is RunStatus.RUNNABLE
+
+
+async def test_a_successor_that_the_store_did_not_hear_of_is_put_in_office_when_it_is_there_again(lanes):
+    worker, inner = lanes.worker, lanes.worker.store
+    worker.store = FaultyStore(inner, Faults(succeed=FailBefore()))
+
+    async def blocked():
+        raise AllBlocked("async callbacks of desk block all 4 event loops of this process")
+
+    worker.loop = blocked
+    with pytest.raises(Succeeded, match="event loops"):
+        await worker._tool_run(await asked(worker, "quick", "c-quick"))
+    assert await inner.generation("worker-0") == 0
+    worker.store.policy = Faults()
+    await worker._hand_over(worker.store)
+    assert await inner.generation("worker-0") == 1
+    with pytest.raises(Succeeded, match="successor"):
+        await worker._tool_run(await asked(worker, "quick", "c-other"))
 
 
 async def test_a_worker_in_which_too_much_goes_on_that_nobody_waits_for_has_a_successor(lanes):
