@@ -4,7 +4,10 @@ import asyncio
 import contextlib
 
 from holdfast.actors import StoreAddress, Worker, WorkerSettings
+from holdfast.actors.requests import RunRequest
 from holdfast.agent import App
+from holdfast.persistence import AppRecord, MemoryStore, RunStatus
+from holdfast.testing.activation import DESK, Activation, begin, call, start
 
 SETTINGS = WorkerSettings(StoreAddress("redis://x", "holdfast", "store-1"), "worker-0", "shop:app", "k", base="worker-0")
 
@@ -39,3 +42,26 @@ class GivenWorker(Worker):
 
     async def _open(self):
         return self._given, self._runtime
+
+
+async def runnable():
+    """A store with a run that nobody has claimed, and the request for it."""
+    store = MemoryStore()
+    await store.put_app(AppRecord(app="shop:app", code="k", agents={"desk": DESK.digest}), (DESK,))
+    activation = await Activation.of(store, "c-1")
+    await activation.do(start("hello"), begin(), call("lookup"))
+    (called,) = activation.state.turn.calls
+    source = next(seq for seq, event in await store.read("c-1", after=0) if event.kind == "model_answered")
+    request = RunRequest(
+        conversation_id="c-1",
+        agent="desk",
+        spec_digest=DESK.digest,
+        effect_id=f"{called.tool_call_id}#1",
+        turn_id=activation.state.turn.turn_id,
+        tool_call_id=called.tool_call_id,
+        tool="lookup",
+        attempt=1,
+        arguments_at=source,
+    )
+    assert (await store.run("c-1", request.effect_id)).status is RunStatus.RUNNABLE
+    return store, request

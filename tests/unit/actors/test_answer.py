@@ -77,6 +77,16 @@ def test_a_call_that_anthropic_executed_is_none_of_ours_on_any_route():
     assert [call.tool_call_id for call in answer.calls()] == ["call_1"]
 
 
+def test_a_call_that_stands_in_anthropics_stream_as_its_own_is_none_of_ours_whatever_its_id():
+    answer = Answer(Limits(max_calls=1))
+    answer.blocks = AnthropicBlocks()
+    for index, kind, call_id in ((0, "mcp_tool_use", "mcptoolu_1"), (1, "tool_use", "toolu_1")):
+        block = {"type": kind, "id": call_id, "name": "lookup", "input": {}}
+        answer.blocks.add({"type": "content_block_start", "index": index, "content_block": block}, 100)
+        answer.add(called(call_id, "lookup", "{}", index))
+    assert [call.tool_call_id for call in answer.calls()] == ["toolu_1"]
+
+
 def test_arguments_in_many_pieces_are_joined_once():
     answer = folded(called("call_1", "lookup", ""), *[called(None, None, "x")] * 50_000, ended="tool_calls")
     assert answer.calls()[0].arguments == "x" * 50_000

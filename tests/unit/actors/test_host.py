@@ -3,6 +3,8 @@
 import asyncio
 import time
 
+import pytest
+
 from holdfast.actors import Failed, Fleet, Host, Occupied, Timing, conversation_actor, hosting
 from holdfast.conversation import CorruptStore
 from holdfast.persistence import Because, MemoryStore
@@ -102,3 +104,23 @@ async def test_a_worn_actor_that_could_not_take_a_conversation_up_is_not_said_to
     assert isinstance(answer, Failed)
     assert await store.hosted("actor-1") is None
     assert await store.offers() == 0
+
+
+@pytest.mark.parametrize(
+    ("idle_ms", "others", "leaves"),
+    [(9_999, 5, False), (10_000, 1, False), (10_000, 2, True)],
+    ids=["not idle for long enough", "as many as are kept warm", "one more"],
+)
+async def test_a_blank_actor_leaves_once_it_was_idle_for_long_and_others_are_enough(idle_ms, others, leaves):
+    store, now, left = MemoryStore(), [5_000], asyncio.Event()
+    timing, fleet = Timing(linger_ms=10_000, tick_ms=60_000), Fleet(standby=2)
+    host = Host(store, None, name="actor-1", timing=timing, fleet=fleet, clock=lambda: now[0], leave=left.set)
+    await host.offer_blank()
+    for number in range(others):
+        await store.offer(f"other-{number}", 0)
+
+    now[0] += idle_ms
+    await host._tidy()
+
+    assert left.is_set() == leaves
+    assert await store.offers() == others + (not leaves)

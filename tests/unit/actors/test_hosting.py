@@ -108,6 +108,24 @@ async def test_a_decision_whose_append_failed_is_there_once_when_it_is_asked_aga
     crew.gate.set()
 
 
+async def test_while_the_store_is_away_whoever_asks_is_told_so_and_not_held():
+    inner, crew = await stored(GATED), FakeCrew(asks())
+    hosting = await activated(inner, crew)
+    await hosting.ask(START)
+    decision = approve(await until(inner, lambda state: state.calls))
+    hosting._store = store = FaultyStore(inner, Faults(append=FailBefore(), acquire=FailBefore()))
+    async with asyncio.timeout(10):
+        for _ in range(3):  # the first when it is written, the others while nobody can
+            with pytest.raises(StoreUnavailable):
+                await hosting.ask(decision)
+    assert not hosting.over
+    store.policy = Faults()
+    async with asyncio.timeout(10):
+        receipt = await hosting.ask(decision)
+    assert not receipt.duplicate
+    crew.gate.set()
+
+
 async def test_an_activation_that_was_deposed_answers_nobody_and_leaves_nobody_waiting():
     store, crew = await stored(GATED), FakeCrew()
     hosting = await activated(store, crew)
@@ -139,7 +157,7 @@ async def test_a_worker_that_is_away_fails_no_turn():
     await hosting.ask(START)
     state = await until(store, lambda state: state.status is Status.IDLE)
     assert state.last.outcome == "completed"
-    assert len(crew.calls) == 3
+    assert [request.attempt for request in crew.calls] == [1, 2, 3]
 
 
 async def test_an_answer_of_the_model_that_cannot_be_recorded_fails_the_turn_and_is_not_asked_for_again():

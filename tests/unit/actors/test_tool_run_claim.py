@@ -1,15 +1,13 @@
 """A body runs only if its claim is known to have been won."""
 
 import pytest
-from given_worker import GivenWorker
+from given_worker import GivenWorker, runnable
 
 from holdfast.actors import NoOutcome
-from holdfast.actors.requests import RunRequest
 from holdfast.agent import Agent, tool
 from holdfast.conversation import StoreUnavailable
-from holdfast.persistence import AppRecord, MemoryStore, RunStatus
+from holdfast.persistence import RunStatus
 from holdfast.testing import FailAfter, FailBefore, Faults, FaultyStore
-from holdfast.testing.activation import DESK, Activation, begin, call, start
 
 RAN = []
 
@@ -27,29 +25,6 @@ DESK_WITH_LOOKUP = Agent(name="desk", model="m", tools=[lookup])
 @pytest.fixture(autouse=True)
 def nothing_ran():
     RAN.clear()
-
-
-async def runnable():
-    """A store with a run that nobody has claimed, and the request for it."""
-    store = MemoryStore()
-    await store.put_app(AppRecord(app="shop:app", code="k", agents={"desk": DESK.digest}), (DESK,))
-    activation = await Activation.of(store, "c-1")
-    await activation.do(start("hello"), begin(), call("lookup"))
-    (called,) = activation.state.turn.calls
-    source = next(seq for seq, event in await store.read("c-1", after=0) if event.kind == "model_answered")
-    request = RunRequest(
-        conversation_id="c-1",
-        agent="desk",
-        spec_digest=DESK.digest,
-        effect_id=f"{called.tool_call_id}#1",
-        turn_id=activation.state.turn.turn_id,
-        tool_call_id=called.tool_call_id,
-        tool="lookup",
-        attempt=1,
-        arguments_at=source,
-    )
-    assert (await store.run("c-1", request.effect_id)).status is RunStatus.RUNNABLE
-    return store, request
 
 
 async def run(store, request):

@@ -106,6 +106,12 @@ async def test_a_log_that_changes_under_its_reader_again_and_again_is_given_up()
     assert store.read_entries < (TRIES + 2) * 600
 
 
+async def test_a_log_that_ends_before_what_is_asked_for_is_not_waited_for():
+    store = Log(log("one", "two"))
+    with pytest.raises(RuntimeError, match="ends at 5, not 7"):
+        await Transcripts().reading(store, request(log("one", "two", "three")))
+
+
 async def test_they_are_bounded_in_number_and_in_bytes():
     kept = Transcripts(most=3, most_bytes=110_000)
     for number in range(5):

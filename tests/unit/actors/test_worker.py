@@ -2,12 +2,14 @@
 
 import asyncio
 import threading
+from dataclasses import replace
 
 import pytest
 
-from holdfast.actors import AppBroken, StoreAddress, Worker, WorkerSettings, tool_run
+from holdfast.actors import AppBroken, StoreAddress, Worker, WorkerSettings, memory, tool_run
 from holdfast.actors import worker as module
 from holdfast.actors.app_loop import AppLoop
+from holdfast.actors.app_runtime import AppRuntime
 from holdfast.actors.requests import ModelRequest, RunRequest
 from holdfast.actors.transcripts import Reading
 from holdfast.actors.worker import Dropped, Restarted, Succeeded
@@ -185,3 +187,26 @@ async def test_an_app_that_cannot_be_opened_is_tried_once_for_all_who_wait(monke
     assert len(tries) == 1
     assert "lifespan did not open" in await worker._store.problem("shop:app")
     assert await worker._store.generation("alone-0") == 1  # what hangs may hold this process for ever
+
+
+async def test_a_worker_that_grew_beyond_its_bound_since_it_opened_its_app_is_succeeded(monkeypatch):
+    resident_mb = [100.0]
+    for where in (module, memory):
+        monkeypatch.setattr(where, "resident_mb", lambda: resident_mb[0])
+
+    async def opened(settings):
+        return AppRuntime(App(agents=[]), await AppLoop.open(App(agents=[])))
+
+    monkeypatch.setattr(module.AppRuntime, "open", opened)
+    worker = Worker(replace(SETTINGS, memory_mb=200))
+    worker._store = store = MemoryStore()
+    await worker.prepare()
+    worker._drain.cancel()
+    resident_mb[0] = 200.0
+    await worker._hand_over(store)
+    assert await store.generation("alone-0") == 0
+    resident_mb[0] = 201.0
+    await worker._hand_over(store)
+    assert await store.generation("alone-0") == 1
+    with pytest.raises(Succeeded):
+        await worker._tool_run(run_request(1))

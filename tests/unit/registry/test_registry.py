@@ -184,6 +184,36 @@ async def test_at_the_cap_all_who_wait_are_told_so():
     assert [type(end) for end in ends] == [Overloaded] * 4
 
 
+async def test_at_the_cap_one_who_waits_alone_is_told_so():
+    registry = registry_of(MemoryStore(), Company(takes_s=0), max_actors=1)
+    await registry.ensure_started("c-1", timeout_s=5, create=True)
+    with pytest.raises(Overloaded):
+        await registry.ensure_started("c-2", timeout_s=0.5, create=True)
+
+
+async def test_that_there_was_no_room_is_not_told_who_comes_after_nobody_waited_for_it(monkeypatch):
+    monkeypatch.setattr("holdfast.registry.registry.FULL_S", 0)
+    looked, told = asyncio.Event(), asyncio.Event()
+
+    class Slow(MemoryStore):
+        async def enlist(self, name, *, limit):
+            looked.set()
+            await told.wait()
+            return False
+
+    registry = registry_of(Slow(), Company(takes_s=0))
+    first = asyncio.create_task(registry.ensure_started("c-1", timeout_s=60, create=True))
+    async with asyncio.timeout(10):
+        await looked.wait()
+        first.cancel()
+        await asyncio.gather(first, return_exceptions=True)
+        told.set()
+        while registry._noting:
+            await asyncio.sleep(0)
+    with pytest.raises(TimeoutError):  # nobody has looked for room since
+        await registry.ensure_started("c-2", timeout_s=0.05, create=True)
+
+
 async def test_an_actor_of_another_release_is_neither_adopted_nor_asked():
     store, company = MemoryStore(), Company(takes_s=0)
     activation = await Activation.of(store, "c-1", holder="other-1")
@@ -206,6 +236,65 @@ async def test_who_is_told_of_the_cap_is_told_so_while_it_is_looked_at_once_more
         *(registry.ensure_started(f"c-{n}", timeout_s=0.9 + n / 20, create=True) for n in range(8)), return_exceptions=True
     )
     assert [type(end) for end in ends] == [Overloaded] * 8
+
+
+@pytest.mark.parametrize(
+    "failure", [None, ActorUnavailable("it did not start"), ZeroDivisionError(), ClusterUnavailable("gone")], ids=repr
+)
+async def test_who_waits_after_there_was_room_again_is_not_told_of_the_cap(monkeypatch, failure):
+    monkeypatch.setattr("holdfast.registry.registry.SHORT_S", 0)
+    monkeypatch.setattr("holdfast.registry.registry.FULL_S", 0)
+    tried = asyncio.Event()
+
+    class Failing(Company):
+        """The first is hired as it should be, or is not; those after it never get ready."""
+
+        async def hire(self, name, *, offer):
+            if self.hired:
+                self.takes_s = 1000
+            elif failure is not None:
+                self.hired.append(name)
+                raise failure
+            return await super().hire(name, offer=offer)
+
+    class Full(MemoryStore):
+        """At first there is no room."""
+
+        looks = 0
+
+        async def enlist(self, actor, *, limit):
+            self.looks += 1
+            if self.looks == 3:
+                tried.set()
+            return self.looks > 2
+
+    company = Failing(takes_s=0)
+    registry = registry_of(Full(), company)
+    first = asyncio.create_task(registry.ensure_started("c-1", timeout_s=9, create=True))
+    second = asyncio.create_task(registry.ensure_started("c-2", timeout_s=9, create=True))
+    async with asyncio.timeout(10):
+        await tried.wait()
+        while not company.hired:
+            await asyncio.sleep(0)
+        with pytest.raises(TimeoutError):
+            await registry.ensure_started("c-3", timeout_s=0.1, create=True)
+    for waiting in (first, second):
+        waiting.cancel()
+    await asyncio.gather(first, second, return_exceptions=True)
+    await registry.close()
+
+
+async def test_who_is_hired_for_somebody_who_waits_is_on_offer_to_nobody_else():
+    class Offering(Company):
+        async def hire(self, name, *, offer):
+            if offer:
+                await store.offer(name, 0)
+            return await super().hire(name, offer=offer)
+
+    store, company = MemoryStore(), Offering(takes_s=0)
+    name, _ = await registry_of(store, company).ensure_started("c-1", timeout_s=5, create=True)
+    assert [name] == company.hired
+    assert await store.offers() == 0
 
 
 async def test_an_actor_that_is_counted_and_not_made_yet_keeps_its_place():

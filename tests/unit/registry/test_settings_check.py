@@ -2,15 +2,15 @@
 
 import pytest
 
-from holdfast.actors import Timing
+from holdfast.actors import Fleet, Timing
 from holdfast.conversation import ConfigurationError
 from holdfast.registry import Settings
 
 
 @pytest.fixture(autouse=True)
 def no_environment(monkeypatch):
-    for name in ("REDIS_URL", "RAY_ADDRESS", "NAMESPACE", "APP", "HOME"):
-        monkeypatch.delenv(f"HOLDFAST_{name}", raising=False)
+    for name in Settings.model_fields:
+        monkeypatch.delenv(f"HOLDFAST_{name.upper()}", raising=False)
 
 
 @pytest.mark.parametrize(
@@ -40,3 +40,40 @@ def test_a_store_of_ones_own_needs_nothing_embedded():
 def test_actors_are_told_milliseconds():
     told = Settings.of(lease_s=7, linger_s=31, tick_s=2).timing
     assert told == Timing(lease_ms=7_000, linger_ms=31_000, tick_ms=2_000)
+
+
+def test_what_is_not_set_is_as_the_docs_say():
+    settings = Settings.of()
+    assert settings.timing == Timing(lease_ms=10_000, linger_ms=30_000, tick_ms=500)
+    fleet = Fleet(standby=2, max_actors=9, workers=1, strikes=3, adoptions=1000, actor_mb=512, effects=100_000, worker_mb=2048)
+    assert Settings.of(max_actors=9).fleet == fleet
+
+
+BOUNDS = {
+    "standby": (0, 64),
+    "max_actors": (1, 10_000),
+    "workers": (1, 64),
+    "strikes": (1, 100),
+    "adoptions": (1, None),
+    "actor_mb": (64, None),
+    "effects": (1, None),
+    "worker_mb": (128, None),
+}
+
+
+@pytest.mark.parametrize("name", BOUNDS)
+def test_a_number_is_taken_within_its_bounds_and_refused_beyond_them(name):
+    least, most = BOUNDS[name]
+    for value in (least, most or 10**9):
+        assert getattr(Settings.of(**{name: value}), name) == value
+    for value in (least - 1, *(() if most is None else (most + 1,))):
+        with pytest.raises(ConfigurationError, match=f"HOLDFAST_{name.upper()}"):
+            Settings.of(**{name: value})
+
+
+@pytest.mark.parametrize("name", ["lease_s", "linger_s", "tick_s"])
+def test_a_time_is_a_millisecond_at_least_and_has_an_end(name):
+    assert getattr(Settings.of(**{name: 0.001}), name) == 0.001
+    for value in (0, 0.0009, -1, float("inf"), float("nan")):
+        with pytest.raises(ConfigurationError, match=f"HOLDFAST_{name.upper()}"):
+            Settings.of(**{name: value})
