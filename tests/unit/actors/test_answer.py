@@ -87,6 +87,19 @@ def test_a_call_that_stands_in_anthropics_stream_as_its_own_is_none_of_ours_what
     assert [call.tool_call_id for call in answer.calls()] == ["toolu_1"]
 
 
+def test_the_citations_of_a_text_are_kept_in_order():
+    blocks = AnthropicBlocks()
+    blocks.add({"type": "content_block_start", "index": 0, "content_block": {"type": "text", "text": ""}}, 50)
+    for delta in (
+        {"type": "text_delta", "text": "It rains."},
+        {"type": "citations_delta", "citation": {"url": "https://one.example"}},
+        {"type": "citations_delta", "citation": {"url": "https://two.example"}},
+    ):
+        blocks.add({"type": "content_block_delta", "index": 0, "delta": delta}, 50)
+    (kept,) = blocks.kept("It rains.", "", 0)
+    assert kept == {"type": "text", "length": 9, "citations": [{"url": "https://one.example"}, {"url": "https://two.example"}]}
+
+
 def test_arguments_in_many_pieces_are_joined_once():
     answer = folded(called("call_1", "lookup", ""), *[called(None, None, "x")] * 50_000, ended="tool_calls")
     assert answer.calls()[0].arguments == "x" * 50_000

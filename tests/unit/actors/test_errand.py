@@ -4,10 +4,10 @@ import asyncio
 
 import pytest
 
-from holdfast.actors import NoOutcome, errand
+from holdfast.actors import CrewUnavailable, NoOutcome, errand
 from holdfast.actors.errand import Errand
 from holdfast.actors.recent import Recent
-from holdfast.conversation import AgentSpec, Limits, RunFinished, ToolSpec, outstanding
+from holdfast.conversation import AgentSpec, FailureReason, Limits, RunFinished, ToolSpec, outstanding
 from holdfast.conversation.envelope import success
 from holdfast.persistence import MemoryStore, codec
 from holdfast.testing.activation import Activation, begin, call, start
@@ -22,11 +22,16 @@ class Silent:
     def __init__(self):
         self.asked = asyncio.Event()
         self.times = 0
+        self.waiting = 0
 
     async def run_tool(self, app, code, request):
         self.times += 1
+        self.waiting += 1
         self.asked.set()
-        await asyncio.Event().wait()
+        try:
+            await asyncio.Event().wait()
+        finally:
+            self.waiting -= 1
 
     async def join(self, worker, incarnation, conversation_id, effect_id):
         await asyncio.Event().wait()
@@ -88,4 +93,46 @@ async def test_a_run_that_no_worker_has_heard_of_is_asked_for_again():
         while crew.times < 3:
             await asyncio.sleep(0.01)
     assert not outcome.done()
+    assert crew.waiting == 1  # those that were asked before are not waited for any more
     outcome.cancel()
+    await asyncio.gather(outcome, return_exceptions=True)
+    assert crew.waiting == 0
+
+
+class Model(Silent):
+    """A worker whose model call goes so."""
+
+    def __init__(self, said=None):
+        super().__init__()
+        self.said = said
+
+    async def call_model(self, app, code, request):
+        if self.said is not None:
+            raise self.said
+        await asyncio.Event().wait()
+
+
+async def model_called(crew):
+    store = MemoryStore()
+    activation = await Activation.of(store, "c-1")
+    await activation.do(start(), begin())
+    (effect,) = outstanding(activation.state)
+    spec = QUICK.model_copy(update={"limits": Limits(model_timeout_s=BOUND_S)})
+
+    async def struck(process, what):
+        return False
+
+    errand_ = Errand(store, crew, state=activation.state, spec=spec, recent=Recent(), run=None, alone=False, struck=struck)
+    async with asyncio.timeout(10):
+        return await errand_.outcome(effect, 1)
+
+
+async def test_a_model_call_whose_worker_answers_nothing_until_its_bound_has_failed():
+    outcome = await model_called(Model())
+    assert outcome.reason is FailureReason.MODEL_TIMEOUT
+    assert "within 0.05 s, nor did the worker" in outcome.error
+
+
+async def test_a_timeout_on_the_way_to_a_worker_is_no_timeout_of_the_model():
+    with pytest.raises(CrewUnavailable, match="the store took too long"):
+        await model_called(Model(TimeoutError("the store took too long")))

@@ -3,6 +3,7 @@
 import asyncio
 import threading
 from dataclasses import replace
+from types import SimpleNamespace
 
 import pytest
 
@@ -210,3 +211,44 @@ async def test_a_worker_that_grew_beyond_its_bound_since_it_opened_its_app_is_su
     assert await store.generation("alone-0") == 1
     with pytest.raises(Succeeded):
         await worker._tool_run(run_request(1))
+
+
+class Opened:
+    """An app that is open here: what becomes of it."""
+
+    worn = False
+
+    def __init__(self):
+        self.tidied, self.closed = 0, 0
+
+    async def tidy(self):
+        self.tidied += 1
+
+    async def close(self):
+        self.closed += 1
+
+
+@pytest.mark.parametrize("runtime", [Opened(), None], ids=["its app is open", "its app was never opened"])
+async def test_a_worker_whose_successor_is_in_office_leaves_once_nothing_runs_there(monkeypatch, runtime):
+    left = asyncio.Event()
+    leave = SimpleNamespace(remote=left.set)
+    context = SimpleNamespace(current_actor=SimpleNamespace(leave=leave))
+    monkeypatch.setattr(module, "ray", SimpleNamespace(get_runtime_context=lambda: context))
+    monkeypatch.setattr(module, "DRAIN_CHECK_S", 0.001)
+    worker = Worker(SETTINGS)
+    worker._store = store = MemoryStore()
+    worker._opened = None if runtime is None else (store, runtime)
+    await store.succeed("alone-0", 1)
+    going = worker._runs.joined("run", left.wait)
+    worker._begin_draining()
+    async with asyncio.timeout(10):
+        while not worker._succeeded:
+            await asyncio.sleep(0.001)
+        with pytest.raises(Succeeded):
+            await worker._tool_run(run_request(1)) if runtime is not None else await worker.prepare()
+        assert not left.is_set()
+        going.cancel()
+        await left.wait()
+    if runtime is not None:
+        assert runtime.tidied
+        assert runtime.closed == 1

@@ -2,6 +2,9 @@
 
 import pickle
 
+import pytest
+from pydantic import ValidationError
+
 from holdfast.conversation import AgentSpec, Limits
 
 
@@ -51,3 +54,12 @@ def test_the_limits_are_those_of_the_design():
     assert (limits.max_model_calls, limits.client_timeout_s, limits.run_timeout_s, limits.model_timeout_s) == (50, 60, 600, 600)
     assert limits.approval_timeout_s == limits.answer_timeout_s == 7 * 86400
     assert (limits.message_bytes, limits.result_bytes, limits.note_bytes) == (1 << 20, 256 << 10, 4 << 10)
+    assert (limits.max_calls, limits.reply_bytes, limits.queued) == (128, 1 << 20, 100)
+
+
+@pytest.mark.parametrize("name", sorted(Limits.model_fields))
+def test_a_limit_may_be_small_and_not_nothing(name):
+    assert getattr(Limits(**{name: 1}), name) == 1
+    for value in (0, -1):
+        with pytest.raises(ValidationError, match=name):
+            Limits(**{name: value})

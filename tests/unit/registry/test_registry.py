@@ -165,6 +165,21 @@ async def test_a_burst_hires_few_at_once_and_all_get_one():
     assert sorted(name for name, _ in hosts) == sorted(set(company.hired))
 
 
+async def test_for_how_long_nobody_was_free_counts_anew_once_nobody_has_waited(skip):
+    store, company = MemoryStore(), Company(takes_s=0)
+    registry = registry_of(store, company)
+    with pytest.raises(TimeoutError):
+        await registry.ensure_started("c-1", timeout_s=0.03, create=True)
+    skip(60)
+    later = asyncio.create_task(registry.ensure_started("c-2", timeout_s=5, create=True))
+    while not registry._waiting:
+        await asyncio.sleep(0)
+    await asyncio.sleep(0.001)  # it has looked in vain by then
+    await store.offer("idle-1", 0)
+    assert (await later)[0] == "idle-1"
+    assert company.hired == []
+
+
 async def test_nobody_is_hired_while_somebody_is_free():
     store, company = MemoryStore(), Company(takes_s=0)
     for number in range(5):
