@@ -23,10 +23,12 @@ class Silent:
         self.asked = asyncio.Event()
         self.times = 0
         self.waiting = 0
+        self.request = None
 
     async def run_tool(self, app, code, request):
         self.times += 1
         self.waiting += 1
+        self.request = request
         self.asked.set()
         try:
             await asyncio.Event().wait()
@@ -44,7 +46,7 @@ def impatient(monkeypatch):
     monkeypatch.setattr(errand, "LOOK_S", BOUND_S, raising=False)
 
 
-async def running():
+async def running(*, alone=False):
     """A store with one run, its workers, the run's effect id, and its outcome on its way."""
     store, crew = MemoryStore(), Silent()
     activation = await Activation.of(store, "c-1")
@@ -54,7 +56,7 @@ async def running():
     async def struck(process, what):
         return False
 
-    errand_ = Errand(store, crew, state=activation.state, spec=QUICK, recent=Recent(), run=None, alone=False, struck=struck)
+    errand_ = Errand(store, crew, state=activation.state, spec=QUICK, recent=Recent(), run=None, alone=alone, struck=struck)
     outcome = asyncio.create_task(errand_.outcome(effect, 1))
     async with asyncio.timeout(10):
         await crew.asked.wait()
@@ -97,6 +99,14 @@ async def test_a_run_that_no_worker_has_heard_of_is_asked_for_again():
     outcome.cancel()
     await asyncio.gather(outcome, return_exceptions=True)
     assert crew.waiting == 0
+
+
+@pytest.mark.parametrize("alone", [False, True])
+async def test_what_has_taken_processes_down_runs_alone_from_its_first_try(alone):
+    _, crew, _, outcome = await running(alone=alone)
+    assert (crew.request.attempt, crew.request.alone) == (1, alone)
+    outcome.cancel()
+    await asyncio.gather(outcome, return_exceptions=True)
 
 
 class Model(Silent):

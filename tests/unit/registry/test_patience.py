@@ -9,7 +9,7 @@ from holdfast.conversation import StoreUnavailable
 from holdfast.persistence import MemoryStore
 from holdfast.registry.sweep import Sweep
 from holdfast.testing import FailBefore, Faults, FaultyStore
-from holdfast.testing.activation import Activation, start
+from holdfast.testing.activation import Activation, begin, call, start
 
 LEASE_MS = 10_000
 
@@ -51,13 +51,13 @@ class Cluster:
         return self.hired
 
 
-async def overdue(*, holder):
+async def overdue(*steps, holder, late_ms=10 * LEASE_MS):
     """A store in which a conversation is at work whose lease ran out long ago."""
     now = [1_700_000_000_000]
     store = MemoryStore(clock=lambda: now[0])
     activation = await Activation.of(store, "c-1", holder=holder, lease_ms=LEASE_MS)
-    await activation.do(start("hello"))
-    now[0] += 10 * LEASE_MS
+    await activation.do(start("hello"), *steps)
+    now[0] += late_ms
     return FaultyStore(store, Faults())
 
 
@@ -83,6 +83,15 @@ async def test_an_owner_that_lives_is_left_in_peace_until_the_store_was_there_fo
     assert owner.asked == [], "half a lease is too short to have renewed"
     skip(LEASE_MS / 2000)
     await ticked(sweep)
+    assert owner.asked == [("c-1", "wake")]
+
+
+async def test_an_owner_beside_whose_work_a_deadline_is_to_come_is_left_in_peace_until_it_has_come():
+    work = (begin(), call("ask", "lookup"))  # a run goes on while a person has an hour to answer
+    owner = Living()
+    await ticked(sweeping(await overdue(*work, holder="owner-1"), owner))
+    assert owner.asked == []
+    await ticked(sweeping(await overdue(*work, holder="owner-1", late_ms=3600 * 1000), owner))
     assert owner.asked == [("c-1", "wake")]
 
 
