@@ -63,7 +63,9 @@ class RayCrew:
             answer = await self._asked(name, worker, worker.call_model(wire.pack(request), process))
             outcome: ModelOutcome = wire.unpack(answer)
         except CrewUnavailable as error:
-            if isinstance(error.__cause__, WorkerUnavailable) and await self._died(name, process):
+            cause = error.__cause__
+            left = isinstance(cause, WorkerDied)  # by itself, or ended on purpose: one that dies of its work is started again
+            if isinstance(cause, WorkerUnavailable) and not left and await self._died(name, process):
                 message = f"the model call's worker died ({error})"
                 raise WorkerLost(message, process) from error
             raise
@@ -202,13 +204,13 @@ class RayCrew:
         return {}
 
     async def _died(self, name: str, process: str) -> bool:
-        """Whether the worker's process is another than the one that was asked, or there is none; false if it does not say."""
+        """Whether the worker's process is another than the one that was asked; false if it does not say, or has left."""
         try:
             async with asyncio.timeout(DIED_S):
                 while True:
                     handle = await self._cluster.find(name)
                     if handle is None:
-                        return True
+                        return False
                     try:
                         return bool(await handle.process() != process)
                     except WorkerUnavailable:  # Ray says so at once while it starts another

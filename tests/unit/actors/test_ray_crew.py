@@ -219,6 +219,43 @@ async def test_the_process_that_died_is_blamed_and_not_one_that_died_long_ago(kn
     assert lost.value.process == "process-2"
 
 
+@pytest.mark.parametrize("said", [WorkerDied, WorkerUnavailable])
+async def test_nobody_is_blamed_for_a_worker_that_has_left(known, said):
+    worker = Process()
+    name = ray_crew.worker_name(SETTINGS, "shop:app", "code-1", "0")
+    known[name] = worker
+    crew = RayCrew(MemoryStore(), SETTINGS, known)
+    await crew.call_model("shop:app", "code-1", REQUEST)
+
+    async def call_model(asked, process):
+        del known[name]
+        raise said("it has left")
+
+    worker.call_model = call_model
+    with pytest.raises(CrewUnavailable, match="it has left") as refused:
+        await crew.call_model("shop:app", "code-1", REQUEST)
+    assert not isinstance(refused.value, WorkerLost)
+
+
+async def test_nobody_is_blamed_for_a_worker_that_has_left_and_whose_name_another_has_by_now(known):
+    worker, other = Process(), Process()
+    name = ray_crew.worker_name(SETTINGS, "shop:app", "code-1", "0")
+    known[name] = worker
+    crew = RayCrew(MemoryStore(), SETTINGS, known)
+    await crew.call_model("shop:app", "code-1", REQUEST)
+    other.restart()
+
+    async def call_model(asked, process):
+        known[name] = other
+        raise WorkerDied("it has left")
+
+    worker.call_model = call_model
+    with pytest.raises(CrewUnavailable, match="it has left") as refused:
+        await crew.call_model("shop:app", "code-1", REQUEST)
+    assert not isinstance(refused.value, WorkerLost)
+    assert (await crew.call_model("shop:app", "code-1", REQUEST)).content == "Hi."
+
+
 async def test_a_run_is_lost_with_a_worker_that_has_left_and_not_with_one_that_does_not_answer(known):
     answers = [WorkerUnavailable("it is started again"), WorkerDied("it has left")]
 
