@@ -12,7 +12,8 @@ if TYPE_CHECKING:
     from .crew import Crew, CrewUnavailable, NoOutcome, WorkerLost
     from .host import Host
     from .hosting import Hosting
-    from .ray_crew import find, hire, in_cluster, named, successor_name, worker_name
+    from .ray_cluster import find, hire, in_cluster, named
+    from .ray_crew import successor_name, worker_name
     from .settings import RAY_NAMESPACE, ActorSettings, Fleet, StoreAddress, Timing, WorkerSettings
     from .steps import Step
     from .worker import AppBroken, Worker
@@ -24,7 +25,8 @@ _HOMES = {
     "steps": ("Step",),
     "crew": ("Crew", "CrewUnavailable", "NoOutcome", "WorkerLost"),
     "hosting": ("Hosting",),
-    "ray_crew": ("find", "hire", "in_cluster", "named", "successor_name", "worker_name"),
+    "ray_cluster": ("find", "hire", "in_cluster", "named"),
+    "ray_crew": ("successor_name", "worker_name"),
     "settings": ("RAY_NAMESPACE", "ActorSettings", "Fleet", "StoreAddress", "Timing", "WorkerSettings"),
     "worker": ("AppBroken", "Worker"),
 }

@@ -16,6 +16,7 @@ from holdfast.persistence import Because, RedisStore
 from . import wire
 from .answers import Activation, Failed, NotHosted
 from .host import Host
+from .ray_cluster import RayCluster
 from .ray_crew import RayCrew
 from .settings import ActorSettings
 from .steps import traps
@@ -72,7 +73,7 @@ class ConversationActor:
                 await store.open()
                 self._host = Host(
                     store,
-                    RayCrew(store, self._settings),
+                    RayCrew(store, self._settings, RayCluster()),
                     name=self._name,
                     timing=self._settings.timing,
                     fleet=self._settings.fleet,

@@ -1,30 +1,26 @@
-"""Workers as Ray actors: named by what code they run, made when there is none, told apart by their incarnation."""
+"""Workers as named actors: named by what code they run, made when there is none, told apart by their incarnation."""
 
 import asyncio
 import binascii
 import logging
 from collections import OrderedDict
 from collections.abc import Awaitable, Mapping
-from typing import Any, TypeVar
+from typing import TypeVar
 
-import ray
-from ray.exceptions import GetTimeoutError, RayActorError, RayError
-from ray.util import list_named_actors
-
-from holdfast.conversation import ClusterUnavailable, HoldfastError, RunFinished
+from holdfast.conversation import HoldfastError, RunFinished
 from holdfast.conversation.ids import digest
 from holdfast.persistence import AppRecord, RunStatus, Store
 
 from . import wire
 from .attestation import EVERY_S
+from .cluster import Cluster, WorkerDied, WorkerHandle, WorkerUnavailable
 from .crew import CrewUnavailable, ModelOutcome, NoOutcome, WorkerLost
 from .requests import ModelRequest, RunRequest
-from .settings import RAY_NAMESPACE, ActorSettings, SweeperToKeep, WorkerSettings
-from .worker import AppBroken, Dropped, Restarted, Succeeded, Worker
+from .settings import ActorSettings, SweeperToKeep, WorkerSettings
+from .worker import AppBroken, Dropped, Restarted, Succeeded
 
 logger = logging.getLogger("holdfast.crew")
 
-_RemoteWorker = ray.remote(Worker)
 _T = TypeVar("_T")
 ALONE = "alone-"
 """What the slots of workers begin with that do one thing at a time."""
@@ -42,12 +38,13 @@ CONVERSATIONS = 16
 
 
 class RayCrew:
-    """The workers of one store."""
+    """The workers of one store, in a cluster that behaves as Ray's does."""
 
-    def __init__(self, store: Store, settings: ActorSettings) -> None:
+    def __init__(self, store: Store, settings: ActorSettings, cluster: Cluster) -> None:
         self._store = store
         self._settings = settings
-        self._handles: dict[str, Any] = {}
+        self._cluster = cluster
+        self._handles: dict[str, WorkerHandle] = {}
         self._processes: dict[str, str] = {}
         self._generations: dict[str, int] = {}
         self._broken: set[str] = set()
@@ -59,14 +56,16 @@ class RayCrew:
         self._note(request.conversation_id, app, code)
         name, worker = await self._worker(app, code, self._slot(request.conversation_id, alone=request.alone))
         if request.alone:  # who waits in the line is at nothing yet: a process that dies meanwhile has not died of this
-            await self._asked(name, worker, worker.turn.remote(request.conversation_id, request.effect_id))
+            await self._asked(name, worker, worker.turn(request.conversation_id, request.effect_id))
         # Ray starts a process anew under the same handle: the call is for the process that would be blamed, or for none.
         process = self._processes[name]
         try:
-            answer = await self._asked(name, worker, worker.call_model.remote(wire.pack(request), process))
+            answer = await self._asked(name, worker, worker.call_model(wire.pack(request), process))
             outcome: ModelOutcome = wire.unpack(answer)
         except CrewUnavailable as error:
-            if isinstance(error.__cause__, RayActorError) and await self._died(name, process):
+            cause = error.__cause__
+            left = isinstance(cause, WorkerDied)  # by itself, or ended on purpose: one that dies of its work is started again
+            if isinstance(cause, WorkerUnavailable) and not left and await self._died(name, process):
                 message = f"the model call's worker died ({error})"
                 raise WorkerLost(message, process) from error
             raise
@@ -75,13 +74,13 @@ class RayCrew:
     async def run_tool(self, app: str, code: str, request: RunRequest) -> RunFinished | NoOutcome:
         """See `Crew.run_tool`."""
         name, worker = await self._worker(app, code, self._slot(request.conversation_id, alone=request.alone))
-        answer = await self._asked(name, worker, worker.run_tool.remote(wire.pack(request)))
+        answer = await self._asked(name, worker, worker.run_tool(wire.pack(request)))
         outcome: RunFinished | NoOutcome = wire.unpack(answer)
         return outcome
 
     async def join(self, worker: str, incarnation: str, conversation_id: str, effect_id: str) -> RunFinished | NoOutcome:
         """See `Crew.join`."""
-        handle = await asyncio.to_thread(find, worker)
+        handle = await self._cluster.find(worker)
         if handle is None and not self._settings.judges(worker):
             return await self._abroad(incarnation, conversation_id, effect_id)
         if handle is None:
@@ -89,17 +88,17 @@ class RayCrew:
         try:
             if not worker.startswith(self._settings.prefix):
                 return await self._elsewhere(worker, handle, incarnation)
-            answer = await self._asked(worker, handle, handle.join.remote(incarnation, conversation_id, effect_id))
+            answer = await self._asked(worker, handle, handle.join(incarnation, conversation_id, effect_id))
         except CrewUnavailable as error:
-            if isinstance(error.__cause__, ray.exceptions.ActorDiedError):
+            if isinstance(error.__cause__, WorkerDied):
                 return NoOutcome.GONE
             raise
         outcome: RunFinished | NoOutcome = wire.unpack(answer)
         return outcome
 
-    async def _elsewhere(self, name: str, handle: Any, incarnation: str) -> NoOutcome:
+    async def _elsewhere(self, name: str, handle: WorkerHandle, incarnation: str) -> NoOutcome:
         """What is known of a run that a worker of another release has: as long as its process lives, its record will say."""
-        process = await self._asked(name, handle, handle.process.remote())
+        process = await self._asked(name, handle, handle.process())
         if not incarnation.startswith(f"{process}."):
             return NoOutcome.GONE
         message = "a worker of another release runs it"
@@ -131,19 +130,19 @@ class RayCrew:
     async def _drop(self, conversation_id: str, effect_id: str) -> None:
         try:
             for handle in await self._handles_of(conversation_id):
-                handle.drop.remote(conversation_id, effect_id)
-        except (HoldfastError, RayError) as error:
+                handle.drop(conversation_id, effect_id)
+        except Exception as error:  # noqa: BLE001 - nobody waits for it
             logger.warning("%s of %s is not dropped: %s", effect_id, conversation_id, error)
 
-    async def _handles_of(self, conversation_id: str) -> list[Any]:
+    async def _handles_of(self, conversation_id: str) -> list[WorkerHandle]:
         """The workers that may be at a conversation's work, also at what an actor before this one has asked for."""
         slots = [self._slot(conversation_id, alone=alone) for alone in (False, True)]
         handles = {name: handle for name, handle in self._handles.items() if name.rpartition(":")[2].split(".")[0] in slots}
         for slot in slots if conversation_id in self._calling else ():
             base = worker_name(self._settings, *self._calling[conversation_id], slot)
             generation = await self._store.generation(base)
-            for name in {successor_name(base, max(0, generation - 1)), successor_name(base, generation)}:
-                handle = handles.get(name) or await asyncio.to_thread(find, name)
+            for name in dict.fromkeys(successor_name(base, number) for number in (max(0, generation - 1), generation)):
+                handle = handles.get(name) or await self._cluster.find(name)
                 handles |= {name: handle} if handle is not None else {}
         return list(handles.values())
 
@@ -153,8 +152,7 @@ class RayCrew:
         while len(self._calling) > CONVERSATIONS:
             self._calling.popitem(last=False)
 
-    async def _worker(self, app: str, code: str, slot: str) -> tuple[str, Any]:
-        handle: Any
+    async def _worker(self, app: str, code: str, slot: str) -> tuple[str, WorkerHandle]:
         base = worker_name(self._settings, app, code, slot)
         name = successor_name(base, self._generations.get(base, 0))
         handle = None if name in self._broken else self._handles.get(name)
@@ -162,7 +160,7 @@ class RayCrew:
             return name, handle
         generation = self._generations[base] = await self._store.generation(base)
         name = successor_name(base, generation)
-        handle = await asyncio.to_thread(find, name) if name not in self._broken else None
+        handle = await self._cluster.find(name) if name not in self._broken else None
         if handle is None:  # what stands now is what can run
             record = await self._store.app(app)
             if record is None:
@@ -171,13 +169,14 @@ class RayCrew:
             base = worker_name(self._settings, app, record.code, slot)
             generation = self._generations[base] = await self._store.generation(base)
             name = successor_name(base, generation)
-            handle = await asyncio.to_thread(find, name)
+            handle = await self._cluster.find(name)
             if handle is None:
                 environment = await self._environment(app, record.code)
-                handle = await asyncio.to_thread(hire, self._settings, record, slot, environment, generation=generation)
+                hired = worker_settings(self._settings, record, slot, environment, generation=generation)
+                handle = await self._cluster.hire(hired)
         try:
             async with asyncio.timeout(PREPARED_S):
-                process = await self._asked(name, handle, handle.prepare.remote())
+                process = await self._asked(name, handle, handle.prepare())
         except TimeoutError as error:
             raise CrewUnavailable(f"{name} is still opening the app") from error
         self._processes[name] = process
@@ -191,30 +190,30 @@ class RayCrew:
         slots = [f"{base}{slot}" for slot in range(self._settings.fleet.workers)]
         names = [successor_name(slot, await self._store.generation(slot)) for slot in slots]
         same = base.removeprefix(self._settings.prefix)  # of another release, too: it has been handed the same
-        names += [name for name in await asyncio.to_thread(named, self._settings.family) if f":{same}" in name]
+        names += [name for name in await self._cluster.named(self._settings.family) if f":{same}" in name]
         for name in dict.fromkeys(names):
-            handle = await asyncio.to_thread(find, name)
+            handle = await self._cluster.find(name)
             if handle is None:
                 continue
             try:
                 async with asyncio.timeout(ENVIRONMENT_S):
-                    found: Mapping[str, str] = await handle.environment.remote()
-            except (RayError, AppBroken, TimeoutError):
+                    found: Mapping[str, str] = await handle.environment()
+            except Exception:  # noqa: BLE001, S112 - whatever it has, another may say
                 continue
             return found
         return {}
 
     async def _died(self, name: str, process: str) -> bool:
-        """Whether the worker's process is another than the one that was asked, or there is none; false if it does not say."""
+        """Whether the worker's process is another than the one that was asked; false if it does not say, or has left."""
         try:
             async with asyncio.timeout(DIED_S):
                 while True:
-                    handle = await asyncio.to_thread(find, name)
+                    handle = await self._cluster.find(name)
                     if handle is None:
-                        return True
+                        return False
                     try:
-                        return bool(await handle.process.remote() != process)
-                    except RayActorError:  # Ray says so at once while it starts another
+                        return bool(await handle.process() != process)
+                    except WorkerUnavailable:  # Ray says so at once while it starts another
                         await asyncio.sleep(LOOK_AGAIN_S)
         except TimeoutError:
             return False
@@ -223,23 +222,17 @@ class RayCrew:
         fleet, number = self._settings.fleet, binascii.crc32(conversation_id.encode())
         return f"{ALONE}{number % fleet.alone}" if alone else str(number % fleet.workers)
 
-    async def _asked(self, name: str, handle: Any, answer: Awaitable[_T]) -> _T:
+    async def _asked(self, name: str, handle: WorkerHandle, answer: Awaitable[_T]) -> _T:
         try:
             return await answer
-        except (RayActorError, GetTimeoutError) as error:
+        except WorkerUnavailable as error:
             self._forget(handle)
-            raise CrewUnavailable(f"the worker does not answer: {type(error).__name__}") from error
-        except (Succeeded, Dropped, AppBroken, Restarted) as error:
+            raise CrewUnavailable(f"the worker does not answer: {error}") from error
+        except (Succeeded, Dropped, AppBroken, Restarted, HoldfastError) as error:
             self._learn(name, handle, error)
             raise CrewUnavailable(str(error)) from error
-        except RayError as error:
-            cause = getattr(error, "cause", None)
-            if isinstance(cause, AppBroken | Dropped | Succeeded | Restarted | HoldfastError):
-                self._learn(name, handle, cause)
-                raise CrewUnavailable(str(cause)) from error
-            raise
 
-    def _learn(self, name: str, handle: Any, error: BaseException) -> None:
+    def _learn(self, name: str, handle: WorkerHandle, error: BaseException) -> None:
         match error:
             case Succeeded():
                 self._forget(handle)
@@ -250,7 +243,7 @@ class RayCrew:
             case Restarted():
                 self._forget(handle)  # its process is asked which one it is before it is asked for anything else
 
-    def _forget(self, handle: Any) -> None:
+    def _forget(self, handle: WorkerHandle) -> None:
         self._handles = {name: kept for name, kept in self._handles.items() if kept is not handle}
 
 
@@ -264,63 +257,19 @@ def successor_name(base: str, generation: int) -> str:
     return base if generation == 0 else f"{base}.{generation}"
 
 
-def find(name: str) -> Any | None:
-    """The handle of a named actor, None if there is none.
-
-    Raises:
-        ClusterUnavailable: This process is in no cluster (any more), so nothing is known of its actors.
-    """
-    in_cluster()
-    try:
-        return ray.get_actor(name, namespace=RAY_NAMESPACE)
-    except ValueError:
-        return None
-
-
-def named(prefix: str) -> list[str]:
-    """The names of all actors whose name begins so.
-
-    Raises:
-        ClusterUnavailable: This process is in no cluster (any more).
-    """
-    in_cluster()
-    actors = list_named_actors(all_namespaces=True)
-    return sorted(actor["name"] for actor in actors if actor["namespace"] == RAY_NAMESPACE and actor["name"].startswith(prefix))
-
-
-def in_cluster() -> None:
-    """Make sure that this process is in a cluster: Ray would silently start one of its own.
-
-    Raises:
-        ClusterUnavailable: It is in none (any more).
-    """
-    if not ray.is_initialized():
-        raise ClusterUnavailable("this process is in no Ray cluster (any more)")
-
-
-def hire(
-    settings: ActorSettings,
-    record: AppRecord,
-    slot: str,
-    environment: Mapping[str, str] | None = None,
-    *,
-    generation: int = 0,
-) -> Any:
-    """The handle of the worker for an app's code, made if there is none.
-
-    Ray restarts a worker that dies, with the same environment and as a new incarnation.
-    """
-    in_cluster()
+def worker_settings(
+    settings: ActorSettings, record: AppRecord, slot: str, environment: Mapping[str, str], *, generation: int
+) -> WorkerSettings:
+    """What the worker in this slot for an app's code is told."""
     base = worker_name(settings, record.app, record.code, slot)
-    name = successor_name(base, generation)
-    worker = WorkerSettings(
+    return WorkerSettings(
         store=settings.store,
-        name=name,
+        name=successor_name(base, generation),
         app=record.app,
         code=record.code,
         python_path=record.python_path,
         main_file=record.main_file,
-        environment=dict(environment or {}),
+        environment=dict(environment),
         alone=slot.startswith(ALONE),
         base=base,
         generation=generation,
@@ -328,12 +277,3 @@ def hire(
         memory_mb=settings.fleet.worker_mb,
         sweeper=SweeperToKeep.of(settings),
     )
-    return _RemoteWorker.options(
-        name=name,
-        namespace=RAY_NAMESPACE,
-        lifetime="detached",
-        get_if_exists=True,
-        num_cpus=0,
-        max_restarts=-1,
-        max_concurrency=10_000,  # beyond what it does at once, so that it can always be asked how it is
-    ).remote(worker)

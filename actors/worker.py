@@ -425,8 +425,11 @@ class Worker:
             if idle_s > (2 * DRAIN_CHECK_S if replaced else ALONE_IDLE_S if self._settings.alone else math.inf):
                 self._leaving = True
                 await self._close()
-                ray.get_runtime_context().current_actor.leave.remote()
+                self._end()
                 return
+
+    def _end(self) -> None:
+        ray.get_runtime_context().current_actor.leave.remote()
 
     async def _close(self) -> None:
         if self._opened is not None:

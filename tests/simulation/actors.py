@@ -1,10 +1,11 @@
 """Conversation actors as simulated processes, each with a real `Host`."""
 
 from holdfast.actors import Host, conversation_actor
+from holdfast.actors.ray_crew import RayCrew
 from holdfast.registry.actors import ActorDied, ActorUnavailable
 from holdfast.registry.watch import Gone
 
-from .crew import SimCrew
+from .crew import SimCluster
 from .network import Died, Unavailable
 from .store import SimStore
 
@@ -97,12 +98,14 @@ class SimActors:
     async def hire(self, name, *, offer):
         world = self._world
         process = world.process(name)
+        settings = world.settings()
         world.actors[process.name] = process
 
         async def warm():
+            store = SimStore(world, process)
             process.host = Host(
-                SimStore(world, process),
-                SimCrew(world, process),
+                store,
+                RayCrew(store, settings, SimCluster(world, settings.cluster)),
                 name=process.name,
                 timing=world.timing,
                 fleet=world.fleet,

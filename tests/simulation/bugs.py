@@ -7,9 +7,12 @@ import contextlib
 import dataclasses
 from unittest import mock
 
-from holdfast.actors import NoOutcome, conversation_actor, tool_run
+from holdfast.actors import NoOutcome, conversation_actor, ray_crew, tool_run
+from holdfast.actors.cluster import WorkerUnavailable
 from holdfast.actors.hosting import Hosting
+from holdfast.actors.ray_crew import RayCrew
 from holdfast.actors.store_clock import StoreClock
+from holdfast.actors.worker import Restarted
 from holdfast.conversation import HoldfastError, OnLost, StoreUnavailable, decide, outcomes, suspensions
 from holdfast.persistence import Appended, Due, KnownIds, MemoryStore, Run, RunStatus, codec, memory_store
 from holdfast.registry.actors import ActorDied
@@ -17,7 +20,7 @@ from holdfast.registry.watch import Watch
 
 from . import shop
 from .actors import SimHandle
-from .crew import SimCrew
+from .loop import PROCESS
 from .network import Died, Unavailable
 
 
@@ -131,10 +134,9 @@ def a_run_lost_while_it_runs():
     """A worker that does not answer is taken for dead: its run is started again beside it."""
 
     async def impatient(self, worker, incarnation, conversation_id, effect_id):
-        await self._world.pause()
         return NoOutcome.GONE
 
-    return mock.patch.object(SimCrew, "join", impatient)
+    return mock.patch.object(RayCrew, "join", impatient)
 
 
 def a_loss_that_runs_everything_again():
@@ -213,16 +215,16 @@ def a_transcript_that_is_trusted_by_its_length():
 
 def a_model_call_that_is_known_by_its_name():
     """What the model said to an effect of a lost end of the log is taken for what it says to its namesake."""
-    call_model = SimCrew.call_model
+    call_model = RayCrew.call_model
 
     async def remembering(self, app, code, request):
-        kept = self._world.__dict__.setdefault("kept", {})
+        kept = PROCESS.get().world.__dict__.setdefault("kept", {})
         key = request.conversation_id, request.effect_id
         if key not in kept:
             kept[key] = await call_model(self, app, code, request)
         return kept[key]
 
-    return mock.patch.object(SimCrew, "call_model", remembering)
+    return mock.patch.object(RayCrew, "call_model", remembering)
 
 
 def an_actor_that_does_not_answer_taken_for_dead():
@@ -263,6 +265,81 @@ def a_process_that_hangs_and_that_nobody_ends():
     return mock.patch.object(Watch, "_end", look_away)
 
 
+# -- in the crew ----------------------------------------------------------------------------------------------------------
+
+
+def a_worker_that_does_not_answer_taken_for_gone():
+    """A worker that is started again, or is not heard, counts as one that has left: its runs are given up while it lives."""
+    return mock.patch.object(ray_crew, "WorkerDied", WorkerUnavailable)
+
+
+def a_process_that_does_not_answer_is_blamed_for():
+    """A conversation whose model call gets no answer has ended its worker, though nobody has asked which process there is."""
+
+    async def surely(self, name, process):
+        return True
+
+    return mock.patch.object(RayCrew, "_died", surely)
+
+
+def a_restart_that_nobody_learns_of():
+    """A call goes to the process that a handle led to once; that it is another by now changes nothing."""
+    learn = RayCrew._learn
+
+    def deaf(self, name, handle, error):
+        if not isinstance(error, Restarted):
+            learn(self, name, handle, error)
+
+    return mock.patch.object(RayCrew, "_learn", deaf)
+
+
+def a_worker_that_left_and_is_asked_for_ever():
+    """A handle is kept, whatever became of its worker."""
+    return mock.patch.object(RayCrew, "_forget")
+
+
+def a_generation_that_is_never_read_again():
+    """Who is in office is read once: a worker is made again and again where its successor's successor has long begun."""
+    begin = RayCrew.__init__
+
+    def knowing(self, store, settings, cluster):
+        begin(self, _Knowing(store), settings, cluster)
+
+    return mock.patch.object(RayCrew, "__init__", knowing)
+
+
+class _Knowing:
+    def __init__(self, store):
+        self._store = store
+        self._known = {}
+
+    def __getattr__(self, verb):
+        return getattr(self._store, verb)
+
+    async def generation(self, worker):
+        if worker not in self._known:
+            self._known[worker] = await self._store.generation(worker)
+        return self._known[worker]
+
+
+def a_run_abroad_that_is_given_up():
+    """What cannot be asked, since it is another cluster's, is gone."""
+
+    async def nowhere(self, incarnation, conversation_id, effect_id):
+        return NoOutcome.GONE
+
+    return mock.patch.object(RayCrew, "_abroad", nowhere)
+
+
+def a_run_of_another_release_that_is_given_up():
+    """What must not be asked, since it is another release's, is gone."""
+
+    async def nowhere(self, name, handle, incarnation):
+        return NoOutcome.GONE
+
+    return mock.patch.object(RayCrew, "_elsewhere", nowhere)
+
+
 REQUIRED = (
     reply_before_the_append,
     no_fencing,
@@ -286,4 +363,13 @@ MORE = (
     an_actor_that_does_not_answer_taken_for_dead,
     a_body_that_runs_whatever_came_of_its_claim,
     a_process_that_hangs_and_that_nobody_ends,
+)
+CREW = (
+    a_worker_that_does_not_answer_taken_for_gone,
+    a_process_that_does_not_answer_is_blamed_for,
+    a_restart_that_nobody_learns_of,
+    a_worker_that_left_and_is_asked_for_ever,
+    a_generation_that_is_never_read_again,
+    a_run_abroad_that_is_given_up,
+    a_run_of_another_release_that_is_given_up,
 )

@@ -23,6 +23,10 @@ class Clocks:
         process = PROCESS.get()
         return int(process.world.loop.time() * 1e9) + process.up_ms * 1_000_000
 
+    def monotonic(self):
+        """The same, in seconds."""
+        return self.monotonic_ns() / 1e9
+
     def clock_gettime_ns(self, clock):
         """Either of them."""
         return self.time_ns() if clock == self.CLOCK_REALTIME else self.monotonic_ns()

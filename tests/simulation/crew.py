@@ -1,13 +1,13 @@
-"""Workers as simulated processes: real `Worker`s whose app is the shop and whose model is a function."""
+"""The cluster under the real `RayCrew`: workers as simulated processes, each a real `Worker` that serves the shop."""
 
 import asyncio
 import contextlib
 
-from holdfast.actors import CrewUnavailable, NoOutcome, StoreAddress, Worker, WorkerLost, WorkerSettings
-from holdfast.actors.worker import AppBroken, Dropped
-from holdfast.conversation import HoldfastError
+from holdfast.actors import StoreAddress, Worker
+from holdfast.actors.cluster import WorkerDied, WorkerUnavailable
 
 from . import shop
+from .loop import PROCESS
 from .network import Died, Unavailable
 from .store import SimStore
 
@@ -15,27 +15,33 @@ ADDRESS = StoreAddress(redis_url="simulated", namespace="holdfast", store_id="si
 
 
 class SimWorker(Worker):
-    """The real one, but for what leaves the process: its store, its app and its model are given."""
+    """The real one, but for what leaves the process: its store and its model are given, and the world ends it."""
 
-    def __init__(self, world, process, name):
-        super().__init__(
-            WorkerSettings(store=ADDRESS, name=name, app=shop.PATH, code=shop.CODE, alone=name.startswith("alone"))
-        )
+    def __init__(self, world, process, settings):
+        super().__init__(settings)
         self._world = world
+        self._process = process
         self._given = SimStore(world, process)
         self._reached = lambda step: world.nemesis.reached(process, step)
 
-    async def _open(self):
-        return self._given, SimRuntime()
+    @property
+    def incarnation(self):
+        return self._incarnation
+
+    async def _connected(self):
+        return self._given
 
     async def _model(self, store, app, request, messages):
         await self._spec(store, request.spec_digest)
         await self._world.pause(self._world.model.seconds())
         return self._world.model.answer(request, messages)
 
+    def _end(self):
+        self._world.leave(self._process)
+
 
 class SimRuntime:
-    """An app whose code runs on the worker's own loop."""
+    """An app whose code runs on the worker's own loop. Stands for `AppRuntime` in every worker."""
 
     app = shop.APP
     resources = None
@@ -44,66 +50,88 @@ class SimRuntime:
     in_thread = staticmethod(asyncio.to_thread)
     used = staticmethod(contextlib.nullcontext)
 
+    @classmethod
+    async def open(cls, _settings):
+        """Import the app, which does not always work out."""
+        world = PROCESS.get().world
+        await world.pause()
+        problem = world.faults.import_problem()
+        if problem is not None:
+            raise problem
+        return cls()
+
     async def loop(self):
         return self
 
     async def run(self, work):
         return await work
 
+    async def tidy(self):
+        pass
 
-class SimCrew:
-    """See `Crew`; it does what `RayCrew` does, with simulated processes."""
+    async def close(self):
+        pass
 
-    def __init__(self, world, process):
+
+class Seat:
+    """A worker's name in a cluster, and the process that has it: if that dies another is started, unless it has left."""
+
+    def __init__(self, settings, cluster):
+        self.settings = settings
+        self.cluster = cluster
+        self.label = settings.name.rpartition(":")[2] if settings.alone else f"worker-{settings.name.rpartition(':')[2]}"
+        self.left = False
+        self.process = None
+
+
+class SimWorkerHandle:
+    """See `WorkerHandle`: what is asked of it goes to whichever process has the seat by now."""
+
+    def __init__(self, world, seat):
         self._world = world
-        self._process = process
+        self._seat = seat
 
-    async def call_model(self, app, code, request):
-        worker = self._worker(request.conversation_id, alone=request.alone)
-        if request.alone:
-            ticket = request.conversation_id, request.effect_id
-            await self._call(worker, "turn", lambda: worker.worker._turn_of(ticket))
-        incarnation = worker.worker._incarnation
-        try:
-            return await self._call(worker, "call_model", lambda: worker.worker._model_called(request))
-        except CrewUnavailable as error:
-            if isinstance(error.__cause__, Died):
-                raise WorkerLost(str(error), incarnation) from error
-            raise
-
-    async def run_tool(self, app, code, request):
-        worker = self._worker(request.conversation_id, alone=request.alone)
-        return await self._call(worker, "run_tool", lambda: worker.worker._tool_run(request))
-
-    async def join(self, worker, incarnation, conversation_id, effect_id):
-        await self._world.pause()
-        process = self._world.workers.get(worker)
-        if process is None:
-            return NoOutcome.GONE
-        try:
-            return await self._call(process, "join", lambda: process.worker._joined(incarnation, conversation_id, effect_id))
-        except CrewUnavailable as error:
-            if isinstance(error.__cause__, Died):
-                return NoOutcome.GONE
-            raise
+    def __getattr__(self, verb):
+        if verb.startswith("_"):
+            raise AttributeError(verb)
+        return lambda *args: self._call(verb, *args)
 
     def drop(self, conversation_id, effect_id):
-        for alone in (False, True):
-            worker = self._worker(conversation_id, alone=alone)
-            if not worker.gone:
-                self._process.start(self._drop(worker, conversation_id, effect_id))
+        PROCESS.get().start(self._dropped(conversation_id, effect_id))
 
-    async def _drop(self, worker, conversation_id, effect_id):
-        with contextlib.suppress(CrewUnavailable):
-            await self._call(worker, "drop", lambda: worker.worker.drop(conversation_id, effect_id))
+    async def _dropped(self, conversation_id, effect_id):
+        with contextlib.suppress(WorkerUnavailable):
+            await self._call("drop", conversation_id, effect_id)
 
-    def _worker(self, conversation_id, *, alone):
-        return self._world.workers[self._world.slot(conversation_id, alone=alone)]
-
-    async def _call(self, worker, what, serve):
+    async def _call(self, verb, *args):
+        process = self._seat.process
         try:
-            return await self._world.network.call(worker, what, serve)
-        except (Died, Unavailable) as error:
-            raise CrewUnavailable(f"the worker does not answer: {type(error).__name__}") from error
-        except (AppBroken, Dropped, HoldfastError) as error:
-            raise CrewUnavailable(str(error)) from error
+            return await self._world.network.call(process, verb, lambda: getattr(process.worker, verb)(*args))
+        except Died as error:
+            raise (WorkerDied if self._seat.left else WorkerUnavailable)("Died") from error
+        except Unavailable as error:
+            raise WorkerUnavailable("Unavailable") from error
+
+
+class SimCluster:
+    """See `Cluster`."""
+
+    def __init__(self, world, cluster):
+        self._world = world
+        self._cluster = cluster
+
+    async def find(self, name):
+        await self._world.pause()
+        seat = self._world.seats.get(name)
+        return SimWorkerHandle(self._world, seat) if seat is not None and seat.cluster == self._cluster else None
+
+    async def named(self, prefix):
+        await self._world.pause()
+        return sorted(
+            name for name, seat in self._world.seats.items() if seat.cluster == self._cluster and name.startswith(prefix)
+        )
+
+    async def hire(self, settings):
+        await self._world.pause()
+        seat = self._world.seats.get(settings.name) or self._world.employ(settings, self._cluster)
+        return SimWorkerHandle(self._world, seat)

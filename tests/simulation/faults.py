@@ -6,6 +6,9 @@ Each kind is absent from about half of the seeds, so that a rare order of events
 from dataclasses import dataclass
 from enum import Enum, auto
 
+PROBLEMS = (ImportError, TimeoutError)
+"""What may come of opening the app: it cannot be imported, or its lifespan hangs."""
+
 
 class Fate(Enum):
     """What becomes of a message or a request."""
@@ -46,12 +49,14 @@ class Faults:
             late=often(0.0, 0.01, 0.05),
             slow=often(0.0, 0.02, 0.1),
         )
+        self._broken = often(0.0, 0.1, 0.4)
         self._calm = Chances()
         self.away_until = 0.0  # when the store answers again
         self.parted = {}  # by caller and callee: when messages get through again
 
     def calm(self):
         self.network = self.store = self._calm
+        self._broken = 0.0
         self.away_until = 0.0
         self.parted.clear()
 
@@ -75,6 +80,10 @@ class Faults:
             if drawn < 0:
                 return fate
         return Fate.FINE
+
+    def import_problem(self):
+        """Why the app cannot be opened this time, if it cannot."""
+        return self._rng.choice(PROBLEMS)("the shop") if self._rng.random() < self._broken else None
 
     def hop_s(self):
         """How long a message travels between two processes."""

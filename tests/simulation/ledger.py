@@ -12,6 +12,8 @@ from holdfast.persistence import Because, RunStatus
 
 LATEST_MS = 60_000
 """How far from the store's clock an event may be dated: it may be frozen, late and long on its way, all in one."""
+SUCCESSION_S = 30
+"""How long after a worker's successor has taken office somebody may still not know of it."""
 
 
 @dataclass(slots=True)
@@ -65,6 +67,8 @@ class Ledger:
         self.quarantined = set()
         self.times_set_back = 0
         self.forgotten = {}
+        self.offices = {}  # by worker: which successor is in office, and since when
+        self.silent = set()  # the incarnations of which somebody was told that they have not attested their claims
         self._claims = {}
 
     def wrong(self, text, *args):
@@ -128,11 +132,37 @@ class Ledger:
         if self._spec.tool(event.tool).on_lost is not OnLost.REDISPATCH and not told:
             self.wrong("%s: %s is to run again, though %s is not to", conversation_id, event.tool_call_id, event.tool)
         before = self.bodies.get((conversation_id, event.tool_call_id, event.attempt - 1))
-        if before is not None and not before.process.gone and not before.forgotten:
+        if before is not None and not self._given_up(before.process) and not before.forgotten:
             when = "after it ran" if before.over else "while it runs"
             self.wrong(
                 "%s: %s is to run again %s on %s, which lives", conversation_id, event.tool_call_id, when, before.process
             )
+
+    def succeeded(self, worker, generation):
+        """A worker's successor is in office."""
+        self.offices[worker] = generation, self._loop.time()
+
+    def employed(self, settings):
+        """A worker is made; nobody makes one whose successor has long been in office."""
+        generation, since = self.offices.get(settings.base, (0, 0.0))
+        if settings.generation < generation and self._loop.time() - since > SUCCESSION_S and not self.times_set_back:
+            self.wrong("%s is made, and successor %d has long been in office", settings.name, generation)
+
+    def blamed(self, conversation_id, process, runs):
+        """A process is held to have died of a conversation's work; None for one that is no worker's.
+
+        A worker that left with a claim, since the answer to that was lost, has died of it for all that anybody can know.
+        """
+        if process is None:
+            return
+        if process.left and not any(run.incarnation.startswith(process.worker.incarnation) for run in runs.values()):
+            self.wrong("%s: it is blamed for the end of %s, which left by itself", conversation_id, process)
+        elif not self._given_up(process):
+            self.wrong("%s: it is blamed for the end of %s, which lives", conversation_id, process)
+
+    def _given_up(self, worker):
+        """Whether the cluster knows it to be dead, or the store says so to another cluster, which cannot know."""
+        return worker.gone or worker.worker.incarnation in self.silent
 
     # -- what the bodies did ------------------------------------------------------------------------------------------
 

@@ -6,11 +6,13 @@ import logging
 import random
 import uuid
 from dataclasses import dataclass
+from unittest import mock
 
-from holdfast.actors import conversation_actor, host
+from holdfast.actors import conversation_actor, host, worker
 
 from . import oracles
 from .clocks import Clocks
+from .crew import SimRuntime
 from .world import World
 
 
@@ -82,16 +84,18 @@ def _seeded(seed):
     drawn = random.Random(seed)
     state, uuid4, collecting = random.getstate(), uuid.uuid4, gc.isenabled()
     random.seed(seed)
-    resident_mb, host.resident_mb = host.resident_mb, lambda: 0.0
-    time, conversation_actor.time = conversation_actor.time, Clocks()
     uuid.uuid4 = lambda: uuid.UUID(int=drawn.getrandbits(128), version=4)
     gc.disable()
     try:
-        yield
+        with contextlib.ExitStack() as given:
+            for module in (host, worker):
+                given.enter_context(mock.patch.object(module, "resident_mb", return_value=0.0))
+            for module in (conversation_actor, worker):
+                given.enter_context(mock.patch.object(module, "time", Clocks()))
+            given.enter_context(mock.patch.object(worker, "AppRuntime", SimRuntime))
+            yield
     finally:
         random.setstate(state)
         uuid.uuid4 = uuid4
-        host.resident_mb = resident_mb
-        conversation_actor.time = time
         if collecting:
             gc.enable()

@@ -6,6 +6,7 @@ import zlib
 
 from holdfast.agent import Agent, App, Tool, ToolContext
 from holdfast.conversation import Limits, ModelFailed, ModelReplied, ProposedCall
+from holdfast.persistence import AppRecord
 
 from .loop import PROCESS
 
@@ -59,6 +60,11 @@ AGENT = Agent(
 )
 APP = App(agents=[AGENT])
 TOOLS = [tool.name for tool in AGENT.tools] + ["refund", "ask", "share"]
+
+
+def record(code):
+    """What stands for the app, in this version of its code."""
+    return AppRecord(app=PATH, code=code, agents={"desk": AGENT.spec.digest})
 
 
 class Model:

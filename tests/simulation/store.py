@@ -147,12 +147,24 @@ def _release(world, process, args, _kwargs, _answer, error):
 
 def _strike(world, process, args, kwargs, answer, error):
     if error is None:
+        world.ledger.blamed(args[0], world.incarnations.get(kwargs["process"]), world.memory._runs(args[0]))
         world.trace.note(
             "counts that %s died of %s: %s", kwargs["process"][:6], args[0], answer or "quarantine", who=process.name
         )
     if error is None and answer is None:
         world.ledger.quarantined.add(args[0])
         world.ledger.released(args[0], args[1])
+
+
+def _succeed(world, process, args, _kwargs, _answer, error):
+    if error is None:
+        world.ledger.succeeded(*args)
+        world.trace.note("puts successor %d in office", args[1], who=process.name)
+
+
+def _attested(world, _process, args, _kwargs, answer, _error):
+    if answer is False:
+        world.ledger.silent.add(args[0])
 
 
 def _claim(world, process, args, _kwargs, answer, _error):
@@ -178,4 +190,6 @@ _WATCHED = {
     "finish": _finish,
     "attention": _attention,
     "strike": _strike,
+    "attested": _attested,
+    "succeed": _succeed,
 }

@@ -8,7 +8,7 @@ SEEDS = 3000
 """How many seeds a bug has to show itself."""
 
 
-@pytest.mark.parametrize("bug", [*bugs.REQUIRED, *bugs.MORE], ids=lambda bug: bug.__name__)
+@pytest.mark.parametrize("bug", [*bugs.REQUIRED, *bugs.MORE, *bugs.CREW], ids=lambda bug: bug.__name__)
 def test_a_planted_bug_is_found(bug):
     for seed in range(1, SEEDS + 1):
         with bug():

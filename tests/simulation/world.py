@@ -1,19 +1,18 @@
 """One simulated system: the shared store, actors, workers, a sweeper, clients, and what goes wrong between them."""
 
 import asyncio
-import binascii
 import random
 
-from holdfast.actors import Fleet, Timing
+from holdfast.actors import ActorSettings, Fleet, Timing
 from holdfast.conversation import StoreError
-from holdfast.persistence import AppRecord, MemoryStore
+from holdfast.persistence import MemoryStore
 from holdfast.registry.sweep import Sweep
 from holdfast.registry.watch import Watch
 
 from . import shop
 from .actors import SimActors, SimProcesses
 from .clients import Client
-from .crew import SimWorker
+from .crew import ADDRESS, Seat, SimWorker
 from .faults import Faults
 from .ledger import Ledger
 from .loop import Process, SimLoop
@@ -28,6 +27,8 @@ STUCK_AFTER_S = 120
 WATCHED = 0.1
 """In how many seeds processes may hang for ever, and the real watch ends them. It takes its time, and so does what waits."""
 WATCHED_STUCK_AFTER_S = 400
+SCATTERED = 0.2
+"""In how many seeds the actors are of several clusters, and in how many of several releases: no worker is known in all."""
 REST_WITHIN_S = 1200
 """How long after the last fault everything must rest, however much is left to do."""
 
@@ -52,21 +53,26 @@ class World:
             max_actors=rng.choice((1, 2, 64, 64)),
             strikes=rng.choice((1, 2, 3)),
             adoptions=rng.choice((2, 1000)),
+            effects=rng.choice((2, 10, 1000)),
         )
         self.hired = 0
         self.conversations = [f"c-{number + 1}" for number in range(rng.choice((1, 1, 2, 3)))]
         self.faults_s = rng.choice((5, 10, 15, 20))
         self.actors = {}
-        self.workers = {}
+        self.seats = {}
+        self.incarnations = {}
         self.sweepers = []
         self.clients = []
         self.said = []
         self.shown = {}
         self._ids = 0
-        self._incarnations = 0
+        self._begun = 0
+        self._deployed = 0
         self._calm = False
         self.model = shop.Model(seed, rng)
         self.watched = random.Random(f"watched {seed}").random() < WATCHED  # drawn apart: other seeds stay what they are
+        self.clusters = "ab" if rng.random() < SCATTERED else "a"
+        self.releases = "12" if rng.random() < SCATTERED else "1"
         self.nemesis = Nemesis(self)
 
     # -- what processes are given -------------------------------------------------------------------------------------
@@ -77,6 +83,8 @@ class World:
     def process(self, name):
         process = Process(name, self.loop)
         process.world = self
+        process.seat = None
+        process.left = False
         process.skew_ms = self.rng.choice((0, 0, -1500, 40_000))
         process.up_ms = self.rng.randrange(10**9)
         return process
@@ -85,9 +93,15 @@ class World:
         self._ids += 1
         return f"{prefix}-{self._ids}"
 
-    def slot(self, conversation_id, *, alone=False):
-        number = binascii.crc32(conversation_id.encode())
-        return f"alone-{number % self.fleet.alone}" if alone else f"worker-{number % self.fleet.workers}"
+    def settings(self):
+        """What an actor is told, of whichever cluster and release."""
+        cluster, release = self.rng.choice(self.clusters), self.rng.choice(self.releases)
+        return ActorSettings(ADDRESS, timing=self.timing, fleet=self.fleet, release=release, cluster=cluster * 56)
+
+    @property
+    def workers(self):
+        """The process that has each worker's name by now."""
+        return {name: seat.process for name, seat in self.seats.items()}
 
     async def sleep(self, seconds):
         await asyncio.sleep(seconds)
@@ -136,6 +150,19 @@ class World:
         copied.restore(self.memory)
         self.ledger.set_back(copied)
 
+    def leave(self, process):
+        """A worker ends by itself: no other is started in its place."""
+        process.left = not process.gone
+        process.seat.left |= process.left
+        self.crash(process, "leaves")
+
+    def deploy(self):
+        """Other code stands for the app from now on."""
+        self._deployed += 1
+        self.trace.note("is deployed for the %d. time", self._deployed, who="app")
+        code = f"{shop.CODE}.{self._deployed}"
+        self.loop.judge.start(self.memory.put_app(shop.record(code), [shop.AGENT.spec]))
+
     def part(self, caller, callee, seconds):
         self.trace.note("does not reach %s for %d s", callee.name, seconds, who=caller.name)
         self.faults.parted[caller.name, callee.name] = self.loop.time() + seconds
@@ -174,8 +201,12 @@ class World:
         if process.gone:
             return
         self.network.bury(process)
-        if process in self.workers.values():
-            self._later(self.rng.random() * 2, self._employ, process.role)
+        seat = process.seat
+        if seat is not None and seat.process is process:
+            if seat.left:
+                del self.seats[seat.settings.name]
+            else:
+                self._later(self.rng.random() * 2, self._seat, seat)
         elif process in self.sweepers:
             self.sweepers.remove(process)
             self._later(self.rng.random() * 2, self._sweep)
@@ -185,17 +216,25 @@ class World:
 
     # -- who there is -------------------------------------------------------------------------------------------------
 
-    def _employ(self, role):
-        self._incarnations += 1
-        process = self.process(f"{role}.{self._incarnations}")
-        process.role = role
+    def employ(self, settings, cluster):
+        """The seat of a worker that there was none of."""
+        self.ledger.employed(settings)
+        seat = self.seats[settings.name] = Seat(settings, cluster)
+        self._seat(seat)
+        return seat
+
+    def _seat(self, seat):
+        self._begun += 1
+        process = self.process(f"{seat.label}/{self._begun}")
+        process.seat = seat
         self.trace.note("begins", who=process.name)
-        self.workers[role] = process
-        process.worker = process.context.copy().run(SimWorker, self, process, role)
+        seat.process = process
+        process.worker = process.context.copy().run(SimWorker, self, process, seat.settings)
+        self.incarnations[process.worker.incarnation] = process
 
     def _sweep(self):
-        self._incarnations += 1
-        process = self.process(f"sweeper.{self._incarnations}")
+        self._begun += 1
+        process = self.process(f"sweeper.{self._begun}")
         self.sweepers.append(process)
         self.trace.note("begins", who=process.name)
         process.start(self._sweeping(process))
@@ -216,12 +255,7 @@ class World:
 
     async def live(self):
         """The whole life: faults for a while, then none; it ends once everything rests, or when that takes too long."""
-        record = AppRecord(app=shop.PATH, code=shop.CODE, agents={"desk": shop.AGENT.spec.digest})
-        await self.memory.put_app(record, [shop.AGENT.spec])
-        for slot in range(self.fleet.workers):
-            self._employ(f"worker-{slot}")
-        for slot in range(self.fleet.alone):
-            self._employ(f"alone-{slot}")
+        await self.memory.put_app(shop.record(shop.CODE), [shop.AGENT.spec])
         for _ in range(self.rng.choice((1, 1, 2))):
             self._sweep()
         for number in range(self.rng.choice((1, 2, 3, 3))):

@@ -1,4 +1,4 @@
-"""The crew on Ray, with handles that are fakes: what is asked of whom."""
+"""The crew, in a cluster whose workers are fakes: what is asked of whom."""
 
 import asyncio
 import dataclasses
@@ -7,10 +7,10 @@ from functools import partial
 from types import SimpleNamespace
 
 import pytest
-from ray.exceptions import ActorUnavailableError
 
 from holdfast.actors import ActorSettings, AppBroken, CrewUnavailable, NoOutcome, StoreAddress, WorkerLost, ray_crew, wire
 from holdfast.actors.attestation import EVERY_S, STANDS_MS
+from holdfast.actors.cluster import WorkerDied, WorkerUnavailable
 from holdfast.actors.ray_crew import RayCrew
 from holdfast.actors.requests import ModelRequest
 from holdfast.actors.worker import Restarted
@@ -22,17 +22,16 @@ SETTINGS = ActorSettings(StoreAddress("redis://x", "holdfast", "store-1"))
 REQUEST = ModelRequest(conversation_id="c-1", agent="desk", spec_digest="d", effect_id="t1.m1", upto_seq=3, attempt=1)
 
 
-def remote(function):
-    """A method of an actor's handle."""
-    return SimpleNamespace(remote=function)
+class Workers(dict):
+    """A cluster: the workers that there are, by name."""
+
+    async def find(self, name):
+        return self.get(name)
 
 
 @pytest.fixture
-def known(monkeypatch):
-    """The actors that there are, by name; of every name that is looked for, a note."""
-    actors = {}
-    monkeypatch.setattr(ray_crew, "find", actors.get)
-    return actors
+def known():
+    return Workers()
 
 
 async def test_a_call_that_is_cancelled_before_its_worker_is_known_is_dropped_there_all_the_same(known):
@@ -44,8 +43,8 @@ async def test_a_call_that_is_cancelled_before_its_worker_is_known_is_dropped_th
         await asyncio.Event().wait()
 
     name = ray_crew.worker_name(SETTINGS, "shop:app", "code-1", "0")
-    known[name] = SimpleNamespace(prepare=remote(prepare), drop=remote(lambda *which: dropped.append(which)))
-    crew = RayCrew(MemoryStore(), SETTINGS)
+    known[name] = SimpleNamespace(prepare=prepare, drop=lambda *which: dropped.append(which))
+    crew = RayCrew(MemoryStore(), SETTINGS, known)
     calling = asyncio.create_task(crew.call_model("shop:app", "code-1", REQUEST))
     async with asyncio.timeout(10):
         await looked.wait()
@@ -59,7 +58,7 @@ async def test_a_call_that_is_cancelled_before_its_worker_is_known_is_dropped_th
 @pytest.mark.parametrize(("lives", "died"), [("process-1", False), ("process-2", True)])
 async def test_who_asks_which_process_there_is_waits_for_ray_to_have_started_one(known, monkeypatch, lives, died):
     monkeypatch.setattr(ray_crew, "LOOK_AGAIN_S", 0)
-    answers = [ActorUnavailableError("restarting", b"0" * 16), lives]
+    answers = [WorkerUnavailable("restarting"), lives]
 
     async def process():
         answer = answers.pop(0)
@@ -67,8 +66,8 @@ async def test_who_asks_which_process_there_is_waits_for_ray_to_have_started_one
             raise answer
         return answer
 
-    known["worker-1"] = SimpleNamespace(process=remote(process))
-    crew = RayCrew(MemoryStore(), SETTINGS)
+    known["worker-1"] = SimpleNamespace(process=process)
+    crew = RayCrew(MemoryStore(), SETTINGS, known)
     assert await crew._died("worker-1", "process-1") is died
     assert answers == []
 
@@ -78,8 +77,8 @@ async def test_a_run_of_another_releases_worker_is_waited_for_as_long_as_its_pro
         return "process-1"
 
     name = f"{SETTINGS.family}0.0.1:worker:0123:0"
-    known[name] = SimpleNamespace(process=remote(process))
-    crew = RayCrew(MemoryStore(), SETTINGS)
+    known[name] = SimpleNamespace(process=process)
+    crew = RayCrew(MemoryStore(), SETTINGS, known)
     with pytest.raises(CrewUnavailable, match="another release"):
         await crew.join(name, "process-1.abc", "c-1", "call_1#1")
     assert await crew.join(name, "process-0.abc", "c-1", "call_1#1") is NoOutcome.GONE
@@ -131,7 +130,7 @@ async def test_a_run_of_another_clusters_worker_is_not_lost_while_its_claims_are
     outcome = codec.encode_outcome(RunFinished(effect_id=abroad.effect_id, ok=True, content="{}"))
     finish = partial(abroad.store.finish, "c-1", abroad.effect_id, incarnation="process-1.abc", outcome=outcome)
     abroad.happening[301] = [finish]
-    assert await RayCrew(abroad.store, HERE).join(*run) is NoOutcome.NOT_MINE  # whoever asked looks at the record again
+    assert await RayCrew(abroad.store, HERE, known).join(*run) is NoOutcome.NOT_MINE  # whoever asked looks at the record again
     assert not abroad.happening
     assert (await abroad.store.run("c-1", abroad.effect_id)).status is RunStatus.DONE
 
@@ -140,7 +139,7 @@ async def test_a_run_of_another_clusters_worker_is_lost_once_its_claims_have_lap
     run = await claimed(abroad, THERE)
     await abroad.store.attest("process-1", STANDS_MS)
     began = await abroad.store.now()
-    assert await RayCrew(abroad.store, HERE).join(*run) is NoOutcome.GONE
+    assert await RayCrew(abroad.store, HERE, known).join(*run) is NoOutcome.GONE
     assert await abroad.store.now() - began >= STANDS_MS + (ray_crew.SILENT_S - ray_crew.LOOK_ABROAD_S) * 1000
 
 
@@ -148,7 +147,7 @@ async def test_a_store_that_forgot_the_attestation_is_told_again_in_time(known, 
     run = await claimed(abroad, THERE)  # and what was attested is not there: the store was set back
     abroad.happening[math.ceil(EVERY_S) + 1] = [partial(abroad.store.attest, "process-1", STANDS_MS)]
     began = await abroad.store.now()
-    assert await RayCrew(abroad.store, HERE).join(*run) is NoOutcome.GONE
+    assert await RayCrew(abroad.store, HERE, known).join(*run) is NoOutcome.GONE
     assert await abroad.store.now() - began >= STANDS_MS
 
 
@@ -159,7 +158,7 @@ async def test_a_run_of_this_clusters_worker_or_of_one_that_is_proven_gone_is_lo
     run = await claimed(abroad, settings)
     await abroad.store.attest("process-1", STANDS_MS)
     began = await abroad.store.now()
-    assert await RayCrew(abroad.store, HERE).join(*run) is NoOutcome.GONE
+    assert await RayCrew(abroad.store, HERE, known).join(*run) is NoOutcome.GONE
     assert await abroad.store.now() == began
 
 
@@ -178,13 +177,11 @@ class Process:
 
     def __init__(self):
         self.number, self.dies, self.dies_waiting, self.prepared, self.problems = 1, False, False, 0, []
-        methods = (self.prepare, self.process, self.turn, self.call_model)
-        self.handle = SimpleNamespace(**{method.__name__: remote(method) for method in methods})
 
     def restart(self):
         self.number += 1
 
-    async def prepare(self, environment=None):
+    async def prepare(self):
         self.prepared += 1
         if self.problems:
             raise self.problems.pop(0)
@@ -196,21 +193,21 @@ class Process:
     async def turn(self, conversation_id, effect_id):
         if self.dies_waiting:
             self.restart()
-            raise ActorUnavailableError("it died", b"0" * 16)
+            raise WorkerUnavailable("it died")
 
     async def call_model(self, asked, process=None):
         if process not in (None, f"process-{self.number}"):
             raise Restarted("another process by now")
         if self.dies:
             self.restart()
-            raise ActorUnavailableError("it died", b"0" * 16)
+            raise WorkerUnavailable("it died")
         return wire.pack(ModelReplied(effect_id="t1.m1", content="Hi."))
 
 
 async def test_the_process_that_died_is_blamed_and_not_one_that_died_long_ago(known):
     worker = Process()
-    known[ray_crew.worker_name(SETTINGS, "shop:app", "code-1", "0")] = worker.handle
-    crew = RayCrew(MemoryStore(), SETTINGS)
+    known[ray_crew.worker_name(SETTINGS, "shop:app", "code-1", "0")] = worker
+    crew = RayCrew(MemoryStore(), SETTINGS, known)
     assert (await crew.call_model("shop:app", "code-1", REQUEST)).content == "Hi."
     worker.restart()  # of something else; nobody tells this crew
     worker.dies = True
@@ -222,12 +219,63 @@ async def test_the_process_that_died_is_blamed_and_not_one_that_died_long_ago(kn
     assert lost.value.process == "process-2"
 
 
+@pytest.mark.parametrize("said", [WorkerDied, WorkerUnavailable])
+async def test_nobody_is_blamed_for_a_worker_that_has_left(known, said):
+    worker = Process()
+    name = ray_crew.worker_name(SETTINGS, "shop:app", "code-1", "0")
+    known[name] = worker
+    crew = RayCrew(MemoryStore(), SETTINGS, known)
+    await crew.call_model("shop:app", "code-1", REQUEST)
+
+    async def call_model(asked, process):
+        del known[name]
+        raise said("it has left")
+
+    worker.call_model = call_model
+    with pytest.raises(CrewUnavailable, match="it has left") as refused:
+        await crew.call_model("shop:app", "code-1", REQUEST)
+    assert not isinstance(refused.value, WorkerLost)
+
+
+async def test_nobody_is_blamed_for_a_worker_that_has_left_and_whose_name_another_has_by_now(known):
+    worker, other = Process(), Process()
+    name = ray_crew.worker_name(SETTINGS, "shop:app", "code-1", "0")
+    known[name] = worker
+    crew = RayCrew(MemoryStore(), SETTINGS, known)
+    await crew.call_model("shop:app", "code-1", REQUEST)
+    other.restart()
+
+    async def call_model(asked, process):
+        known[name] = other
+        raise WorkerDied("it has left")
+
+    worker.call_model = call_model
+    with pytest.raises(CrewUnavailable, match="it has left") as refused:
+        await crew.call_model("shop:app", "code-1", REQUEST)
+    assert not isinstance(refused.value, WorkerLost)
+    assert (await crew.call_model("shop:app", "code-1", REQUEST)).content == "Hi."
+
+
+async def test_a_run_is_lost_with_a_worker_that_has_left_and_not_with_one_that_does_not_answer(known):
+    answers = [WorkerUnavailable("it is started again"), WorkerDied("it has left")]
+
+    async def join(incarnation, conversation_id, effect_id):
+        raise answers.pop(0)
+
+    name = ray_crew.worker_name(SETTINGS, "shop:app", "code-1", "0")
+    known[name] = SimpleNamespace(join=join)
+    crew = RayCrew(MemoryStore(), SETTINGS, known)
+    with pytest.raises(CrewUnavailable, match="started again"):
+        await crew.join(name, "process-1.abc", "c-1", "call_1#1")
+    assert await crew.join(name, "process-1.abc", "c-1", "call_1#1") is NoOutcome.GONE
+
+
 async def test_who_waits_for_its_turn_is_not_blamed_for_a_process_that_dies_meanwhile(known):
     alone = dataclasses.replace(REQUEST, alone=True)
     worker = Process()
     for slot in range(SETTINGS.fleet.alone):
-        known[ray_crew.worker_name(SETTINGS, "shop:app", "code-1", f"alone-{slot}")] = worker.handle
-    crew = RayCrew(MemoryStore(), SETTINGS)
+        known[ray_crew.worker_name(SETTINGS, "shop:app", "code-1", f"alone-{slot}")] = worker
+    crew = RayCrew(MemoryStore(), SETTINGS, known)
     worker.dies_waiting = True
     with pytest.raises(CrewUnavailable) as refused:
         await crew.call_model("shop:app", "code-1", alone)
@@ -239,9 +287,9 @@ async def test_who_waits_for_its_turn_is_not_blamed_for_a_process_that_dies_mean
 async def test_a_worker_that_could_not_import_its_app_is_asked_like_any_other_once_it_can(known):
     store, worker = MemoryStore(), Process()
     await store.put_app(AppRecord(app="shop:app", code="code-1"), [])
-    known[ray_crew.worker_name(SETTINGS, "shop:app", "code-1", "0")] = worker.handle
+    known[ray_crew.worker_name(SETTINGS, "shop:app", "code-1", "0")] = worker
     worker.problems = [AppBroken("OPENAI_API_KEY is not in this worker's environment")] * 2
-    crew = RayCrew(store, SETTINGS)
+    crew = RayCrew(store, SETTINGS, known)
     for _ in range(2):
         with pytest.raises(CrewUnavailable, match="OPENAI_API_KEY"):
             await crew.call_model("shop:app", "code-1", REQUEST)
@@ -253,10 +301,10 @@ async def test_a_worker_that_could_not_import_its_app_is_asked_like_any_other_on
 async def test_a_worker_that_cannot_import_older_code_gives_way_to_what_stands_now(known):
     store, older, newer = MemoryStore(), Process(), Process()
     await store.put_app(AppRecord(app="shop:app", code="code-2"), [])
-    known[ray_crew.worker_name(SETTINGS, "shop:app", "code-1", "0")] = older.handle
-    known[ray_crew.worker_name(SETTINGS, "shop:app", "code-2", "0")] = newer.handle
+    known[ray_crew.worker_name(SETTINGS, "shop:app", "code-1", "0")] = older
+    known[ray_crew.worker_name(SETTINGS, "shop:app", "code-2", "0")] = newer
     older.problems = [AppBroken("no module named shop")] * 9
-    crew = RayCrew(store, SETTINGS)
+    crew = RayCrew(store, SETTINGS, known)
     with pytest.raises(CrewUnavailable, match="no module"):
         await crew.call_model("shop:app", "code-1", REQUEST)
     assert (await crew.call_model("shop:app", "code-1", REQUEST)).content == "Hi."
@@ -265,8 +313,8 @@ async def test_a_worker_that_cannot_import_older_code_gives_way_to_what_stands_n
 
 async def test_of_many_conversations_only_the_latest_are_kept(known):
     worker = Process()
-    known[ray_crew.worker_name(SETTINGS, "shop:app", "code-1", "0")] = worker.handle
-    crew = RayCrew(MemoryStore(), SETTINGS)
+    known[ray_crew.worker_name(SETTINGS, "shop:app", "code-1", "0")] = worker
+    crew = RayCrew(MemoryStore(), SETTINGS, known)
     for number in range(100):
         await crew.call_model("shop:app", "code-1", dataclasses.replace(REQUEST, conversation_id=f"c-{number}"))
     assert (len(crew._calling), next(reversed(crew._calling))) == (ray_crew.CONVERSATIONS, "c-99")
@@ -280,9 +328,9 @@ async def test_a_call_does_not_wait_for_a_worker_that_opens_its_app_for_ever(kno
         await opened.wait()
         return "process-1"
 
-    worker.handle.prepare = remote(prepare)
-    known[ray_crew.worker_name(SETTINGS, "shop:app", "code-1", "0")] = worker.handle
-    crew = RayCrew(MemoryStore(), SETTINGS)
+    worker.prepare = prepare
+    known[ray_crew.worker_name(SETTINGS, "shop:app", "code-1", "0")] = worker
+    crew = RayCrew(MemoryStore(), SETTINGS, known)
     with pytest.raises(CrewUnavailable, match="still opening"):
         await crew.call_model("shop:app", "code-1", REQUEST)
     opened.set()

@@ -1,0 +1,75 @@
+"""What the crew needs of a cluster, so that its logic runs against an interface: workers are found, hired and asked by name."""
+
+from collections.abc import Mapping, Sequence
+from typing import Protocol
+
+from .settings import WorkerSettings
+
+
+class WorkerUnavailable(Exception):
+    """The worker does not answer now; it may live on, or be started again under the same name. The message says why."""
+
+
+class WorkerDied(WorkerUnavailable):
+    """The cluster knows that the worker is dead, and starts none in its place."""
+
+
+class WorkerHandle(Protocol):
+    """One named worker, whichever process it is by now; see `Worker`, whose methods these are.
+
+    Each may raise, besides what the worker's own raises:
+        WorkerDied: It has ended for good.
+        WorkerUnavailable: It does not answer now.
+    """
+
+    async def prepare(self) -> str:
+        """See `Worker.prepare`."""
+        ...
+
+    async def environment(self) -> Mapping[str, str]:
+        """See `Worker.environment`."""
+        ...
+
+    async def process(self) -> str:
+        """See `Worker.process`."""
+        ...
+
+    async def turn(self, conversation_id: str, effect_id: str) -> None:
+        """See `Worker.turn`."""
+        ...
+
+    async def call_model(self, asked: bytes, incarnation: str) -> bytes:
+        """See `Worker.call_model`."""
+        ...
+
+    async def run_tool(self, asked: bytes) -> bytes:
+        """See `Worker.run_tool`."""
+        ...
+
+    async def join(self, incarnation: str, conversation_id: str, effect_id: str) -> bytes:
+        """See `Worker.join`."""
+        ...
+
+    def drop(self, conversation_id: str, effect_id: str) -> None:
+        """See `Worker.drop`; nobody waits for the answer."""
+        ...
+
+
+class Cluster(Protocol):
+    """The cluster that a crew is in.
+
+    Each method may raise:
+        ClusterUnavailable: This process is in no cluster (any more), so nothing is known of its actors.
+    """
+
+    async def find(self, name: str) -> WorkerHandle | None:
+        """The worker of that name, None if there is none."""
+        ...
+
+    async def named(self, prefix: str) -> Sequence[str]:
+        """The names of all actors whose name begins so."""
+        ...
+
+    async def hire(self, settings: WorkerSettings) -> WorkerHandle:
+        """The worker of the name in the settings, made with them if there is none; if it dies, it is started again."""
+        ...

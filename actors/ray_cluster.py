@@ -1,0 +1,154 @@
+"""The cluster on Ray: named actors, and what Ray says of those that do not answer."""
+
+import asyncio
+from collections.abc import Awaitable, Mapping, Sequence
+from typing import Any, TypeVar
+
+import ray
+from ray.exceptions import ActorDiedError, GetTimeoutError, RayActorError, RayError
+from ray.util import list_named_actors
+
+from holdfast.conversation import ClusterUnavailable, HoldfastError
+from holdfast.persistence import AppRecord
+
+from .cluster import WorkerDied, WorkerUnavailable
+from .ray_crew import worker_settings
+from .settings import RAY_NAMESPACE, ActorSettings, WorkerSettings
+from .worker import AppBroken, Dropped, Restarted, Succeeded, Worker
+
+_RemoteWorker = ray.remote(Worker)
+_T = TypeVar("_T")
+
+
+class RayWorker:
+    """See `WorkerHandle`."""
+
+    __slots__ = ("_actor",)
+
+    def __init__(self, actor: Any) -> None:
+        self._actor = actor
+
+    async def prepare(self) -> str:
+        """See `WorkerHandle.prepare`."""
+        return await _answered(self._actor.prepare.remote())
+
+    async def environment(self) -> Mapping[str, str]:
+        """See `WorkerHandle.environment`."""
+        return await _answered(self._actor.environment.remote())
+
+    async def process(self) -> str:
+        """See `WorkerHandle.process`."""
+        return await _answered(self._actor.process.remote())
+
+    async def turn(self, conversation_id: str, effect_id: str) -> None:
+        """See `WorkerHandle.turn`."""
+        await _answered(self._actor.turn.remote(conversation_id, effect_id))
+
+    async def call_model(self, asked: bytes, incarnation: str) -> bytes:
+        """See `WorkerHandle.call_model`."""
+        return await _answered(self._actor.call_model.remote(asked, incarnation))
+
+    async def run_tool(self, asked: bytes) -> bytes:
+        """See `WorkerHandle.run_tool`."""
+        return await _answered(self._actor.run_tool.remote(asked))
+
+    async def join(self, incarnation: str, conversation_id: str, effect_id: str) -> bytes:
+        """See `WorkerHandle.join`."""
+        return await _answered(self._actor.join.remote(incarnation, conversation_id, effect_id))
+
+    def drop(self, conversation_id: str, effect_id: str) -> None:
+        """See `WorkerHandle.drop`."""
+        self._actor.drop.remote(conversation_id, effect_id)
+
+
+class RayCluster:
+    """See `Cluster`."""
+
+    async def find(self, name: str) -> RayWorker | None:
+        """See `Cluster.find`."""
+        actor = await asyncio.to_thread(find, name)
+        return None if actor is None else RayWorker(actor)
+
+    async def named(self, prefix: str) -> Sequence[str]:
+        """See `Cluster.named`."""
+        return await asyncio.to_thread(named, prefix)
+
+    async def hire(self, settings: WorkerSettings) -> RayWorker:
+        """See `Cluster.hire`."""
+        return RayWorker(await asyncio.to_thread(_hired, settings))
+
+
+async def _answered(answer: Awaitable[_T]) -> _T:
+    try:
+        return await answer
+    except ActorDiedError as error:
+        raise WorkerDied(type(error).__name__) from error
+    except (RayActorError, GetTimeoutError) as error:
+        raise WorkerUnavailable(type(error).__name__) from error
+    except RayError as error:
+        cause = getattr(error, "cause", None)
+        if isinstance(cause, AppBroken | Dropped | Succeeded | Restarted | HoldfastError):
+            raise cause from error
+        raise
+
+
+def find(name: str) -> Any | None:
+    """The handle of a named actor, None if there is none.
+
+    Raises:
+        ClusterUnavailable: This process is in no cluster (any more), so nothing is known of its actors.
+    """
+    in_cluster()
+    try:
+        return ray.get_actor(name, namespace=RAY_NAMESPACE)
+    except ValueError:
+        return None
+
+
+def named(prefix: str) -> list[str]:
+    """The names of all actors whose name begins so.
+
+    Raises:
+        ClusterUnavailable: This process is in no cluster (any more).
+    """
+    in_cluster()
+    actors = list_named_actors(all_namespaces=True)
+    return sorted(actor["name"] for actor in actors if actor["namespace"] == RAY_NAMESPACE and actor["name"].startswith(prefix))
+
+
+def in_cluster() -> None:
+    """Make sure that this process is in a cluster: Ray would silently start one of its own.
+
+    Raises:
+        ClusterUnavailable: It is in none (any more).
+    """
+    if not ray.is_initialized():
+        raise ClusterUnavailable("this process is in no Ray cluster (any more)")
+
+
+def hire(
+    settings: ActorSettings,
+    record: AppRecord,
+    slot: str,
+    environment: Mapping[str, str] | None = None,
+    *,
+    generation: int = 0,
+) -> Any:
+    """The handle of the worker for an app's code, made if there is none.
+
+    Ray restarts a worker that dies, with the same environment and as a new incarnation.
+    """
+    return _hired(worker_settings(settings, record, slot, environment or {}, generation=generation))
+
+
+def _hired(settings: WorkerSettings) -> Any:
+    in_cluster()
+    return _RemoteWorker.options(
+        name=settings.name,
+        namespace=RAY_NAMESPACE,
+        lifetime="detached",
+        get_if_exists=True,
+        num_cpus=0,
+        max_restarts=-1,
+        max_concurrency=10_000,  # beyond what it does at once, so that it can always be asked how it is
+    ).remote(settings)

@@ -1,0 +1,63 @@
+"""What Ray says of a worker, in the words of the crew."""
+
+import pytest
+from ray.exceptions import ActorDiedError, ActorUnavailableError, RayTaskError
+
+from holdfast.actors import AppBroken
+from holdfast.actors.cluster import WorkerDied, WorkerUnavailable
+from holdfast.actors.ray_cluster import RayWorker
+from holdfast.actors.worker import Dropped, Restarted, Succeeded
+from holdfast.conversation import StoreUnavailable
+
+
+class Raising:
+    """A method of a Ray actor that answers with an error."""
+
+    def __init__(self, error):
+        self.error = error
+
+    async def remote(self, *_args):
+        raise self.error
+
+
+class Actor:
+    def __init__(self, error):
+        self.process = Raising(error)
+
+
+def raised(error):
+    """What Ray hands to the caller when a worker's method raises this."""
+    return RayTaskError("process", "Traceback: raised", error, proctitle="w", pid=1, ip="ip").as_instanceof_cause()
+
+
+@pytest.mark.parametrize(
+    ("error", "kind"),
+    [
+        (ActorDiedError(), WorkerDied),
+        (ActorUnavailableError("it is started again", b"0" * 16), WorkerUnavailable),
+    ],
+)
+async def test_only_an_actor_that_ray_does_not_start_again_has_died(error, kind):
+    with pytest.raises(WorkerUnavailable, match=type(error).__name__) as said:
+        await RayWorker(Actor(error)).process()
+    assert type(said.value) is kind
+
+
+@pytest.mark.parametrize(
+    "error",
+    [AppBroken("it"), Dropped("it"), Restarted("it"), Succeeded("it"), StoreUnavailable("it")],
+    ids=lambda error: type(error).__name__,
+)
+@pytest.mark.parametrize(
+    "given", [raised, lambda error: RayTaskError("process", "T", error, "w", 1, "ip")], ids=["both", "ray"]
+)
+async def test_what_a_worker_raises_is_raised_here_and_not_rays_account_of_it(given, error):
+    with pytest.raises(type(error)) as said:
+        await RayWorker(Actor(given(error))).process()
+    assert said.value is error
+
+
+async def test_what_nobody_expects_of_a_worker_is_left_as_ray_tells_it():
+    with pytest.raises(RayTaskError) as said:
+        await RayWorker(Actor(raised(ZeroDivisionError("1 / 0")))).process()
+    assert isinstance(said.value, ZeroDivisionError)
