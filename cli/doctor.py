@@ -47,9 +47,9 @@ async def _examine(settings: Settings) -> list[Check]:
     if settings.redis_url is None or settings.ray_address is None:
         home, checks = home_checks(settings)
     url = settings.redis_url
-    if url is None:
-        checks.append(server_check())
-        url = running_redis(home) if home is not None else None
+    if url is None and home is not None:
+        checks.append(server_check(home))
+        url = running_redis(home)
     store: StoreAddress | None = None
     standing = Standing()
     if url is not None:

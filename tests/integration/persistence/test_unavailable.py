@@ -100,13 +100,10 @@ async def test_a_read_only_replica_refuses_every_write(own_store, own_raw, activ
     await activation.do(send())
 
 
-async def test_a_server_that_cannot_save_refuses_every_write(own_store, own_raw, activation, tmp_path):
-    gone = tmp_path / "gone"
-    gone.mkdir()
+async def test_a_server_that_cannot_save_refuses_every_write(own_store, own_server, own_raw, activation):
+    (own_server.directory / "dump.rdb" / "in the way").mkdir(parents=True)
     own_raw.redis.config_set("appendonly", "no")
-    own_raw.redis.config_set("dir", str(gone))
     own_raw.redis.config_set("save", "3600 1")
-    gone.rmdir()
     own_raw.redis.bgsave()
     deadline = time.monotonic() + 20
     while own_raw.redis.info("persistence")["rdb_last_bgsave_status"] != "err":
@@ -327,7 +324,7 @@ async def test_a_store_set_back_refuses_the_activations_of_after(own_server, own
 # -- too old ------------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("version", [b"6.0.16", b"5.9.99", b"6.1.99"])
+@pytest.mark.parametrize("version", [b"6.0.9", b"5.9.9", b"6.1.9"])
 async def test_a_server_that_is_too_old_is_refused(proxy, raw, version):
     proxy.rewrite = lambda reply: replaced(reply, version)
     store = RedisStore(proxy.url, namespace=raw.namespace)
@@ -341,7 +338,7 @@ async def test_a_server_that_is_too_old_is_refused(proxy, raw, version):
     await store.close()
 
 
-@pytest.mark.parametrize("version", [b"6.2.00", b"7.0.15", b"10.0.1"])
+@pytest.mark.parametrize("version", [b"6.2.0", b"7.0.5", b"9.0.1"])
 async def test_newer_servers_serve(proxy, namespace, version):
     proxy.rewrite = lambda reply: replaced(reply, version)
     store = RedisStore(proxy.url, namespace=namespace)
@@ -351,13 +348,13 @@ async def test_newer_servers_serve(proxy, namespace, version):
 
 
 def replaced(reply, version):
-    """The server's own version, which has six characters in every reply here, by another one."""
+    """The server's own version, which has five characters in every reply here, by another one."""
     head, mark, rest = reply.partition(b"redis_version:")
     return head + mark + version + rest[rest.index(b"\r") :] if mark and rest.index(b"\r") == len(version) else reply
 
 
 async def test_the_faked_version_has_the_length_of_the_real_one(raw):
-    assert len(raw.redis.info("server")["redis_version"]) == 6
+    assert len(raw.redis.info("server")["redis_version"]) == 5
 
 
 def test_a_server_of_ones_own_ends_with_its_block(tmp_path):

