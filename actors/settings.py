@@ -1,19 +1,31 @@
-"""What an actor or worker is told when it is made. Plain values: they travel by pickle between Ray processes."""
+"""What an actor or worker is told when it is made. Plain values: they travel by pickle between Ray processes of one build."""
 
 import functools
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
-from importlib import metadata
+from dataclasses import dataclass, field, fields
+from typing import Any
+
+from . import wire
+from .build import this_release
 
 RAY_NAMESPACE = "holdfast"
 CLUSTER_DIGITS = 16
 """How much of a cluster's id stands in the names of its actors: enough to tell it from any other."""
 
 
-@functools.cache
-def this_release() -> str:
-    """Which Holdfast this process runs."""
-    return metadata.version("holdfast")
+class _Sealed:
+    """What is pickled in a seal that tells the build: an actor of another build refuses it before it reads anything."""
+
+    __slots__ = ()
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        values = {one.name: getattr(self, one.name) for one in fields(self)}  # type: ignore[arg-type]
+        return _unsealed, (wire.pack((type(self), values)),)
+
+
+def _unsealed(data: bytes) -> Any:
+    kind, values = wire.unpack(data)
+    return kind(**values)
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +78,7 @@ class Fleet:
 
 
 @dataclass(frozen=True, slots=True)
-class ActorSettings:
+class ActorSettings(_Sealed):
     """What every actor of a namespace is told.
 
     Attributes:
@@ -128,7 +140,7 @@ class SweeperToKeep:
 
 
 @dataclass(frozen=True, slots=True)
-class WorkerSettings:
+class WorkerSettings(_Sealed):
     """What a worker is told: whose store it serves, and which code in which environment it runs."""
 
     store: StoreAddress

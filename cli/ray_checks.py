@@ -4,7 +4,8 @@ import asyncio
 import os
 from typing import TYPE_CHECKING
 
-from holdfast.actors.settings import ActorSettings, StoreAddress, this_release
+from holdfast.actors.build import this_release
+from holdfast.actors.settings import ActorSettings, StoreAddress
 from holdfast.conversation import ConfigurationError, HoldfastError, OlderRelease
 from holdfast.persistence import Binding
 from holdfast.persistence.home import Home, installed_version, python_version

@@ -66,6 +66,7 @@ class RayTransport:
             ClusterUnavailable: Ray does not answer.
             WrongCluster: The store is bound to another cluster, which lives.
             OlderRelease: A newer release serves the store.
+            OtherBuild: Another build of this version serves the store.
             ConfigurationError: The process is in another cluster, or versions differ.
         """
         joined = await in_daemon(clusters.join, address, embedded=settings.ray_address is None)
@@ -81,7 +82,7 @@ class RayTransport:
                 gone=tuple(gone),
                 sweeper=restore_sweeper,
             )
-            await take_office(store, actor_settings.release, roll_back=roll_back)
+            await take_office(store, actor_settings.release, roll_back=roll_back, other_builds=settings.redis_url is None)
             await in_daemon(end_other_releases, actor_settings, roll_back=roll_back)
             ensure_sweeper(actor_settings)
             if app is not None and app_path is not None:

@@ -108,6 +108,22 @@ class OlderRelease(ConfigurationError):
         self.serving = serving
 
 
+class OtherBuild(ConfigurationError):
+    """Another build of Holdfast, perhaps of the same version, serves the store or runs on a node; nothing was changed.
+
+    `release` is the build here, `other` the other one, None where it is not known.
+    """
+
+    def __init__(self, release: str, other: str | None = None) -> None:
+        HoldfastError.__init__(self, release, other)
+        self.field = "holdfast"
+        where = f"{other} serves the store" if other is not None else "a process of the cluster runs another build"
+        self.problem = f"this is build {release}, and {where}: builds do not understand each other"
+        self.fix = "install the same build on every node and client; to have all of it change to this one, run: holdfast up"
+        self.release = release
+        self.other = other
+
+
 class UnsupportedServer(ConfigurationError):
     """The Redis server is too old, or lacks what Holdfast needs."""
 

@@ -8,8 +8,9 @@ import ray
 from ray.exceptions import ActorDiedError, RayActorError, RayError
 
 from holdfast.actors import RAY_NAMESPACE, Activation, ActorSettings, AnswerToAsk, ConversationActor, find, in_cluster
+from holdfast.actors.build import this_release
 from holdfast.actors.wire import pack, unpack
-from holdfast.conversation import Command
+from holdfast.conversation import Command, OtherBuild
 from holdfast.persistence import Because
 
 from .actors import ActorDied, ActorUnavailable
@@ -81,9 +82,14 @@ class RayActors:
             if ray.is_initialized():  # else Ray would start a cluster of its own, to find the actor there
                 ray.kill(actor)
             if isinstance(error, RayError):
-                raise ActorUnavailable(str(error)) from error
+                raise (_refusal(error) or ActorUnavailable(str(error))) from error
             raise
         return RayHandle(actor)
+
+
+def _refusal(error: RayError) -> OtherBuild | None:
+    """The refusal of a process that runs another build; of an error in an actor's creation Ray keeps the words alone."""
+    return OtherBuild(this_release()) if f"{OtherBuild.__module__}.{OtherBuild.__name__}" in str(error) else None
 
 
 async def _answered(answer: Awaitable[_T]) -> _T:

@@ -4,27 +4,35 @@ import logging
 
 from packaging.version import InvalidVersion, Version
 
-from holdfast.conversation import OlderRelease
+from holdfast.conversation import OlderRelease, OtherBuild
 from holdfast.persistence import Store
 
 logger = logging.getLogger("holdfast.registry")
 
 
-async def take_office(store: Store, release: str, *, roll_back: bool = False) -> None:
+async def take_office(store: Store, release: str, *, roll_back: bool = False, other_builds: bool = True) -> None:
     """Note that this release serves the store from now on.
 
-    Releases are in the order of PEP 440, without the local part: two builds of one version may take turns.
+    Releases are in the order of PEP 440, without the local part, which tells builds of one version apart; `other_builds` says
+    whether this build may take the place of another one.
 
     Raises:
         OlderRelease: A newer release serves the store, and `roll_back` is false. Nothing was changed.
+        OtherBuild: Another build of this very version serves the store, and may not be replaced. Nothing was changed.
     """
     while (serving := await store.serving()) != release:
+        if serving is not None and not other_builds and _public(serving) == _public(release):
+            raise OtherBuild(release, serving)
         if serving is not None and older(release, serving):
             if not roll_back:
                 raise OlderRelease(release, serving)
             logger.warning("release %s takes the place of %s, which is newer: that was asked for", release, serving)
         if await store.serve(release, before=serving):
             return
+
+
+def _public(release: str) -> str:
+    return release.partition("+")[0]
 
 
 def older(release: str, serving: str) -> bool:

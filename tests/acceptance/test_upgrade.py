@@ -1,18 +1,21 @@
 """Another release of Holdfast comes into a cluster that goes on, while conversations wait and work."""
 
 import asyncio
+import shutil
 from contextlib import AsyncExitStack
 from functools import partial
+from importlib import import_module
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from stack_fixture import eventually, open_gate, pid_of, results, runs_of
 
 from holdfast.actors import ActorSettings, find, named
-from holdfast.actors.settings import this_release
-from holdfast.client import Approve, AsyncClient, OlderRelease, Status
+from holdfast.actors.build import this_release
+from holdfast.client import Approve, AsyncClient, OlderRelease, OtherBuild, Status
 from holdfast.client.stack import Stack
-from holdfast.registry import Settings
+from holdfast.registry import Settings, ray_actors
 from holdfast.testing import call, calls
 
 NEXT = "1000.0"
@@ -76,6 +79,26 @@ async def test_conversations_that_wait_and_work_go_on_with_the_new_release_and_t
     # and whoever has not been changed yet is served all the same
     again = await waits.send("and again")
     assert (await waits.wait(after=again.seq, timeout_s=90)).reply == "Again."
+
+
+async def test_an_actor_on_a_node_with_another_build_refuses_with_the_fix(stack, client, tmp_path, monkeypatch):
+    transport = await client._stack.transport()
+    for package in ("conversation", "agent", "persistence", "actors", "registry"):  # as an older image would have it
+        source = Path(import_module(f"holdfast.{package}").__file__).parent
+        shutil.copytree(source, tmp_path / "holdfast" / package, ignore=shutil.ignore_patterns("__pycache__"))
+    with (tmp_path / "holdfast" / "actors" / "host.py").open("a") as file:
+        file.write("# another build\n")
+    elsewhere = {"env_vars": {"PYTHONPATH": str(tmp_path)}}
+    made_here = ray_actors._RemoteActor
+    options = SimpleNamespace(options=lambda **given: made_here.options(**given, runtime_env=elsewhere))
+    monkeypatch.setattr(ray_actors, "_RemoteActor", options)
+    actors = ray_actors.RayActors(transport.settings)
+    name = actors.new_name()
+
+    with pytest.raises(OtherBuild, match="install the same build on every node"):
+        await actors.hire(name, offer=False)
+
+    await asyncio.to_thread(eventually, lambda: find(name) is None, 30, "the end of that actor")
 
 
 async def test_an_older_release_ends_nobody_of_a_newer_one_and_goes_back_only_when_told_to(stack, client, store, upgraded):

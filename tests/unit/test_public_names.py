@@ -14,7 +14,7 @@ PUBLIC = {
         ConversationExists ConversationNotFound CorruptStore Decision DecisionKind Delta Deny Effect End Event
         Executor Fail FailureReason Fenced Handled HoldfastError HomeUnusable Ignored Index InvalidConversationId
         InvalidDecision InvalidInput InvalidMessage Judgement Known LastTurn LeaseHeld Limits ModelFailed
-        ModelReplied NewerRecord OlderRelease OnLost OutcomeUnknown Overloaded PendingEntry PendingView ProposedCall
+        ModelReplied NewerRecord OlderRelease OnLost OtherBuild OutcomeUnknown Overloaded PendingEntry PendingView ProposedCall
         Quarantined QueueFull RESTING Receipt Record Redispatch Refused Reply Resolve Round Ruling RunFinished RunLost
         RunTool
         Send SettledBy StaleCall StaleReason Start State Status StopReason StoreError StoreUnavailable Suspension
@@ -41,7 +41,7 @@ PUBLIC = {
         AgentNotFound Answer AppNotFound Approve AsyncClient AsyncPendingCall BlockingConversation Cancelled
         Client ClusterUnavailable ConfigurationError Conversation ConversationEnded ConversationExists
         ConversationNotFound ConversationRow ConversationState Decision Deny DurabilityWarning Event Fail
-        FailureReason HoldfastError InvalidConversationId InvalidDecision InvalidInput InvalidMessage OlderRelease
+        FailureReason HoldfastError InvalidConversationId InvalidDecision InvalidInput InvalidMessage OlderRelease OtherBuild
         OutcomeUnknown Overloaded Page PendingCall Quarantined QueueFull Receipt Redispatch RunningCall StaleCall
         StaleReason Status StopReason StoreError StoreUnavailable SuspensionKind WrongCluster WrongStore
     """,

@@ -7,7 +7,7 @@ from types import SimpleNamespace
 import pytest
 
 from holdfast.actors import ActorSettings, StoreAddress
-from holdfast.conversation import ConfigurationError, OlderRelease
+from holdfast.conversation import ConfigurationError, OlderRelease, OtherBuild
 from holdfast.persistence import MemoryStore
 from holdfast.registry import turnover
 from holdfast.registry.releases import older, take_office
@@ -54,6 +54,22 @@ async def test_an_equal_or_newer_release_takes_office_and_going_back_is_an_act()
     assert await store.serving() == "0.1.0"
     await take_office(store, "0.1.0")
     await take_office(store, "0.2.0")  # forward needs no word
+
+
+async def test_another_build_of_one_version_is_refused_where_it_may_not_change_what_serves():
+    store = MemoryStore()
+    await take_office(store, "0.1.0+aaa")
+
+    with pytest.raises(
+        OtherBuild, match=r"this is build 0\.1\.0\+bbb, and 0\.1\.0\+aaa serves.*install the same build.*holdfast up"
+    ):
+        await take_office(store, "0.1.0+bbb", other_builds=False)
+    assert await store.serving() == "0.1.0+aaa"
+
+    await take_office(store, "0.1.0+aaa", other_builds=False)
+    await take_office(store, "0.1.0+bbb")
+    await take_office(store, "0.2.0+ccc", other_builds=False)  # an upgrade is no other build
+    assert await store.serving() == "0.2.0+ccc"
 
 
 async def test_who_is_overtaken_by_a_newer_release_while_it_looks_is_refused():

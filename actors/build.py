@@ -1,0 +1,35 @@
+"""Which build of Holdfast a process runs.
+
+A version says what a build calls itself; a digest of its files says what it is. Two builds that both call themselves "0.1.0" (a
+development install, an image made from a branch) may have other classes under the same names.
+"""
+
+import functools
+import hashlib
+from importlib import metadata
+from importlib.util import find_spec
+from pathlib import Path
+
+BUILD_DIGITS = 12
+_SUFFIXES = (".py", ".lua")
+_PACKAGES = tuple(f"holdfast.{name}" for name in ("conversation", "agent", "persistence", "actors", "registry"))
+
+
+@functools.cache
+def this_release() -> str:
+    """Which Holdfast this process runs, as PEP 440 has it: the version, and a digest of its files as the local part."""
+    version = metadata.version("holdfast")
+    return f"{version}{'.' if '+' in version else '+'}{_digest()[:BUILD_DIGITS]}"
+
+
+def _digest() -> str:
+    """The SHA-256 of what runs in actors and speaks to them, as it stands on the disk at the first call: soon after its import."""
+    found = hashlib.sha256()
+    for package in _PACKAGES:
+        spec = find_spec(package)
+        folder = Path((spec.submodule_search_locations or ["."])[0] if spec is not None else ".")
+        for file in sorted(folder.rglob("*")):
+            if file.suffix in _SUFFIXES:
+                content = hashlib.sha256(file.read_bytes()).hexdigest()
+                found.update(f"{package}/{file.relative_to(folder).as_posix()}\0{content}\n".encode())
+    return found.hexdigest()
