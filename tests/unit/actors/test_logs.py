@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.actors import logs
+from holdfast.actors import ActorSettings, ConversationActor, StoreAddress, Worker, WorkerSettings, logs
 from holdfast.conversation.redaction import Redaction
 
 ROOT = Path(__file__).parents[3]
@@ -141,3 +141,31 @@ def test_warnings_and_dead_threads_of_the_app_are_logged(logged, monkeypatch):
     assert "UserWarning: [SHOP_KEY]\\nWARNING forged" in written()
     assert "thread [SHOP_KEY] of the app died\n    Traceback" in written()
     assert SECRET not in written()
+
+
+@pytest.fixture
+def unguarded():
+    """Loggers as they are before a process of ours begins, and as they were again after that."""
+    loggers = [logging.getLogger(name) for name in (*logs.OURS, *logs.OTHERS)]
+    kept = [list(logger.filters) for logger in loggers]
+    for logger in loggers:
+        logger.filters.clear()
+    yield loggers
+    for logger, filters in zip(loggers, kept, strict=True):
+        logger.filters[:] = filters
+
+
+async def test_every_process_of_ours_guards_its_loggers_with_what_is_secret_there(unguarded, monkeypatch):
+    monkeypatch.setenv("SHOP_API_KEY", SECRET)
+    address = StoreAddress("redis://:looking-glass@host/0", "holdfast", "store-1")
+    for begin in (
+        lambda: ConversationActor(ActorSettings(address), "actor-1"),
+        lambda: Worker(WorkerSettings(address, "worker-0", "shop:app", "k")),
+    ):
+        for logger in unguarded:
+            logger.filters.clear()
+        begin()
+        for logger in unguarded:
+            record = logging.LogRecord(logger.name, logging.ERROR, "x.py", 1, "%s looking-glass", (SECRET,), None)
+            assert logger.filter(record)
+            assert record.getMessage() == "[SHOP_API_KEY] ***"
