@@ -71,7 +71,7 @@ def say(error: Exception, *, as_json: bool) -> None:
         sys.stderr.write(to_json(as_dict(error)) + "\n")
         return
     lines = [*error.lines, str(error)] if isinstance(error, InvalidLines) else [message_of(error)]
-    sys.stderr.writelines(f"error: {clean(line)}\n" for line in lines)
+    sys.stderr.writelines(f"error: {clean(PLAIN.redacted(line))}\n" for line in lines)
 
 
 def as_dict(error: Exception) -> dict[str, Any]:

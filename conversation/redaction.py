@@ -27,7 +27,7 @@ _BASE64_SKIPPED = (0, 2, 3)
 
 _Span: TypeAlias = tuple[int, int, str]
 
-_SECRET_VARIABLE = re.compile(r"(?i)((API|ACCESS|SECRET|PRIVATE|ENCRYPTION)_?KEY|TOKEN|SECRET|PASSWORD|PASSWD|PASSPHRASE)$")
+_VARIABLE = r"(?i)((API|ACCESS|SECRET|PRIVATE|ENCRYPTION)_?KEY|TOKEN|SECRET|PASSWORD|PASSWD|PASSPHRASE)$"
 
 _VALUE = r"(?:[^\s\"'`&;,)\]}]|[&;,](?!\s|$|[\w.-]{1,40}=)|[)\]}\"'`](?=\w))+"
 """A value without quotes: it ends where the next one begins, or what is around it closes."""
@@ -43,10 +43,10 @@ _HEADERS = r"(?:authorization|x-api-key|x-goog-api-key|api-key|x-auth-token|x-ac
 _CLOSED = r"\\{0,8}[\"']"
 _GROUPS = ("value", "dq", "sq", "eq")
 
-_SCHEME = re.compile(r"(?i)(?<=[a-z0-9+.-])(?P<plain>:(?:\\{0,4}/){2})|(?<=[a-z0-9+.-])%3A%2F%2F")
-_URL_ENDS = re.compile(r"\s|[\"'`](?=[\s,:;}\])>\\]|$)")
-_HTTP = re.compile(r"(?i)(?:https?|wss?)\Z")
-_HOST = re.compile(r"[^:@]*(?::\d{0,5})?|\[[0-9a-fA-F:.]*\](?::\d{0,5})?")
+_SCHEME = r"(?i)(?<=[a-z0-9+.-])(?P<plain>:(?:\\{0,4}/){2})|(?<=[a-z0-9+.-])%3A%2F%2F"
+_URL_ENDS = r"\s|[\"'`](?=[\s,:;}\])>\\]|$)"
+_HTTP = r"(?i)(?:https?|wss?)\Z"
+_HOST = r"[^:@]*(?::\d{0,5})?|\[[0-9a-fA-F:.]*\](?::\d{0,5})?"
 
 
 class Redaction:
@@ -59,7 +59,7 @@ class Redaction:
 
     def __init__(self, named: Mapping[str, str] | None = None, *, urls: Iterable[str] = ()) -> None:
         forms: dict[str, str] = {}
-        first = sorted((named or {}).items(), key=lambda item: (not _SECRET_VARIABLE.search(item[0]), item[0]))
+        first = sorted((named or {}).items(), key=lambda item: (not re.compile(_VARIABLE).search(item[0]), item[0]))
         for name, value in first[:MOST_VALUES]:
             for part in (value, *_passwords(value), *_lines(value)):
                 _add(forms, part, f"[{name}]")
@@ -72,7 +72,7 @@ class Redaction:
     @classmethod
     def of_process(cls, environ: Mapping[str, str], named: Iterable[str] = (), *, urls: Iterable[str] = ()) -> "Redaction":
         """That of a process: the variables that were named, and those whose own names say that they are secret."""
-        wanted = {*named, *filter(_SECRET_VARIABLE.search, environ)}
+        wanted = {*named, *filter(re.compile(_VARIABLE).search, environ)}
         return cls({name: environ[name] for name in wanted if name in environ}, urls=urls)
 
     def redacted(self, text: str, limit: int | None = None) -> str:
@@ -166,12 +166,12 @@ def _merged(spans: Iterable[_Span]) -> Iterator[_Span]:
 def _in_urls(text: str) -> Iterator[_Span]:
     """The user parts of the URLs. A password may hold `/` and `@`, so that it ends with the last `@`."""
     ends = 0
-    following = _SCHEME.finditer(text)
+    following = re.compile(_SCHEME).finditer(text)
     found = next(following, None)
     while found is not None:
         then = next(following, None)
         if found.end() >= ends:
-            closing = _URL_ENDS.search(text, found.end())
+            closing = re.compile(_URL_ENDS).search(text, found.end())
             ends = len(text) if closing is None else closing.start()
         stop = min(ends, len(text) if then is None else then.start())
         plain = found["plain"] is not None
@@ -188,9 +188,11 @@ def _user_ends(text: str, scheme: "re.Match[str]", stop: int) -> int:
     if at < 0 or slash < 0:
         return at
     before = text[start:slash]
-    if _HTTP.search(text, max(0, scheme.start() - 5), scheme.start()):  # there an authority ends with the first slash
+    if re.compile(_HTTP).search(
+        text, max(0, scheme.start() - 5), scheme.start()
+    ):  # there an authority ends with the first slash
         inner = text.rfind("@", start, slash)
-        return inner if inner >= 0 else -1 if _HOST.fullmatch(before) else at
+        return inner if inner >= 0 else -1 if re.compile(_HOST).fullmatch(before) else at
     return at if ":" in before or "@" in before else -1
 
 

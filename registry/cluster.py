@@ -154,7 +154,9 @@ def _knock(address: str) -> None:
 def _split(address: str) -> tuple[str, int]:
     host, _, port = address.rpartition(":")
     if not host or not (port.isascii() and port.isdigit()) or not 0 < int(port) <= 65535:  # noqa: PLR2004 - the last port
-        raise ConfigurationError("ray_address", f"{address!r:.80} is no address", "use host:port, or 'auto'")
+        raise ConfigurationError(
+            "ray_address", f"{PLAIN.redacted(repr(address), 80)} is no address", "use host:port, or 'auto'"
+        )
     return host, int(port)
 
 
