@@ -66,7 +66,7 @@ class Redaction:
         for url in urls:
             for part in _passwords(url):
                 _add(forms, part, HIDDEN)
-        self._forms = tuple(sorted(forms.items(), key=lambda item: -len(item[0])))
+        self._forms = tuple(forms.items())
         self._margin = max([_MARGIN, *map(len, forms)])
 
     @classmethod
