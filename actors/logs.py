@@ -3,6 +3,7 @@
 import logging
 import threading
 import traceback
+import warnings
 from collections.abc import Iterable
 
 from holdfast.conversation.redaction import PLAIN, Redaction
@@ -76,8 +77,12 @@ def guard_process(redaction: Redaction, *, loggers: Iterable[str] = (*OURS, *OTH
 
 def guard_app() -> None:
     """Have what the app's code warns of, and what its threads die of, be logged rather than printed as it is."""
-    logging.captureWarnings(capture=True)
+    warnings.showwarning = _warned  # `logging.captureWarnings` hides them where nobody has configured logging
     threading.excepthook = _thread_died
+
+
+def _warned(message: Warning | str, category: type[Warning], filename: str, lineno: int, *_: object, **__: object) -> None:
+    logging.getLogger("py.warnings").warning("%s:%d: %s: %s", filename, lineno, category.__name__, message)
 
 
 def _thread_died(args: threading.ExceptHookArgs) -> None:

@@ -134,7 +134,6 @@ def test_warnings_and_dead_threads_of_the_app_are_logged(logged, monkeypatch):
             thread = threading.Thread(target=lambda: [][len(SECRET)], name=f"thread {SECRET}")
             thread.start()
             thread.join()
-            logging.captureWarnings(False)
     finally:
         warned.removeHandler(handler)
         warned.filters.clear()
