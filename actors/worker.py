@@ -410,6 +410,7 @@ class Worker:
             _check_environment(record)
             runtime = await AppRuntime.open(self._settings)
         except Exception as error:  # noqa: BLE001 - the app's own import and lifespan may raise anything
+            self._learn(())  # what the app has put into the environment, too
             problem = self._redaction.said(error, SAID)
             logger.warning("%s cannot open its app: %s", self._settings.name, problem)
             if isinstance(error, TimeoutError):

@@ -221,13 +221,15 @@ async def test_what_a_provider_says_is_nowhere_with_its_secrets(store, provider,
     nothing_of_it_in("".join(capfd.readouterr()))
 
 
-async def test_why_an_app_cannot_be_imported_is_nowhere_with_its_secrets(store, provider, log):
+async def test_why_an_app_cannot_be_imported_is_nowhere_with_its_secrets(store, provider, log, monkeypatch):
+    monkeypatch.setenv("BROKEN_API_KEY", "the app sets it")
     async with worker_of(store, "broken_app:app") as worker:
         with pytest.raises(AppBroken) as broken:
             await worker.prepare()
 
     problem = await store.problem("broken_app:app")
     assert "cannot connect to postgres://***@db.internal:5432/shop with '[LEAKY_API_KEY]'" in problem
+    assert "[BROKEN_API_KEY]" in problem
     assert "cannot open its app" in log.getvalue()
     for text in (problem, str(broken.value), log.getvalue(), all_of(store).decode("utf-8", "replace")):
         nothing_of_it_in(text)
