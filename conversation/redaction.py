@@ -202,7 +202,7 @@ def _passwords(url: str) -> Iterator[str]:
         password = url[start:end].partition(":")[2] or url[start:end]
         yield password
         yield _unquoted(password)
-    for found in re.finditer(r"(?i)[?&;](?:password|passwd|pwd)=([^&;#\s]+)", url):
+    for found in re.finditer(r"(?i)[?&;][a-z_]{0,20}(?:password|passwd|pwd)=([^&;#\s]+)", url):
         yield found[1]
         yield _unquoted(found[1])
 

@@ -90,6 +90,11 @@ def test_the_password_within_a_value_and_the_lines_of_a_key_are_secret_too():
     assert found == "[DATABASE_URL] [DATABASE_URL] *** [PEM] [DATABASE_URL]"
 
 
+def test_the_passwords_in_the_query_of_a_url_are_secret_too():
+    redaction = Redaction(urls=["rediss://host/0?password=open%2Dsesame&ssl_password=looking-glass"])
+    assert redaction.redacted("open-sesame open%2Dsesame looking-glass") == "*** *** ***"
+
+
 def test_a_process_knows_the_variables_that_are_named_and_those_that_call_themselves_secret():
     environ = {"SHOP_DSN": "host=db user=x", "AWS_SECRET_ACCESS_KEY": "abcdefgh", "GH_TOKEN": "ijklmnop", "LANG": "C.UTF-8"}
     found = Redaction.of_process(environ, ["SHOP_DSN", "MISSING"]).redacted("host=db user=x abcdefgh ijklmnop C.UTF-8")
