@@ -201,10 +201,10 @@ class Answer:
             message = "the stream ended before the provider said how the answer finished"
             raise Broken(message)
         if self._ended.lower() in FAILED:
-            message = f"the provider says that the answer failed (finish_reason {self._ended:.80})"
+            message = f"the provider says that the answer failed (finish_reason {self._ended})"
             raise Broken(message)
         if self._ended not in KNOWN and self.calls():
-            message = f"nobody knows whether the answer's calls are whole (finish_reason {self._ended:.80})"
+            message = f"nobody knows whether the answer's calls are whole (finish_reason {self._ended})"
             raise Broken(message)
         if self._ended in CALLING and not self._calls and self._texts and self.call_made_text:
             self._ended = "stop"

@@ -23,7 +23,7 @@ def this_release() -> str:
 
 
 def _digest() -> str:
-    """The SHA-256 of what runs in actors and speaks to them, as it stands on the disk at the first call: soon after its import."""
+    """The SHA-256 of what runs in actors and speaks to them, as the disk has it at the first call: soon after the import."""
     found = hashlib.sha256()
     for package in _PACKAGES:
         spec = find_spec(package)

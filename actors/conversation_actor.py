@@ -11,9 +11,10 @@ import ray
 from ray.actor import exit_actor
 
 from holdfast.conversation import HoldfastError, schema
+from holdfast.conversation.redaction import Redaction
 from holdfast.persistence import Because, RedisStore
 
-from . import wire
+from . import logs, wire
 from .answers import Activation, Failed, NotHosted
 from .host import Host
 from .ray_cluster import RayCluster
@@ -28,6 +29,7 @@ class ConversationActor:
     """Hosts one conversation at a time."""
 
     def __init__(self, settings: ActorSettings, name: str) -> None:
+        logs.guard_process(Redaction.of_process(os.environ, urls=[settings.store.redis_url]))
         self._settings = settings
         self._name = name
         self._host: Host | None = None

@@ -2,6 +2,7 @@
 
 from holdfast.conversation import CorruptStore, FailureReason, ModelFailed, ModelReplied, RunFinished
 from holdfast.conversation.envelope import failure
+from holdfast.conversation.redaction import PLAIN
 
 UNEXPLAINED = 20
 """How often an effect may fail in a way that nothing explains: about a minute long."""
@@ -31,7 +32,7 @@ class Failures:
 
     def _counted(self, error: Exception, allowed: int) -> str | None:
         self._count += 1
-        return f"failed {self._count} times ({type(error).__name__}: {error!s:.300})" if self._count >= allowed else None
+        return f"failed {self._count} times ({PLAIN.said(error, 300)})" if self._count >= allowed else None
 
 
 def instead_of(outcome: ModelReplied | RunFinished, said: str) -> ModelFailed | RunFinished:

@@ -15,6 +15,7 @@ from holdfast.conversation import (
     Quarantined,
     StoreError,
 )
+from holdfast.conversation.redaction import PLAIN
 from holdfast.persistence import Because, Store
 
 from .answers import Activation, AnswerToAsk, Failed, Hosted, NotHosted, Occupied, OwnedElsewhere, Replied
@@ -103,7 +104,7 @@ class Host:
             except Exception as error:
                 logger.exception("conversation %s cannot be taken up", conversation_id)
                 await self.offer_blank()
-                return Failed(CorruptStore(f"{conversation_id!r} cannot be taken up ({type(error).__name__}: {error!s:.300})"))
+                return Failed(CorruptStore(f"{conversation_id!r} cannot be taken up ({PLAIN.said(error, 300)})"))
             if moved is not None:
                 await self.offer_blank()
                 return OwnedElsewhere(moved.owner)

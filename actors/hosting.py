@@ -40,6 +40,7 @@ from holdfast.conversation import (
     effect_of,
     outstanding,
 )
+from holdfast.conversation.redaction import PLAIN
 from holdfast.persistence import Acquired, Append, Because, KnownIds, Moved, Run, Store
 
 from .crew import Crew, CrewUnavailable, WorkerLost
@@ -202,12 +203,12 @@ class Hosting:
             asked.fail(error)
             await self._begin_anew()
             if isinstance(error, CorruptStore) and not self.over:
-                await self._put_off(asked.command, f"{error!s:.300}")
+                await self._put_off(asked.command, PLAIN.redacted(str(error), 300))
         except HoldfastError as error:
             asked.fail(error)
         except Exception as error:
             logger.exception("conversation %s: %s failed", self.conversation_id, asked.command.kind)
-            asked.fail(StoreUnavailable(f"{type(error).__name__}: {error}"))
+            asked.fail(StoreUnavailable(PLAIN.said(error, 300)))
             await self._stumbled(asked.command, error)
         else:
             asked.answer(reply)
@@ -222,7 +223,7 @@ class Hosting:
         again would bring the same, at cost. If that one cannot be recorded either, the effect is carried out again after a
         while; each time counts as a strike, so that this ends.
         """
-        said = f"{type(error).__name__}: {error!s:.200}"
+        said = PLAIN.said(error, 200)
         if isinstance(command, ModelReplied | RunFinished) and getattr(command, "ok", True):
             self._mailbox.tell(instead_of(command, said))
         else:

@@ -19,6 +19,7 @@ import litellm
 
 from holdfast.agent import Agent
 from holdfast.conversation import AgentSpec, FailureReason, ModelFailed, ModelReplied, ProposedCall, jsontext
+from holdfast.conversation.redaction import PLAIN, Redaction
 from holdfast.persistence import Store
 
 from . import prompt
@@ -43,6 +44,8 @@ CLOSE_S = 5.0
 """How long closing a connection may take."""
 ANTHROPIC_ELSEWHERE = frozenset({"vertex_ai", "azure_ai"})
 """Where Claude speaks Anthropic's interface too."""
+WORDS = 2000
+"""How many characters of what a provider says are kept."""
 PASSING_STATUSES = frozenset({408, 409, 425, 429})
 
 
@@ -54,24 +57,25 @@ async def call(
     messages: list[dict[str, Any]],
     agent: Agent | None,
     loop: Callable[[], Awaitable[AppLoop]],
+    redaction: Redaction = PLAIN,
 ) -> ModelOutcome:
     """Call the spec's model with the messages; what came of it after all retries. The app's own rules run on its loop."""
     try:
         async with asyncio.timeout(spec.limits.model_timeout_s):
-            answer = await _with_retries(store, request, spec, messages)
+            answer = await _with_retries(store, request, spec, messages, redaction)
     except TimeoutError:
         error = f"the model did not answer within {spec.limits.model_timeout_s:g} s (Limits.model_timeout_s)"
         return ModelFailed(effect_id=request.effect_id, error=error, reason=FailureReason.MODEL_TIMEOUT)
     except _Failed as failed:
         return ModelFailed(effect_id=request.effect_id, error=str(failed), reason=FailureReason.MODEL_ERROR)
     except TooMuch as excess:
-        return ModelFailed(effect_id=request.effect_id, error=str(excess), reason=excess.reason)
+        return ModelFailed(effect_id=request.effect_id, error=redaction.redacted(str(excess), WORDS), reason=excess.reason)
     try:
         input_tokens, output_tokens = answer.tokens
         return ModelReplied(
             effect_id=request.effect_id,
             content=answer.content,
-            calls=await _verdicts(agent, spec, answer.calls(), loop),
+            calls=await _verdicts(agent, spec, answer.calls(), loop, redaction),
             finish_reason=answer.finish_reason,
             input_tokens=input_tokens,
             output_tokens=output_tokens,
@@ -80,7 +84,7 @@ async def call(
         )
     except Exception as error:  # the answer has been paid for: asking again would bring its like
         logger.exception("model call %s of %s: its answer cannot be used", request.effect_id, request.conversation_id)
-        problem = f"the model's answer cannot be used: {_words(error)}"
+        problem = f"the model's answer cannot be used: {_words(error, redaction)}"
         return ModelFailed(effect_id=request.effect_id, error=problem, reason=FailureReason.UNUSABLE)
 
 
@@ -88,7 +92,9 @@ class _Failed(Exception):
     pass
 
 
-async def _with_retries(store: Store, request: ModelRequest, spec: AgentSpec, messages: list[dict[str, Any]]) -> Answer:
+async def _with_retries(
+    store: Store, request: ModelRequest, spec: AgentSpec, messages: list[dict[str, Any]], redaction: Redaction
+) -> Answer:
     delay_s = FIRST_DELAY_S
     for attempt in range(1, ATTEMPTS + 1):
         try:  # the arguments are made anew: litellm changes some of what it is given
@@ -97,8 +103,9 @@ async def _with_retries(store: Store, request: ModelRequest, spec: AgentSpec, me
             raise
         except Exception as error:  # litellm raises whatever its providers' clients do
             if not _passes(error) or attempt == ATTEMPTS:
-                raise _Failed(_words(error)) from error
-            logger.info("model call %s of %s, try %d: %s", request.effect_id, request.conversation_id, attempt, error)
+                raise _Failed(_words(error, redaction)) from error
+            said = _words(error, redaction)
+            logger.info("model call %s of %s, try %d: %s", request.effect_id, request.conversation_id, attempt, said)
             wait_s = _retry_after_s(error)
             await sleep(wait_s if wait_s is not None else delay_s * random.uniform(0.5, 1))  # noqa: S311 - jitter
             delay_s = min(2 * delay_s, LONGEST_DELAY_S)
@@ -159,28 +166,34 @@ def _speaks_anthropic(spec: AgentSpec) -> bool:
 
 
 async def _verdicts(
-    agent: Agent | None, spec: AgentSpec, calls: list[AnswerCall], loop: Callable[[], Awaitable[AppLoop]]
+    agent: Agent | None,
+    spec: AgentSpec,
+    calls: list[AnswerCall],
+    loop: Callable[[], Awaitable[AppLoop]],
+    redaction: Redaction,
 ) -> tuple[ProposedCall, ...]:
     """The calls with the app's verdicts; its own code gives them, so in a thread and within a bound."""
     if not calls:
         return ()
     there = await loop()
-    return tuple(await there.ruled(lambda: [_judged(agent, spec, call) for call in calls], spec.limits.run_timeout_s))
+    return tuple(
+        await there.ruled(lambda: [_judged(agent, spec, call, redaction) for call in calls], spec.limits.run_timeout_s)
+    )
 
 
-def _judged(agent: Agent | None, spec: AgentSpec, call: AnswerCall) -> ProposedCall:
+def _judged(agent: Agent | None, spec: AgentSpec, call: AnswerCall, redaction: Redaction) -> ProposedCall:
     """The call with the verdict of the app: whether a signature's arguments validate, and what its prompt renders to."""
     arguments, name = call.arguments, call.name
     problem: str | None = None
     shown: str | None = None
     tool = agent.tool(name) if agent is not None else None
-    if tool is not None and spec.tool(name) is not None:
+    if agent is not None and tool is not None and spec.tool(name) is not None:
         try:
             value = jsontext.loads(arguments) if arguments.strip() else {}
         except jsontext.NotJson:
             value = None  # the machine says so
         if isinstance(value, dict):
-            problem = tool.validate(value)
+            problem = tool.validate(value, errors=agent.errors, redaction=redaction)
             shown = tool.render(value)
     return ProposedCall(tool_call_id=call.tool_call_id, name=name, arguments=arguments, problem=problem, prompt=shown)
 
@@ -206,5 +219,5 @@ def _retry_after_s(error: Exception) -> float | None:
     return None if math.isnan(wait_s) else min(max(wait_s, 0.0), LONGEST_RETRY_AFTER_S)
 
 
-def _words(error: Exception) -> str:
-    return f"{type(error).__name__}: {error}"[:2000].encode("utf-8", "replace").decode()
+def _words(error: Exception, redaction: Redaction) -> str:
+    return redaction.said(error, WORDS).encode("utf-8", "replace").decode()

@@ -32,7 +32,7 @@ def _unsealed(data: bytes) -> Any:
 class StoreAddress:
     """Where the store is, and which store it must be; `home` is that of the embedded Redis, '' for another one."""
 
-    redis_url: str
+    redis_url: str = field(repr=False)
     namespace: str
     store_id: str
     home: str = ""
@@ -149,7 +149,7 @@ class WorkerSettings(_Sealed):
     code: str
     python_path: tuple[str, ...] = ()
     main_file: str | None = None
-    environment: Mapping[str, str] = field(default_factory=dict)
+    environment: Mapping[str, str] = field(default_factory=dict, repr=False)
     alone: bool = False
     base: str = ""
     generation: int = 0

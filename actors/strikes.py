@@ -4,6 +4,7 @@ import logging
 import uuid
 
 from holdfast.conversation import StoreError
+from holdfast.conversation.redaction import PLAIN
 from holdfast.persistence import Store
 
 logger = logging.getLogger("holdfast.actor")
@@ -26,6 +27,7 @@ class Strikes:
 
     async def add(self, token: str, what: str, *, process: str | None = None, limit: int | None = None) -> bool:
         """Count one; whether the conversation is in quarantine now. The death of one process counts once."""
+        what = PLAIN.redacted(what)
         logger.warning("conversation %s: %s", self._conversation_id, what)
         process, limit = process or uuid.uuid4().hex, self._allowed if limit is None else limit
         try:

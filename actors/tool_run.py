@@ -9,10 +9,12 @@ from typing import Any, TypeAlias
 import pydantic_core
 
 from holdfast.agent import Agent, InvalidArguments, Tool, ToolContext
-from holdfast.agent.callback import InThread, said
+from holdfast.agent.callback import InThread
+from holdfast.agent.disclosure import told
 from holdfast.conversation import Event, Limits, RunFinished, StoreError, StoreUnavailable, jsontext
 from holdfast.conversation.envelope import failure, success
 from holdfast.conversation.events import ConversationStarted
+from holdfast.conversation.redaction import PLAIN, Redaction
 from holdfast.persistence import Store, codec
 from holdfast.persistence.views import arguments_in
 
@@ -22,6 +24,9 @@ from .requests import RunRequest
 from .steps import Reached, Step, untrapped
 
 logger = logging.getLogger("holdfast.worker")
+
+TOLD_S = 10.0
+"""How long a function of the app's may take to say what is told of an exception."""
 
 Carried: TypeAlias = Callable[[Coroutine[Any, Any, str]], Awaitable[str]]
 """Where a body runs: given its coroutine, what it leads to."""
@@ -58,6 +63,7 @@ async def run(
     carried: Carried = here,
     in_thread: InThread = asyncio.to_thread,
     reached: Reached = untrapped,
+    redaction: Redaction = PLAIN,
 ) -> RunFinished | NoOutcome:
     """Claim the run, run its body, record its outcome and return it; `NOT_MINE` if it was not runnable."""
     reached(Step.RUN_1_ASKED)
@@ -84,6 +90,7 @@ async def run(
             carried=carried,
             in_thread=in_thread,
             store=store,
+            redaction=redaction,
         )
     reached(Step.RUN_3_RETURNED)
     outcome = RunFinished(effect_id=request.effect_id, ok=ok, content=content)
@@ -124,9 +131,10 @@ async def _body(
     carried: Carried,
     in_thread: InThread,
     store: Store,
+    redaction: Redaction,
 ) -> tuple[bool, str]:
     tool = agent.tool(request.tool) if agent is not None else None
-    if tool is None:
+    if agent is None or tool is None:
         return False, failure(f"the tool {request.tool} is not in the app any more; it did not run")
     timeout_s = tool.spec.run_timeout_s or limits.run_timeout_s
     tool_context = ToolContext(
@@ -138,27 +146,44 @@ async def _body(
         resources=resources,
         report=Progress(store, request, asyncio.get_running_loop()) if tool.spec.streaming else None,
     )
+
+    async def failed(error: BaseException, before: str = "") -> tuple[bool, str]:
+        said = f"{before}{await _told(agent, error, in_thread)}"
+        return False, failure(redaction.redacted(said, limits.note_bytes))
+
     try:
         async with asyncio.timeout(timeout_s) as bound:
             return True, await carried(_resulting(tool, arguments, tool_context, limits, in_thread))
     except TimeoutError as error:
         if bound.expired():
             return False, failure(f"the tool did not finish within {timeout_s:g} s")
-        return False, failure(said(error)[: limits.note_bytes])  # the body's own
+        return await failed(error)  # the body's own
     except InvalidArguments as error:
-        return False, failure(f"invalid arguments: {error}")
-    except (jsontext.NotJson, _TooLarge) as error:
-        return False, failure(f"the tool returned what cannot be a result: {error}")
+        return await failed(error, "invalid arguments: ")
+    except _NoResult as error:
+        problem = "the tool returned what cannot be a result: "
+        return await failed(error.__cause__, problem) if error.__cause__ is not None else (False, failure(f"{problem}{error}"))
     except BaseException as error:
         task = asyncio.current_task()
         if isinstance(error, asyncio.CancelledError) and task is not None and task.cancelling():
             raise  # otherwise the body has cancelled itself, or awaited what was cancelled
         logger.warning("tool %s of %s raised", request.tool, request.conversation_id, exc_info=error)
-        return False, failure(said(error)[: limits.note_bytes])
+        return await failed(error)
 
 
-class _TooLarge(Exception):
-    pass
+async def _told(agent: Agent, error: BaseException, in_thread: InThread) -> str:
+    if not callable(agent.errors):
+        return told(agent.errors, error)
+    try:
+        async with asyncio.timeout(TOLD_S):
+            return str(await in_thread(told, agent.errors, error))
+    except TimeoutError:
+        logger.warning("errors= of %s did not say within %g s what is told of %s", agent.name, TOLD_S, type(error).__name__)
+        return type(error).__name__
+
+
+class _NoResult(Exception):
+    """What a body returned cannot be its result, for a reason that is ours, or that its cause says."""
 
 
 async def _resulting(tool: Tool, arguments: dict[str, Any], context: ToolContext, limits: Limits, in_thread: InThread) -> str:
@@ -170,10 +195,13 @@ def _result(value: Any, tool: Tool, limits: Limits) -> str:
     try:
         plain = value if isinstance(value, str) else pydantic_core.to_jsonable_python(value, inf_nan_mode="constants")
     except (ValueError, TypeError, pydantic_core.PydanticSerializationError) as error:
-        raise jsontext.NotJson(str(error)) from error
-    text = jsontext.dumps(plain)
+        raise _NoResult from error
+    try:
+        text = jsontext.dumps(plain)
+    except jsontext.NotJson as error:
+        raise _NoResult(str(error)) from None
     size = jsontext.size_bytes(text)
     if size > limits.result_bytes:
         message = f"{size} bytes from {tool.name}, {limits.result_bytes} are allowed (Limits.result_bytes)"
-        raise _TooLarge(message)
+        raise _NoResult(message)
     return success(text)

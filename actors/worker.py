@@ -6,19 +6,21 @@ import logging
 import math
 import os
 import time
+import traceback
 import uuid
-from collections.abc import Awaitable, Callable, Hashable, Mapping
-from functools import partial
-from typing import Any, TypeVar
+from collections.abc import Awaitable, Callable, Coroutine, Hashable, Iterable, Mapping
+from functools import partial, wraps
+from typing import Any, Concatenate, ParamSpec, TypeVar
 
 import ray
 from ray.actor import exit_actor
 
 from holdfast.agent import Agent, App
 from holdfast.conversation import AgentSpec, HoldfastError, RunFinished, StoreError
+from holdfast.conversation.redaction import Redaction
 from holdfast.persistence import AppRecord, RedisStore
 
-from . import tool_run, wire
+from . import logs, tool_run, wire
 from .app_loop import THREADS, AppLoop
 from .app_runtime import AllBlocked, AppRuntime
 from .attestation import Attestation
@@ -35,6 +37,7 @@ from .turnstile import NotYet, Turnstile
 
 logger = logging.getLogger("holdfast.worker")
 
+_P = ParamSpec("_P")
 _T = TypeVar("_T")
 AT_ONCE = 1000
 """How many model calls go on at once, and how many async bodies; of those that block, as many as there are threads."""
@@ -45,6 +48,9 @@ Twice this is shorter than its actor's patience, which begins when it asks."""
 RESERVED_S = 10.0
 """For how long the turn of a model call that is made alone is kept for it."""
 SPECS = 1024
+SAID = 4096
+"""How many characters are kept of what the app's code raised."""
+TRACEBACK = 16_384
 ENDING_S = 30.0
 """For how long a worker that has left may take to end, whatever its threads are at."""
 CLOSING_S = 30.0
@@ -71,12 +77,35 @@ class Succeeded(Exception):
     """This worker has been used for long enough; its successor is in office."""
 
 
+class Unforeseen(Exception):
+    """What nobody foresaw went wrong in this process; the message has its traceback."""
+
+
+def _told(
+    method: Callable[Concatenate["Worker", _P], Coroutine[Any, Any, _T]],
+) -> Callable[Concatenate["Worker", _P], Coroutine[Any, Any, _T]]:
+    """Send nobody an error as it was raised here: Ray sends its traceback too, and only this process knows the secrets."""
+
+    @wraps(method)
+    async def carried_out(self: "Worker", /, *args: _P.args, **kwargs: _P.kwargs) -> _T:
+        try:
+            return await method(self, *args, **kwargs)
+        except (HoldfastError, AppBroken, Dropped, Restarted, Succeeded):
+            raise
+        except Exception as error:  # noqa: BLE001 - told in another way
+            raise Unforeseen(self.without_secrets(error)) from None
+
+    return carried_out
+
+
 class Worker:
     """Runs model calls and tools. One incarnation lives as long as its process."""
 
     def __init__(self, settings: WorkerSettings) -> None:
         self._settings = settings
         self._incarnation = uuid.uuid4().hex
+        self._named: set[str] = set()
+        self._learn(settings.environment)
         self._opening: Ongoing[None] = Ongoing()
         self._opened: tuple[RedisStore, AppRuntime] | None = None
         self._specs: dict[str, AgentSpec] = {}
@@ -102,6 +131,11 @@ class Worker:
         if settings.sweeper is not None:  # from the start: nobody may ask one that Ray has started again for anything
             self._keeping = asyncio.get_running_loop().create_task(keep_sweeper(settings.sweeper, self._connected))
 
+    def without_secrets(self, error: Exception) -> str:
+        """The traceback of an error, as others may read it."""
+        return self._redaction.redacted("".join(traceback.format_exception(error)), TRACEBACK)
+
+    @_told
     async def prepare(self, environment: Mapping[str, str] | None = None) -> str:
         """Import the app and open its resources, with these variables in the environment; the incarnation.
 
@@ -109,9 +143,11 @@ class Worker:
             AppBroken: It cannot be imported here.
         """
         os.environ.update(environment or {})
+        self._learn(environment or {})
         await self._open()
         return self._incarnation
 
+    @_told
     async def environment(self) -> dict[str, str]:
         """The variables that the app names, with their values, for another worker of the same app."""
         store, _ = await self._open()
@@ -139,6 +175,7 @@ class Worker:
         """The process that runs this incarnation."""
         return os.getpid()
 
+    @_told
     async def turn(self, conversation_id: str, effect_id: str) -> None:
         """Wait until a model call may be made here alone; the turn is kept for a moment, for the call itself.
 
@@ -149,6 +186,7 @@ class Worker:
         """
         await self._turn_of((conversation_id, effect_id))
 
+    @_told
     async def call_model(self, asked: bytes, incarnation: str = "") -> bytes:
         """Call the model with the conversation's transcript and judge the calls it asks for by the app's own rules.
 
@@ -160,10 +198,12 @@ class Worker:
             raise Restarted(message)
         return wire.pack(await self._model_called(wire.unpack(asked)))
 
+    @_told
     async def run_tool(self, asked: bytes) -> bytes:
         """Claim a run, run its body, record its outcome; asked twice, it runs once and both are answered."""
         return wire.pack(await self._tool_run(wire.unpack(asked)))
 
+    @_told
     async def join(self, incarnation: str, conversation_id: str, effect_id: str) -> bytes:
         """Wait for a run that this incarnation has claimed; `GONE` if another has, `FORGOTTEN` if it is over here."""
         return wire.pack(await self._joined(incarnation, conversation_id, effect_id))
@@ -256,7 +296,7 @@ class Worker:
             if bound.expired():
                 message = f"{self._settings.name} enters the app's lifespan on another event loop"
                 raise Dropped(message) from None
-            message = f"the app's lifespan cannot be entered again: {type(error).__name__}: {error}"
+            message = f"the app's lifespan cannot be entered again: {self._redaction.said(error, SAID)}"
             logger.exception("%s", message)
             raise AppBroken(message) from None
         with loop.used():
@@ -273,6 +313,7 @@ class Worker:
                 incarnation=incarnation,
                 worker=self._settings.name,
                 reached=self._reached,
+                redaction=self._redaction,
             )
             return await self._attestation.during(store, run)
 
@@ -289,6 +330,12 @@ class Worker:
         self._lapse(ticket)
         for ongoing in (self._readings, self._model_calls):
             ongoing.cancel(lambda key: key[:2] == ticket)
+
+    def _learn(self, named: Iterable[str]) -> None:
+        """Know that these variables are secret, too, as they stand in the environment now."""
+        self._named.update(named)
+        self._redaction = Redaction.of_process(os.environ, self._named, urls=[self._settings.store.redis_url])
+        logs.guard_process(self._redaction)
 
     async def _connected(self) -> RedisStore:
         if self._store is None:
@@ -355,16 +402,22 @@ class Worker:
         store = await self._connected()
         self._begin_draining()
         os.environ.update(self._settings.environment)
+        if ray.is_initialized():  # then this process is this worker's own
+            logs.guard_app()
         try:
-            _check_environment(await store.app(self._settings.app))
+            record = await store.app(self._settings.app)
+            self._learn(record.environment if record is not None else ())
+            _check_environment(record)
             runtime = await AppRuntime.open(self._settings)
         except Exception as error:  # noqa: BLE001 - the app's own import and lifespan may raise anything
-            problem = f"{type(error).__name__}: {error}"
+            self._learn(())  # what the app has put into the environment, too
+            problem = self._redaction.said(error, SAID)
             logger.warning("%s cannot open its app: %s", self._settings.name, problem)
             if isinstance(error, TimeoutError):
                 await self._succeed(store)  # what hangs may hold a thread, or a lock, for as long as this process lives
             await store.put_problem(self._settings.app, problem)
             raise AppBroken(problem) from None
+        self._learn(runtime.app.environment(os.environ))
         await store.put_problem(self._settings.app, None)
         self._allowed_mb = allowed_mb(self._settings.memory_mb)
         self._opened = (store, runtime)
@@ -384,6 +437,7 @@ class Worker:
             messages=messages,
             agent=_agent(runtime.app, request.agent),
             loop=latest,
+            redaction=self._redaction,
         )
 
     async def _spec(self, store: RedisStore, digest: str) -> AgentSpec:

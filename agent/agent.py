@@ -8,7 +8,8 @@ from typing import Any
 from holdfast.conversation.errors import ConfigurationError
 from holdfast.conversation.spec import AgentSpec, Limits
 
-from . import checks, options
+from . import checks, disclosure, options
+from .disclosure import Disclosure, Errors
 from .tool import Tool
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
@@ -24,9 +25,13 @@ class Agent:
         tools: What the model may call. A plain function becomes a server tool, as with `@tool`.
         model_options: More arguments of the model call, such as `temperature`. They are stored, so credentials are refused.
         limits: The bounds of the agent's conversations.
+        errors: What the model reads, and the store keeps, of an exception that a tool raised: its class and text (`full`), its
+            class alone (`type`), or what a function of the exception returns, which runs in the worker and has 10 s. Known
+            secrets are redacted from all of it. A function that fails, or takes longer, leaves the class.
 
     Attributes:
         name: The agent's name.
+        errors: The policy. It belongs to the code of the app and is not stored.
         tools: Its tools, in the order given.
         spec: The agent as the machine knows it, with a digest that names exactly this declaration.
 
@@ -43,6 +48,7 @@ class Agent:
         tools: Sequence[Tool | Callable[..., Any]] = (),
         model_options: Mapping[str, Any] | None = None,
         limits: Limits | None = None,
+        errors: Errors = Disclosure.FULL,
     ) -> None:
         if not isinstance(name, str) or not _NAME.fullmatch(name):
             problem = (
@@ -55,6 +61,7 @@ class Agent:
         self._by_name = {tool.name: tool for tool in self.tools}
         if not checks.text(model, f"{field}.model").strip():
             raise ConfigurationError(f"{field}.model", "it is empty", 'name a model, such as "openai/gpt-4o-mini"')
+        self.errors = disclosure.checked(errors, f"{field}.errors")
         self.spec = AgentSpec(
             name=name,
             model=model,

@@ -134,10 +134,11 @@ def _takes(lifespan: Callable[..., Any], *args: Any) -> bool:
 
 def _patterns(env: Any) -> tuple[str, ...]:
     if isinstance(env, str) or not hasattr(env, "__iter__"):
-        raise ConfigurationError("app.env", f"{env!r} is no list of names", 'give a list: env=["MY_API_KEY"]')
+        raise ConfigurationError("app.env", f"{type(env).__name__} is no list of names", 'give a list: env=["MY_API_KEY"]')
     patterns = tuple(env)
     for pattern in patterns:
         if not isinstance(pattern, str) or not pattern or "=" in pattern:
-            problem = f"{pattern!r} is no name of an environment variable, nor a pattern of names"
+            shown = f"{pattern.partition('=')[0]}=..." if isinstance(pattern, str) and "=" in pattern else repr(pattern)
+            problem = f"{shown} is no name of an environment variable, nor a pattern of names"  # a value may be its secret
             raise ConfigurationError("app.env", problem, 'name variables, never values: env=["MY_API_KEY", "*_API_BASE"]')
     return patterns

@@ -12,6 +12,7 @@ from functools import partial
 from typing import Annotated, Any, TypeAlias
 
 from holdfast.conversation.errors import ConfigurationError
+from holdfast.conversation.redaction import said
 
 from .context import ToolContext
 
@@ -21,6 +22,10 @@ InThread: TypeAlias = Callable[..., Awaitable[Any]]
 
 class InvalidArguments(ValueError):
     """The arguments do not fit the tool, and its body did not run; the message says where and why."""
+
+
+class ValidatorRaised(InvalidArguments):
+    """A validator of the app's raised something else than what is wrong with the arguments: its cause."""
 
 
 class Callback:
@@ -148,14 +153,6 @@ def _unforked() -> Iterator[None]:
 
 def _ended(error: BaseException) -> RuntimeError:
     return RuntimeError(f"the tool's body raised {said(error)}")
-
-
-def said(error: BaseException) -> str:
-    """What an error of the app's code says: its class and its text, if it can say one."""
-    try:
-        return f"{type(error).__name__}: {error}"
-    except Exception:  # noqa: BLE001 - `__str__` is the app's code too
-        return type(error).__name__
 
 
 def _body(function: Any) -> Any:

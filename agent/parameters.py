@@ -12,10 +12,9 @@ from holdfast.conversation.jsontext import JsonText, NotJson, dumps
 from holdfast.conversation.schema import schema_problem
 
 from . import schema as json_schema
-from .callback import Callback, InvalidArguments
+from .callback import Callback, InvalidArguments, ValidatorRaised
 
 _SHOWN_ERRORS = 5
-_SHOWN_CHARACTERS = 600
 _UNUSABLE = (PydanticInvalidForJsonSchema, PydanticSchemaGenerationError, PydanticUserError, NameError, TypeError, SyntaxError)
 _WORDS = {
     "missing_keyword_only_argument": "it is required",
@@ -56,7 +55,7 @@ class Parameters:
         """The arguments as the function's types, defaults applied.
 
         Raises:
-            InvalidArguments: They do not fit; the message is one line, with the path of each misfit.
+            InvalidArguments: They do not fit; the message is one line, with the path of each misfit, and may be long.
         """
         try:
             text = dumps(dict(arguments))
@@ -67,7 +66,7 @@ class Parameters:
         except ValidationError as error:
             raise InvalidArguments(_line(error)) from error
         except Exception as error:  # a validator of the user's may raise anything
-            raise InvalidArguments(f"$: a validator raised {type(error).__name__}: {error}"[:_SHOWN_CHARACTERS]) from error
+            raise ValidatorRaised(f"$: a validator raised {type(error).__name__}") from error
         return values
 
     def _hint(self, callback: Callback, name: str) -> Any:
@@ -131,7 +130,7 @@ def _line(error: ValidationError) -> str:
     parts = [f"{_path(item['loc'])}: {_WORDS.get(item['type'], item['msg'])}" for item in found[:_SHOWN_ERRORS]]
     if len(found) > _SHOWN_ERRORS:
         parts.append(f"and {len(found) - _SHOWN_ERRORS} more")
-    return " ".join("; ".join(parts).split())[:_SHOWN_CHARACTERS]
+    return " ".join("; ".join(parts).split())
 
 
 def _path(location: tuple[int | str, ...]) -> str:

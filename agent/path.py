@@ -10,6 +10,7 @@ from types import ModuleType
 from typing import NoReturn
 
 from holdfast.conversation.errors import AppNotFound, ConfigurationError
+from holdfast.conversation.redaction import PLAIN
 
 from .app import App
 
@@ -162,5 +163,5 @@ def _refuse(name: str, error: BaseException) -> NoReturn:
     if missing is not None and (name == missing or name.startswith(f"{missing}.")):
         fix = f"start it from the directory that holds {name.partition('.')[0]!r}, or add that to PYTHONPATH"
         raise AppNotFound(_FIELD, f"there is no module {missing!r}", fix) from error
-    problem = f"module {name!r} does not import ({type(error).__name__}: {error})"
+    problem = f"module {name!r} does not import ({PLAIN.said(error)})"
     raise AppNotFound(_FIELD, problem, "correct the module; its error is the cause of this one") from error

@@ -15,15 +15,19 @@ from pydantic.errors import PydanticInvalidForJsonSchema, PydanticSchemaGenerati
 
 from holdfast.conversation.errors import ConfigurationError
 from holdfast.conversation.jsontext import JsonText, NotJson, dumps, loads, size_bytes
+from holdfast.conversation.redaction import PLAIN, Redaction
 from holdfast.conversation.spec import Approval, Executor, OnLost, ToolSpec
 
-from . import checks, docstring
+from . import checks, disclosure, docstring
 from . import schema as json_schema
 from .callback import Callback, InThread, InvalidArguments
 from .context import ToolContext
+from .disclosure import Disclosure, Errors
 from .parameters import Parameters
 
 PROMPT_BYTES = 4 * 1024
+SHOWN_CHARACTERS = 600
+"""How much is said of arguments that do not fit."""
 NO_PARAMETERS = '{"type":"object","properties":{}}'
 _NAME = re.compile(r"[a-zA-Z0-9_-]{1,64}")
 _LOG = logging.getLogger("holdfast.agent")
@@ -140,17 +144,20 @@ class Tool:
     def __repr__(self) -> str:
         return f"<Tool {self.name!r} executor={self.spec.executor} approval={self.spec.approval}>"
 
-    def validate(self, arguments: Mapping[str, Any]) -> str | None:
+    def validate(
+        self, arguments: Mapping[str, Any], *, errors: Errors = Disclosure.FULL, redaction: Redaction = PLAIN
+    ) -> str | None:
         """What is wrong with a model's arguments, in one line with paths (`$.amount: ...`); None if they may run.
 
-        A verbatim schema is not judged here: that is the core's, where the tool is `strict`.
+        A verbatim schema is not judged here: that is the core's, where the tool is `strict`. `errors` says what is told of
+        what a validator of the app's raised, and `redaction` what nobody is told.
         """
         if self._parameters is None:
             return None
         try:
             self._parameters.values(arguments)
         except InvalidArguments as error:
-            return str(error)
+            return redaction.redacted(disclosure.told(errors, error), SHOWN_CHARACTERS)
         return None
 
     def render(self, arguments: Mapping[str, Any]) -> str | None:

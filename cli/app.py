@@ -9,6 +9,9 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperGroup
 
+from holdfast.actors import logs
+from holdfast.conversation.redaction import PLAIN
+
 from . import errors
 from .display import clean
 from .options import everywhere
@@ -49,6 +52,7 @@ class Commands(TyperGroup):
 
 def run(arguments: Sequence[str]) -> int:
     """Run the command that the arguments name; its exit code. An expected error is one line on stderr."""
+    logs.guard()
     as_json = "--json" in arguments
     for stream in (sys.stdout, sys.stderr):
         if hasattr(stream, "reconfigure"):
@@ -77,7 +81,7 @@ _app = typer.Typer(
 
 def _show_warning(message: Warning | str, *_: object, **__: object) -> None:
     """Say a warning in a line, without the place in the code that means nothing to whoever typed a command."""
-    sys.stderr.write(f"{clean(str(message))}\n")
+    sys.stderr.write(f"{clean(PLAIN.redacted(str(message)))}\n")
 
 
 def _version(wanted: bool) -> None:  # noqa: FBT001 - the signature of an option's callback

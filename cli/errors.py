@@ -17,6 +17,7 @@ from holdfast.conversation import (
     StaleCall,
     StoreUnavailable,
 )
+from holdfast.conversation.redaction import PLAIN
 
 from .display import clean, to_json
 
@@ -70,17 +71,18 @@ def say(error: Exception, *, as_json: bool) -> None:
         sys.stderr.write(to_json(as_dict(error)) + "\n")
         return
     lines = [*error.lines, str(error)] if isinstance(error, InvalidLines) else [message_of(error)]
-    sys.stderr.writelines(f"error: {clean(line)}\n" for line in lines)
+    sys.stderr.writelines(f"error: {clean(PLAIN.redacted(line))}\n" for line in lines)
 
 
 def as_dict(error: Exception) -> dict[str, Any]:
     """An error as plain JSON values: its class, its message, and its fields."""
     found: dict[str, Any] = {"error": type(error).__name__, "message": message_of(error)}
     if isinstance(error, HoldfastError):
-        found |= {name: value for name, value in vars(error).items() if not name.startswith("_")}
+        known = {name: value for name, value in vars(error).items() if not name.startswith("_")}
+        found |= {name: PLAIN.redacted(value) if isinstance(value, str) else value for name, value in known.items()}
     return found
 
 
 def message_of(error: Exception) -> str:
-    """What the error says."""
-    return error.format_message() if isinstance(error, typer.TyperException) else str(error)
+    """What the error says, without secrets."""
+    return PLAIN.redacted(error.format_message() if isinstance(error, typer.TyperException) else str(error))

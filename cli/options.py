@@ -1,14 +1,17 @@
 """The options that every command takes: where the conversations are, and what runs them."""
 
 import inspect
+import os
 from collections.abc import Callable
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass, field, fields
 from functools import wraps
 from typing import Annotated, Any
 
 import typer
 
 from holdfast.registry import Settings
+
+from .redis_url import to_copy
 
 _PANEL = "Where everything is"
 
@@ -20,7 +23,7 @@ class Where:
     redis_url: Annotated[
         str | None,
         typer.Option("--redis-url", help="The Redis that keeps the conversations.", metavar="URL", rich_help_panel=_PANEL),
-    ] = None
+    ] = field(default=None, repr=False)
     ray_address: Annotated[
         str | None,
         typer.Option("--ray-address", help="The Ray cluster (host:port or auto).", metavar="ADDRESS", rich_help_panel=_PANEL),
@@ -48,7 +51,10 @@ class Where:
 
     def words(self) -> list[str]:
         """The options as they were given, for another command that is to lead to the same conversations; not the app."""
-        given = {"--redis-url": self.redis_url, "--ray-address": self.ray_address}
+        url = None if self.redis_url is None else to_copy(self.redis_url)
+        if url != self.redis_url and os.environ.get("HOLDFAST_REDIS_URL") == self.redis_url:
+            url = None  # the variable leads there, and the password is not shown
+        given = {"--redis-url": url, "--ray-address": self.ray_address}
         given |= {"--namespace": self.namespace, "--home": self.home}
         return [word for option, value in given.items() if value is not None for word in (option, value)]
 
@@ -60,8 +66,8 @@ def everywhere(function: Callable[..., Any]) -> Callable[..., Any]:
     """The function as typer is to see it: its first parameter, a `Where`, given as the options that every command takes."""
     own = list(inspect.signature(function).parameters.values())[1:]
     common = [
-        inspect.Parameter(field.name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=field.type)
-        for field in fields(Where)
+        inspect.Parameter(place.name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=place.type)
+        for place in fields(Where)
     ]
 
     @wraps(function)

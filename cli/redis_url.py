@@ -1,15 +1,13 @@
 """A Redis URL as it may be shown."""
 
-from urllib.parse import urlsplit, urlunsplit
+from holdfast.conversation.redaction import HIDDEN, PLAIN
 
 
 def masked(url: str) -> str:
-    """The URL without its password."""
-    try:
-        parts = urlsplit(url)
-        if parts.password is None and "password=" not in parts.query:
-            return url
-        place = f"{parts.username or ''}:***@{parts.hostname or ''}" + (f":{parts.port}" if parts.port else "")
-    except ValueError:
-        return "a URL that cannot be read"
-    return urlunsplit((parts.scheme, place, parts.path, "", ""))
+    """The URL without user and password."""
+    return PLAIN.redacted(url)
+
+
+def to_copy(url: str) -> str:
+    """The URL as it stands in a command that is to be copied; capital words are for the person to replace."""
+    return masked(url).replace(f"://{HIDDEN}@", "://USER:PASSWORD@").replace(f"={HIDDEN}", "=PASSWORD")

@@ -14,6 +14,7 @@ from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any
 
+from holdfast.actors import logs
 from holdfast.conversation import ClusterUnavailable, ConfigurationError, HoldfastError
 from holdfast.persistence import RedisStore
 from holdfast.registry import Settings
@@ -53,6 +54,7 @@ class Stack:
     def __init__(
         self, settings: Settings, app: "App | str | None", *, say: Callable[[str], None] = announce, roll_back: bool = False
     ) -> None:
+        logs.guard()
         self.settings = settings
         self._app = app
         self._say = say

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Mapping, Sequence
 
 from holdfast.conversation import CorruptStore, Fenced, Known
+from holdfast.conversation.redaction import PLAIN
 
 from . import codec
 from .memory_conversation import MemoryConversation
@@ -76,7 +77,7 @@ class MemorySupervision:
         if conversation_id not in fresh and len(fresh) >= TROUBLES:
             return TROUBLE_MS
         since = fresh[conversation_id][0].since if conversation_id in fresh else now
-        self._troubles = fresh | {conversation_id: (Trouble(conversation_id, reason[:500], since), now)}
+        self._troubles = fresh | {conversation_id: (Trouble(conversation_id, PLAIN.redacted(reason, 500), since), now)}
         return max(now - since, 0)
 
     async def untroubled(self, conversation_id: str) -> None:

@@ -1,6 +1,7 @@
 """Connections to Redis: made without driver retries, checked for the store's identity, foreign errors translated."""
 
 import asyncio
+import re
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from typing import Any
@@ -12,6 +13,7 @@ from redis.asyncio.retry import Retry
 from redis.backoff import NoBackoff
 
 from holdfast.conversation import ConfigurationError, CorruptStore, StoreUnavailable, WrongStore
+from holdfast.conversation.redaction import PLAIN, said
 
 from .keys import STORE_ID
 
@@ -60,9 +62,11 @@ def client(url: str, expected: Callable[[], str | None], *, blocking: bool = Fal
         )
         made.connection_pool.make_connection()  # it refuses what the URL's query names and a connection does not take
     except (ValueError, TypeError) as error:
-        scheme = url.partition("://")[0] if "://" in url else "no scheme"
-        problem = f"a URL with {scheme} cannot be used ({error})"  # it may hold a password
-        raise ConfigurationError("redis_url", problem, "use redis://host:port/0, rediss:// or unix:///path") from error
+        scheme = re.match(r"[a-z][a-z0-9+.-]*(?=://)", url)
+        problem = f"a URL with {scheme[0] if scheme is not None else 'no scheme'} cannot be used"
+        if "@" not in url:  # else what does not fit may be a piece of the password
+            problem += f" ({PLAIN.redacted(str(error), 200)})"
+        raise ConfigurationError("redis_url", problem, "use redis://host:port/0, rediss:// or unix:///path") from None
     return made
 
 
@@ -85,12 +89,12 @@ async def translated() -> AsyncIterator[None]:
         yield
     except exceptions.ResponseError as error:
         if is_wrong_type(error):
-            raise CorruptStore(f"a key has the wrong type ({error!s:.200})") from error
+            raise CorruptStore(f"a key has the wrong type ({PLAIN.redacted(str(error), 200)})") from error
         raise StoreUnavailable(explain(error)) from error
     except exceptions.RedisError as error:
         raise StoreUnavailable(explain(error)) from error
     except (OSError, TimeoutError) as error:
-        raise StoreUnavailable(f"{type(error).__name__}: {error}") from error
+        raise StoreUnavailable(PLAIN.said(error, 300)) from error
     if task is not None and task.cancelling() > before:
         raise asyncio.CancelledError
 
@@ -102,7 +106,8 @@ def is_wrong_type(error: Exception) -> bool:
 
 def explain(error: Exception) -> str:
     """What the server or driver said, and the fix where it is known."""
-    text = f"{type(error).__name__}: {error}"  # the driver turns some of the server's words into classes
+    # The driver turns some of the server's words into classes. A server that does not know AUTH repeats the password.
+    text = PLAIN.redacted(said(error).partition(", with args beginning with")[0])
     fixes = {
         ("OOM", "OutOfMemoryError"): "Redis is full: raise maxmemory, or free memory (policy must be noeviction)",
         ("READONLY", "ReadOnlyError"): "this Redis is a read-only replica: connect to the primary",

@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 
 from holdfast.conversation import Known
+from holdfast.conversation.redaction import PLAIN
 
 from . import codec
 from .keys import bucket_of
@@ -41,7 +42,7 @@ class RedisSupervision(RedisMeta):
     async def troubled(self, conversation_id: str, reason: str) -> int:
         """See `Store.troubled`."""
         answer = await self._script(
-            "troubled", [self._keys.meta("troubles")], [conversation_id, reason[:500], TROUBLES, TROUBLE_MS]
+            "troubled", [self._keys.meta("troubles")], [conversation_id, PLAIN.redacted(reason, 500), TROUBLES, TROUBLE_MS]
         )
         return int(answer[1])
 

@@ -13,6 +13,7 @@ from typing import Any
 
 from holdfast.actors.settings import RAY_NAMESPACE
 from holdfast.conversation import ClusterUnavailable, ConfigurationError, StoreError, WrongCluster
+from holdfast.conversation.redaction import PLAIN
 from holdfast.persistence import Binding, Store
 
 logger = logging.getLogger("holdfast.ray")
@@ -125,14 +126,16 @@ def _init(ray: Any, address: str) -> None:
             logging_level="ERROR",
         )
     except (ConnectionError, TimeoutError, ray.exceptions.RayError) as error:
-        raise ClusterUnavailable(f"{address}: {type(error).__name__}: {error!s:.300}") from error
+        raise ClusterUnavailable(f"{address}: {PLAIN.said(error, 300)}") from error
     except RuntimeError as error:
         if "ersion mismatch" in str(error):
             said = " ".join(str(error).split())
             raise ConfigurationError(
-                "ray_address", f"{address} runs other versions ({said:.500})", "use the same Ray and Python versions here"
+                "ray_address",
+                f"{address} runs other versions ({PLAIN.redacted(said, 500)})",
+                "use the same Ray and Python versions here",
             ) from error
-        raise ClusterUnavailable(f"{address}: {error!s:.300}") from error
+        raise ClusterUnavailable(f"{address}: {PLAIN.redacted(str(error), 300)}") from error
 
 
 def _to_log(data: Mapping[str, Any], **_: Any) -> None:
@@ -151,7 +154,9 @@ def _knock(address: str) -> None:
 def _split(address: str) -> tuple[str, int]:
     host, _, port = address.rpartition(":")
     if not host or not (port.isascii() and port.isdigit()) or not 0 < int(port) <= 65535:  # noqa: PLR2004 - the last port
-        raise ConfigurationError("ray_address", f"{address!r:.80} is no address", "use host:port, or 'auto'")
+        raise ConfigurationError(
+            "ray_address", f"{PLAIN.redacted(repr(address), 80)} is no address", "use host:port, or 'auto'"
+        )
     return host, int(port)
 
 

@@ -9,6 +9,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from holdfast.actors.settings import Fleet, Timing
 from holdfast.conversation import ConfigurationError
+from holdfast.conversation.redaction import PLAIN
 from holdfast.persistence.keys import check_namespace
 
 FLEET = ("standby", "max_actors", "workers", "strikes", "adoptions", "actor_mb", "effects", "worker_mb")
@@ -36,10 +37,10 @@ def _memory_bytes() -> int:
 class Settings(BaseModel):
     """Where everything is, and how long things take (seconds). Made with `of`."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, hide_input_in_errors=True)
 
     app: str | None = None
-    redis_url: str | None = None
+    redis_url: str | None = Field(default=None, repr=False)
     ray_address: str | None = None
     namespace: str = "holdfast"
     home: Path | None = None
@@ -70,8 +71,9 @@ class Settings(BaseModel):
         except ValidationError as error:
             first = error.errors()[0]
             name = str(first["loc"][0])
-            problem = f"{first['msg']} (got {first['input']!r:.60})"
-            raise ConfigurationError(name, problem, f"correct {name}=, or HOLDFAST_{name.upper()}") from error
+            got = type(first["input"]).__name__ if name == "redis_url" else PLAIN.redacted(repr(first["input"]), 60)
+            problem = f"{first['msg']} (got {got})"
+            raise ConfigurationError(name, problem, f"correct {name}=, or HOLDFAST_{name.upper()}") from None
         settings.check()
         return settings
 

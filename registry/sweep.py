@@ -23,6 +23,7 @@ from holdfast.conversation import (
     Wake,
     due_at,
 )
+from holdfast.conversation.redaction import PLAIN
 from holdfast.persistence import Store
 
 from .actors import Actors, ActorUnavailable
@@ -161,7 +162,7 @@ class Sweep:
                 conversation_id,
                 owner.token if owner is not None else "",
                 process=uuid.uuid4().hex,
-                reason=f"it cannot be taken up ({error!s:.300})",
+                reason=f"it cannot be taken up ({PLAIN.redacted(str(error), 300)})",
                 limit=self._fleet.strikes,
             )
         except StoreError as unsaid:

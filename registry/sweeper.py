@@ -5,12 +5,14 @@ While no Ray cluster runs nothing is swept; what is due is delivered first when 
 
 import asyncio
 import logging
+import os
 from typing import Any
 
 import ray
 
-from holdfast.actors import RAY_NAMESPACE, ActorSettings, StoreAddress, named
+from holdfast.actors import RAY_NAMESPACE, ActorSettings, StoreAddress, logs, named
 from holdfast.conversation import HomeUnusable, StoreError
+from holdfast.conversation.redaction import Redaction
 from holdfast.persistence import RedisStore
 from holdfast.persistence.home import Home
 
@@ -30,6 +32,7 @@ class Sweeper:
     """Ticks for ever, from the moment its process starts."""
 
     def __init__(self, settings: ActorSettings) -> None:
+        logs.guard_process(Redaction.of_process(os.environ, urls=[settings.store.redis_url]))
         self._settings = settings
         self._holding: asyncio.Task[None] | None = None
         loop = asyncio.get_running_loop()

@@ -1,6 +1,7 @@
 """Foreign errors become ours at one boundary, with the fix where it is known."""
 
 import asyncio
+import traceback
 
 import pytest
 from redis import exceptions
@@ -135,3 +136,39 @@ def test_the_drivers_own_retries_are_off():
         assert not arguments["retry_on_error"]
         assert made.connection_pool.max_connections >= 10_000
         assert arguments["socket_timeout"] == (None if blocking else 10.0)
+
+
+@pytest.mark.parametrize(
+    "echoed",
+    [
+        "unknown command `AUTH`, with args beginning with: `open-sesame`, ",
+        "unknown command 'HELLO', with args beginning with: '3' 'AUTH' 'default' 'open-sesame'",
+    ],
+)
+async def test_a_server_that_repeats_the_password_is_not_repeated(echoed):
+    with pytest.raises(StoreUnavailable) as caught:
+        async with translated():
+            raise exceptions.ResponseError(echoed)
+
+    assert "unknown command" in str(caught.value)
+    assert "sesame" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "redis://user:open/sesame@host:6379/0",
+        "redis://:open-sesame@host:port/0",
+        "redis://:open-sesame@host/0?socket_timeout=soon",
+        "redis://host/0?password=open-sesame&nonsense=1",
+        "postgres://user:open-sesame@host/0",
+        "open-sesame@host:6379",
+    ],
+)
+def test_a_url_that_cannot_be_used_is_refused_without_its_password(url):
+    with pytest.raises(ConfigurationError, match="redis_url") as refused:
+        client(url, lambda: None)
+
+    said = "".join(traceback.format_exception(refused.value))
+    assert "sesame" not in said
+    assert "open" not in said.replace("open(", "")

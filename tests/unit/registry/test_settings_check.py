@@ -1,8 +1,11 @@
 """Settings that would put conversations in the wrong place are refused, and what actors are told is what was set."""
 
+import traceback
+
 import pytest
 
-from holdfast.actors import Fleet, Timing
+from holdfast.actors import ActorSettings, Fleet, StoreAddress, Timing, WorkerSettings
+from holdfast.cli.options import Where
 from holdfast.conversation import ConfigurationError
 from holdfast.registry import Settings
 
@@ -77,3 +80,29 @@ def test_a_time_is_a_millisecond_at_least_and_has_an_end(name):
     for value in (0, 0.0009, -1, float("inf"), float("nan")):
         with pytest.raises(ConfigurationError, match=f"HOLDFAST_{name.upper()}"):
             Settings.of(**{name: value})
+
+
+@pytest.mark.parametrize(
+    ("given", "field"),
+    [
+        ({"redis_url": {"url": "redis://:open-sesame@host/0"}}, "redis_url"),
+        ({"redis_url": ["redis://:open-sesame@host/0"]}, "redis_url"),
+        ({"redis_urls": "redis://:open-sesame@host/0"}, "redis_urls"),
+        ({"standby": "redis://:open-sesame@host/0"}, "standby"),
+    ],
+)
+def test_a_setting_is_refused_without_the_password_in_it(given, field):
+    with pytest.raises(ConfigurationError, match=field) as refused:
+        Settings.of(**given)
+
+    assert "sesame" not in "".join(traceback.format_exception(refused.value))
+
+
+def test_no_password_is_in_what_python_shows_of_settings():
+    url = "redis://:open-sesame@host/0"
+    address = StoreAddress(url, "holdfast", "store-1")
+    worker = WorkerSettings(address, "worker-0", "shop:app", "k", environment={"OPENAI_API_KEY": "open-sesame"})
+
+    for shown in (Settings.of(redis_url=url), address, ActorSettings(address), worker, Where(redis_url=url)):
+        assert "sesame" not in repr(shown)
+        assert "sesame" not in str(shown)

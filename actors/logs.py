@@ -1,0 +1,92 @@
+"""What Holdfast's processes log: no secrets, and nothing that models, people or Redis wrote can pose as a line of its own."""
+
+import logging
+import threading
+import traceback
+import warnings
+from collections.abc import Iterable
+
+from holdfast.conversation.redaction import PLAIN, Redaction
+
+OURS = tuple(
+    f"holdfast{name}" for name in ("", ".actor", ".agent", ".client", ".crew", ".ray", ".registry", ".sweeper", ".worker")
+)
+"""Our own loggers."""
+OTHERS = (
+    *("LiteLLM", "LiteLLM Router", "LiteLLM Proxy", "httpx", "openai._base_client", "anthropic._base_client"),
+    *("asyncio", "concurrent.futures", "py.warnings"),
+)
+"""Those of others that log, in our processes, what providers and the app's code raise."""
+INDENT = "    "
+MESSAGE = 8192
+"""How many characters of a message are logged."""
+TRACEBACK = 65_536
+
+
+class Guard(logging.Filter):
+    """Has each record of a logger carry one line without secrets; a traceback's lines are indented below it."""
+
+    def __init__(self, redaction: Redaction = PLAIN) -> None:
+        super().__init__()
+        self._redaction = redaction
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        """Let the record pass, its message, traceback and stack as they may be shown."""
+        try:
+            message = record.getMessage()
+        except Exception:  # noqa: BLE001 - an argument's `__str__` may raise anything, and a log line is no place to fail
+            message = str(record.msg)
+        record.msg, record.args = line(self._redaction.redacted(message, MESSAGE)), ()
+        if record.exc_info and record.exc_info[0] is not None:
+            record.exc_text = self._block("".join(traceback.format_exception(*record.exc_info)))
+        record.exc_info = None  # who formats it anew, or sends it elsewhere, would have it with its secrets
+        if record.stack_info:
+            record.stack_info = self._block(record.stack_info)
+        return True
+
+    def _block(self, text: str) -> str:
+        return "\n".join(f"{INDENT}{line(one)}" for one in self._redaction.redacted(text, TRACEBACK).rstrip("\n").split("\n"))
+
+
+def line(text: str) -> str:
+    """The text on one line, each character that is none to be seen written as its escape."""
+    if text.isprintable():
+        return text
+    return "".join(
+        char if char.isprintable() else char.encode("unicode_escape", "surrogatepass").decode("ascii") for char in text
+    )
+
+
+def guard() -> None:
+    """Guard our own loggers where they are not guarded yet: in whatever process a client runs."""
+    for name in OURS:
+        logger = logging.getLogger(name)
+        if not any(isinstance(known, Guard) for known in logger.filters):
+            logger.addFilter(Guard())
+
+
+def guard_process(redaction: Redaction, *, loggers: Iterable[str] = (*OURS, *OTHERS)) -> None:
+    """Guard the loggers of a process that is ours: from now on with what is secret there."""
+    guarding = Guard(redaction)
+    for name in loggers:
+        logger = logging.getLogger(name)
+        for known in [known for known in logger.filters if isinstance(known, Guard)]:
+            logger.removeFilter(known)
+        logger.addFilter(guarding)
+
+
+def guard_app() -> None:
+    """Have what the app's code warns of, and what its threads die of, be logged rather than printed as it is."""
+    warnings.showwarning = _warned  # `logging.captureWarnings` hides them where nobody has configured logging
+    threading.excepthook = _thread_died
+
+
+def _warned(message: Warning | str, category: type[Warning], filename: str, lineno: int, *_: object, **__: object) -> None:
+    logging.getLogger("py.warnings").warning("%s:%d: %s: %s", filename, lineno, category.__name__, message)
+
+
+def _thread_died(args: threading.ExceptHookArgs) -> None:
+    if args.exc_type is SystemExit or args.exc_value is None:
+        return
+    name = args.thread.name if args.thread is not None else "a thread"
+    logging.getLogger("holdfast.worker").error("%s of the app died", name, exc_info=args.exc_value)

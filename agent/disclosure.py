@@ -1,0 +1,68 @@
+"""How much is told of what a tool's code raised: to the model, and to whoever reads the store."""
+
+import inspect
+import logging
+from collections.abc import Callable
+from enum import StrEnum
+from typing import Any, TypeAlias
+
+from holdfast.conversation.errors import ConfigurationError
+from holdfast.conversation.redaction import said
+
+from .callback import InvalidArguments, ValidatorRaised
+
+_LOG = logging.getLogger("holdfast.agent")
+_FIX = 'give errors="full", errors="type", or a function (not async) of the exception that returns text'
+
+
+class Disclosure(StrEnum):
+    """How much of an exception is told."""
+
+    FULL = "full"  # its class and its text, without secrets
+    TYPE = "type"  # the name of its class
+
+
+Errors: TypeAlias = str | Callable[[BaseException], str]
+"""A `Disclosure`, or a function of the app's that says what is told of an exception."""
+
+
+def checked(errors: Any, field: str) -> Errors:
+    """The policy.
+
+    Raises:
+        ConfigurationError: It is none.
+    """
+    if isinstance(errors, str) and errors in tuple(Disclosure):
+        return Disclosure(errors)
+    if not callable(errors) or inspect.iscoroutinefunction(errors) or isinstance(errors, str | type):
+        raise ConfigurationError(field, f"{errors!r:.60} does not say what is told of an exception", _FIX)
+    try:
+        inspect.signature(errors).bind(None)
+    except (TypeError, ValueError) as error:
+        raise ConfigurationError(field, f"it cannot be called with an exception ({error})", _FIX) from error
+    function: Callable[[BaseException], str] = errors
+    return function
+
+
+def told(errors: Errors, error: BaseException) -> str:
+    """What is told of an exception, secrets still in it. A function of the app's that fails leaves the name of the class.
+
+    What Holdfast finds wrong with arguments is the model's to read, whatever the policy says.
+    """
+    if isinstance(error, ValidatorRaised) and error.__cause__ is not None:
+        return f"$: a validator raised {told(errors, error.__cause__)}"
+    if isinstance(error, InvalidArguments):
+        return str(error)
+    if errors == Disclosure.FULL:
+        return said(error)
+    name = type(error).__name__
+    if isinstance(errors, str):
+        return name
+    try:
+        text = errors(error)
+        if not isinstance(text, str):
+            raise TypeError(f"it returned {type(text).__name__}, not text")  # noqa: TRY301 - logged like any other failure
+    except BaseException:  # noqa: BLE001 - it is the app's code, and what it was asked about is told all the same
+        _LOG.warning("errors= could not say what is told of %s", name, exc_info=True)
+        return name
+    return text

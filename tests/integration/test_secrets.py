@@ -1,0 +1,235 @@
+"""No secret in Redis, in a model's request or in a log, whatever fails: a real Redis, a real worker, real litellm."""
+
+import asyncio
+import contextlib
+import io
+import json
+import logging
+import time
+from urllib.parse import quote
+
+import pytest
+import redis
+from lacking import lacking
+
+from holdfast.actors import AppBroken, CrewUnavailable, Hosting, StoreAddress, Timing, Worker, WorkerSettings, model, wire
+from holdfast.agent import load
+from holdfast.conversation import Start, Status
+from holdfast.persistence import AppRecord, Because, RedisStore
+from holdfast.testing import ModelServer, call, calls
+from holdfast.testing.redis_server import RedisServer, binaries
+
+pytestmark = [
+    # as in test_model_calls.py: what litellm warns of
+    pytest.mark.filterwarnings("ignore:Item '.*' on TypedDict class:UserWarning"),
+    pytest.mark.filterwarnings("ignore:Accessing the 'model_:DeprecationWarning"),
+    pytest.mark.filterwarnings("ignore:deprecated:UserWarning"),
+]
+PASSWORD = "open/ses@me+77"  # noqa: S105 - made up
+KEY = "wonder\"land'key-0815"
+PROVIDERS_KEY = "looking-glass-key-0816"
+SECRETS = {
+    PASSWORD,
+    quote(PASSWORD),
+    KEY,
+    repr(KEY)[1:-1],
+    json.dumps(KEY)[1:-1],
+    PROVIDERS_KEY,
+    "ses@me",
+    "land'key",
+    "land\\'key",
+}
+APP = "leaky_app:app"
+
+
+class InProcess:
+    """A crew whose one worker is in this process."""
+
+    def __init__(self, worker):
+        self._worker = worker
+
+    async def call_model(self, app, code, request):
+        return await self._answered(self._worker.call_model(wire.pack(request)))
+
+    async def run_tool(self, app, code, request):
+        return await self._answered(self._worker.run_tool(wire.pack(request)))
+
+    async def join(self, worker, incarnation, conversation_id, effect_id):
+        return await self._answered(self._worker.join(incarnation, conversation_id, effect_id))
+
+    def drop(self, conversation_id, effect_id):
+        pass
+
+    async def _answered(self, work):
+        try:
+            return wire.unpack(await work)
+        except AppBroken as error:
+            raise CrewUnavailable(str(error)) from error
+
+
+@pytest.fixture(scope="module")
+def server():
+    if not binaries():
+        lacking("there is no Redis server on this machine")
+    with RedisServer(appendonly="yes", appendfsync="always", requirepass=PASSWORD) as running:
+        yield running
+
+
+@pytest.fixture
+def provider(monkeypatch):
+    monkeypatch.setattr(model, "FIRST_DELAY_S", 0.0)
+    answers = [calls(call("query", {}), call("query_all", {}), call("order", {"number": "7"})), call("refund", {})]
+    with ModelServer(script=answers) as running:
+        monkeypatch.setenv("OPENAI_API_BASE", running.url)
+        monkeypatch.setenv("OPENAI_API_KEY", PROVIDERS_KEY)
+        monkeypatch.setenv("LEAKY_API_KEY", KEY)
+        monkeypatch.setenv("LEAKY_DATABASE_URL", f"postgres://app:{PASSWORD}@db.internal:5432/shop")
+        yield running
+
+
+@pytest.fixture
+def log():
+    """All that is logged at INFO and above, as it is written."""
+    written = io.StringIO()
+    handler, root = logging.StreamHandler(written), logging.getLogger()
+    level, filters = root.level, {}
+    for name in list(logging.root.manager.loggerDict):
+        filters[name] = list(logging.getLogger(name).filters)
+    root.addHandler(handler)
+    root.setLevel(logging.INFO)
+    yield written
+    root.removeHandler(handler)
+    root.setLevel(level)
+    for name in list(logging.root.manager.loggerDict):
+        logging.getLogger(name).filters[:] = filters.get(name, [])
+
+
+@pytest.fixture
+async def store(server, request):
+    url = f"{server.url}{'&' if '?' in server.url else '?'}password={quote(PASSWORD, safe='')}"
+    opened = RedisStore(url, namespace=f"t{abs(hash(request.node.name)) % 10**9}")
+    await opened.open()
+    agent = load(APP).agents[0]
+    for app in (APP, "broken_app:app"):
+        names = ("LEAKY_API_KEY", "LEAKY_DATABASE_URL", "OPENAI_API_KEY")
+        record = AppRecord(app=app, code="k", agents={"leaky": agent.spec.digest}, environment=names)
+        await opened.put_app(record, [agent.spec])
+    yield opened
+    await opened.close()
+
+
+@contextlib.asynccontextmanager
+async def worker_of(store, app):
+    address = StoreAddress(store.url, store.namespace, store.store_id)
+    worker = Worker(WorkerSettings(address, "worker-0", app, "k", base="worker-0"))
+    try:
+        yield worker
+    finally:
+        if worker._drain is not None:
+            worker._drain.cancel()
+        await worker._close()
+        await worker._store.close()
+
+
+async def turn(store, worker, conversation_id):
+    """Start a conversation, and see it through to where it rests; its state."""
+    hosting = Hosting(
+        store,
+        InProcess(worker),
+        conversation_id=conversation_id,
+        holder="actor-1",
+        timing=Timing(),
+        clock=lambda: time.monotonic_ns() // 1_000_000,
+        rested=asyncio.Event(),
+        strikes=3,
+    )
+    await hosting.activate(seen_token="", because=Because.ASKED, create=True)
+    spec = load(APP).agents[0].spec
+    await hosting.ask(Start(agent="leaky", app=APP, text="hello", message_id="m-1", spec=spec))
+    async with asyncio.timeout(60):
+        while (state := await store.load(conversation_id)).status in (Status.GENERATING, Status.EXECUTING_TOOLS):
+            await asyncio.sleep(0.01)
+    hosting._stop()
+    return state
+
+
+def all_of(store):
+    """Every value in Redis, as bytes."""
+    raw = redis.Redis.from_url(store.url)
+    found = []
+    for key in raw.scan_iter(count=1000):
+        match raw.type(key):
+            case b"string":
+                found.append(raw.get(key))
+            case b"hash":
+                found += [part for item in raw.hgetall(key).items() for part in item]
+            case b"stream":
+                found += [part for _, entry in raw.xrange(key) for item in entry.items() for part in item]
+            case b"zset":
+                found += raw.zrange(key, 0, -1)
+            case b"set":
+                found += raw.smembers(key)
+            case other:
+                pytest.fail(f"{key} is a {other}, which this test does not read")
+        found.append(key)
+    raw.close()
+    return b"\n".join(found)
+
+
+def nothing_of_it_in(text):
+    assert [secret for secret in SECRETS if secret in text] == []
+
+
+async def test_what_tools_raise_is_nowhere_with_its_secrets(store, provider, log, capfd):
+    async with worker_of(store, APP) as worker:
+        state = await turn(store, worker, "c-1")
+
+    assert state.status is Status.AWAITING_INPUT  # the gated call, whose prompt could not be rendered
+    results = [json.loads(said["content"]) for said in provider.requests[1].body["messages"] if said["role"] == "tool"]
+    told = "ConnectionError: cannot connect to [LEAKY_DATABASE_URL] with '[LEAKY_API_KEY]'\nWARNING forged"
+    assert results[0]["error"] == told
+    assert results[1]["error"].startswith("ExceptionGroup: all of [LEAKY_DATABASE_URL]")
+    assert results[2]["error"] == f"invalid arguments: $: a validator raised {told}"
+    nothing_of_it_in(json.dumps([request.body for request in provider.requests]))
+    nothing_of_it_in(json.dumps([request.body for request in provider.requests], ensure_ascii=False))
+    nothing_of_it_in(all_of(store).decode("utf-8", "replace"))
+    written = log.getvalue()
+    assert "tool query of c-1 raised\n    Traceback" in written
+    assert "tool query_all of c-1 raised\n    Traceback" in written
+    assert "\n      + Exception Group Traceback" in written
+    assert "the prompt of tool 'refund' could not be rendered" in written
+    assert "\nWARNING forged" not in written
+    nothing_of_it_in(written)
+    nothing_of_it_in("".join(capfd.readouterr()))
+
+
+async def test_what_a_provider_says_is_nowhere_with_its_secrets(store, provider, log, capfd):
+    words = f"Incorrect API key provided: {PROVIDERS_KEY}\n{KEY}"
+    provider.fail(500, message=words)
+    provider.fail(401, message=words)
+    async with worker_of(store, APP) as worker:
+        state = await turn(store, worker, "c-1")
+
+    assert state.status is Status.FAILED
+    [failed] = [event for _, event in await store.read("c-1", after=0) if event.kind == "turn_failed"]
+    assert "Incorrect API key provided: [OPENAI_API_KEY]" in failed.error
+    assert len(provider.requests) == 2
+    nothing_of_it_in(all_of(store).decode("utf-8", "replace"))
+    written = log.getvalue()
+    assert "try 1: InternalServerError" in written
+    nothing_of_it_in(written)
+    nothing_of_it_in("".join(capfd.readouterr()))
+
+
+async def test_why_an_app_cannot_be_imported_is_nowhere_with_its_secrets(store, provider, log, monkeypatch):
+    monkeypatch.setenv("BROKEN_API_KEY", "the app sets it")
+    async with worker_of(store, "broken_app:app") as worker:
+        with pytest.raises(AppBroken) as broken:
+            await worker.prepare()
+
+    problem = await store.problem("broken_app:app")
+    assert "cannot connect to postgres://***@db.internal:5432/shop with '[LEAKY_API_KEY]'" in problem
+    assert "[BROKEN_API_KEY]" in problem
+    assert "cannot open its app" in log.getvalue()
+    for text in (problem, str(broken.value), log.getvalue(), all_of(store).decode("utf-8", "replace")):
+        nothing_of_it_in(text)
