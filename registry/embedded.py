@@ -3,6 +3,9 @@
 Ray's own tools tell clusters apart badly (`ray stop` ends every Ray on the machine), so this module keeps its own account:
 `ray start` runs in a session of its own with a temporary directory of the home's own, and what belongs to the home is
 found in /proc by these two. Ray is never imported here; the lock `ray.lock` is held while someone starts or stops it.
+
+The temporary directory is `ray` in the home, where its logs outlive it; Ray is given a link to it, in the runtime
+directory, since the path of a socket must be short and Ray takes no space in one.
 """
 
 import contextlib
@@ -23,7 +26,10 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 from holdfast.conversation.errors import ClusterUnavailable, HomeUnusable
 from holdfast.persistence.home import Home, installed_version, python_version
 
+from . import ray_logs
+
 _LOCK = "ray.lock"
+_FOLDER = "ray"
 _GONE = "ray-gone.json"
 _GONE_KEPT = 16  # more would have to start and end while a binding of the first is fresh
 _POLL_S = 0.1
@@ -72,6 +78,8 @@ def join_environment(address: RayAddress) -> dict[str, str]:
         "RAY_AUTH_TOKEN_PATH": str(address.token_path),
         "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0",  # on Linux, what makes Ray listen on the given address alone
         "RAY_USAGE_STATS_ENABLED": "0",
+        "RAY_enable_metrics_collection": "0",  # an agent would serve them to whoever asks, without the token
+        **{name: os.environ.get(name, value) for name, value in ray_logs.ENVIRONMENT.items()},
     }
 
 
@@ -102,7 +110,14 @@ def ensure_ray(home: Home, *, deadline_s: float = 60, announce: Callable[[str], 
             raise ClusterUnavailable(f"somebody holds {home.path / _LOCK}, and no Ray came up within {deadline_s:g} s")
         time.sleep(_POLL_S)
     _check_versions(home, running)
+    bound_logs(home)
     return _address(home, running)
+
+
+def bound_logs(home: Home) -> None:
+    """Delete the oldest logs of the home's Ray where they take up more than they may; its Ray may live."""
+    root = home.path / _FOLDER
+    ray_logs.bound(root, lambda: {str(path) for one in _processes() for path in _opened(one.pid) if path.is_relative_to(root)})
 
 
 def running_ray(home: Home) -> RayAddress | None:
@@ -186,7 +201,7 @@ class _Process:
 
 def _start(home: Home, deadline_s: float) -> RayAddress:
     _end(home, gently=False)
-    temp_dir = _temp_dir(home)
+    temp_dir = _linked(home)
     token_path = _token_path(home)
     env = {name: value for name, value in os.environ.items() if name not in _MISLEADING}
     env |= join_environment(RayAddress("", token_path)) | {
@@ -194,6 +209,9 @@ def _start(home: Home, deadline_s: float) -> RayAddress:
         "RAY_worker_niceness": "0",  # Ray would put all its workers behind everything else on the machine
     }
     del env["RAY_AUTH_TOKEN"]
+    environment = env.get("VIRTUAL_ENV")
+    if environment and home.path.is_relative_to(Path(environment).resolve()):
+        del env["VIRTUAL_ENV"]  # Ray refuses a temporary directory in it, lest it copies that with the environment
     try:
         _run_ray_start(home, temp_dir, env, deadline_s)
         record = _observed(temp_dir)
@@ -216,16 +234,15 @@ def _run_ray_start(home: Home, temp_dir: Path, env: dict[str, str], deadline_s: 
         "--node-ip-address=127.0.0.1",
         *("--port=0", "--dashboard-port=0", "--dashboard-agent-listen-port=0"),
         "--include-dashboard=false",
-        "--include-log-monitor=false",  # it repeats workers' output at drivers; the logs are in the temporary directory
+        "--include-log-monitor=false",  # it repeats workers' output at drivers; the logs are in the home
         "--no-monitor",  # of the autoscaler, which has nothing to scale
         "--disable-usage-stats",
         f"--num-cpus={max(4, os.cpu_count() or 1)}",
         f"--object-store-memory={_OBJECT_STORE_BYTES}",
     ]
-    log = home.path / "ray.log"
     try:
-        with log.open("w") as output:
-            log.chmod(0o600)
+        with home.open_log("ray.log") as output:
+            output.truncate(0)
             subprocess.run(  # noqa: S603 -- this interpreter, with arguments made here
                 command,
                 stdin=subprocess.DEVNULL,
@@ -338,7 +355,13 @@ def _end(home: Home, *, gently: bool) -> bool:
         with contextlib.suppress(HomeUnusable):  # without the proof, the store's binding is waited for
             home.write_file(_GONE, _Gone(cluster_ids=gone).model_dump_json() + "\n")
     for temp_dir in temp_dirs:
-        shutil.rmtree(temp_dir, ignore_errors=True)
+        if not temp_dir.is_symlink():  # made by version 0.1
+            shutil.rmtree(temp_dir, ignore_errors=True)
+    if (home.path / _FOLDER).is_dir():
+        ray_logs.settle(_linked(home))
+    for temp_dir in temp_dirs:
+        with contextlib.suppress(OSError):
+            temp_dir.unlink()
     return found
 
 
@@ -387,13 +410,16 @@ def _is_head(one: _Process, temp_dirs: list[Path]) -> bool:
 
 
 def _holds(pid: int, temp_dirs: list[Path]) -> bool:
+    folders = [temp_dir.resolve() for temp_dir in temp_dirs]
+    return any(opened.is_relative_to(folder) for opened in _opened(pid) for folder in folders)
+
+
+def _opened(pid: int) -> Iterator[Path]:
+    """The files that a process has open; none where it has ended."""
     with contextlib.suppress(OSError):
         for descriptor in Path(f"/proc/{pid}/fd").iterdir():
             with contextlib.suppress(OSError):
-                opened = descriptor.readlink()
-                if any(opened.is_relative_to(temp_dir) for temp_dir in temp_dirs):
-                    return True
-    return False
+                yield descriptor.readlink()
 
 
 def _processes() -> Iterator[_Process]:
@@ -427,7 +453,20 @@ def _token_path(home: Home) -> Path:
 
 
 def _temp_dir(home: Home) -> Path:
-    return home.runtime / "ray"
+    return home.runtime / _FOLDER
+
+
+def _linked(home: Home) -> Path:
+    """Return the short path of Ray's temporary directory, made where there is none."""
+    link = home.socket(_FOLDER)  # it refuses a runtime directory that is not this user's
+    try:
+        (home.path / _FOLDER).mkdir(mode=0o700, exist_ok=True)
+        link.unlink(missing_ok=True)
+        link.symlink_to(home.path / _FOLDER)
+    except OSError as error:
+        problem = f"Ray's directory in it cannot be made ({error})"
+        raise HomeUnusable(f"home {home.path}", problem, f"correct the cause, or remove {home.path / _FOLDER}") from error
+    return link
 
 
 def _log_tail(home: Home) -> str:
