@@ -30,6 +30,7 @@ from . import ray_logs
 
 _LOCK = "ray.lock"
 _FOLDER = "ray"
+_KEEP = "ray.keep"
 _GONE = "ray-gone.json"
 _GONE_KEPT = 16  # more would have to start and end while a binding of the first is fresh
 _POLL_S = 0.1
@@ -203,17 +204,8 @@ def _start(home: Home, deadline_s: float) -> RayAddress:
     _end(home, gently=False)
     temp_dir = _linked(home)
     token_path = _token_path(home)
-    env = {name: value for name, value in os.environ.items() if name not in _MISLEADING}
-    env |= join_environment(RayAddress("", token_path)) | {
-        "LITELLM_LOCAL_MODEL_COST_MAP": "True",
-        "RAY_worker_niceness": "0",  # Ray would put all its workers behind everything else on the machine
-    }
-    del env["RAY_AUTH_TOKEN"]
-    environment = env.get("VIRTUAL_ENV")
-    if environment and home.path.is_relative_to(Path(environment).resolve()):
-        del env["VIRTUAL_ENV"]  # Ray refuses a temporary directory in it, lest it copies that with the environment
     try:
-        _run_ray_start(home, temp_dir, env, deadline_s)
+        _run_ray_start(home, temp_dir, _environment(home, token_path), deadline_s)
         record = _observed(temp_dir)
     except BaseException:
         _end(home, gently=False)
@@ -223,6 +215,20 @@ def _start(home: Home, deadline_s: float) -> RayAddress:
         raise ClusterUnavailable(f"Ray did not stay up: {_log_tail(home)}")
     home.write_file("ray.json", record.model_dump_json(indent=2) + "\n")
     return _address(home, record)
+
+
+def _environment(home: Home, token_path: Path) -> dict[str, str]:
+    """What `ray start` and all that comes of it, workers included, have as their environment."""
+    env = {name: value for name, value in os.environ.items() if name not in _MISLEADING}
+    env |= join_environment(RayAddress("", token_path)) | {
+        "LITELLM_LOCAL_MODEL_COST_MAP": "True",
+        "RAY_worker_niceness": "0",  # Ray would put all its workers behind everything else on the machine
+    }
+    del env["RAY_AUTH_TOKEN"]
+    around = env.get("VIRTUAL_ENV")
+    if around and home.path.is_relative_to(Path(around).resolve()):
+        del env["VIRTUAL_ENV"]  # Ray refuses a temporary directory in it, lest it copies that with the environment
+    return env
 
 
 def _run_ray_start(home: Home, temp_dir: Path, env: dict[str, str], deadline_s: float) -> None:
@@ -302,7 +308,7 @@ def _seen_from() -> str:
 def _living(home: Home) -> _Record | None:
     """Return the record of the home's Ray if it is the one that runs, whole, and its files are where they were."""
     record = _recorded(home)
-    if record is None or not Path(record.temp_dir).exists() or not _has_daemons(record):
+    if record is None or not _has_daemons(record) or not _has_files(home, record):
         return None
     host, _, port = record.address.rpartition(":")
     try:
@@ -310,6 +316,20 @@ def _living(home: Home) -> _Record | None:
     except (OSError, ValueError):
         return None
     return record
+
+
+def _has_files(home: Home, record: _Record) -> bool:
+    """Say whether Ray finds its files where it looks for them.
+
+    A link that is old may have been removed by what cleans /tmp, and is made again. A runtime directory that the home had
+    before is gone, or somebody else's by now.
+    """
+    temp_dir = Path(record.temp_dir)
+    if temp_dir != _temp_dir(home):
+        return False
+    if not temp_dir.exists() and (home.path / _FOLDER).is_dir():
+        _linked(home)
+    return temp_dir.exists()
 
 
 def _has_daemons(record: _Record) -> bool:
@@ -360,8 +380,9 @@ def _end(home: Home, *, gently: bool) -> bool:
     if (home.path / _FOLDER).is_dir():
         ray_logs.settle(_linked(home))
     for temp_dir in temp_dirs:
-        with contextlib.suppress(OSError):
-            temp_dir.unlink()
+        for left in (temp_dir, temp_dir.with_name(_KEEP)):
+            with contextlib.suppress(OSError):
+                left.unlink()
     return found
 
 
@@ -463,6 +484,9 @@ def _linked(home: Home) -> Path:
         (home.path / _FOLDER).mkdir(mode=0o700, exist_ok=True)
         link.unlink(missing_ok=True)
         link.symlink_to(home.path / _FOLDER)
+        keep = link.with_name(_KEEP)
+        keep.touch(mode=0o600)
+        keep.chmod(0o1600)  # what cleans /tmp leaves a file with this bit, and so the directory, to its owner
     except OSError as error:
         problem = f"Ray's directory in it cannot be made ({error})"
         raise HomeUnusable(f"home {home.path}", problem, f"correct the cause, or remove {home.path / _FOLDER}") from error

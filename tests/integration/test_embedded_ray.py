@@ -11,15 +11,35 @@ import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+import grpc
+import httpx
 import pytest
 
 from holdfast.conversation.errors import ClusterUnavailable, HomeUnusable
 from holdfast.persistence.home import Home
-from holdfast.registry import embedded
+from holdfast.registry import embedded, ray_logs
 from holdfast.registry.embedded import RayAddress, ensure_ray, gone_rays, join_environment, running_ray, stop_ray
 
 LOOPBACK = {"0100007F", "00000000000000000000000001000000", "0000000000000000FFFF00000100007F"}
-MISLED = {"RAY_ADDRESS": "127.0.0.1:1", "RAY_AUTH_TOKEN": "another cluster's", "HOLDFAST_TEST_MARK": "inherited"}
+MISLED = {
+    "RAY_ADDRESS": "127.0.0.1:1",
+    "RAY_AUTH_TOKEN": "another cluster's",
+    "HOLDFAST_TEST_MARK": "inherited",
+    "RAY_event_stats_print_interval_ms": "200",  # what is printed each minute would be seen at once
+    "RAY_enable_metrics_collection": "1",
+}
+ASKED = [  # of each of Ray's services something that it tells or does
+    "NodeInfoGcsService/GetAllNodeInfo",
+    "InternalKVGcsService/InternalKVKeys",
+    "ActorInfoGcsService/GetAllActorInfo",
+    "JobInfoGcsService/GetAllJobInfo",
+    "NodeManagerService/GetNodeStats",
+    "NodeManagerService/GetSystemConfig",
+    "ObjectManagerService/FreeObjects",
+    "CoreWorkerService/GetCoreWorkerStats",
+    "ReporterService/GetTraceback",
+]
+PATHS = ["/", "/metrics", "/api/version", "/api/jobs/", "/get_or_create_runtime_env", "/get_runtime_envs_info", "/logs"]
 
 
 def until(condition: Callable[[], bool], within_s: float = 60) -> None:
@@ -105,6 +125,39 @@ def pid_of(home: Home, daemon: str) -> int:
 
 def listening(pids: list[int]) -> set[str]:
     """Return the addresses, as /proc writes them, on which some processes listen."""
+    return {socket.partition(":")[0] for socket in sockets_of(pids)}
+
+
+def ports(pids: list[int]) -> set[int]:
+    """Return the ports on which some processes listen."""
+    return {int(socket.partition(":")[2], 16) for socket in sockets_of(pids)}
+
+
+def told(port: int, token: str | None) -> dict[str, str]:
+    """Ask all that Ray's services could be asked at a port, by gRPC and by HTTP; the status of each answer."""
+    given = (("authorization", f"Bearer {token}"),) if token else ()
+    said = {}
+    with grpc.insecure_channel(f"127.0.0.1:{port}", options=(("grpc.enable_http_proxy", 0),)) as channel:
+        for method in ASKED:
+            try:
+                channel.unary_unary(f"/ray.rpc.{method}")(b"", timeout=10, metadata=given)
+                said[method] = "OK"
+            except grpc.RpcError as error:
+                said[method] = error.code().name
+    for path in PATHS:
+        for verb in ("GET", "POST"):
+            try:
+                answered = httpx.request(
+                    verb, f"http://127.0.0.1:{port}{path}", headers=dict(given), timeout=10, trust_env=False
+                )
+                said[f"{verb} {path}"] = str(answered.status_code)
+            except httpx.HTTPError:  # it does not speak HTTP/1.1
+                said[f"{verb} {path}"] = "-"
+    return said
+
+
+def sockets_of(pids: list[int]) -> set[str]:
+    """Return the addresses and ports, as /proc writes them, on which some processes listen."""
     sockets = set()
     for pid in pids:
         with contextlib.suppress(FileNotFoundError):  # a worker that ended meanwhile
@@ -116,7 +169,7 @@ def listening(pids: list[int]) -> set[str]:
         for line in Path(f"/proc/net/{table}").read_text().splitlines()[1:]:
             fields = line.split()
             if fields[3] == "0A" and f"socket:[{fields[9]}]" in sockets:
-                addresses.add(fields[1].partition(":")[0])
+                addresses.add(fields[1])
     return addresses
 
 
@@ -193,6 +246,44 @@ def test_nothing_listens_beyond_this_machine(raced):
     assert found | found_of_driver <= LOOPBACK
 
 
+def test_no_port_tells_anything_to_who_has_no_token(raced):
+    home, _ = raced
+    address = running_ray(home)
+    token = address.token_path.read_text()
+    work = "ray.get(ray.remote(num_cpus=0)(lambda: 1).remote())"
+    with driver(address, address.env, work) as joined:
+        assert joined.stdout.readline() == "joined\n"
+        open_ports = ports([*members(home), joined.pid])
+        without = {port: told(port, None) for port in open_ports}
+        with_it = {port: told(port, token) for port in open_ports}
+        joined.stdin.close()
+
+    answers = {port: set(said.values()) for port, said in without.items()}
+    assert set().union(*answers.values()) <= {"UNAUTHENTICATED", "UNIMPLEMENTED", "UNAVAILABLE", "401", "-"}, without
+    for port, said in answers.items():
+        assert said & {"UNAUTHENTICATED", "401"}, (port, without[port])
+    asked_of_gcs = with_it[int(address.address.rpartition(":")[2])]
+    assert asked_of_gcs["NodeInfoGcsService/GetAllNodeInfo"] == "OK"  # so the questions are such as get answers
+    known = {question for said in with_it.values() for question, code in said.items() if code not in ("UNIMPLEMENTED", "-")}
+    assert {question.partition("/")[0] for question in known} >= {
+        "NodeManagerService",
+        "ObjectManagerService",
+        "CoreWorkerService",
+    }
+
+
+def test_the_logs_lie_in_the_home_and_nothing_is_written_at_rest_over_and_over(raced):
+    home, _ = raced
+    (session,) = (home.path / "ray").glob("session_2*")
+
+    assert (home.runtime / "ray").readlink() == home.path / "ray"
+    assert (session / "logs" / "raylet.out").stat().st_size > 0
+    assert "Event stats" not in (session / "logs" / "gcs_server.out").read_text()
+    assert not (session / "logs" / "debug_state.txt").exists()
+    assert stat.S_IMODE(home.path.stat().st_mode) == 0o700
+    assert stat.S_IMODE((home.path / "ray.log").stat().st_mode) == 0o600
+
+
 def test_a_process_of_another_ray_or_python_is_told_what_to_do(raced, monkeypatch):
     home, _ = raced
     monkeypatch.setattr(embedded, "installed_version", lambda _: "3.0.0")
@@ -265,6 +356,8 @@ def test_stopping_ends_all_of_this_ray_and_nothing_else(home, raced):
     log = home.runtime / "ray" / "session_latest" / "logs" / "gcs_server.out"
     with subprocess.Popen(["tail", "-f", str(log)], stdout=subprocess.DEVNULL) as reader:
         try:
+            ray_logs.settle(home.runtime / "ray")  # as one in another container would, which shares the home
+            assert running_ray(home) is not None
             assert stop_ray(home)
             assert reader.poll() is None
         finally:
@@ -273,6 +366,9 @@ def test_stopping_ends_all_of_this_ray_and_nothing_else(home, raced):
     assert members(home) == []
     assert running_ray(home) is None
     assert list(home.runtime.iterdir()) == []
+    (session,) = (home.path / "ray").iterdir()
+    assert [part.name for part in session.iterdir()] == ["logs"]
+    assert (session / "logs" / "gcs_server.out").stat().st_size > 0
     assert not stop_ray(home)
     assert running_ray(other) is not None
 

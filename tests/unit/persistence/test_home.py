@@ -126,7 +126,7 @@ def test_a_directory_above_the_home_that_others_may_write_to_is_refused(tmp_path
     above.mkdir(parents=True)
     (tmp_path / "shared").chmod(0o777)
 
-    with pytest.raises(HomeUnusable, match="others may write to .*shared above it.*chmod go-w"):
+    with pytest.raises(HomeUnusable, match=r"others may write to .*shared above it.*chmod go-w"):
         Home.open(above / "home")
 
     (tmp_path / "shared").chmod(0o1777)  # as /tmp is: others cannot rename what is not theirs
@@ -195,7 +195,7 @@ def test_a_link_to_the_home_is_followed_unless_somebody_else_made_it_or_can_repl
     assert Home.open(link).path == tmp_path / "home"
 
     (tmp_path / "links").chmod(0o777)
-    with pytest.raises(HomeUnusable, match="others may write to .*links"):
+    with pytest.raises(HomeUnusable, match=r"others may write to .*links"):
         Home.open(link)
     (tmp_path / "links").chmod(0o1777)
     owned(link)
@@ -250,7 +250,7 @@ def test_one_that_somebody_else_has_taken_is_not_used_and_blocks_nothing(opened,
     assert another.runtime.parent == short
     assert (opened.path / "runtime").read_text() == f"{another.runtime}\n"
     assert Home.open(opened.path) == another
-    with pytest.raises(HomeUnusable, match="somebody else has made it since.*start this process again"):
+    with pytest.raises(HomeUnusable, match=r"somebody else has made it since.*start this process again"):
         opened.socket("redis.sock")
     assert another.socket("redis.sock") == another.runtime / "redis.sock"
 
@@ -271,7 +271,7 @@ def test_where_every_name_is_taken_the_error_says_so(opened, short, monkeypatch)
     opened.runtime.rmdir()
     (opened.path / "runtime").unlink()
 
-    with pytest.raises(HomeUnusable, match="no directory for its sockets can be made.*chmod 1777 /tmp"):
+    with pytest.raises(HomeUnusable, match=r"no directory for its sockets can be made.*chmod 1777 /tmp"):
         Home.open(opened.path)
 
 
@@ -286,7 +286,7 @@ def test_one_that_others_may_enter_is_refused_at_every_use(opened):
 def test_one_where_anybody_could_replace_it_is_neither_made_nor_used(opened, short):
     short.chmod(0o777)
 
-    with pytest.raises(HomeUnusable, match="others may write to .*run above it"):
+    with pytest.raises(HomeUnusable, match=r"others may write to .*run above it"):
         Home.open(opened.path)
     (opened.path / "runtime").unlink()
     fallback = Home.open(opened.path)
