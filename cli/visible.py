@@ -19,7 +19,8 @@ _BLANK = re.compile(
 _SPACES = "\u00a0\u202f\u3000"  # French and Chinese prose has them, and they look like the space that they are
 _JOINERS = "\u200c\u200d"
 _STYLES = "\ufe0e\ufe0f"  # whether the symbol before is drawn as text or as emoji
-_MAY_HIDE = re.compile(r"[^\x20-\x7e]")
+# All but printable ASCII, and for speed but the bulk of Latin, Cyrillic, Japanese, Chinese and Korean letters.
+_MAY_HIDE = re.compile("[^\x20-\x7e\xa1-\xac\xae-\u034e\u0400-\u052f\u3041-\u3096\u3099-\u30ff\u4e00-\u9fff\uac00-\ud7a3]")
 _JOINING_SCRIPTS = re.compile("[\u0600-\u0dff\u1000-\u109f\u1780-\u18af]")  # where a joiner changes how letters are drawn
 
 
