@@ -19,7 +19,7 @@ ENVIRONMENT = {
     "RAY_ROTATION_BACKUP_COUNT": "1",
     # Each minute each process would write what its event loops have done, and the raylet all its state: 100 MB a day at rest.
     "RAY_event_stats": "0",
-    "RAY_event_stats_print_interval_ms": "-1",
+    "RAY_event_stats_print_interval_ms": "86400000",  # that of the GCS cannot be turned off: less is more often
     "RAY_debug_dump_period_milliseconds": "0",
 }
 """What keeps Ray's logs small, for all processes of a cluster; what somebody has set otherwise, to look for a fault, stands."""
