@@ -3,6 +3,7 @@
 import grp
 import os
 import pwd
+import shlex
 import stat
 from pathlib import Path
 
@@ -84,7 +85,8 @@ def _check_directory(directory: Path, field: str, fix: str) -> None:
     shared = status.st_mode & stat.S_IWOTH or (status.st_mode & stat.S_IWGRP and _has_others(status.st_gid))
     if shared and not status.st_mode & stat.S_ISVTX:
         problem = f"others may write to {directory} above it, and so put another directory in its place"
-        raise HomeUnusable(field, problem, f"run: chmod go-w {directory}; or {fix}")
+        quoted = shlex.quote(str(directory))
+        raise HomeUnusable(field, problem, f"run: chmod go-w {quoted} (chmod +t if it is meant for everybody); or {fix}")
 
 
 def _is_trusted(uid: int) -> bool:

@@ -380,9 +380,9 @@ def _end(home: Home, *, gently: bool) -> bool:
     if (home.path / _FOLDER).is_dir():
         ray_logs.settle(_linked(home))
     for temp_dir in temp_dirs:
-        for left in (temp_dir, temp_dir.with_name(_KEEP)):
+        for path in (temp_dir, temp_dir.with_name(_KEEP)):
             with contextlib.suppress(OSError):
-                left.unlink()
+                path.unlink()
     return found
 
 
