@@ -345,7 +345,7 @@ def test_workers_that_no_daemon_is_left_for_are_found_by_their_files(home):
 def test_stopping_ends_all_of_this_ray_and_nothing_else(home, raced):
     other, _ = raced
     ensure_ray(home)
-    log = home.runtime / "ray" / "session_latest" / "logs" / "gcs_server.out"
+    log = (home.runtime / "ray" / "session_latest" / "logs" / "gcs_server.out").resolve()
     with subprocess.Popen(["tail", "-f", str(log)], stdout=subprocess.DEVNULL) as reader:
         try:
             ray_logs.settle(home.runtime / "ray")  # as one in another container would, which shares the home
