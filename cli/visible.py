@@ -60,5 +60,7 @@ def _draws(text: str, at: int) -> bool:
 
 
 def _is_emoji(char: str) -> bool:
-    """Whether it is a symbol, or the tone of its skin; all emoji with a category of their own are."""
-    return char != "" and unicodedata.category(char) in ("So", "Sk", "Sm") and _seen(char)
+    """Whether it is a symbol from the arrows on, as nearly all emoji are, or one of the older ones, or the tone of a skin."""
+    if char < "\u2190":
+        return char != "" and char in "\xa9\xae\u203c\u2049\u2122\u2139"
+    return (unicodedata.category(char) in ("So", "Sm") or "\U0001f3fb" <= char <= "\U0001f3ff") and _seen(char)

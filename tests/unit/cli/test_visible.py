@@ -25,7 +25,7 @@ READABLE = [
     "Combien\u202f? Vingt\u00a0euros.",
     "می\u200cخواهم",  # noqa: RUF001 -- Persian: the joiner keeps two letters apart
     "क्\u200dष",  # Devanagari: it asks for the half form
-    "👩\u200d👩\u200d👧 👍🏽 ❤\ufe0f 🏳\ufe0f\u200d🌈 👩🏽\u200d🚀 1\ufe0f\u20e3 ↔\ufe0f 🇩🇪",
+    "👩\u200d👩\u200d👧 👍🏽 ❤\ufe0f 🏳\ufe0f\u200d🌈 👩🏽\u200d🚀 1\ufe0f\u20e3 ↔\ufe0f ©\ufe0f 🇩🇪",
     "e\u0301 and a\u0308",
 ]
 
@@ -61,6 +61,7 @@ def test_only_what_draws_something_stays_of_joiners_and_variation_selectors():
     assert clean("👍\ufe0f\ufe0f\ufe01") == "👍\ufe0f\\ufe0f\\ufe01"  # letters can be hidden in a row of these
     assert clean("🏴\U000e0067\U000e007f") == "🏴\\U000e0067\\U000e007f"
     assert clean("👩\u200dx, \u200d👩, 1\ufe0f") == "👩\\u200dx, \\u200d👩, 1\\ufe0f"
+    assert clean("a=\ufe0f1 + \ufe0f 20°\ufe0f ^\u200d^") == "a=\\ufe0f1 + \\ufe0f 20°\\ufe0f ^\\u200d^"
     assert clean("\u0628\u200c\u200c\u0628") == "\u0628\\u200c\\u200c\u0628"
 
 
