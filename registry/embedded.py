@@ -482,8 +482,9 @@ def _linked(home: Home) -> Path:
     link = home.socket(_FOLDER)  # it refuses a runtime directory that is not this user's
     try:
         (home.path / _FOLDER).mkdir(mode=0o700, exist_ok=True)
-        link.unlink(missing_ok=True)
-        link.symlink_to(home.path / _FOLDER)
+        fresh = link.with_name(f"{_FOLDER}.{secrets.token_hex(4)}")
+        fresh.symlink_to(home.path / _FOLDER)
+        fresh.replace(link)  # at once, since several processes may find it gone
         keep = link.with_name(_KEEP)
         keep.touch(mode=0o600)
         keep.chmod(0o1600)  # what cleans /tmp leaves a file with this bit, and so the directory, to its owner

@@ -1,6 +1,7 @@
 """Ray's logs in the home: those of the last sessions outlive them, and together they are bounded."""
 
 import os
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
@@ -111,6 +112,9 @@ def test_a_link_that_something_cleaned_away_is_made_again_and_one_elsewhere_is_n
 
     assert embedded._has_files(home, record)
     assert (home.runtime / "ray").readlink() == tmp_path / "ray"
+    (home.runtime / "ray").unlink()
+    with ThreadPoolExecutor(8) as threads:
+        assert all(threads.map(lambda _: embedded._has_files(home, record), range(32)))
     assert not embedded._has_files(home, record.model_copy(update={"temp_dir": str(tmp_path / "ray")}))
     assert not embedded._end(home, gently=False)
     assert list(home.runtime.iterdir()) == []
