@@ -58,6 +58,7 @@ async def _list(where: Where, *, status: str | None, agent: str | None, limit: i
 
 def _cells(row: ConversationRow, now: int) -> tuple[str, ...]:
     age = span(now - row.created_at) if row.created_at else "?"
+    name = clean(row.conversation_id)
     if row.problem is not None or row.status is None:
-        return (row.conversation_id or "?", "?", "?", "?", age, "?")
-    return (row.conversation_id, clean(row.agent), row.status, str(row.pending), age, f"{span(now - row.updated_at)} ago")
+        return (name or "?", "?", "?", "?", age, "?")
+    return (name, clean(row.agent), row.status, str(row.pending), age, f"{span(now - row.updated_at)} ago")

@@ -25,6 +25,8 @@ from holdfast.persistence.home import Home
 from holdfast.registry.embedded import stop_ray
 from holdfast.testing import ModelServer, call, calls, say
 
+from .display import clean, clean_block, to_json
+
 ASKED = "My kettle (order A-1001) arrived broken. Can I have my money back?"
 SCRIPT = [
     calls(
@@ -87,9 +89,9 @@ async def _story(console: Console, folder: Path) -> bool:
         while state.running:
             state = await conversation.wait(after=state.seq, timeout_s=PATIENCE_S)
         if state.status is not Status.AWAITING_INPUT:
-            console.print(f"  the conversation is {state.status}: {state.error or state.reply}", style="red")
+            console.print(Text(f"  the conversation is {state.status}: {clean(state.error or state.reply or '')}", style="red"))
             return False
-        console.print(f"  {_ran(await conversation.messages())} ran at once; the others wait for someone:")
+        console.print(Text(f"  {_ran(await conversation.messages())} ran at once; the others wait for someone:"))
         _chapter(console, 2, "What waits (`holdfast pending` shows this, from Redis alone)")
         shown = (await client.pending()).items
         console.print(_table(shown))
@@ -148,26 +150,26 @@ def _table(items: list[AsyncPendingCall]) -> Table:
     for name in ("tool", "waits for", "arguments", "shown to whoever decides"):
         table.add_column(name)
     for item in items:
-        arguments = ", ".join(f"{name}={value!r}" for name, value in item.arguments.items())
-        table.add_row(item.tool, item.kind or "-", Text(arguments or "-"), Text(item.prompt or "-"))
+        arguments = ", ".join(f"{clean(name)}={clean(to_json(value))}" for name, value in item.arguments.items())
+        table.add_row(Text(clean(item.tool)), item.kind or "-", Text(arguments or "-"), Text(clean_block(item.prompt or "-")))
     return table
 
 
 def _ran(messages: list[dict[str, Any]]) -> str:
-    return ", ".join(message["name"] for message in messages if message["role"] == "tool") or "none"
+    return ", ".join(clean(message["name"]) for message in messages if message["role"] == "tool") or "none"
 
 
 def _transcript(console: Console, messages: list[dict[str, Any]]) -> None:
     for message in messages:
         match message:
             case {"role": "tool"}:
-                console.print(Text(f"  {message['name']}: {message['content']}", style="dim"))
+                console.print(Text(f"  {clean(message['name'])}: {clean(message['content'])}", style="dim"))
             case {"role": "user"}:
-                console.print(Text(f"  customer: {message['content']}"))
+                console.print(Text(f"  customer: {clean_block(message['content'])}"))
             case {"content": str(content)}:
-                console.print(Text(f"  agent: {content}", style="bold green"))
+                console.print(Text(f"  agent: {clean_block(content)}", style="bold green"))
             case _:
-                names = ", ".join(called["function"]["name"] for called in message["tool_calls"])
+                names = ", ".join(clean(called["function"]["name"]) for called in message["tool_calls"])
                 console.print(Text(f"  agent calls {names}", style="dim"))
 
 

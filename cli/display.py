@@ -6,32 +6,27 @@ import sys
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
+from .visible import without_hidden
+
 if TYPE_CHECKING:
     from rich.console import Console
     from rich.table import Table
     from rich.text import Text
 
-# Control characters (with ESC and the C1 set), what reorders or hides text (bidi marks, zero-width spaces, tags), line and
-# paragraph separators, lone surrogates. The joiners U+200C and U+200D stay: scripts and emoji need them.
-_HOSTILE = (
-    "\x00-\x08\x0b-\x1f\x7f-\x9f\u00ad\u061c\u180e\u200b\u200e\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb"
-    "\ud800-\udfff\U000e0000-\U000e007f"
-)
-_IN_BLOCK = re.compile(f"[{_HOSTILE}]")
-_IN_LINE = re.compile(f"[{_HOSTILE}\t\n]")
 _SHORT = {"\n": "\\n", "\r": "\\r", "\t": "\\t"}
+_ESCAPED = re.compile(r"(?<!\\)(?:\\\\)*\\[ubf]")  # in JSON, what is no character that a person reads
 _UNBOUNDED = 1_000_000
 _UNITS = ((86_400, "d"), (3_600, "h"), (60, "m"), (1, "s"))
 
 
 def clean(text: str) -> str:
-    """The text on one line, each character that a terminal might obey written as its escape."""
-    return _IN_LINE.sub(_escape, text)
+    """The text on one line, each character that a terminal might obey or nobody can see written as its escape."""
+    return without_hidden(text, _escape)
 
 
 def clean_block(text: str) -> str:
     """As `clean`, but lines stay lines."""
-    return _IN_BLOCK.sub(_escape, text.replace("\r\n", "\n")).expandtabs(4)
+    return without_hidden(text.replace("\r\n", "\n"), _escape, kept="\n\t").expandtabs(4)
 
 
 def shorten(text: str, length: int) -> str:
@@ -39,11 +34,21 @@ def shorten(text: str, length: int) -> str:
     return text if len(text) <= length else text[: length - 1] + "…"
 
 
+def is_whole(text: str, length: int) -> bool:
+    """Whether `shorten(clean(text), length)` shows all of the text, with no character but the ends of lines as an escape."""
+    return len(clean(text)) <= length and without_hidden(text, lambda _: "", kept="\r\n\t") == text
+
+
+def is_whole_json(text: str, length: int) -> bool:
+    """As `is_whole`, of what `to_json` made."""
+    return is_whole(text, length) and _ESCAPED.search(text) is None
+
+
 def to_json(value: Any, *, indent: int | None = None) -> str:
     """JSON text of a value, readable and harmless in a terminal, and the same value for whoever parses it."""
     readable = (sys.stdout.encoding or "").lower().replace("-", "") == "utf8"
     text = json.dumps(value, ensure_ascii=not readable, indent=indent, default=str)
-    return _IN_BLOCK.sub(lambda found: json.dumps(found[0])[1:-1], text)
+    return without_hidden(text, lambda char: json.dumps(char)[1:-1], kept="\n")
 
 
 def span(milliseconds: int) -> str:
@@ -88,6 +93,5 @@ def lines(screen: "Console", drawn: "Table") -> "Iterator[Text]":
         yield line
 
 
-def _escape(found: "re.Match[str]") -> str:
-    char = found[0]
+def _escape(char: str) -> str:
     return _SHORT.get(char) or char.encode("unicode_escape", "surrogatepass").decode("ascii")

@@ -7,6 +7,7 @@ from typing import Any
 from holdfast.client.records import PendingCall
 from holdfast.conversation import ACCEPTED, DecisionKind
 
+from .display import clean
 from .options import Where
 
 _FLAGS = {
@@ -29,10 +30,27 @@ def resolving(call: PendingCall[Any], where: Where) -> list[str]:
 
     Of a call that could not be read whole, only those that take no part of it on trust; none where its ids are not known.
     """
-    if call.kind is None or not call.tool_call_id:
+    ids = (call.conversation_id, call.tool_call_id, call.suspension_id)
+    if call.kind is None or any(not known or clean(known) != known for known in ids):
         return []
     kinds = [kind for kind in ACCEPTED[call.kind] if call.problem is None or kind not in _ON_TRUST]
     return [_resolve(call, _FLAGS[kind], where) for kind in kinds]
+
+
+def next_step(call: PendingCall[Any], where: Where, *, whole: bool) -> str | None:
+    """What to do about a call that is listed: the first command that resolves it, None where there is none.
+
+    Args:
+        call: The call.
+        where: Where the list came from.
+        whole: Whether the list shows all of what is asked. Else nobody is handed the command that lets it run.
+    """
+    commands = resolving(call, where)
+    if call.kind is None or not commands:
+        return None
+    if not whole and call.problem is None and ACCEPTED[call.kind][0] in _ON_TRUST:
+        return f"not all of it is shown here; look first: {command(['show', call.conversation_id], where)}"
+    return commands[0]
 
 
 def _resolve(call: PendingCall[Any], flag: tuple[str, ...], where: Where) -> str:

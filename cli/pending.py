@@ -10,8 +10,8 @@ import typer
 from holdfast.client.records import AsyncPendingCall, Page
 from holdfast.conversation import InvalidInput, SuspensionKind
 
-from .display import clean, console, lines, shorten, span, table, to_json
-from .hints import command, resolving
+from .display import clean, console, is_whole, is_whole_json, lines, shorten, span, table, to_json
+from .hints import command, next_step
 from .options import AsJson, Where
 from .session import Session, session
 
@@ -40,7 +40,8 @@ def run(
 ) -> None:
     """List what waits for somebody, oldest first, with the command that resolves each.
 
-    The arguments are shown in short; `holdfast show` has the whole of them, and the conversation.
+    The arguments are shown in short; `holdfast show` has the whole of them, and the conversation. A command that lets a call
+    run is printed under what is shown whole only.
     """
     asyncio.run(_pending(where, conversation, limit=limit, after=after, agent=agent, kind=kind, as_json=as_json))
 
@@ -91,18 +92,20 @@ def draw(calls: Sequence[AsyncPendingCall], now: int, where: Where) -> None:
     taken = sum(max(map(len, column)) + 2 for column in zip(columns, *cells, strict=True))
     room = min(max(screen.width - taken, SHORTEST), LONGEST)
     drawn = table(*columns, "ARGUMENTS")
-    for call, row in zip(calls, cells, strict=True):
-        drawn.add_row(*row, shorten(clean(to_json(call.arguments)), room) if call.problem is None else "?")
+    arguments = [to_json(call.arguments) if call.problem is None else "?" for call in calls]
+    for row, text in zip(cells, arguments, strict=True):
+        drawn.add_row(*row, shorten(clean(text), room))
     header, *rows = lines(screen, drawn)
     screen.print(header, soft_wrap=True)
-    for call, line in zip(calls, rows, strict=True):
+    for call, line, text in zip(calls, rows, arguments, strict=True):
         screen.print(line, soft_wrap=True)
         if call.problem is not None:
             screen.print(f"  it cannot be read: {clean(call.problem)}", style="red", soft_wrap=True)
         if call.prompt:
             screen.print(f"  it asks: {shorten(clean(call.prompt), PROMPT_LENGTH)}", soft_wrap=True)
-        for how in resolving(call, where)[:1]:
-            screen.print(f"  {how}", style="cyan", soft_wrap=True)
+        whole = is_whole_json(text, room) and is_whole(call.prompt or "", PROMPT_LENGTH)
+        if (step := next_step(call, where, whole=whole)) is not None:
+            screen.print(f"  {step}", style="cyan", soft_wrap=True)
     screen.print()
     for kind, elsewise in ELSEWISE.items():
         if any(call.kind is kind for call in calls):
@@ -112,5 +115,5 @@ def draw(calls: Sequence[AsyncPendingCall], now: int, where: Where) -> None:
 def _cells(call: AsyncPendingCall, now: int) -> tuple[str, ...]:
     left = "?" if call.expires_at is None else span(call.expires_at - now) if call.expires_at > now else "due"
     age = span(now - call.created_at) if call.created_at else "?"
-    names = (call.conversation_id, clean(call.agent), call.kind or "", clean(call.tool))
-    return (age, left, *(name or "?" for name in names))
+    names = (call.conversation_id, call.agent, call.kind or "", call.tool)
+    return (age, left, *(clean(name) or "?" for name in names))

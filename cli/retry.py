@@ -8,7 +8,7 @@ import typer
 
 from holdfast.conversation import ConversationNotFound
 
-from .display import to_json
+from .display import clean, to_json
 from .options import AsJson, Where
 from .session import session
 
@@ -30,7 +30,7 @@ def run(
         sys.stdout.write(to_json({"conversation_id": conversation, "lifted": lifted}) + "\n")
     else:
         said = "is taken up again" if lifted else "is not in quarantine; nothing was done"
-        sys.stdout.write(f"{conversation} {said}.\n")
+        sys.stdout.write(clean(f"{conversation} {said}.") + "\n")
 
 
 async def _retry(where: Where, conversation_id: str) -> bool:

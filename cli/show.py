@@ -98,7 +98,7 @@ def _draw(shown: Shown, where: Where) -> None:
     folded, state = shown.folded, shown.state
     age, change = span(shown.now - folded.created_at), span(shown.now - folded.updated_at)
     screen.print(
-        f"{folded.conversation_id}: {state.status} (agent {clean(folded.agent)} of {clean(folded.app)}, "
+        f"{clean(folded.conversation_id)}: {state.status} (agent {clean(folded.agent)} of {clean(folded.app)}, "
         f"started {age} ago, last change {change} ago)",
         style="bold",
         soft_wrap=True,
@@ -120,7 +120,7 @@ def _reasons(shown: Shown) -> list[str]:
         reasons.append(f"The last reply was cut off: {state.stopped}")
     if state.status is Status.QUARANTINED:
         reasons.append(f"It is in quarantine: {clean(state.error or '')}")
-        reasons.append(f"Correct the cause, then run: holdfast retry {shown.folded.conversation_id}")
+        reasons.append(f"Correct the cause, then run: holdfast retry {clean(shown.folded.conversation_id)}")
     if shown.problem is not None and state.status not in (Status.IDLE, Status.ENDED):
         reasons.append(f"It waits because no worker can run its app: {clean(shown.problem)}")
         reasons.append(f"Correct the app, then run: holdfast up --app {clean(shown.folded.app)}")
@@ -159,14 +159,14 @@ def _late(late: Late) -> str:
 
 def _draw_message(screen: "Console", message: dict[str, Any]) -> None:
     role = str(message["role"])
-    head = f"tool {clean(message['name'])} ({message['tool_call_id']})" if role == "tool" else role
+    head = f"tool {clean(message['name'])} ({clean(message['tool_call_id'])})" if role == "tool" else clean(role)
     screen.print(head, style=_STYLES.get(role, ""), soft_wrap=True)
     content = message.get("content")
     if content:
         screen.print(_indented(content if isinstance(content, str) else to_json(content)), soft_wrap=True)
     for call in message.get("tool_calls") or ():
         asked = call["function"]
-        text = f"calls {clean(asked['name'])} ({call['id']}) {asked['arguments']}"
+        text = f"calls {clean(asked['name'])} ({clean(call['id'])}) {asked['arguments']}"
         screen.print(_indented(text), style="yellow", soft_wrap=True)
     screen.print()
 
@@ -180,14 +180,15 @@ def _indented(text: str) -> str:
 def _draw_call(screen: "Console", call: AsyncPendingCall, now: int, where: Where) -> None:
     from rich import box  # noqa: PLC0415 - `--json` does without
     from rich.panel import Panel  # noqa: PLC0415 - as above
+    from rich.text import Text  # noqa: PLC0415 - as above
 
     title, color, frame = _UNREADABLE if call.kind is None else _FRAMES[call.kind]
     ends = call.expires_at
     left = "its end is not known" if ends is None else f"{span(ends - now)} left" if ends > now else "due"
     panel = Panel(
         _body(call),
-        title=f"{title}: {clean(call.tool) or 'unknown'}",
-        subtitle=f"{call.tool_call_id or call.suspension_id}, {left}",
+        title=Text(f"{title}: {clean(call.tool) or 'unknown'}"),  # a string would be read as markup
+        subtitle=Text(f"{clean(call.tool_call_id or call.suspension_id)}, {left}"),
         title_align="left",
         subtitle_align="left",
         border_style=color,

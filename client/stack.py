@@ -8,6 +8,7 @@ import contextlib
 import logging
 import os
 import sys
+import time
 import warnings
 import weakref
 from collections.abc import AsyncIterator, Callable, Sequence
@@ -34,6 +35,7 @@ REJOIN_S = 30.0
 """How long the binding of a Ray that is gone, or what this process still has of it, may stand in the way of the next one."""
 LEAVE_S = 20.0
 WATCH_S = 1.0
+TIDY_S = 600.0
 JOIN_AGAIN_S = 1.0
 
 logger = logging.getLogger("holdfast.client")
@@ -256,11 +258,15 @@ class Stack:
 
     async def _watch(self) -> None:
         """Notice that the embedded Ray died, and start it again: left alone, Ray ends a process that has lost its cluster."""
-        from holdfast.registry.embedded import ray_died, ray_lives  # noqa: PLC0415 - production has no home
+        from holdfast.registry.embedded import bound_logs, ray_died, ray_lives  # noqa: PLC0415 - production has no home
 
         home = await self._home()
+        tidied_at = time.monotonic()
         while True:
             await asyncio.sleep(WATCH_S)
+            if time.monotonic() - tidied_at > TIDY_S:
+                tidied_at = time.monotonic()
+                await in_daemon(bound_logs, home)
             transport = self._transport
             if transport is not None and not await in_daemon(ray_lives, home, transport.cluster.cluster_id):
                 self._lose(transport)

@@ -39,6 +39,8 @@ unixsocket {socket}
 unixsocketperm 600
 dir {data}
 pidfile {pidfile}
+logfile {log}
+loglevel notice
 appendonly yes
 appendfsync always
 aof-load-truncated yes
@@ -93,7 +95,19 @@ def ensure_redis(
         time.sleep(_POLL_S)
     if started and announce is not None:
         announce(f"holdfast: started a Redis server for {home.path}")
+    bound_log(home)
     return _url(home)
+
+
+def bound_log(home: Home) -> None:
+    """Begin a new log of the home's Redis where it has grown beyond 1 MiB, and keep the one before it.
+
+    The server opens its log anew for each line, so it may be running.
+    """
+    log = _log(home)
+    with home.lock("logs.lock") as turn, suppress(FileNotFoundError):
+        if turn is not None and log.stat().st_size > _LOG_BYTES:
+            log.replace(log.with_suffix(".log.old"))
 
 
 def running_redis(home: Home) -> str | None:
@@ -197,14 +211,13 @@ def _start(home: Home, lock: int) -> None:
     try:
         data.mkdir(mode=0o700, exist_ok=True)
         socket.unlink(missing_ok=True)
-        if log.exists() and log.stat().st_size > _LOG_BYTES:
-            log.replace(log.with_suffix(".log.old"))
         home.write_file(
             _config(home).name,
-            _CONFIG.format(socket=_quoted(socket), data=_quoted(data), pidfile=_quoted(home.path / "redis.pid")),
+            _CONFIG.format(
+                socket=_quoted(socket), data=_quoted(data), pidfile=_quoted(home.path / "redis.pid"), log=_quoted(log)
+            ),
         )
-        with log.open("a") as output:
-            log.chmod(0o600)
+        with home.open_log(log.name) as output:
             # The shell ends at once, so the server is no child of this process, which need not reap it.
             subprocess.run(  # noqa: S603 -- the binary is the one that was configured or installed
                 ["/bin/sh", "-c", '"$0" "$@" &', binary, str(_config(home))],
@@ -215,6 +228,7 @@ def _start(home: Home, lock: int) -> None:
                 env=_environment(),
                 pass_fds=(lock,),
                 start_new_session=True,
+                umask=0o077,  # of its data, its log and its pidfile
                 check=True,
             )
     except (OSError, subprocess.SubprocessError) as error:
@@ -315,7 +329,9 @@ def _lost_server(home: Home) -> int | None:
     with suppress(OSError, ValueError):
         pid = int((home.path / "redis.pid").read_text("ascii"))
         same_files = Path(f"/proc/{pid}/ns/mnt").readlink() == Path("/proc/self/ns/mnt").readlink()
-        if same_files and _is_server(home, pid) and not _configured_socket(home).exists():
+        configured = _configured_socket(home)
+        reached = configured == home.socket("redis.sock") and configured.exists()  # else the home has got another directory
+        if same_files and _is_server(home, pid) and not reached:
             return pid
     return None
 

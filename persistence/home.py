@@ -1,22 +1,26 @@
 """The home of the embedded stack: one private directory per person, and a short one beside it for sockets."""
 
 import fcntl
-import hashlib
 import json
 import os
+import secrets
+import shlex
 import stat
 import sys
 import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass
 from importlib import metadata
+from itertools import chain
 from pathlib import Path
-from typing import Self
+from typing import Self, TextIO
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from holdfast.conversation.errors import HomeUnusable
+
+from .private import belongs_to, check_way, is_private, make_way
 
 FORMAT = 1
 """The version of a home's layout. A home of another version is refused."""
@@ -25,6 +29,7 @@ SOCKET_BYTES = 107
 """The longest path of a unix socket (`sun_path` is 108 bytes with its terminating zero)."""
 
 _LONGEST_SOCKET = len("/ray/session_2026-01-01_00-00-00_000000_4194304/sockets/plasma_store")
+_NAMES_TRIED = 16  # of a runtime directory; a name is taken only where somebody guessed it
 
 
 class HomeRecord(BaseModel):
@@ -67,31 +72,41 @@ class Home:
 
     @classmethod
     def open(cls, path: str | os.PathLike[str] | None = None) -> Self:
-        """Return the home at a path, made with mode 0700 where it does not exist.
+        """Return the home at a path, made with mode 0700, and its parents likewise, where it does not exist.
 
         Args:
             path: The directory; else `$XDG_STATE_HOME/holdfast`, else `~/.local/state/holdfast`.
 
         Raises:
-            HomeUnusable: It cannot be made, is another user's, others may write to it, or no directory for sockets can
-                be had.
+            HomeUnusable: It cannot be made, is another user's, others may read or write it, or replace it by way of a
+                directory above; or no directory for sockets can be had.
         """
-        home = _locate(path)
-        with _refusing(home):
-            home.mkdir(mode=0o700, parents=True, exist_ok=True)
-            status = home.stat()
-        if status.st_uid != os.getuid():
-            raise HomeUnusable(f"home {home}", f"it belongs to uid {status.st_uid}", _ELSEWHERE)
-        if status.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
-            raise HomeUnusable(f"home {home}", "other users may write to it", f"run: chmod 700 {home}")
+        given = _given(path)
+        field = f"home {given}"
+        with _refusing(given):
+            check_way(given, field, _ELSEWHERE)
+            home = given.resolve()
+            make_way(home)
+            status = home.lstat()
+        if not belongs_to(status):
+            raise HomeUnusable(field, f"it belongs to uid {status.st_uid}", _ELSEWHERE)
+        if not is_private(status):
+            problem = f"other users may read it or write to it (its mode is {stat.S_IMODE(status.st_mode):o})"
+            raise HomeUnusable(field, problem, f"run: chmod 700 {shlex.quote(str(home))}")
         return cls(home, _runtime(home))
 
     def socket(self, name: str) -> Path:
         """Return the path of a socket in the runtime directory.
 
         Raises:
-            HomeUnusable: The path is longer than a unix socket's may be.
+            HomeUnusable: The path is longer than a unix socket's may be, or somebody else has taken the runtime directory.
         """
+        if not _is_ours(self.runtime) and os.path.lexists(self.runtime):
+            raise HomeUnusable(
+                f"runtime directory {self.runtime}",
+                "it vanished, and somebody else has made it since",
+                "start this process again: the home gets another",
+            )
         path = self.runtime / name
         if (length := len(os.fsencode(path))) > SOCKET_BYTES:
             raise HomeUnusable(
@@ -143,6 +158,14 @@ class Home:
         with _refusing(self.path):
             _replace(self.path / name, text)
 
+    def open_log(self, name: str) -> TextIO:
+        """Open a file of the home, made with mode 0600, to write at its end.
+
+        Raises:
+            OSError: The disk refuses it.
+        """
+        return os.fdopen(_opened(self.path / name, os.O_WRONLY | os.O_APPEND), "a", encoding="utf-8")
+
     @contextmanager
     def lock(self, name: str) -> Iterator[int | None]:
         """Try a lock of the home without waiting.
@@ -158,7 +181,7 @@ class Home:
             HomeUnusable: The file system has no locks.
         """
         with _refusing(self.path):
-            descriptor = os.open(self.path / name, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+            descriptor = _opened(self.path / name, os.O_RDWR)
         try:
             with _refusing(self.path):
                 try:
@@ -196,53 +219,75 @@ def _refusing(home: Path) -> Iterator[None]:
         raise HomeUnusable(f"home {home}", f"{error}", _ELSEWHERE) from error
 
 
-def _locate(path: str | os.PathLike[str] | None) -> Path:
+def _given(path: str | os.PathLike[str] | None) -> Path:
+    """Return the absolute path of the home, its links unfollowed."""
     try:
         if path is not None:
-            return Path(path).expanduser().resolve()
+            return Path(path).expanduser().absolute()
         state = os.environ.get("XDG_STATE_HOME", "")
         base = Path(state) if Path(state).is_absolute() else Path.home() / ".local" / "state"
-        return (base / "holdfast").resolve()
-    except (OSError, RuntimeError) as error:  # RuntimeError: no home directory, or a loop of symbolic links
+    except (OSError, RuntimeError) as error:  # RuntimeError: no home directory
         raise HomeUnusable("home", f"its path cannot be resolved ({error})", _ELSEWHERE) from error
+    return base / "holdfast"
+
+
+def _opened(path: Path, flags: int) -> int:
+    """Open a file that nobody else may read from its first moment."""
+    return os.open(path, flags | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
 
 
 def _runtime(home: Path) -> Path:
-    """Return the runtime directory that the home remembers, else choose one.
+    """Return the runtime directory that the home remembers, else make one.
 
     It is remembered because processes of one person differ in XDG_RUNTIME_DIR (a shell and a cron job), and all of them
-    must find the same socket.
+    must find the same socket. Its name is drawn, and made again under the same name after a reboot or logout; if somebody
+    else has taken that, another is drawn.
     """
     note = home / "runtime"
-    if (remembered := _remembered(note)) is not None and remembered.exists():
-        return _claimed(remembered)
-    with _refusing(home), (home / "runtime.lock").open("w") as turn:
-        fcntl.flock(turn, fcntl.LOCK_EX)  # held for as long as it takes to write a line
-        for candidate in (_remembered(note), *_candidates(home)):
-            if candidate is None:
-                continue
-            try:
-                candidate.mkdir(mode=0o700)
-            except FileExistsError:
-                pass
-            except OSError:
-                continue  # a parent that is gone, such as /run/user/1000 after the logout
-            _claimed(candidate)
-            _replace(note, f"{candidate}\n")
-            return candidate
-    raise HomeUnusable(f"home {home}", "no directory for its sockets can be made", "make /tmp writable")
+    if (remembered := _remembered(note)) is not None and _is_ours(remembered):
+        with _refusing(home):
+            check_way(remembered, f"runtime directory {remembered}", "remove it")
+        return remembered
+    with _refusing(home):
+        turn = _opened(home / "runtime.lock", os.O_RDWR)
+    try:
+        with _refusing(home):
+            fcntl.flock(turn, fcntl.LOCK_EX)  # held for as long as it takes to write a line
+            remembered = _remembered(note)
+            if remembered is not None and _is_ours(remembered):  # made while this one waited
+                return remembered
+            for candidate in chain((remembered,), _candidates()):
+                if candidate is not None and _made(candidate):
+                    _replace(note, f"{candidate}\n")
+                    return candidate
+    finally:
+        os.close(turn)
+    raise HomeUnusable(
+        f"home {home}",
+        "no directory for its sockets can be made, in XDG_RUNTIME_DIR or in /tmp, that nobody else can replace",
+        "run: chmod 1777 /tmp",
+    )
 
 
-def _candidates(home: Path) -> Iterator[Path]:
-    digest = hashlib.sha256(os.fsencode(home)).hexdigest()[:8]
+def _candidates() -> Iterator[Path]:
     session = os.environ.get("XDG_RUNTIME_DIR", "")
     if Path(session).is_absolute():
-        candidate = Path(session) / f"holdfast-{digest}"
-        with suppress(OSError):
-            owned = Path(session).stat().st_uid == os.getuid() and os.access(session, os.W_OK | os.X_OK)
-            if owned and len(os.fsencode(candidate)) + _LONGEST_SOCKET <= SOCKET_BYTES:
+        for _ in range(_NAMES_TRIED):
+            candidate = Path(session) / f"holdfast-{secrets.token_hex(4)}"
+            if len(os.fsencode(candidate)) + _LONGEST_SOCKET <= SOCKET_BYTES:
                 yield candidate
-    yield Path("/tmp") / f"holdfast-{os.getuid()}-{digest}"  # noqa: S108 -- made 0700, then owner and mode verified
+    for _ in range(_NAMES_TRIED):
+        yield Path("/tmp") / f"holdfast-{os.getuid()}-{secrets.token_hex(4)}"  # noqa: S108 -- made 0700 by this process, or not used
+
+
+def _made(candidate: Path) -> bool:
+    """Make a runtime directory; false where there is something of that name, or somebody could replace it."""
+    try:
+        check_way(candidate, f"runtime directory {candidate}", _ELSEWHERE)
+        candidate.mkdir(mode=0o700)
+    except (OSError, HomeUnusable):  # a parent that is gone, such as /run/user/1000 after the logout
+        return False
+    return True
 
 
 def _remembered(note: Path) -> Path | None:
@@ -253,19 +298,22 @@ def _remembered(note: Path) -> Path | None:
     return Path(text) if Path(text).is_absolute() else None
 
 
-def _claimed(runtime: Path) -> Path:
-    """Return the directory if nobody else can reach into it; in /tmp, another user may have made it first."""
-    with _refusing(runtime):
+def _is_ours(runtime: Path) -> bool:
+    """Say whether it is a directory of this user; false where it is gone, or somebody else has taken its name.
+
+    Raises:
+        HomeUnusable: It is this user's, and others may enter it: what runs has its sockets there, so no other is made.
+    """
+    try:
         status = runtime.lstat()
-    if not stat.S_ISDIR(status.st_mode) or status.st_uid != os.getuid():
-        raise HomeUnusable(
-            f"runtime directory {runtime}",
-            "it is not a directory of this user",
-            "have its owner remove it, or set HOLDFAST_HOME to another directory",
-        )
+    except OSError:
+        return False
+    if not stat.S_ISDIR(status.st_mode) or not belongs_to(status):
+        return False
     if stat.S_IMODE(status.st_mode) != stat.S_IRWXU:
-        raise HomeUnusable(f"runtime directory {runtime}", "other users may enter it", f"run: chmod 700 {runtime}")
-    return runtime
+        fix = f"run: chmod 700 {shlex.quote(str(runtime))}"
+        raise HomeUnusable(f"runtime directory {runtime}", "other users may enter it", fix)
+    return True
 
 
 def _replace(path: Path, text: str) -> None:

@@ -3,6 +3,9 @@
 Ray's own tools tell clusters apart badly (`ray stop` ends every Ray on the machine), so this module keeps its own account:
 `ray start` runs in a session of its own with a temporary directory of the home's own, and what belongs to the home is
 found in /proc by these two. Ray is never imported here; the lock `ray.lock` is held while someone starts or stops it.
+
+The temporary directory is `ray` in the home, where its logs outlive it; Ray is given a link to it, in the runtime
+directory, since the path of a socket must be short and Ray takes no space in one.
 """
 
 import contextlib
@@ -23,7 +26,11 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 from holdfast.conversation.errors import ClusterUnavailable, HomeUnusable
 from holdfast.persistence.home import Home, installed_version, python_version
 
+from . import ray_logs
+
 _LOCK = "ray.lock"
+_FOLDER = "ray"
+_KEEP = "ray.keep"
 _GONE = "ray-gone.json"
 _GONE_KEPT = 16  # more would have to start and end while a binding of the first is fresh
 _POLL_S = 0.1
@@ -72,6 +79,8 @@ def join_environment(address: RayAddress) -> dict[str, str]:
         "RAY_AUTH_TOKEN_PATH": str(address.token_path),
         "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0",  # on Linux, what makes Ray listen on the given address alone
         "RAY_USAGE_STATS_ENABLED": "0",
+        "RAY_enable_metrics_collection": "0",  # an agent would serve them to whoever asks, without the token
+        **{name: os.environ.get(name, value) for name, value in ray_logs.ENVIRONMENT.items()},
     }
 
 
@@ -102,7 +111,14 @@ def ensure_ray(home: Home, *, deadline_s: float = 60, announce: Callable[[str], 
             raise ClusterUnavailable(f"somebody holds {home.path / _LOCK}, and no Ray came up within {deadline_s:g} s")
         time.sleep(_POLL_S)
     _check_versions(home, running)
+    bound_logs(home)
     return _address(home, running)
+
+
+def bound_logs(home: Home) -> None:
+    """Delete the oldest logs of the home's Ray where they take up more than they may; its Ray may live."""
+    root = home.path / _FOLDER
+    ray_logs.bound(root, lambda: {str(path) for one in _processes() for path in _opened(one.pid) if path.is_relative_to(root)})
 
 
 def running_ray(home: Home) -> RayAddress | None:
@@ -186,16 +202,10 @@ class _Process:
 
 def _start(home: Home, deadline_s: float) -> RayAddress:
     _end(home, gently=False)
-    temp_dir = _temp_dir(home)
+    temp_dir = _linked(home)
     token_path = _token_path(home)
-    env = {name: value for name, value in os.environ.items() if name not in _MISLEADING}
-    env |= join_environment(RayAddress("", token_path)) | {
-        "LITELLM_LOCAL_MODEL_COST_MAP": "True",
-        "RAY_worker_niceness": "0",  # Ray would put all its workers behind everything else on the machine
-    }
-    del env["RAY_AUTH_TOKEN"]
     try:
-        _run_ray_start(home, temp_dir, env, deadline_s)
+        _run_ray_start(home, temp_dir, _environment(home, token_path), deadline_s)
         record = _observed(temp_dir)
     except BaseException:
         _end(home, gently=False)
@@ -207,6 +217,20 @@ def _start(home: Home, deadline_s: float) -> RayAddress:
     return _address(home, record)
 
 
+def _environment(home: Home, token_path: Path) -> dict[str, str]:
+    """What `ray start` and all that comes of it, workers included, have as their environment."""
+    env = {name: value for name, value in os.environ.items() if name not in _MISLEADING}
+    env |= join_environment(RayAddress("", token_path)) | {
+        "LITELLM_LOCAL_MODEL_COST_MAP": "True",
+        "RAY_worker_niceness": "0",  # Ray would put all its workers behind everything else on the machine
+    }
+    del env["RAY_AUTH_TOKEN"]
+    around = env.get("VIRTUAL_ENV")
+    if around and home.path.is_relative_to(Path(around).resolve()):
+        del env["VIRTUAL_ENV"]  # Ray refuses a temporary directory in it, lest it copies that with the environment
+    return env
+
+
 def _run_ray_start(home: Home, temp_dir: Path, env: dict[str, str], deadline_s: float) -> None:
     command = [
         sys.executable,
@@ -216,16 +240,15 @@ def _run_ray_start(home: Home, temp_dir: Path, env: dict[str, str], deadline_s: 
         "--node-ip-address=127.0.0.1",
         *("--port=0", "--dashboard-port=0", "--dashboard-agent-listen-port=0"),
         "--include-dashboard=false",
-        "--include-log-monitor=false",  # it repeats workers' output at drivers; the logs are in the temporary directory
+        "--include-log-monitor=false",  # it repeats workers' output at drivers; the logs are in the home
         "--no-monitor",  # of the autoscaler, which has nothing to scale
         "--disable-usage-stats",
         f"--num-cpus={max(4, os.cpu_count() or 1)}",
         f"--object-store-memory={_OBJECT_STORE_BYTES}",
     ]
-    log = home.path / "ray.log"
     try:
-        with log.open("w") as output:
-            log.chmod(0o600)
+        with home.open_log("ray.log") as output:
+            output.truncate(0)
             subprocess.run(  # noqa: S603 -- this interpreter, with arguments made here
                 command,
                 stdin=subprocess.DEVNULL,
@@ -285,7 +308,7 @@ def _seen_from() -> str:
 def _living(home: Home) -> _Record | None:
     """Return the record of the home's Ray if it is the one that runs, whole, and its files are where they were."""
     record = _recorded(home)
-    if record is None or not Path(record.temp_dir).exists() or not _has_daemons(record):
+    if record is None or not _has_daemons(record) or not _has_files(home, record):
         return None
     host, _, port = record.address.rpartition(":")
     try:
@@ -293,6 +316,20 @@ def _living(home: Home) -> _Record | None:
     except (OSError, ValueError):
         return None
     return record
+
+
+def _has_files(home: Home, record: _Record) -> bool:
+    """Say whether Ray finds its files where it looks for them.
+
+    A link that is old may have been removed by what cleans /tmp, and is made again. A runtime directory that the home had
+    before is gone, or somebody else's by now.
+    """
+    temp_dir = Path(record.temp_dir)
+    if temp_dir != _temp_dir(home):
+        return False
+    if not temp_dir.exists() and (home.path / _FOLDER).is_dir():
+        _linked(home)
+    return temp_dir.exists()
 
 
 def _has_daemons(record: _Record) -> bool:
@@ -338,7 +375,14 @@ def _end(home: Home, *, gently: bool) -> bool:
         with contextlib.suppress(HomeUnusable):  # without the proof, the store's binding is waited for
             home.write_file(_GONE, _Gone(cluster_ids=gone).model_dump_json() + "\n")
     for temp_dir in temp_dirs:
-        shutil.rmtree(temp_dir, ignore_errors=True)
+        if not temp_dir.is_symlink():  # made by version 0.1
+            shutil.rmtree(temp_dir, ignore_errors=True)
+    if (home.path / _FOLDER).is_dir():
+        ray_logs.settle(_linked(home))
+    for temp_dir in temp_dirs:
+        for path in (temp_dir, temp_dir.with_name(_KEEP)):
+            with contextlib.suppress(OSError):
+                path.unlink()
     return found
 
 
@@ -387,13 +431,16 @@ def _is_head(one: _Process, temp_dirs: list[Path]) -> bool:
 
 
 def _holds(pid: int, temp_dirs: list[Path]) -> bool:
+    folders = [temp_dir.resolve() for temp_dir in temp_dirs]
+    return any(opened.is_relative_to(folder) for opened in _opened(pid) for folder in folders)
+
+
+def _opened(pid: int) -> Iterator[Path]:
+    """The files that a process has open; none where it has ended."""
     with contextlib.suppress(OSError):
         for descriptor in Path(f"/proc/{pid}/fd").iterdir():
             with contextlib.suppress(OSError):
-                opened = descriptor.readlink()
-                if any(opened.is_relative_to(temp_dir) for temp_dir in temp_dirs):
-                    return True
-    return False
+                yield descriptor.readlink()
 
 
 def _processes() -> Iterator[_Process]:
@@ -427,7 +474,24 @@ def _token_path(home: Home) -> Path:
 
 
 def _temp_dir(home: Home) -> Path:
-    return home.runtime / "ray"
+    return home.runtime / _FOLDER
+
+
+def _linked(home: Home) -> Path:
+    """Return the short path of Ray's temporary directory, made where there is none."""
+    link = home.socket(_FOLDER)  # it refuses a runtime directory that is not this user's
+    try:
+        (home.path / _FOLDER).mkdir(mode=0o700, exist_ok=True)
+        fresh = link.with_name(f"{_FOLDER}.{secrets.token_hex(4)}")
+        fresh.symlink_to(home.path / _FOLDER)
+        fresh.replace(link)  # at once, since several processes may find it gone
+        keep = link.with_name(_KEEP)
+        keep.touch(mode=0o600)
+        keep.chmod(0o1600)  # what cleans /tmp leaves a file with this bit, and so the directory, to its owner
+    except OSError as error:
+        problem = f"Ray's directory in it cannot be made ({error})"
+        raise HomeUnusable(f"home {home.path}", problem, f"correct the cause, or remove {home.path / _FOLDER}") from error
+    return link
 
 
 def _log_tail(home: Home) -> str:

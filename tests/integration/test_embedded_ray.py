@@ -11,15 +11,34 @@ import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+import grpc
+import httpx
 import pytest
 
 from holdfast.conversation.errors import ClusterUnavailable, HomeUnusable
 from holdfast.persistence.home import Home
-from holdfast.registry import embedded
+from holdfast.registry import embedded, ray_logs
 from holdfast.registry.embedded import RayAddress, ensure_ray, gone_rays, join_environment, running_ray, stop_ray
 
 LOOPBACK = {"0100007F", "00000000000000000000000001000000", "0000000000000000FFFF00000100007F"}
-MISLED = {"RAY_ADDRESS": "127.0.0.1:1", "RAY_AUTH_TOKEN": "another cluster's", "HOLDFAST_TEST_MARK": "inherited"}
+MISLED = {
+    "RAY_ADDRESS": "127.0.0.1:1",
+    "RAY_AUTH_TOKEN": "another cluster's",
+    "HOLDFAST_TEST_MARK": "inherited",
+    "RAY_event_stats_print_interval_ms": "200",  # what is printed each minute would be seen at once
+    "RAY_enable_metrics_collection": "1",
+}
+ASKED = [  # of each of Ray's services something that it tells or does
+    "NodeInfoGcsService/GetAllNodeInfo",
+    "InternalKVGcsService/InternalKVKeys",
+    "NodeManagerService/GetSystemConfig",
+    "NodeManagerService/GetNodeStats",
+    "ObjectManagerService/Pull",
+    "CoreWorkerService/GetCoreWorkerStats",
+    "CoreWorkerService/PushTask",
+    "ReporterService/GetTraceback",
+]
+PATHS = ["/", "/metrics", "/api/jobs/", "/get_or_create_runtime_env"]
 
 
 def until(condition: Callable[[], bool], within_s: float = 60) -> None:
@@ -105,6 +124,35 @@ def pid_of(home: Home, daemon: str) -> int:
 
 def listening(pids: list[int]) -> set[str]:
     """Return the addresses, as /proc writes them, on which some processes listen."""
+    return {socket.partition(":")[0] for socket in sockets_of(pids)}
+
+
+def ports(pids: list[int]) -> set[int]:
+    """Return the ports on which some processes listen."""
+    return {int(socket.partition(":")[2], 16) for socket in sockets_of(pids)}
+
+
+def asked(port: int, method: str, token: str | None = None) -> str:
+    """Ask one of Ray's services by gRPC; the status of the answer."""
+    given = (("authorization", f"Bearer {token}"),) if token else ()
+    with grpc.insecure_channel(f"127.0.0.1:{port}", options=(("grpc.enable_http_proxy", 0),)) as channel:
+        try:
+            channel.unary_unary(f"/ray.rpc.{method}")(b"", timeout=30, metadata=given)
+        except grpc.RpcError as error:
+            return error.code().name
+    return "OK"
+
+
+def requested(http: httpx.Client, port: int, path: str) -> str:
+    """Ask for a path by HTTP; the status of the answer, empty from what does not speak it."""
+    try:
+        return str(http.post(f"http://127.0.0.1:{port}{path}").status_code)
+    except httpx.HTTPError:
+        return ""
+
+
+def sockets_of(pids: list[int]) -> set[str]:
+    """Return the addresses and ports, as /proc writes them, on which some processes listen."""
     sockets = set()
     for pid in pids:
         with contextlib.suppress(FileNotFoundError):  # a worker that ended meanwhile
@@ -116,7 +164,7 @@ def listening(pids: list[int]) -> set[str]:
         for line in Path(f"/proc/net/{table}").read_text().splitlines()[1:]:
             fields = line.split()
             if fields[3] == "0A" and f"socket:[{fields[9]}]" in sockets:
-                addresses.add(fields[1].partition(":")[0])
+                addresses.add(fields[1])
     return addresses
 
 
@@ -193,6 +241,41 @@ def test_nothing_listens_beyond_this_machine(raced):
     assert found | found_of_driver <= LOOPBACK
 
 
+def test_no_port_tells_anything_to_who_has_no_token(raced):
+    home, _ = raced
+    address = running_ray(home)
+    token = address.token_path.read_text()
+    work = "ray.get(ray.remote(num_cpus=0)(lambda: 1).remote())"
+    with driver(address, address.env, work) as joined, httpx.Client(trust_env=False, timeout=30) as http:
+        assert joined.stdout.readline() == "joined\n"
+        answers = {}
+        for port in ports([*members(home), joined.pid]):
+            answers[port] = {method: asked(port, method) for method in ASKED}
+            answers[port] |= {path: requested(http, port, path) for path in PATHS}
+        joined.stdin.close()
+
+    refusals = {"UNAUTHENTICATED", "401"}
+    for said in answers.values():
+        assert set(said.values()) <= refusals | {"UNIMPLEMENTED", "UNAVAILABLE", ""}, answers
+        assert set(said.values()) & refusals, answers
+    gcs = int(address.address.rpartition(":")[2])
+    (raylet,) = [port for port, said in answers.items() if said["NodeManagerService/GetSystemConfig"] in refusals]
+    assert asked(gcs, "NodeInfoGcsService/GetAllNodeInfo", token) == "OK"  # so these are questions that get answers
+    assert asked(raylet, "NodeManagerService/GetSystemConfig", token) == "OK"
+
+
+def test_the_logs_lie_in_the_home_and_nothing_is_written_at_rest_over_and_over(raced):
+    home, _ = raced
+    (session,) = (home.path / "ray").glob("session_2*")
+
+    assert (home.runtime / "ray").readlink() == home.path / "ray"
+    assert (session / "logs" / "raylet.out").stat().st_size > 0
+    assert "Event stats" not in (session / "logs" / "gcs_server.out").read_text()
+    assert not (session / "logs" / "debug_state.txt").exists()
+    assert stat.S_IMODE(home.path.stat().st_mode) == 0o700
+    assert stat.S_IMODE((home.path / "ray.log").stat().st_mode) == 0o600
+
+
 def test_a_process_of_another_ray_or_python_is_told_what_to_do(raced, monkeypatch):
     home, _ = raced
     monkeypatch.setattr(embedded, "installed_version", lambda _: "3.0.0")
@@ -262,9 +345,11 @@ def test_workers_that_no_daemon_is_left_for_are_found_by_their_files(home):
 def test_stopping_ends_all_of_this_ray_and_nothing_else(home, raced):
     other, _ = raced
     ensure_ray(home)
-    log = home.runtime / "ray" / "session_latest" / "logs" / "gcs_server.out"
+    log = (home.runtime / "ray" / "session_latest" / "logs" / "gcs_server.out").resolve()
     with subprocess.Popen(["tail", "-f", str(log)], stdout=subprocess.DEVNULL) as reader:
         try:
+            ray_logs.settle(home.runtime / "ray")  # as one in another container would, which shares the home
+            assert running_ray(home) is not None
             assert stop_ray(home)
             assert reader.poll() is None
         finally:
@@ -273,6 +358,9 @@ def test_stopping_ends_all_of_this_ray_and_nothing_else(home, raced):
     assert members(home) == []
     assert running_ray(home) is None
     assert list(home.runtime.iterdir()) == []
+    (session,) = (home.path / "ray").iterdir()
+    assert [part.name for part in session.iterdir()] == ["logs"]
+    assert (session / "logs" / "gcs_server.out").stat().st_size > 0
     assert not stop_ray(home)
     assert running_ray(other) is not None
 

@@ -443,29 +443,43 @@ def test_a_socket_path_that_is_too_long_is_refused_by_name(tmp_path):
         home.socket("redis.sock")
 
 
-def test_a_runtime_directory_that_others_may_enter_or_own_is_refused(tmp_path):
-    home = Home.open(tmp_path / "home")
-    home.runtime.chmod(0o755)
-    with pytest.raises(HomeUnusable, match="chmod 700"):
-        Home.open(home.path)
+def test_a_server_goes_on_in_another_runtime_directory_when_somebody_took_the_first(home, client, monkeypatch):
+    monkeypatch.setattr(embedded, "_LOST_AFTER_S", 0.2)
+    ensure_redis(home)
+    client.set("kept", "yes")
+    first = server_pid(home)
+    home.socket("redis.sock").unlink()
     home.runtime.rmdir()
+    home.runtime.symlink_to(home.path.parent)  # what is there now is not the home's
+    (home.path.parent / "redis.sock").touch()
 
-    home.runtime.symlink_to(tmp_path)
-    with pytest.raises(HomeUnusable, match="not a directory of this user"):
-        Home.open(home.path)
+    again = Home.open(home.path)
+    url = ensure_redis(again)
+
+    assert again.runtime != home.runtime
+    assert str(again.runtime) in url
+    with redis.Redis.from_url(url) as joined:
+        assert joined.get("kept") == b"yes"
+    assert server_pid(again) != first
     home.runtime.unlink()
+    stop_redis(again)
+    remove_runtime(again)
 
 
-def test_a_home_that_others_may_write_to_or_that_is_no_directory_is_refused(tmp_path):
-    shared = tmp_path / "shared"
-    shared.mkdir()
-    shared.chmod(0o777)
-    with pytest.raises(HomeUnusable, match="chmod 700"):
-        Home.open(shared)
+def test_all_that_the_server_writes_is_private_whatever_the_umask(home, client):
+    before = os.umask(0)
+    try:
+        ensure_redis(home)
+        client.set("kept", "yes")
+        client.bgrewriteaof()
+        until(lambda: not client.info("persistence")["aof_rewrite_in_progress"])
+    finally:
+        os.umask(before)
 
-    (tmp_path / "file").touch()
-    with pytest.raises(HomeUnusable, match="HOLDFAST_HOME"):
-        Home.open(tmp_path / "file")
+    written = {path: stat.S_IMODE(path.lstat().st_mode) for path in home.path.rglob("*")}
+    assert any(path.suffix == ".aof" for path in written)
+    assert set(written.values()) <= {0o600, 0o700}, written
+    assert "ready to accept connections" in (home.path / "redis.log").read_text().lower()
 
 
 def test_a_home_of_another_format_is_refused_before_anything_starts(home):

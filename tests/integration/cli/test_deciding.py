@@ -51,8 +51,10 @@ def test_the_list_has_a_line_and_a_whole_command_for_each_call(cli, waiting, hos
     by_tool = cli.pending(waiting)
 
     assert said.out.splitlines()[0].split() == ["AGE", "LEFT", "CONVERSATION", "AGENT", "KIND", "TOOL", "ARGUMENTS"]
-    for found in by_tool.values():
-        assert f"--suspension {found['suspension_id']} --a" in said.out
+    for tool in ("ask", "camera"):
+        assert f"--suspension {by_tool[tool]['suspension_id']} --a" in said.out
+    assert by_tool["refund"]["suspension_id"] not in said.out, "its arguments are full of escapes"
+    assert f"look first: holdfast show {waiting}" in said.out
     assert "[bold]x[/bold]" in said.out
     assert harmless(said.out)
     assert max(map(len, said.out.splitlines())) > 100, "a pipe has no width"
@@ -63,7 +65,8 @@ def test_the_list_has_a_line_and_a_whole_command_for_each_call(cli, waiting, hos
 def test_commands_stay_whole_on_a_terminal_however_narrow(cli, waiting, columns):
     printed = ESCAPES.sub("", on_a_terminal(cli, columns, "pending", waiting))
 
-    for found in cli.pending(waiting).values():
+    by_tool = cli.pending(waiting)
+    for found in (by_tool["ask"], by_tool["camera"]):
         lines = [line for line in printed.splitlines() if found["suspension_id"] in line]
         assert len(lines) == 1
         assert found["tool_call_id"] in shlex.split(lines[0])
@@ -155,8 +158,8 @@ def test_what_is_in_quarantine_is_listed_shown_with_its_reason_and_taken_up_agai
 
 
 def test_the_shown_commands_decide_the_calls_and_the_conversation_ends(cli, inside, waiting):
-    listed = inside("pending", waiting)
-    commands = {line.split(" --suspension ")[1].split()[0]: line for line in listed.out.splitlines() if "--suspension" in line}
+    shown = [line for line in inside("show", waiting).out.splitlines() if " --suspension " in line]
+    commands = {line.split(" --suspension ")[1].split()[0]: line for line in reversed(shown)}  # of each call the first
     by_tool = cli.pending(waiting)
 
     refund = cli.shell(commands[by_tool["refund"]["suspension_id"]])  # its call id looks like an option

@@ -1,0 +1,109 @@
+"""Directories that nobody else can read, write or replace."""
+
+import grp
+import os
+import pwd
+import shlex
+import stat
+from pathlib import Path
+
+from holdfast.conversation.errors import HomeUnusable
+
+_LINKS = 40
+"""How many symbolic links a path may go through, as on Linux."""
+
+
+def belongs_to(status: os.stat_result) -> bool:
+    """Say whether a file is this user's."""
+    return status.st_uid == os.getuid()
+
+
+def is_private(status: os.stat_result) -> bool:
+    """Say whether a mode lets nobody else read, write or enter; an access list shows in the bits of the group."""
+    return not status.st_mode & (stat.S_IRWXG | stat.S_IRWXO)
+
+
+def make_way(directory: Path) -> None:
+    """Make a directory and those above it that are missing, each with mode 0700 whatever the umask allows.
+
+    Raises:
+        OSError: One cannot be made, or is no directory.
+    """
+    missing = [directory]
+    while not missing[-1].parent.exists():
+        missing.append(missing[-1].parent)
+    for one in reversed(missing):
+        one.mkdir(mode=0o700, exist_ok=True)
+
+
+def check_way(path: Path, field: str, fix: str) -> None:
+    """Refuse a path that somebody else could lead elsewhere, by a directory on the way or a symbolic link.
+
+    A directory on the way is the user's or root's, and others may write to it only where its sticky bit keeps them from
+    renaming what is not theirs. A path is checked as far as it exists.
+
+    Args:
+        path: An absolute path; what it leads to is not checked itself.
+        field: What is refused, for the error.
+        fix: What to do where no mode can be corrected.
+
+    Raises:
+        HomeUnusable: Somebody else could.
+        OSError: A directory on the way cannot be read.
+    """
+    ahead = list(reversed(path.parts[1:]))
+    at = Path(path.anchor)
+    links = 0
+    while ahead:
+        part = ahead.pop()
+        if part == "..":
+            at = at.parent
+            continue
+        _check_directory(at, field, fix)
+        step = at / part
+        try:
+            status = step.lstat()
+        except FileNotFoundError:
+            return
+        if not stat.S_ISLNK(status.st_mode):
+            at = step
+            continue
+        links += 1
+        if not _is_trusted(status.st_uid):
+            raise HomeUnusable(field, f"the symbolic link {step} on its way belongs to uid {status.st_uid}", fix)
+        if links > _LINKS:
+            raise HomeUnusable(field, f"its path has too many symbolic links, such as {step}", fix)
+        target = step.readlink()
+        ahead.extend(reversed(target.parts[1:] if target.is_absolute() else target.parts))
+        at = Path(target.anchor) if target.is_absolute() else at
+
+
+def _check_directory(directory: Path, field: str, fix: str) -> None:
+    status = directory.stat()
+    if not _is_trusted(status.st_uid):
+        raise HomeUnusable(field, f"the directory {directory} above it belongs to uid {status.st_uid}", fix)
+    shared = status.st_mode & stat.S_IWOTH or (status.st_mode & stat.S_IWGRP and _has_others(status.st_gid))
+    if shared and not status.st_mode & stat.S_ISVTX:
+        problem = f"others may write to {directory} above it, and so put another directory in its place"
+        quoted = shlex.quote(str(directory))
+        raise HomeUnusable(field, problem, f"run: chmod go-w {quoted} (chmod +t if it is meant for everybody); or {fix}")
+
+
+def _is_trusted(uid: int) -> bool:
+    """Whether the owner may be relied on: this user, or the machine's (whom a user namespace shows by another number)."""
+    return uid in (0, os.getuid(), Path("/").stat().st_uid)
+
+
+def _has_others(gid: int) -> bool:
+    """Whether a group has a member beside this user and root; many systems give each user a group of their own."""
+    members = {entry.pw_uid for entry in pwd.getpwall() if entry.pw_gid == gid}
+    try:
+        names = grp.getgrgid(gid).gr_mem
+    except KeyError:  # a number that no database knows, such as a container's: its members are this process's
+        return gid not in (os.getgid(), *os.getgroups()) or bool(members - {0, os.getuid()})
+    for name in names:
+        try:
+            members.add(pwd.getpwnam(name).pw_uid)
+        except KeyError:
+            continue
+    return bool(members - {0, os.getuid()})

@@ -1,0 +1,97 @@
+"""Ray's logs: a directory in the home for each of its sessions, which outlives the session; together they are bounded."""
+
+import contextlib
+import os
+import shutil
+import socket
+from collections.abc import Callable, Collection
+from pathlib import Path
+
+FORMER_SESSIONS = 4
+"""Sessions that have ended, of which logs are kept."""
+KEPT_BYTES = 64 << 20
+"""What all logs may take up together; beyond it the oldest go that nobody writes to."""
+ROTATE_BYTES = 4 << 20
+"""What one log may take up before Ray begins another; it keeps one former."""
+
+ENVIRONMENT = {
+    "RAY_ROTATION_MAX_BYTES": str(ROTATE_BYTES),
+    "RAY_ROTATION_BACKUP_COUNT": "1",
+    # Each minute each process would write what its event loops have done, and the raylet all its state: 100 MB a day at rest.
+    "RAY_event_stats": "0",
+    "RAY_event_stats_print_interval_ms": "86400000",  # that of the GCS cannot be turned off: less is more often
+    "RAY_debug_dump_period_milliseconds": "0",
+}
+"""What keeps Ray's logs small, for all processes of a cluster; what somebody has set otherwise, to look for a fault, stands."""
+
+
+def settle(root: Path) -> None:
+    """Of sessions that have ended, leave only the logs, and of these the last ones.
+
+    Args:
+        root: Ray's temporary directory, by a path that is short enough for sockets. This process sees no Ray that uses it;
+            one in another container, which shares the home, is left alone.
+    """
+    ended = []
+    for entry in _entries(root):
+        if entry.is_symlink() or not entry.is_dir():
+            entry.unlink(missing_ok=True)
+        elif not _answers(entry / "sockets" / "raylet"):
+            ended.append(entry)
+            for part in _entries(entry):
+                if part.name != "logs":
+                    _remove(part)
+    ended.sort(key=lambda session: session.name)  # the name says when it began
+    for session in ended[:-FORMER_SESSIONS]:
+        _remove(session)
+    bound(root, tuple)
+
+
+def bound(root: Path, written: Callable[[], Collection[str]]) -> None:
+    """Delete the oldest logs where all of them take up more than they may.
+
+    Args:
+        root: Ray's temporary directory, resolved; its Ray may live.
+        written: Finds the paths of files that somebody has open; asked only where something is to be deleted.
+    """
+    found: list[tuple[float, int, Path]] = []
+    for session in _entries(root):
+        for folder, _, names in os.walk(session / "logs"):
+            for path in (Path(folder) / name for name in names):
+                with contextlib.suppress(OSError):
+                    status = path.lstat()
+                    found.append((status.st_mtime, status.st_size, path))
+    excess = sum(size for _, size, _ in found) - KEPT_BYTES
+    if excess <= 0:
+        return
+    kept = written()
+    for _, size, path in sorted(found):
+        if excess <= 0:
+            return
+        if str(path) not in kept:
+            path.unlink(missing_ok=True)
+            excess -= size
+
+
+def _answers(path: Path) -> bool:
+    try:
+        with socket.socket(socket.AF_UNIX) as tried:
+            tried.settimeout(1)
+            tried.connect(str(path))
+    except OSError:
+        return False
+    return True
+
+
+def _entries(directory: Path) -> list[Path]:
+    try:
+        return list(directory.iterdir())
+    except OSError:
+        return []
+
+
+def _remove(path: Path) -> None:
+    if path.is_symlink() or not path.is_dir():
+        path.unlink(missing_ok=True)
+    else:
+        shutil.rmtree(path, ignore_errors=True)
