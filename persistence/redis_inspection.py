@@ -52,9 +52,7 @@ class RedisInspection(RedisSupervision):
                 for bucket in range(BUCKETS):
                     pipe.zcount(self._keys.attention(bucket), "-inf", before)
                 for bucket in range(BUCKETS):
-                    pipe.zrangebyscore(
-                        self._keys.attention(bucket), "-inf", before, start=0, num=limit, withscores=True
-                    )
+                    pipe.zrangebyscore(self._keys.attention(bucket), "-inf", before, start=0, num=limit, withscores=True)
                 return await pipe.execute(raise_on_error=False)
 
         found = redis_values.readable(await self._do(read))

@@ -1,5 +1,6 @@
 """`up`, `down` and `doctor`."""
 
+import re
 import shutil
 import tempfile
 from pathlib import Path
@@ -89,7 +90,7 @@ def test_up_says_when_workers_cannot_run_the_app_and_so_do_doctor_and_show(cli, 
     assert "not in a worker" in up.err
     assert submitted.out.startswith("picky-1  generating")
     assert "no worker can run the app" in submitted.err
-    assert "not in a worker" in by_name(doctor)["workers"]["detail"]
+    assert "not in a worker" in by_name(doctor)["workers"]["said"]
     assert "not in a worker" in inside("show", "picky-1").out
 
 
@@ -97,9 +98,15 @@ def test_doctor_finds_nothing_wrong_with_the_embedded_default(cli, stack):
     said = cli("doctor", "--json")
 
     checks = by_name(said)
-    assert {check["outcome"] for check in checks.values()} == {"ok"}, checks
-    expected = {"home", "redis server", "redis", "persistence", "eviction", "replicas", "namespace", "conversations"}
-    assert expected | {"ray", "ray auth", "binding", "release", "sweeper", "app", "workers"} == checks.keys()
+    assert {check["status"] for check in checks.values()} == {"ok"}, checks
+    expected = {"home", "home disk", "redis server", "redis", "redis version", "redis auth", "redis tls", "redis memory"}
+    expected |= {"redis disk", "persistence", "eviction", "replicas", "namespace", "clock", "stored"}
+    expected |= {"apps", "lost runs", "quarantine", "conversations", "hung actors", "deadlines"}
+    expected |= {"ray", "ray version", "ray token", "ray auth", "binding", "release", "sweeper", "app", "workers"}
+    assert expected | {"nodes", "node redis", "node clocks", "node imports"} == checks.keys()
+    assert re.search(r"^[345] ports were tried without a token, and refused", checks["ray auth"]["said"])
+    assert checks["node imports"]["said"] == "1 nodes import shop_app:app"
+    assert (said.json()["schema"], said.json()["status"]) == (1, "ok")
 
 
 def test_down_frees_the_store_at_once_and_leaves_another_clusters_binding_alone_whatever_its_address(cli, inside, other):
@@ -128,7 +135,7 @@ def test_doctor_says_that_a_binding_cannot_be_read_and_the_fix(inside, other, at
         said = inside("doctor", "--redis-url", server.url, "--home", str(other.path), "--json", code=1)
 
     check = by_name(said)["binding"]
-    assert "cannot be read" in check["detail"]
+    assert "cannot be read" in check["said"]
     assert BINDING in check["fix"]
 
 
@@ -138,7 +145,7 @@ def test_doctor_says_that_a_newer_release_serves_the_store(inside, other):
         said = inside("doctor", "--redis-url", server.url, "--home", str(other.path), "--json", code=1)
 
     check = by_name(said)["release"]
-    assert (check["outcome"], "1000.0 serves the store" in check["detail"]) == ("fail", True)
+    assert (check["status"], "1000.0 serves the store" in check["said"]) == ("fail", True)
     assert "holdfast up --roll-back" in check["fix"]
 
 
@@ -146,10 +153,10 @@ def test_doctor_starts_nothing(inside, other):
     checks = by_name(inside("doctor", "--home", str(other.path), "--json"))
     drawn = inside("doctor", "--home", str(other.path), "--app", "no_such_module:app", code=1).out
 
-    assert {check["outcome"] for check in checks.values()} == {"ok"}, checks
+    assert {check["status"] for check in checks.values()} == {"ok"}, checks
     assert running_redis(other) is None
     assert running_ray(other) is None
-    assert "fail  app           no_such_module:app: " in drawn
+    assert "fail  app            no_such_module:app: " in drawn
     assert "-> start it from the directory" in drawn
 
 
@@ -158,10 +165,10 @@ def test_doctor_says_what_is_wrong_with_a_redis_and_the_fix(inside, other):
         said = inside("doctor", "--redis-url", server.url, "--home", str(other.path), "--json", code=1)
 
     checks = by_name(said)
-    assert {name for name, check in checks.items() if check["outcome"] == "fail"} == {"persistence", "eviction"}
+    assert {name for name, check in checks.items() if check["status"] == "fail"} == {"persistence", "eviction"}
     assert "CONFIG SET appendonly yes" in checks["persistence"]["fix"]
     assert "noeviction" in checks["eviction"]["fix"]
-    assert checks["namespace"]["detail"] == "holdfast: nothing was ever stored in it"
+    assert checks["namespace"]["said"] == "holdfast: nothing was ever stored in it"
 
 
 def test_a_redis_that_may_lose_what_it_acknowledged_is_warned_of_in_a_line(cli):
@@ -186,5 +193,5 @@ def test_doctor_says_what_does_not_answer_and_hides_passwords(inside):
 
     checks = by_name(said)
     assert {name for name, check in checks.items() if check["unreachable"]} == {"redis", "ray"}
-    assert checks["ray auth"]["outcome"] == "warn"
+    assert checks["ray auth"]["status"] == "warn"
     assert "secret" not in said.out + said.err
