@@ -54,7 +54,7 @@ def _all(looks: Sequence[NodeLook], name: str, what: str, problem: Callable[[Nod
     wrong = [f"{look.node}: {problem(look)}" for look in looks if problem(look) is not None]
     if wrong:
         return fail(name, f"{len(wrong)} of {len(looks)} nodes cannot {what}: {_some(wrong)}", fix)
-    return ok(name, f"{len(looks)} nodes {what}")
+    return ok(name, f"{len(looks)} of {len(looks)} nodes {what}")
 
 
 def _clocks(looks: Sequence[NodeLook]) -> Check:

@@ -9,7 +9,7 @@ from holdfast.persistence.redis_connection import client, translated
 from .check import Check, fail, ok, warn
 from .redis_url import anonymous, by_socket, on_loopback, own_socket
 
-_ASKS = ("NOAUTH", "NOPERM", "WRONGPASS", "Authentication", "DENIED")
+_ASKS = ("NOAUTH", "NOPERM", "NoPermission", "WRONGPASS", "Authentication", "DENIED")
 _PASSWORD = "set a password (redis-cli ACL SETUSER, or requirepass), and put it into HOLDFAST_REDIS_URL"  # noqa: S105 - advice
 
 

@@ -39,7 +39,8 @@ def anonymous(url: str) -> str:
     """The same place without anything that says who comes: no password, no user, no certificate."""
     parts = urlsplit(url)
     query = {name: values for name, values in parse_qs(parts.query).items() if name not in _CREDENTIALS}
-    return urlunsplit((parts.scheme, parts.netloc.rpartition("@")[2], parts.path, urlencode(query, doseq=True), ""))
+    place = f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path}"  # `urlunsplit` would drop an empty host
+    return f"{place}?{urlencode(query, doseq=True)}" if query else place
 
 
 def by_socket(url: str) -> bool:

@@ -94,6 +94,20 @@ def test_up_says_when_workers_cannot_run_the_app_and_so_do_doctor_and_show(cli, 
     assert "not in a worker" in inside("show", "picky-1").out
 
 
+def test_an_app_is_found_where_up_is_run_and_nothing_there_stands_in_for_what_is_installed(cli, stack):
+    project = stack.runs / "project"
+    (project / "packaging").mkdir(parents=True)
+    (project / "packaging/__init__.py").write_text("raise RuntimeError('not the one that is installed')\n")
+    (project / "here_app.py").write_text(
+        "import packaging.version\nfrom holdfast.agent import Agent, App\n"
+        "app = App(agents=[Agent(name='here', instructions='x')])\n"
+    )
+
+    said = cli.shell(f"cd {project} && unset HOLDFAST_APP PYTHONPATH && holdfast up --app here_app:app")
+
+    assert "here_app:app (agents: here; workers: " in said.out
+
+
 def test_doctor_finds_nothing_wrong_with_the_embedded_default(cli, stack):
     said = cli("doctor", "--json")
 
@@ -105,7 +119,7 @@ def test_doctor_finds_nothing_wrong_with_the_embedded_default(cli, stack):
     expected |= {"ray", "ray version", "ray token", "ray auth", "binding", "release", "sweeper", "app", "workers"}
     assert expected | {"nodes", "node redis", "node clocks", "node imports"} == checks.keys()
     assert re.search(r"^[345] ports were tried without a token, and refused", checks["ray auth"]["said"])
-    assert checks["node imports"]["said"] == "1 nodes import shop_app:app"
+    assert checks["node imports"]["said"] == "1 of 1 nodes import shop_app:app"
     assert (said.json()["schema"], said.json()["status"]) == (1, "ok")
 
 
