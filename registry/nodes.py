@@ -51,7 +51,8 @@ async def _look_at(node_id: str, address: str, store: StoreAddress | None, app: 
     except TimeoutError:
         with contextlib.suppress(RayError, ValueError):
             ray.cancel(answer, force=True)
-        return NodeLook(address, failed=f"it said nothing within {LOOK_S:g} s")
+        what = f", or {app.path} cannot be imported in that time" if app is not None else ""
+        return NodeLook(address, failed=f"it said nothing within {LOOK_S:g} s{what}")
     except RayError as error:
         return NodeLook(address, failed=f"{type(error).__name__}: {str(error).strip().splitlines()[-1]:.300}")
 
@@ -86,7 +87,10 @@ def _imports(app: AppToImport) -> str | None:
     try:
         load(app.path, main_file=app.main_file)
     except HoldfastError as error:
-        return str(error)
+        said = str(error)
+        for value in app.environment.values():
+            said = said.replace(value, "***") if value else said
+        return said
     return None
 
 

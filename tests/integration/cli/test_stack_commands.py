@@ -94,7 +94,7 @@ def test_up_says_when_workers_cannot_run_the_app_and_so_do_doctor_and_show(cli, 
     assert "not in a worker" in inside("show", "picky-1").out
 
 
-def test_an_app_is_found_where_up_is_run_and_nothing_there_stands_in_for_what_is_installed(cli, stack):
+def test_up_and_doctor_find_an_app_where_they_run_and_nothing_there_stands_in_for_what_is_installed(cli, stack):
     project = stack.runs / "project"
     (project / "packaging").mkdir(parents=True)
     (project / "packaging/__init__.py").write_text("raise RuntimeError('not the one that is installed')\n")
@@ -103,9 +103,15 @@ def test_an_app_is_found_where_up_is_run_and_nothing_there_stands_in_for_what_is
         "app = App(agents=[Agent(name='here', instructions='x')])\n"
     )
 
-    said = cli.shell(f"cd {project} && unset HOLDFAST_APP PYTHONPATH && holdfast up --app here_app:app")
+    up, doctor = (
+        cli.shell(f"cd {project} && unset HOLDFAST_APP PYTHONPATH && holdfast {command} --app here_app:app")
+        for command in ("up", "doctor --json")
+    )
 
-    assert "here_app:app (agents: here; workers: " in said.out
+    assert "here_app:app (agents: here; workers: " in up.out
+    checks = by_name(doctor)
+    assert checks["app"]["said"] == "here_app:app: here (0 tools)"
+    assert checks["node imports"]["said"] == "1 of 1 nodes import here_app:app"
 
 
 def test_doctor_finds_nothing_wrong_with_the_embedded_default(cli, stack):
