@@ -30,8 +30,6 @@ async def app_on_nodes(path: str | None, url: str | None, namespace: str) -> App
     """How each node is to import the app: as its workers do, which the store knows, else as this process does."""
     if path is None:
         return None
-    from holdfast.registry.nodes import AppToImport  # noqa: PLC0415 - imports ray
-
     record = await _record(path, url, namespace) if url is not None else None
     if record is not None:
         environment = {name: os.environ[name] for name in record.environment if name in os.environ}
