@@ -19,9 +19,9 @@ def test_the_package_itself_imports_next_to_nothing(cli):
     assert not {"ray", "litellm", "redis", "pydantic", "typer", "rich"} & found
 
 
-@pytest.mark.parametrize("arguments", [["pending"], ["list", "--json"], ["problems"]])
-def test_reading_imports_neither_ray_nor_litellm_nor_what_only_others_need(cli, arguments):
-    found = imported(cli, f"sys.argv = ['holdfast', *{arguments}]\nfrom holdfast.cli import main\nassert main() in (0, 1)")
+@pytest.mark.parametrize(("arguments", "codes"), [(["pending"], (0,)), (["list", "--json"], (0,)), (["problems"], (0, 1))])
+def test_reading_imports_neither_ray_nor_litellm_nor_what_only_others_need(cli, arguments, codes):
+    found = imported(cli, f"sys.argv = ['holdfast', *{arguments}]\nfrom holdfast.cli import main\nassert main() in {codes}")
 
     assert "typer" in found
     others = {
