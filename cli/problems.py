@@ -3,12 +3,13 @@
 import asyncio
 import sys
 from collections.abc import Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from typing import Any
 
 from .display import clean, shorten, span, to_json
 from .errors import ExitCode
 from .options import AsJson, Where
+from .redis_url import hide
 from .session import session
 from .unseen import Problem, problems_of
 
@@ -29,7 +30,8 @@ def run(where: Where, *, as_json: AsJson = False) -> int:
 async def _problems(where: Where, *, as_json: bool) -> int:
     async with session(where) as opened:
         store = await opened.stack.store()
-        found = await problems_of(store, opened.stack.settings.timing, where)
+        url = opened.stack.settings.redis_url
+        found = [without_passwords(one, url) for one in await problems_of(store, opened.stack.settings.timing, where)]
         now = await store.now()
     if as_json:
         said = {"schema": SCHEMA, "at": now, "problems": [as_dict(problem) for problem in found]}
@@ -37,6 +39,12 @@ async def _problems(where: Where, *, as_json: bool) -> int:
     else:
         sys.stdout.writelines(f"{line}\n" for line in drawn(found, now))
     return ExitCode.FAILED if found else ExitCode.DONE
+
+
+def without_passwords(problem: Problem, url: str | None) -> Problem:
+    """A problem without the passwords of a URL, in the command that helps and in what is said."""
+    which = [replace(one, reason=hide(one.reason, url)) for one in problem.which]
+    return replace(problem, said=hide(problem.said, url), fix=hide(problem.fix, url), which=which)
 
 
 def as_dict(problem: Problem) -> dict[str, Any]:

@@ -287,6 +287,16 @@ def test_problems_are_drawn_harmless_with_how_many_since_when_and_what_helps():
     assert problems.as_dict(hostile)["since"] == NOW - 3_600_000
 
 
+async def test_no_password_is_in_a_problem_or_in_the_command_that_helps():
+    url = "redis://:s3cret@127.0.0.1:6379/0"
+    store = MemoryStore()
+    await store.put_problem("shop:app", f"ConnectionError: {url}")
+    found = [problems.without_passwords(one, url) for one in await problems_of(store, Timing(), Where(redis_url=url))]
+    said = json.dumps([problems.as_dict(one) for one in found]) + "".join(problems.drawn(found, NOW))
+    assert "--redis-url" in said
+    assert "s3cret" not in said
+
+
 async def test_a_store_without_problems_has_none_and_silence_of_a_dead_cluster_is_no_hanging():
     clock_ms = [NOW]
     store = MemoryStore(clock=lambda: clock_ms[0])
