@@ -7,6 +7,7 @@ import sys
 from typing import Self
 
 from holdfast.agent import App, load
+from holdfast.agent.path import placed
 
 from .app_loop import LEFT, AppLoop
 from .ongoing import Ongoing
@@ -44,8 +45,7 @@ class AppRuntime:
             Exception: Whatever importing or opening it raised.
         """
         os.environ["LITELLM_LOCAL_MODEL_COST_MAP"] = "True"
-        known = set(sys.path)
-        sys.path[:0] = [entry for entry in settings.python_path if entry not in known]
+        sys.path[:] = placed(settings.python_path, sys.path)
         try:
             async with asyncio.timeout(IMPORTING_S) as bound:
                 app = await asyncio.to_thread(load, settings.app, main_file=settings.main_file)

@@ -5,6 +5,7 @@ import importlib.machinery
 import importlib.util
 import os
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from types import ModuleType
 from typing import NoReturn
@@ -21,7 +22,7 @@ _SYNTAX = 'write "package.module:app", as you would import it'
 
 
 def load(path: str, *, main_file: str | None = None) -> App:
-    """The app that an import path leads to; modules are also looked for in the current directory.
+    """The app that an import path leads to; modules are also looked for in the current directory, after all other places.
 
     Args:
         path: `package.module:app`; `:app` may be left out. `__main__:app` is the script that runs.
@@ -39,9 +40,10 @@ def load(path: str, *, main_file: str | None = None) -> App:
         return found
     apps = [f"{module_name}:{name}" for name, value in vars(module).items() if isinstance(value, App)]
     fix = f"use {' or '.join(repr(name) for name in apps)}" if apps else f"put `{attribute} = App(agents=[...])` there"
+    elsewhere = _elsewhere(module_name, module)
     if attribute not in vars(module):
-        raise AppNotFound(_FIELD, f"module {module_name!r} has no attribute {attribute!r}", fix)
-    raise AppNotFound(_FIELD, f"{path!r} is {type(found).__name__}, not an App", fix)
+        raise AppNotFound(_FIELD, f"module {module_name!r} has no attribute {attribute!r}{elsewhere}", fix)
+    raise AppNotFound(_FIELD, f"{path!r} is {type(found).__name__}, not an App{elsewhere}", fix)
 
 
 def split(path: str) -> tuple[str, str]:
@@ -66,7 +68,9 @@ def split(path: str) -> tuple[str, str]:
 def module_of(path: str, *, main_file: str | None = None) -> ModuleType:
     """The module of an import path, imported if it was not; arguments and errors are those of `load`."""
     name, _ = split(path)
-    _look_in(_here())
+    here = _here()
+    if here is not None and str(here) not in python_path():
+        sys.path.append(str(here))  # a file that happens to lie here must not stand in for an installed package
     try:
         if name == MAIN:
             return sys.modules[MAIN] if main_file is None else _script(Path(main_file).resolve())
@@ -129,16 +133,30 @@ def _here() -> Path | None:
         return None
 
 
-def _look_in(directory: Path | None) -> None:
-    if directory is not None and str(directory) not in python_path():
-        sys.path.insert(0, str(directory))
+def placed(theirs: Sequence[str], mine: Sequence[str]) -> list[str]:
+    """This process's search path with another one's entries in it, in the order that they have there.
+
+    What stands before all that both have goes first; the rest, such as a directory that is looked in last, comes after.
+    """
+    first = next((place for place, entry in enumerate(theirs) if entry in mine), len(theirs))
+    return [*theirs[:first], *mine, *(entry for entry in theirs[first:] if entry not in mine)]
+
+
+def _elsewhere(name: str, module: ModuleType) -> str:
+    """A hint for who meant a module of the current directory and got an installed one of the same name."""
+    here, file = _here(), getattr(module, "__file__", None)
+    if here is None or file is None or Path(file).is_relative_to(here):
+        return ""
+    meant = here / name.partition(".")[0]
+    return f" (it is {file}, not what lies in this directory)" if meant.is_dir() or meant.with_suffix(".py").is_file() else ""
 
 
 def _script(file: Path) -> ModuleType:
     known = sys.modules.get(WORKER_MAIN)
     if known is not None and known.__file__ == str(file):
         return known
-    _look_in(file.parent)
+    if str(file.parent) not in python_path():
+        sys.path.insert(0, str(file.parent))  # as Python does for a script that it runs
     loader = importlib.machinery.SourceFileLoader(WORKER_MAIN, str(file))
     spec = importlib.util.spec_from_loader(WORKER_MAIN, loader)
     assert spec is not None  # noqa: S101 - a source loader always has one

@@ -21,6 +21,7 @@ COMMANDS = {
     "pending": "pending",
     "resolve": "resolve",
     "retry": "retry",
+    "problems": "problems",
     "list": "conversations",
     "show": "show",
     "submit": "submit",

@@ -1,8 +1,11 @@
 """`holdfast doctor`: whether the setup keeps what it promises, and what to do where it does not."""
 
 import asyncio
+import os
 import sys
-from dataclasses import asdict
+import time
+from collections.abc import Sequence
+from dataclasses import asdict, replace
 
 from holdfast.actors.settings import StoreAddress
 from holdfast.conversation import CorruptStore, HoldfastError
@@ -11,41 +14,61 @@ from holdfast.persistence.home import Home
 from holdfast.persistence.keys import Keys
 from holdfast.registry import Settings
 
-from .app_checks import import_check, worker_checks
+from . import headroom
+from .app_checks import app_on_nodes, import_check, worker_checks
 from .binding import Standing, standing_of
-from .check import Check, Outcome, fail, ok
-from .conversation_checks import conversation_checks
+from .check import Check, Outcome, bounded, fail, ok
 from .display import clean, console, to_json
 from .errors import ExitCode
 from .home_checks import home_checks, server_check
 from .options import AsJson, Where
+from .problem_checks import problem_checks
 from .ray_checks import ray_checks
-from .redis_checks import redis_checks
+from .redis_checks import redis_checks, stored_checks
+from .redis_doors import door_checks
+from .redis_url import hide
 
+SCHEMA = 1
+"""The version of what `--json` prints. A later one of the same number may have more checks and more fields."""
+REDIS_S = 30.0
+"""How long each look at Redis may take, beyond the driver's own bound for each answer."""
+IMPORT_S = 60.0
+RAY_S = 300.0
 _STYLES = {Outcome.OK: "green", Outcome.WARN: "yellow", Outcome.FAIL: "bold red"}
 
 
 def run(where: Where, *, as_json: AsJson = False) -> int:
     """Check Redis, Ray, the home, the conversations and the app, and say the fix of what is wrong. It changes nothing.
 
-    Exit code: 0 unless something fails; 4 if something does not answer, else 1.
+    With an app, each node imports it in a process of its own that ends with that. What `holdfast problems` lists fails here
+    too. Exit code: 0 unless something fails; 4 if something does not answer, else 1.
     """
-    checks = asyncio.run(_examine(where.settings()))
+    settings = where.settings()
+    checks = [_presentable(check, settings) for check in asyncio.run(_examine(settings, where))]
     if as_json:
-        sys.stdout.write(to_json({"checks": [asdict(check) for check in checks]}, indent=2) + "\n")
+        sys.stdout.write(to_json(as_dict(checks, at=round(time.time() * 1000)), indent=2) + "\n")
     else:
         _draw(checks)
-    failed = [check for check in checks if check.outcome is Outcome.FAIL]
+    failed = [check for check in checks if check.status is Outcome.FAIL]
     if any(check.unreachable for check in failed):
         return ExitCode.UNREACHABLE
     return ExitCode.FAILED if failed else ExitCode.DONE
 
 
-async def _examine(settings: Settings) -> list[Check]:
+def as_dict(checks: Sequence[Check], *, at: int) -> dict[str, object]:
+    """What monitoring reads: the worst status of all, and each check with its own."""
+    statuses = {check.status for check in checks}
+    worst = next((status for status in (Outcome.FAIL, Outcome.WARN) if status in statuses), Outcome.OK)
+    return {"schema": SCHEMA, "status": worst, "at": at, "checks": [asdict(check) for check in checks]}
+
+
+async def _examine(settings: Settings, where: Where) -> list[Check]:
     checks: list[Check] = []
     home: Home | None = None
     if settings.redis_url is None or settings.ray_address is None:
         home, checks = home_checks(settings)
+    if home is not None:
+        checks.append(headroom.disk("home disk", home.path))
     url = settings.redis_url
     if url is None and home is not None:
         checks.append(server_check(home))
@@ -53,31 +76,52 @@ async def _examine(settings: Settings) -> list[Check]:
     store: StoreAddress | None = None
     standing = Standing()
     if url is not None:
-        checks += await redis_checks(url, settings.namespace)
-        standing, wrong = await _standing(url, settings.namespace)
-        checks += wrong
+        found = await bounded("redis", redis_checks(url, settings.namespace), within_s=REDIS_S)
+        checks += found
+        if not found[0].unreachable:  # else each look would wait for it anew
+            checks += await bounded("redis auth", door_checks(url), within_s=REDIS_S)
+            standing, wrong = await _standing(url, settings.namespace)
+            checks += wrong
         if standing.store_id is not None:
             store = StoreAddress(redis_url=url, namespace=settings.namespace, store_id=standing.store_id)
-            checks += await conversation_checks(url, settings.namespace)
+            checks += await bounded("stored", stored_checks(url, settings.namespace), within_s=REDIS_S)
+            looking = problem_checks(url, settings.namespace, settings.timing, where)
+            checks += await bounded("conversations", looking, within_s=REDIS_S)
     else:
         checks.append(ok("redis", "the home's does not run; whatever needs it starts it"))
-    checks += await ray_checks(settings, home, store, standing)
-    if settings.app is None:
-        checks.append(ok("app", "none is named (--app or HOLDFAST_APP); only start and submit need one"))
-        return checks
-    checks.append(import_check(settings.app))
-    return checks + (await worker_checks(settings.app, url, settings.namespace) if url is not None else [])
+    imported = await bounded("app", import_check(settings.app), within_s=IMPORT_S)
+    app = None
+    if imported[0].status is Outcome.OK:  # else it would not import there either, and perhaps hang once more
+        app = await app_on_nodes(settings.app, url if store is not None else None, settings.namespace)
+    checks += await bounded("ray", ray_checks(settings, home, store, standing, app), within_s=RAY_S)
+    checks += imported
+    if settings.app is not None and store is not None:
+        looking = worker_checks(settings.app, store.redis_url, settings.namespace)
+        checks += await bounded("workers", looking, within_s=REDIS_S)
+    return checks
 
 
 async def _standing(url: str, namespace: str) -> tuple[Standing, list[Check]]:
     """What leads to the store's actors, the cluster that it is bound to, and what is wrong with that."""
     try:
-        return await standing_of(url, namespace), []
+        async with asyncio.timeout(REDIS_S):
+            return await standing_of(url, namespace), []
     except CorruptStore as error:
         key = Keys(namespace).meta("cluster")
         return Standing(), [fail("binding", str(error), f"stop all clusters of this store, and delete the key {key}")]
-    except HoldfastError:
+    except (HoldfastError, TimeoutError):
         return Standing(), []  # said of Redis already
+
+
+def _presentable(check: Check, settings: Settings) -> Check:
+    """The check without what nobody else is to know: it goes to logs and to monitoring."""
+
+    def hidden(text: str) -> str:
+        token = os.environ.get("RAY_AUTH_TOKEN", "")
+        text = hide(text, settings.redis_url)
+        return text.replace(token, "***") if token else text
+
+    return replace(check, said=hidden(check.said), fix=hidden(check.fix) if check.fix is not None else None)
 
 
 def _draw(checks: list[Check]) -> None:
@@ -85,7 +129,7 @@ def _draw(checks: list[Check]) -> None:
 
     screen = console()
     for check in checks:
-        mark = (f"{check.outcome:4}", _STYLES[check.outcome])
-        screen.print(Text.assemble(mark, f"  {check.name:12}  {clean(check.detail)}"), soft_wrap=True)
+        mark = (f"{check.status:4}", _STYLES[check.status])
+        screen.print(Text.assemble(mark, f"  {check.name:13}  {clean(check.said)}"), soft_wrap=True)
         if check.fix is not None:
-            screen.print(f"      {'':12}  -> {clean(check.fix)}", soft_wrap=True)
+            screen.print(f"      {'':13}  -> {clean(check.fix)}", soft_wrap=True)

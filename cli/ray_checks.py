@@ -1,7 +1,7 @@
-"""What `holdfast doctor` asks of Ray. It joins a cluster that runs, and starts nothing."""
+"""What `holdfast doctor` asks of Ray. It joins a cluster that runs, and starts nothing but a small task on each node."""
 
-import asyncio
 import os
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from holdfast.actors.build import this_release
@@ -9,22 +9,38 @@ from holdfast.actors.settings import ActorSettings, StoreAddress
 from holdfast.conversation import ConfigurationError, HoldfastError, OlderRelease
 from holdfast.persistence import Binding
 from holdfast.persistence.home import Home, installed_version, python_version
-from holdfast.registry import Settings, cluster, releases
+from holdfast.registry import Settings, cluster, doors, releases
+from holdfast.registry.daemon import in_daemon
+from holdfast.registry.doors import Door, Knocked, Manner
 from holdfast.registry.embedded import running_ray
+from holdfast.registry.node_look import AppToImport
 
 from . import fleet
 from .binding import Standing
-from .check import Check, fail, ok, warn
+from .check import Check, Outcome, bounded, fail, ok, warn
 from .display import span
+from .known_holes import AS_OF, holes_of, mended
+from .node_checks import node_checks
+from .redis_url import on_loopback
 
 if TYPE_CHECKING:
     from holdfast.registry.embedded import RayAddress
 
 ANSWER_S = 10.0
+NAMED = 3
+JOIN_S = 60.0
+DOORS_S = 30.0
+NODES_S = 150.0
+"""How long looking at all nodes may take: `nodes.AT_ONCE` at once, `nodes.LOOK_S` each."""
 
 
-async def ray_checks(settings: Settings, home: Home | None, store: StoreAddress | None, standing: Standing) -> list[Check]:
-    """How the Ray of the settings is, whether the store is bound to it, and whether this release may serve it."""
+async def ray_checks(
+    settings: Settings, home: Home | None, store: StoreAddress | None, standing: Standing, app: AppToImport | None = None
+) -> list[Check]:
+    """How the Ray of the settings is, whether the store is bound to it, and whether this release may serve it.
+
+    Its ports are tried before it is joined: they answer a stranger or not whether or not this process gets in.
+    """
     embedded = running_ray(home) if home is not None and settings.ray_address is None else None
     address = settings.ray_address or (embedded.address if embedded is not None else None)
     mine = f"Ray {installed_version('ray')} on Python {python_version()}"
@@ -34,38 +50,101 @@ async def ray_checks(settings: Settings, home: Home | None, store: StoreAddress 
             *_unbound(standing.bound),
             *_release(standing.release),
         ]
-    checks = [_token(embedded) if embedded is not None else _auth()]
+    checks = [*_version(), *([_token(embedded)] if embedded is not None else [])]
     if embedded is not None:
         os.environ.update(embedded.env)
+    joining = await bounded("ray", _join(address, mine, embedded=embedded is not None), within_s=JOIN_S)
     try:
-        joined = await asyncio.to_thread(cluster.join, address, embedded=embedded is not None)
-    except ConfigurationError as error:
-        return [fail("ray", error.problem, error.fix), *checks]
-    except HoldfastError as error:
-        fix = "start the cluster, or correct --ray-address (HOLDFAST_RAY_ADDRESS), versions or token"
-        return [fail("ray", str(error), fix, unreachable=True), *checks]
-    checks.insert(0, ok("ray", f"{mine} at {joined.address}, the same there"))
+        joined = cluster.current() if joining[0].status is Outcome.OK else None
+    except HoldfastError:
+        joined = None
+    front = doors.gcs(joined.address if joined is not None else address)
+    checks += await bounded("ray auth", _auth(front, joined=joined is not None), within_s=DOORS_S)
+    if joined is None:
+        return [*joining, *checks]
     checks += [_binding(joined, standing.bound), *_release(standing.release)]
     if store is not None:
         actors = ActorSettings(store=store, timing=settings.timing, fleet=settings.fleet, cluster=joined.cluster_id)
-        checks.append(await _sweeper(actors))
-    return checks
+        checks += await bounded("sweeper", _sweeper(actors), within_s=3 * ANSWER_S)
+    checks += await bounded("nodes", _nodes(store, app), within_s=NODES_S)
+    return [*joining, *checks]
+
+
+async def _join(address: str, mine: str, *, embedded: bool) -> list[Check]:
+    try:
+        joined = await in_daemon(cluster.join, address, embedded=embedded)
+    except ConfigurationError as error:
+        return [fail("ray", error.problem, error.fix)]
+    except HoldfastError as error:
+        fix = "start the cluster, or correct --ray-address (HOLDFAST_RAY_ADDRESS), versions or token"
+        return [fail("ray", str(error), fix, unreachable=True)]
+    return [ok("ray", f"{mine} at {joined.address}, the same there")]
+
+
+async def _nodes(store: StoreAddress | None, app: AppToImport | None) -> list[Check]:
+    from holdfast.registry.nodes import look_at_nodes  # noqa: PLC0415 - imports ray, once it was joined
+
+    looks, total = await look_at_nodes(store, app)
+    return node_checks(looks, total, app=app.path if app is not None else None, with_store=store is not None)
+
+
+def _version() -> list[Check]:
+    version = installed_version("ray")
+    holes = holes_of("Ray", version)
+    if holes:
+        said = f"Ray {version} has holes that were known in {AS_OF}: {', '.join(holes)}"
+        return [warn("ray version", said, f"use Ray {mended('Ray', version)} or later, here and on every node")]
+    return [ok("ray version", f"{version}: no hole that was known in {AS_OF}")]
 
 
 def _token(embedded: "RayAddress") -> Check:
     mode = embedded.token_path.stat().st_mode & 0o077 if embedded.token_path.exists() else None
     if mode is None:
-        return fail("ray auth", f"the token {embedded.token_path} is gone", "run: holdfast down; the next start makes another")
+        return fail("ray token", f"the token {embedded.token_path} is gone", "run: holdfast down; the next start makes another")
     if mode:
-        return fail("ray auth", f"others may read {embedded.token_path}", f"run: chmod 600 {embedded.token_path}")
-    return ok("ray auth", "by token, on loopback only")
+        return fail("ray token", f"others may read {embedded.token_path}", f"run: chmod 600 {embedded.token_path}")
+    return ok("ray token", f"{embedded.token_path} is this user's alone")
 
 
-def _auth() -> Check:
-    if os.environ.get("RAY_AUTH_MODE") == "token":
-        return ok("ray auth", "by token")
-    problem = "RAY_AUTH_MODE is not token: whoever reaches the cluster's ports runs code as you"
-    return warn("ray auth", problem, "start the cluster with RAY_AUTH_MODE=token, and set it and RAY_AUTH_TOKEN here")
+async def _auth(front: Door, *, joined: bool) -> list[Check]:
+    """How the cluster's ports take somebody who has no token; all are known only to who has joined."""
+    behind, readable = (await in_daemon(doors.doors), await in_daemon(doors.metrics)) if joined else ([], [])
+    knocked = await doors.knock_all([front, *behind])
+    seen = await doors.knock_all(readable)
+    local = {one.door.address: await on_loopback(one.door.address.rpartition(":")[0]) for one in [*knocked, *seen]}
+    return [auth(knocked, local), *metrics(seen, local)]
+
+
+def auth(knocked: Sequence[Knocked], local: Mapping[str, bool]) -> Check:
+    """What follows from how Ray's ports took a stranger; `local` says of each address whether only this machine reaches it."""
+    of = {manner: [one.door for one in knocked if one.manner is manner] for manner in Manner}
+    fix = "start every node with RAY_AUTH_MODE=token and the same token, and set both here (RAY_AUTH_TOKEN)"
+    if of[Manner.OPEN]:
+        named = ", ".join(f"{door.what} ({door.address})" for door in of[Manner.OPEN][:NAMED])
+        if all(local[door.address] for door in of[Manner.OPEN]):
+            return warn("ray auth", f"answers without a token: {named}; everybody on this machine runs code as you", fix)
+        return fail("ray auth", f"answers without a token: {named}; whoever reaches it runs code as you", fix)
+    if of[Manner.UNCLEAR] or not of[Manner.REFUSED]:
+        doubtful = of[Manner.UNCLEAR] or of[Manner.UNREACHED]
+        named = ", ".join(f"{door.what} ({door.address})" for door in doubtful[:NAMED])
+        return warn("ray auth", f"whether it asks for a token could not be told: {named}", fix)
+    unreached = f"; {len(of[Manner.UNREACHED])} are not reached from here" if of[Manner.UNREACHED] else ""
+    return ok("ray auth", f"{len(of[Manner.REFUSED])} ports were tried without a token, and refused{unreached}")
+
+
+def metrics(knocked: Sequence[Knocked], local: Mapping[str, bool]) -> list[Check]:
+    """What follows from whether strangers read the metrics; nothing where there are none."""
+    read = [one.door for one in knocked if one.manner is Manner.OPEN]
+    if not knocked:
+        return []
+    beyond = [door for door in read if not local[door.address]]
+    if beyond:
+        named = ", ".join(door.address for door in beyond[:NAMED])
+        return [
+            warn("ray metrics", f"anybody who gets there reads them: {named}", "let only your monitoring reach these ports")
+        ]
+    said = "only this machine reads them" if read else "nobody reads them without a token"
+    return [ok("ray metrics", said)]
 
 
 def _binding(joined: cluster.Cluster, bound: Binding | None) -> Check:
@@ -104,15 +183,14 @@ def _release(serving: str | None) -> list[Check]:
     return [ok("release", f"{mine} serves the store, as here")]
 
 
-async def _sweeper(settings: ActorSettings) -> Check:
+async def _sweeper(settings: ActorSettings) -> list[Check]:
     try:
         if await fleet.sweeper(settings, within_s=ANSWER_S):
-            return ok("sweeper", "it ticks")
+            return [ok("sweeper", "it ticks")]
     except HoldfastError as error:
-        return fail("sweeper", str(error), "read Ray's logs of it; run: holdfast up")
-    others = await asyncio.to_thread(fleet.other_sweepers, settings)
+        return [fail("sweeper", str(error), "read Ray's logs of it; run: holdfast up")]
+    others = await in_daemon(fleet.other_sweepers, settings)
     if others:
-        return warn(
-            "sweeper", f"it is of another release ({others[0]})", "use that release here, or change to this one: holdfast up"
-        )
-    return warn("sweeper", "there is none: nobody wakes what is due", "run: holdfast up")
+        fix = "use that release here, or change to this one: holdfast up"
+        return [warn("sweeper", f"it is of another release ({others[0]})", fix)]
+    return [warn("sweeper", "there is none: nobody wakes what is due", "run: holdfast up")]

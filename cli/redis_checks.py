@@ -1,28 +1,37 @@
 """What `holdfast doctor` asks of Redis. It only reads."""
 
+import time
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 from holdfast.conversation import HoldfastError, InvalidInput
+from holdfast.persistence import RedisStore
 from holdfast.persistence.keys import BUCKETS, STORE_ID, Keys
 from holdfast.persistence.redis_connection import client, translated
 from holdfast.persistence.redis_values import LAYOUT_VERSION, OLDEST_SERVER
 
-from .check import Check, fail, ok, warn
-from .redis_url import masked
+from . import headroom
+from .check import Check, fail, judged, ok, warn
+from .known_holes import AS_OF, holes_of, mended
+from .node_checks import clock
+from .redis_url import by_socket, masked, on_loopback, own_socket
 
-_SETTINGS = ("appendonly", "appendfsync", "maxmemory-policy", "min-replicas-to-write")
+_SETTINGS = ("appendonly", "appendfsync", "maxmemory-policy", "min-replicas-to-write", "dir")
 
 
 @dataclass(frozen=True, slots=True)
 class _Seen:
-    """What Redis said; `settings` lacks what it does not tell."""
+    """What Redis said; `settings` lacks what it does not tell. `ahead_ms` is how far this machine's clock is ahead of its."""
 
     info: Mapping[str, Any]
     settings: Mapping[str, str]
     store_id: str | None
     layout: Mapping[str, str]
+    ahead_ms: int = 0
+    uncertain_ms: int = 0
 
 
 async def redis_checks(url: str, namespace: str) -> list[Check]:
@@ -34,7 +43,30 @@ async def redis_checks(url: str, namespace: str) -> list[Check]:
     except HoldfastError as error:
         fix = "start it, or correct --redis-url (HOLDFAST_REDIS_URL)"
         return [fail("redis", f"{masked(url)} does not answer as it should: {error}", fix, unreachable=True)]
-    return [_server(url, seen), *_persistence(seen), _eviction(seen), _replicas(seen), _namespace(namespace, seen)]
+    here = by_socket(url) or await on_loopback(urlsplit(url).hostname or "localhost")
+    return [
+        *judged("redis", lambda: [_server(url, seen)]),
+        *judged("redis version", lambda: [version(seen.info, private=own_socket(url))]),
+        *judged("persistence", lambda: _persistence(seen)),
+        *judged("eviction", lambda: [_eviction(seen)]),
+        *judged("redis memory", lambda: [headroom.memory(seen.info)]),
+        *judged("redis disk", lambda: [_disk(seen, here=here)]),
+        *judged("replicas", lambda: [_replicas(seen)]),
+        *judged("namespace", lambda: [_namespace(namespace, seen)]),
+        *judged("clock", lambda: [clock(seen.ahead_ms, seen.uncertain_ms)]),
+    ]
+
+
+async def stored_checks(url: str, namespace: str) -> list[Check]:
+    """How much is stored, and how much more comes."""
+    redis, store = client(url, lambda: None), RedisStore(url, namespace=namespace)
+    try:
+        async with translated():
+            info = await redis.info("memory")
+        return [headroom.stored(info, await store.census(since=await store.now() - headroom.DAY_MS))]
+    finally:
+        await redis.aclose()
+        await store.close()
 
 
 async def _look(url: str, namespace: str) -> _Seen:
@@ -44,6 +76,9 @@ async def _look(url: str, namespace: str) -> _Seen:
             info = await redis.info()
             store_id = await redis.get(STORE_ID)
             layout = await redis.hgetall(Keys(namespace).meta("layout"))
+            before = time.time()
+            seconds, micros = await redis.time()
+            after = time.time()
         settings: dict[str, str] = {}
         for name in _SETTINGS:
             try:
@@ -54,7 +89,14 @@ async def _look(url: str, namespace: str) -> _Seen:
             settings |= {_text(key): _text(value) for key, value in found.items()}
     finally:
         await redis.aclose()
-    return _Seen(info, settings, store_id and _text(store_id), {_text(key): _text(value) for key, value in layout.items()})
+    return _Seen(
+        info,
+        settings,
+        store_id and _text(store_id),
+        {_text(key): _text(value) for key, value in layout.items()},
+        ahead_ms=round((before + after) * 500 - (seconds * 1000 + micros / 1000)),
+        uncertain_ms=round((after - before) * 500) + 1,
+    )
 
 
 def _text(value: bytes | str) -> str:
@@ -70,6 +112,27 @@ def _server(url: str, seen: _Seen) -> Check:
     if seen.info.get("role") == "slave":
         return fail("redis", f"{said}: it is a read-only replica", "connect to the primary")
     return ok("redis", said)
+
+
+def version(info: Mapping[str, Any], *, private: bool) -> Check:
+    """What is known of the server's release; `private` if only this user reaches it, by a socket."""
+    server = "Valkey" if info.get("valkey_version") else "Redis"
+    release = str(info.get("valkey_version") or info.get("redis_version", "0"))
+    holes = holes_of(server, release)
+    if not holes:
+        return ok("redis version", f"{server} {release}: no hole that was known in {AS_OF}")
+    said = f"{server} {release} has holes that were known in {AS_OF}: {', '.join(holes)}"
+    if private:
+        return ok("redis version", f"{said}; only this user reaches it, who may do anyway what they allow")
+    fix = f"use {server} {mended(server, release)} or later, unless your provider mends it under the old number"
+    return warn("redis version", said, fix)
+
+
+def _disk(seen: _Seen, *, here: bool) -> Check:
+    folder = seen.settings.get("dir")
+    if not here or not folder or not Path(folder).is_dir():
+        return headroom.unseen_disk(folder)
+    return headroom.disk("redis disk", Path(folder), needed=int(seen.info.get("used_memory_dataset", 0)))
 
 
 def _persistence(seen: _Seen) -> Iterator[Check]:

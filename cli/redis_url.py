@@ -1,6 +1,15 @@
-"""A Redis URL as it may be shown."""
+"""A Redis URL as it may be shown, and what it says of the way there."""
+
+import asyncio
+import ipaddress
+import os
+import socket
+from pathlib import Path
+from urllib.parse import parse_qs, unquote, urlencode, urlsplit
 
 from holdfast.conversation.redaction import HIDDEN, PLAIN
+
+_CREDENTIALS = ("username", "password", "ssl_certfile", "ssl_keyfile", "ssl_password")
 
 
 def masked(url: str) -> str:
@@ -11,3 +20,58 @@ def masked(url: str) -> str:
 def to_copy(url: str) -> str:
     """The URL as it stands in a command that is to be copied; capital words are for the person to replace."""
     return masked(url).replace(f"://{HIDDEN}@", "://USER:PASSWORD@").replace(f"={HIDDEN}", "=PASSWORD")
+
+
+def passwords(url: str | None) -> list[str]:
+    """The passwords that a URL holds, as they are and as they are written there; the longest first."""
+    try:
+        parts = urlsplit(url or "")
+        found = [
+            parts.password or "",
+            *(text for name in ("password", "ssl_password") for text in parse_qs(parts.query).get(name, [])),
+        ]
+    except ValueError:
+        return []
+    return sorted({text for one in found for text in (one, unquote(one)) if text}, key=len, reverse=True)
+
+
+def anonymous(url: str) -> str:
+    """The same place without anything that says who comes: no password, no user, no certificate."""
+    parts = urlsplit(url)
+    query = {name: values for name, values in parse_qs(parts.query).items() if name not in _CREDENTIALS}
+    place = f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path}"  # `urlunsplit` would drop an empty host
+    return f"{place}?{urlencode(query, doseq=True)}" if query else place
+
+
+def by_socket(url: str) -> bool:
+    """Whether a unix socket leads there."""
+    return urlsplit(url).scheme == "unix"
+
+
+def own_socket(url: str) -> bool:
+    """Whether a unix socket leads there that nobody but this user gets to: by its own mode, or a folder's above it."""
+    if not by_socket(url):
+        return False
+    socket_path = Path(unquote(urlsplit(url).path))
+    try:
+        found = [path.stat() for path in (socket_path, *socket_path.parents)]
+    except OSError:
+        return False
+    return any(one.st_uid == os.getuid() and not one.st_mode & 0o077 for one in found)
+
+
+async def on_loopback(host: str) -> bool:
+    """Whether a host is this machine, by addresses that nobody else reaches; one that cannot be resolved is not."""
+    try:
+        loop = asyncio.get_running_loop()
+        found = await loop.getaddrinfo(host, None, type=socket.SOCK_STREAM)
+        return bool(found) and all(ipaddress.ip_address(str(entry[4][0]).partition("%")[0]).is_loopback for entry in found)
+    except (OSError, ValueError, UnicodeError):
+        return False
+
+
+def hide(text: str, url: str | None) -> str:
+    """A text without the passwords of a URL."""
+    for password in passwords(url):
+        text = text.replace(password, "***")
+    return text

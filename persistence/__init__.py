@@ -3,6 +3,7 @@
 from typing import TYPE_CHECKING, Any
 
 from .directory import Binding
+from .inspection import BrokenApp, Census, Overdue, Silent
 from .redis_store import RedisStore
 from .store import (
     Acquired,
@@ -35,12 +36,15 @@ __all__ = [
     "Appended",
     "Because",
     "Binding",
+    "BrokenApp",
+    "Census",
     "Due",
     "KnownIds",
     "Late",
     "Listing",
     "MemoryStore",
     "Moved",
+    "Overdue",
     "Owner",
     "Quarantine",
     "Rebuilt",
@@ -48,6 +52,7 @@ __all__ = [
     "Row",
     "Run",
     "RunStatus",
+    "Silent",
     "Store",
     "Trouble",
 ]

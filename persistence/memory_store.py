@@ -27,6 +27,7 @@ from . import codec, pages
 from .keys import BUCKETS, bucket_of, check_namespace
 from .memory_cluster import MemoryCluster
 from .memory_conversation import MemoryConversation as _Conversation
+from .memory_inspection import MemoryInspection
 from .memory_live import MemoryLive
 from .memory_supervision import MemorySupervision, check
 from .pages import PendingPlace
@@ -58,7 +59,7 @@ def _wall_clock() -> int:
     return time.time_ns() // 1_000_000
 
 
-class MemoryStore(MemorySupervision, MemoryCluster, MemoryLive):
+class MemoryStore(MemorySupervision, MemoryInspection, MemoryCluster, MemoryLive):
     """Conversations in this process's memory."""
 
     def __init__(self, *, namespace: str = "holdfast", clock: Callable[[], int] = _wall_clock) -> None:
@@ -70,6 +71,7 @@ class MemoryStore(MemorySupervision, MemoryCluster, MemoryLive):
         self._apps: dict[str, bytes] = {}
         self._specs: dict[str, bytes] = {}
         self._problems: dict[str, str] = {}
+        self._problems_since: dict[str, int] = {}
         self._standby: dict[str, int] = {}
         self._living: dict[str, int] = {}
         self._generations: dict[str, int] = {}
@@ -326,9 +328,10 @@ class MemoryStore(MemorySupervision, MemoryCluster, MemoryLive):
 
     async def put_problem(self, path: str, problem: str | None) -> None:
         """See `Store.put_problem`."""
+        since = self._problems_since.pop(path, self._clock())
         self._problems.pop(path, None)
         if problem is not None:
-            self._problems[path] = problem
+            self._problems[path], self._problems_since[path] = problem, since
 
     async def problem(self, path: str) -> str | None:
         """See `Store.problem`."""

@@ -11,6 +11,9 @@ from .redis_database import RedisDatabase
 from .redis_values import binding_of
 from .store import AppRecord
 
+SINCE = "|since"
+"""What stands behind an app's path in the field that says since when workers cannot run it; no path has it."""
+
 
 class RedisMeta(RedisDatabase):
     """The verbs of `Store` that concern no conversation."""
@@ -39,11 +42,19 @@ class RedisMeta(RedisDatabase):
 
     async def put_problem(self, path: str, problem: str | None) -> None:
         """See `Store.put_problem`."""
-        key = self._keys.meta("problems")
+        key, since = self._keys.meta("problems"), f"{path}{SINCE}"
         if problem is None:
-            await self._do(lambda: self._redis.hdel(key, path))
-        else:
-            await self._do(lambda: self._redis.hset(key, path, problem))
+            await self._do(lambda: self._redis.hdel(key, path, since))
+            return
+        now = await self.now()
+
+        async def write() -> None:
+            async with self._redis.pipeline(transaction=True) as pipe:
+                pipe.hset(key, path, problem)
+                pipe.hsetnx(key, since, now)
+                await pipe.execute()
+
+        await self._do(write)
 
     async def problem(self, path: str) -> str | None:
         """See `Store.problem`."""

@@ -24,7 +24,7 @@ from .keys import BUCKETS, bucket_of
 from .pages import PendingPlace
 from .redis_connection import is_wrong_type, translated
 from .redis_index import IndexRebuild
-from .redis_supervision import RedisSupervision
+from .redis_inspection import RedisInspection
 from .store import (
     PROGRESS_MS,
     Acquired,
@@ -45,7 +45,7 @@ from .store import (
 from .views import Entry, checked_row, naming, pending_view, raised, unreadable_call, unreadable_member, unreadable_row
 
 
-class RedisStore(RedisSupervision):
+class RedisStore(RedisInspection):
     """Conversations in Redis. Every operation is idempotent, so each repeats itself for a moment on a broken connection."""
 
     # -- the writer ---------------------------------------------------------------------------------------------------

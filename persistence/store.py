@@ -36,6 +36,7 @@ from holdfast.conversation.events import (
 )
 
 from .directory import Directory
+from .inspection import Inspection
 from .supervision import Supervision
 
 TURN_OVER = (TurnCompleted, TurnFailed, TurnCancelled, ConversationEnded)
@@ -254,7 +255,7 @@ class Due:
     conversation_ids: Sequence[str]
 
 
-class Store(Supervision, Directory, Protocol):
+class Store(Supervision, Inspection, Directory, Protocol):
     """The one place where conversations are kept."""
 
     namespace: str
@@ -422,7 +423,7 @@ class Store(Supervision, Directory, Protocol):
         ...
 
     async def put_problem(self, path: str, problem: str | None) -> None:
-        """Record why workers cannot run an app, or (None) that they can."""
+        """Record why workers cannot run an app, from now on or as before, or (None) that they can."""
         ...
 
     async def problem(self, path: str) -> str | None:

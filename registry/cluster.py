@@ -5,10 +5,12 @@ import logging
 import math
 import os
 import socket
+import sys
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from importlib import import_module
+from pathlib import Path
 from typing import Any
 
 from holdfast.actors.settings import RAY_NAMESPACE
@@ -29,7 +31,8 @@ LOOK_EVERY_S = 2.0
 """How old what a connected client knows of the binding may be."""
 LOOK_S = 1.0
 """How long such a look may take at most, of the time that a command has."""
-_PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
+PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
+"""What a client of HTTP/2 says first."""
 _SETTINGS = bytes((0, 0, 0, 4, 0, 0, 0, 0, 0))
 """A frame of HTTP/2, which Ray's processes speak: no settings. The server answers the preface with its own."""
 
@@ -117,10 +120,13 @@ def _init(ray: Any, address: str) -> None:
     # Ray prints other processes' deaths on stdout, whatever `log_to_driver` says: no place for them in a program's output.
     ray._private.worker.print_to_stdstream = _to_log  # noqa: SLF001 - Ray offers no public way
     ray._private.ray_constants.NUM_REDIS_GET_RETRIES = 1  # noqa: SLF001 - of 40 s each; Ray's default of 20 is no deadline
+    job = ray.job_config.JobConfig()
+    job._py_driver_sys_path = _Ahead()  # noqa: SLF001 - as above
     try:
         ray.init(
             address=address,
             namespace=RAY_NAMESPACE,
+            job_config=job,
             log_to_driver=False,
             configure_logging=False,
             logging_level="ERROR",
@@ -138,20 +144,38 @@ def _init(ray: Any, address: str) -> None:
         raise ClusterUnavailable(f"{address}: {PLAIN.redacted(str(error), 300)}") from error
 
 
+class _Ahead(list[str]):
+    """Directories that Ray's workers look in first, before installed packages: only those that this process does so, too.
+
+    Ray would add the current directory wherever it stands on this process's path, and if it does not stand there at all.
+    """
+
+    def extend(self, directories: Iterable[str]) -> None:
+        installed = str(Path(os.__file__).parent)
+        ahead = sys.path[: sys.path.index(installed)] if installed in sys.path else sys.path
+        mine = {str(Path(entry).resolve()) for entry in ahead}
+        super().extend(directory for directory in directories if str(Path(directory).resolve()) in mine)
+
+
 def _to_log(data: Mapping[str, Any], **_: Any) -> None:
     for line in data.get("lines", ()):
         logger.info("%s: %s", data.get("pid"), line)
 
 
 def _knock(address: str) -> None:
-    host, port = _split(address)
+    host, port = split(address)
     try:
         socket.create_connection((host, port), CONNECT_TIMEOUT_S).close()
     except (OSError, UnicodeError) as error:  # UnicodeError: the name is none
         raise ClusterUnavailable(f"nothing answers at {address} ({error})") from error
 
 
-def _split(address: str) -> tuple[str, int]:
+def split(address: str) -> tuple[str, int]:
+    """The host and the port of an address.
+
+    Raises:
+        ConfigurationError: It is none.
+    """
     host, _, port = address.rpartition(":")
     if not host or not (port.isascii() and port.isdigit()) or not 0 < int(port) <= 65535:  # noqa: PLR2004 - the last port
         raise ConfigurationError(
@@ -165,9 +189,9 @@ def _greet(address: str) -> None:
     if os.environ.get("RAY_USE_TLS", "0") != "0":
         return
     try:
-        with socket.create_connection(_split(address), CONNECT_TIMEOUT_S) as connection:
+        with socket.create_connection(split(address), CONNECT_TIMEOUT_S) as connection:
             connection.settimeout(CONNECT_TIMEOUT_S)
-            connection.sendall(_PREFACE + _SETTINGS)
+            connection.sendall(PREFACE + _SETTINGS)
             answer = connection.recv(len(_SETTINGS), socket.MSG_WAITALL)
     except OSError as error:
         raise ClusterUnavailable(f"what listens at {address} does not answer as Ray does ({error})") from error

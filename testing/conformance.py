@@ -32,6 +32,7 @@ pytest.register_assert_rewrite(
             "fencing",
             "fleet",
             "index",
+            "inspection",
             "pages",
             "reads",
             "runs",
@@ -49,6 +50,7 @@ from .conformance_attention import Attending
 from .conformance_fencing import Fencing
 from .conformance_fleet import Fleet
 from .conformance_index import Indexing
+from .conformance_inspection import Inspecting
 from .conformance_pages import Paging, Unreadable
 from .conformance_reads import Reading
 from .conformance_runs import Running
@@ -59,7 +61,19 @@ __all__ = ["StoreConformance"]
 
 
 class StoreConformance(
-    Fencing, Acquiring, Appending, Reading, Running, Attending, Paging, Unreadable, Indexing, Supervising, Troubling, Fleet
+    Fencing,
+    Acquiring,
+    Appending,
+    Reading,
+    Running,
+    Attending,
+    Paging,
+    Unreadable,
+    Indexing,
+    Inspecting,
+    Supervising,
+    Troubling,
+    Fleet,
 ):
     """Every case. Subclass it, and override the fixture `stores`."""
 

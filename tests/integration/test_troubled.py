@@ -1,5 +1,6 @@
 """What cannot be taken up, on a real Redis: `holdfast doctor` names it, `holdfast retry` takes it up, unreadable or not."""
 
+import asyncio
 import json
 import subprocess
 import sys
@@ -8,11 +9,15 @@ import pytest
 import redis
 from lacking import lacking
 
+from holdfast.actors.settings import Timing
+from holdfast.cli import app
 from holdfast.cli.check import Outcome
-from holdfast.cli.conversation_checks import conversation_checks
+from holdfast.cli.options import Where
+from holdfast.cli.problem_checks import problem_checks
+from holdfast.conversation import Approve
 from holdfast.persistence import RedisStore
 from holdfast.persistence.keys import Keys
-from holdfast.testing.activation import Activation, begin, call, start
+from holdfast.testing.activation import Activation, begin, call, lose, resolve, start
 from holdfast.testing.redis_server import RedisServer, binaries
 
 
@@ -37,29 +42,105 @@ def holdfast(store, *arguments):
     return subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
 
 
+async def examined(store):
+    """The checks of a store's problems, by name."""
+    return {check.name: check for check in await problem_checks(store.url, store.namespace, Timing(), Where())}
+
+
 async def test_doctor_names_what_cannot_be_taken_up_and_what_is_in_quarantine_with_the_reason(store):
     # given nothing wrong
-    assert [check.outcome for check in await conversation_checks(store.url, store.namespace)] == [Outcome.OK]
+    assert {check.status for check in (await examined(store)).values()} == {Outcome.OK}
     # when one cannot be taken up, and another is in quarantine
     await store.troubled("c-1", "no actor is free")
     activation = await Activation.of(store, "c-2")
     await activation.do(start(), begin(), call("ask"))
     await store.strike("c-2", activation.token, process="p-1", reason="it hangs", limit=1)
     # then both are named
-    said = {check.detail: check for check in await conversation_checks(store.url, store.namespace)}
-    assert [check.outcome for check in said.values()] == [Outcome.WARN] * 2
-    troubled, quarantined = said
-    assert all(word in troubled for word in ("c-1", "no actor is free"))
-    assert all(word in quarantined for word in ("c-2", "it hangs"))
-    assert said[quarantined].fix.endswith("holdfast retry c-2")
+    checks = await examined(store)
+    assert {name for name, check in checks.items() if check.status is Outcome.FAIL} == {"conversations", "quarantine"}
+    assert all(word in checks["conversations"].said for word in ("c-1", "no actor is free"))
+    assert all(word in checks["quarantine"].said for word in ("c-2", "it hangs"))
+    assert checks["quarantine"].fix.endswith("holdfast retry c-2")
 
 
 async def test_doctor_names_some_of_many_and_counts_the_others(store):
     for number in range(25):
         await store.troubled(f"c-{number}", "away")
-    said = [check.detail for check in await conversation_checks(store.url, store.namespace)]
-    assert len(said) == 21
-    assert said[-1].startswith("5 more")
+    said = (await examined(store))["conversations"].said
+    assert said.startswith("25 conversations")
+    assert said.endswith("; and 22 more")
+
+
+@pytest.fixture
+def inside(store, capsys):
+    """Runs a command in this process, beside the test's loop: its exit code and what it printed."""
+
+    async def run(*arguments):
+        code = await asyncio.to_thread(app.run, [*arguments, "--redis-url", store.url, "--namespace", store.namespace])
+        return code, capsys.readouterr().out
+
+    return run
+
+
+async def test_problems_lists_everything_in_one_place_with_since_when_and_what_helps(store, inside):
+    # given nothing wrong
+    code, said = await inside("problems", "--json")
+    assert (code, json.loads(said)["problems"]) == (0, [])
+    # when there is one of each
+    now = await store.now()
+    await store.put_problem("shop:app", "ModuleNotFoundError: shop")
+    await store.troubled("c-1", "no actor is free")
+    quarantined = await Activation.of(store, "c-2")
+    await quarantined.do(start(), begin(), call("ask"))
+    await store.strike("c-2", quarantined.token, process="p-1", reason="it hangs", limit=1)
+    lost = await Activation.of(store, "c-3")
+    await lost.do(start(), begin(), call("ship"), resolve(Approve()), lose())
+    late = await Activation.of(store, "c-4")
+    await late.do(start(), begin(), call("ask"), now=now - 3_700_000)
+    await store.release("c-4", late.token)
+    assert await store.enlist("a-1", limit=9)
+    await store.hosts("a-1", "c-3")
+    raw = redis.Redis.from_url(store.url)
+    raw.zadd(Keys(store.namespace).meta("living"), {"a-1": now - 60_000})  # it was heard of long ago
+    await store.bind("cluster-1", "127.0.0.1:1", 1_000)
+    raw.hset(Keys(store.namespace).meta("cluster"), "at", now + 60_000)  # it goes on saying that it lives
+    # then all are told
+    code, said = await inside("problems", "--json")
+    found = {problem["kind"]: problem for problem in json.loads(said)["problems"]}
+    assert code == 1
+    assert {kind: problem["count"] for kind, problem in found.items()} == dict.fromkeys(found, 1)
+    named = {kind: problem["which"][0]["name"] for kind, problem in found.items()}
+    assert named == {
+        "app": "shop:app",
+        "lost_run": "c-3",
+        "quarantine": "c-2",
+        "trouble": "c-1",
+        "hung_actor": "a-1",
+        "overdue": "c-4",
+    }
+    assert all(now - 3_700_001 <= problem["since"] <= now + 60_000 for problem in found.values())
+    assert found["hung_actor"]["since"] == now - 60_000
+    for kind, words in {"app": "up --app shop:app", "lost_run": "pending --kind lost", "quarantine": "retry c-2"}.items():
+        assert f"holdfast {words} --redis-url {store.url}" in found[kind]["fix"]
+    _, drawn = await inside("problems")
+    assert "hung actor: 1, for 1m" in drawn
+    assert "it hosts c-3" in drawn
+    assert {check.status for check in (await examined(store)).values()} == {Outcome.FAIL}
+    # when the cluster that the actor lived in is gone, the actor does not hang: it is gone with it
+    raw.hset(Keys(store.namespace).meta("cluster"), "at", now - 60_000)
+    code, said = await inside("problems", "--json")
+    assert (code, "hung_actor" in said) == (1, False)
+    raw.close()
+
+
+async def test_a_problem_that_cannot_be_read_is_one_and_hides_no_other(store):
+    await store.put_problem("shop:app", "ImportError")
+    raw = redis.Redis.from_url(store.url)
+    raw.set(Keys(store.namespace).meta("troubles"), "not ours")
+    checks = await examined(store)
+    assert {name for name, check in checks.items() if check.status is Outcome.FAIL} == {"apps", "conversations"}
+    assert "cannot be read" in checks["conversations"].said
+    raw.close()
 
 
 async def test_what_cannot_be_read_can_be_told_to_go_on_from_the_command_line(store):

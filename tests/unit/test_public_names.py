@@ -26,8 +26,8 @@ PUBLIC = {
         code_digest load main_file path_of python_path tool
     """,
     "persistence": """
-        Acquired AppRecord Append Appended Because Binding Due KnownIds Late Listing MemoryStore Moved Owner
-        Quarantine Rebuilt RedisStore Row Run RunStatus Store Trouble
+        Acquired AppRecord Append Appended Because Binding BrokenApp Census Due KnownIds Late Listing MemoryStore Moved
+        Overdue Owner Quarantine Rebuilt RedisStore Row Run RunStatus Silent Store Trouble
     """,
     "actors": """
         Activation ActorSettings AnswerToAsk AppBroken ConversationActor Crew CrewUnavailable Failed Fleet Host

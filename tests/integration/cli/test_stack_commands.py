@@ -1,5 +1,6 @@
 """`up`, `down` and `doctor`."""
 
+import re
 import shutil
 import tempfile
 from pathlib import Path
@@ -80,26 +81,47 @@ def test_up_says_when_workers_cannot_run_the_app_and_so_do_doctor_and_show(cli, 
     )
     path = cli.file({"agent": "picky", "messages": ["hello"], "conversation_id": "picky-1"}, name="picky.jsonl")
 
-    up = cli("up", "--app", "picky_app:app", code=2)
-    submitted = cli("submit", path, "--app", "picky_app:app", "--timeout", "2", code=5)
+    own = ("--namespace", "picky")  # so that nobody else's doctor fails for it
+
+    up = cli("up", "--app", "picky_app:app", *own, code=2)
+    submitted = cli("submit", path, "--app", "picky_app:app", "--timeout", "2", *own, code=5)
     monkeypatch.syspath_prepend(stack.runs)
     elsewhere = ("--redis-url", stack.redis_url, "--ray-address", "127.0.0.1:1")  # which is quicker than to join
-    doctor = inside("doctor", "--app", "picky_app:app", *elsewhere, "--json", code=4)
+    doctor = inside("doctor", "--app", "picky_app:app", *elsewhere, *own, "--json", code=4)
 
     assert "not in a worker" in up.err
     assert submitted.out.startswith("picky-1  generating")
     assert "no worker can run the app" in submitted.err
-    assert "not in a worker" in by_name(doctor)["workers"]["detail"]
-    assert "not in a worker" in inside("show", "picky-1").out
+    assert "not in a worker" in by_name(doctor)["workers"]["said"]
+    assert by_name(doctor)["apps"]["status"] == "fail"
+    assert "not in a worker" in inside("show", "picky-1", *own).out
 
 
-def test_doctor_finds_nothing_wrong_with_the_embedded_default(cli, stack):
-    said = cli("doctor", "--json")
+def test_doctor_finds_nothing_wrong_with_the_embedded_default_and_an_app_from_where_it_runs(cli, stack):
+    project = stack.runs / "project"
+    (project / "packaging").mkdir(parents=True)  # which is installed too, and must not be taken from here, not even in workers
+    (project / "packaging/__init__.py").write_text("raise RuntimeError('not the one that is installed')\n")
+    (project / "here_app.py").write_text(
+        "import packaging.version\nfrom holdfast.agent import Agent, App\n"
+        "app = App(agents=[Agent(name='here', instructions='x')])\n"
+    )
+    inside_it = f"cd {project} && unset HOLDFAST_APP PYTHONPATH && export HOLDFAST_NAMESPACE=sound &&"
 
+    up = cli.shell(f"{inside_it} holdfast up --app here_app:app")
+    said = cli.shell(f"{inside_it} holdfast doctor --app here_app:app --json", code=None)
+
+    assert "here_app:app (agents: here; workers: " in up.out
     checks = by_name(said)
-    assert {check["outcome"] for check in checks.values()} == {"ok"}, checks
-    expected = {"home", "redis server", "redis", "persistence", "eviction", "replicas", "namespace", "conversations"}
-    assert expected | {"ray", "ray auth", "binding", "release", "sweeper", "app", "workers"} == checks.keys()
+    assert {name: check["said"] for name, check in checks.items() if check["status"] != "ok"} == {}
+    expected = {"home", "home disk", "redis server", "redis", "redis version", "redis auth", "redis tls", "redis memory"}
+    expected |= {"redis disk", "persistence", "eviction", "replicas", "namespace", "clock", "stored"}
+    expected |= {"apps", "lost runs", "quarantine", "conversations", "hung actors", "deadlines"}
+    expected |= {"ray", "ray version", "ray token", "ray auth", "binding", "release", "sweeper", "app", "workers"}
+    assert expected | {"nodes", "node redis", "node clocks", "node imports"} == checks.keys()
+    assert checks["app"]["said"] == "here_app:app: here (0 tools)"
+    assert checks["node imports"]["said"] == "1 of 1 nodes import here_app:app"
+    assert re.search(r"^[345] ports were tried without a token, and refused", checks["ray auth"]["said"])
+    assert (said.code, said.json()["schema"], said.json()["status"]) == (0, 1, "ok")
 
 
 def test_down_frees_the_store_at_once_and_leaves_another_clusters_binding_alone_whatever_its_address(cli, inside, other):
@@ -128,7 +150,7 @@ def test_doctor_says_that_a_binding_cannot_be_read_and_the_fix(inside, other, at
         said = inside("doctor", "--redis-url", server.url, "--home", str(other.path), "--json", code=1)
 
     check = by_name(said)["binding"]
-    assert "cannot be read" in check["detail"]
+    assert "cannot be read" in check["said"]
     assert BINDING in check["fix"]
 
 
@@ -138,7 +160,7 @@ def test_doctor_says_that_a_newer_release_serves_the_store(inside, other):
         said = inside("doctor", "--redis-url", server.url, "--home", str(other.path), "--json", code=1)
 
     check = by_name(said)["release"]
-    assert (check["outcome"], "1000.0 serves the store" in check["detail"]) == ("fail", True)
+    assert (check["status"], "1000.0 serves the store" in check["said"]) == ("fail", True)
     assert "holdfast up --roll-back" in check["fix"]
 
 
@@ -146,10 +168,10 @@ def test_doctor_starts_nothing(inside, other):
     checks = by_name(inside("doctor", "--home", str(other.path), "--json"))
     drawn = inside("doctor", "--home", str(other.path), "--app", "no_such_module:app", code=1).out
 
-    assert {check["outcome"] for check in checks.values()} == {"ok"}, checks
+    assert {check["status"] for check in checks.values()} == {"ok"}, checks
     assert running_redis(other) is None
     assert running_ray(other) is None
-    assert "fail  app           no_such_module:app: " in drawn
+    assert "fail  app            no_such_module:app: " in drawn
     assert "-> start it from the directory" in drawn
 
 
@@ -158,10 +180,10 @@ def test_doctor_says_what_is_wrong_with_a_redis_and_the_fix(inside, other):
         said = inside("doctor", "--redis-url", server.url, "--home", str(other.path), "--json", code=1)
 
     checks = by_name(said)
-    assert {name for name, check in checks.items() if check["outcome"] == "fail"} == {"persistence", "eviction"}
+    assert {name for name, check in checks.items() if check["status"] == "fail"} == {"persistence", "eviction"}
     assert "CONFIG SET appendonly yes" in checks["persistence"]["fix"]
     assert "noeviction" in checks["eviction"]["fix"]
-    assert checks["namespace"]["detail"] == "holdfast: nothing was ever stored in it"
+    assert checks["namespace"]["said"] == "holdfast: nothing was ever stored in it"
 
 
 def test_a_redis_that_may_lose_what_it_acknowledged_is_warned_of_in_a_line(cli):
@@ -186,5 +208,5 @@ def test_doctor_says_what_does_not_answer_and_hides_passwords(inside):
 
     checks = by_name(said)
     assert {name for name, check in checks.items() if check["unreachable"]} == {"redis", "ray"}
-    assert checks["ray auth"]["outcome"] == "warn"
+    assert checks["ray auth"]["status"] == "warn"
     assert "secret" not in said.out + said.err

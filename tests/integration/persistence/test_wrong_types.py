@@ -110,6 +110,8 @@ COMMANDS = {
     lambda store: store.problem(APP.app): ["problems"],
     lambda store: store.put_problem(APP.app, "x"): ["problems"],
     lambda store: store.put_problem(APP.app, None): ["problems"],
+    lambda store: store.broken_apps(): ["problems"],
+    lambda store: store.silent(0): ["hosting"],
     lambda store: store.offer("actor-2", 0): ["standby"],
     lambda store: store.withdraw("actor-1"): ["standby"],
     lambda store: store.take(): ["standby"],

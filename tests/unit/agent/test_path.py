@@ -1,11 +1,13 @@
 import os
 import pickle
 import sys
+from pathlib import Path
 from types import ModuleType
 
 import pytest
 
 from holdfast.agent import App, load, main_file, path_of, python_path
+from holdfast.agent.path import placed
 from holdfast.conversation import AppNotFound, ConfigurationError
 
 SOURCE = """
@@ -49,7 +51,38 @@ def test_an_app_is_found_in_the_current_directory(project):
     write(project, "shop/agents.py")
     found = load("shop.agents:app")
     assert found is sys.modules["shop.agents"].app
-    assert str(project) in sys.path
+    assert sys.path[-1] == str(project)
+
+
+def test_a_file_of_the_current_directory_stands_in_for_no_installed_package(project):
+    write(project, "packaging/__init__.py", "raise RuntimeError('not the one that is installed')")
+    write(project, "shop.py", f"import packaging.version\n{SOURCE}")
+    for name in [name for name in sys.modules if name.split(".")[0] == "packaging"]:
+        del sys.modules[name]
+
+    load("shop:app")
+
+    assert not Path(sys.modules["packaging"].__file__).is_relative_to(project)
+
+
+def test_who_meant_a_module_of_the_current_directory_and_got_an_installed_one_is_told(project):
+    write(project, "packaging.py")
+    refused("packaging:app", "no attribute 'app'", "packaging/__init__.py, not what lies in this directory")
+    assert "lies in" not in str(refused("json:app", "no attribute 'app'"))
+
+
+@pytest.mark.parametrize(
+    ("theirs", "mine", "expected"),
+    [
+        (["/s", "/std", "/site"], ["/std", "/site"], ["/s", "/std", "/site"]),
+        (["/std", "/site", "/cwd"], ["/w", "/std", "/site"], ["/w", "/std", "/site", "/cwd"]),
+        (["/s", "/std", "/site", "/cwd"], ["/std", "/site"], ["/s", "/std", "/site", "/cwd"]),
+        (["/a", "/b"], ["/std"], ["/a", "/b", "/std"]),
+        ([], ["/std"], ["/std"]),
+    ],
+)
+def test_another_processes_directories_stand_where_they_stood_there(theirs, mine, expected):
+    assert placed(theirs, mine) == expected
 
 
 def test_the_attribute_is_app_by_default(project):

@@ -1,6 +1,7 @@
 """Binding a store to a cluster, without Ray: a fresh binding refuses, whatever an address might answer."""
 
 import asyncio
+import sys
 
 import pytest
 
@@ -174,3 +175,15 @@ async def test_a_connected_client_asks_the_store_for_the_binding_only_now_and_th
     seconds += clusters.LOOK_EVERY_S
     await bond.check(within_s=5)  # the store is away: the command itself will say so
     assert store.calls["binding"] == 2
+
+
+def test_rays_workers_look_first_only_where_this_process_does(monkeypatch, tmp_path):
+    ahead, behind = tmp_path / "script", tmp_path / "here"
+    monkeypatch.setattr(sys, "path", [str(ahead), *sys.path, str(behind)])
+    directories = clusters._Ahead()
+    directories.extend([str(ahead), str(behind)])
+    assert directories == [str(ahead)]
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", ["", *sys.path])
+    directories.extend([str(tmp_path)])
+    assert directories == [str(ahead), str(tmp_path)]

@@ -1,0 +1,82 @@
+"""How much room there is: memory and disk of Redis, and how much is stored and comes every day."""
+
+import shutil
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from holdfast.persistence import Census
+
+from .check import Check, Outcome, fail, ok, warn
+
+FULL, NEARLY_FULL = 0.9, 0.75
+"""Of its memory: how much Redis may use before it is too much, and before it is said."""
+SOON_DAYS = 14
+FREE_BYTES, LEAST_BYTES = 1 << 30, 100 << 20
+"""How much of a disk should be free, and must be."""
+DAY_MS = 86_400_000
+_UNITS = ("bytes", "KiB", "MiB", "GiB", "TiB")
+
+
+def memory(info: Mapping[str, Any]) -> Check:
+    """What follows from what Redis says of its memory."""
+    used, limit, machine = (int(info.get(name, 0)) for name in ("used_memory", "maxmemory", "total_system_memory"))
+    room, of = (limit, "maxmemory") if limit else (machine, "its machine's memory")
+    if not used or not room:
+        return ok("redis memory", f"{size(used)} used; Redis does not say how much it may use")
+    share = used / room
+    said = f"{size(used)} used, {share:.0%} of {of} ({size(room)})"
+    fix = "raise maxmemory or give it more memory: a full Redis refuses every write"
+    if share >= FULL:
+        return fail("redis memory", said, fix)
+    return warn("redis memory", said, fix) if share >= NEARLY_FULL else ok("redis memory", said)
+
+
+def stored(info: Mapping[str, Any], census: Census) -> Check:
+    """How much is stored, what came within a day, and when that fills the memory.
+
+    A day's growth is what was started within it, each conversation at the average of all: long-lived ones grow beside that.
+    """
+    data = int(info.get("used_memory_dataset", 0))
+    each = data / census.conversations if census.conversations else 0
+    daily = census.begun * each
+    said = (
+        f"{census.conversations:,} conversations, {census.pending:,} pending calls; {size(data)} in all of this Redis;"
+        f" {census.begun:,} started within a day, at most about {size(daily)}; up to {census.fullest:,} in one of 64 buckets"
+    )
+    limit = int(info.get("maxmemory", 0)) or int(info.get("total_system_memory", 0))
+    days = (limit - int(info.get("used_memory", 0))) / daily if daily and limit else None
+    if days is not None and days < SOON_DAYS:
+        fix = "give Redis more memory: nothing is deleted by itself"
+        return warn("stored", f"{said}; at this pace the memory is full in {max(days, 0):.0f} days", fix)
+    return ok("stored", said)
+
+
+def disk(name: str, folder: Path, *, needed: int = 0) -> Check:
+    """How much room a disk has here; `needed` is what rewriting the append-only file takes."""
+    free = shutil.disk_usage(folder).free
+    return disk_judged(name, str(folder), free, needed)
+
+
+def disk_judged(name: str, folder: str, free: int, needed: int) -> Check:
+    """What follows from how much of a disk is free."""
+    wanted = max(FREE_BYTES, needed)
+    said = f"{size(free)} free at {folder}" + (f", {size(needed)} needed to rewrite the append-only file" if needed else "")
+    fix = "make room there: Redis ends itself when its disk is full"
+    if free < max(LEAST_BYTES, min(needed, FREE_BYTES)):
+        return fail(name, said, fix)
+    return warn(name, said, fix) if free < wanted else ok(name, said)
+
+
+def unseen_disk(folder: str | None) -> Check:
+    """Where Redis writes cannot be seen from here."""
+    where = f" ({folder})" if folder else ""
+    return Check("redis disk", Outcome.OK, f"not seen from here: watch the free space of where Redis writes{where}")
+
+
+def size(count: float) -> str:
+    """A number of bytes in a unit that suits it."""
+    unit = 0
+    while count >= 1024 and unit < len(_UNITS) - 1:  # noqa: PLR2004 - the units' step
+        count, unit = count / 1024, unit + 1
+    return f"{count:.0f} {_UNITS[unit]}" if unit == 0 or count >= 100 else f"{count:.1f} {_UNITS[unit]}"  # noqa: PLR2004 - digits

@@ -1,0 +1,56 @@
+"""What `holdfast doctor` says of the problems of a store: a check for each kind, whether or not there is one."""
+
+from collections.abc import Sequence
+
+from holdfast.actors.settings import Timing
+from holdfast.persistence import RedisStore
+
+from .check import Check, fail, ok
+from .display import shorten, span
+from .options import Where
+from .unseen import Kind, Problem, problems_of
+
+NAMES = {
+    Kind.APP: ("apps", "workers have said nothing against any"),
+    Kind.LOST_RUN: ("lost runs", "none waits"),
+    Kind.QUARANTINE: ("quarantine", "no conversation is in it"),
+    Kind.TROUBLE: ("conversations", "each that needs attention can be taken up"),
+    Kind.HUNG_ACTOR: ("hung actors", "none"),
+    Kind.OVERDUE: ("deadlines", "each that passed was acted on"),
+}
+"""The check for each kind, and what it says where there is no problem."""
+SHOWN = 3
+LENGTH = 200
+
+
+async def problem_checks(url: str, namespace: str, timing: Timing, where: Where) -> list[Check]:
+    """What must not stay unseen."""
+    store = RedisStore(url, namespace=namespace)
+    try:
+        found = await problems_of(store, timing, where)
+        now = await store.now()
+    finally:
+        await store.close()
+    return checks(found, now)
+
+
+def checks(found: Sequence[Problem], now: int) -> list[Check]:
+    """A check for each kind."""
+    by_kind = {problem.kind: problem for problem in found}
+    return [_check(kind, by_kind.get(kind), now) for kind in NAMES]
+
+
+def _check(kind: Kind, problem: Problem | None, now: int) -> Check:
+    name, fine = NAMES[kind]
+    if problem is None:
+        return ok(name, fine)
+    named = "; ".join(
+        one.name
+        + (f" (for {span(now - one.since)})" if one.since is not None else "")
+        + (f": {shorten(one.reason, LENGTH)}" if one.reason else "")
+        for one in problem.which[:SHOWN]
+    )
+    count = "" if problem.count is None else f"{problem.count} "
+    more = (problem.count or 0) - min(len(problem.which), SHOWN)
+    said = f"{count}{problem.said}" + (f": {named}" if named else "") + (f"; and {more} more" if named and more > 0 else "")
+    return fail(name, said, problem.fix)

@@ -1,0 +1,71 @@
+"""`holdfast problems`: what must not stay unseen, in one list. It asks Redis alone."""
+
+import asyncio
+import sys
+from collections.abc import Sequence
+from dataclasses import asdict, replace
+from typing import Any
+
+from .display import clean, shorten, span, to_json
+from .errors import ExitCode
+from .options import AsJson, Where
+from .redis_url import hide
+from .session import session
+from .unseen import Problem, problems_of
+
+SCHEMA = 1
+"""The version of what `--json` prints. A later one of the same number may have more fields."""
+LINE_LENGTH = 200
+
+
+def run(where: Where, *, as_json: AsJson = False) -> int:
+    """List what must not stay unseen, with since when, how many, which, and the command that helps.
+
+    Apps that no worker can run, lost runs that wait for a person, conversations in quarantine or in trouble, actors that hang,
+    deadlines that nobody has acted on. It asks Redis alone and changes nothing. Exit code: 0 if there is nothing, else 1.
+    """
+    return asyncio.run(_problems(where, as_json=as_json))
+
+
+async def _problems(where: Where, *, as_json: bool) -> int:
+    async with session(where) as opened:
+        store = await opened.stack.store()
+        url = opened.stack.settings.redis_url
+        found = [without_passwords(one, url) for one in await problems_of(store, opened.stack.settings.timing, where)]
+        now = await store.now()
+    if as_json:
+        said = {"schema": SCHEMA, "at": now, "problems": [as_dict(problem) for problem in found]}
+        sys.stdout.write(to_json(said, indent=2) + "\n")
+    else:
+        sys.stdout.writelines(f"{line}\n" for line in drawn(found, now))
+    return ExitCode.FAILED if found else ExitCode.DONE
+
+
+def without_passwords(problem: Problem, url: str | None) -> Problem:
+    """A problem without the passwords of a URL, in the command that helps and in what is said."""
+    which = [replace(one, reason=hide(one.reason, url)) for one in problem.which]
+    return replace(problem, said=hide(problem.said, url), fix=hide(problem.fix, url), which=which)
+
+
+def as_dict(problem: Problem) -> dict[str, Any]:
+    """A problem as plain JSON values."""
+    return asdict(problem) | {"since": problem.since}
+
+
+def drawn(found: Sequence[Problem], now: int) -> list[str]:
+    """The list for a person: a line for each kind, under it some by name, and what helps."""
+    if not found:
+        return ["There are no problems."]
+    said = []
+    for problem in found:
+        since = f", for {span(now - problem.since)}" if problem.since is not None else ""
+        said.append(
+            f"{problem.kind.replace('_', ' ')}: {'some' if problem.count is None else problem.count}{since}. {problem.said}"
+        )
+        for one in problem.which:
+            age = span(now - one.since) if one.since is not None else "?"
+            said.append(f"  {age:>8}  {one.name}" + (f"  {shorten(one.reason, LINE_LENGTH)}" if one.reason else ""))
+        if problem.count is not None and problem.count > len(problem.which):
+            said.append(f"  {'':8}  and {problem.count - len(problem.which)} more")
+        said.append(f"  -> {problem.fix}")
+    return [clean(line) for line in said]

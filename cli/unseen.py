@@ -1,0 +1,149 @@
+"""What must not stay unseen, as Redis tells it: one list, for `holdfast problems` and for `holdfast doctor`."""
+
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+
+from holdfast.actors.settings import Timing
+from holdfast.conversation import CorruptStore, Status, SuspensionKind
+from holdfast.persistence import Store
+from holdfast.registry.cluster import BINDING_STALE_MS
+
+from .hints import command
+from .options import Where
+
+NAMED = 20
+"""How many of each kind are named; the others are counted."""
+OVERDUE_MS = 60_000
+"""After what time a moment that passed is overdue: a sweeper looks twice a second."""
+REASON_LENGTH = 300
+
+
+class Kind(StrEnum):
+    """What it is that must not stay unseen."""
+
+    APP = "app"  # workers cannot import an app: its conversations wait
+    LOST_RUN = "lost_run"  # a run was lost, and a person is asked what became of it
+    QUARANTINE = "quarantine"  # a conversation took down process after process, or cannot be read
+    TROUBLE = "trouble"  # a conversation that needs attention cannot be taken up
+    HUNG_ACTOR = "hung_actor"  # an actor lives and answers nothing
+    OVERDUE = "overdue"  # a deadline or a lost lease that nobody has acted on
+
+
+@dataclass(frozen=True, slots=True)
+class Which:
+    """One of those: its name, since when (ms UTC, None: not known), and what is said of it."""
+
+    name: str
+    since: int | None = None
+    reason: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """A kind of which there are some: how many, some of them by name, and the command that helps.
+
+    `since` is the earliest moment that is known of those that are named. `count` is None where it cannot be read.
+    """
+
+    kind: Kind
+    count: int | None
+    said: str
+    fix: str
+    which: Sequence[Which] = ()
+
+    @property
+    def since(self) -> int | None:
+        """Since when there is one of those."""
+        return min((one.since for one in self.which if one.since is not None), default=None)
+
+
+async def problems_of(store: Store, timing: Timing, where: Where) -> list[Problem]:
+    """Everything of a store that must not stay unseen. What cannot be read of it is a problem too, and hides no other.
+
+    Raises:
+        StoreUnavailable: Redis does not answer.
+    """
+    looks: dict[Kind, Callable[[], Awaitable[Problem | None]]] = {
+        Kind.APP: lambda: _apps(store, where),
+        Kind.LOST_RUN: lambda: _lost(store, where),
+        Kind.QUARANTINE: lambda: _quarantined(store, where),
+        Kind.TROUBLE: lambda: _troubled(store, where),
+        Kind.HUNG_ACTOR: lambda: _hung(store, timing, where),
+        Kind.OVERDUE: lambda: _overdue(store, where),
+    }
+    found = []
+    for kind, look in looks.items():
+        try:
+            problem = await look()
+        except CorruptStore as error:
+            problem = Problem(kind, None, f"it cannot be read: {error}", "correct what this names in Redis, and look again")
+        if problem is not None:
+            found.append(problem)
+    return found
+
+
+async def _apps(store: Store, where: Where) -> Problem | None:
+    broken = await store.broken_apps()
+    if not broken:
+        return None
+    fix = f"correct it, then run: {command(['up', '--app', broken[0].app], where)}"
+    which = [Which(one.app, one.since, one.problem[:REASON_LENGTH]) for one in broken[:NAMED]]
+    return Problem(Kind.APP, len(broken), "apps that no worker can run: their conversations wait", fix, which)
+
+
+async def _lost(store: Store, where: Where) -> Problem | None:
+    count = (await store.census(since=0)).lost
+    if not count:
+        return None
+    page = await store.pending(limit=NAMED, kind=SuspensionKind.LOST)
+    which = [Which(view.conversation_id, view.created_at or None, view.problem or view.tool) for view in page.items]
+    said = "runs that were lost: a person is asked whether each took effect"
+    return Problem(Kind.LOST_RUN, count, said, f"run: {command(['pending', '--kind', 'lost'], where)}", which)
+
+
+async def _quarantined(store: Store, where: Where) -> Problem | None:
+    page = await store.conversations(limit=NAMED, status=Status.QUARANTINED)
+    if not page.items:
+        return None
+    which = []
+    for row in page.items:
+        found = await store.quarantine(row.conversation_id) if row.conversation_id else None
+        if found is not None:
+            which.append(Which(row.conversation_id, found.at, found.reason[:REASON_LENGTH]))
+    count = max((await store.census(since=0)).quarantined, len(page.items))
+    name = which[0].name if which else "CONVERSATION"
+    fix = f"correct the cause, then run: {command(['retry', name], where)}"
+    return Problem(Kind.QUARANTINE, count, "conversations in quarantine: nothing of them is carried out", fix, which)
+
+
+async def _troubled(store: Store, where: Where) -> Problem | None:
+    troubles = await store.troubles()
+    if not troubles:
+        return None
+    which = [Which(one.conversation_id, one.since, one.reason[:REASON_LENGTH]) for one in troubles[:NAMED]]
+    fix = f"correct what the reason names, it is tried again by itself; see: {command(['show', which[0].name], where)}"
+    return Problem(Kind.TROUBLE, len(troubles), "conversations that need attention and cannot be taken up", fix, which)
+
+
+async def _hung(store: Store, timing: Timing, where: Where) -> Problem | None:
+    """Silent actors, while their cluster lives: its sweeper knows those that are dead, and counts them no more."""
+    bound = await store.binding()
+    silent = await store.silent(timing.stale_ms)
+    if not silent or bound is None or bound.age_ms >= BINDING_STALE_MS:
+        return None
+    which = [
+        Which(one.actor, one.since, f"it hosts {one.conversation_id}" if one.conversation_id else "it hosts nothing")
+        for one in silent[:NAMED]
+    ]
+    fix = f"read Ray's logs of its process; the sweeper ends it by itself, unless it hangs too: {command(['doctor'], where)}"
+    return Problem(Kind.HUNG_ACTOR, len(silent), "actors that live and have stopped to answer", fix, which)
+
+
+async def _overdue(store: Store, where: Where) -> Problem | None:
+    found = await store.overdue(OVERDUE_MS, limit=NAMED)
+    if not found.count:
+        return None
+    which = [Which(name, at) for name, at in found.longest]
+    said = "conversations whose deadline, or whose actor's lease, passed and that nobody has looked at since"
+    return Problem(Kind.OVERDUE, found.count, said, f"have a cluster look after them: {command(['up'], where)}", which)

@@ -1,0 +1,192 @@
+"""Whether Ray's ports answer somebody who has no token: asked over the network, as a stranger would.
+
+What a process has in its own environment says nothing of a cluster. Whoever reaches a port of Ray that answers runs code there.
+"""
+
+import asyncio
+import contextlib
+import os
+import ssl
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+
+from holdfast.conversation import ConfigurationError
+
+from .cluster import PREFACE, split
+
+KNOCK_S = 5.0
+NODES = 64
+"""On how many nodes the ports are tried at most."""
+AT_ONCE = 32
+_PATH = "/api/holdfast"
+"""Of no service of Ray's: the token is asked for before the path is looked at, and nothing is done either way."""
+_UNAUTHENTICATED = b"\x0bgrpc-status\x0216"
+"""The header as Ray's servers write it, in plain text."""
+_HEAD_BYTES = 9
+_FRAME_BYTES = 1 << 16
+_DATA, _HEADERS, _RESET, _SETTINGS, _GOAWAY = 0, 1, 3, 4, 7
+_END_STREAM, _ACK = 1, 1
+
+
+class Manner(StrEnum):
+    """How a port takes somebody who has no token."""
+
+    REFUSED = "refused"  # it asks for a token, or for a certificate
+    OPEN = "open"  # it answers
+    UNCLEAR = "unclear"  # it says something else, or is silent
+    UNREACHED = "unreached"  # nobody gets there from here
+
+
+@dataclass(frozen=True, slots=True)
+class Door:
+    """A port of Ray's: whose it is, where, and the gRPC method to ask for; none: it speaks HTTP."""
+
+    what: str
+    address: str
+    method: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Knocked:
+    """A door, and how it took somebody who has no token."""
+
+    door: Door
+    manner: Manner
+
+
+def gcs(address: str) -> Door:
+    """The door of the GCS, by which a cluster is joined."""
+    return Door("the GCS", address, "/ray.rpc.NodeInfoGcsService/CheckAlive")
+
+
+def doors() -> list[Door]:
+    """The other doors of the cluster that this process is in, of at most `NODES` nodes."""
+    import ray  # noqa: PLC0415 - what the environment says must stand before the import
+
+    found = []
+    dashboard = getattr(getattr(ray._private.worker.global_worker, "node", None), "webui_url", None)  # noqa: SLF001 - no public way
+    if dashboard:
+        found.append(Door("the dashboard", dashboard.rpartition("//")[2]))
+    for node in [node for node in ray.nodes() if node["Alive"]][:NODES]:
+        host = node["NodeManagerAddress"]
+        found.append(
+            Door(f"the raylet of {host}", _at(host, node["NodeManagerPort"]), "/ray.rpc.NodeManagerService/GetSystemConfig")
+        )
+        for port, what in (("RuntimeEnvAgentPort", "the runtime environment agent"), ("DashboardAgentListenPort", "the agent")):
+            if node.get(port, -1) > 0:
+                found.append(Door(f"{what} of {host}", _at(host, node[port])))
+    return found
+
+
+def metrics() -> list[Door]:
+    """The doors of the nodes' metrics, which Ray guards with no token: who reaches one reads them."""
+    import ray  # noqa: PLC0415 - as above
+
+    nodes = [node for node in ray.nodes() if node["Alive"] and node.get("MetricsExportPort", -1) > 0]
+    return [
+        Door(f"the metrics of {node['NodeManagerAddress']}", _at(node["NodeManagerAddress"], node["MetricsExportPort"]))
+        for node in nodes[:NODES]
+    ]
+
+
+async def knock_all(found: Sequence[Door]) -> list[Knocked]:
+    """Try all of them, some at once; each takes `KNOCK_S` at most."""
+    limit = asyncio.Semaphore(AT_ONCE)
+
+    async def one(door: Door) -> Knocked:
+        async with limit:
+            return Knocked(door, await knock(door))
+
+    return list(await asyncio.gather(*map(one, found)))
+
+
+async def knock(door: Door) -> Manner:
+    """How a door takes a request without a token."""
+    secure = os.environ.get("RAY_USE_TLS", "0") != "0" and door.method is not None
+    manner = Manner.UNREACHED
+    try:
+        async with asyncio.timeout(KNOCK_S):
+            host, port = split(door.address)
+            reader, writer = await asyncio.open_connection(host, port)
+            manner = Manner.UNCLEAR
+            try:
+                if secure:
+                    await writer.start_tls(_anybody())
+                if door.method is None:
+                    manner = await _ask_http(reader, writer, door.address)
+                else:
+                    manner = await _ask_grpc(reader, writer, door.method, secure=secure)
+            finally:
+                writer.close()
+                with contextlib.suppress(OSError):
+                    await writer.wait_closed()
+    except (TimeoutError, UnicodeError, ConfigurationError):
+        return manner
+    except (OSError, EOFError):
+        # Ray's TLS asks for a certificate, and this is how one who has none is let go.
+        return Manner.REFUSED if secure and manner is Manner.UNCLEAR else manner
+    return manner
+
+
+def _at(host: str, port: int) -> str:
+    return f"{host}:{port}"
+
+
+def _anybody() -> ssl.SSLContext:
+    """TLS as somebody has it who has no certificate, and whom nobody else's concerns."""
+    context = ssl.create_default_context()
+    context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+    context.set_alpn_protocols(["h2"])
+    return context
+
+
+async def _ask_http(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, address: str) -> Manner:
+    writer.write(f"GET {_PATH} HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\n\r\n".encode("ascii"))
+    words = (await reader.readline()).split()
+    if len(words) < 2 or not words[0].startswith(b"HTTP/"):  # noqa: PLR2004 - the protocol and the status
+        return Manner.UNCLEAR
+    return Manner.REFUSED if words[1] in (b"401", b"403") else Manner.OPEN
+
+
+async def _ask_grpc(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, method: str, *, secure: bool) -> Manner:
+    """Make one call with an empty message. Only a call that was let in is answered with data."""
+    writer.write(PREFACE + _frame(_SETTINGS, 0, 0) + _call(method, secure=secure))
+    while True:
+        head = await reader.readexactly(_HEAD_BYTES)
+        size, kind, flags = int.from_bytes(head[:3]), head[3], head[4]
+        if size > _FRAME_BYTES:
+            return Manner.UNCLEAR
+        payload = await reader.readexactly(size)
+        match kind:
+            case _ if kind == _DATA and payload:
+                return Manner.OPEN
+            case _ if kind == _HEADERS and flags & _END_STREAM:
+                return Manner.REFUSED if _UNAUTHENTICATED in payload else Manner.UNCLEAR
+            case _ if kind == _SETTINGS and not flags & _ACK:
+                writer.write(_frame(_SETTINGS, _ACK, 0))
+            case _ if kind in (_RESET, _GOAWAY):
+                return Manner.UNCLEAR
+
+
+def _call(method: str, *, secure: bool) -> bytes:
+    headers = {
+        ":method": "POST",
+        ":scheme": "https" if secure else "http",
+        ":path": method,
+        ":authority": "ray",
+        "content-type": "application/grpc",
+        "te": "trailers",
+    }
+    end_headers, empty_message = 4, bytes(5)
+    block = b"".join(b"\0" + _text(name) + _text(value) for name, value in headers.items())
+    return _frame(_HEADERS, end_headers, 1, block) + _frame(_DATA, _END_STREAM, 1, empty_message)
+
+
+def _frame(kind: int, flags: int, stream: int, payload: bytes = b"") -> bytes:
+    return len(payload).to_bytes(3) + bytes((kind, flags)) + stream.to_bytes(4) + payload
+
+
+def _text(text: str) -> bytes:
+    """A string of a header as it is, of at most 126 bytes."""
+    return bytes((len(text),)) + text.encode("ascii")

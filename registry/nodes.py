@@ -1,0 +1,97 @@
+"""What each node of a Ray cluster is like: whether it reaches the store, how its clock goes, whether an app imports there.
+
+A small task on each node looks, in a process of its own that ends with it.
+"""
+
+import asyncio
+import contextlib
+import os
+import sys
+import time
+from collections.abc import Mapping
+
+import ray
+from ray.exceptions import RayError
+from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
+
+from holdfast.actors import StoreAddress
+from holdfast.agent import load
+from holdfast.agent.path import placed
+from holdfast.conversation import HoldfastError
+from holdfast.persistence import RedisStore
+
+from .node_look import AppToImport, NodeLook
+
+NODES = 64
+"""How many nodes are looked at."""
+AT_ONCE = 16
+LOOK_S = 30.0
+"""How long one may take: the first import of an app takes seconds."""
+STORE_S = 5.0
+
+
+async def look_at_nodes(store: StoreAddress | None, app: AppToImport | None) -> tuple[list[NodeLook], int]:
+    """What each node is like, and how many there are; at most `NODES` are looked at, each for `LOOK_S` at most."""
+    nodes = [node for node in await asyncio.to_thread(ray.nodes) if node["Alive"]]
+    limit = asyncio.Semaphore(AT_ONCE)
+
+    async def one(node: Mapping[str, object]) -> NodeLook:
+        async with limit:
+            return await _look_at(str(node["NodeID"]), str(node["NodeManagerAddress"]), store, app)
+
+    return list(await asyncio.gather(*map(one, nodes[:NODES]))), len(nodes)
+
+
+async def _look_at(node_id: str, address: str, store: StoreAddress | None, app: AppToImport | None) -> NodeLook:
+    strategy = NodeAffinitySchedulingStrategy(node_id, soft=False)
+    answer = _remote_look.options(scheduling_strategy=strategy, name="holdfast doctor").remote(address, store, app)
+    try:
+        async with asyncio.timeout(LOOK_S):
+            return await asyncio.wrap_future(answer.future())
+    except TimeoutError:
+        with contextlib.suppress(RayError, ValueError):
+            ray.cancel(answer, force=True)
+        what = f", or {app.path} cannot be imported in that time" if app is not None else ""
+        return NodeLook(address, failed=f"it said nothing within {LOOK_S:g} s{what}")
+    except RayError as error:
+        return NodeLook(address, failed=f"{type(error).__name__}: {str(error).strip().splitlines()[-1]:.300}")
+
+
+def look(address: str, store: StoreAddress | None, app: AppToImport | None) -> NodeLook:
+    """What this process's node is like. The app is imported: this is to be a process of its own."""
+    ahead_ms, uncertain_ms, unreached = asyncio.run(_clock(store)) if store is not None else (None, 0, None)
+    return NodeLook(address, ahead_ms, uncertain_ms, unreached, _imports(app) if app is not None else None)
+
+
+async def _clock(address: StoreAddress) -> tuple[int | None, int, str | None]:
+    store = RedisStore(address.redis_url, namespace=address.namespace, store_id=address.store_id, retry_s=0)
+    try:
+        async with asyncio.timeout(STORE_S):
+            await store.now()  # which connects
+            before = time.time()
+            theirs = await store.now()
+            after = time.time()
+    except TimeoutError:
+        return None, 0, f"Redis did not answer within {STORE_S:g} s"
+    except HoldfastError as error:
+        return None, 0, str(error)
+    finally:
+        await store.close()
+    return round((before + after) * 500) - theirs, round((after - before) * 500) + 1, None
+
+
+def _imports(app: AppToImport) -> str | None:
+    """Why the app cannot be imported here, as a worker imports it."""
+    os.environ.update(app.environment)
+    sys.path[:] = placed(app.python_path, sys.path)
+    try:
+        load(app.path, main_file=app.main_file)
+    except HoldfastError as error:
+        said = str(error)
+        for value in app.environment.values():
+            said = said.replace(value, "***") if value else said
+        return said
+    return None
+
+
+_remote_look = ray.remote(num_cpus=0, max_retries=0, max_calls=1)(look)

@@ -1,0 +1,310 @@
+"""What `holdfast doctor` makes of what it has seen: each judgement of given facts."""
+
+import asyncio
+import json
+
+import pytest
+
+from holdfast.actors.settings import Timing
+from holdfast.cli import doctor, headroom, known_holes, problems, redis_checks, redis_doors
+from holdfast.cli.check import Outcome, bounded, fail, judged, ok, warn
+from holdfast.cli.display import to_json
+from holdfast.cli.node_checks import clock, node_checks
+from holdfast.cli.options import Where
+from holdfast.cli.problem_checks import NAMES, checks
+from holdfast.cli.ray_checks import auth, metrics
+from holdfast.cli.redis_url import anonymous, hide, own_socket
+from holdfast.cli.unseen import Kind, Problem, Which, problems_of
+from holdfast.conversation import CorruptStore
+from holdfast.persistence import Census, MemoryStore
+from holdfast.registry import Settings
+from holdfast.registry.doors import Door, Knocked, Manner
+from holdfast.registry.node_look import NodeLook
+
+OK, WARN, FAIL = Outcome.OK, Outcome.WARN, Outcome.FAIL
+NOW = 1_700_000_000_000
+GIB = 1 << 30
+
+
+# -- one check hides no other
+
+
+async def test_a_check_that_hangs_or_fails_is_a_check_of_its_own():
+    async def hang():
+        await asyncio.Event().wait()
+
+    async def break_down():
+        raise ZeroDivisionError
+
+    async def refuse():
+        raise CorruptStore("the layout is no hash")
+
+    (hung,) = await bounded("a", hang(), within_s=0.01)
+    assert (hung.name, hung.status, hung.unreachable) == ("a", FAIL, True)
+    (broken,) = await bounded("b", break_down(), within_s=1)
+    assert (broken.name, broken.status, "ZeroDivisionError" in broken.said) == ("b", FAIL, True)
+    (refused,) = await bounded("c", refuse(), within_s=1)
+    assert "the layout is no hash" in refused.said
+    (misjudged,) = judged("d", lambda: [int("not a number")])
+    assert (misjudged.name, misjudged.status) == ("d", FAIL)
+
+
+# -- what monitoring reads
+
+
+@pytest.mark.parametrize(("found", "status"), [([OK], "ok"), ([OK, WARN], "warn"), ([WARN, FAIL, OK], "fail"), ([], "ok")])
+def test_monitoring_reads_the_worst_status_and_each_check(found, status):
+    made = {OK: ok("a", "fine"), WARN: warn("b", "hm", "do this"), FAIL: fail("c", "bad", "do that", unreachable=True)}
+    said = json.loads(to_json(doctor.as_dict([made[one] for one in found], at=NOW)))
+    assert (said["schema"], said["status"], said["at"]) == (1, status, NOW)
+    assert all({"name", "status", "said", "fix"} <= check.keys() for check in said["checks"])
+    assert [check["status"] for check in said["checks"]] == [one.value for one in found]
+
+
+def test_no_password_and_no_token_is_shown(monkeypatch):
+    monkeypatch.setenv("RAY_AUTH_TOKEN", "the-token")
+    settings = Settings.of(redis_url="redis://me:s%40cret@h:1/0?password=other", ray_address="h:2")
+    said = "redis://me:s%40cret@h:1 refused s@cret, other and the-token"
+    shown = doctor._presentable(fail("redis", said, f"try {said}"), settings)
+    for secret in ("s%40cret", "s@cret", "other", "the-token"):
+        assert secret not in f"{shown.said} {shown.fix}"
+    assert hide("nothing to hide", None) == "nothing to hide"
+
+
+# -- Redis
+
+
+@pytest.mark.parametrize(
+    ("server", "version", "has", "lacks"),
+    [
+        ("Redis", "6.2.14", {"CVE-2024-46981", "CVE-2025-49844", "CVE-2026-63639"}, {"CVE-2025-62507", "CVE-2026-23479"}),
+        ("Redis", "6.2.23", set(), {"CVE-2025-49844"}),
+        ("Redis", "7.0.15", {"CVE-2025-49844", "CVE-2024-46981"}, {"CVE-2026-23479"}),
+        ("Redis", "7.4.6", {"CVE-2026-23479", "CVE-2026-63639"}, {"CVE-2025-49844"}),
+        ("Redis", "7.4.10", set(), {"CVE-2026-63639"}),
+        ("Redis", "8.0.4", {"CVE-2026-23479"}, {"CVE-2025-49844", "CVE-2025-62507"}),
+        ("Redis", "8.2.2", {"CVE-2025-62507"}, {"CVE-2025-49844"}),
+        ("Redis", "9.0.0", set(), {"CVE-2026-63639"}),
+        ("Valkey", "8.1.3", {"CVE-2025-49844"}, set()),
+        ("Valkey", "9.0.0", {"CVE-2026-23479"}, {"CVE-2025-49844"}),
+        ("Valkey", "9.1.1", set(), {"CVE-2026-63639"}),
+        ("Ray", "2.51.2", {"CVE-2025-62593", "CVE-2026-27482"}, set()),
+        ("Ray", "2.60.0", set(), {"CVE-2025-62593", "CVE-2026-27482"}),
+        ("Redis", "unstable", set(), {"CVE-2025-49844"}),
+    ],
+)
+def test_a_release_has_the_holes_that_were_mended_after_it(server, version, has, lacks):
+    found = set(known_holes.holes_of(server, version))
+    assert has <= found
+    assert not lacks & found
+    assert bool(has) is bool(found)
+
+
+@pytest.mark.parametrize(
+    ("server", "version", "to"),
+    [
+        ("Redis", "6.2.14", "6.2.23"),
+        ("Redis", "7.0.1", "7.2.15"),
+        ("Redis", "8.0.4", "8.2.8"),
+        ("Valkey", "8.0.1", "8.0.10"),
+        ("Ray", "2.40.0", "2.54.0"),
+    ],
+)
+def test_the_nearest_release_without_known_holes_is_named_and_has_none(server, version, to):
+    assert known_holes.mended(server, version) == to
+    assert known_holes.holes_of(server, to) == []
+
+
+def test_an_old_server_is_warned_of_unless_only_this_user_reaches_it():
+    old, new = {"redis_version": "6.2.14"}, {"redis_version": "7.2.4", "valkey_version": "9.1.1"}
+    beyond, private = redis_checks.version(old, private=False), redis_checks.version(old, private=True)
+    assert (beyond.status, private.status) == (WARN, OK)
+    assert all("CVE-2025-49844" in check.said and known_holes.AS_OF in check.said for check in (beyond, private))
+    assert "6.2.23" in beyond.fix
+    assert redis_checks.version(new, private=False).said.startswith("Valkey 9.1.1")
+
+
+@pytest.mark.parametrize(
+    ("loopback", "open_", "status"),
+    [(True, True, WARN), (False, True, FAIL), (True, False, OK), (False, False, OK), (False, None, WARN)],
+)
+def test_a_redis_that_asks_for_no_password_is_named(loopback, open_, status):
+    assert redis_doors.auth("redis://h:6379/0", loopback=loopback, open_=open_).status is status
+
+
+@pytest.mark.parametrize(
+    ("url", "loopback", "status"),
+    [
+        ("redis://127.0.0.1:6379", True, OK),
+        ("redis://10.0.0.1:6379", False, WARN),
+        ("rediss://10.0.0.1:6379", False, OK),
+        ("rediss://10.0.0.1:6379?ssl_cert_reqs=none", False, WARN),
+        ("unix:///run/redis.sock", True, OK),
+    ],
+)
+def test_a_connection_that_leaves_this_machine_without_tls_is_named(url, loopback, status):
+    assert redis_doors.tls(url, loopback=loopback).status is status
+
+
+def test_a_stranger_has_the_address_and_nothing_that_says_who_comes():
+    url = "rediss://me:secret@h:1/2?password=x&ssl_certfile=c&ssl_keyfile=k&ssl_ca_certs=ca"
+    assert anonymous(url) == "rediss://h:1/2?ssl_ca_certs=ca"
+    assert anonymous("unix://me:secret@/run/r.sock?db=1") == "unix:///run/r.sock?db=1"
+
+
+def test_a_socket_is_this_users_alone_if_it_or_a_folder_above_it_is(tmp_path):
+    closed, opened = tmp_path / "closed", tmp_path / "opened"
+    for folder, mode in ((closed, 0o700), (opened, 0o755)):
+        folder.mkdir()
+        (folder / "redis.sock").touch(0o666)
+        folder.chmod(mode)
+    tmp_path.chmod(0o755)
+    assert own_socket(f"unix://{closed}/redis.sock")
+    assert own_socket(f"unix://{opened}/redis.sock") is any(not one.stat().st_mode & 0o077 for one in tmp_path.parents)
+    assert not own_socket(f"unix://{closed}/none.sock")
+    assert not own_socket("redis://127.0.0.1:6379")
+
+
+@pytest.mark.parametrize(
+    ("used", "limit", "machine", "status"),
+    [(1, 0, 10, OK), (8, 10, 100, WARN), (95, 100, 1000, FAIL), (95, 0, 100, FAIL), (5, 0, 0, OK), (74, 100, 1, OK)],
+)
+def test_memory_that_runs_out_is_named(used, limit, machine, status):
+    info = {"used_memory": used * GIB, "maxmemory": limit * GIB, "total_system_memory": machine * GIB}
+    assert headroom.memory(info).status is status
+
+
+@pytest.mark.parametrize(
+    ("free", "needed", "status"),
+    [(2 * GIB, 0, OK), (GIB // 2, 0, WARN), (50 << 20, 0, FAIL), (3 * GIB, 4 * GIB, WARN), (GIB // 2, 4 * GIB, FAIL)],
+)
+def test_a_disk_that_runs_full_is_named(free, needed, status):
+    assert headroom.disk_judged("redis disk", "/data", free, needed).status is status
+
+
+def test_what_is_stored_is_said_with_its_growth_and_when_that_fills_the_memory():
+    census = Census(conversations=1000, begun=100, fullest=30, pending=7, lost=0, quarantined=0)
+    info = {"used_memory": 2 * GIB, "used_memory_dataset": GIB, "maxmemory": 4 * GIB}
+    steady = headroom.stored(info, census)
+    assert (steady.status, "1,000 conversations, 7 pending calls; 1.0 GiB" in steady.said) == (OK, True)
+    assert "100 started within a day, at most about 102 MiB" in steady.said
+    soon = headroom.stored(info | {"maxmemory": int(2.5 * GIB)}, census)
+    assert (soon.status, "full in 5 days" in soon.said) == (WARN, True)
+    assert headroom.stored({}, Census(0, 0, 0, 0, 0, 0)).status is OK
+
+
+# -- Ray and its nodes
+
+
+def knocked(*manners):
+    return [Knocked(Door(f"door {number}", f"10.0.0.{number}:1"), manner) for number, manner in enumerate(manners)]
+
+
+@pytest.mark.parametrize(
+    ("manners", "local", "status"),
+    [
+        ((Manner.REFUSED, Manner.REFUSED), False, OK),
+        ((Manner.REFUSED, Manner.UNREACHED), False, OK),
+        ((Manner.REFUSED, Manner.OPEN), False, FAIL),
+        ((Manner.REFUSED, Manner.OPEN), True, WARN),
+        ((Manner.REFUSED, Manner.UNCLEAR), True, WARN),
+        ((Manner.UNREACHED,), True, WARN),
+        ((), True, WARN),
+    ],
+)
+def test_only_ports_that_refused_a_stranger_are_said_to_be_closed(manners, local, status):
+    found = knocked(*manners)
+    check = auth(found, {one.door.address: local for one in found})
+    assert check.status is status
+    if Manner.OPEN in manners:
+        assert "door 1" in check.said
+
+
+def test_metrics_that_others_read_are_named():
+    found = knocked(Manner.OPEN)
+    assert [check.status for check in metrics(found, {"10.0.0.0:1": False})] == [WARN]
+    assert [check.status for check in metrics(found, {"10.0.0.0:1": True})] == [OK]
+    assert metrics([], {}) == []
+
+
+@pytest.mark.parametrize(
+    ("ahead", "uncertain", "status"), [(10, 1, OK), (-2_500, 1, WARN), (2_500, 900, OK), (60_000, 5, WARN)]
+)
+def test_a_clock_that_does_not_go_with_redis_is_named(ahead, uncertain, status):
+    assert clock(ahead, uncertain).status is status
+
+
+def test_each_node_that_runs_nothing_or_lacks_something_is_named():
+    looks = [
+        NodeLook("10.0.0.1", 3, 1),
+        NodeLook("10.0.0.2", 90_000, 1, app="no module 'shop'"),
+        NodeLook("10.0.0.3", store="no Redis answers there"),
+        NodeLook("10.0.0.4", failed="it said nothing within 30 s"),
+    ]
+    found = {check.name: check for check in node_checks(looks, 9, app="shop:app", with_store=True)}
+    assert {name: check.status for name, check in found.items()} == {
+        "nodes": FAIL,
+        "node redis": FAIL,
+        "node clocks": WARN,
+        "node imports": FAIL,
+    }
+    words = {
+        "nodes": "10.0.0.4: it said nothing",
+        "node redis": "10.0.0.3",
+        "node clocks": "10.0.0.2",
+        "node imports": "10.0.0.2: no module",
+    }
+    assert all(word in found[name].said for name, word in words.items())
+    assert "5 more were not looked at" in found["nodes"].said
+    fine = node_checks([NodeLook("10.0.0.1", 3, 1)], 1, app=None, with_store=False)
+    assert [(check.name, check.status) for check in fine] == [("nodes", OK)]
+
+
+# -- problems
+
+
+def test_each_kind_of_problem_has_a_check_whether_or_not_there_is_one():
+    assert set(NAMES) == set(Kind)
+    assert {check.status for check in checks([], NOW)} == {OK}
+    many = Problem(
+        Kind.LOST_RUN, 30, "runs that were lost", "holdfast pending", [Which(f"c-{n}", NOW - 60_000) for n in range(20)]
+    )
+    found = {check.name: check for check in checks([many], NOW)}
+    assert {name for name, check in found.items() if check.status is FAIL} == {"lost runs"}
+    assert found["lost runs"].said == ("30 runs that were lost: c-0 (for 1m); c-1 (for 1m); c-2 (for 1m); and 27 more")
+
+
+def test_problems_are_drawn_harmless_with_how_many_since_when_and_what_helps():
+    hostile = Problem(
+        Kind.APP, 21, "apps", "run: holdfast up", [Which("shop:app", NOW - 3_600_000, "\x1b[31mImportError\n" * 99)]
+    )
+    said = "\n".join(problems.drawn([hostile], NOW))
+    assert "\x1b" not in said
+    assert said.startswith("app: 21, for 1h. apps\n")
+    assert "and 20 more" in said
+    assert said.endswith("-> run: holdfast up")
+    assert problems.drawn([], NOW) == ["There are no problems."]
+    assert problems.as_dict(hostile)["since"] == NOW - 3_600_000
+
+
+async def test_no_password_is_in_a_problem_or_in_the_command_that_helps():
+    url = "redis://:s3cret@127.0.0.1:6379/0"
+    store = MemoryStore()
+    await store.put_problem("shop:app", f"ConnectionError: {url}")
+    found = [problems.without_passwords(one, url) for one in await problems_of(store, Timing(), Where(redis_url=url))]
+    said = json.dumps([problems.as_dict(one) for one in found]) + "".join(problems.drawn(found, NOW))
+    assert "--redis-url" in said
+    assert "s3cret" not in said
+
+
+async def test_a_store_without_problems_has_none_and_silence_of_a_dead_cluster_is_no_hanging():
+    clock_ms = [NOW]
+    store = MemoryStore(clock=lambda: clock_ms[0])
+    assert await store.enlist("a-1", limit=9)
+    await store.bind("cluster-1", "a", 1)
+    assert await problems_of(store, Timing(), Where()) == []
+    clock_ms[0] += Timing().stale_ms
+    assert await problems_of(store, Timing(), Where()) == [], "its cluster has been silent too"
+    await store.bind("cluster-1", "a", 1)
+    (hung,) = await problems_of(store, Timing(), Where())
+    assert (hung.kind, hung.count, hung.since, hung.which[0].name) == (Kind.HUNG_ACTOR, 1, NOW, "a-1")
