@@ -27,7 +27,7 @@ def run(where: Where, *, roll_back: RollBack = False) -> None:
 
 
 async def _up(where: Where, *, roll_back: bool) -> None:
-    async with session(where, with_app=True, roll_back=roll_back) as opened:
+    async with session(where, with_app=True, roll_back=roll_back, take_over=True) as opened:
         stack = opened.stack
         transport = await stack.transport()
         store = await stack.store()

@@ -54,13 +54,20 @@ class Stack:
     """One store and one transport, opened once, each on first use. After a fork, the child opens its own."""
 
     def __init__(
-        self, settings: Settings, app: "App | str | None", *, say: Callable[[str], None] = announce, roll_back: bool = False
+        self,
+        settings: Settings,
+        app: "App | str | None",
+        *,
+        say: Callable[[str], None] = announce,
+        roll_back: bool = False,
+        take_over: bool = False,
     ) -> None:
         logs.guard()
         self.settings = settings
         self._app = app
         self._say = say
         self._roll_back = roll_back
+        self._take_over = take_over or settings.redis_url is None
         self._blank()
         _stacks.add(self)
 
@@ -226,6 +233,7 @@ class Stack:
                     self.app_path,
                     gone=gone,
                     roll_back=self._roll_back,
+                    other_builds=self._take_over,
                     say=self._say,
                 )
                 break

@@ -48,6 +48,7 @@ class RayTransport:
         *,
         gone: Sequence[str] = (),
         roll_back: bool = False,
+        other_builds: bool = True,
         say: Callable[[str], None] = logger.warning,
     ) -> "RayTransport":
         """Join Ray, bind the store to it, end what an older release has left there, ensure sweeper and workers.
@@ -60,6 +61,7 @@ class RayTransport:
             app_path: Its import path.
             gone: Clusters that are proven to be gone, to which the store may still be bound.
             roll_back: Whether this release may take the place of a newer one.
+            other_builds: Whether this build may take the place of another one of the same version.
             say: Told one line if there is something to wait for.
 
         Raises:
@@ -82,7 +84,7 @@ class RayTransport:
                 gone=tuple(gone),
                 sweeper=restore_sweeper,
             )
-            await take_office(store, actor_settings.release, roll_back=roll_back, other_builds=settings.redis_url is None)
+            await take_office(store, actor_settings.release, roll_back=roll_back, other_builds=other_builds)
             await in_daemon(end_other_releases, actor_settings, roll_back=roll_back)
             ensure_sweeper(actor_settings)
             if app is not None and app_path is not None:
