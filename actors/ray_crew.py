@@ -18,8 +18,10 @@ from holdfast.persistence import AppRecord, RunStatus, Store
 from . import wire
 from .attestation import EVERY_S
 from .crew import CrewUnavailable, ModelOutcome, NoOutcome, WorkerLost
+from .published import Published, Standing
 from .requests import ModelRequest, RunRequest
 from .settings import RAY_NAMESPACE, ActorSettings, SweeperToKeep, WorkerSettings
+from .vault import Vault
 from .worker import AppBroken, Dropped, Restarted, Succeeded, Worker
 
 logger = logging.getLogger("holdfast.crew")
@@ -28,7 +30,6 @@ _RemoteWorker = ray.remote(Worker)
 _T = TypeVar("_T")
 ALONE = "alone-"
 """What the slots of workers begin with that do one thing at a time."""
-ENVIRONMENT_S = 20.0
 PREPARED_S = 20.0
 """How long a call waits for a worker that imports its app; it goes on importing, and the call comes back."""
 DIED_S = 20.0
@@ -44,15 +45,21 @@ CONVERSATIONS = 16
 class RayCrew:
     """The workers of one store."""
 
-    def __init__(self, store: Store, settings: ActorSettings) -> None:
+    def __init__(self, store: Store, settings: ActorSettings, vault: Vault | None = None) -> None:
         self._store = store
         self._settings = settings
+        self._vault = vault or Vault(settings.store)
+        self._published = Published(store, settings.store, self._vault.key)
         self._handles: dict[str, Any] = {}
         self._processes: dict[str, str] = {}
         self._generations: dict[str, int] = {}
         self._broken: set[str] = set()
         self._calling: OrderedDict[str, tuple[str, str]] = OrderedDict()
         self._dropping: set[asyncio.Task[None]] = set()
+
+    async def standing(self, app: str, agent: str) -> Standing | None:
+        """See `Crew.standing`."""
+        return await self._published.standing(app, agent)
 
     async def call_model(self, app: str, code: str, request: ModelRequest) -> ModelOutcome:
         """See `Crew.call_model`."""
@@ -164,7 +171,7 @@ class RayCrew:
         name = successor_name(base, generation)
         handle = await asyncio.to_thread(find, name) if name not in self._broken else None
         if handle is None:  # what stands now is what can run
-            record = await self._store.app(app)
+            record = await self._published.record(app)
             if record is None:
                 message = f"no app {app!r} is known to the store"
                 raise CrewUnavailable(message)
@@ -173,7 +180,7 @@ class RayCrew:
             name = successor_name(base, generation)
             handle = await asyncio.to_thread(find, name)
             if handle is None:
-                environment = await self._environment(app, record.code)
+                environment = await asyncio.to_thread(self._vault.environment, app, record.code)
                 handle = await asyncio.to_thread(hire, self._settings, record, slot, environment, generation=generation)
         try:
             async with asyncio.timeout(PREPARED_S):
@@ -184,25 +191,6 @@ class RayCrew:
         self._handles[name] = handle
         self._broken.discard(name)  # what was missing there has been added
         return name, handle
-
-    async def _environment(self, app: str, code: str) -> Mapping[str, str]:
-        """The values that clients handed to the app's workers, from one that lives: a new one has only its node's own."""
-        base = worker_name(self._settings, app, code, "")
-        slots = [f"{base}{slot}" for slot in range(self._settings.fleet.workers)]
-        names = [successor_name(slot, await self._store.generation(slot)) for slot in slots]
-        same = base.removeprefix(self._settings.prefix)  # of another release, too: it has been handed the same
-        names += [name for name in await asyncio.to_thread(named, self._settings.family) if f":{same}" in name]
-        for name in dict.fromkeys(names):
-            handle = await asyncio.to_thread(find, name)
-            if handle is None:
-                continue
-            try:
-                async with asyncio.timeout(ENVIRONMENT_S):
-                    found: Mapping[str, str] = await handle.environment.remote()
-            except (RayError, AppBroken, TimeoutError):
-                continue
-            return found
-        return {}
 
     async def _died(self, name: str, process: str) -> bool:
         """Whether the worker's process is another than the one that was asked, or there is none; false if it does not say."""
@@ -321,6 +309,7 @@ def hire(
         python_path=record.python_path,
         main_file=record.main_file,
         environment=dict(environment or {}),
+        needed=record.environment,
         alone=slot.startswith(ALONE),
         base=base,
         generation=generation,

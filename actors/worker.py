@@ -7,7 +7,7 @@ import math
 import os
 import time
 import uuid
-from collections.abc import Awaitable, Callable, Hashable, Mapping
+from collections.abc import Awaitable, Callable, Hashable, Mapping, Sequence
 from functools import partial
 from typing import Any, TypeVar
 
@@ -16,7 +16,7 @@ from ray.actor import exit_actor
 
 from holdfast.agent import Agent, App
 from holdfast.conversation import AgentSpec, HoldfastError, RunFinished, StoreError
-from holdfast.persistence import AppRecord, RedisStore
+from holdfast.persistence import RedisStore
 
 from . import tool_run, wire
 from .app_loop import THREADS, AppLoop
@@ -113,10 +113,9 @@ class Worker:
         return self._incarnation
 
     async def environment(self) -> dict[str, str]:
-        """The variables that the app names, with their values, for another worker of the same app."""
-        store, _ = await self._open()
-        record = await store.app(self._settings.app)
-        return {name: os.environ[name] for name in (record.environment if record is not None else ()) if name in os.environ}
+        """The variables that the app names, with their values, for workers of older releases: they ask one that lives."""
+        await self._open()
+        return {name: os.environ[name] for name in self._settings.needed if name in os.environ}
 
     async def process(self) -> str:
         """Which incarnation this is."""
@@ -356,7 +355,7 @@ class Worker:
         self._begin_draining()
         os.environ.update(self._settings.environment)
         try:
-            _check_environment(await store.app(self._settings.app))
+            _check_environment(self._settings.needed)
             runtime = await AppRuntime.open(self._settings)
         except Exception as error:  # noqa: BLE001 - the app's own import and lifespan may raise anything
             problem = f"{type(error).__name__}: {error}"
@@ -377,14 +376,12 @@ class Worker:
         async def latest() -> AppLoop:
             return runtime.latest  # the app's rules run in threads: whether its event loop turns is no matter
 
-        return await model.call(
-            store,
-            request,
-            spec=await self._spec(store, request.spec_digest),
-            messages=messages,
-            agent=_agent(runtime.app, request.agent),
-            loop=latest,
-        )
+        agent = _agent(runtime.app, request.agent)
+        if agent is not None and agent.spec.digest == request.spec_digest:
+            spec = agent.spec  # what was imported, whatever the store has under its digest
+        else:
+            spec = await self._spec(store, request.spec_digest)
+        return await model.call(store, request, spec=spec, messages=messages, agent=agent, loop=latest)
 
     async def _spec(self, store: RedisStore, digest: str) -> AgentSpec:
         """The spec of a digest; what it says follows from that, so a store that is set back has no other."""
@@ -474,8 +471,8 @@ def _agent(app: App, name: str) -> Agent | None:
     return next((agent for agent in app.agents if agent.name == name), None)
 
 
-def _check_environment(record: AppRecord | None) -> None:
-    missing = [name for name in (record.environment if record is not None else ()) if name not in os.environ]
+def _check_environment(needed: Sequence[str]) -> None:
+    missing = [name for name in needed if name not in os.environ]
     if missing:
-        message = f"{', '.join(missing)} is not in this worker's environment: connect with the app, or run `holdfast up --app`"
+        message = f"{', '.join(missing)} is not in this worker's environment: run `holdfast up --app` where it is"
         raise RuntimeError(message)

@@ -22,13 +22,16 @@ class Agent:
         model: The model as litellm names it, provider first (`openai/gpt-4o-mini`).
         instructions: The system message.
         tools: What the model may call. A plain function becomes a server tool, as with `@tool`.
-        model_options: More arguments of the model call, such as `temperature`. They are stored, so credentials are refused.
+        model_options: More arguments of the model call, such as `temperature`. What says where the call goes, or to whom
+            (`api_base`, headers, callbacks, ...), is not stored: workers take it from the app as they import it. Credentials
+            are refused; they belong in the environment.
         limits: The bounds of the agent's conversations.
 
     Attributes:
         name: The agent's name.
         tools: Its tools, in the order given.
-        spec: The agent as the machine knows it, with a digest that names exactly this declaration.
+        spec: The agent as the machine knows it, with a digest that names exactly this declaration, but for `own_options`.
+        own_options: What of the model options is not stored, by name.
 
     Raises:
         ConfigurationError: The declaration is wrong; it names the field, why, and what to do.
@@ -55,11 +58,12 @@ class Agent:
         self._by_name = {tool.name: tool for tool in self.tools}
         if not checks.text(model, f"{field}.model").strip():
             raise ConfigurationError(f"{field}.model", "it is empty", 'name a model, such as "openai/gpt-4o-mini"')
+        stored, self.own_options = options.checked(model_options or {}, f"{field}.model_options")
         self.spec = AgentSpec(
             name=name,
             model=model,
             instructions=checks.text(instructions, f"{field}.instructions"),
-            model_options=options.checked(model_options or {}, f"{field}.model_options"),
+            model_options=stored,
             tools=tuple(tool.spec for tool in self.tools),
             limits=_limits(limits, f"{field}.limits"),
         )

@@ -9,6 +9,7 @@ from holdfast.conversation import (
     AgentNotFound,
     Answer,
     AppNotFound,
+    AppNotPublished,
     Approve,
     Cancelled,
     ClusterUnavailable,
@@ -46,7 +47,7 @@ from holdfast.conversation import (
 from .async_client import AsyncClient
 from .conversation import Conversation
 from .records import AsyncPendingCall, ConversationRow, ConversationState, Event, Page, PendingCall, RunningCall
-from .stack import DurabilityWarning
+from .stack import AppDiffersWarning, DurabilityWarning
 
 if TYPE_CHECKING:
     from .blocking import BlockingConversation, Client
@@ -54,7 +55,9 @@ if TYPE_CHECKING:
 __all__ = [
     "AgentNotFound",
     "Answer",
+    "AppDiffersWarning",
     "AppNotFound",
+    "AppNotPublished",
     "Approve",
     "AsyncClient",
     "AsyncPendingCall",

@@ -42,6 +42,13 @@ class DurabilityWarning(UserWarning):
     """The Redis in use may lose what was acknowledged; the message says in which case. `holdfast doctor` says the fix."""
 
 
+class AppDiffersWarning(UserWarning):
+    """The app that was named is published otherwise than it is here; conversations run with what is published.
+
+    The message says in what it differs. `holdfast up --app` or `connect(publish=True)` publishes it as it is here.
+    """
+
+
 def announce(line: str) -> None:
     """Say a line to the person at the terminal, not into the program's output."""
     print(line, file=sys.stderr, flush=True)  # noqa: T201 - the one line that says what was started

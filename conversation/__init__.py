@@ -26,6 +26,7 @@ from .effects import BeginTurn, CallModel, Effect, RunTool
 from .errors import (
     AgentNotFound,
     AppNotFound,
+    AppNotPublished,
     ClusterError,
     ClusterUnavailable,
     ConfigurationError,
@@ -76,6 +77,7 @@ __all__ = [
     "AgentSpec",
     "Answer",
     "AppNotFound",
+    "AppNotPublished",
     "Approval",
     "Approve",
     "BeginTurn",

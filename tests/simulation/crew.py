@@ -4,6 +4,7 @@ import asyncio
 import contextlib
 
 from holdfast.actors import CrewUnavailable, NoOutcome, StoreAddress, Worker, WorkerLost, WorkerSettings
+from holdfast.actors.published import standing_of
 from holdfast.actors.worker import AppBroken, Dropped
 from holdfast.conversation import HoldfastError
 
@@ -57,6 +58,11 @@ class SimCrew:
     def __init__(self, world, process):
         self._world = world
         self._process = process
+        self._store = SimStore(world, process)
+
+    async def standing(self, app, agent):
+        record = await self._store.app(app)
+        return None if record is None else await standing_of(self._store, record, agent)
 
     async def call_model(self, app, code, request):
         worker = self._worker(request.conversation_id, alone=request.alone)
