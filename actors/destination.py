@@ -12,10 +12,10 @@ from holdfast.conversation.spec import STORED_OPTIONS
 logger = logging.getLogger("holdfast.worker")
 
 FIXED = frozenset(
-    (
-        "anthropic azure cerebras cohere cohere_chat deepinfra deepseek fireworks_ai gemini groq mistral moonshot openai "
-        "openrouter perplexity sambanova together_ai xai"
-    ).split()
+    {
+        *("anthropic", "azure", "cerebras", "cohere", "cohere_chat", "deepinfra", "deepseek", "fireworks_ai", "gemini", "groq"),
+        *("mistral", "moonshot", "openai", "openrouter", "perplexity", "sambanova", "together_ai", "xai"),
+    }
 )
 """Providers whose address is a constant or stands in the environment; a model's name is no part of it."""
 _WORD = re.compile(r"(?!arn:)[A-Za-z0-9][A-Za-z0-9._:@+-]{0,199}")
@@ -44,8 +44,8 @@ def arguments(spec: AgentSpec, agent: Agent | None, provider: Callable[[str], st
     elif place not in FIXED or (agent is not None and agent.own_options):
         declared = f"its agent {agent.name!r} has {agent.spec.model!r:.200}" if agent is not None else "it has no such agent"
         message = (
-            f"the turn began with the model {spec.model!r:.200}, the app that the workers run declares another ({declared}), and "
-            "where a model is called is the app's to say: declare that model until the turn is over, or cancel the turn"
+            f"the turn began with the model {spec.model!r:.200}, the app that the workers run declares another ({declared}), "
+            "and where a model is called is the app's to say: declare that model until the turn is over, or cancel the turn"
         )
         raise Elsewhere(message)
     stored = jsontext.loads(spec.model_options)

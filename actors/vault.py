@@ -10,7 +10,7 @@ from typing import Any
 
 import ray
 from ray.exceptions import RayError
-from ray.experimental import internal_kv
+from ray.experimental.internal_kv import _internal_kv_del, _internal_kv_get, _internal_kv_list, _internal_kv_put
 
 from holdfast.conversation import ClusterUnavailable, ConfigurationError
 from holdfast.conversation.ids import digest
@@ -70,17 +70,17 @@ class Vault:
                 self._delete(name)
 
     def _get(self, name: str) -> bytes | None:
-        found: bytes | None = self._asked(internal_kv._internal_kv_get, name)
+        found: bytes | None = self._asked(_internal_kv_get, name)
         return found
 
     def _put(self, name: str, value: bytes, *, overwrite: bool) -> None:
-        self._asked(internal_kv._internal_kv_put, name, value, overwrite)
+        self._asked(_internal_kv_put, name, value, overwrite)
 
     def _delete(self, name: str) -> None:
-        self._asked(internal_kv._internal_kv_del, name)
+        self._asked(_internal_kv_del, name)
 
     def _names(self, prefix: str) -> list[str]:
-        found = self._asked(internal_kv._internal_kv_list, prefix)
+        found = self._asked(_internal_kv_list, prefix)
         return [name.decode().removeprefix(self._prefix) for name in found]
 
     def _asked(self, ask: Callable[..., Any], name: str, *more: object) -> Any:

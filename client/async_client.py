@@ -95,8 +95,8 @@ class AsyncClient:
                 What a call has begun to start goes on, and the next call finds it.
             home: The home of the embedded stack.
             publish: Whether the app, as it is here, is what all conversations run with from now on, with the values that its
-                variables have here. None: on the embedded stack it is; where a Redis is configured it is not, and a client whose
-                app differs from what `holdfast up` has published changes nothing and issues an `AppDiffersWarning`.
+                variables have here. None: on the embedded stack it is; where a Redis is configured it is not, and a client
+                whose app differs from what `holdfast up` has published changes nothing, and an `AppDiffersWarning` says so.
 
         Raises:
             ConfigurationError: A setting has the wrong type, or does not go with another.

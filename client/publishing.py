@@ -50,7 +50,7 @@ class Here:
         return sealed(key, store, record)
 
     def differs(self, key: bytes | None, record: AppRecord) -> list[str]:
-        """What of it is not as it is published. A variable that is not set here is no difference: not everybody has the keys."""
+        """What of it is published otherwise. A variable that is not set here is no difference: not everybody has the keys."""
         found = [] if self.source == record.source else ["its code"]
         agents = sorted(name for name in {*self.agents, *record.agents} if self.agents.get(name) != record.agents.get(name))
         if agents:

@@ -126,7 +126,7 @@ class Settings(BaseModel):
 
     @property
     def publishes(self) -> bool:
-        """Whether who connects with an app publishes it: on the embedded stack, unless told otherwise; elsewhere, if told so."""
+        """Whether who connects with an app publishes it: on the embedded stack unless told otherwise, elsewhere if told so."""
         return self.redis_url is None if self.publish is None else self.publish
 
     @property

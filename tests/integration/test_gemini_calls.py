@@ -8,7 +8,7 @@ from aiohttp import web
 from model_caller import LOOKUP, Caller
 
 from holdfast.actors import model
-from holdfast.conversation import AgentSpec, ModelReplied, jsontext
+from holdfast.conversation import AgentSpec, ModelReplied
 from holdfast.testing import ModelServer
 from holdfast.testing.activation import finish
 

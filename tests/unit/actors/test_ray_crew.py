@@ -315,7 +315,7 @@ async def test_a_call_does_not_wait_for_a_worker_that_opens_its_app_for_ever(kno
 
 # -- what stands in the store for an app ---------------------------------------------------------------------------------
 
-FORGED = AppRecord(app="shop:app", code="code-1", python_path=("/tmp/planted",), environment=("OPENAI_API_KEY",))  # noqa: S108
+FORGED = AppRecord(app="shop:app", code="code-1", python_path=("/tmp/planted",), environment=("OPENAI_API_KEY",))
 
 
 @pytest.fixture
@@ -353,8 +353,8 @@ async def test_nobody_is_hired_for_a_record_that_no_publisher_has_signed_and_the
 @pytest.mark.parametrize(
     "forged",
     [
-        {"python_path": ("/tmp/planted",)},  # noqa: S108
-        {"main_file": "/tmp/planted.py"},  # noqa: S108
+        {"python_path": ("/tmp/planted",)},
+        {"main_file": "/tmp/planted.py"},
         {"code": "code-2"},
         {"app": "planted:app"},
         {"agents": {"desk": "d" * 64}},

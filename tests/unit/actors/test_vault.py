@@ -16,7 +16,7 @@ def kept(monkeypatch):
     """What the control store has, by namespace and name."""
     found = {}
 
-    def put(name, value, overwrite=True, *, namespace):
+    def put(name, value, overwrite, *, namespace):
         there = (namespace, name) in found
         if overwrite or not there:
             found[namespace, name] = value
@@ -26,10 +26,10 @@ def kept(monkeypatch):
         return [name.encode() for space, name in found if space == namespace and name.startswith(prefix)]
 
     monkeypatch.setattr(vault.ray, "is_initialized", lambda: True)
-    monkeypatch.setattr(vault.internal_kv, "_internal_kv_get", lambda name, *, namespace: found.get((namespace, name)))
-    monkeypatch.setattr(vault.internal_kv, "_internal_kv_put", put)
-    monkeypatch.setattr(vault.internal_kv, "_internal_kv_del", lambda name, *, namespace: found.pop((namespace, name)))
-    monkeypatch.setattr(vault.internal_kv, "_internal_kv_list", names)
+    monkeypatch.setattr(vault, "_internal_kv_get", lambda name, *, namespace: found.get((namespace, name)))
+    monkeypatch.setattr(vault, "_internal_kv_put", put)
+    monkeypatch.setattr(vault, "_internal_kv_del", lambda name, *, namespace: found.pop((namespace, name)))
+    monkeypatch.setattr(vault, "_internal_kv_list", names)
     return found
 
 
@@ -79,7 +79,7 @@ def test_a_cluster_that_does_not_answer_is_unavailable_and_so_is_none(kept, monk
     def fails(name, *, namespace):
         raise RpcError("deadline exceeded")
 
-    monkeypatch.setattr(vault.internal_kv, "_internal_kv_get", fails)
+    monkeypatch.setattr(vault, "_internal_kv_get", fails)
     with pytest.raises(ClusterUnavailable, match="control store"):
         Vault(STORE).key()
     monkeypatch.setattr(vault.ray, "is_initialized", lambda: False)
