@@ -59,8 +59,8 @@ async def call(
     """Call the spec's model with the messages; what came of it after all retries. The app's own rules run on its loop."""
     try:
         called = destination.arguments(spec, agent, _provider)
-    except destination.Elsewhere as error:
-        return ModelFailed(effect_id=request.effect_id, error=str(error), reason=FailureReason.MODEL_ERROR)
+    except destination.Elsewhere as elsewhere:
+        return ModelFailed(effect_id=request.effect_id, error=str(elsewhere), reason=FailureReason.MODEL_ERROR)
     route = _route(called)
     try:
         async with asyncio.timeout(spec.limits.model_timeout_s):

@@ -84,6 +84,7 @@ class RayTransport:
             await clusters.bind(store, joined, gone=gone, say=say)
             home = str((await in_daemon(Home.open, settings.home)).path) if settings.redis_url is None else ""
             where = StoreAddress(redis_url=store.url, namespace=store.namespace, store_id=store.store_id or "", home=home)
+            key = await in_daemon(_key, settings, where, makes=publishes and app is not None)  # before anybody looks for it
             actor_settings = ActorSettings(
                 store=where,
                 timing=settings.timing,
@@ -96,7 +97,6 @@ class RayTransport:
             await in_daemon(end_other_releases, actor_settings, roll_back=roll_back)
             ensure_sweeper(actor_settings)
             here = await Here.of(app, app_path) if app is not None and app_path is not None else None
-            key = await in_daemon(_key, settings, where, makes=publishes and here is not None)
             if here is not None and publishes:
                 await publish(store, actor_settings, cast("bytes", key), here)
             elif here is not None:
