@@ -66,7 +66,8 @@ class Published:
         record = await self._store.app(app)
         if record is None:
             return None
-        if not vouched(await asyncio.to_thread(self._key), self._address, record):
+        key = await asyncio.to_thread(self._key)
+        if record.app != app or not vouched(key, self._address, record):
             raise CrewUnavailable(await self._said(app, f"its record was not signed by this cluster: {_fix(app)}"))
         return record
 

@@ -356,7 +356,6 @@ async def test_nobody_is_hired_for_a_record_that_no_publisher_has_signed_and_the
         {"python_path": ("/tmp/planted",)},
         {"main_file": "/tmp/planted.py"},
         {"code": "code-2"},
-        {"app": "planted:app"},
         {"agents": {"desk": "d" * 64}},
         {"environment": ()},
         {"environment": ("OPENAI_API_KEY", "AWS_SECRET_ACCESS_KEY")},
@@ -374,10 +373,7 @@ async def test_a_record_counts_only_as_it_was_signed(known, forged):
     crew = RayCrew(store, SETTINGS, FakeVault())
     await store.put_app(signed, [DESK])
     assert (await crew.standing("shop:app", "desk")).spec == DESK
-    await store.put_app(signed.model_copy(update=forged | {"app": "shop:app"}), [])
-    if forged.get("app"):  # one app's record stands for another
-        other = sealed(KEY, SETTINGS.store, signed.model_copy(update=forged))
-        await store.put_app(other.model_copy(update={"app": "shop:app"}), [])
+    await store.put_app(signed.model_copy(update=forged), [])
     with pytest.raises(CrewUnavailable, match="not signed"):
         await crew.standing("shop:app", "desk")
 
@@ -389,6 +385,16 @@ async def test_a_record_that_was_signed_for_another_store_is_none_of_this_one(kn
     await store.put_app(sealed(KEY, address, AppRecord(app="shop:app", code="code-1")), [])
     with pytest.raises(CrewUnavailable, match="not signed"):
         await RayCrew(store, SETTINGS, FakeVault()).standing("shop:app", "desk")
+
+
+async def test_the_record_of_one_app_does_not_stand_for_another(known, monkeypatch):
+    store = MemoryStore()
+    record = await published(store, app="other:app", code="code-1", agents={"desk": DESK.digest})
+    store._apps["shop:app"] = store._apps["other:app"]
+    assert (await store.app("shop:app")) == record
+    crew = RayCrew(store, SETTINGS, FakeVault())
+    with pytest.raises(CrewUnavailable, match="not signed"):
+        await crew.standing("shop:app", "desk")
 
 
 async def test_with_no_key_in_the_cluster_nothing_is_signed_until_there_is_one(known):
