@@ -1,6 +1,6 @@
 """What the crew needs of a cluster, so that its logic runs against an interface: workers are found, hired and asked by name."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Protocol
 
 from .settings import WorkerSettings
@@ -24,10 +24,6 @@ class WorkerHandle(Protocol):
 
     async def prepare(self) -> str:
         """See `Worker.prepare`."""
-        ...
-
-    async def environment(self) -> Mapping[str, str]:
-        """See `Worker.environment`."""
         ...
 
     async def process(self) -> str:
@@ -66,8 +62,12 @@ class Cluster(Protocol):
         """The worker of that name, None if there is none."""
         ...
 
-    async def named(self, prefix: str) -> Sequence[str]:
-        """The names of all actors whose name begins so."""
+    async def key(self) -> bytes | None:
+        """See `Vault.key`."""
+        ...
+
+    async def environment(self, app: str, code: str) -> Mapping[str, str]:
+        """See `Vault.environment`."""
         ...
 
     async def hire(self, settings: WorkerSettings) -> WorkerHandle:

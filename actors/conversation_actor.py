@@ -21,6 +21,7 @@ from .ray_cluster import RayCluster
 from .ray_crew import RayCrew
 from .settings import ActorSettings
 from .steps import traps
+from .vault import Vault
 
 _STEADY = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
 
@@ -75,7 +76,7 @@ class ConversationActor:
                 await store.open()
                 self._host = Host(
                     store,
-                    RayCrew(store, self._settings, RayCluster()),
+                    RayCrew(store, self._settings, RayCluster(Vault(address))),
                     name=self._name,
                     timing=self._settings.timing,
                     fleet=self._settings.fleet,

@@ -1,11 +1,14 @@
 """What a hosted conversation needs of the workers, so that its logic runs against an interface."""
 
 from enum import StrEnum
-from typing import Protocol, TypeAlias
+from typing import TYPE_CHECKING, Protocol, TypeAlias
 
 from holdfast.conversation import ModelFailed, ModelReplied, RunFinished
 
 from .requests import ModelRequest, RunRequest
+
+if TYPE_CHECKING:
+    from .published import Standing
 
 ModelOutcome: TypeAlias = ModelReplied | ModelFailed
 
@@ -35,6 +38,14 @@ class NoOutcome(StrEnum):
 
 class Crew(Protocol):
     """The workers that run effects."""
+
+    async def standing(self, app: str, agent: str) -> "Standing | None":
+        """What a turn of an app's agent begins with, as it was published; None where the app is not known.
+
+        Raises:
+            CrewUnavailable: What stands there was not written by whoever publishes in this cluster.
+        """
+        ...
 
     async def call_model(self, app: str, code: str, request: ModelRequest) -> ModelOutcome:
         """Call the model.

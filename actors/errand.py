@@ -72,15 +72,13 @@ class Errand:
                 return await self._run_tool(effect)
 
     async def _prepare(self, effect: BeginTurn) -> TurnPrepared:
-        record = await self._store.app(self._state.app)
-        if record is None:
-            return TurnPrepared(effect_id=effect.effect_id, problem=f"no app {self._state.app!r} is known to the store")
-        digest = record.agents.get(self._state.agent)
-        spec = await self._store.spec(digest) if digest is not None else None
-        if spec is None:
-            problem = f"app {record.app!r} has no agent {self._state.agent!r} any more"
-            return TurnPrepared(effect_id=effect.effect_id, problem=problem)
-        return TurnPrepared(effect_id=effect.effect_id, code=record.code, spec=spec)
+        app, agent = self._state.app, self._state.agent
+        standing = await self._crew.standing(app, agent)
+        if standing is None:
+            return TurnPrepared(effect_id=effect.effect_id, problem=f"no app {app!r} is known to the store")
+        if standing.spec is None:
+            return TurnPrepared(effect_id=effect.effect_id, problem=f"app {app!r} has no agent {agent!r} any more")
+        return TurnPrepared(effect_id=effect.effect_id, code=standing.code, spec=standing.spec)
 
     async def _call_model(self, effect: CallModel, attempt: int) -> ModelOutcome:
         request = ModelRequest(

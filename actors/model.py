@@ -5,6 +5,7 @@ jitter, honouring retry-after; what will not (a bad key, an unknown model, a con
 """
 
 import asyncio
+import copy
 import logging
 import math
 import os
@@ -22,7 +23,7 @@ from holdfast.conversation import AgentSpec, FailureReason, ModelFailed, ModelRe
 from holdfast.conversation.redaction import PLAIN, Redaction
 from holdfast.persistence import Store
 
-from . import prompt
+from . import destination, prompt
 from .answer import Answer, AnswerCall, Broken, TooMuch
 from .app_loop import AppLoop
 from .crew import ModelOutcome
@@ -61,8 +62,13 @@ async def call(
 ) -> ModelOutcome:
     """Call the spec's model with the messages; what came of it after all retries. The app's own rules run on its loop."""
     try:
+        called = destination.arguments(spec, agent, _provider)
+    except destination.Elsewhere as elsewhere:
+        return ModelFailed(effect_id=request.effect_id, error=str(elsewhere), reason=FailureReason.MODEL_ERROR)
+    route = _route(called)
+    try:
         async with asyncio.timeout(spec.limits.model_timeout_s):
-            answer = await _with_retries(store, request, spec, messages, redaction)
+            answer = await _with_retries(store, request, spec, lambda: _arguments(spec, called, route, messages), redaction)
     except TimeoutError:
         error = f"the model did not answer within {spec.limits.model_timeout_s:g} s (Limits.model_timeout_s)"
         return ModelFailed(effect_id=request.effect_id, error=error, reason=FailureReason.MODEL_TIMEOUT)
@@ -80,7 +86,7 @@ async def call(
             input_tokens=input_tokens,
             output_tokens=output_tokens,
             reasoning=answer.reasoning,
-            provider=answer.provider(_route(spec)),
+            provider=answer.provider(route),
         )
     except Exception as error:  # the answer has been paid for: asking again would bring its like
         logger.exception("model call %s of %s: its answer cannot be used", request.effect_id, request.conversation_id)
@@ -93,12 +99,12 @@ class _Failed(Exception):
 
 
 async def _with_retries(
-    store: Store, request: ModelRequest, spec: AgentSpec, messages: list[dict[str, Any]], redaction: Redaction
+    store: Store, request: ModelRequest, spec: AgentSpec, arguments: Callable[[], dict[str, Any]], redaction: Redaction
 ) -> Answer:
     delay_s = FIRST_DELAY_S
     for attempt in range(1, ATTEMPTS + 1):
         try:  # the arguments are made anew: litellm changes some of what it is given
-            return await _stream(Deltas(store, request, attempt), Answer(spec.limits), _arguments(spec, messages))
+            return await _stream(Deltas(store, request, attempt), Answer(spec.limits), arguments())
         except TooMuch:
             raise
         except Exception as error:  # litellm raises whatever its providers' clients do
@@ -135,13 +141,12 @@ async def _close(stream: ProviderStream) -> None:
         logger.warning("the connection of a model call could not be closed", exc_info=True)
 
 
-def _arguments(spec: AgentSpec, messages: list[dict[str, Any]]) -> dict[str, Any]:
+def _arguments(spec: AgentSpec, called: dict[str, Any], route: str, messages: list[dict[str, Any]]) -> dict[str, Any]:
     tools = prompt.tools(spec)
-    sent = prompt.messages(messages, instructions=spec.instructions, route=_route(spec), anthropic=_speaks_anthropic(spec))
+    anthropic = route == "anthropic" or (route in ANTHROPIC_ELSEWHERE and "claude" in spec.model)
     return {
-        **jsontext.loads(spec.model_options),
-        "model": spec.model,
-        "messages": sent,
+        **copy.deepcopy(called),
+        "messages": prompt.messages(messages, instructions=spec.instructions, route=route, anthropic=anthropic),
         **({"tools": tools} if tools else {}),
         "stream": True,
         "stream_options": {"include_usage": True},
@@ -152,17 +157,16 @@ def _arguments(spec: AgentSpec, messages: list[dict[str, Any]]) -> dict[str, Any
     }
 
 
-def _route(spec: AgentSpec) -> str:
-    """The name of the provider's interface that litellm chooses for the spec; empty if it knows none, and will say so."""
-    named = jsontext.loads(spec.model_options).get("custom_llm_provider")
+def _route(called: dict[str, Any]) -> str:
+    """The name of the provider's interface that litellm chooses; empty if it knows none, and will say so."""
+    return _provider(called["model"], called.get("custom_llm_provider"))
+
+
+def _provider(model: str, named: str | None = None) -> str:
     try:
-        return str(litellm.get_llm_provider(model=spec.model, custom_llm_provider=named)[1])
+        return str(litellm.get_llm_provider(model=model, custom_llm_provider=named)[1])
     except Exception:  # noqa: BLE001 - the call itself brings the provider's words
         return ""
-
-
-def _speaks_anthropic(spec: AgentSpec) -> bool:
-    return (route := _route(spec)) == "anthropic" or (route in ANTHROPIC_ELSEWHERE and "claude" in spec.model)
 
 
 async def _verdicts(

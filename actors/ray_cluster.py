@@ -1,7 +1,7 @@
 """The cluster on Ray: named actors, and what Ray says of those that do not answer."""
 
 import asyncio
-from collections.abc import Awaitable, Mapping, Sequence
+from collections.abc import Awaitable, Mapping
 from typing import Any, TypeVar
 
 import ray
@@ -14,6 +14,7 @@ from holdfast.persistence import AppRecord
 from .cluster import WorkerDied, WorkerUnavailable
 from .ray_crew import worker_settings
 from .settings import RAY_NAMESPACE, ActorSettings, WorkerSettings
+from .vault import Vault
 from .worker import AppBroken, Dropped, Restarted, Succeeded, Worker
 
 _RemoteWorker = ray.remote(Worker)
@@ -31,10 +32,6 @@ class RayWorker:
     async def prepare(self) -> str:
         """See `WorkerHandle.prepare`."""
         return await _answered(self._actor.prepare.remote())
-
-    async def environment(self) -> Mapping[str, str]:
-        """See `WorkerHandle.environment`."""
-        return await _answered(self._actor.environment.remote())
 
     async def process(self) -> str:
         """See `WorkerHandle.process`."""
@@ -64,14 +61,21 @@ class RayWorker:
 class RayCluster:
     """See `Cluster`."""
 
+    def __init__(self, vault: Vault) -> None:
+        self._vault = vault
+
     async def find(self, name: str) -> RayWorker | None:
         """See `Cluster.find`."""
         actor = await asyncio.to_thread(find, name)
         return None if actor is None else RayWorker(actor)
 
-    async def named(self, prefix: str) -> Sequence[str]:
-        """See `Cluster.named`."""
-        return await asyncio.to_thread(named, prefix)
+    async def key(self) -> bytes | None:
+        """See `Cluster.key`."""
+        return await asyncio.to_thread(self._vault.key)
+
+    async def environment(self, app: str, code: str) -> Mapping[str, str]:
+        """See `Cluster.environment`."""
+        return await asyncio.to_thread(self._vault.environment, app, code)
 
     async def hire(self, settings: WorkerSettings) -> RayWorker:
         """See `Cluster.hire`."""

@@ -15,6 +15,7 @@ from . import wire
 from .attestation import EVERY_S
 from .cluster import Cluster, WorkerDied, WorkerHandle, WorkerUnavailable
 from .crew import CrewUnavailable, ModelOutcome, NoOutcome, WorkerLost
+from .published import Published, Standing
 from .requests import ModelRequest, RunRequest
 from .settings import ActorSettings, SweeperToKeep, WorkerSettings
 from .worker import AppBroken, Dropped, Restarted, Succeeded
@@ -24,7 +25,6 @@ logger = logging.getLogger("holdfast.crew")
 _T = TypeVar("_T")
 ALONE = "alone-"
 """What the slots of workers begin with that do one thing at a time."""
-ENVIRONMENT_S = 20.0
 PREPARED_S = 20.0
 """How long a call waits for a worker that imports its app; it goes on importing, and the call comes back."""
 DIED_S = 20.0
@@ -44,12 +44,17 @@ class RayCrew:
         self._store = store
         self._settings = settings
         self._cluster = cluster
+        self._published = Published(store, settings.store, cluster.key)
         self._handles: dict[str, WorkerHandle] = {}
         self._processes: dict[str, str] = {}
         self._generations: dict[str, int] = {}
         self._broken: set[str] = set()
         self._calling: OrderedDict[str, tuple[str, str]] = OrderedDict()
         self._dropping: set[asyncio.Task[None]] = set()
+
+    async def standing(self, app: str, agent: str) -> Standing | None:
+        """See `Crew.standing`."""
+        return await self._published.standing(app, agent)
 
     async def call_model(self, app: str, code: str, request: ModelRequest) -> ModelOutcome:
         """See `Crew.call_model`."""
@@ -162,7 +167,7 @@ class RayCrew:
         name = successor_name(base, generation)
         handle = await self._cluster.find(name) if name not in self._broken else None
         if handle is None:  # what stands now is what can run
-            record = await self._store.app(app)
+            record = await self._published.record(app)
             if record is None:
                 message = f"no app {app!r} is known to the store"
                 raise CrewUnavailable(message)
@@ -171,7 +176,7 @@ class RayCrew:
             name = successor_name(base, generation)
             handle = await self._cluster.find(name)
             if handle is None:
-                environment = await self._environment(app, record.code)
+                environment = await self._cluster.environment(app, record.code)
                 hired = worker_settings(self._settings, record, slot, environment, generation=generation)
                 handle = await self._cluster.hire(hired)
         try:
@@ -183,25 +188,6 @@ class RayCrew:
         self._handles[name] = handle
         self._broken.discard(name)  # what was missing there has been added
         return name, handle
-
-    async def _environment(self, app: str, code: str) -> Mapping[str, str]:
-        """The values that clients handed to the app's workers, from one that lives: a new one has only its node's own."""
-        base = worker_name(self._settings, app, code, "")
-        slots = [f"{base}{slot}" for slot in range(self._settings.fleet.workers)]
-        names = [successor_name(slot, await self._store.generation(slot)) for slot in slots]
-        same = base.removeprefix(self._settings.prefix)  # of another release, too: it has been handed the same
-        names += [name for name in await self._cluster.named(self._settings.family) if f":{same}" in name]
-        for name in dict.fromkeys(names):
-            handle = await self._cluster.find(name)
-            if handle is None:
-                continue
-            try:
-                async with asyncio.timeout(ENVIRONMENT_S):
-                    found: Mapping[str, str] = await handle.environment()
-            except Exception:  # noqa: BLE001, S112 - whatever it has, another may say
-                continue
-            return found
-        return {}
 
     async def _died(self, name: str, process: str) -> bool:
         """Whether the worker's process is another than the one that was asked; false if it does not say, or has left."""
@@ -270,6 +256,7 @@ def worker_settings(
         python_path=record.python_path,
         main_file=record.main_file,
         environment=dict(environment),
+        needed=record.environment,
         alone=slot.startswith(ALONE),
         base=base,
         generation=generation,

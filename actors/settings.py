@@ -141,7 +141,10 @@ class SweeperToKeep:
 
 @dataclass(frozen=True, slots=True)
 class WorkerSettings(_Sealed):
-    """What a worker is told: whose store it serves, and which code in which environment it runs."""
+    """What a worker is told: whose store it serves, and which code in which environment it runs.
+
+    `needed` names the variables without which the app was not published.
+    """
 
     store: StoreAddress
     name: str
@@ -150,6 +153,7 @@ class WorkerSettings(_Sealed):
     python_path: tuple[str, ...] = ()
     main_file: str | None = None
     environment: Mapping[str, str] = field(default_factory=dict, repr=False)
+    needed: tuple[str, ...] = ()
     alone: bool = False
     base: str = ""
     generation: int = 0

@@ -8,7 +8,7 @@ import os
 import time
 import traceback
 import uuid
-from collections.abc import Awaitable, Callable, Coroutine, Hashable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Coroutine, Hashable, Iterable, Mapping, Sequence
 from functools import partial, wraps
 from typing import Any, Concatenate, ParamSpec, TypeVar
 
@@ -18,7 +18,7 @@ from ray.actor import exit_actor
 from holdfast.agent import Agent, App
 from holdfast.conversation import AgentSpec, HoldfastError, RunFinished, StoreError
 from holdfast.conversation.redaction import Redaction
-from holdfast.persistence import AppRecord, RedisStore
+from holdfast.persistence import RedisStore
 
 from . import logs, tool_run, wire
 from .app_loop import THREADS, AppLoop
@@ -149,10 +149,9 @@ class Worker:
 
     @_told
     async def environment(self) -> dict[str, str]:
-        """The variables that the app names, with their values, for another worker of the same app."""
-        store, _ = await self._open()
-        record = await store.app(self._settings.app)
-        return {name: os.environ[name] for name in (record.environment if record is not None else ()) if name in os.environ}
+        """The variables that the app names, with their values, for workers of older releases: they ask one that lives."""
+        await self._open()
+        return {name: os.environ[name] for name in self._settings.needed if name in os.environ}
 
     async def process(self) -> str:
         """Which incarnation this is."""
@@ -405,9 +404,8 @@ class Worker:
         if ray.is_initialized():  # then this process is this worker's own
             logs.guard_app()
         try:
-            record = await store.app(self._settings.app)
-            self._learn(record.environment if record is not None else ())
-            _check_environment(record)
+            self._learn(self._settings.needed)
+            _check_environment(self._settings.needed)
             runtime = await AppRuntime.open(self._settings)
         except Exception as error:  # noqa: BLE001 - the app's own import and lifespan may raise anything
             self._learn(())  # what the app has put into the environment, too
@@ -430,14 +428,13 @@ class Worker:
         async def latest() -> AppLoop:
             return runtime.latest  # the app's rules run in threads: whether its event loop turns is no matter
 
+        agent = _agent(runtime.app, request.agent)
+        if agent is not None and agent.spec.digest == request.spec_digest:
+            spec = agent.spec  # what was imported, whatever the store has under its digest
+        else:
+            spec = await self._spec(store, request.spec_digest)
         return await model.call(
-            store,
-            request,
-            spec=await self._spec(store, request.spec_digest),
-            messages=messages,
-            agent=_agent(runtime.app, request.agent),
-            loop=latest,
-            redaction=self._redaction,
+            store, request, spec=spec, messages=messages, agent=agent, loop=latest, redaction=self._redaction
         )
 
     async def _spec(self, store: RedisStore, digest: str) -> AgentSpec:
@@ -531,8 +528,8 @@ def _agent(app: App, name: str) -> Agent | None:
     return next((agent for agent in app.agents if agent.name == name), None)
 
 
-def _check_environment(record: AppRecord | None) -> None:
-    missing = [name for name in (record.environment if record is not None else ()) if name not in os.environ]
+def _check_environment(needed: Sequence[str]) -> None:
+    missing = [name for name in needed if name not in os.environ]
     if missing:
-        message = f"{', '.join(missing)} is not in this worker's environment: connect with the app, or run `holdfast up --app`"
+        message = f"{', '.join(missing)} is not in this worker's environment: run `holdfast up --app` where it is"
         raise RuntimeError(message)

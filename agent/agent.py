@@ -23,7 +23,9 @@ class Agent:
         model: The model as litellm names it, provider first (`openai/gpt-4o-mini`).
         instructions: The system message.
         tools: What the model may call. A plain function becomes a server tool, as with `@tool`.
-        model_options: More arguments of the model call, such as `temperature`. They are stored, so credentials are refused.
+        model_options: More arguments of the model call, such as `temperature`. What says where the call goes, or to whom
+            (`api_base`, headers, callbacks, ...), is not stored: workers take it from the app as they import it. Credentials
+            are refused; they belong in the environment.
         limits: The bounds of the agent's conversations.
         errors: What the model reads, and the store keeps, of an exception that a tool raised: its class and text (`full`), its
             class alone (`type`), or what a function of the exception returns, which runs in the worker and has 10 s. Known
@@ -33,7 +35,8 @@ class Agent:
         name: The agent's name.
         errors: The policy. It belongs to the code of the app and is not stored.
         tools: Its tools, in the order given.
-        spec: The agent as the machine knows it, with a digest that names exactly this declaration.
+        spec: The agent as the machine knows it, with a digest that names exactly this declaration, but for `own_options`.
+        own_options: What of the model options is not stored, by name.
 
     Raises:
         ConfigurationError: The declaration is wrong; it names the field, why, and what to do.
@@ -62,11 +65,12 @@ class Agent:
         if not checks.text(model, f"{field}.model").strip():
             raise ConfigurationError(f"{field}.model", "it is empty", 'name a model, such as "openai/gpt-4o-mini"')
         self.errors = disclosure.checked(errors, f"{field}.errors")
+        stored, self.own_options = options.checked(model_options or {}, f"{field}.model_options")
         self.spec = AgentSpec(
             name=name,
             model=model,
             instructions=checks.text(instructions, f"{field}.instructions"),
-            model_options=options.checked(model_options or {}, f"{field}.model_options"),
+            model_options=stored,
             tools=tuple(tool.spec for tool in self.tools),
             limits=_limits(limits, f"{field}.limits"),
         )

@@ -11,6 +11,8 @@ from holdfast.conversation.errors import AgentNotFound, ConfigurationError
 from .agent import Agent
 
 ENVIRONMENT = ("*_API_KEY", "*_API_BASE")
+APP_KEY = "HOLDFAST_APP_KEY"
+"""What app records are signed with: tools, which a model has run, need it least of all."""
 
 
 class App:
@@ -65,11 +67,11 @@ class App:
         return found
 
     def environment(self, environ: Mapping[str, str]) -> dict[str, str]:
-        """The variables of an environment that the app's patterns name, with their values."""
+        """The variables of an environment that the app's patterns name, with their values; never the key of app records."""
         return {
             name: value
             for name, value in sorted(environ.items())
-            if any(fnmatch.fnmatchcase(name, pattern) for pattern in self.env)
+            if name != APP_KEY and any(fnmatch.fnmatchcase(name, pattern) for pattern in self.env)
         }
 
     @asynccontextmanager

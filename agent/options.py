@@ -1,11 +1,16 @@
-"""What may stand in an agent's model options: they are stored as data, so no credential may be among them."""
+"""What may stand in an agent's model options, and which of them are stored with its spec.
+
+Whoever writes to the store could change what is stored there. So only those are stored that say how a model answers; what says
+where a call goes, with which headers or to which callback stays with the app, from which the worker takes it.
+"""
 
 import re
 from collections.abc import Mapping
 from typing import Any
 
 from holdfast.conversation.errors import ConfigurationError
-from holdfast.conversation.jsontext import JsonText, loads
+from holdfast.conversation.jsontext import JsonText, dumps, loads
+from holdfast.conversation.spec import STORED_OPTIONS
 
 from . import checks
 
@@ -19,15 +24,22 @@ _RESERVED = {
     "timeout": "use limits=Limits(model_timeout_s=...)",
 }
 _SECRET_NAME = re.compile(
-    r"api_?key|access_?key|private_?key|secret|password|passwd|credential|authorization|^auth$|cookie"
-    r"|^token$|(access|auth|session|bearer|refresh|security|id|ad|api|hf|huggingface|github)_token$"
+    r"api_?key|access_?key|private_?key|subscription_?key|account_?key|session_?key|secret|passw(or)?d|passphrase|credential"
+    r"|authorization|^auth$|cookie|connection_?string|^sas_"
+    r"|^token$|(access|auth|session|bearer|refresh|security|id|ad|api|bot|jwt|hf|huggingface|github|gitlab)_token$"
 )
-_SECRET_VALUE = re.compile(r"^(Bearer|Basic)\s+\S{8,}|^sk-[\w-]{16,}$|^\w+://[^/@\s]+:[^/@\s]+@")
+_SECRET_VALUE = re.compile(
+    r"^(Bearer|Basic)\s+\S{8,}|\bsk-[\w-]{16,}|\w+://[^/@\s]*:[^/@\s]+@|-----BEGIN [A-Z ]*PRIVATE KEY-----"
+    r"|\b(AKIA|ASIA)[0-9A-Z]{16}\b|\bAIza[\w-]{30,}|\b(gh[pousr]|glpat|hf|gsk)[_-]\w{20,}|\bxox[abprs]-[\w-]{10,}"
+    r"|\beyJ[\w-]{8,}\.eyJ[\w-]{8,}\.[\w-]+"
+)
+_SCHEMA = frozenset({"type", "$ref", "anyOf", "oneOf", "allOf", "enum", "const", "properties"})
+"""One of these stands in every JSON Schema, where a name only describes a field (`response_format`)."""
 _FIX = "set it in the environment (such as OPENAI_API_KEY) and let App(env=[...]) pass it on"
 
 
-def checked(options: Any, field: str) -> JsonText:
-    """The options' JSON text.
+def checked(options: Any, field: str) -> tuple[JsonText, dict[str, Any]]:
+    """The JSON text of what is stored of the options, and what stays with the app.
 
     Raises:
         ConfigurationError: They are no JSON object, set what Holdfast sets, or hold a credential.
@@ -38,25 +50,29 @@ def checked(options: Any, field: str) -> JsonText:
         if name in values:
             raise ConfigurationError(f"{field}.{name}", "Holdfast sets it", fix)
     _refuse_credentials(values, field)
-    return text
+    own = {name: value for name, value in values.items() if name not in STORED_OPTIONS}
+    if own:
+        text = dumps({name: value for name, value in values.items() if name in STORED_OPTIONS})
+    return text, own
 
 
-def _refuse_credentials(value: Any, field: str) -> None:
+def _refuse_credentials(value: Any, field: str, *, secret: bool = False) -> None:
+    """Refuse strings and numbers under a name that is a credential's, however deep, and strings that look like one."""
     if isinstance(value, Mapping):
+        within = secret and not _SCHEMA & value.keys()
         for name, child in value.items():
-            if _holds_secret(name, child):
-                problem = "it is a credential, and an agent is stored as data, readable by whoever reads the store"
-                raise ConfigurationError(f"{field}.{name}", problem, _FIX)
-            _refuse_credentials(child, f"{field}.{name}")
+            _refuse_credentials(child, f"{field}.{name}", secret=within or _names_secret(name))
     elif isinstance(value, list):
         for index, child in enumerate(value):
-            _refuse_credentials(child, f"{field}[{index}]")
-    elif isinstance(value, str) and _SECRET_VALUE.search(value):
-        raise ConfigurationError(field, "it looks like a credential, and an agent is stored as data", _FIX)
+            _refuse_credentials(child, f"{field}[{index}]", secret=secret)
+    elif value is not None and not isinstance(value, bool) and (secret or _looks_secret(value)):
+        problem = "it is a credential, or looks like one, and would stand in the app's source"
+        raise ConfigurationError(field, problem, _FIX)
 
 
-def _holds_secret(name: str, value: Any) -> bool:
-    """Whether it is a secret by its name; in a JSON Schema (`response_format`) such a name only describes a field."""
-    if value is None or isinstance(value, bool | dict | list):
-        return False
+def _looks_secret(value: Any) -> bool:
+    return isinstance(value, str) and _SECRET_VALUE.search(value) is not None
+
+
+def _names_secret(name: str) -> bool:
     return _SECRET_NAME.search(name.lower().replace("-", "_")) is not None

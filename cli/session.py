@@ -22,25 +22,29 @@ class Session:
 
 @asynccontextmanager
 async def session(
-    where: Where, *, timeout_s: float = TIMEOUT_S, with_app: bool = False, roll_back: bool = False, take_over: bool = False
+    where: Where,
+    *,
+    timeout_s: float = TIMEOUT_S,
+    with_app: bool = False,
+    roll_back: bool = False,
+    publish: bool | None = None,
 ) -> AsyncIterator[Session]:
     """A client of where the options lead; nothing is connected before it is needed.
 
     Args:
         where: The options.
         timeout_s: The deadline of each call.
-        with_app: Whether `HOLDFAST_APP` counts too. A client that names the app has its workers run as in this very
-            environment; who only decides a call, in a shell without the app's keys, must not do that unasked.
+        with_app: Whether `HOLDFAST_APP` counts too. On the embedded stack, a client that names the app has its workers run as
+            in this very environment; who only decides a call, in a shell without the app's keys, must not do that unasked.
         roll_back: Whether this release may take the place of a newer one.
-        take_over: Whether this build may take the place of another one of the same version.
+        publish: Whether the app is published, whatever the settings say; None leaves it to them.
 
     Raises:
         ConfigurationError: The settings cannot be used.
     """
     settings = where.settings()
-    stack = Stack(
-        settings if with_app else settings.model_copy(update={"app": where.app}), None, roll_back=roll_back, take_over=take_over
-    )
+    changes = ({} if with_app else {"app": where.app}) | ({} if publish is None else {"publish": publish})
+    stack = Stack(settings.model_copy(update=changes), None, roll_back=roll_back)
     try:
         yield Session(AsyncClient(stack, timeout_s=timeout_s), stack)
     finally:

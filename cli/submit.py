@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, cast
 
 import typer
 
@@ -61,7 +61,9 @@ async def _submit(
 ) -> ExitCode:
     async with session(where, timeout_s=COMMAND_TIMEOUT_S, with_app=True) as opened:
         jobs = job_file.read(file, opened.stack.app())
-        await opened.stack.transport()
+        transport = await opened.stack.transport()
+        for agent in dict.fromkeys(job.agent for job in jobs):  # else each line would be refused for the same reason
+            await transport.check_published(cast("str", opened.stack.app_path), agent)
         progress = _Progress(len(jobs), as_json=as_json)
         submission = Submission(opened.client, concurrency=concurrency, wait=wait, timeout_s=timeout_s, report=progress.report)
         async with progress.shown(submission, opened):

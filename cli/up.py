@@ -19,7 +19,9 @@ RollBack = Annotated[bool, typer.Option("--roll-back", help="Take the place of a
 
 
 def run(where: Where, *, roll_back: RollBack = False) -> None:
-    """Start the embedded stack of the home, or join the configured Redis and Ray; with an app, start its workers.
+    """Start the embedded stack of the home, or join the configured Redis and Ray; with an app, publish it.
+
+    All conversations run with the app as it is here from then on, with the values that its variables have here.
 
     All of it goes on when this command has ended; `holdfast down` stops what is embedded.
     """
@@ -27,7 +29,7 @@ def run(where: Where, *, roll_back: RollBack = False) -> None:
 
 
 async def _up(where: Where, *, roll_back: bool) -> None:
-    async with session(where, with_app=True, roll_back=roll_back, take_over=True) as opened:
+    async with session(where, with_app=True, roll_back=roll_back, publish=True) as opened:
         stack = opened.stack
         transport = await stack.transport()
         store = await stack.store()

@@ -9,6 +9,7 @@ from holdfast.conversation import (
     AgentNotFound,
     Answer,
     AppNotFound,
+    AppNotPublished,
     Approve,
     Cancelled,
     ClusterUnavailable,
@@ -47,7 +48,7 @@ from holdfast.conversation import (
 from .async_client import AsyncClient
 from .conversation import Conversation
 from .records import AsyncPendingCall, ConversationRow, ConversationState, Event, Page, PendingCall, RunningCall
-from .stack import DurabilityWarning
+from .stack import AppDiffersWarning, DurabilityWarning
 
 if TYPE_CHECKING:
     from .blocking import BlockingConversation, Client
@@ -55,7 +56,9 @@ if TYPE_CHECKING:
 __all__ = [
     "AgentNotFound",
     "Answer",
+    "AppDiffersWarning",
     "AppNotFound",
+    "AppNotPublished",
     "Approve",
     "AsyncClient",
     "AsyncPendingCall",

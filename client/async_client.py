@@ -77,6 +77,7 @@ class AsyncClient:
         embedded: bool | None = None,
         timeout_s: float = 30,
         home: str | Path | None = None,
+        publish: bool | None = None,
     ) -> Self:
         """A client; nothing is connected yet, so it is safe before a fork.
 
@@ -93,6 +94,9 @@ class AsyncClient:
                 on the embedded default may take 60 s longer, to start it, unless `timeout_s` is less than the default.
                 What a call has begun to start goes on, and the next call finds it.
             home: The home of the embedded stack.
+            publish: Whether the app, as it is here, is what all conversations run with from now on, with the values that its
+                variables have here. None: on the embedded stack it is; where a Redis is configured it is not, and a client
+                whose app differs from what `holdfast up` has published changes nothing, and an `AppDiffersWarning` says so.
 
         Raises:
             ConfigurationError: A setting has the wrong type, or does not go with another.
@@ -101,7 +105,14 @@ class AsyncClient:
             raise InvalidInput("app", f"{type(app).__name__} is no app", "give an App or its import path")
         if not is_time(timeout_s) or timeout_s <= 0:
             raise InvalidInput("timeout_s", f"{timeout_s!r:.40} is no time", "give seconds, more than 0")
-        settings = Settings.of(redis_url=redis_url, ray_address=ray_address, namespace=namespace, embedded=embedded, home=home)
+        settings = Settings.of(
+            redis_url=redis_url,
+            ray_address=ray_address,
+            namespace=namespace,
+            embedded=embedded,
+            home=home,
+            publish=publish,
+        )
         return cls(Stack(settings, app), timeout_s=timeout_s)
 
     async def __aenter__(self) -> Self:
@@ -135,7 +146,8 @@ class AsyncClient:
             context: Any JSON value, given to tools as `ToolContext.context`; the model does not see it.
 
         Raises:
-            AgentNotFound: The app has no such agent.
+            AgentNotFound: The app has no such agent, or its published version has none.
+            AppNotPublished: Nobody has published the app, and this client does not.
             ConversationExists: The id was started with something else.
             InvalidMessage: The text, the message id or the context cannot be used.
             OutcomeUnknown: No acknowledgement in time; retry with the same `message_id`.

@@ -48,6 +48,7 @@ class Client:
         embedded: bool | None = None,
         timeout_s: float = 30,
         home: str | Path | None = None,
+        publish: bool | None = None,
     ) -> Self:
         """See `AsyncClient.connect`."""
         return cls(
@@ -58,6 +59,7 @@ class Client:
             embedded=embedded,
             timeout_s=timeout_s,
             home=home,
+            publish=publish,
         )
 
     def __enter__(self) -> Self:

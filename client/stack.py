@@ -45,6 +45,13 @@ class DurabilityWarning(UserWarning):
     """The Redis in use may lose what was acknowledged; the message says in which case. `holdfast doctor` says the fix."""
 
 
+class AppDiffersWarning(UserWarning):
+    """The app that was named is published otherwise than it is here; conversations run with what is published.
+
+    The message says in what it differs. `holdfast up --app` or `connect(publish=True)` publishes it as it is here.
+    """
+
+
 def announce(line: str) -> None:
     """Say a line to the person at the terminal, not into the program's output."""
     print(line, file=sys.stderr, flush=True)  # noqa: T201 - the one line that says what was started
@@ -60,14 +67,12 @@ class Stack:
         *,
         say: Callable[[str], None] = announce,
         roll_back: bool = False,
-        take_over: bool = False,
     ) -> None:
         logs.guard()
         self.settings = settings
         self._app = app
         self._say = say
         self._roll_back = roll_back
-        self._take_over = take_over or settings.redis_url is None
         self._blank()
         _stacks.add(self)
 
@@ -233,7 +238,6 @@ class Stack:
                     self.app_path,
                     gone=gone,
                     roll_back=self._roll_back,
-                    other_builds=self._take_over,
                     say=self._say,
                 )
                 break

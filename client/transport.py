@@ -1,15 +1,18 @@
 """The way of a command: over Ray to the actor that hosts the conversation."""
 
 import logging
-import os
+import shlex
 import time
+import warnings
 from collections.abc import Callable, Sequence
+from typing import cast
 
 from holdfast.actors import ActorSettings, StoreAddress
-from holdfast.agent import App, code_digest, main_file, python_path
-from holdfast.conversation import Command, Reply
-from holdfast.conversation.ids import digest
-from holdfast.persistence import AppRecord, RedisStore
+from holdfast.actors.signature import vouched
+from holdfast.actors.vault import Vault
+from holdfast.agent import App
+from holdfast.conversation import AgentNotFound, AppNotPublished, Command, Reply, Start
+from holdfast.persistence import RedisStore
 from holdfast.persistence.home import Home
 from holdfast.registry import Settings
 from holdfast.registry import cluster as clusters
@@ -22,6 +25,8 @@ from holdfast.registry.sweeper import ensure_sweeper, restore_sweeper
 from holdfast.registry.turnover import end_other_releases
 
 from .delivery import deliver
+from .publishing import Here, publish
+from .stack import AppDiffersWarning
 
 logger = logging.getLogger("holdfast.client")
 
@@ -29,9 +34,12 @@ logger = logging.getLogger("holdfast.client")
 class RayTransport:
     """Commands to actors, each repeated with the same ids until it is answered or its deadline passes."""
 
-    def __init__(self, store: RedisStore, settings: ActorSettings, joined: clusters.Cluster) -> None:
+    def __init__(self, store: RedisStore, settings: ActorSettings, joined: clusters.Cluster, *, publishes: bool) -> None:
         self.settings = settings
         self.cluster = joined
+        self._store = store
+        self._publishes = publishes
+        self._published: set[tuple[str, str]] = set()
         self._bond = clusters.Bond(store, joined)
         actors = RayActors(settings)
         hiring = Hiring(store, actors, timing=settings.timing, fleet=settings.fleet)
@@ -48,10 +56,11 @@ class RayTransport:
         *,
         gone: Sequence[str] = (),
         roll_back: bool = False,
-        other_builds: bool = True,
         say: Callable[[str], None] = logger.warning,
     ) -> "RayTransport":
-        """Join Ray, bind the store to it, end what an older release has left there, ensure sweeper and workers.
+        """Join Ray, bind the store to it, end what an older release has left there, ensure the sweeper.
+
+        The app is published, with workers of its own, or compared with what is published.
 
         Args:
             store: The store.
@@ -61,7 +70,6 @@ class RayTransport:
             app_path: Its import path.
             gone: Clusters that are proven to be gone, to which the store may still be bound.
             roll_back: Whether this release may take the place of a newer one.
-            other_builds: Whether this build may take the place of another one of the same version.
             say: Told one line if there is something to wait for.
 
         Raises:
@@ -69,13 +77,15 @@ class RayTransport:
             WrongCluster: The store is bound to another cluster, which lives.
             OlderRelease: A newer release serves the store.
             OtherBuild: Another build of this version serves the store.
-            ConfigurationError: The process is in another cluster, or versions differ.
+            ConfigurationError: The process is in another cluster, versions differ, or the cluster signs with another key.
         """
+        publishes = settings.publishes
         joined = await in_daemon(clusters.join, address, embedded=settings.ray_address is None)
         try:
             await clusters.bind(store, joined, gone=gone, say=say)
             home = str((await in_daemon(Home.open, settings.home)).path) if settings.redis_url is None else ""
             where = StoreAddress(redis_url=store.url, namespace=store.namespace, store_id=store.store_id or "", home=home)
+            key = await in_daemon(_key, settings, where, makes=publishes and app is not None)  # before anybody looks for it
             actor_settings = ActorSettings(
                 store=where,
                 timing=settings.timing,
@@ -84,15 +94,18 @@ class RayTransport:
                 gone=tuple(gone),
                 sweeper=restore_sweeper,
             )
-            await take_office(store, actor_settings.release, roll_back=roll_back, other_builds=other_builds)
+            await take_office(store, actor_settings.release, roll_back=roll_back, other_builds=publishes)
             await in_daemon(end_other_releases, actor_settings, roll_back=roll_back)
             ensure_sweeper(actor_settings)
-            if app is not None and app_path is not None:
-                await _record(store, actor_settings, app, app_path)
+            here = await Here.of(app, app_path) if app is not None and app_path is not None else None
+            if here is not None and publishes:
+                await publish(store, actor_settings, cast("bytes", key), here)
+            elif here is not None:
+                await _compare(store, where, key, here)
         except BaseException:
             await in_daemon(clusters.leave, joined)
             raise
-        return cls(store, actor_settings, joined)
+        return cls(store, actor_settings, joined, publishes=publishes)
 
     async def ask(
         self, conversation_id: str, command: Command, *, what: str, retry_id: str, timeout_s: float, create: bool = False
@@ -102,14 +115,35 @@ class RayTransport:
         Raises:
             OutcomeUnknown: No answer within the deadline; `retry_id` makes a repetition safe.
             WrongCluster: Another cluster has the store now.
+            AppNotPublished: A conversation is to be started with an app that nobody has published.
             HoldfastError: The command was refused.
         """
         began = time.monotonic()
+        if isinstance(command, Start):
+            await self.check_published(command.app, command.agent)
         await self._bond.check(within_s=timeout_s)
         left_s = timeout_s - (time.monotonic() - began)
         return await deliver(
             self._registry, conversation_id, command, what=what, retry_id=retry_id, timeout_s=left_s, create=create
         )
+
+    async def check_published(self, app: str, agent: str) -> None:
+        """Make sure that an agent of an app is published, as far as this client does not publish it itself.
+
+        Raises:
+            AppNotPublished: The app is not.
+            AgentNotFound: The agent is not.
+        """
+        if self._publishes or (app, agent) in self._published:
+            return
+        record = await self._store.app(app)
+        if record is None:
+            raise AppNotPublished(app)
+        if agent not in record.agents:
+            known = ", ".join(map(repr, record.agents)) or "none"
+            fix = f"publish the app as it is here, with holdfast up, or use one of its agents: {known}"
+            raise AgentNotFound("agent", f"the published app {app!r} has no agent {agent!r}", fix)
+        self._published.add((app, agent))
 
     async def pid(self, conversation_id: str) -> int | None:
         """The process that hosts the conversation now, None if none does; on the machine where it runs."""
@@ -121,24 +155,29 @@ class RayTransport:
         await in_daemon(clusters.leave, self.cluster)
 
 
-async def _record(store: RedisStore, settings: ActorSettings, app: App, path: str) -> None:
-    """Say what stands for the app from now on, and have its workers there before they are needed."""
-    from holdfast.actors import hire, worker_name  # noqa: PLC0415 - resolved here, after Ray was joined
+def _key(settings: Settings, where: StoreAddress, *, makes: bool) -> bytes | None:
+    """The key that app records are signed with; made, where there is none, only by who publishes or brings one."""
+    vault, brought = Vault(where), settings.app_key
+    if brought is None and settings.ray_address is None:  # the next Ray of this home is to accept what this one signed
+        brought = bytes.fromhex(Home.open(settings.home).secret("app.key"))
+    if brought is None and not makes:
+        return vault.key()
+    return vault.ensure_key(brought, must_be=settings.app_key is not None)
 
-    environment = app.environment(os.environ)
-    paths = tuple(python_path())
-    values = [part for item in sorted(environment.items()) for part in item]
-    # Workers are told apart by all of this; of the environment's values only this digest is ever stored.
-    code = digest(settings.store.store_id, await in_daemon(code_digest, path), *paths, "", *values)
-    record = AppRecord(
-        app=path,
-        code=code,
-        python_path=paths,
-        main_file=main_file(path),
-        environment=tuple(sorted(environment)),
-        agents={agent.name: agent.spec.digest for agent in app.agents},
-    )
-    await store.put_app(record, [agent.spec for agent in app.agents])
-    for slot in map(str, range(settings.fleet.workers)):
-        generation = await store.generation(worker_name(settings, path, code, slot))
-        hire(settings, record, slot, environment, generation=generation).prepare.remote(environment)
+
+async def _compare(store: RedisStore, where: StoreAddress, key: bytes | None, here: Here) -> None:
+    """Say what of the app is published otherwise than it is here; it stays so."""
+    record = await store.app(here.path)
+    if record is None:  # a start is refused then, with the fix
+        return
+    if vouched(key, where, record):
+        found = here.differs(key, record)
+        if not found:
+            return
+        said = (
+            f"is published with other parts than it has here, and conversations run with what is published: {'; '.join(found)}"
+        )
+    else:
+        said = "is in the store as nobody has published it in this cluster, and its conversations wait"
+    fix = f"to publish it as it is here: holdfast up --app {shlex.quote(here.path)}, or connect(publish=True)"
+    warnings.warn(f"holdfast: the app {here.path} {said}; {fix}", AppDiffersWarning, stacklevel=2)

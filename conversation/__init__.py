@@ -26,6 +26,7 @@ from .effects import BeginTurn, CallModel, Effect, RunTool
 from .errors import (
     AgentNotFound,
     AppNotFound,
+    AppNotPublished,
     ClusterError,
     ClusterUnavailable,
     ConfigurationError,
@@ -77,6 +78,7 @@ __all__ = [
     "AgentSpec",
     "Answer",
     "AppNotFound",
+    "AppNotPublished",
     "Approval",
     "Approve",
     "BeginTurn",

@@ -8,6 +8,7 @@ HoldfastError
 │   ├── InvalidDecision
 │   └── ConfigurationError       a setting, an app, an agent or a tool is wrong
 │       ├── AppNotFound
+│       ├── AppNotPublished      nobody has published the app to this store
 │       ├── AgentNotFound
 │       ├── HomeUnusable
 │       ├── OlderRelease         a newer Holdfast serves the store
@@ -36,6 +37,7 @@ Errors travel between Ray processes by pickle, so each passes exactly its constr
 `super().__init__`.
 """
 
+import shlex
 from enum import StrEnum
 from typing import ClassVar
 
@@ -83,6 +85,17 @@ class ConfigurationError(InvalidInput):
 
 class AppNotFound(ConfigurationError):
     """The app's import path does not lead to an `App`."""
+
+
+class AppNotPublished(ConfigurationError):
+    """Nobody has published the app to this store, and this client does not; nothing was changed. `app` is its import path."""
+
+    def __init__(self, app: str) -> None:
+        HoldfastError.__init__(self, app)
+        self.field = "app"
+        self.problem = f"nobody has published {app!r} to this store, so no worker runs it"
+        self.fix = f"run: holdfast up --app {shlex.quote(app)}; or connect with publish=True (HOLDFAST_PUBLISH)"
+        self.app = app
 
 
 class AgentNotFound(ConfigurationError):

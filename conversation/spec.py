@@ -15,6 +15,20 @@ LONGEST_S = 10 * 366 * 86400
 Seconds = Annotated[float, Field(gt=0, le=LONGEST_S, allow_inf_nan=False)]
 """A time bound: more than nothing, at most ten years."""
 
+STORED_OPTIONS = frozenset(
+    {
+        *("temperature", "top_p", "top_k", "min_p", "n", "stop", "seed", "max_tokens", "max_completion_tokens"),
+        *("presence_penalty", "frequency_penalty", "repetition_penalty", "logit_bias", "logprobs", "top_logprobs"),
+        *("response_format", "modalities", "audio", "prediction", "reasoning_effort", "thinking", "verbosity"),
+        *("tool_choice", "parallel_tool_calls", "web_search_options", "service_tier", "safety_settings"),
+        *("safety_identifier", "user", "prompt_cache_key", "prompt_cache_retention"),
+    }
+)
+"""The options of a model call that stand in a spec: none says where the call goes, with what, or who else hears of it.
+
+`metadata` is not among them, since litellm reads settings of callbacks there, nor is `store`, which keeps answers elsewhere.
+"""
+
 
 class Executor(StrEnum):
     """Who produces a call's result."""

@@ -9,7 +9,7 @@ import stat
 import sys
 import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from importlib import metadata
 from itertools import chain
@@ -24,6 +24,8 @@ from .private import belongs_to, check_way, is_private, make_way
 
 FORMAT = 1
 """The version of a home's layout. A home of another version is refused."""
+
+SECRET_BYTES = 32
 
 SOCKET_BYTES = 107
 """The longest path of a unix socket (`sun_path` is 108 bytes with its terminating zero)."""
@@ -165,6 +167,28 @@ class Home:
             OSError: The disk refuses it.
         """
         return os.fdopen(_opened(self.path / name, os.O_WRONLY | os.O_APPEND), "a", encoding="utf-8")
+
+    def secret(self, name: str) -> str:
+        """Return a secret of the home, in hexadecimal: 32 random bytes in a file of mode 0600, made where there is none.
+
+        Raises:
+            HomeUnusable: The file cannot be read or made, or is no such secret.
+        """
+        path = self.path / name
+        with _refusing(self.path):
+            if not path.exists():
+                with tempfile.TemporaryDirectory(dir=self.path, prefix=f".{name}.") as folder:
+                    made = Path(folder) / name
+                    _replace(made, f"{secrets.token_hex(SECRET_BYTES)}\n")
+                    with suppress(FileExistsError):  # somebody else was quicker, and theirs is whole
+                        os.link(made, path)
+            try:
+                secret = path.read_text("ascii").strip()
+                if len(bytes.fromhex(secret)) >= SECRET_BYTES:
+                    return secret
+            except ValueError:
+                pass
+        raise HomeUnusable(f"{path}", "it holds no secret that Holdfast wrote", _RESTORE)
 
     @contextmanager
     def lock(self, name: str) -> Iterator[int | None]:

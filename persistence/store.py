@@ -227,7 +227,11 @@ class Listing:
 
 
 class AppRecord(Record):
-    """What the last connect or `holdfast up` that named the app said of it; names of variables, never their values."""
+    """What the last who published the app said of it; names of variables, never their values.
+
+    `code` tells its workers apart; `source` is the digest of its source files, `prints` tell values of its variables apart. The
+    `signature` is made with a key that is not in the store.
+    """
 
     app: str
     code: str
@@ -235,6 +239,9 @@ class AppRecord(Record):
     main_file: str | None = None
     environment: tuple[str, ...] = ()
     agents: Mapping[str, str] = Field(default_factory=dict)
+    source: str = ""
+    prints: Mapping[str, str] = Field(default_factory=dict)
+    signature: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,11 +1,13 @@
 """Settings: from the call, else from `HOLDFAST_*` variables, else the defaults."""
 
+import base64
+import binascii
 import contextlib
 import os
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 
 from holdfast.actors.settings import Fleet, Timing
 from holdfast.conversation import ConfigurationError
@@ -16,8 +18,27 @@ FLEET = ("standby", "max_actors", "workers", "strikes", "adoptions", "actor_mb",
 """The settings that say how many processes there are."""
 
 
+KEY_BYTES = 32
+"""How long the key of app records is at least."""
 CGROUP_LIMITS = (Path("/sys/fs/cgroup/memory.max"), Path("/sys/fs/cgroup/memory/memory.limit_in_bytes"))
 """Where a container's memory limit stands, in versions 2 and 1 of control groups."""
+
+
+def _key(given: Any) -> Any:
+    """A key in hexadecimal or base64, as bytes. What is wrong with it is said without it."""
+    if not isinstance(given, str):
+        return given
+    try:
+        key = bytes.fromhex(given)
+    except ValueError:
+        try:
+            key = base64.b64decode(given, altchars=b"-_" if {"-", "_"} & set(given) else None, validate=True)
+        except (binascii.Error, ValueError):
+            key = b""
+    if len(key) < KEY_BYTES:
+        message = f"it is no key of at least {KEY_BYTES} bytes in hexadecimal or base64, such as `openssl rand -hex 32` prints"
+        raise ValueError(message)
+    return key
 
 
 def _actors_that_fit() -> int:
@@ -40,6 +61,8 @@ class Settings(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True, hide_input_in_errors=True)
 
     app: str | None = None
+    publish: bool | None = None
+    app_key: Annotated[bytes | None, BeforeValidator(_key)] = Field(default=None, repr=False)
     redis_url: str | None = Field(default=None, repr=False)
     ray_address: str | None = None
     namespace: str = "holdfast"
@@ -72,7 +95,7 @@ class Settings(BaseModel):
             first = error.errors()[0]
             name = str(first["loc"][0])
             got = type(first["input"]).__name__ if name == "redis_url" else PLAIN.redacted(repr(first["input"]), 60)
-            problem = f"{first['msg']} (got {got})"
+            problem = first["msg"] if name == "app_key" else f"{first['msg']} (got {got})"
             raise ConfigurationError(name, problem, f"correct {name}=, or HOLDFAST_{name.upper()}") from None
         settings.check()
         return settings
@@ -102,6 +125,11 @@ class Settings(BaseModel):
             raise ConfigurationError(
                 "redis_url", "there is none, and the embedded server is forbidden (embedded=False)", "set HOLDFAST_REDIS_URL"
             )
+
+    @property
+    def publishes(self) -> bool:
+        """Whether who connects with an app publishes it: on the embedded stack unless told otherwise, elsewhere if told so."""
+        return self.redis_url is None if self.publish is None else self.publish
 
     @property
     def timing(self) -> Timing:

@@ -9,10 +9,11 @@ It prints the job's log and ends with the job's exit code: 0 if all conversation
 await a person. These outlive the job: decide them with `holdfast pending` and `holdfast resolve`, and submit the same file
 again to send what is left of it.
 
-The folder is shipped as the job's working directory, which suits a cluster of one node and a try. Where conversations go on
-for days on many nodes, install the app in the nodes' image and give its import path instead: workers are made long after the
-job is over, and must find the app where they are. There, set the keys in the image's environment too: the environment that a
-job is given is readable on the dashboard.
+The folder is shipped as the job's working directory, which suits a cluster of one node and a try; the job publishes the app
+from there (`HOLDFAST_PUBLISH`). Where conversations go on for days on many nodes, install the app in the nodes' image, publish
+it with `holdfast up --app`, and give its import path instead: workers are made long after the job is over, and must find the
+app where they are. There, set the keys in the image's environment too: the environment that a job is given is readable on the
+dashboard.
 """
 
 import asyncio
@@ -32,7 +33,7 @@ async def main(dashboard: str) -> int:
         entrypoint="holdfast submit conversations.jsonl --app app:app --ray-address auto",
         runtime_env={
             "working_dir": str(FOLDER),
-            "env_vars": {name: os.environ[name] for name in PASSED_ON if name in os.environ},
+            "env_vars": {"HOLDFAST_PUBLISH": "true"} | {name: os.environ[name] for name in PASSED_ON if name in os.environ},
         },
     )
     async for lines in client.tail_job_logs(job_id):

@@ -61,7 +61,7 @@ def server():
 
 @pytest.fixture(scope="module")
 def settings(stack, server):
-    return {"app": "shop_app:app", "redis_url": server.url, "ray_address": ensure_ray(stack.home).address}
+    return {"app": "shop_app:app", "redis_url": server.url, "ray_address": ensure_ray(stack.home).address, "publish": True}
 
 
 @pytest.fixture(scope="module")

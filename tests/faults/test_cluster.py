@@ -77,7 +77,7 @@ def pair():
         stack.callback(nodes.end)
         stack.callback(ray.shutdown)
         os.environ.update(nodes.env)
-        os.environ.update({"HOLDFAST_REDIS_URL": store.url, "HOLDFAST_RAY_ADDRESS": nodes.address})
+        os.environ.update({"HOLDFAST_REDIS_URL": store.url, "HOLDFAST_RAY_ADDRESS": nodes.address, "HOLDFAST_PUBLISH": "true"})
         cluster._observe_environment(ray)
         yield RunningStack(home=None, redis_url=store.url, model=model, scenarios=scenarios, runs=folder / "runs"), nodes
 

@@ -53,7 +53,8 @@ async def test_a_second_cluster_is_refused_while_the_first_lives_and_takes_over_
     async with AsyncClient.connect(APP, timeout_s=WITHIN_S) as client:
         waiting, pay, ask = await waiting_for_two(stack, client, "second")
     open_gate(stack, waiting.id)
-    os.environ.update({"HOLDFAST_REDIS_URL": stack.redis_url, "HOLDFAST_HOME": str(second.path)})
+    second_stack = {"HOLDFAST_REDIS_URL": stack.redis_url, "HOLDFAST_HOME": str(second.path), "HOLDFAST_PUBLISH": "true"}
+    os.environ.update(second_stack)
     try:
         async with AsyncClient.connect(APP, timeout_s=WITHIN_S) as client:
             with pytest.raises(WrongCluster):

@@ -100,6 +100,9 @@ SHOP = AppRecord(
     main_file="/srv/shop/main.py",
     environment=("OPENAI_API_KEY",),
     agents={"desk": DESK.digest},
+    source="source-1",
+    prints={"OPENAI_API_KEY": "print-1"},
+    signature="signature-1",
 )
 
 

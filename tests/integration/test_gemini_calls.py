@@ -8,7 +8,7 @@ from aiohttp import web
 from model_caller import LOOKUP, Caller
 
 from holdfast.actors import model
-from holdfast.conversation import AgentSpec, ModelReplied, jsontext
+from holdfast.conversation import AgentSpec, ModelReplied
 from holdfast.testing import ModelServer
 from holdfast.testing.activation import finish
 
@@ -48,12 +48,8 @@ async def gemini(*answers):
     await site.start()
     try:
         caller = await Caller.of(ModelServer(script=[], port=1), tools=(LOOKUP,))
-        options = {"api_base": f"http://127.0.0.1:{runner.addresses[0][1]}/gemini", "api_key": "k"}
-        changed = {
-            "model": "gemini/gemini-3-pro-preview",
-            "model_options": jsontext.dumps(options),
-            "limits": caller.spec.limits,
-        }
+        caller.own_options = {"api_base": f"http://127.0.0.1:{runner.addresses[0][1]}/gemini", "api_key": "k"}
+        changed = {"model": "gemini/gemini-3-pro-preview", "limits": caller.spec.limits}
         caller.spec = AgentSpec(name="desk", tools=(LOOKUP,), **changed).stored_as(caller.spec.digest)
         caller.activation.spec = caller.spec
         yield caller, bodies

@@ -125,11 +125,13 @@ class SimCluster:
         seat = self._world.seats.get(name)
         return SimWorkerHandle(self._world, seat) if seat is not None and seat.cluster == self._cluster else None
 
-    async def named(self, prefix):
+    async def key(self):
         await self._world.pause()
-        return sorted(
-            name for name, seat in self._world.seats.items() if seat.cluster == self._cluster and name.startswith(prefix)
-        )
+        return shop.KEY
+
+    async def environment(self, app, code):
+        await self._world.pause()
+        return {}
 
     async def hire(self, settings):
         await self._world.pause()

@@ -4,6 +4,7 @@ import asyncio
 import random
 import zlib
 
+from holdfast.actors.signature import sealed
 from holdfast.agent import Agent, App, Tool, ToolContext
 from holdfast.conversation import Limits, ModelFailed, ModelReplied, ProposedCall
 from holdfast.persistence import AppRecord
@@ -58,13 +59,15 @@ AGENT = Agent(
         max_model_calls=6, approval_timeout_s=12, answer_timeout_s=9, client_timeout_s=6, run_timeout_s=4, model_timeout_s=4
     ),
 )
+KEY = b"k" * 32
+"""What records of the app are signed with; the store does not have it."""
 APP = App(agents=[AGENT])
 TOOLS = [tool.name for tool in AGENT.tools] + ["refund", "ask", "share"]
 
 
-def record(code):
-    """What stands for the app, in this version of its code."""
-    return AppRecord(app=PATH, code=code, agents={"desk": AGENT.spec.digest})
+def record(code, address):
+    """What stands for the app, in this version of its code, as its publisher signed it for that store."""
+    return sealed(KEY, address, AppRecord(app=PATH, code=code, agents={"desk": AGENT.spec.digest}))
 
 
 class Model:

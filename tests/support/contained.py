@@ -33,6 +33,7 @@ class Contained:
 
     def __init__(self, folder: Path, redis_url: str, runs: Path, **settings: str) -> None:
         home = {"HOLDFAST_HOME": str(folder), "HOLDFAST_REDIS_URL": redis_url, "HOLDFAST_TEST_RUNS": str(runs)}
+        home |= {"HOLDFAST_PUBLISH": "true"}
         self._process = subprocess.Popen(
             [*namespaces(), sys.executable, __file__],
             env={**os.environ, **settings, **home, "OPENAI_API_KEY": "sk-test"},

@@ -51,7 +51,7 @@ def trapped_stack(**settings):
         scenarios = Scenarios()
         os.environ[TRAPS] = str(traps.folder)
         with ModelServer(script=scenarios) as model:
-            stack = start_stack(model, scenarios, **(QUICK | settings))
+            stack = start_stack(model, scenarios, **(QUICK | {"HOLDFAST_PUBLISH": "true"} | settings))
             stack.redis_url = settings.get("HOLDFAST_REDIS_URL", stack.redis_url)
             try:
                 address = ensure_ray(stack.home)

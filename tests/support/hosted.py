@@ -5,6 +5,7 @@ import time
 import uuid
 
 from holdfast.actors import Hosting, NoOutcome, Timing
+from holdfast.actors.published import standing_of
 from holdfast.conversation import (
     AgentSpec,
     Approve,
@@ -24,7 +25,15 @@ OPEN = AgentSpec(name="desk", model="m", tools=(ToolSpec(name="refund"),))
 START = Start(agent="desk", app="shop:app", text="hi", message_id="m-1", spec=GATED)
 
 
-class FakeCrew:
+class FromStore:
+    """What stands for an app is what the store has: nobody signs anything here. `store` is set by who takes part."""
+
+    async def standing(self, app, agent):
+        record = await self.store.app(app)
+        return None if record is None else await standing_of(self.store, record, agent)
+
+
+class FakeCrew(FromStore):
     """Answers model calls from a list; runs as they are told to."""
 
     def __init__(self, *answers):

@@ -30,6 +30,18 @@ class InPlace:
         return await asyncio.wait_for(asyncio.to_thread(rule), within_s)
 
 
+@dataclass(frozen=True)
+class Declared:
+    """The agent as the app has it, keys and all, which a real one would refuse; its tools judge nothing."""
+
+    spec: AgentSpec
+    own_options: dict[str, Any]
+    name: str = "desk"
+
+    def tool(self, _name: str) -> None:
+        """No rule of the app's."""
+
+
 @dataclass
 class Caller:
     """Calls models for one conversation and keeps its log, in a store in memory."""
@@ -37,6 +49,7 @@ class Caller:
     server: ModelServer
     spec: AgentSpec
     activation: Activation
+    own_options: dict[str, Any] = field(default_factory=dict)
     live: list[list[Any]] = field(default_factory=list)
 
     @classmethod
@@ -45,17 +58,17 @@ class Caller:
     ) -> "Caller":
         """A conversation at its first model call."""
         address = server.anthropic_url if anthropic else server.url
-        options = {"api_base": address, "api_key": "sk-test", **more.pop("options", {})}
+        own = {"api_base": address, "api_key": "sk-test"}
         spec = AgentSpec(
             name="desk",
             model=more.pop("model", "anthropic/claude-sonnet-4-5" if anthropic else "openai/gpt-4o-mini"),
-            model_options=jsontext.dumps(options),
+            model_options=jsontext.dumps(more.pop("options", {})),
             tools=tools,
             limits=Limits(**more),
         )
         activation = await Activation.of(MemoryStore(), "c-1")
         activation.spec = spec
-        caller = cls(server, spec, activation)
+        caller = cls(server, spec, activation, own)
         await activation.do(start("hello"), begin())
         return caller
 
@@ -80,8 +93,9 @@ class Caller:
         async def loop() -> Any:
             return InPlace()
 
+        agent: Any = Declared(self.spec, self.own_options)
         outcome: Awaitable[ModelReplied | ModelFailed] = model.call(
-            self, request, spec=self.spec, messages=self.transcript.messages(), agent=None, loop=loop
+            self, request, spec=self.spec, messages=self.transcript.messages(), agent=agent, loop=loop
         )
         return await asyncio.wait_for(outcome, 60)
 

@@ -9,7 +9,7 @@ import pytest
 
 PUBLIC = {
     "conversation": """
-        ACCEPTED AgentNotFound AgentSpec Answer AppNotFound Approval Approve BeginTurn COMMANDS Call CallModel
+        ACCEPTED AgentNotFound AgentSpec Answer AppNotFound AppNotPublished Approval Approve BeginTurn COMMANDS Call CallModel
         CallStatus Cancel Cancelled ClusterError ClusterUnavailable Command ConfigurationError ConversationEnded
         ConversationExists ConversationNotFound CorruptStore Decision DecisionKind Delta Deny Effect End Event
         Executor Fail FailureReason Fenced Handled HoldfastError HomeUnusable Ignored Index InvalidConversationId
@@ -38,7 +38,8 @@ PUBLIC = {
         Settings
     """,
     "client": """
-        AgentNotFound Answer AppNotFound Approve AsyncClient AsyncPendingCall BlockingConversation Cancelled
+        AgentNotFound Answer AppDiffersWarning AppNotFound AppNotPublished Approve AsyncClient AsyncPendingCall
+        BlockingConversation Cancelled
         Client ClusterUnavailable ConfigurationError Conversation ConversationEnded ConversationExists
         ConversationNotFound ConversationRow ConversationState Decision Deny DurabilityWarning Event Fail
         FailureReason HoldfastError InvalidConversationId InvalidDecision InvalidInput InvalidMessage OlderRelease OtherBuild

@@ -3,6 +3,7 @@
 import asyncio
 
 import pytest
+from hosted import FromStore
 
 from holdfast.actors import CrewUnavailable, Hosting, NoOutcome, Timing
 from holdfast.conversation import (
@@ -66,7 +67,7 @@ class NotingStore(FaultyStore):
         return answer
 
 
-class NotingCrew:
+class NotingCrew(FromStore):
     """Workers that note what they are asked for; the model answers from a list, tools at once."""
 
     def __init__(self, store, order, *answers):

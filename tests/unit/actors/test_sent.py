@@ -7,6 +7,7 @@ import types
 
 import pytest
 from given_worker import GivenWorker
+from hosted import FromStore
 
 from holdfast import actors
 from holdfast.actors import Hosting, Timing
@@ -28,11 +29,12 @@ class Model:
         return ModelReplied(effect_id=request.effect_id, content=f"answer {len(self.sent)}")
 
 
-class OneWorker:
+class OneWorker(FromStore):
     """A crew of one worker, which outlives whatever happens to actors and store."""
 
     def __init__(self, worker):
         self._worker = worker
+        self.store = worker._given
 
     async def call_model(self, app, code, request):
         return await self._worker._model_called(request)

@@ -6,6 +6,8 @@ import threading
 import time
 from types import SimpleNamespace
 
+from hosted import FromStore
+
 import holdfast.actors
 from holdfast.actors import Hosting, StoreAddress, Timing, Worker, WorkerSettings, wire
 from holdfast.actors.app_loop import AppLoop
@@ -37,11 +39,12 @@ class GivenWorker(Worker):
         return self._app_loop
 
 
-class WorkerCrew:
+class WorkerCrew(FromStore):
     """One worker, asked as Ray asks it."""
 
     def __init__(self, worker):
         self._worker = worker
+        self.store = worker._given
 
     async def call_model(self, app, code, request):
         return wire.unpack(await self._worker.call_model(wire.pack(request)))

@@ -91,6 +91,17 @@ def test_model_options_may_not_set_what_holdfast_sets(name):
         ({"extra_headers": {"X-Custom": "Bearer abcdefghijkl"}}, ".extra_headers.X-Custom"),
         ({"extra_body": {"key": "sk-abcdefghijklmnop1234"}}, ".extra_body.key"),
         ({"api_base": "https://user:pass@example.org/v1"}, ".api_base"),
+        ({"api_base": "https://:pass@example.org/v1"}, ".api_base"),
+        ({"extra_headers": {"Authorization": ["x"]}}, ".extra_headers.Authorization[0]"),
+        ({"extra_headers": {"Ocp-Apim-Subscription-Key": "x"}}, ".extra_headers.Ocp-Apim-Subscription-Key"),
+        ({"model_list": [{"litellm_params": {"api_key": "x"}}]}, ".model_list[0].litellm_params.api_key"),
+        ({"extra_body": {"credentials": {"file": {"path": "x"}}}}, ".extra_body.credentials.file.path"),
+        ({"extra_body": {"password": 12345678}}, ".extra_body.password"),
+        ({"metadata": {"note": "the key is sk-abcdefghijklmnop1234, do not tell"}}, ".metadata.note"),
+        ({"extra_body": {"x": ["eyJhbGciOiJI.eyJzdWIiOiIx.c2lnbmF0dXJl"]}}, ".extra_body.x[0]"),
+        ({"extra_body": {"x": "-----BEGIN RSA PRIVATE KEY-----"}}, ".extra_body.x"),
+        ({"extra_body": {"x": "AKIAIOSFODNN7EXAMPLE"}}, ".extra_body.x"),
+        ({"user": "ghp_abcdefghijklmnopqrstuvwxyz"}, ".user"),
     ],
 )
 def test_credentials_are_refused_with_the_environment_as_the_fix(options, where):
@@ -107,7 +118,48 @@ def test_options_that_only_sound_like_credentials_are_fine():
         "response_format": {"type": "json_schema", "json_schema": {"name": "x", "schema": schema}},
         "user": "Basic user",
     }
-    assert Agent(name="support", model_options=options).spec.model_options
+    agent = Agent(name="support", model_options=options)
+    assert agent.spec.model_options
+    assert agent.own_options == {"api_base": "https://example.org/v1"}
+
+
+STAYS_WITH_THE_APP = {
+    "api_base": "https://example.org/v1",
+    "base_url": "https://example.org/v1",
+    "api_version": "2026-01-01",
+    "custom_llm_provider": "openai",
+    "organization": "o",
+    "headers": {"X-Team": "a"},
+    "extra_headers": {"X-Team": "a"},
+    "extra_body": {"guided_json": {"type": "object"}},
+    "callbacks": ["langfuse"],
+    "success_callback": ["langfuse"],
+    "metadata": {"langfuse_host": "https://example.org"},
+    "mock_response": "Done.",
+    "fallbacks": ["openai/gpt-4o"],
+    "model_list": [{"model_name": "x"}],
+    "aws_region_name": "eu-central-1",
+    "vertex_project": "p",
+    "vertex_location": "europe-west4",
+    "store": True,
+    "an_option_that_comes_with_the_next_litellm": "x",
+}
+
+
+def test_what_says_where_a_call_goes_is_not_stored_and_stays_with_the_app():
+    plain = Agent(name="support", model_options={"temperature": 0.1, "max_tokens": 5})
+    agent = Agent(name="support", model_options={"temperature": 0.1} | STAYS_WITH_THE_APP | {"max_tokens": 5})
+    assert agent.spec == plain.spec
+    assert agent.spec.digest == plain.spec.digest
+    assert agent.own_options == STAYS_WITH_THE_APP
+    assert plain.own_options == {}
+
+
+def test_an_agent_with_options_of_how_a_model_answers_alone_keeps_its_digest():
+    text = '{"seed": 1,\n "temperature": 0.50}'
+    assert Agent(name="support", model_options=text).spec.model_options == text
+    digest = "214c8d93c367"  # as before some options were left out
+    assert Agent(name="desk", model="m", model_options={"temperature": 0.1}).spec.digest.startswith(digest)
 
 
 def test_limits_are_limits_and_bounded():

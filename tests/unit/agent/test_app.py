@@ -108,3 +108,9 @@ def test_a_lifespan_that_makes_no_context_manager_is_refused(lifespan):
 async def test_a_lifespan_that_returns_something_else_is_refused_when_it_is_entered():
     with pytest.raises(ConfigurationError, match=r"app\.lifespan: it returned int"):
         await opened(App(agents=[], lifespan=lambda: 5))
+
+
+def test_the_key_of_app_records_is_handed_to_no_worker_whatever_the_patterns_say():
+    environ = {"HOLDFAST_APP_KEY": "k", "HOLDFAST_DEMO_MODEL": "m"}
+    assert App(agents=[], env=["*"]).environment(environ) == {"HOLDFAST_DEMO_MODEL": "m"}
+    assert App(agents=[], env=["HOLDFAST_APP_KEY"]).environment(environ) == {}

@@ -1,5 +1,6 @@
 """Settings that would put conversations in the wrong place are refused, and what actors are told is what was set."""
 
+import base64
 import traceback
 
 import pytest
@@ -106,3 +107,42 @@ def test_no_password_is_in_what_python_shows_of_settings():
     for shown in (Settings.of(redis_url=url), address, ActorSettings(address), worker, Where(redis_url=url)):
         assert "sesame" not in repr(shown)
         assert "sesame" not in str(shown)
+
+
+@pytest.mark.parametrize(
+    ("given", "publishes"),
+    [
+        ({}, True),
+        ({"redis_url": "redis://x"}, False),
+        ({"redis_url": "redis://x", "publish": True}, True),
+        ({"publish": False}, False),
+    ],
+)
+def test_who_connects_publishes_on_the_embedded_stack_and_elsewhere_only_if_told_to(given, publishes):
+    assert Settings.of(**given).publishes is publishes
+
+
+def test_whether_who_connects_publishes_is_a_variable_too(monkeypatch):
+    monkeypatch.setenv("HOLDFAST_PUBLISH", "true")
+    assert Settings.of(redis_url="redis://x").publishes
+
+
+KEY = bytes(range(200, 232))
+
+
+@pytest.mark.parametrize(
+    "written", [KEY.hex(), KEY.hex().upper(), base64.b64encode(KEY).decode(), base64.urlsafe_b64encode(KEY).decode()]
+)
+def test_the_key_of_app_records_is_hexadecimal_or_base64_and_shown_nowhere(monkeypatch, written):
+    monkeypatch.setenv("HOLDFAST_APP_KEY", written)
+    settings = Settings.of(redis_url="redis://x")
+    assert settings.app_key == KEY
+    assert "app_key" not in repr(settings)
+
+
+@pytest.mark.parametrize("written", ["correct horse battery staple", "ab" * 31, "A" * 40 + "=", "ä" * 64])
+def test_a_key_that_is_too_short_or_none_is_refused_and_not_repeated(monkeypatch, written):
+    monkeypatch.setenv("HOLDFAST_APP_KEY", written)
+    with pytest.raises(ConfigurationError, match=r"app_key: .*32 bytes in hexadecimal or base64.*HOLDFAST_APP_KEY") as refused:
+        Settings.of(redis_url="redis://x")
+    assert written not in "".join(traceback.format_exception(refused.value))

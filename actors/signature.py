@@ -1,0 +1,49 @@
+"""Signing app records with a key that Redis does not hold: what a worker imports, and from where, is the publisher's word."""
+
+import hashlib
+import hmac
+from collections.abc import Iterable
+
+from holdfast.persistence import AppRecord
+
+from .settings import StoreAddress
+
+SIGNED_AS = "holdfast-app-1"
+"""What is signed is said by this, so that no signature of anything else is one of an app's."""
+PRINT_DIGITS = 16
+
+
+def sealed(key: bytes, store: StoreAddress, record: AppRecord) -> AppRecord:
+    """The record with its signature, which holds for this store alone."""
+    return record.model_copy(update={"signature": _signature(key, store, record)})
+
+
+def vouched(key: bytes | None, store: StoreAddress, record: AppRecord) -> bool:
+    """Whether whoever wrote the record had the key."""
+    return key is not None and hmac.compare_digest(
+        _signature(key, store, record).encode(), record.signature.encode("utf-8", "replace")
+    )
+
+
+def keyed(key: bytes, *parts: str) -> str:
+    """A digest of the parts that nobody can try values against who has not the key, in hexadecimal."""
+    return hmac.new(key, _packed(parts), hashlib.sha256).hexdigest()
+
+
+def fingerprint(key: bytes, name: str, value: str) -> str:
+    """What tells one value of a variable from another."""
+    return keyed(key, "holdfast-variable-1", name, value)[:PRINT_DIGITS]
+
+
+def _signature(key: bytes, store: StoreAddress, record: AppRecord) -> str:
+    pairs = (sorted(found.items()) for found in (record.agents, record.prints))
+    agents, prints = ([part for pair in found for part in pair] for found in pairs)
+    main_file = [] if record.main_file is None else [record.main_file]
+    lists = (record.python_path, main_file, record.environment, agents, prints)
+    fixed = (SIGNED_AS, store.store_id, store.namespace, record.app, record.code, record.source)
+    return keyed(key, *fixed, *(part for found in lists for part in (str(len(found)), *found)))
+
+
+def _packed(parts: Iterable[str]) -> bytes:
+    raws = (part.encode("utf-8", "surrogatepass") for part in parts)
+    return b"".join(len(raw).to_bytes(8, "big") + raw for raw in raws)

@@ -1,0 +1,96 @@
+"""What Ray's control store keeps for a store of Holdfast's, and Redis never sees: the key of app records, and apps' variables.
+
+Whoever is in the cluster reads it: Ray has what its workers are given in its control process anyway.
+"""
+
+import json
+import secrets
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import ray
+from ray.exceptions import RayError
+from ray.experimental.internal_kv import _internal_kv_del, _internal_kv_get, _internal_kv_list, _internal_kv_put
+
+from holdfast.conversation import ClusterUnavailable, ConfigurationError
+from holdfast.conversation.ids import digest
+
+from .settings import RAY_NAMESPACE, StoreAddress
+
+KEY_BYTES = 32
+
+
+class Vault:
+    """That of one store. Every method blocks, and raises `ClusterUnavailable` where the cluster does not answer."""
+
+    def __init__(self, address: StoreAddress) -> None:
+        self._prefix = f"{address.namespace}:{address.store_id}:"
+        self._key: bytes | None = None
+
+    def key(self) -> bytes | None:
+        """The key that app records are signed with; None where nobody has published or brought one. It never changes."""
+        if self._key is None:
+            self._key = self._get("key")
+        return self._key
+
+    def ensure_key(self, brought: bytes | None, *, must_be: bool) -> bytes:
+        """The key, made if there is none.
+
+        Args:
+            brought: What it is to be where there is none; None for one at random.
+            must_be: Whether another one that is there is refused.
+
+        Raises:
+            ConfigurationError: There is another one.
+        """
+        if self.key() is None:
+            self._put("key", brought or secrets.token_bytes(KEY_BYTES), overwrite=False)
+        key = self.key()
+        if key is None:
+            raise ClusterUnavailable("its control store keeps nothing")
+        if must_be and brought is not None and not secrets.compare_digest(key, brought):
+            problem = "this cluster already signs app records with another key"
+            fix = "set HOLDFAST_APP_KEY to that one everywhere, or nowhere; a Ray that is started anew takes a new one"
+            raise ConfigurationError("app_key", problem, fix)
+        return key
+
+    def put_environment(self, app: str, code: str, values: Mapping[str, str]) -> None:
+        """Keep the variables that an app's workers are given."""
+        self._put(_entry(app, code), json.dumps(dict(values)).encode(), overwrite=True)
+
+    def environment(self, app: str, code: str) -> dict[str, str]:
+        """The variables for this code of an app; none where nobody has handed them over."""
+        found = self._get(_entry(app, code))
+        return dict(json.loads(found)) if found is not None else {}
+
+    def forget_others(self, app: str, code: str) -> None:
+        """Drop the variables that other code of the app was given."""
+        for name in self._names(_entry(app, "")):
+            if name != _entry(app, code):
+                self._delete(name)
+
+    def _get(self, name: str) -> bytes | None:
+        found: bytes | None = self._asked(_internal_kv_get, name)
+        return found
+
+    def _put(self, name: str, value: bytes, *, overwrite: bool) -> None:
+        self._asked(_internal_kv_put, name, value, overwrite)
+
+    def _delete(self, name: str) -> None:
+        self._asked(_internal_kv_del, name)
+
+    def _names(self, prefix: str) -> list[str]:
+        found = self._asked(_internal_kv_list, prefix)
+        return [name.decode().removeprefix(self._prefix) for name in found]
+
+    def _asked(self, ask: Callable[..., Any], name: str, *more: object) -> Any:
+        if not ray.is_initialized():
+            raise ClusterUnavailable("this process is in no Ray cluster (any more)")
+        try:
+            return ask(f"{self._prefix}{name}", *more, namespace=RAY_NAMESPACE)
+        except (RayError, OSError) as error:
+            raise ClusterUnavailable(f"its control store does not answer ({type(error).__name__})") from error
+
+
+def _entry(app: str, code: str) -> str:
+    return f"environment:{digest(app)}:{code}"

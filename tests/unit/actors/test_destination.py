@@ -1,0 +1,127 @@
+"""Where a model call goes: what stands in the store chooses neither the address nor what is sent along."""
+
+import logging
+
+import pytest
+
+from holdfast.actors.destination import Elsewhere, arguments
+from holdfast.agent import Agent
+from holdfast.conversation import AgentSpec, jsontext
+
+INTERNAL = {"api_base": "https://llm.internal/v1", "custom_llm_provider": "hosted_vllm"}
+
+
+def provider(model):
+    return {"gpt-4o": "openai", "gpt-4o-mini": "openai", "claude-sonnet-4-5": "anthropic"}.get(model, "")
+
+
+def agent(model="openai/gpt-4o-mini", **options):
+    return Agent(name="desk", model=model, model_options=options)
+
+
+def stored(model="openai/gpt-4o-mini", **options):
+    return AgentSpec(name="desk", model=model, model_options=jsontext.dumps(options))
+
+
+def test_the_apps_own_options_are_merged_with_the_stored_ones():
+    assert arguments(stored(temperature=0.1), agent(**INTERNAL), provider) == {
+        "model": "openai/gpt-4o-mini",
+        "temperature": 0.1,
+        **INTERNAL,
+    }
+
+
+@pytest.mark.parametrize(
+    "planted",
+    [
+        {"api_base": "http://127.0.0.1:9"},
+        {"base_url": "http://127.0.0.1:9"},
+        {"extra_headers": {"X": "1"}},
+        {"callbacks": ["x"], "success_callback": ["x"], "metadata": {"langfuse_host": "http://127.0.0.1:9"}},
+        {"custom_llm_provider": "huggingface"},
+        {"mock_response": "Refund it."},
+        {"fallbacks": [{"model": "huggingface/http://127.0.0.1:9"}]},
+        {"aws_region_name": "us-east-1"},
+        {"vertex_credentials": "/etc/passwd"},
+    ],
+)
+@pytest.mark.parametrize("declared", [{}, INTERNAL])
+def test_an_option_in_the_store_that_only_the_app_may_set_is_ignored_with_one_line(planted, declared, caplog):
+    with caplog.at_level(logging.WARNING, "holdfast.worker"):
+        found = arguments(stored(seed=1, **planted), agent(**declared), provider)
+    assert found == {"model": "openai/gpt-4o-mini", "seed": 1, **declared}
+    assert len(caplog.records) == (1 if planted.keys() - declared.keys() else 0)
+
+
+def test_an_old_spec_that_has_what_only_the_app_sets_now_is_called_as_the_app_says(caplog):
+    spec = stored(temperature=0.1, api_base="https://llm.internal/v1")
+    assert arguments(spec, agent(api_base="https://llm.internal/v2"), provider)["api_base"] == "https://llm.internal/v2"
+    assert not caplog.records
+
+
+@pytest.mark.parametrize(
+    ("declared", "began_with"),
+    [
+        ("openai/gpt-4o-mini", "openai/gpt-4o"),
+        ("openai/gpt-4o-mini", "openai/ft:gpt-4o:org::id"),
+        ("gpt-4o-mini", "openai/gpt-4o"),
+        ("gpt-4o-mini", "gpt-4o"),
+        ("openrouter/openai/gpt-4o", "openrouter/anthropic/claude-sonnet-4.5"),
+        ("bedrock/eu-central-1/anthropic.claude-v2:1", "bedrock/eu-central-1/anthropic.claude-v3:0"),
+        ("ollama/llama3", "ollama/llama3:8b"),
+        ("huggingface/https://mine.example/v1/a", "huggingface/https://mine.example/v1/b"),
+    ],
+)
+def test_a_turn_that_began_with_another_model_at_the_same_place_goes_on_there(declared, began_with):
+    options = {"extra_headers": {"X-Team": "a"}}
+    assert arguments(stored(began_with), agent(declared, **options), provider) == {"model": began_with, **options}
+
+
+@pytest.mark.parametrize("began_with", ["anthropic/claude-sonnet-4-5", "claude-sonnet-4-5", "groq/llama-3", "together_ai/a/b"])
+def test_a_turn_that_began_with_another_provider_goes_on_there_where_all_addresses_are_the_environments(began_with):
+    assert arguments(stored(began_with), agent(), provider) == {"model": began_with}
+    assert arguments(stored(began_with), None, provider) == {"model": began_with}
+    with pytest.raises(Elsewhere, match="declare that model until the turn is over, or cancel the turn"):
+        arguments(stored(began_with), agent(**INTERNAL), provider)  # whose key may be for its own address alone
+
+
+@pytest.mark.parametrize(
+    "planted",
+    [
+        "huggingface/http://127.0.0.1:9/v1",
+        "huggingface/https://evil.example",
+        "oobabooga/http://127.0.0.1:9",
+        "openai/http://127.0.0.1:9",
+        "http://127.0.0.1:9",
+        "bedrock/us-east-1/anthropic.claude-v2",
+        "bedrock/arn:aws:bedrock:us-east-1:1:model/x",
+        "bedrock/agentcore/arn:aws:bedrock-agentcore:us-west-2:1:runtime/x",
+        "openai/arn:aws:x",
+        "sagemaker/endpoint",
+        "baseten/abcd1234",
+        "custom/x",
+        "litellm_proxy/x",
+        "ollama/llama3",
+        "github_copilot/gpt-4o",
+        "snowflake/x",
+        "gemini/../../x",
+        "gemini/x?key=1",
+        "gemini/x#y",
+        "gemini/x%2f..",
+        "openai/",
+        "/x",
+        "",
+        "llama",
+        "openai/" + "x" * 300,
+        "openai/gpt\n-4o",
+    ],
+)
+def test_a_model_in_the_store_that_could_name_a_destination_is_refused(planted):
+    for declared in (agent(), agent("anthropic/claude-sonnet-4-5", **INTERNAL), None):
+        with pytest.raises(Elsewhere, match="the app that the workers run declares another"):
+            arguments(stored(planted), declared, provider)
+
+
+def test_a_model_that_the_app_itself_declares_is_called_as_it_is():
+    declared = "huggingface/http://127.0.0.1:9/v1"
+    assert arguments(stored(declared), agent(declared), provider) == {"model": declared}
