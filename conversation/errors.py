@@ -12,6 +12,7 @@ HoldfastError
 │       ├── AgentNotFound
 │       ├── HomeUnusable
 │       ├── OlderRelease         a newer Holdfast serves the store
+│       ├── OtherBuild           another build of this version serves the store, or runs on a node
 │       └── UnsupportedServer
 ├── ConversationNotFound
 ├── ConversationExists

@@ -7,8 +7,15 @@ from simulation.seed import simulate
 SEEDS = 3000
 """How many seeds a bug has to show itself."""
 
+RARE = (bugs.a_run_of_another_release_that_is_given_up, bugs.a_worker_that_does_not_answer_taken_for_gone)
+"""Bugs that show themselves only after hundreds of seeds."""
+PLANTED = [
+    pytest.param(bug, id=bug.__name__, marks=[pytest.mark.slow] if bug in RARE else [])
+    for bug in (*bugs.REQUIRED, *bugs.MORE, *bugs.CREW)
+]
 
-@pytest.mark.parametrize("bug", [*bugs.REQUIRED, *bugs.MORE, *bugs.CREW], ids=lambda bug: bug.__name__)
+
+@pytest.mark.parametrize("bug", PLANTED)
 def test_a_planted_bug_is_found(bug):
     for seed in range(1, SEEDS + 1):
         with bug():
