@@ -9,6 +9,7 @@ from dataclasses import asdict, replace
 
 from holdfast.actors.settings import StoreAddress
 from holdfast.conversation import CorruptStore, HoldfastError
+from holdfast.conversation.redaction import Redaction
 from holdfast.persistence.embedded import running_redis
 from holdfast.persistence.home import Home
 from holdfast.persistence.keys import Keys
@@ -26,7 +27,7 @@ from .problem_checks import problem_checks
 from .ray_checks import ray_checks
 from .redis_checks import redis_checks, stored_checks
 from .redis_doors import door_checks
-from .redis_url import hide
+from .redis_url import to_copy
 
 SCHEMA = 1
 """The version of what `--json` prints. A later one of the same number may have more checks and more fields."""
@@ -44,7 +45,8 @@ def run(where: Where, *, as_json: AsJson = False) -> int:
     too. Exit code: 0 unless something fails; 4 if something does not answer, else 1.
     """
     settings = where.settings()
-    checks = [_presentable(check, settings) for check in asyncio.run(_examine(settings, where))]
+    secrets = Redaction.of_process(os.environ, urls=[settings.redis_url or ""])
+    checks = [_presentable(check, secrets) for check in asyncio.run(_examine(settings, where))]
     if as_json:
         sys.stdout.write(to_json(as_dict(checks, at=round(time.time() * 1000)), indent=2) + "\n")
     else:
@@ -113,15 +115,9 @@ async def _standing(url: str, namespace: str) -> tuple[Standing, list[Check]]:
         return Standing(), []  # said of Redis already
 
 
-def _presentable(check: Check, settings: Settings) -> Check:
-    """The check without what nobody else is to know: it goes to logs and to monitoring."""
-
-    def hidden(text: str) -> str:
-        token = os.environ.get("RAY_AUTH_TOKEN", "")
-        text = hide(text, settings.redis_url)
-        return text.replace(token, "***") if token else text
-
-    return replace(check, said=hidden(check.said), fix=hidden(check.fix) if check.fix is not None else None)
+def _presentable(check: Check, secrets: Redaction) -> Check:
+    """The check without secrets: it goes to logs and to monitoring."""
+    return replace(check, said=secrets.redacted(check.said), fix=to_copy(check.fix, secrets) if check.fix is not None else None)
 
 
 def _draw(checks: list[Check]) -> None:

@@ -1,15 +1,18 @@
 """`holdfast problems`: what must not stay unseen, in one list. It asks Redis alone."""
 
 import asyncio
+import os
 import sys
 from collections.abc import Sequence
 from dataclasses import asdict, replace
 from typing import Any
 
+from holdfast.conversation.redaction import Redaction
+
 from .display import clean, shorten, span, to_json
 from .errors import ExitCode
 from .options import AsJson, Where
-from .redis_url import hide
+from .redis_url import to_copy
 from .session import session
 from .unseen import Problem, problems_of
 
@@ -30,8 +33,8 @@ def run(where: Where, *, as_json: AsJson = False) -> int:
 async def _problems(where: Where, *, as_json: bool) -> int:
     async with session(where) as opened:
         store = await opened.stack.store()
-        url = opened.stack.settings.redis_url
-        found = [without_passwords(one, url) for one in await problems_of(store, opened.stack.settings.timing, where)]
+        secrets = Redaction.of_process(os.environ, urls=[opened.stack.settings.redis_url or ""])
+        found = [without_secrets(one, secrets) for one in await problems_of(store, opened.stack.settings.timing, where)]
         now = await store.now()
     if as_json:
         said = {"schema": SCHEMA, "at": now, "problems": [as_dict(problem) for problem in found]}
@@ -41,10 +44,10 @@ async def _problems(where: Where, *, as_json: bool) -> int:
     return ExitCode.FAILED if found else ExitCode.DONE
 
 
-def without_passwords(problem: Problem, url: str | None) -> Problem:
-    """A problem without the passwords of a URL, in the command that helps and in what is said."""
-    which = [replace(one, reason=hide(one.reason, url)) for one in problem.which]
-    return replace(problem, said=hide(problem.said, url), fix=hide(problem.fix, url), which=which)
+def without_secrets(problem: Problem, secrets: Redaction) -> Problem:
+    """A problem as it may be shown, with the command that helps."""
+    which = [replace(one, reason=secrets.redacted(one.reason)) for one in problem.which]
+    return replace(problem, said=secrets.redacted(problem.said), fix=to_copy(problem.fix, secrets), which=which)
 
 
 def as_dict(problem: Problem) -> dict[str, Any]:

@@ -7,7 +7,7 @@ import socket
 from pathlib import Path
 from urllib.parse import parse_qs, unquote, urlencode, urlsplit
 
-from holdfast.conversation.redaction import HIDDEN, PLAIN
+from holdfast.conversation.redaction import HIDDEN, PLAIN, Redaction
 
 _CREDENTIALS = ("username", "password", "ssl_certfile", "ssl_keyfile", "ssl_password")
 
@@ -17,22 +17,9 @@ def masked(url: str) -> str:
     return PLAIN.redacted(url)
 
 
-def to_copy(url: str) -> str:
-    """The URL as it stands in a command that is to be copied; capital words are for the person to replace."""
-    return masked(url).replace(f"://{HIDDEN}@", "://USER:PASSWORD@").replace(f"={HIDDEN}", "=PASSWORD")
-
-
-def passwords(url: str | None) -> list[str]:
-    """The passwords that a URL holds, as they are and as they are written there; the longest first."""
-    try:
-        parts = urlsplit(url or "")
-        found = [
-            parts.password or "",
-            *(text for name in ("password", "ssl_password") for text in parse_qs(parts.query).get(name, [])),
-        ]
-    except ValueError:
-        return []
-    return sorted({text for one in found for text in (one, unquote(one)) if text}, key=len, reverse=True)
+def to_copy(text: str, redaction: Redaction = PLAIN) -> str:
+    """A URL, or a command with one, as it may be copied: without secrets; capital words are for the person to replace."""
+    return redaction.redacted(text).replace(f"://{HIDDEN}@", "://USER:PASSWORD@").replace(f"={HIDDEN}", "=PASSWORD")
 
 
 def anonymous(url: str) -> str:
@@ -68,10 +55,3 @@ async def on_loopback(host: str) -> bool:
         return bool(found) and all(ipaddress.ip_address(str(entry[4][0]).partition("%")[0]).is_loopback for entry in found)
     except (OSError, ValueError, UnicodeError):
         return False
-
-
-def hide(text: str, url: str | None) -> str:
-    """A text without the passwords of a URL."""
-    for password in passwords(url):
-        text = text.replace(password, "***")
-    return text

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from holdfast.actors.settings import Timing
-from holdfast.conversation import CorruptStore, Status, SuspensionKind
+from holdfast.conversation import Status, StoreError, StoreUnavailable, SuspensionKind
 from holdfast.persistence import Store
 from holdfast.registry.cluster import BINDING_STALE_MS
 
@@ -76,7 +76,9 @@ async def problems_of(store: Store, timing: Timing, where: Where) -> list[Proble
     for kind, look in looks.items():
         try:
             problem = await look()
-        except CorruptStore as error:
+        except StoreUnavailable:
+            raise
+        except StoreError as error:
             problem = Problem(kind, None, f"it cannot be read: {error}", "correct what this names in Redis, and look again")
         if problem is not None:
             found.append(problem)

@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import os
 
 import pytest
 
@@ -13,11 +14,11 @@ from holdfast.cli.node_checks import clock, node_checks
 from holdfast.cli.options import Where
 from holdfast.cli.problem_checks import NAMES, checks
 from holdfast.cli.ray_checks import auth, metrics
-from holdfast.cli.redis_url import anonymous, hide, own_socket
+from holdfast.cli.redis_url import anonymous, own_socket
 from holdfast.cli.unseen import Kind, Problem, Which, problems_of
 from holdfast.conversation import CorruptStore
+from holdfast.conversation.redaction import Redaction
 from holdfast.persistence import Census, MemoryStore
-from holdfast.registry import Settings
 from holdfast.registry.doors import Door, Knocked, Manner
 from holdfast.registry.node_look import NodeLook
 
@@ -63,12 +64,13 @@ def test_monitoring_reads_the_worst_status_and_each_check(found, status):
 
 def test_no_password_and_no_token_is_shown(monkeypatch):
     monkeypatch.setenv("RAY_AUTH_TOKEN", "the-token")
-    settings = Settings.of(redis_url="redis://me:s%40cret@h:1/0?password=other", ray_address="h:2")
-    said = "redis://me:s%40cret@h:1 refused s@cret, other and the-token"
-    shown = doctor._presentable(fail("redis", said, f"try {said}"), settings)
-    for secret in ("s%40cret", "s@cret", "other", "the-token"):
+    secrets = Redaction.of_process(os.environ, urls=["redis://me:s%40cret@h:1/0?password=another"])
+    said = "redis://me:s%40cret@h:1 refused s@cret, another and the-token"
+    shown = doctor._presentable(fail("redis", said, f"try {said}"), secrets)
+    for secret in ("s%40cret", "s@cret", "another", "the-token"):
         assert secret not in f"{shown.said} {shown.fix}"
-    assert hide("nothing to hide", None) == "nothing to hide"
+    assert shown.said.endswith("refused ***, *** and [RAY_AUTH_TOKEN]")
+    assert shown.fix.startswith("try redis://USER:PASSWORD@h:1 ")  # it is to be copied
 
 
 # -- Redis
@@ -291,10 +293,12 @@ async def test_no_password_is_in_a_problem_or_in_the_command_that_helps():
     url = "redis://:s3cret@127.0.0.1:6379/0"
     store = MemoryStore()
     await store.put_problem("shop:app", f"ConnectionError: {url}")
-    found = [problems.without_passwords(one, url) for one in await problems_of(store, Timing(), Where(redis_url=url))]
+    secrets = Redaction(urls=[url])
+    found = [problems.without_secrets(one, secrets) for one in await problems_of(store, Timing(), Where(redis_url=url))]
     said = json.dumps([problems.as_dict(one) for one in found]) + "".join(problems.drawn(found, NOW))
     assert "--redis-url" in said
     assert "s3cret" not in said
+    assert "USER:PASSWORD@" in said
 
 
 async def test_a_store_without_problems_has_none_and_silence_of_a_dead_cluster_is_no_hanging():

@@ -1,6 +1,7 @@
 """A shell without I/O around the pure core: it keeps state, log and what is known, and speaks in the words of the domain."""
 
 import contextlib
+import gc
 import json
 import os
 import signal
@@ -264,14 +265,16 @@ def begun():
 
 @pytest.fixture
 def promptly():
-    """Bounds a piece of work that must not hang; a guard, not a measurement."""
+    """Bounds the CPU time of work that must not hang; a guard, not a measurement. No garbage is collected meanwhile."""
 
     def overdue(_signal, _frame):
         message = "it hangs"
         raise TimeoutError(message)
 
-    before = signal.signal(signal.SIGALRM, overdue)
-    signal.setitimer(signal.ITIMER_REAL, 1)
+    gc.disable()
+    before = signal.signal(signal.SIGPROF, overdue)
+    signal.setitimer(signal.ITIMER_PROF, 2)
     yield
-    signal.setitimer(signal.ITIMER_REAL, 0)
-    signal.signal(signal.SIGALRM, before)
+    signal.setitimer(signal.ITIMER_PROF, 0)
+    signal.signal(signal.SIGPROF, before)
+    gc.enable()
