@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from .answers import Activation, AnswerToAsk, Failed, Hosted, NotHosted, Occupied, OwnedElsewhere, Replied
     from .conversation_actor import ConversationActor
-    from .crew import Crew, CrewUnavailable, NoOutcome, WorkerLost
+    from .crew import Crew, CrewUnavailable, NoOutcome, WorkerLost, WorkPaused
     from .host import Host
     from .hosting import Hosting
     from .ray_crew import find, hire, in_cluster, named, successor_name, worker_name
@@ -22,7 +22,7 @@ _HOMES = {
     "conversation_actor": ("ConversationActor",),
     "host": ("Host",),
     "steps": ("Step",),
-    "crew": ("Crew", "CrewUnavailable", "NoOutcome", "WorkerLost"),
+    "crew": ("Crew", "CrewUnavailable", "NoOutcome", "WorkPaused", "WorkerLost"),
     "hosting": ("Hosting",),
     "ray_crew": ("find", "hire", "in_cluster", "named", "successor_name", "worker_name"),
     "settings": ("RAY_NAMESPACE", "ActorSettings", "Fleet", "StoreAddress", "Timing", "WorkerSettings"),
@@ -51,6 +51,7 @@ __all__ = [
     "Step",
     "StoreAddress",
     "Timing",
+    "WorkPaused",
     "Worker",
     "WorkerLost",
     "WorkerSettings",

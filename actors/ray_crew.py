@@ -17,7 +17,7 @@ from holdfast.persistence import AppRecord, RunStatus, Store
 
 from . import wire
 from .attestation import EVERY_S
-from .crew import CrewUnavailable, ModelOutcome, NoOutcome, WorkerLost
+from .crew import CrewUnavailable, ModelOutcome, NoOutcome, WorkerLost, WorkPaused
 from .requests import ModelRequest, RunRequest
 from .settings import RAY_NAMESPACE, ActorSettings, SweeperToKeep, WorkerSettings
 from .worker import AppBroken, Dropped, Restarted, Succeeded, Worker
@@ -226,6 +226,8 @@ class RayCrew:
     async def _asked(self, name: str, handle: Any, answer: Awaitable[_T]) -> _T:
         try:
             return await answer
+        except WorkPaused as error:
+            raise WorkPaused(str(getattr(error, "cause", error))) from None
         except (RayActorError, GetTimeoutError) as error:
             self._forget(handle)
             raise CrewUnavailable(f"the worker does not answer: {type(error).__name__}") from error

@@ -19,6 +19,7 @@ from holdfast.conversation import AgentSpec, HoldfastError, RunFinished, StoreEr
 from holdfast.persistence import AppRecord, RedisStore
 
 from . import tool_run, wire
+from .admission import Admission
 from .app_loop import THREADS, AppLoop
 from .app_runtime import AllBlocked, AppRuntime
 from .attestation import Attestation
@@ -97,6 +98,7 @@ class Worker:
         self._effects = 0
         self._allowed_mb = math.inf
         self._store: RedisStore | None = None
+        self._admission: Admission | None = None
         self._attestation = Attestation(self._incarnation)
         self._keeping: asyncio.Task[None] | None = None
         if settings.sweeper is not None:  # from the start: nobody may ask one that Ray has started again for anything
@@ -272,6 +274,7 @@ class Worker:
                 in_thread=loop.in_thread,
                 incarnation=incarnation,
                 worker=self._settings.name,
+                admitted=partial(self._admitted, store, request.agent),
                 reached=self._reached,
             )
             return await self._attestation.during(store, run)
@@ -289,6 +292,17 @@ class Worker:
         self._lapse(ticket)
         for ongoing in (self._readings, self._model_calls):
             ongoing.cancel(lambda key: key[:2] == ticket)
+
+    async def _admitted(self, store: RedisStore, agent: str) -> int:
+        """Let new work of an agent begin, here and now; until when by the store's clock.
+
+        Raises:
+            WorkPaused: It waits.
+            StoreUnavailable: Whether it waits cannot be said now.
+        """
+        if self._admission is None:
+            self._admission = Admission(store)
+        return await self._admission.admit(agent)
 
     async def _connected(self) -> RedisStore:
         if self._store is None:
@@ -377,10 +391,12 @@ class Worker:
         async def latest() -> AppLoop:
             return runtime.latest  # the app's rules run in threads: whether its event loop turns is no matter
 
+        spec = await self._spec(store, request.spec_digest)
+        await self._admitted(store, request.agent)
         return await model.call(
             store,
             request,
-            spec=await self._spec(store, request.spec_digest),
+            spec=spec,
             messages=messages,
             agent=_agent(runtime.app, request.agent),
             loop=latest,

@@ -3,6 +3,7 @@
 from typing import TYPE_CHECKING, Any
 
 from .directory import Binding
+from .pausing import PAUSE_LAG_MS, Pause, Paused
 from .redis_store import RedisStore
 from .store import (
     Acquired,
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
     from .memory_store import MemoryStore
 
 __all__ = [
+    "PAUSE_LAG_MS",
     "Acquired",
     "AppRecord",
     "Append",
@@ -42,6 +44,8 @@ __all__ = [
     "MemoryStore",
     "Moved",
     "Owner",
+    "Pause",
+    "Paused",
     "Quarantine",
     "Rebuilt",
     "RedisStore",

@@ -33,6 +33,7 @@ pytest.register_assert_rewrite(
             "fleet",
             "index",
             "pages",
+            "pausing",
             "reads",
             "runs",
             "supervision",
@@ -50,6 +51,7 @@ from .conformance_fencing import Fencing
 from .conformance_fleet import Fleet
 from .conformance_index import Indexing
 from .conformance_pages import Paging, Unreadable
+from .conformance_pausing import Pausing
 from .conformance_reads import Reading
 from .conformance_runs import Running
 from .conformance_supervision import Supervising
@@ -59,7 +61,19 @@ __all__ = ["StoreConformance"]
 
 
 class StoreConformance(
-    Fencing, Acquiring, Appending, Reading, Running, Attending, Paging, Unreadable, Indexing, Supervising, Troubling, Fleet
+    Fencing,
+    Acquiring,
+    Appending,
+    Reading,
+    Running,
+    Attending,
+    Paging,
+    Unreadable,
+    Indexing,
+    Supervising,
+    Troubling,
+    Fleet,
+    Pausing,
 ):
     """Every case. Subclass it, and override the fixture `stores`."""
 

@@ -5,6 +5,7 @@ import asyncio
 import pytest
 
 from holdfast.actors import NoOutcome, errand
+from holdfast.actors.admission import Admission
 from holdfast.actors.errand import Errand
 from holdfast.actors.recent import Recent
 from holdfast.conversation import AgentSpec, Limits, RunFinished, ToolSpec, outstanding
@@ -49,7 +50,8 @@ async def running():
     async def struck(process, what):
         return False
 
-    errand_ = Errand(store, crew, state=activation.state, spec=QUICK, recent=Recent(), run=None, alone=False, struck=struck)
+    given = {"state": activation.state, "spec": QUICK, "recent": Recent(), "run": None, "alone": False, "struck": struck}
+    errand_ = Errand(store, crew, admission=Admission(store), **given)
     outcome = asyncio.create_task(errand_.outcome(effect, 1))
     async with asyncio.timeout(10):
         await crew.asked.wait()
