@@ -19,6 +19,7 @@ from .display import clean, console, to_json
 from .errors import ExitCode
 from .home_checks import home_checks, server_check
 from .options import AsJson, Where
+from .pauses import pause_checks
 from .ray_checks import ray_checks
 from .redis_checks import redis_checks
 
@@ -58,6 +59,7 @@ async def _examine(settings: Settings) -> list[Check]:
         checks += wrong
         if standing.store_id is not None:
             store = StoreAddress(redis_url=url, namespace=settings.namespace, store_id=standing.store_id)
+            checks += await pause_checks(url, settings.namespace)
             checks += await conversation_checks(url, settings.namespace)
     else:
         checks.append(ok("redis", "the home's does not run; whatever needs it starts it"))

@@ -7,7 +7,7 @@ import contextlib
 import dataclasses
 from unittest import mock
 
-from holdfast.actors import NoOutcome, conversation_actor, tool_run
+from holdfast.actors import NoOutcome, admission, conversation_actor, tool_run
 from holdfast.actors.hosting import Hosting
 from holdfast.actors.store_clock import StoreClock
 from holdfast.conversation import HoldfastError, OnLost, StoreUnavailable, decide, outcomes, suspensions
@@ -161,7 +161,7 @@ def an_outcome_that_is_not_recorded():
 def a_claim_that_anybody_may_repeat():
     """The claim is no compare-and-set: two workers that are told to run a call both run it."""
 
-    async def claim(self, conversation_id, effect_id, *, incarnation, worker):
+    async def claim(self, conversation_id, effect_id, *, incarnation, worker, until=None):
         runs = self._runs(conversation_id)
         if effect_id in runs and runs[effect_id].status is not RunStatus.DONE:
             runs[effect_id] = Run(RunStatus.CLAIMED, incarnation=incarnation, worker=worker)
@@ -263,6 +263,31 @@ def a_process_that_hangs_and_that_nobody_ends():
     return mock.patch.object(Watch, "_end", look_away)
 
 
+def a_pause_that_is_looked_for_once():
+    """A process reads the pauses when it begins, and takes it that nobody pauses anything after that."""
+    return mock.patch.object(admission, "FRESH_S", 3600.0)
+
+
+def a_claim_that_comes_late_after_a_pause():
+    """A run is claimed whenever the claim comes, however long ago its worker saw that nothing was paused."""
+    claim = MemoryStore.claim
+
+    async def late(self, conversation_id, effect_id, *, incarnation, worker, until=None):
+        del until
+        return await claim(self, conversation_id, effect_id, incarnation=incarnation, worker=worker)
+
+    return mock.patch.object(MemoryStore, "claim", late)
+
+
+def a_resume_that_forgets_who_was_left():
+    """Who was left since its work is paused needs no attention, and nobody looks whether that is over."""
+
+    async def look_away(self, limit):
+        return 0
+
+    return mock.patch.object(MemoryStore, "readmit", look_away)
+
+
 REQUIRED = (
     reply_before_the_append,
     no_fencing,
@@ -286,4 +311,7 @@ MORE = (
     an_actor_that_does_not_answer_taken_for_dead,
     a_body_that_runs_whatever_came_of_its_claim,
     a_process_that_hangs_and_that_nobody_ends,
+    a_pause_that_is_looked_for_once,
+    a_claim_that_comes_late_after_a_pause,
+    a_resume_that_forgets_who_was_left,
 )
