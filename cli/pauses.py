@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from holdfast.client import AsyncClient, Pause
 from holdfast.conversation import CorruptStore, HoldfastError
 from holdfast.persistence import RedisStore
+from holdfast.persistence.keys import Keys
 
 from .check import Check, fail, ok, warn
 from .display import clean, shorten, span
@@ -45,9 +46,8 @@ async def pause_checks(url: str, namespace: str) -> list[Check]:
     try:
         paused = await store.paused()
     except HoldfastError as error:
-        return [
-            fail("paused", f"nothing new begins, since the pauses cannot be read: {error}", "correct Redis, and look again")
-        ]
+        problem = f"nothing new begins, since the pauses cannot be read: {error}"
+        return [fail("paused", problem, f"correct or delete the key {Keys(namespace).meta('pauses')}")]
     finally:
         await store.close()
     return [_check(pause, paused.now) for pause in paused.pauses] or [ok("paused", "no new work is paused")]

@@ -24,9 +24,8 @@ def run(
     """Lift a pause: what waits goes on by itself. A pause of the namespace and those of agents are lifted one by one."""
     lifted, left, now = asyncio.run(_resume(where, agent))
     if as_json:
-        sys.stdout.write(
-            to_json({"lifted": asdict(lifted) if lifted else None, "paused": [asdict(one) for one in left]}) + "\n"
-        )
+        said = {"lifted": None if lifted is None else asdict(lifted), "paused": [asdict(one) for one in left]}
+        sys.stdout.write(to_json(said) + "\n")
         return
     if lifted is None:
         sys.stdout.write(f"New work of {whose(agent)} was not paused; nothing was done.\n")

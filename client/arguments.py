@@ -1,6 +1,5 @@
 """What callers hand in, checked before it travels."""
 
-import getpass
 import math
 import os
 import re
@@ -88,6 +87,8 @@ def reason_of(reason: object) -> str:
 
 def this_user() -> str:
     """Who runs this process, and where: a statement, and no proof."""
+    import getpass  # noqa: PLC0415 - `holdfast pending` counts milliseconds
+
     try:
         user = getpass.getuser()
     except (OSError, KeyError):  # a container's user may have no name

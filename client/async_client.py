@@ -271,9 +271,9 @@ class AsyncClient:
         independent of each other. It needs Redis alone.
 
         Once this returns, nothing new begins: a worker looks at the pauses before each model call and run, what it saw counts
-        for at most a second (`PAUSE_LAG_MS`), and this call takes that much longer. A run that is claimed later is refused by the
-        store; a model call could only begin later in a process that was stopped between its look and its request (SIGSTOP).
-        If this call is given up or cancelled before, the pause may stand already: call again.
+        for at most a second, and this call takes that much longer. The store refuses a run that is claimed later; a model call
+        could only begin later in a process that was stopped between its look and its request (SIGSTOP). If this call is given
+        up before, the pause may stand already: call again.
 
         Args:
             agent: Whose work; None for everybody's.

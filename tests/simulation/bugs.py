@@ -268,17 +268,6 @@ def a_pause_that_is_looked_for_once():
     return mock.patch.object(admission, "FRESH_S", 3600.0)
 
 
-def a_claim_that_comes_late_after_a_pause():
-    """A run is claimed whenever the claim comes, however long ago its worker saw that nothing was paused."""
-    claim = MemoryStore.claim
-
-    async def late(self, conversation_id, effect_id, *, incarnation, worker, until=None):
-        del until
-        return await claim(self, conversation_id, effect_id, incarnation=incarnation, worker=worker)
-
-    return mock.patch.object(MemoryStore, "claim", late)
-
-
 def a_resume_that_forgets_who_was_left():
     """Who was left since its work is paused needs no attention, and nobody looks whether that is over."""
 
@@ -312,6 +301,5 @@ MORE = (
     a_body_that_runs_whatever_came_of_its_claim,
     a_process_that_hangs_and_that_nobody_ends,
     a_pause_that_is_looked_for_once,
-    a_claim_that_comes_late_after_a_pause,
     a_resume_that_forgets_who_was_left,
 )
