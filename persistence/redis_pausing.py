@@ -72,5 +72,5 @@ def _pause(whose: str, record: bytes, *, duplicate: bool = False) -> Pause:
     at = redis_values.number_of(since, f"the pause of {whose or 'the namespace'}")
     if not by:
         raise CorruptStore(f"the pause of {whose or 'the namespace'} reads {record[:40]!r}")
-    said = (part.decode(errors="replace") for part in (reason, by))
-    return Pause(whose or None, *said, since=at, duplicate=duplicate)
+    said = reason.decode(errors="replace")
+    return Pause(agent=whose or None, reason=said, by=by.decode(errors="replace"), since=at, duplicate=duplicate)
