@@ -283,7 +283,7 @@ class AsyncClient:
             Who paused it, why and since when. `duplicate` says that it stood before: then who, why and since are as they were.
 
         Raises:
-            InvalidInput: The agent or the reason cannot be used, or 64 pauses stand already.
+            InvalidInput: The agent or the reason cannot be used, or 64 pauses stand and this would be one more agent's.
             StoreUnavailable: Redis does not answer in time, or refuses; the pause may stand.
         """
         whose, why = pausable(agent), reason_of(reason)

@@ -20,7 +20,7 @@ class MemoryPausing:
         stands = self._pauses.get(agent or "")
         if stands is not None:
             return replace(stands, duplicate=True)
-        if len(self._pauses) >= MOST_PAUSED:
+        if agent is not None and len(self._pauses) >= MOST_PAUSED:
             raise too_many()
         self._pauses[agent or ""] = pause = Pause(agent, reason, by, self._clock())
         return pause

@@ -9,7 +9,7 @@ from holdfast.conversation import InvalidInput
 PAUSE_LAG_MS = 1_000
 """How old, at most, may be what a worker knows of the pauses when it begins something: after a pause, nothing begins later."""
 MOST_PAUSED = 64
-"""How many pauses may stand at once: each look at them reads them all."""
+"""How many may stand at once where an agent's is added: each look reads them all. The namespace's is never refused."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +56,7 @@ class Pausing(Protocol):
         """Have the new work of an agent, or of the namespace, wait from now on; a pause that stands already stays as it is.
 
         Raises:
-            InvalidInput: `MOST_PAUSED` others stand.
+            InvalidInput: `MOST_PAUSED` others stand, and this is an agent's.
         """
         ...
 

@@ -75,6 +75,8 @@ class Pausing:
 
         assert refused.value.field == "agent"
         assert (await store.pause("agent-0", by="ana", reason="")).duplicate
+        assert not (await store.pause(None, by="ana", reason="")).duplicate, "all may always be stopped"
+        await store.resume(None)
         await store.resume("agent-0")
         assert not (await store.pause("one-more", by="ana", reason="")).duplicate
 
