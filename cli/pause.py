@@ -32,9 +32,9 @@ def run(
     if as_json:
         sys.stdout.write(to_json(asdict(pause)) + "\n")
         return
-    standing = " already; nothing was changed" if pause.duplicate else ""
+    standing = " It was paused before; nothing was changed." if pause.duplicate else ""
     words = ["resume", *(["--agent", agent] if agent is not None else [])]
-    sys.stdout.write(f"{described(pause, now)}{standing}.\nTo go on: {command(words, where)}\n")
+    sys.stdout.write(f"{described(pause, now)}.{standing}\nTo go on: {command(words, where)}\n")
     if not known:
         sys.stderr.write(clean(f"note: there is no conversation of an agent {agent!r} here") + "\n")
 

@@ -21,7 +21,7 @@ def whose(agent: str | None) -> str:
 def described(pause: Pause, now: int) -> str:
     """What a pause says, on one line and without a full stop; `now` is the store's clock."""
     reason = f": {shorten(clean(pause.reason), REASON_LENGTH)}" if pause.reason else ""
-    return f"New work of {whose(pause.agent)} is paused since {span(now - pause.since)} by {clean(pause.by)}{reason}"
+    return f"New work of {whose(pause.agent)} has been paused for {span(now - pause.since)} by {clean(pause.by)}{reason}"
 
 
 async def standing(client: AsyncClient) -> list[Pause]:

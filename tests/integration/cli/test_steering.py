@@ -83,18 +83,18 @@ def test_what_is_no_conversation_is_bad_input(inside, arguments):
 def test_a_pause_is_said_wherever_somebody_looks_until_it_is_lifted(inside, stack, waiting, hostile):
     namespaced = ("--namespace", "quiet")  # nothing of the other tests is to wait for this
     made = inside("pause", "--agent", "support", "--reason", hostile, *namespaced)
-    assert made.out.startswith("New work of agent support is paused since ")
+    assert made.out.startswith("New work of agent support has been paused for ")
     assert "\x1b" not in made.out
     assert "To go on: holdfast resume --agent support --namespace quiet\n" in made.out
     assert "no conversation of an agent 'support' here" in made.err
     again = inside("pause", "--agent", "support", "--json", *namespaced).json()
     assert (again["duplicate"], again["reason"]) == (True, hostile)
-    assert "already; nothing was changed" in inside("pause", "--agent", "support", *namespaced).out
+    assert "It was paused before; nothing was changed." in inside("pause", "--agent", "support", *namespaced).out
     inside("pause", "--reason", "the bill", *namespaced)
 
     for command in ("list", "pending"):
         said = inside(command, *namespaced).out.splitlines()
-        assert said[0].startswith("New work of the namespace is paused since ")
+        assert said[0].startswith("New work of the namespace has been paused for ")
         assert said[0].endswith(": the bill (and 1 more; see `holdfast doctor`).")
         assert [one["agent"] for one in inside(command, "--json", *namespaced).json()["paused"]] == [None, "support"]
     checks = asyncio.run(pause_checks(stack.redis_url, "quiet"))
@@ -104,7 +104,7 @@ def test_a_pause_is_said_wherever_somebody_looks_until_it_is_lifted(inside, stac
     ]
 
     lifted = inside("resume", *namespaced).out
-    assert lifted.startswith("New work of the namespace goes on.\nStill: New work of agent support is paused since ")
+    assert lifted.startswith("New work of the namespace goes on.\nStill: New work of agent support has been paused for ")
     assert inside("resume", *namespaced).out.startswith("New work of the namespace was not paused; nothing was done.\n")
     assert inside("resume", "--agent", "support", *namespaced, "--json").json()["paused"] == []
     assert inside("list", *namespaced).out == "There are no conversations.\n"
@@ -125,7 +125,7 @@ def test_a_conversation_says_that_its_work_is_paused(inside, stack, waiting):
         assert "paused" not in inside("show", waiting).out
         assert inside("show", waiting, "--json").json()["paused"] is None
         asyncio.run(paused("support"))
-        assert "New work of agent support is paused since " in inside("show", waiting).out
+        assert "New work of agent support has been paused for " in inside("show", waiting).out
         assert inside("show", waiting, "--json").json()["paused"]["reason"] == "the bill"
     finally:
         for agent in ("clerk", "support"):
