@@ -313,7 +313,8 @@ async def test_who_waits_for_the_end_of_a_pause_is_left_in_peace_and_woken_at_on
     store, actors = MemoryStore(), Waking()
     await left_paused(store, "c-1", "c-2")
     await overdue(store, "due")
-    sweep = sweep_of(store, actors)
+    watched = FaultyStore(store, Faults())
+    sweep = sweep_of(watched, actors)
 
     async def woken():
         return len(actors.woken) == 1
@@ -322,6 +323,7 @@ async def test_who_waits_for_the_end_of_a_pause_is_left_in_peace_and_woken_at_on
     for _ in range(20):
         await sweep.tick()
     assert set(actors.asked) == {"due"}
+    assert watched.calls["readmit"] == 1, "while the pauses are the same, those who wait are not looked for with each tick"
 
     await store.resume(None)
     await sweep.tick()
