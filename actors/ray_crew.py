@@ -226,8 +226,6 @@ class RayCrew:
     async def _asked(self, name: str, handle: Any, answer: Awaitable[_T]) -> _T:
         try:
             return await answer
-        except WorkPaused as error:
-            raise WorkPaused(str(getattr(error, "cause", error))) from None
         except (RayActorError, GetTimeoutError) as error:
             self._forget(handle)
             raise CrewUnavailable(f"the worker does not answer: {type(error).__name__}") from error
@@ -236,6 +234,8 @@ class RayCrew:
             raise CrewUnavailable(str(error)) from error
         except RayError as error:
             cause = getattr(error, "cause", None)
+            if isinstance(cause, WorkPaused):
+                raise WorkPaused(str(cause)) from None
             if isinstance(cause, AppBroken | Dropped | Succeeded | Restarted | HoldfastError):
                 self._learn(name, handle, cause)
                 raise CrewUnavailable(str(cause)) from error

@@ -7,9 +7,19 @@ from functools import partial
 from types import SimpleNamespace
 
 import pytest
-from ray.exceptions import ActorUnavailableError
+from ray.exceptions import ActorUnavailableError, RayTaskError
 
-from holdfast.actors import ActorSettings, AppBroken, CrewUnavailable, NoOutcome, StoreAddress, WorkerLost, ray_crew, wire
+from holdfast.actors import (
+    ActorSettings,
+    AppBroken,
+    CrewUnavailable,
+    NoOutcome,
+    StoreAddress,
+    WorkerLost,
+    WorkPaused,
+    ray_crew,
+    wire,
+)
 from holdfast.actors.attestation import EVERY_S, STANDS_MS
 from holdfast.actors.ray_crew import RayCrew
 from holdfast.actors.requests import ModelRequest
@@ -287,3 +297,29 @@ async def test_a_call_does_not_wait_for_a_worker_that_opens_its_app_for_ever(kno
         await crew.call_model("shop:app", "code-1", REQUEST)
     opened.set()
     assert (await crew.call_model("shop:app", "code-1", REQUEST)).content == "Hi."
+
+
+@pytest.mark.parametrize("as_cause", [True, False])
+async def test_work_that_is_paused_is_no_trouble_of_its_worker(known, as_cause):
+    # given a worker that refuses new work, which Ray says in either of its ways
+    prepared = []
+
+    async def prepare():
+        prepared.append("process-1")
+        return "process-1"
+
+    async def call_model(asked, process):
+        raised = RayTaskError("call_model", "a traceback", WorkPaused("the new work of agent desk is paused"))
+        raise raised.as_instanceof_cause() if as_cause else raised
+
+    name = ray_crew.worker_name(SETTINGS, "shop:app", "code-1", "0")
+    known[name] = SimpleNamespace(prepare=remote(prepare), call_model=remote(call_model))
+    crew = RayCrew(MemoryStore(), SETTINGS)
+
+    # when it is asked again and again, then each time the pause is what is said, and the worker is not looked for anew
+    for _ in range(2):
+        with pytest.raises(WorkPaused) as refused:
+            await crew.call_model("shop:app", "code-1", REQUEST)
+        assert type(refused.value) is WorkPaused
+        assert str(refused.value) == "the new work of agent desk is paused"
+    assert prepared == ["process-1"]
