@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from .answers import Activation, AnswerToAsk, Failed, Hosted, NotHosted, Occupied, OwnedElsewhere, Replied
     from .conversation_actor import ConversationActor
-    from .crew import Crew, CrewUnavailable, NoOutcome, WorkerLost
+    from .crew import Crew, CrewUnavailable, NoOutcome, WorkerLost, WorkPaused
     from .host import Host
     from .hosting import Hosting
     from .ray_cluster import find, hire, in_cluster, named
@@ -23,7 +23,7 @@ _HOMES = {
     "conversation_actor": ("ConversationActor",),
     "host": ("Host",),
     "steps": ("Step",),
-    "crew": ("Crew", "CrewUnavailable", "NoOutcome", "WorkerLost"),
+    "crew": ("Crew", "CrewUnavailable", "NoOutcome", "WorkPaused", "WorkerLost"),
     "hosting": ("Hosting",),
     "ray_cluster": ("find", "hire", "in_cluster", "named"),
     "ray_crew": ("successor_name", "worker_name"),
@@ -53,6 +53,7 @@ __all__ = [
     "Step",
     "StoreAddress",
     "Timing",
+    "WorkPaused",
     "Worker",
     "WorkerLost",
     "WorkerSettings",

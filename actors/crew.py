@@ -28,6 +28,10 @@ class WorkerLost(CrewUnavailable):
         return str(self.args[0])
 
 
+class WorkPaused(Exception):
+    """New work waits, and this is new; it can begin once the pause is over. The message says whose work waits."""
+
+
 class NoOutcome(StrEnum):
     """Why a worker has no outcome of a run."""
 
@@ -51,6 +55,7 @@ class Crew(Protocol):
         """Call the model.
 
         Raises:
+            WorkPaused: It was not called, since new work waits.
             WorkerLost: Its process died of something meanwhile, perhaps of this.
             CrewUnavailable: The worker died or cannot import the app.
         """
@@ -60,6 +65,7 @@ class Crew(Protocol):
         """Claim the run, run its body, record its outcome and return it.
 
         Raises:
+            WorkPaused: It was not claimed, since new work waits.
             CrewUnavailable: The worker died or cannot import the app; the run's record says how far it came.
         """
         ...

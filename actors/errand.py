@@ -21,6 +21,7 @@ from holdfast.conversation import (
 from holdfast.conversation.envelope import failure
 from holdfast.persistence import Run, RunStatus, Store, codec
 
+from .admission import Admission
 from .crew import Crew, CrewUnavailable, ModelOutcome, NoOutcome
 from .recent import Recent
 from .requests import ModelRequest, RunRequest
@@ -44,6 +45,7 @@ class Errand:
         recent: Recent,
         run: Run | None,
         alone: bool,
+        admission: Admission,
         struck: Callable[[str, str], Awaitable[bool]],
     ) -> None:
         self._store = store
@@ -53,6 +55,7 @@ class Errand:
         self._recent = recent
         self._run = run
         self._alone = alone
+        self._admission = admission
         self._struck = struck
 
     async def outcome(self, effect: Effect, attempt: int) -> Command | None:
@@ -61,6 +64,7 @@ class Errand:
         Raises:
             CrewUnavailable: No worker takes it, or has answered; it can be tried again.
             WorkerLost: Its worker died of it, maybe.
+            WorkPaused: It is new work, which waits.
             StoreError: The store does not answer.
         """
         match effect:
@@ -73,6 +77,7 @@ class Errand:
 
     async def _prepare(self, effect: BeginTurn) -> TurnPrepared:
         app, agent = self._state.app, self._state.agent
+        await self._admission.admit(agent)  # else it would begin with the code of before the pause
         standing = await self._crew.standing(app, agent)
         if standing is None:
             return TurnPrepared(effect_id=effect.effect_id, problem=f"no app {app!r} is known to the store")

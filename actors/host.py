@@ -18,6 +18,7 @@ from holdfast.conversation import (
 from holdfast.conversation.redaction import PLAIN
 from holdfast.persistence import Because, Store
 
+from .admission import Admission
 from .answers import Activation, AnswerToAsk, Failed, Hosted, NotHosted, Occupied, OwnedElsewhere, Replied
 from .crew import Crew
 from .hosting import Hosting
@@ -49,6 +50,7 @@ class Host:
     ) -> None:
         self._store = store
         self._crew = crew
+        self._admission = Admission(store)
         self._name = name
         self._timing = timing
         self._fleet = fleet
@@ -87,6 +89,7 @@ class Host:
             hosting = Hosting(
                 self._store,
                 self._crew,
+                admission=self._admission,
                 conversation_id=conversation_id,
                 holder=self._name,
                 timing=self._timing,

@@ -43,12 +43,14 @@ from holdfast.conversation import (
 from holdfast.conversation.redaction import PLAIN
 from holdfast.persistence import Acquired, Append, Because, KnownIds, Moved, Run, Store
 
-from .crew import Crew, CrewUnavailable, WorkerLost
+from .admission import Admission
+from .crew import Crew, CrewUnavailable, WorkerLost, WorkPaused
 from .errand import Errand
 from .failures import Failures, instead_of
 from .lease import Lease, now_s
 from .mailbox import Asked, Leave, Mailbox
 from .recent import Recent
+from .rest import Rest
 from .settings import Timing
 from .specs import spec_of
 from .steps import Reached, Step, untrapped
@@ -71,6 +73,7 @@ class Hosting:
         store: Store,
         crew: Crew,
         *,
+        admission: Admission,
         conversation_id: str,
         holder: str,
         timing: Timing,
@@ -81,11 +84,11 @@ class Hosting:
     ) -> None:
         self.conversation_id = conversation_id
         self.over = False
-        self.rested_at: int | None = None
-        self._rested = rested
+        self._rest = Rest(admission, clock=clock, rested=rested)
         self._reached = reached
         self._store = store
         self._crew = crew
+        self._admission = admission
         self._holder = holder
         self._timing = timing
         self._clock = clock
@@ -298,6 +301,11 @@ class Hosting:
         return self._spec
 
     @property
+    def rested_at(self) -> int | None:
+        """Since when it rests, by the actor's clock: nothing is outstanding, or all that is waits for the end of a pause."""
+        return self._rest.since
+
+    @property
     def rested_since(self) -> int | None:
         """When the conversation came to rest, by the store's clock; None while it does not."""
         return None if self.rested_at is None else self._time.at(self.rested_at)
@@ -315,9 +323,10 @@ class Hosting:
                 self._runs.pop(effect_id, None)
                 if self._effects.pop(effect_id).cancel():
                     self._crew.drop(self.conversation_id, effect_id)
-        self.rested_at = self._clock() if not busy(self._state) and self._mailbox.empty else None
-        if self.rested_at is not None:
-            self._rested.set()
+        self._see_whether_it_rests()
+
+    def _see_whether_it_rests(self) -> None:
+        self._rest.see(idle=self._mailbox.empty, busy=busy(self._state), effects=self._effects)
 
     def _looked_at(self) -> dict[str, Effect | None]:
         """By id: the effects that may have to be started or dropped, None where one is not outstanding.
@@ -354,6 +363,13 @@ class Hosting:
                     return
                 # It stays among the effects until it is judged, so that nobody starts it once more.
                 self._mailbox.tell(outcome)
+            except WorkPaused as paused:
+                logger.info("conversation %s: %s waits: %s", self.conversation_id, effect.effect_id, paused)
+                self._rest.pause(effect.effect_id)
+                self._see_whether_it_rests()
+                await self._rest.reopened(effect.effect_id, self._state.agent)
+                self._see_whether_it_rests()
+                continue  # which was no try
             except WorkerLost as lost:
                 if await self._struck(lost.process, f"{effect.effect_id}: {lost}"):
                     return
@@ -388,6 +404,7 @@ class Hosting:
             recent=self._recent,
             run=self._runs.pop(effect.effect_id, None),
             alone=self._strikes.count > 0,
+            admission=self._admission,
             struck=self._struck,
         )
 
@@ -476,11 +493,15 @@ class Hosting:
         return await leave.done
 
     async def _passivated(self) -> bool:
-        if busy(self._state) or not self._mailbox.empty:
+        paused = busy(self._state) and self._rest.paused(self._effects)
+        if (busy(self._state) and not paused) or not self._mailbox.empty:
             return False
+        for task in self._effects.values():  # they wait, and nothing of them may begin from now on
+            task.cancel()
+        self._effects.clear()
         self._reached(Step.PASSIVATE_1_BEGUN)
         try:
-            await self._store.release(self.conversation_id, self._token)
+            await self._store.release(self.conversation_id, self._token, paused=paused)
         except StoreError as error:
             logger.warning("conversation %s: its release is unknown: %s", self.conversation_id, error)
         self._reached(Step.PASSIVATE_2_RELEASED)

@@ -12,6 +12,7 @@ from holdfast.conversation import ClusterUnavailable, HoldfastError
 from holdfast.persistence import AppRecord
 
 from .cluster import WorkerDied, WorkerUnavailable
+from .crew import WorkPaused
 from .ray_crew import worker_settings
 from .settings import RAY_NAMESPACE, ActorSettings, WorkerSettings
 from .vault import Vault
@@ -36,6 +37,10 @@ class RayWorker:
     async def process(self) -> str:
         """See `WorkerHandle.process`."""
         return await _answered(self._actor.process.remote())
+
+    async def pid(self) -> int:
+        """The process that it is now, as its node numbers it."""
+        return await _answered(self._actor.pid.remote())
 
     async def turn(self, conversation_id: str, effect_id: str) -> None:
         """See `WorkerHandle.turn`."""
@@ -91,7 +96,7 @@ async def _answered(answer: Awaitable[_T]) -> _T:
         raise WorkerUnavailable(type(error).__name__) from error
     except RayError as error:
         cause = getattr(error, "cause", None)
-        if isinstance(cause, AppBroken | Dropped | Succeeded | Restarted | HoldfastError):
+        if isinstance(cause, AppBroken | Dropped | Succeeded | Restarted | WorkPaused | HoldfastError):
             raise cause from error
         raise
 

@@ -27,6 +27,13 @@ logger = logging.getLogger("holdfast.worker")
 
 TOLD_S = 10.0
 """How long a function of the app's may take to say what is told of an exception."""
+Admitted: TypeAlias = Callable[[], Awaitable[int | None]]
+"""Asked just before the claim: until when the run may begin, in ms UTC by the store's clock; it raises where it may not."""
+
+
+async def at_any_time() -> None:
+    """Whenever it is asked."""
+
 
 Carried: TypeAlias = Callable[[Coroutine[Any, Any, str]], Awaitable[str]]
 """Where a body runs: given its coroutine, what it leads to."""
@@ -60,12 +67,13 @@ async def run(
     resources: Any,
     incarnation: str,
     worker: str,
+    admitted: Admitted = at_any_time,
     carried: Carried = here,
     in_thread: InThread = asyncio.to_thread,
     reached: Reached = untrapped,
     redaction: Redaction = PLAIN,
 ) -> RunFinished | NoOutcome:
-    """Claim the run, run its body, record its outcome and return it; `NOT_MINE` if it was not runnable."""
+    """Claim the run, run its body, record its outcome and return it; `NOT_MINE` if it was not runnable (in time)."""
     reached(Step.RUN_1_ASKED)
     # Everything that can fail before the body does so before the claim.
     unreadable, context, arguments = None, None, dict[str, Any]()
@@ -74,7 +82,8 @@ async def run(
         arguments = arguments_in(inputs.source, request.tool_call_id)
     except jsontext.NotJson as error:  # stored before there was such a bound; no later try would read more
         unreadable = f"the tool did not run: its arguments or context cannot be read ({error})"
-    if not await store.claim(request.conversation_id, request.effect_id, incarnation=incarnation, worker=worker):
+    until = await admitted()
+    if not await store.claim(request.conversation_id, request.effect_id, incarnation=incarnation, worker=worker, until=until):
         return NoOutcome.NOT_MINE
     reached(Step.RUN_2_CLAIMED)
     if unreadable is not None:

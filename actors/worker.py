@@ -21,6 +21,7 @@ from holdfast.conversation.redaction import Redaction
 from holdfast.persistence import RedisStore
 
 from . import logs, tool_run, wire
+from .admission import Admission
 from .app_loop import THREADS, AppLoop
 from .app_runtime import AllBlocked, AppRuntime
 from .attestation import Attestation
@@ -126,6 +127,7 @@ class Worker:
         self._effects = 0
         self._allowed_mb = math.inf
         self._store: RedisStore | None = None
+        self._admission: Admission | None = None
         self._attestation = Attestation(self._incarnation)
         self._keeping: asyncio.Task[None] | None = None
         if settings.sweeper is not None:  # from the start: nobody may ask one that Ray has started again for anything
@@ -311,6 +313,7 @@ class Worker:
                 in_thread=loop.in_thread,
                 incarnation=incarnation,
                 worker=self._settings.name,
+                admitted=partial(self._admitted, store, request.agent),
                 reached=self._reached,
                 redaction=self._redaction,
             )
@@ -335,6 +338,17 @@ class Worker:
         self._named.update(named)
         self._redaction = Redaction.of_process(os.environ, self._named, urls=[self._settings.store.redis_url])
         logs.guard_process(self._redaction)
+
+    async def _admitted(self, store: RedisStore, agent: str) -> int:
+        """Let new work of an agent begin, here and now; until when by the store's clock.
+
+        Raises:
+            WorkPaused: It waits.
+            StoreUnavailable: Whether it waits cannot be said now.
+        """
+        if self._admission is None:
+            self._admission = Admission(store)
+        return await self._admission.admit(agent)
 
     async def _connected(self) -> RedisStore:
         if self._store is None:
@@ -433,6 +447,7 @@ class Worker:
             spec = agent.spec  # what was imported, whatever the store has under its digest
         else:
             spec = await self._spec(store, request.spec_digest)
+        await self._admitted(store, request.agent)
         return await model.call(
             store, request, spec=spec, messages=messages, agent=agent, loop=latest, redaction=self._redaction
         )

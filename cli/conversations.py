@@ -12,6 +12,7 @@ from holdfast.client.records import ConversationRow
 from .display import clean, console, lines, span, table, to_json
 from .hints import command
 from .options import AsJson, Where
+from .pauses import notice, standing
 from .session import session
 
 LIMIT = 50
@@ -33,10 +34,13 @@ def run(
 async def _list(where: Where, *, status: str | None, agent: str | None, limit: int, after: str | None, as_json: bool) -> None:
     async with session(where) as opened:
         page = await opened.client.conversations(status=status, agent=agent, limit=limit, after=after)
+        pauses = await standing(opened.client)
         now = await (await opened.stack.store()).now()
     if as_json:
-        sys.stdout.write(to_json({"items": [asdict(row) for row in page.items], "next": page.next}, indent=2) + "\n")
+        said = {"items": [asdict(row) for row in page.items], "next": page.next, "paused": [asdict(one) for one in pauses]}
+        sys.stdout.write(to_json(said, indent=2) + "\n")
         return
+    sys.stdout.write(notice(pauses, now))
     if not page.items:
         sys.stdout.write("There are no such conversations.\n" if status or agent or after else "There are no conversations.\n")
         return

@@ -23,6 +23,7 @@ from .display import clean, console, to_json
 from .errors import ExitCode
 from .home_checks import home_checks, server_check
 from .options import AsJson, Where
+from .pauses import pause_checks
 from .problem_checks import problem_checks
 from .ray_checks import ray_checks
 from .redis_checks import redis_checks, stored_checks
@@ -86,6 +87,7 @@ async def _examine(settings: Settings, where: Where) -> list[Check]:
             checks += wrong
         if standing.store_id is not None:
             store = StoreAddress(redis_url=url, namespace=settings.namespace, store_id=standing.store_id)
+            checks += await bounded("paused", pause_checks(url, settings.namespace, where), within_s=REDIS_S)
             checks += await bounded("stored", stored_checks(url, settings.namespace), within_s=REDIS_S)
             looking = problem_checks(url, settings.namespace, settings.timing, where)
             checks += await bounded("conversations", looking, within_s=REDIS_S)

@@ -12,6 +12,9 @@ if TYPE_CHECKING:
 
 _T = TypeVar("_T")
 
+AGAIN_S = 0.2
+"""After what pause a worker that has ended is looked for again."""
+
 
 async def sweeper(settings: "ActorSettings", *, within_s: float) -> bool:
     """Whether there is a sweeper, and it ticks.
@@ -39,19 +42,34 @@ async def workers(store: "Store", settings: "ActorSettings", record: "AppRecord"
         AppNotFound: They cannot import it, or open its resources.
         ClusterUnavailable: They did not answer in time.
     """
-    from holdfast.actors import AppBroken, find, successor_name, worker_name  # noqa: PLC0415 - as above
+    slots = map(str, range(settings.fleet.workers))
+    return [await _within(within_s, _prepared(store, settings, record, slot), "a worker") for slot in slots]
 
-    bases = [worker_name(settings, record.app, record.code, str(slot)) for slot in range(settings.fleet.workers)]
-    names = [successor_name(base, await store.generation(base)) for base in bases]
-    pids = []
-    for handle in filter(None, map(find, names)):
+
+async def _prepared(store: "Store", settings: "ActorSettings", record: "AppRecord", slot: str) -> int:
+    """A worker's process, once it has imported the app. One that ends meanwhile is made again."""
+    from holdfast.actors import AppBroken, successor_name, worker_name  # noqa: PLC0415 - as above
+    from holdfast.actors.cluster import WorkerUnavailable  # noqa: PLC0415 - as above
+    from holdfast.actors.ray_cluster import RayCluster  # noqa: PLC0415 - as above
+    from holdfast.actors.ray_crew import worker_settings  # noqa: PLC0415 - as above
+    from holdfast.actors.vault import Vault  # noqa: PLC0415 - as above
+
+    cluster = RayCluster(Vault(settings.store))
+    base = worker_name(settings, record.app, record.code, slot)
+    while True:
+        generation = await store.generation(base)
+        worker = await cluster.find(successor_name(base, generation))
+        if worker is None:
+            variables = await cluster.environment(record.app, record.code)
+            worker = await cluster.hire(worker_settings(settings, record, slot, variables, generation=generation))
         try:
-            await _within(within_s, handle.prepare.remote(), "a worker")
+            await worker.prepare()
+            return await worker.pid()
         except AppBroken as error:
             fix = "correct it, or start from where it can be imported"
             raise AppNotFound("app", f"workers cannot run {record.app!r} ({error})", fix) from error
-        pids.append(await _within(within_s, handle.pid.remote(), "a worker"))
-    return pids
+        except WorkerUnavailable:
+            await asyncio.sleep(AGAIN_S)
 
 
 async def _within(seconds: float, answer: Awaitable[_T], who: str) -> _T:

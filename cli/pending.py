@@ -3,6 +3,7 @@
 import asyncio
 import sys
 from collections.abc import Mapping, Sequence
+from dataclasses import asdict
 from typing import Annotated
 
 import typer
@@ -13,6 +14,7 @@ from holdfast.conversation import InvalidInput, SuspensionKind
 from .display import clean, console, is_whole, is_whole_json, lines, shorten, span, table, to_json
 from .hints import command, next_step
 from .options import AsJson, Where
+from .pauses import notice, standing
 from .session import Session, session
 
 LIMIT = 50
@@ -62,11 +64,14 @@ async def _pending(
         else:
             filters = {"limit": limit, "after": after, "agent": agent, "kind": kind}
             page = await _of(opened, conversation, filters)
+        pauses = await standing(opened.client)
         if as_json:
             items = [call.to_dict() for call in page.items]
-            sys.stdout.write(to_json({"items": items, "next": page.next}, indent=2) + "\n")
+            said = {"items": items, "next": page.next, "paused": [asdict(one) for one in pauses]}
+            sys.stdout.write(to_json(said, indent=2) + "\n")
             return
         now = await (await opened.stack.store()).now()
+    sys.stdout.write(notice(pauses, now))
     draw(page.items, now, where)
     if page.next is not None:
         given = {"--limit": limit, "--agent": agent, "--kind": kind, "--after": page.next}

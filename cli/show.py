@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from holdfast.client import Pause
 from holdfast.client.records import AsyncPendingCall, ConversationState, RunningCall
 from holdfast.conversation import State, Status, StoreError, SuspensionKind
 from holdfast.persistence import Late, codec
@@ -15,6 +16,7 @@ from holdfast.persistence import Late, codec
 from .display import clean, clean_block, console, shorten, span, to_json
 from .hints import resolving
 from .options import AsJson, Where
+from .pauses import described, standing
 from .session import session
 
 if TYPE_CHECKING:
@@ -35,7 +37,7 @@ _STYLES = {"user": "bold green", "assistant": "bold blue", "tool": "dim"}
 
 @dataclass(frozen=True, slots=True)
 class Shown:
-    """All that is shown of a conversation; `problem` is why the workers cannot run its app."""
+    """All that is shown of a conversation; `problem` is why the workers cannot run its app, `paused` why its new work waits."""
 
     folded: State
     state: ConversationState[Any]
@@ -43,6 +45,7 @@ class Shown:
     problem: str | None
     late: Mapping[str, Late]
     now: int
+    paused: Pause | None = None
 
 
 def run(
@@ -64,6 +67,7 @@ async def _read(where: Where, conversation_id: str) -> Shown:
         conversation = opened.client.conversation(conversation_id)
         store = await opened.stack.store()
         folded = await store.load(conversation_id)
+        pauses = [pause for pause in await standing(opened.client) if pause.agent in (None, folded.agent)]
         return Shown(
             folded=folded,
             state=await conversation.state(),
@@ -71,6 +75,7 @@ async def _read(where: Where, conversation_id: str) -> Shown:
             problem=await store.problem(folded.app),
             late=await store.late(conversation_id),
             now=await store.now(),
+            paused=pauses[0] if pauses else None,
         )
 
 
@@ -85,6 +90,7 @@ def _as_dict(shown: Shown) -> dict[str, Any]:
         **{name: getattr(state, name) for name in ("status", "turn_id", "seq", "reply", "error", "stopped", "failed")},
         "running": [asdict(call) for call in state.running],
         "problem": shown.problem,
+        "paused": asdict(shown.paused) if shown.paused is not None else None,
         "late": [{"effect_id": name, "at": one.at, "content": _late(one)} for name, one in shown.late.items()],
         "pending": [call.to_dict() for call in state.pending],
         "messages": shown.messages,
@@ -121,6 +127,8 @@ def _reasons(shown: Shown) -> list[str]:
     if state.status is Status.QUARANTINED:
         reasons.append(f"It is in quarantine: {clean(state.error or '')}")
         reasons.append(f"Correct the cause, then run: holdfast retry {clean(shown.folded.conversation_id)}")
+    if shown.paused is not None and state.status is not Status.ENDED:
+        reasons.append(f"{described(shown.paused, shown.now)}.")
     if shown.problem is not None and state.status not in (Status.IDLE, Status.ENDED):
         reasons.append(f"It waits because no worker can run its app: {clean(shown.problem)}")
         reasons.append(f"Correct the app, then run: holdfast up --app {clean(shown.folded.app)}")

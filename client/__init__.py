@@ -44,6 +44,7 @@ from holdfast.conversation import (
     WrongCluster,
     WrongStore,
 )
+from holdfast.persistence import Pause
 
 from .async_client import AsyncClient
 from .conversation import Conversation
@@ -89,6 +90,7 @@ __all__ = [
     "OutcomeUnknown",
     "Overloaded",
     "Page",
+    "Pause",
     "PendingCall",
     "Quarantined",
     "QueueFull",

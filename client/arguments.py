@@ -1,6 +1,9 @@
 """What callers hand in, checked before it travels."""
 
 import math
+import os
+import re
+import socket
 import uuid
 from typing import Any
 
@@ -12,6 +15,10 @@ from holdfast.conversation import (
 from holdfast.conversation.ids import check_request_id
 
 LAST_PLACE = 1 << 63
+REASON_BYTES = 1024
+"""How long the reason of a pause may be, which every worker reads again and again."""
+WHO_CHARS = 200
+_AGENT = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 
 
 def is_app(app: object) -> bool:
@@ -60,6 +67,34 @@ def agent_of(agent: object) -> str | None:
     if agent is None or (isinstance(agent, str) and encodes(agent)):
         return agent
     raise InvalidInput("agent", f"{agent!a:.40} is no name", "give an agent's name, or leave it out")
+
+
+def pausable(agent: object) -> str | None:
+    """The name of the agent whose work is paused or resumed; None for everybody's."""
+    if agent is None or (isinstance(agent, str) and _AGENT.fullmatch(agent)):
+        return agent
+    raise InvalidInput("agent", f"{agent!a:.40} is no agent's name", "give one, or leave it out for the whole namespace")
+
+
+def reason_of(reason: object) -> str:
+    """The reason of a pause."""
+    if not isinstance(reason, str) or not encodes(reason):
+        raise InvalidInput("reason", f"{type(reason).__name__} that is no text", "give a string that can be encoded as UTF-8")
+    if jsontext.size_bytes(reason) > REASON_BYTES:
+        raise InvalidInput("reason", f"it has more than {REASON_BYTES} bytes", "say it in short")
+    return reason
+
+
+def this_user() -> str:
+    """Who runs this process, and where: a statement, and no proof."""
+    import getpass  # noqa: PLC0415 - `holdfast pending` counts milliseconds
+
+    try:
+        user = getpass.getuser()
+    except (OSError, KeyError):  # a container's user may have no name
+        user = str(os.getuid())
+    said = f"{user}@{socket.gethostname()}".replace("|", "?")
+    return "".join(character if character.isprintable() else "?" for character in said)[:WHO_CHARS]
 
 
 def encodes(text: str) -> bool:

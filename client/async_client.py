@@ -35,10 +35,21 @@ from holdfast.conversation import (
     decide,
 )
 from holdfast.conversation.ids import check_conversation_id, check_request_id, conversation_id_from
-from holdfast.persistence import RedisStore
+from holdfast.persistence import PAUSE_LAG_MS, Pause, RedisStore
 from holdfast.registry import Settings
 
-from .arguments import agent_of, context_of, encodes, is_app, is_time, member_of, text_of
+from .arguments import (
+    agent_of,
+    context_of,
+    encodes,
+    is_app,
+    is_time,
+    member_of,
+    pausable,
+    reason_of,
+    text_of,
+    this_user,
+)
 from .conversation import Conversation
 from .records import AsyncPendingCall, ConversationRow, Page, PendingCall
 from .stack import Stack
@@ -52,6 +63,8 @@ DEFAULT_TIMEOUT_S = 30.0
 START_S = 60.0
 """How much longer the first call may take, which may have to start the embedded stack, unless its deadline is a short one."""
 GRACE_S = 1.0
+LAPSED_MS = PAUSE_LAG_MS + 100
+"""After what time every view from before a pause has lapsed, and what it let begin has begun."""
 
 _T = TypeVar("_T")
 
@@ -260,6 +273,56 @@ class AsyncClient:
         of_agent, of_status = agent_of(agent), member_of(Status, "status", status)
         page = await self._read(lambda store: store.conversations(limit=limit, after=after, agent=of_agent, status=of_status))
         return Page([ConversationRow(**asdict(row)) for row in page.items], page.next)
+
+    async def pause(self, agent: str | None = None, reason: str = "") -> Pause:
+        """Stop new work, of one agent or (None) of the whole namespace, until `resume`; what stands then.
+
+        Decisions, messages, cancellations, ends and deadlines go on being recorded, and acknowledged. Turns, model calls and
+        runs that have not begun wait; nothing of them is lost, and their bounds do not run meanwhile. What has begun goes on,
+        a model call with its own retries, and its outcome is recorded. A pause of the namespace and those of its agents are
+        independent of each other. It needs Redis alone.
+
+        Once this returns, nothing new begins: a worker looks at the pauses before each model call and run, what it saw counts
+        for at most a second, and this call takes that much longer. The store refuses a run that is claimed later; a model call
+        could only begin later in a process that was stopped between its look and its request (SIGSTOP). If this call is given
+        up before, the pause may stand already: call again.
+
+        Args:
+            agent: Whose work; None for everybody's.
+            reason: Why, for those who look; at most 1024 bytes.
+
+        Returns:
+            Who paused it, why and since when. `duplicate` says that it stood before: then who, why and since are as they were.
+
+        Raises:
+            InvalidInput: The agent or the reason cannot be used, or 64 pauses stand and this would be one more agent's.
+            StoreUnavailable: Redis does not answer in time, or refuses; the pause may stand.
+        """
+        whose, why = pausable(agent), reason_of(reason)
+        pause = await self._read(lambda store: store.pause(whose, by=this_user(), reason=why))
+        now = await self._read(lambda store: store.now())
+        await asyncio.sleep(min(max(pause.since + LAPSED_MS - now, 0), LAPSED_MS) / 1000)
+        return pause
+
+    async def resume(self, agent: str | None = None) -> Pause | None:
+        """Lift a pause: what waits goes on by itself, within a few seconds; what was lifted, None if there was nothing to lift.
+
+        To resume the namespace lifts no agent's pause, and the other way round.
+
+        Raises:
+            InvalidInput: The agent is no name.
+            StoreUnavailable: Redis does not answer in time, or refuses; the pause may be lifted.
+        """
+        whose = pausable(agent)
+        return await self._read(lambda store: store.resume(whose))
+
+    async def paused(self) -> list[Pause]:
+        """The pauses that stand, that of the namespace first, then by the agent's name.
+
+        Raises:
+            StoreUnavailable: Redis does not answer in time, or refuses.
+        """
+        return list((await self._read(lambda store: store.paused())).pauses)
 
     def _deadline(self) -> float:
         """When a call that begins now must end, in the loop's time."""

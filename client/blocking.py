@@ -14,6 +14,7 @@ from typing import Any, Self, TypeVar
 from holdfast.agent import App
 from holdfast.conversation import Cancelled, Decision, Receipt, Status, SuspensionKind
 from holdfast.conversation.ids import check_conversation_id
+from holdfast.persistence import Pause
 
 from .async_client import AsyncClient
 from .conversation import Conversation as AsyncConversation
@@ -140,6 +141,18 @@ class Client:
     ) -> Page[ConversationRow]:
         """See `AsyncClient.conversations`."""
         return self._run(self._async().conversations(status=status, agent=agent, limit=limit, after=after))
+
+    def pause(self, agent: str | None = None, reason: str = "") -> Pause:
+        """See `AsyncClient.pause`."""
+        return self._run(self._async().pause(agent, reason))
+
+    def resume(self, agent: str | None = None) -> Pause | None:
+        """See `AsyncClient.resume`."""
+        return self._run(self._async().resume(agent))
+
+    def paused(self) -> list[Pause]:
+        """See `AsyncClient.paused`."""
+        return self._run(self._async().paused())
 
     def _bound(self, call: PendingCall[Any]) -> BlockingPendingCall:
         return PendingCall(**call.to_dict(), _resolve=self.resolve)

@@ -91,6 +91,9 @@ class Conversation:
     async def wait(self, *, after: int | None = None, timeout_s: float | None = None) -> ConversationState[Awaitable[Receipt]]:
         """The state as soon as the conversation rests (anything but generating and executing tools), or is in quarantine.
 
+        While its new work is paused (`AsyncClient.paused`), a conversation with work to do does not rest: this returns at its
+        `timeout_s`, with the state as it is, or once it rests after the pause.
+
         Args:
             after: Only a state whose `seq` is greater counts; pass `receipt.seq` to wait for what a command led to. Of a
                 conversation that has ended, the last state comes at once.

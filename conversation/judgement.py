@@ -23,11 +23,15 @@ class Receipt(Record):
 
 
 class Cancelled(Record):
-    """What a cancellation really cancelled; `turn_id` is None where no turn was going on."""
+    """What a cancellation really cancelled; `turn_id` is None where no turn was going on.
+
+    `duplicate` says whether it was recorded before under the same id.
+    """
 
     conversation_id: str
     turn_id: str | None = None
     calls: tuple[str, ...] = ()
+    duplicate: bool = False
 
 
 Reply: TypeAlias = Receipt | Cancelled | None

@@ -68,7 +68,8 @@ def duplicate_request(state: State, command: Cancel | End) -> Judgement | None:
         raise InvalidInput("request_id", problem, "use a new id for each request")
     if isinstance(command, End):
         return Judgement(reply=_again(state, known.seq, known.at))
-    return Judgement(reply=Cancelled(conversation_id=state.conversation_id, turn_id=known.turn_id, calls=known.calls))
+    before = Cancelled(conversation_id=state.conversation_id, turn_id=known.turn_id, calls=known.calls, duplicate=True)
+    return Judgement(reply=before)
 
 
 def start(state: State, command: Start) -> Judgement:

@@ -4,6 +4,7 @@ from typing import TYPE_CHECKING, Any
 
 from .directory import Binding
 from .inspection import BrokenApp, Census, Overdue, Silent
+from .pausing import PAUSE_LAG_MS, Pause, Paused
 from .redis_store import RedisStore
 from .store import (
     Acquired,
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
     from .memory_store import MemoryStore
 
 __all__ = [
+    "PAUSE_LAG_MS",
     "Acquired",
     "AppRecord",
     "Append",
@@ -46,6 +48,8 @@ __all__ = [
     "Moved",
     "Overdue",
     "Owner",
+    "Pause",
+    "Paused",
     "Quarantine",
     "Rebuilt",
     "RedisStore",

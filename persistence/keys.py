@@ -89,6 +89,10 @@ class Keys:
         """Sorted set by time: when each conversation must be looked at."""
         return f"{self.bucket(bucket)}attention"
 
+    def paused(self, bucket: int) -> str:
+        """Sorted set by name (`agent|conversation`): what was released with work outstanding, since that is paused."""
+        return f"{self.bucket(bucket)}paused"
+
     def meta(self, name: str) -> str:
         """What belongs to no conversation."""
         return f"{{{self.namespace}:meta}}:{name}"

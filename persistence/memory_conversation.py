@@ -29,6 +29,7 @@ class MemoryConversation:
     runs: dict[str, Run] = field(default_factory=dict)
     late: dict[str, Late] = field(default_factory=dict)
     postponed: int = 0
+    paused: bool = False
     expires: int | None = None
 
     @property
@@ -69,7 +70,7 @@ class MemoryConversation:
         """When it must be looked at."""
         if self.quarantine is not None:
             return None
-        moments = [self.lease] if self.busy else []
+        moments = [self.lease] if self.busy and not self.paused else []
         due = due_at(self.after) if self.after is not None else None
         if due is not None:
             moments.append(due)

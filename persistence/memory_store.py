@@ -29,8 +29,10 @@ from .memory_cluster import MemoryCluster
 from .memory_conversation import MemoryConversation as _Conversation
 from .memory_inspection import MemoryInspection
 from .memory_live import MemoryLive
+from .memory_pausing import MemoryPausing
 from .memory_supervision import MemorySupervision, check
 from .pages import PendingPlace
+from .pausing import Pause
 from .store import (
     Acquired,
     Append,
@@ -59,7 +61,7 @@ def _wall_clock() -> int:
     return time.time_ns() // 1_000_000
 
 
-class MemoryStore(MemorySupervision, MemoryInspection, MemoryCluster, MemoryLive):
+class MemoryStore(MemorySupervision, MemoryPausing, MemoryInspection, MemoryCluster, MemoryLive):
     """Conversations in this process's memory."""
 
     def __init__(self, *, namespace: str = "holdfast", clock: Callable[[], int] = _wall_clock) -> None:
@@ -77,6 +79,7 @@ class MemoryStore(MemorySupervision, MemoryInspection, MemoryCluster, MemoryLive
         self._generations: dict[str, int] = {}
         self._hosting: dict[str, str] = {}
         self._troubles: dict[str, tuple[Trouble, int]] = {}
+        self._pauses: dict[str, Pause] = {}
         self._changed = asyncio.Condition()
 
     async def open(self) -> str:
@@ -128,7 +131,7 @@ class MemoryStore(MemorySupervision, MemoryInspection, MemoryCluster, MemoryLive
                 raise LeaseHeld(conversation_id, found.lease - now)
             found.token, found.holder, found.epoch, found.lease = new_token, holder, found.epoch + 1, now + lease_ms
             found.expires = None if found.log else now + max(UNSTARTED_LEASES * lease_ms, UNSTARTED_MS)
-            found.postponed = 0
+            found.postponed, found.paused = 0, False
         state = self._state(conversation_id, found)
         return Acquired(found.epoch, now, state, dict(found.runs), found.strikes, found.tail_bytes)
 
@@ -179,7 +182,7 @@ class MemoryStore(MemorySupervision, MemoryInspection, MemoryCluster, MemoryLive
         found.lease, found.postponed = self._clock() + lease_ms, 0
         return self._clock()
 
-    async def release(self, conversation_id: str, token: str) -> None:
+    async def release(self, conversation_id: str, token: str, *, paused: bool = False) -> None:
         """See `Store.release`."""
         check(bool(token), "arguments")
         found = self._conversations.get(conversation_id)
@@ -189,14 +192,19 @@ class MemoryStore(MemorySupervision, MemoryInspection, MemoryCluster, MemoryLive
             del self._conversations[conversation_id]
             return
         found.token, found.holder, found.lease, found.postponed = "", "", self._clock(), 0
+        found.paused = paused and found.busy
 
-    async def claim(self, conversation_id: str, effect_id: str, *, incarnation: str, worker: str) -> bool:
+    async def claim(
+        self, conversation_id: str, effect_id: str, *, incarnation: str, worker: str, until: int | None = None
+    ) -> bool:
         """See `Store.claim`."""
         check(bool(effect_id and incarnation) and "|" not in incarnation, "arguments")
         runs = self._runs(conversation_id)
         claimed = Run(RunStatus.CLAIMED, incarnation=incarnation, worker=worker)
         match runs.get(effect_id):
             case Run(RunStatus.RUNNABLE):
+                if until is not None and self._clock() > until:
+                    return False
                 runs[effect_id] = claimed
                 return True
             case run:

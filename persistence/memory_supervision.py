@@ -39,6 +39,7 @@ class MemorySupervision:
         if found is None or found.quarantine is None:
             return False
         found.quarantine, found.strikes, found.lease, found.postponed = None, 0, self._clock(), 0
+        found.paused = False
         return True
 
     async def quarantine(self, conversation_id: str) -> Quarantine | None:

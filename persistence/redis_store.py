@@ -25,6 +25,7 @@ from .pages import PendingPlace
 from .redis_connection import is_wrong_type, translated
 from .redis_index import IndexRebuild
 from .redis_inspection import RedisInspection
+from .redis_pausing import RedisPausing
 from .store import (
     PROGRESS_MS,
     Acquired,
@@ -45,7 +46,7 @@ from .store import (
 from .views import Entry, checked_row, naming, pending_view, raised, unreadable_call, unreadable_member, unreadable_row
 
 
-class RedisStore(RedisInspection):
+class RedisStore(RedisInspection, RedisPausing):
     """Conversations in Redis. Every operation is idempotent, so each repeats itself for a moment on a broken connection."""
 
     # -- the writer ---------------------------------------------------------------------------------------------------
@@ -75,6 +76,7 @@ class RedisStore(RedisInspection):
             self._keys.log(conversation_id),
             self._keys.runs(conversation_id),
             self._keys.attention(bucket_of(conversation_id)),
+            self._keys.paused(bucket_of(conversation_id)),
         ]
         answer = await self._script(
             "acquire", keys, [seen_token, new_token, because, holder, lease_ms, int(create), conversation_id, codec.VERSION]
@@ -124,11 +126,11 @@ class RedisStore(RedisInspection):
             raise Fenced(conversation_id)
         return int(answer[1])
 
-    async def release(self, conversation_id: str, token: str) -> None:
+    async def release(self, conversation_id: str, token: str, *, paused: bool = False) -> None:
         """See `Store.release`."""
-        log = self._keys.log(conversation_id)
-        keys = [self._keys.head(conversation_id), self._keys.attention(bucket_of(conversation_id)), log, f"{log}:copy"]
-        await self._script("release", keys, [token, conversation_id])
+        log, bucket = self._keys.log(conversation_id), bucket_of(conversation_id)
+        keys = [self._keys.head(conversation_id), self._keys.attention(bucket), log, f"{log}:copy", self._keys.paused(bucket)]
+        await self._script("release", keys, [token, conversation_id, int(paused)])
 
     async def strike(self, conversation_id: str, token: str, *, process: str, reason: str, limit: int) -> int | None:
         """See `Store.strike`."""
@@ -156,9 +158,12 @@ class RedisStore(RedisInspection):
 
     # -- runs ---------------------------------------------------------------------------------------------------------
 
-    async def claim(self, conversation_id: str, effect_id: str, *, incarnation: str, worker: str) -> bool:
+    async def claim(
+        self, conversation_id: str, effect_id: str, *, incarnation: str, worker: str, until: int | None = None
+    ) -> bool:
         """See `Store.claim`."""
-        answer = await self._script("claim", [self._keys.runs(conversation_id)], [effect_id, incarnation, worker])
+        args: list[str | bytes | int] = [effect_id, incarnation, worker, "" if until is None else until]
+        answer = await self._script("claim", [self._keys.runs(conversation_id)], args)
         return bool(answer[0] == b"ok")
 
     async def finish(self, conversation_id: str, effect_id: str, *, incarnation: str, outcome: bytes) -> bool:

@@ -37,6 +37,7 @@ from holdfast.conversation.events import (
 
 from .directory import Directory
 from .inspection import Inspection
+from .pausing import Pausing
 from .supervision import Supervision
 
 TURN_OVER = (TurnCompleted, TurnFailed, TurnCancelled, ConversationEnded)
@@ -262,7 +263,7 @@ class Due:
     conversation_ids: Sequence[str]
 
 
-class Store(Supervision, Inspection, Directory, Protocol):
+class Store(Supervision, Inspection, Pausing, Directory, Protocol):
     """The one place where conversations are kept."""
 
     namespace: str
@@ -332,8 +333,12 @@ class Store(Supervision, Inspection, Directory, Protocol):
         """
         ...
 
-    async def release(self, conversation_id: str, token: str) -> None:
-        """Give the conversation up; nothing happens if somebody else owns it."""
+    async def release(self, conversation_id: str, token: str, *, paused: bool = False) -> None:
+        """Give the conversation up; nothing happens if somebody else owns it.
+
+        Where work is outstanding that is `paused`, its deadlines alone need attention until somebody takes it over or
+        `readmit` finds that the pause is over.
+        """
         ...
 
     async def strike(self, conversation_id: str, token: str, *, process: str, reason: str, limit: int) -> int | None:
@@ -356,8 +361,13 @@ class Store(Supervision, Inspection, Directory, Protocol):
         """Why and since when the conversation is in quarantine, if it is."""
         ...
 
-    async def claim(self, conversation_id: str, effect_id: str, *, incarnation: str, worker: str) -> bool:
-        """Move a run from runnable to claimed; true also if this incarnation has claimed it before."""
+    async def claim(
+        self, conversation_id: str, effect_id: str, *, incarnation: str, worker: str, until: int | None = None
+    ) -> bool:
+        """Move a run from runnable to claimed; true also if this incarnation has claimed it before.
+
+        After `until`, in ms UTC by the store's clock, it is not claimed any more: what allowed it may not hold by then.
+        """
         ...
 
     async def finish(self, conversation_id: str, effect_id: str, *, incarnation: str, outcome: bytes) -> bool:

@@ -8,7 +8,7 @@ import logging
 import random
 import uuid
 from collections import deque
-from collections.abc import Coroutine
+from collections.abc import Coroutine, Sequence
 from typing import Any
 
 from holdfast.actors import Failed, Fleet, Timing
@@ -24,7 +24,7 @@ from holdfast.conversation import (
     due_at,
 )
 from holdfast.conversation.redaction import PLAIN
-from holdfast.persistence import Store
+from holdfast.persistence import Pause, Store
 
 from .actors import Actors, ActorUnavailable
 from .hiring import RESERVE, Hiring, NoRoom
@@ -46,6 +46,10 @@ HIRE_AGAIN_S = 10.0
 QUIET_MS = 5_000
 LOOKS = 3
 """In how many ticks after each other the pool must have been short before it is filled."""
+UNREADABLE_S = 60.0
+"""After what time pauses that cannot be read are looked at again."""
+READMIT_S = 5.0
+"""How often those are looked for that were left since their work was paused, while the pauses are the same."""
 
 
 class Sweep:
@@ -68,6 +72,9 @@ class Sweep:
         self._hiring = 0
         self._hire_at = 0.0
         self._missing: deque[int] = deque(maxlen=LOOKS)
+        self._pauses: Sequence[Pause] | None = None
+        self._readmit_at = 0.0
+        self._unreadable_until = 0.0
 
     async def tick(self) -> None:
         """Begin to wake what needs attention and to hire what the pool lacks.
@@ -78,6 +85,7 @@ class Sweep:
         try:
             if self._troubled is None:
                 self._troubled = await self._known_troubles()
+            await self._readmit()
             due = await self._store.attention(BATCH)
             for conversation_id in due.conversation_ids:
                 if conversation_id not in self._waking:
@@ -90,6 +98,21 @@ class Sweep:
             raise
         if self._healthy_since is None:
             self._healthy_since = _now()
+
+    async def _readmit(self) -> None:
+        """Have those need attention again whose pause is over: at once when one is lifted, and now and then who left late."""
+        if _now() < self._unreadable_until:
+            return
+        try:
+            pauses = (await self._store.paused()).pauses
+            if pauses == self._pauses and _now() < self._readmit_at:
+                return
+            readmitted = await self._store.readmit(BATCH)
+        except CorruptStore:  # deadlines are swept all the same
+            self._unreadable_until = _now() + UNREADABLE_S
+            logger.exception("the pauses cannot be read: no new work begins")
+            return
+        self._pauses, self._readmit_at = pauses, _now() + (0.0 if readmitted else READMIT_S)
 
     async def _known_troubles(self) -> set[str]:
         try:

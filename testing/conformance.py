@@ -34,6 +34,7 @@ pytest.register_assert_rewrite(
             "index",
             "inspection",
             "pages",
+            "pausing",
             "reads",
             "runs",
             "supervision",
@@ -52,6 +53,7 @@ from .conformance_fleet import Fleet
 from .conformance_index import Indexing
 from .conformance_inspection import Inspecting
 from .conformance_pages import Paging, Unreadable
+from .conformance_pausing import Pausing
 from .conformance_reads import Reading
 from .conformance_runs import Running
 from .conformance_supervision import Supervising
@@ -74,6 +76,7 @@ class StoreConformance(
     Supervising,
     Troubling,
     Fleet,
+    Pausing,
 ):
     """Every case. Subclass it, and override the fixture `stores`."""
 

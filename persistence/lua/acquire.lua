@@ -1,6 +1,7 @@
 -- Take a conversation over: compare-and-set on the owner's token.
 --
 -- KEYS  1 head (hash)   2 log (stream)   3 runs (hash)   4 attention (sorted set)
+--       5 those released as paused (sorted set by name: 'agent|conversation')
 -- ARGV  1 seen token   2 new token   3 because: asked|died|own   4 holder   5 lease in ms   6 create 0|1   7 conversation id
 --       8 the record version that the caller reads
 -- Returns {'ok', epoch, now, seq, snapshot, runs, entries, strikes} | {'missing'} | {'moved', token, epoch, holder}
@@ -9,7 +10,7 @@
 -- What the caller could not read is not taken over: snapshot, tail and runs are checked before the owner changes.
 
 local UNSTARTED_LEASES, UNSTARTED_MS = 10, 2000
-local head, log, runs, attention = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
+local head, log, runs, attention, paused = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
 local seen, new, because, holder, conversation = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[7]
 local lease_ms, readable = integer(ARGV[5]), integer(ARGV[8])
 if not lease_ms or not readable or new == '' then return {'corrupt', 'arguments'} end
@@ -17,10 +18,11 @@ if not is(head, 'hash') then return {'corrupt', 'the head is no hash'} end
 if not is(log, 'stream') then return {'corrupt', 'the log is no stream'} end
 if not is(runs, 'hash') then return {'corrupt', 'the runs are no hash'} end
 if not is(attention, 'zset') then return {'corrupt', 'the attention index is no sorted set'} end
+if not is(paused, 'zset') then return {'corrupt', 'those released as paused are no sorted set'} end
 
 local now = clock()
 local h = redis.call('HMGET', head, 'token', 'epoch', 'holder', 'lease', 'busy', 'seq', 'snapshot', 'due', 'quarantine',
-  'quarantined_at', 'strikes')
+  'quarantined_at', 'strikes', 'paused')
 if bad(h[2]) or bad(h[4]) or bad(h[6]) or (h[8] ~= '' and bad(h[8])) or bad(h[10]) or bad(h[11]) then return {'corrupt', 'the head: a number is none'} end
 local token, epoch, lease = h[1] or '', tonumber(h[2] or '0'), tonumber(h[4] or '0')
 local seq = tonumber(h[6] or '0')
@@ -61,6 +63,10 @@ if token ~= new then
   redis.call('HSET', head, 'token', new, 'epoch', string.format('%d', epoch), 'holder', holder,
     'lease', string.format('%d', lease))
   if seq == 0 then redis.call('PEXPIRE', head, math.max(UNSTARTED_LEASES * lease_ms, UNSTARTED_MS)) end
+  if h[12] then
+    redis.call('HDEL', head, 'paused')
+    redis.call('ZREM', paused, h[12] .. '|' .. conversation)
+  end
   attend(attention, conversation, h[5], lease, h[8])
 end
 return {'ok', epoch, now, seq, h[7] or '', records, tail, tonumber(h[11] or '0')}

@@ -1,15 +1,17 @@
 -- Give a conversation up, if the token still owns it.
 --
 -- KEYS  1 head (hash)   2 attention (sorted set)   3 log (stream)   4 the log while it is copied, else absent
--- ARGV  1 token   2 conversation id
+--       5 those released as paused (sorted set by name: 'agent|conversation')
+-- ARGV  1 token   2 conversation id   3 1 if its work is paused, so that its deadlines alone need attention, else 0
 -- Returns {'ok'} | {'fenced'} | {'corrupt', what}
 
-local head, attention, log, spare = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
-if ARGV[1] == '' then return {'corrupt', 'arguments'} end
+local head, attention, log, spare, paused = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
+if ARGV[1] == '' or (ARGV[3] ~= '0' and ARGV[3] ~= '1') then return {'corrupt', 'arguments'} end
 if not is(head, 'hash') then return {'corrupt', 'the head is no hash'} end
 if not is(attention, 'zset') then return {'corrupt', 'the attention index is no sorted set'} end
 if not is(log, 'stream') then return {'corrupt', 'the log is no stream'} end
-local h = redis.call('HMGET', head, 'token', 'busy', 'due', 'seq')
+if not is(paused, 'zset') then return {'corrupt', 'those released as paused are no sorted set'} end
+local h = redis.call('HMGET', head, 'token', 'busy', 'due', 'seq', 'index')
 if h[1] ~= ARGV[1] then return {'fenced'} end
 if (h[3] ~= '' and bad(h[3])) or bad(h[4]) then return {'corrupt', 'the head: a number is none'} end
 if (h[4] or '0') == '0' then
@@ -18,7 +20,12 @@ if (h[4] or '0') == '0' then
   return {'ok'}
 end
 redis.call('HDEL', head, 'token', 'holder', 'lease')
-attend(attention, ARGV[2], h[2], clock(), h[3])
+local stands = ARGV[3] == '1' and h[2] == '1' and standing(h[5] or '')
+if stands then
+  redis.call('HSET', head, 'paused', stands[1])
+  redis.call('ZADD', paused, 0, stands[1] .. '|' .. ARGV[2])
+end
+attend(attention, ARGV[2], stands and '0' or h[2], clock(), h[3])
 
 -- Redis gives a stream's last node 4 KB at once, most of what a short conversation takes at rest. A copy has the size of what
 -- is in it; longer logs are left alone, so this never costs more than a node.

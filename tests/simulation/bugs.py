@@ -7,7 +7,7 @@ import contextlib
 import dataclasses
 from unittest import mock
 
-from holdfast.actors import NoOutcome, conversation_actor, ray_crew, tool_run
+from holdfast.actors import NoOutcome, admission, conversation_actor, ray_crew, tool_run
 from holdfast.actors.cluster import WorkerUnavailable
 from holdfast.actors.hosting import Hosting
 from holdfast.actors.ray_crew import RayCrew
@@ -163,7 +163,7 @@ def an_outcome_that_is_not_recorded():
 def a_claim_that_anybody_may_repeat():
     """The claim is no compare-and-set: two workers that are told to run a call both run it."""
 
-    async def claim(self, conversation_id, effect_id, *, incarnation, worker):
+    async def claim(self, conversation_id, effect_id, *, incarnation, worker, until=None):
         runs = self._runs(conversation_id)
         if effect_id in runs and runs[effect_id].status is not RunStatus.DONE:
             runs[effect_id] = Run(RunStatus.CLAIMED, incarnation=incarnation, worker=worker)
@@ -340,6 +340,23 @@ def a_run_of_another_release_that_is_given_up():
     return mock.patch.object(RayCrew, "_elsewhere", nowhere)
 
 
+# -- in what is paused ----------------------------------------------------------------------------------------------------
+
+
+def a_pause_that_is_looked_for_once():
+    """A process reads the pauses when it begins, and takes it that nobody pauses anything after that."""
+    return mock.patch.object(admission, "FRESH_S", 3600.0)
+
+
+def a_resume_that_forgets_who_was_left():
+    """Who was left since its work is paused needs no attention, and nobody looks whether that is over."""
+
+    async def look_away(self, limit):
+        return 0
+
+    return mock.patch.object(MemoryStore, "readmit", look_away)
+
+
 REQUIRED = (
     reply_before_the_append,
     no_fencing,
@@ -363,6 +380,8 @@ MORE = (
     an_actor_that_does_not_answer_taken_for_dead,
     a_body_that_runs_whatever_came_of_its_claim,
     a_process_that_hangs_and_that_nobody_ends,
+    a_pause_that_is_looked_for_once,
+    a_resume_that_forgets_who_was_left,
 )
 CREW = (
     a_worker_that_does_not_answer_taken_for_gone,

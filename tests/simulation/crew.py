@@ -33,6 +33,8 @@ class SimWorker(Worker):
 
     async def _model(self, store, app, request, messages):
         await self._spec(store, request.spec_digest)
+        await self._admitted(store, request.agent)
+        self._world.ledger.begins(request.agent, f"the model call {request.effect_id} of {request.conversation_id}")
         await self._world.pause(self._world.model.seconds())
         return self._world.model.answer(request, messages)
 

@@ -8,8 +8,10 @@ from typing import Any
 
 from holdfast.conversation import OnLost
 from holdfast.conversation.events import RunScheduled, SettledBy, SuspensionSettled
-from holdfast.persistence import Because, RunStatus
+from holdfast.persistence import PAUSE_LAG_MS, Because, RunStatus
 
+CLOCK_S = 0.001
+"""How fine the store's clock is."""
 LATEST_MS = 60_000
 """How far from the store's clock an event may be dated: it may be frozen, late and long on its way, all in one."""
 SUCCESSION_S = 30
@@ -69,6 +71,7 @@ class Ledger:
         self.forgotten = {}
         self.offices = {}  # by worker: which successor is in office, and since when
         self.silent = set()  # the incarnations of which somebody was told that they have not attested their claims
+        self.paused_at = {}
         self._claims = {}
 
     def wrong(self, text, *args):
@@ -163,6 +166,18 @@ class Ledger:
     def _given_up(self, worker):
         """Whether the cluster knows it to be dead, or the store says so to another cluster, which cannot know."""
         return worker.gone or worker.worker.incarnation in self.silent
+
+    # -- what is paused -----------------------------------------------------------------------------------------------
+
+    def pauses(self, standing):
+        """These pauses stand from now on, and no other."""
+        self.paused_at = {whose: self.paused_at.get(whose, self._loop.time()) for whose in standing}
+
+    def begins(self, agent, what):
+        """A model call begins, or a run is claimed: not later than it may, once that is paused."""
+        for whose, at in self.paused_at.items():
+            if whose in ("", agent) and self._loop.time() - at > PAUSE_LAG_MS / 1000 + CLOCK_S:
+                self.wrong("%s begins %.3f s after %s was paused", what, self._loop.time() - at, whose or "everything")
 
     # -- what the bodies did ------------------------------------------------------------------------------------------
 

@@ -6,6 +6,7 @@ import dataclasses
 from holdfast.conversation import StoreUnavailable
 from holdfast.persistence import Acquired, Appended
 
+from . import shop
 from .faults import Fate
 
 ITS_OWN = ("namespace", "store_id", "_clock", "_now", "_changed", "_listeners", "_runs_of")
@@ -170,6 +171,7 @@ def _attested(world, _process, args, _kwargs, answer, _error):
 def _claim(world, process, args, _kwargs, answer, _error):
     if answer:
         world.ledger.claimed(process, args[0], args[1])
+        world.ledger.begins(shop.AGENT.name, f"the run {args[1]} of {args[0]}")
     world.trace.note("claims %s of %s: %s", args[1], args[0], answer, who=process.name)
 
 

@@ -22,6 +22,9 @@ from .store import SimStore
 from .trace import Trace
 
 EPOCH_MS = 1_700_000_000_000
+PAUSED = 0.25
+"""In how many seeds somebody pauses new work and resumes it."""
+PAUSES_LAST_S = (0.3, 3, 20)
 STUCK_AFTER_S = 120
 """How long something may stand still after the last fault: the bound of lost work with its grace, or a pause of the sweeper."""
 WATCHED = 0.1
@@ -73,6 +76,8 @@ class World:
         self.watched = random.Random(f"watched {seed}").random() < WATCHED  # drawn apart: other seeds stay what they are
         self.clusters = "ab" if rng.random() < SCATTERED else "a"
         self.releases = "12" if rng.random() < SCATTERED else "1"
+        self._operator = random.Random(f"paused {seed}")
+        self.paused = self._operator.random() < PAUSED
         self.nemesis = Nemesis(self)
 
     # -- what processes are given -------------------------------------------------------------------------------------
@@ -149,6 +154,7 @@ class World:
         self.trace.note("is what it was at t=%.3f", copied.at, who="store")
         copied.restore(self.memory)
         self.ledger.set_back(copied)
+        self.ledger.pauses(self.memory._pauses)
 
     def leave(self, process):
         """A worker ends by itself: no other is started in its place."""
@@ -190,6 +196,20 @@ class World:
                 if await self.memory.retry(conversation_id):
                     self.trace.note("is told to go on", who=conversation_id)
             await asyncio.sleep(1)
+
+    async def _pausing(self):
+        """Somebody stops new work and starts it again, of all or of the one agent; once the faults are over, for good."""
+        drawn = self._operator
+        while not (self._calm and not self.memory._pauses):
+            await asyncio.sleep(drawn.random() * drawn.choice(PAUSES_LAST_S))
+            agent = drawn.choice((None, shop.AGENT.name))
+            if self._calm or drawn.random() < 0.5:
+                for one in (None, shop.AGENT.name) if self._calm else (agent,):
+                    if await self.memory.resume(one) is not None:
+                        self.trace.note("resumes %s", one or "everything", who="operator")
+            elif not (await self.memory.pause(agent, by="operator", reason="")).duplicate:
+                self.trace.note("pauses %s", agent or "everything", who="operator")
+            self.ledger.pauses(self.memory._pauses)
 
     def _go_on(self, process):
         if process.stopped and not process.dead and not process.hangs:
@@ -263,6 +283,8 @@ class World:
             self.clients.append(client)
             client.process.start(client.live())
         self.loop.judge.start(self.nemesis.live())
+        if self.paused:
+            self.loop.judge.start(self._pausing())
         await asyncio.sleep(self.faults_s)
         self.calm()
         await self._rest()

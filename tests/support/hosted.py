@@ -5,6 +5,7 @@ import time
 import uuid
 
 from holdfast.actors import Hosting, NoOutcome, Timing
+from holdfast.actors.admission import Admission
 from holdfast.actors.published import standing_of
 from holdfast.conversation import (
     AgentSpec,
@@ -83,6 +84,7 @@ async def activated(store, crew, *, seen="", because=Because.ASKED, lease_ms=10_
     hosting = Hosting(
         store,
         crew,
+        admission=Admission(store),
         conversation_id="c-1",
         holder=f"actor-{uuid.uuid4().hex[:4]}",
         timing=Timing(lease_ms=lease_ms),

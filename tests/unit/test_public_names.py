@@ -27,12 +27,12 @@ PUBLIC = {
     """,
     "persistence": """
         Acquired AppRecord Append Appended Because Binding BrokenApp Census Due KnownIds Late Listing MemoryStore Moved
-        Overdue Owner Quarantine Rebuilt RedisStore Row Run RunStatus Silent Store Trouble
+        Overdue Owner PAUSE_LAG_MS Pause Paused Quarantine Rebuilt RedisStore Row Run RunStatus Silent Store Trouble
     """,
     "actors": """
         Activation ActorSettings AnswerToAsk AppBroken ConversationActor Crew CrewUnavailable Failed Fleet Host
         Hosted Hosting NoOutcome NotHosted Occupied OwnedElsewhere RAY_NAMESPACE Replied Step StoreAddress
-        Timing Worker WorkerLost WorkerSettings find hire in_cluster named successor_name worker_name
+        Timing WorkPaused Worker WorkerLost WorkerSettings find hire in_cluster named successor_name worker_name
     """,
     "registry": """
         Settings
@@ -43,7 +43,7 @@ PUBLIC = {
         Client ClusterUnavailable ConfigurationError Conversation ConversationEnded ConversationExists
         ConversationNotFound ConversationRow ConversationState Decision Deny DurabilityWarning Event Fail
         FailureReason HoldfastError InvalidConversationId InvalidDecision InvalidInput InvalidMessage OlderRelease OtherBuild
-        OutcomeUnknown Overloaded Page PendingCall Quarantined QueueFull Receipt Redispatch RunningCall StaleCall
+        OutcomeUnknown Overloaded Page Pause PendingCall Quarantined QueueFull Receipt Redispatch RunningCall StaleCall
         StaleReason Status StopReason StoreError StoreUnavailable SuspensionKind WrongCluster WrongStore
     """,
     "cli": """

@@ -16,6 +16,8 @@ KEY_OF = {
     "known": lambda keys: keys.known(NAME),
     "runs": lambda keys: keys.runs(NAME),
     "attention": lambda keys: keys.attention(BUCKET),
+    "paused": lambda keys: keys.paused(BUCKET),
+    "pauses": lambda keys: keys.meta("pauses"),
     "cluster": lambda keys: keys.meta("cluster"),
     "apps": lambda keys: keys.meta("apps"),
     "specs": lambda keys: keys.meta("specs"),
@@ -76,13 +78,13 @@ async def finish(activation):
 
 
 SCRIPTS = {
-    acquire: ["head", "log", "runs", "attention"],
-    acquire_again: ["head", "log", "runs", "attention"],
+    acquire: ["head", "log", "runs", "attention", "paused"],
+    acquire_again: ["head", "log", "runs", "attention", "paused"],
     write: ["head", "log", "known", "runs", "attention", *SETTLED],
     start_another: STARTED,
     confirm: ["head", "log", "known", "runs", "attention"],
     lambda activation: activation.store.renew(NAME, activation.token, 1000): ["head", "attention"],
-    lambda activation: activation.release(): ["head", "attention", "log"],
+    lambda activation: activation.release(): ["head", "attention", "log", "paused"],
     claim: ["runs"],
     finish: ["runs"],
     lambda activation: activation.store.load(NAME): ["head", "log"],
@@ -91,6 +93,9 @@ SCRIPTS = {
     lambda activation: activation.store.bind("cluster-2", "a", 1000): ["cluster"],
     lambda activation: activation.store.unbind("cluster-1"): ["cluster"],
     lambda activation: activation.store.serve("0.2", before="0.1"): ["release"],
+    lambda activation: activation.store.pause(None, by="ana@desk", reason=""): ["pauses"],
+    lambda activation: activation.store.resume(None): ["pauses"],
+    lambda activation: activation.store.paused(): ["pauses"],
 }
 """Every operation that runs a script, and every key that it checks."""
 

@@ -8,6 +8,7 @@ import pytest
 from hosted import GATED, OPEN, START, FakeCrew, activated, approve, asks, says, stored, until
 
 from holdfast.actors import CrewUnavailable, Hosting, NoOutcome, Timing, failures, hosting
+from holdfast.actors.admission import Admission
 from holdfast.conversation import (
     AgentSpec,
     CorruptStore,
@@ -240,6 +241,7 @@ async def test_a_clock_that_steps_back_stores_no_call_that_has_expired_already()
     active = Hosting(
         store,
         crew,
+        admission=Admission(store),
         conversation_id="c-1",
         holder=uuid.uuid4().hex,
         timing=Timing(),

@@ -5,6 +5,7 @@ import asyncio
 import pytest
 
 from holdfast.actors import CrewUnavailable, NoOutcome, errand
+from holdfast.actors.admission import Admission
 from holdfast.actors.errand import Errand
 from holdfast.actors.recent import Recent
 from holdfast.conversation import AgentSpec, FailureReason, Limits, RunFinished, ToolSpec, outstanding
@@ -56,7 +57,8 @@ async def running(*, alone=False):
     async def struck(process, what):
         return False
 
-    errand_ = Errand(store, crew, state=activation.state, spec=QUICK, recent=Recent(), run=None, alone=alone, struck=struck)
+    given = {"state": activation.state, "spec": QUICK, "recent": Recent(), "run": None, "alone": alone, "struck": struck}
+    errand_ = Errand(store, crew, admission=Admission(store), **given)
     outcome = asyncio.create_task(errand_.outcome(effect, 1))
     async with asyncio.timeout(10):
         await crew.asked.wait()
@@ -132,7 +134,8 @@ async def model_called(crew):
     async def struck(process, what):
         return False
 
-    errand_ = Errand(store, crew, state=activation.state, spec=spec, recent=Recent(), run=None, alone=False, struck=struck)
+    given = {"state": activation.state, "spec": spec, "recent": Recent(), "run": None, "alone": False, "struck": struck}
+    errand_ = Errand(store, crew, admission=Admission(store), **given)
     async with asyncio.timeout(10):
         return await errand_.outcome(effect, 1)
 

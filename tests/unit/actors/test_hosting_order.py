@@ -6,6 +6,7 @@ import pytest
 from hosted import FromStore
 
 from holdfast.actors import CrewUnavailable, Hosting, NoOutcome, Timing
+from holdfast.actors.admission import Admission
 from holdfast.conversation import (
     AgentSpec,
     Answer,
@@ -99,6 +100,7 @@ async def hosted(store, crew, *, seen="", because=Because.ASKED):
     hosting = Hosting(
         store,
         crew,
+        admission=Admission(store),
         conversation_id="c-1",
         holder="actor-1",
         timing=Timing(lease_ms=LEASE_MS, tick_ms=60_000),

@@ -3,7 +3,7 @@
 import pytest
 from ray.exceptions import ActorDiedError, ActorUnavailableError, RayTaskError
 
-from holdfast.actors import AppBroken
+from holdfast.actors import AppBroken, WorkPaused
 from holdfast.actors.cluster import WorkerDied, WorkerUnavailable
 from holdfast.actors.ray_cluster import RayWorker
 from holdfast.actors.worker import Dropped, Restarted, Succeeded
@@ -45,7 +45,7 @@ async def test_only_an_actor_that_ray_does_not_start_again_has_died(error, kind)
 
 @pytest.mark.parametrize(
     "error",
-    [AppBroken("it"), Dropped("it"), Restarted("it"), Succeeded("it"), StoreUnavailable("it")],
+    [AppBroken("it"), Dropped("it"), Restarted("it"), Succeeded("it"), WorkPaused("it"), StoreUnavailable("it")],
     ids=lambda error: type(error).__name__,
 )
 @pytest.mark.parametrize(

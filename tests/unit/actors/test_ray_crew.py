@@ -8,7 +8,17 @@ from types import SimpleNamespace
 
 import pytest
 
-from holdfast.actors import ActorSettings, AppBroken, CrewUnavailable, NoOutcome, StoreAddress, WorkerLost, ray_crew, wire
+from holdfast.actors import (
+    ActorSettings,
+    AppBroken,
+    CrewUnavailable,
+    NoOutcome,
+    StoreAddress,
+    WorkerLost,
+    WorkPaused,
+    ray_crew,
+    wire,
+)
 from holdfast.actors.attestation import EVERY_S, STANDS_MS
 from holdfast.actors.cluster import WorkerDied, WorkerUnavailable
 from holdfast.actors.ray_crew import RayCrew
@@ -467,3 +477,26 @@ def test_a_signature_is_unambiguous_about_where_its_parts_end():
     assert signature(agents={"a": "b"}) != signature(prints={"a": "b"})
     assert signature(app="ac", code="") != signature()
     assert signature(agents={"a": "1", "b": "2"}) == signature(agents={"b": "2", "a": "1"})
+
+
+# -- work that is paused -------------------------------------------------------------------------------------------------
+
+
+async def test_work_that_is_paused_is_no_trouble_of_its_worker(known):
+    prepared = []
+
+    async def prepare():
+        prepared.append("process-1")
+        return "process-1"
+
+    async def call_model(asked, process):
+        message = "the new work of agent desk is paused"
+        raise WorkPaused(message)
+
+    name = ray_crew.worker_name(SETTINGS, "shop:app", "code-1", "0")
+    known[name] = SimpleNamespace(prepare=prepare, call_model=call_model)
+    crew = RayCrew(MemoryStore(), SETTINGS, known)
+    for _ in range(2):
+        with pytest.raises(WorkPaused, match="the new work of agent desk is paused"):
+            await crew.call_model("shop:app", "code-1", REQUEST)
+    assert prepared == ["process-1"]  # the worker is not looked for anew

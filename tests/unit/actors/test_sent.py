@@ -11,6 +11,7 @@ from hosted import FromStore
 
 from holdfast import actors
 from holdfast.actors import Hosting, Timing
+from holdfast.actors.admission import Admission
 from holdfast.agent import Agent
 from holdfast.conversation import ModelReplied, Send, Start, Status
 from holdfast.persistence import AppRecord, Because, MemoryStore
@@ -58,6 +59,7 @@ async def hosted(store, worker):
     hosting = Hosting(
         store,
         OneWorker(worker),
+        admission=Admission(store),
         conversation_id="c-1",
         holder="actor-1",
         timing=Timing(),

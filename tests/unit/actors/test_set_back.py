@@ -10,6 +10,7 @@ from hosted import FromStore
 
 import holdfast.actors
 from holdfast.actors import Hosting, StoreAddress, Timing, Worker, WorkerSettings, wire
+from holdfast.actors.admission import Admission
 from holdfast.actors.app_loop import AppLoop
 from holdfast.agent import Agent, App, Tool, tool
 from holdfast.conversation import Answer, Approve, ModelReplied, ProposedCall, Resolve, Ruling, Start, Status
@@ -89,6 +90,7 @@ class Stack:
         hosting = Hosting(
             self.store,
             WorkerCrew(self.worker),
+            admission=Admission(self.store),
             conversation_id="c-1",
             holder="actor-1",
             timing=Timing(),

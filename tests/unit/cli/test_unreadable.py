@@ -88,6 +88,9 @@ async def test_the_table_of_conversations_shows_what_cannot_be_read(capsys, monk
         async def conversations(self, **_):
             return pending.Page(rows)
 
+        async def paused(self):
+            return []
+
         async def store(self):
             return self
 

@@ -448,7 +448,8 @@ class Life(RuleBasedStateMachine):
         reply = judgement.reply
         if isinstance(reply, Cancelled):
             if reply.turn_id is not None:
-                assert self.receipts.setdefault(key, reply) == reply
+                assert reply.duplicate == (key in self.receipts)
+                assert self.receipts.setdefault(key, reply) == reply.model_copy(update={"duplicate": False})
             return
         assert isinstance(reply, Receipt), command
         assert reply.duplicate == (key in self.receipts)

@@ -298,3 +298,62 @@ async def test_a_trouble_that_cannot_be_written_down_ends_no_sweeping():
         return len(actors.asked) > 3
 
     await swept(sweep_of(store, actors), tried)
+
+
+async def left_paused(store, *names):
+    """Conversations that were left since their work is paused."""
+    await store.pause(None, by="ana", reason="")
+    for name in names:
+        activation = await Activation.of(store, name, lease_ms=1)
+        await activation.do(start(), begin())
+        await store.release(name, activation.token, paused=True)
+
+
+async def test_who_waits_for_the_end_of_a_pause_is_left_in_peace_and_woken_at_once_when_it_ends():
+    store, actors = MemoryStore(), Waking()
+    await left_paused(store, "c-1", "c-2")
+    await overdue(store, "due")
+    watched = FaultyStore(store, Faults())
+    sweep = sweep_of(watched, actors)
+
+    async def woken():
+        return len(actors.woken) == 1
+
+    await swept(sweep, woken)
+    for _ in range(20):
+        await sweep.tick()
+    assert set(actors.asked) == {"due"}
+    assert watched.calls["readmit"] == 1, "while the pauses are the same, those who wait are not looked for with each tick"
+
+    await store.resume(None)
+    await sweep.tick()
+
+    async with asyncio.timeout(DEADLINE_S):
+        while not {"c-1", "c-2"} <= set(actors.woken):
+            await asyncio.sleep(0)
+
+
+async def test_who_was_left_after_the_pause_was_over_is_found_too(monkeypatch):
+    monkeypatch.setattr(sweeping, "READMIT_S", 0.05)
+    store, actors = MemoryStore(), Waking()
+    sweep = sweep_of(store, actors)
+    await sweep.tick()
+    await left_paused(store, "late")
+    await store.resume(None)  # an actor that froze meanwhile leaves it only now, and no pause has changed since the last look
+
+    async def woken():
+        return "late" in actors.woken
+
+    await swept(sweep, woken)
+
+
+async def test_pauses_that_cannot_be_read_keep_no_deadline_from_being_swept():
+    store, actors = MemoryStore(), Waking()
+    await overdue(store, "due")
+    faulty = FaultyStore(store, Faults(paused=FailBefore(CorruptStore("the pauses are no hash"))))
+
+    async def woken():
+        return "due" in actors.woken
+
+    await swept(sweep_of(faulty, actors), woken)
+    assert faulty.calls["paused"] == 1, "which is said once in a while"

@@ -1,0 +1,67 @@
+"""Whether new work may begin: what a process knows of the pauses, and how old that may be."""
+
+import asyncio
+import random
+
+from holdfast.conversation import CorruptStore, StoreUnavailable
+from holdfast.persistence import PAUSE_LAG_MS, Paused, Store
+
+from .crew import WorkPaused
+from .lease import now_s
+from .ongoing import Ongoing
+
+LAG_S = PAUSE_LAG_MS / 1000
+FRESH_S = LAG_S / 2
+"""For how long what was read is used again. What begins has the rest of `LAG_S` to reach the store, or the model."""
+LOOK_S = 1.0
+"""How often who waits for the end of a pause looks whether it is over."""
+
+
+class Admission:
+    """One process's view of the pauses; who asks at the same time shares a look. What cannot be looked at admits nothing."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self._seen = Paused(0)
+        self._asked_at_s = float("-inf")
+        self._looking: Ongoing[None] = Ongoing()
+
+    async def admit(self, agent: str) -> int:
+        """Let a piece of the agent's new work begin; until when that may be relied on, in ms UTC by the store's clock.
+
+        Raises:
+            WorkPaused: It waits.
+            StoreUnavailable: Whether it waits cannot be said now.
+        """
+        if self._age_s >= FRESH_S:
+            await asyncio.shield(self._looking.joined("pauses", self._look))
+            if self._age_s >= LAG_S:
+                raise StoreUnavailable("it took too long to say whether new work is paused")
+        pause = self._seen.of(agent)
+        if pause is not None:
+            whose = "the namespace" if pause.agent is None else f"agent {pause.agent}"
+            message = f"the new work of {whose} is paused"
+            raise WorkPaused(message)
+        return self._seen.now + PAUSE_LAG_MS
+
+    async def reopened(self, agent: str) -> None:
+        """Return once the agent's new work does not wait any more, as far as is known then."""
+        while True:
+            await asyncio.sleep(LOOK_S * random.uniform(0.75, 1.25))  # noqa: S311 - jitter
+            try:
+                await self.admit(agent)
+            except (WorkPaused, StoreUnavailable):
+                continue
+            return
+
+    @property
+    def _age_s(self) -> float:
+        return now_s() - self._asked_at_s
+
+    async def _look(self) -> None:
+        asked_at_s = now_s()  # the answer says how it was at some moment after this
+        try:
+            self._seen = await self._store.paused()
+        except CorruptStore as error:  # which is no fault of the conversation that asks
+            raise StoreUnavailable(f"whether new work is paused cannot be read ({error})") from None
+        self._asked_at_s = asked_at_s

@@ -1,0 +1,55 @@
+"""`holdfast end`: end a conversation for good."""
+
+import asyncio
+import sys
+import uuid
+from typing import Annotated
+
+import typer
+
+from holdfast.conversation import InvalidInput, Receipt
+from holdfast.conversation.ids import check_conversation_id
+
+from .cancel import RequestId
+from .display import clean, to_json
+from .options import AsJson, Where
+from .session import session
+
+
+def run(
+    where: Where,
+    conversation: Annotated[str, typer.Argument(help="The conversation.")],
+    *,
+    yes: Annotated[bool, typer.Option("--yes", help="Do not ask whether it is meant.")] = False,
+    request_id: RequestId = None,
+    as_json: AsJson = False,
+) -> None:
+    """End a conversation for good: its turn and its pending calls are cancelled, and it takes no message any more.
+
+    On a terminal it asks first; elsewhere it takes --yes. The id that is printed makes it safe to repeat the command.
+    """
+    check_conversation_id(conversation)
+    if not yes and not _meant(conversation):
+        sys.stderr.write("Nothing was done.\n")
+        raise typer.Exit(1)
+    request_id = request_id if request_id is not None else uuid.uuid4().hex
+    receipt = asyncio.run(_end(where, conversation, request_id))
+    if as_json:
+        sys.stdout.write(to_json({**receipt.model_dump(mode="json"), "request_id": request_id}) + "\n")
+        return
+    recorded = "had ended by this" if receipt.duplicate else "has ended"
+    said = f"{receipt.conversation_id} {recorded} (request {request_id}, seq {receipt.seq})."
+    sys.stdout.write(clean(said) + "\n")
+
+
+def _meant(conversation: str) -> bool:
+    if not sys.stdin.isatty():
+        raise InvalidInput("--yes", "to end a conversation is for good, and nobody can be asked here", "give --yes")
+    sys.stderr.write(f"End {conversation} for good? It takes no message any more, and what waits in it is cancelled. [y/N] ")
+    sys.stderr.flush()
+    return sys.stdin.readline().strip().lower() in ("y", "yes")
+
+
+async def _end(where: Where, conversation: str, request_id: str) -> Receipt:
+    async with session(where) as opened:
+        return await opened.client.conversation(conversation).end(request_id=request_id)

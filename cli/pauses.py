@@ -1,0 +1,60 @@
+"""Saying that new work is paused, wherever somebody looks who would wonder why nothing goes on."""
+
+from collections.abc import Sequence
+
+from holdfast.client import AsyncClient, Pause
+from holdfast.conversation import CorruptStore, HoldfastError
+from holdfast.persistence import RedisStore
+from holdfast.persistence.keys import Keys
+
+from .check import Check, fail, ok, warn
+from .display import clean, shorten, span
+from .hints import command
+from .options import Where
+
+REASON_LENGTH = 200
+
+
+def whose(agent: str | None) -> str:
+    """Whose work it is."""
+    return "the namespace" if agent is None else f"agent {clean(agent)}"
+
+
+def described(pause: Pause, now: int) -> str:
+    """What a pause says, on one line and without a full stop; `now` is the store's clock."""
+    reason = f": {shorten(clean(pause.reason), REASON_LENGTH)}" if pause.reason else ""
+    return f"New work of {whose(pause.agent)} has been paused for {span(now - pause.since)} by {clean(pause.by)}{reason}"
+
+
+async def standing(client: AsyncClient) -> list[Pause]:
+    """The pauses that stand. Where they cannot be read, `holdfast doctor` says so: who only lists is not to fail of it."""
+    try:
+        return await client.paused()
+    except CorruptStore:
+        return []
+
+
+def notice(pauses: Sequence[Pause], now: int) -> str:
+    """The line that says what is paused, with its end; '' if nothing is."""
+    if not pauses:
+        return ""
+    more = f" (and {len(pauses) - 1} more; see `holdfast doctor`)" if len(pauses) > 1 else ""
+    return f"{described(pauses[0], now)}{more}.\n"
+
+
+async def pause_checks(url: str, namespace: str, where: Where) -> list[Check]:
+    """What `holdfast doctor` says of pauses."""
+    store = RedisStore(url, namespace=namespace)
+    try:
+        paused = await store.paused()
+    except HoldfastError as error:
+        problem = f"nothing new begins, since the pauses cannot be read: {error}"
+        return [fail("paused", problem, f"correct or delete the key {Keys(namespace).meta('pauses')}")]
+    finally:
+        await store.close()
+    return [_check(pause, paused.now, where) for pause in paused.pauses] or [ok("paused", "no new work is paused")]
+
+
+def _check(pause: Pause, now: int, where: Where) -> Check:
+    agent = ["--agent", pause.agent] if pause.agent is not None else []
+    return warn("paused", described(pause, now), f"once it may go on, run: {command(['resume', *agent], where)}")

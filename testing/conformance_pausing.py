@@ -1,0 +1,199 @@
+"""Pauses: what waits, who says so, and that who waits for the end of one is found again."""
+# ruff: noqa: S101, D102, PLR2004 -- tests: they assert, their names are sentences, their numbers are the expectation
+
+import pytest
+
+from holdfast.conversation import InvalidInput
+from holdfast.persistence import Because, Pause, RunStatus, Store
+from holdfast.persistence.pausing import MOST_PAUSED
+
+from .activation import Activation, begin, call, reply, send, start
+
+
+async def left(store: Store, conversation_id: str = "c-1", agent: str = "desk") -> Activation:
+    """A conversation whose model call is outstanding, and which was left since that is paused."""
+    activation = await Activation.of(store, conversation_id, lease_ms=1)
+    await activation.do(start(agent=agent), begin())
+    await store.release(conversation_id, activation.token, paused=True)
+    return activation
+
+
+async def due(store: Store) -> set[str]:
+    """Who needs attention now."""
+    return set((await store.attention(100)).conversation_ids)
+
+
+class Pausing:
+    """New work is stopped and started by a mark beside the conversations, and whoever waits for it is not forgotten."""
+
+    async def test_a_pause_says_whose_work_waits_who_said_so_why_and_since_when(self, store: Store, other: Store) -> None:
+        before = await store.now()
+
+        made = await store.pause("desk", by="ana@laptop", reason="the bill: 3|4 of it")
+
+        assert (made.agent, made.by, made.reason, made.duplicate) == ("desk", "ana@laptop", "the bill: 3|4 of it", False)
+        assert before <= made.since <= await store.now()
+        found = await other.paused()
+        assert list(found.pauses) == [made]
+        assert found.now >= made.since
+
+    async def test_a_pause_that_stands_stays_as_it_is(self, store: Store, other: Store) -> None:
+        made = await store.pause(None, by="ana", reason="")
+
+        again = await other.pause(None, by="bob", reason="another reason")
+
+        assert again == Pause(None, "", "ana", made.since, duplicate=True)
+        assert list((await store.paused()).pauses) == [made]
+
+    async def test_pauses_of_the_namespace_and_of_agents_are_independent(self, store: Store, other: Store) -> None:
+        for agent in ("desk", None, "bar"):
+            await store.pause(agent, by="ana", reason="")
+        assert [pause.agent for pause in (await other.paused()).pauses] == [None, "bar", "desk"]
+
+        lifted = await other.resume(None)
+
+        assert lifted is not None
+        assert (lifted.agent, lifted.by) == (None, "ana")
+        standing = await store.paused()
+        assert [pause.agent for pause in standing.pauses] == ["bar", "desk"]
+        assert [standing.of(agent) is None for agent in ("desk", "bar", "shop")] == [False, False, True]
+
+    async def test_what_is_not_paused_is_not_resumed(self, store: Store) -> None:
+        await store.pause("desk", by="ana", reason="")
+
+        assert await store.resume(None) is None
+        assert await store.resume("bar") is None
+
+        assert [pause.agent for pause in (await store.paused()).pauses] == ["desk"]
+
+    async def test_as_many_may_stand_as_each_look_can_read(self, store: Store) -> None:
+        for number in range(MOST_PAUSED):
+            await store.pause(f"agent-{number}", by="ana", reason="")
+
+        with pytest.raises(InvalidInput) as refused:
+            await store.pause("one-more", by="ana", reason="")
+
+        assert refused.value.field == "agent"
+        assert (await store.pause("agent-0", by="ana", reason="")).duplicate
+        assert not (await store.pause(None, by="ana", reason="")).duplicate, "all may always be stopped"
+        await store.resume(None)
+        await store.resume("agent-0")
+        assert not (await store.pause("one-more", by="ana", reason="")).duplicate
+
+    async def test_a_run_is_not_claimed_after_the_moment_until_which_it_may_be(self, store: Store, other: Store) -> None:
+        activation = await Activation.of(store, "c-1")
+        await activation.do(start(), begin(), call("lookup"))
+        (effect_id,) = activation.effect_ids
+        now = await store.now()
+
+        assert not await store.claim("c-1", effect_id, incarnation="i-1", worker="w-1", until=now - 1)
+        assert (await other.run("c-1", effect_id)).status is RunStatus.RUNNABLE  # type: ignore[union-attr]
+        assert await store.claim("c-1", effect_id, incarnation="i-1", worker="w-1", until=now + 60_000)
+
+        # what is claimed is this incarnation's, whenever it asks again
+        assert await store.claim("c-1", effect_id, incarnation="i-1", worker="w-1", until=now - 1)
+
+    async def test_who_was_left_since_its_work_is_paused_needs_no_attention_until_that_is_over(
+        self, store: Store, other: Store
+    ) -> None:
+        await store.pause("desk", by="ana", reason="")
+        await left(store)
+        assert await due(other) == set()
+        assert await other.readmit(100) == 0
+        assert await due(other) == set()
+
+        await store.resume("desk")
+
+        assert await other.readmit(100) == 1
+        assert await due(other) == {"c-1"}
+        assert await other.readmit(100) == 0
+
+    async def test_a_pause_that_was_over_before_a_conversation_was_left_holds_nobody(self, store: Store, other: Store) -> None:
+        await left(store)
+        assert await other.readmit(100) == 1
+        assert await due(store) == {"c-1"}
+
+    async def test_its_deadlines_need_attention_all_the_same(self, store: Store, other: Store) -> None:
+        long_ago = await store.now() - 3_700_000
+        activation = await Activation.of(store, "c-1", lease_ms=60_000)
+        await activation.do(start(), begin(), call("ask", "lookup"), now=long_ago)
+
+        await store.release("c-1", activation.token, paused=True)
+
+        assert await due(other) == {"c-1"}
+
+    async def test_whoever_takes_it_over_answers_for_it_again(self, store: Store, other: Store) -> None:
+        await store.pause(None, by="ana", reason="")
+        await left(store)
+
+        anew = await Activation.of(other, "c-1", lease_ms=1)
+
+        while "c-1" not in await due(store):  # its lease ends, and nobody has renewed it
+            pass
+        await store.resume(None)
+        assert await store.readmit(100) == 0
+        await anew.do(reply())
+
+    async def test_what_is_left_at_rest_is_not_paused(self, store: Store) -> None:
+        activation = await Activation.of(store, "c-1", lease_ms=1)
+        await activation.do(start(), begin(), reply())
+
+        await store.release("c-1", activation.token, paused=True)
+
+        assert await store.readmit(100) == 0
+        again = await Activation.of(store, "c-1", lease_ms=1)
+        await again.do(send())
+        assert await store.readmit(100) == 0
+
+    async def test_of_those_that_wait_only_they_are_found_whose_pause_is_over(self, store: Store, other: Store) -> None:
+        # names of which one begins with another, and sorts otherwise once something stands behind it
+        agents = ("desk", "desk-2", "desk.eu", "bar", "desk0")
+        for agent in agents:
+            await store.pause(agent, by="ana", reason="")
+            for number in range(3):
+                await left(store, f"{agent}:{number}", agent)
+        assert await other.readmit(100) == 0
+
+        await store.resume("desk-2")
+        assert await other.readmit(100) == 3
+        assert await due(store) == {f"desk-2:{number}" for number in range(3)}
+
+        await store.pause(None, by="ana", reason="")
+        await store.resume("bar")
+        assert await other.readmit(100) == 0, "the namespace is paused"
+
+        await store.resume(None)
+        assert await other.readmit(100) == 3
+        for agent in agents:
+            await store.resume(agent)
+        assert await other.readmit(100) == 9
+        assert len(await due(store)) == 15
+
+    async def test_many_are_found_some_at_a_time(self, store: Store) -> None:
+        names = [f"c-{number}" for number in range(70)]  # more than there are buckets, which each have their own limit
+        for name in names:
+            await left(store, name)
+        found = []
+        while count := await store.readmit(1):
+            found.append(count)
+        assert sum(found) == 70
+        assert len(found) > 1
+        assert await due(store) == set(names)
+
+    async def test_a_conversation_in_quarantine_is_not_woken_by_the_end_of_a_pause(self, store: Store) -> None:
+        await left(store)
+        assert await store.strike("c-1", "", process="w-1", reason="it died", limit=1) is None
+
+        await store.readmit(100)
+        assert await due(store) == set()
+
+        assert await store.retry("c-1")
+        assert await due(store) == {"c-1"}
+
+    async def test_what_waits_is_still_there_after_its_indexes_were_made_anew(self, store: Store, other: Store) -> None:
+        await left(store)
+        assert [bucket.problems async for bucket in other.reindex() if bucket.problems] == []
+        await other.readmit(100)
+        assert await due(store) == {"c-1"}
+        anew = await Activation.of(other, "c-1", because=Because.ASKED)
+        await anew.do(reply())

@@ -1,0 +1,142 @@
+"""`send`, `cancel` and `end`, `pause` and `resume`: what a person at a terminal steers with."""
+
+import asyncio
+import io
+import sys
+
+import pytest
+
+from holdfast.cli.pauses import pause_checks
+from holdfast.client import AsyncClient
+from holdfast.testing import call, calls
+
+
+@pytest.fixture(scope="module")
+def steered(cli) -> str:
+    """A conversation that waits for an answer."""
+    cli.scenario("steered", calls(call("ask", {"question": "Which one?"})), "Then that.", "Once more.")
+    path = cli.file({"agent": "support", "messages": ["steered"], "conversation_id": "steer-1"}, name="steered.jsonl")
+    cli("submit", path, code=5)
+    return "steer-1"
+
+
+def test_a_conversation_is_sent_a_message_cancelled_and_ended_each_once_however_often_that_is_said(cli, inside, steered):
+    # a message, through a pipe, with an id that is printed
+    first = cli.shell(f"printf 'and then?\\n' | holdfast send {steered} - --json").json()
+    again = cli("send", steered, "and then?\n", "--message-id", first["message_id"]).out
+    assert (first["conversation_id"], first["duplicate"]) == (steered, False)
+    assert again == f"Message {first['message_id']} to {steered} was recorded before (seq {first['seq']}).\n"
+
+    # the turn that waits
+    cancelled = cli("cancel", steered, "--request-id", "stop-1").out
+    assert cancelled.startswith("Turn t1 is cancelled, with ")
+    assert f"(request stop-1 to {steered})." in cancelled
+    repeated = cli("cancel", steered, "--request-id", "stop-1", "--json").json()
+    assert (repeated["turn_id"], repeated["duplicate"], repeated["request_id"]) == ("t1", True, "stop-1")
+
+    # the end, which is for good
+    refused = inside("end", steered, code=2)
+    assert "--yes" in refused.err
+    ended = cli("end", steered, "--yes", "--request-id", "end-1").out
+    assert ended.startswith(f"{steered} has ended (request end-1, seq ")
+    once_more = cli("end", steered, "--yes", "--request-id", "end-1", "--json").json()
+    assert (once_more["duplicate"], once_more["request_id"]) == (True, "end-1")
+    late = cli("send", steered, "too late", "--json", code=2)
+    assert '"ConversationEnded"' in late.err
+
+
+class Terminal(io.StringIO):
+    def isatty(self):
+        return True
+
+
+@pytest.mark.parametrize("answer", ["", "\n", "n\n", "no\n", "steer-1\n"])
+def test_whoever_is_asked_and_does_not_say_yes_has_ended_nothing(inside, monkeypatch, answer):
+    monkeypatch.setattr(sys, "stdin", Terminal(answer))
+    said = inside("end", "steer-1", code=1)
+    assert "[y/N]" in said.err
+    assert said.err.endswith("Nothing was done.\n")
+    assert said.out == ""
+
+
+class Piped:
+    def __init__(self, data):
+        self.buffer = io.BytesIO(data)
+
+
+@pytest.mark.parametrize(("data", "said"), [(b"\xff", "not UTF-8"), (b"x" * 101, "more than 100 bytes")])
+def test_what_cannot_be_read_of_a_pipe_is_sent_to_nobody(inside, monkeypatch, data, said):
+    monkeypatch.setattr("holdfast.cli.send.MOST_BYTES", 100)
+    monkeypatch.setattr(sys, "stdin", Piped(data))
+    refused = inside("send", "steer-1", "-", code=2)
+    assert refused.err.startswith("error: text: ")
+    assert said in refused.err
+
+
+@pytest.mark.parametrize("arguments", [("send", "no such!", "x"), ("cancel", "no such!"), ("end", "no such!", "--yes")])
+def test_what_is_no_conversation_is_bad_input(inside, arguments):
+    assert "no such!" in inside(*arguments, code=2).err
+
+
+def test_a_pause_is_said_wherever_somebody_looks_until_it_is_lifted(inside, stack, waiting, hostile):
+    namespaced = ("--namespace", "quiet")  # nothing of the other tests is to wait for this
+    made = inside("pause", "--agent", "support", "--reason", hostile, *namespaced)
+    assert made.out.startswith("New work of agent support has been paused for ")
+    assert "\x1b" not in made.out
+    assert "To go on: holdfast resume --agent support --namespace quiet\n" in made.out
+    assert "no conversation of an agent 'support' here" in made.err
+    again = inside("pause", "--agent", "support", "--json", *namespaced).json()
+    assert (again["duplicate"], again["reason"]) == (True, hostile)
+    assert "It was paused before; nothing was changed." in inside("pause", "--agent", "support", *namespaced).out
+    inside("pause", "--reason", "the bill", *namespaced)
+
+    for command in ("list", "pending"):
+        said = inside(command, *namespaced).out.splitlines()
+        assert said[0].startswith("New work of the namespace has been paused for ")
+        assert said[0].endswith(": the bill (and 1 more; see `holdfast doctor`).")
+        assert [one["agent"] for one in inside(command, "--json", *namespaced).json()["paused"]] == [None, "support"]
+    checks = asyncio.run(pause_checks(stack.redis_url, "quiet"))
+    assert [(check.outcome, check.fix.rpartition(": ")[2]) for check in checks] == [
+        ("warn", "holdfast resume"),
+        ("warn", "holdfast resume --agent support"),
+    ]
+
+    lifted = inside("resume", *namespaced).out
+    assert lifted.startswith("New work of the namespace goes on.\nStill: New work of agent support has been paused for ")
+    assert inside("resume", *namespaced).out.startswith("New work of the namespace was not paused; nothing was done.\n")
+    assert inside("resume", "--agent", "support", *namespaced, "--json").json()["paused"] == []
+    assert inside("list", *namespaced).out == "There are no conversations.\n"
+    assert [check.outcome for check in asyncio.run(pause_checks(stack.redis_url, "quiet"))] == ["ok"]
+
+
+def test_a_conversation_says_that_its_work_is_paused(inside, stack, waiting):
+    async def paused(agent):
+        async with AsyncClient.connect(redis_url=stack.redis_url) as client:
+            await client.pause(agent, "the bill")
+
+    async def resumed(agent):
+        async with AsyncClient.connect(redis_url=stack.redis_url) as client:
+            await client.resume(agent)
+
+    asyncio.run(paused("clerk"))  # who has no conversation here
+    try:
+        assert "paused" not in inside("show", waiting).out
+        assert inside("show", waiting, "--json").json()["paused"] is None
+        asyncio.run(paused("support"))
+        assert "New work of agent support has been paused for " in inside("show", waiting).out
+        assert inside("show", waiting, "--json").json()["paused"]["reason"] == "the bill"
+    finally:
+        for agent in ("clerk", "support"):
+            asyncio.run(resumed(agent))
+
+
+@pytest.mark.parametrize(
+    ("arguments", "field"),
+    [
+        (("pause", "--agent", "no agent"), "agent"),
+        (("resume", "--agent", "a|b"), "agent"),
+        (("pause", "--reason", "x" * 1025), "reason"),
+    ],
+)
+def test_what_can_be_no_pause_is_bad_input(inside, arguments, field):
+    assert inside(*arguments, code=2).err.startswith(f"error: {field}: ")
