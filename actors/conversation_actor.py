@@ -16,6 +16,7 @@ from holdfast.persistence import Because, RedisStore
 from . import wire
 from .answers import Activation, Failed, NotHosted
 from .host import Host
+from .placement import drained
 from .ray_crew import RayCrew
 from .settings import ActorSettings
 from .steps import traps
@@ -74,6 +75,7 @@ class ConversationActor:
                     store,
                     RayCrew(store, self._settings),
                     name=self._name,
+                    drained=drained,
                     timing=self._settings.timing,
                     fleet=self._settings.fleet,
                     clock=_clock,

@@ -4,20 +4,21 @@ import asyncio
 import binascii
 import logging
 from collections import OrderedDict
-from collections.abc import Awaitable, Mapping
+from collections.abc import Awaitable, Collection, Mapping
 from typing import Any, TypeVar
 
 import ray
 from ray.exceptions import GetTimeoutError, RayActorError, RayError
 from ray.util import list_named_actors
 
-from holdfast.conversation import ClusterUnavailable, HoldfastError, RunFinished
+from holdfast.conversation import ClusterStopped, ClusterUnavailable, HoldfastError, RunFinished
 from holdfast.conversation.ids import digest
-from holdfast.persistence import AppRecord, RunStatus, Store
+from holdfast.persistence import EVERYWHERE, AppRecord, RunStatus, Store
 
 from . import wire
 from .attestation import EVERY_S
 from .crew import CrewUnavailable, ModelOutcome, NoOutcome, WorkerLost
+from .placement import beside
 from .requests import ModelRequest, RunRequest
 from .settings import RAY_NAMESPACE, ActorSettings, SweeperToKeep, WorkerSettings
 from .worker import AppBroken, Dropped, Restarted, Succeeded, Worker
@@ -173,8 +174,13 @@ class RayCrew:
             name = successor_name(base, generation)
             handle = await asyncio.to_thread(find, name)
             if handle is None:
+                withheld = await self._store.withheld()
+                if EVERYWHERE in withheld:
+                    raise ClusterStopped(self._settings.store.namespace)
                 environment = await self._environment(app, record.code)
-                handle = await asyncio.to_thread(hire, self._settings, record, slot, environment, generation=generation)
+                handle = await asyncio.to_thread(
+                    hire, self._settings, record, slot, environment, generation=generation, avoid=withheld
+                )
         try:
             async with asyncio.timeout(PREPARED_S):
                 process = await self._asked(name, handle, handle.prepare.remote())
@@ -305,8 +311,9 @@ def hire(
     environment: Mapping[str, str] | None = None,
     *,
     generation: int = 0,
+    avoid: Collection[str] = (),
 ) -> Any:
-    """The handle of the worker for an app's code, made if there is none.
+    """The handle of the worker for an app's code, made if there is none, if need be beside these nodes.
 
     Ray restarts a worker that dies, with the same environment and as a new incarnation.
     """
@@ -326,6 +333,7 @@ def hire(
         generation=generation,
         effects=settings.fleet.effects,
         memory_mb=settings.fleet.worker_mb,
+        idle_s=settings.fleet.worker_idle_s,
         sweeper=SweeperToKeep.of(settings),
     )
     return _RemoteWorker.options(
@@ -336,4 +344,5 @@ def hire(
         num_cpus=0,
         max_restarts=-1,
         max_concurrency=10_000,  # beyond what it does at once, so that it can always be asked how it is
+        **beside(avoid),
     ).remote(worker)

@@ -21,6 +21,7 @@ COMMANDS = {
     "list": "conversations",
     "show": "show",
     "submit": "submit",
+    "drain": "drain",
     "up": "up",
     "down": "down",
     "doctor": "doctor",
@@ -94,7 +95,7 @@ def holdfast(
 ) -> None:
     """Supervise conversations of LLM agents: what waits for a person is never lost, and never runs twice.
 
-    Exit codes: 0 done, 1 failed, 2 bad input, 3 stale, 4 unreachable, 5 awaiting (submit).
+    Exit codes: 0 done, 1 failed, 2 bad input, 3 stale, 4 unreachable, 5 awaiting (submit, drain).
     """
 
 

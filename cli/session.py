@@ -22,7 +22,7 @@ class Session:
 
 @asynccontextmanager
 async def session(
-    where: Where, *, timeout_s: float = TIMEOUT_S, with_app: bool = False, roll_back: bool = False
+    where: Where, *, timeout_s: float = TIMEOUT_S, with_app: bool = False, roll_back: bool = False, lift: bool = False
 ) -> AsyncIterator[Session]:
     """A client of where the options lead; nothing is connected before it is needed.
 
@@ -32,12 +32,15 @@ async def session(
         with_app: Whether `HOLDFAST_APP` counts too. A client that names the app has its workers run as in this very
             environment; who only decides a call, in a shell without the app's keys, must not do that unasked.
         roll_back: Whether this release may take the place of a newer one.
+        lift: Whether Holdfast is started again, if it was stopped on its cluster.
 
     Raises:
         ConfigurationError: The settings cannot be used.
     """
     settings = where.settings()
-    stack = Stack(settings if with_app else settings.model_copy(update={"app": where.app}), None, roll_back=roll_back)
+    stack = Stack(
+        settings if with_app else settings.model_copy(update={"app": where.app}), None, roll_back=roll_back, lift=lift
+    )
     try:
         yield Session(AsyncClient(stack, timeout_s=timeout_s), stack)
     finally:

@@ -21,13 +21,14 @@ RollBack = Annotated[bool, typer.Option("--roll-back", help="Take the place of a
 def run(where: Where, *, roll_back: RollBack = False) -> None:
     """Start the embedded stack of the home, or join the configured Redis and Ray; with an app, start its workers.
 
-    All of it goes on when this command has ended; `holdfast down` stops what is embedded.
+    All of it goes on when this command has ended; `holdfast down` stops what is embedded. What `holdfast down --cluster` had
+    stopped is started again.
     """
     asyncio.run(_up(where, roll_back=roll_back))
 
 
 async def _up(where: Where, *, roll_back: bool) -> None:
-    async with session(where, with_app=True, roll_back=roll_back) as opened:
+    async with session(where, with_app=True, roll_back=roll_back, lift=True) as opened:
         stack = opened.stack
         transport = await stack.transport()
         store = await stack.store()

@@ -51,12 +51,19 @@ class Stack:
     """One store and one transport, opened once, each on first use. After a fork, the child opens its own."""
 
     def __init__(
-        self, settings: Settings, app: "App | str | None", *, say: Callable[[str], None] = announce, roll_back: bool = False
+        self,
+        settings: Settings,
+        app: "App | str | None",
+        *,
+        say: Callable[[str], None] = announce,
+        roll_back: bool = False,
+        lift: bool = False,
     ) -> None:
         self.settings = settings
         self._app = app
         self._say = say
         self._roll_back = roll_back
+        self._lift = lift
         self._blank()
         _stacks.add(self)
 
@@ -222,6 +229,7 @@ class Stack:
                     self.app_path,
                     gone=gone,
                     roll_back=self._roll_back,
+                    lift=self._lift,
                     say=self._say,
                 )
                 break

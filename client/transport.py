@@ -7,9 +7,9 @@ from collections.abc import Callable, Sequence
 
 from holdfast.actors import ActorSettings, StoreAddress
 from holdfast.agent import App, code_digest, main_file, python_path
-from holdfast.conversation import Command, Reply
+from holdfast.conversation import ClusterStopped, Command, Reply
 from holdfast.conversation.ids import digest
-from holdfast.persistence import AppRecord, RedisStore
+from holdfast.persistence import EVERYWHERE, AppRecord, RedisStore
 from holdfast.persistence.home import Home
 from holdfast.registry import Settings
 from holdfast.registry import cluster as clusters
@@ -33,7 +33,7 @@ class RayTransport:
         self.settings = settings
         self.cluster = joined
         self._bond = clusters.Bond(store, joined)
-        actors = RayActors(settings)
+        actors = RayActors(settings, store)
         hiring = Hiring(store, actors, timing=settings.timing, fleet=settings.fleet)
         self._registry = Registry(store, actors, hiring=hiring, timing=settings.timing)
 
@@ -48,6 +48,7 @@ class RayTransport:
         *,
         gone: Sequence[str] = (),
         roll_back: bool = False,
+        lift: bool = False,
         say: Callable[[str], None] = logger.warning,
     ) -> "RayTransport":
         """Join Ray, bind the store to it, end what an older release has left there, ensure sweeper and workers.
@@ -60,14 +61,18 @@ class RayTransport:
             app_path: Its import path.
             gone: Clusters that are proven to be gone, to which the store may still be bound.
             roll_back: Whether this release may take the place of a newer one.
+            lift: Whether Holdfast is started again, if it was stopped on its cluster.
             say: Told one line if there is something to wait for.
 
         Raises:
             ClusterUnavailable: Ray does not answer.
             WrongCluster: The store is bound to another cluster, which lives.
             OlderRelease: A newer release serves the store.
+            ClusterStopped: Holdfast was stopped on its cluster, and `lift` is false.
             ConfigurationError: The process is in another cluster, or versions differ.
         """
+        if not lift and EVERYWHERE in await store.withheld():
+            raise ClusterStopped(store.namespace)
         joined = await in_daemon(clusters.join, address, embedded=settings.ray_address is None)
         try:
             await clusters.bind(store, joined, gone=gone, say=say)
@@ -82,8 +87,10 @@ class RayTransport:
                 sweeper=restore_sweeper,
             )
             await take_office(store, actor_settings.release, roll_back=roll_back)
+            if lift:
+                await store.allow(EVERYWHERE)
             await in_daemon(end_other_releases, actor_settings, roll_back=roll_back)
-            ensure_sweeper(actor_settings)
+            ensure_sweeper(actor_settings, avoid=await store.withheld())
             if app is not None and app_path is not None:
                 await _record(store, actor_settings, app, app_path)
         except BaseException:
@@ -99,6 +106,7 @@ class RayTransport:
         Raises:
             OutcomeUnknown: No answer within the deadline; `retry_id` makes a repetition safe.
             WrongCluster: Another cluster has the store now.
+            ClusterStopped: Holdfast was stopped on its cluster.
             HoldfastError: The command was refused.
         """
         began = time.monotonic()
@@ -136,6 +144,7 @@ async def _record(store: RedisStore, settings: ActorSettings, app: App, path: st
         agents={agent.name: agent.spec.digest for agent in app.agents},
     )
     await store.put_app(record, [agent.spec for agent in app.agents])
+    avoid = await store.withheld()
     for slot in map(str, range(settings.fleet.workers)):
         generation = await store.generation(worker_name(settings, path, code, slot))
-        hire(settings, record, slot, environment, generation=generation).prepare.remote(environment)
+        hire(settings, record, slot, environment, generation=generation, avoid=avoid).prepare.remote(environment)

@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING, Any
 
-from .directory import Binding
+from .directory import EVERYWHERE, Binding
 from .redis_store import RedisStore
 from .store import (
     Acquired,
@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from .memory_store import MemoryStore
 
 __all__ = [
+    "EVERYWHERE",
     "Acquired",
     "AppRecord",
     "Append",

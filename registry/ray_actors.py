@@ -8,9 +8,10 @@ import ray
 from ray.exceptions import ActorDiedError, RayActorError, RayError
 
 from holdfast.actors import RAY_NAMESPACE, Activation, ActorSettings, AnswerToAsk, ConversationActor, find, in_cluster
+from holdfast.actors.placement import beside
 from holdfast.actors.wire import pack, unpack
-from holdfast.conversation import Command
-from holdfast.persistence import Because
+from holdfast.conversation import ClusterStopped, Command
+from holdfast.persistence import EVERYWHERE, Because, Store
 
 from .actors import ActorDied, ActorUnavailable
 from .daemon import in_daemon
@@ -44,8 +45,9 @@ class RayHandle:
 class RayActors:
     """See `Actors`."""
 
-    def __init__(self, settings: ActorSettings) -> None:
+    def __init__(self, settings: ActorSettings, store: Store) -> None:
         self._settings = settings
+        self._store = store
 
     async def find(self, name: str) -> RayHandle | None:
         """See `Actors.find`."""
@@ -67,6 +69,9 @@ class RayActors:
     async def hire(self, name: str, *, offer: bool) -> RayHandle:
         """See `Actors.hire`. One that does not get ready is ended again."""
         in_cluster()
+        withheld = await self._store.withheld()
+        if EVERYWHERE in withheld:
+            raise ClusterStopped(self._settings.store.namespace)
         actor = _RemoteActor.options(
             name=name,
             namespace=RAY_NAMESPACE,
@@ -74,6 +79,7 @@ class RayActors:
             num_cpus=0,
             max_restarts=0,
             max_concurrency=1000,
+            **beside(withheld),
         ).remote(self._settings, name)
         try:
             await actor.warm.remote(offer=offer)

@@ -10,7 +10,7 @@ import pytest
 PUBLIC = {
     "conversation": """
         ACCEPTED AgentNotFound AgentSpec Answer AppNotFound Approval Approve BeginTurn COMMANDS Call CallModel
-        CallStatus Cancel Cancelled ClusterError ClusterUnavailable Command ConfigurationError ConversationEnded
+        CallStatus Cancel Cancelled ClusterError ClusterStopped ClusterUnavailable Command ConfigurationError ConversationEnded
         ConversationExists ConversationNotFound CorruptStore Decision DecisionKind Delta Deny Effect End Event
         Executor Fail FailureReason Fenced Handled HoldfastError HomeUnusable Ignored Index InvalidConversationId
         InvalidDecision InvalidInput InvalidMessage Judgement Known LastTurn LeaseHeld Limits ModelFailed
@@ -26,7 +26,7 @@ PUBLIC = {
         code_digest load main_file path_of python_path tool
     """,
     "persistence": """
-        Acquired AppRecord Append Appended Because Binding Due KnownIds Late Listing MemoryStore Moved Owner
+        Acquired AppRecord Append Appended Because Binding Due EVERYWHERE KnownIds Late Listing MemoryStore Moved Owner
         Quarantine Rebuilt RedisStore Row Run RunStatus Store Trouble
     """,
     "actors": """
@@ -39,7 +39,7 @@ PUBLIC = {
     """,
     "client": """
         AgentNotFound Answer AppNotFound Approve AsyncClient AsyncPendingCall BlockingConversation Cancelled
-        Client ClusterUnavailable ConfigurationError Conversation ConversationEnded ConversationExists
+        Client ClusterStopped ClusterUnavailable ConfigurationError Conversation ConversationEnded ConversationExists
         ConversationNotFound ConversationRow ConversationState Decision Deny DurabilityWarning Event Fail
         FailureReason HoldfastError InvalidConversationId InvalidDecision InvalidInput InvalidMessage OlderRelease
         OutcomeUnknown Overloaded Page PendingCall Quarantined QueueFull Receipt Redispatch RunningCall StaleCall

@@ -18,7 +18,7 @@ async def keep(monkeypatch):
     made, tasks = [], []
 
     def begin(store, release, *, fails=0):
-        def ensure(settings):
+        def ensure(settings, *, avoid):
             made.append(settings.release)
             if len(made) <= fails:
                 raise RuntimeError("Ray is away")
