@@ -1,8 +1,8 @@
 """Where Ray makes new actors: not on a node that is drained, as long as there is another.
 
-Ray's own `DrainNode` would end the node for everybody on the cluster, and cannot be taken back. A selector of the label that Ray
-gives every node says the same for the actors of one store. (`NodeLabelSchedulingStrategy` is not heeded for actors without
-resources, Ray 2.60: measured.)
+Ray's own `DrainNode` would end the node for everybody on the cluster, and cannot be taken back. A selector of the label that
+Ray gives every node says the same for the actors of one store. (`NodeLabelSchedulingStrategy` is not heeded for actors without
+resources: measured with Ray 2.60.)
 """
 
 import asyncio

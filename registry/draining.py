@@ -9,11 +9,12 @@ import contextlib
 import logging
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 import ray
 from ray.exceptions import RayError
 
-from holdfast.actors import ActorSettings, AppBroken, find, hire
+from holdfast.actors import ActorSettings, AppBroken, find, hire, worker_name
 from holdfast.actors.placement import living_nodes
 from holdfast.conversation import ConfigurationError, HoldfastError
 from holdfast.persistence import EVERYWHERE, Store
@@ -124,20 +125,19 @@ async def _drain_worker(store: Store, settings: ActorSettings, worker: Process) 
             await handle.retire.remote()
     if first and worker.release == settings.release and ":alone-" not in worker.name:
         with contextlib.suppress(RayError, TimeoutError, HoldfastError, AppBroken):  # else whoever needs it makes it
-            await _install(store, settings, worker, generation + 1)
+            await _install(store, settings, worker, handle, generation + 1)
     return first
 
 
-async def _install(store: Store, settings: ActorSettings, worker: Process, generation: int) -> None:
+async def _install(store: Store, settings: ActorSettings, worker: Process, handle: Any, generation: int) -> None:
     """Have the successor there before it is needed, with the values that the app's variables have in this worker."""
-    handle = find(worker.name)
     async with asyncio.timeout(ANSWER_S):
         said = await handle.work.remote()
         environment = await handle.environment.remote()
     record = await store.app(said["app"])
     slot = worker.base[0].rpartition(":")[2]
-    if record is None or not worker.name.startswith(f"{settings.prefix}worker:"):
-        return
+    if record is None or worker_name(settings, record.app, record.code, slot) != worker.base[0]:
+        return  # other code stands for the app: its workers are there already
     avoid = await store.withheld()
     made = await asyncio.to_thread(hire, settings, record, slot, environment, generation=generation, avoid=avoid)
     made.prepare.remote(environment)

@@ -3,6 +3,7 @@
 import asyncio
 import json
 import os
+import sys
 from pathlib import Path
 
 import pytest
@@ -22,7 +23,7 @@ async def holdfast(stack, *words, typed=None, **env):
     """What a `holdfast` command said and how it ended."""
     with_env = {**os.environ, **stack.env, **env}
     process = await asyncio.create_subprocess_exec(
-        *("python", "-m", "holdfast.cli", *words),
+        *(sys.executable, "-m", "holdfast.cli", *words),
         stdin=asyncio.subprocess.PIPE,
         stdout=asyncio.subprocess.PIPE,
         stderr=asyncio.subprocess.PIPE,
