@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 
-from holdfast.conversation import AgentSpec
+from holdfast.conversation import AgentSpec, CorruptStore
 
 from . import codec
 from .directory import Binding
@@ -144,4 +144,7 @@ class RedisMeta(RedisDatabase):
     async def withheld(self) -> Mapping[str, int]:
         """See `Store.withheld`."""
         found = await self._do(lambda: self._redis.hgetall(self._keys.meta("withheld")))
-        return {where.decode(): int(since) for where, since in found.items()}
+        try:
+            return {where.decode(): int(since) for where, since in found.items()}
+        except ValueError as error:
+            raise CorruptStore(f"{self._keys.meta('withheld')} says no time ({error!s:.100})") from error

@@ -67,8 +67,8 @@ def processes(settings: ActorSettings) -> list[Process]:
         ClusterUnavailable: This process is in no cluster (any more).
     """
     names = named(settings.family)
-    table = cluster_state.actors()  # Ray says where an actor runs nowhere else, without its dashboard
-    nodes = {actor["Name"]: actor["Address"]["NodeID"] for actor in table.values() if actor["State"] == "ALIVE"}
+    table = cluster_state.actors(actor_state_name="ALIVE")  # Ray says where an actor runs nowhere else, without its dashboard
+    nodes = {actor["Name"]: actor["Address"]["NodeID"] for actor in table.values()}
     return [Process(name, nodes.get(name, ""), release_of(settings, name)) for name in names]
 
 

@@ -14,8 +14,8 @@ from holdfast.actors.attestation import EVERY_S, STANDS_MS
 from holdfast.actors.ray_crew import RayCrew
 from holdfast.actors.requests import ModelRequest
 from holdfast.actors.worker import Restarted
-from holdfast.conversation import ModelReplied, RunFinished
-from holdfast.persistence import AppRecord, MemoryStore, RunStatus, codec
+from holdfast.conversation import ClusterStopped, ModelReplied, RunFinished
+from holdfast.persistence import EVERYWHERE, AppRecord, MemoryStore, RunStatus, codec
 from holdfast.testing.activation import Activation, begin, call, start
 
 SETTINGS = ActorSettings(StoreAddress("redis://x", "holdfast", "store-1"))
@@ -287,3 +287,31 @@ async def test_a_call_does_not_wait_for_a_worker_that_opens_its_app_for_ever(kno
         await crew.call_model("shop:app", "code-1", REQUEST)
     opened.set()
     assert (await crew.call_model("shop:app", "code-1", REQUEST)).content == "Hi."
+
+
+async def test_no_worker_is_made_where_holdfast_was_stopped_and_none_on_a_drained_node(known, monkeypatch):
+    made = []
+
+    async def prepare():
+        return "process-1"
+
+    async def call_model(asked, process):
+        return wire.pack(ModelReplied(effect_id="t1.m1"))
+
+    def hire(settings, record, slot, environment, *, generation, avoid):
+        made.append(set(avoid))
+        return SimpleNamespace(prepare=remote(prepare), call_model=remote(call_model))
+
+    monkeypatch.setattr(ray_crew, "hire", hire)
+    monkeypatch.setattr(ray_crew, "named", lambda _: [])
+    store = MemoryStore()
+    await store.put_app(AppRecord(app="shop:app", code="code-1"), [])
+    await store.withhold("node-1")
+    await store.withhold(EVERYWHERE)
+    crew = RayCrew(store, SETTINGS)
+    with pytest.raises(ClusterStopped):
+        await crew.call_model("shop:app", "code-1", REQUEST)
+    assert made == []
+    await store.allow(EVERYWHERE)
+    assert (await crew.call_model("shop:app", "code-1", REQUEST)).effect_id == "t1.m1"
+    assert made == [{"node-1"}]
