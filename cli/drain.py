@@ -51,8 +51,8 @@ def run(
     """
     if target is None and (undo or wait_s):
         raise ConfigurationError("target", "none is named", "name what to drain; `holdfast drain` alone lists it")
-    if wait_s > LONGEST_WAIT_S:
-        raise ConfigurationError("wait", f"{wait_s:g} s is too long", f"use at most {LONGEST_WAIT_S:g}")
+    if not wait_s <= LONGEST_WAIT_S:  # which is what NaN is, too
+        raise ConfigurationError("wait", f"{wait_s:g} s cannot be waited", f"use at most {LONGEST_WAIT_S:g}")
     return asyncio.run(_drain(where, target, undo=undo, wait_s=wait_s, as_json=as_json))
 
 

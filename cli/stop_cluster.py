@@ -25,6 +25,8 @@ async def stop_cluster(where: Where, *, yes: str | None, grace_s: float) -> int:
         ConfigurationError: The stack is embedded, or it was not confirmed; nothing was changed.
     """
     settings = where.settings()
+    if not grace_s <= LONGEST_GRACE_S:  # which is what NaN is, too
+        raise ConfigurationError("grace", f"{grace_s:g} s is no grace", f"use at most {LONGEST_GRACE_S:g}")
     if settings.ray_address is None:
         problem = "no Ray address is configured, and the embedded stack is stopped as a whole"
         raise ConfigurationError("ray_address", problem, "run: holdfast down; or name your cluster (HOLDFAST_RAY_ADDRESS)")
