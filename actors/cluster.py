@@ -1,6 +1,6 @@
 """What the crew needs of a cluster, so that its logic runs against an interface: workers are found, hired and asked by name."""
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Protocol
 
 from .settings import WorkerSettings
@@ -70,6 +70,9 @@ class Cluster(Protocol):
         """See `Vault.environment`."""
         ...
 
-    async def hire(self, settings: WorkerSettings) -> WorkerHandle:
-        """The worker of the name in the settings, made with them if there is none; if it dies, it is started again."""
+    async def hire(self, settings: WorkerSettings, *, avoid: Collection[str]) -> WorkerHandle:
+        """The worker of the name in the settings, made with them if there is none, if possible beside these nodes.
+
+        If it dies, it is started again.
+        """
         ...

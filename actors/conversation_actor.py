@@ -17,6 +17,7 @@ from holdfast.persistence import Because, RedisStore
 from . import logs, wire
 from .answers import Activation, Failed, NotHosted
 from .host import Host
+from .placement import drained
 from .ray_cluster import RayCluster
 from .ray_crew import RayCrew
 from .settings import ActorSettings
@@ -78,6 +79,7 @@ class ConversationActor:
                     store,
                     RayCrew(store, self._settings, RayCluster(Vault(address))),
                     name=self._name,
+                    drained=drained,
                     timing=self._settings.timing,
                     fleet=self._settings.fleet,
                     clock=_clock,

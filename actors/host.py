@@ -3,7 +3,7 @@
 import asyncio
 import contextlib
 import logging
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable, Collection
 
 from holdfast.conversation import (
     Command,
@@ -46,9 +46,12 @@ class Host:
         fleet: Fleet,
         clock: Callable[[], int],
         leave: Callable[[], None],
+        drained: Callable[[Collection[str]], Awaitable[bool]] | None = None,
         reached: Reached = untrapped,
     ) -> None:
         self._store = store
+        self._look_around = drained
+        self._drained = False
         self._crew = crew
         self._admission = Admission(store)
         self._name = name
@@ -80,6 +83,9 @@ class Host:
             if self.hosted == conversation_id:
                 return Hosted()
             if self._leaving:
+                return Occupied()
+            if self._drained:
+                self._on_offer = False  # whoever asks has taken the offer
                 return Occupied()
             if self._hosting is not None and not await self._hosting.passivate():
                 return Occupied()
@@ -168,6 +174,8 @@ class Host:
         now = self._clock()
         if now - self._heard_at >= self._timing.lease_ms / 3:
             self._heard_at = now
+            if self._look_around is not None:
+                self._drained = await self._look_around(await self._store.withheld())
             await self._store.enlist(self._name, limit=UNLIMITED)
 
     async def _tidy(self) -> None:
@@ -198,5 +206,5 @@ class Host:
                     self._leave()
 
     def _worn(self) -> bool:
-        """Whether this process has been used for long enough, or has grown too much, and is to end when it can."""
-        return self._adoptions >= self._fleet.adoptions or resident_mb() > self._allowed_mb
+        """Whether this process is to end when it can: it was used for long enough, or grew too much, or its node is drained."""
+        return self._drained or self._adoptions >= self._fleet.adoptions or resident_mb() > self._allowed_mb

@@ -1,7 +1,7 @@
 """The cluster on Ray: named actors, and what Ray says of those that do not answer."""
 
 import asyncio
-from collections.abc import Awaitable, Mapping
+from collections.abc import Awaitable, Collection, Mapping
 from typing import Any, TypeVar
 
 import ray
@@ -13,6 +13,7 @@ from holdfast.persistence import AppRecord
 
 from .cluster import WorkerDied, WorkerUnavailable
 from .crew import WorkPaused
+from .placement import beside
 from .ray_crew import worker_settings
 from .settings import RAY_NAMESPACE, ActorSettings, WorkerSettings
 from .vault import Vault
@@ -82,9 +83,9 @@ class RayCluster:
         """See `Cluster.environment`."""
         return await asyncio.to_thread(self._vault.environment, app, code)
 
-    async def hire(self, settings: WorkerSettings) -> RayWorker:
+    async def hire(self, settings: WorkerSettings, *, avoid: Collection[str]) -> RayWorker:
         """See `Cluster.hire`."""
-        return RayWorker(await asyncio.to_thread(_hired, settings))
+        return RayWorker(await asyncio.to_thread(_hired, settings, avoid))
 
 
 async def _answered(answer: Awaitable[_T]) -> _T:
@@ -142,15 +143,16 @@ def hire(
     environment: Mapping[str, str] | None = None,
     *,
     generation: int = 0,
+    avoid: Collection[str] = (),
 ) -> Any:
-    """The handle of the worker for an app's code, made if there is none.
+    """The handle of the worker for an app's code, made if there is none, if need be beside these nodes.
 
     Ray restarts a worker that dies, with the same environment and as a new incarnation.
     """
-    return _hired(worker_settings(settings, record, slot, environment or {}, generation=generation))
+    return _hired(worker_settings(settings, record, slot, environment or {}, generation=generation), avoid)
 
 
-def _hired(settings: WorkerSettings) -> Any:
+def _hired(settings: WorkerSettings, avoid: Collection[str]) -> Any:
     in_cluster()
     return _RemoteWorker.options(
         name=settings.name,
@@ -160,4 +162,5 @@ def _hired(settings: WorkerSettings) -> Any:
         num_cpus=0,
         max_restarts=-1,
         max_concurrency=10_000,  # beyond what it does at once, so that it can always be asked how it is
+        **beside(avoid),
     ).remote(settings)

@@ -7,9 +7,9 @@ from collections import OrderedDict
 from collections.abc import Awaitable, Mapping
 from typing import TypeVar
 
-from holdfast.conversation import HoldfastError, RunFinished
+from holdfast.conversation import ClusterStopped, HoldfastError, RunFinished
 from holdfast.conversation.ids import digest
-from holdfast.persistence import AppRecord, RunStatus, Store
+from holdfast.persistence import EVERYWHERE, AppRecord, RunStatus, Store
 
 from . import wire
 from .attestation import EVERY_S
@@ -171,14 +171,8 @@ class RayCrew:
             if record is None:
                 message = f"no app {app!r} is known to the store"
                 raise CrewUnavailable(message)
-            base = worker_name(self._settings, app, record.code, slot)
-            generation = self._generations[base] = await self._store.generation(base)
-            name = successor_name(base, generation)
-            handle = await self._cluster.find(name)
-            if handle is None:
-                environment = await self._cluster.environment(app, record.code)
-                hired = worker_settings(self._settings, record, slot, environment, generation=generation)
-                handle = await self._cluster.hire(hired)
+            base, generation, handle = await employed(self._store, self._settings, self._cluster, record, slot)
+            name, self._generations[base] = successor_name(base, generation), generation
         try:
             async with asyncio.timeout(PREPARED_S):
                 process = await self._asked(name, handle, handle.prepare())
@@ -243,6 +237,28 @@ def successor_name(base: str, generation: int) -> str:
     return base if generation == 0 else f"{base}.{generation}"
 
 
+async def employed(
+    store: Store, settings: ActorSettings, cluster: Cluster, record: AppRecord, slot: str
+) -> tuple[str, int, WorkerHandle]:
+    """The worker in this slot for what a publisher has signed, made if there is none: its base name, its generation, itself.
+
+    Raises:
+        ClusterStopped: Holdfast was stopped on this cluster.
+        StoreError: The store does not answer.
+    """
+    base = worker_name(settings, record.app, record.code, slot)
+    generation = await store.generation(base)
+    handle = await cluster.find(successor_name(base, generation))
+    if handle is None:
+        withheld = await store.withheld()
+        if EVERYWHERE in withheld:
+            raise ClusterStopped(settings.store.namespace)
+        environment = await cluster.environment(record.app, record.code)
+        hired = worker_settings(settings, record, slot, environment, generation=generation)
+        handle = await cluster.hire(hired, avoid=withheld)
+    return base, generation, handle
+
+
 def worker_settings(
     settings: ActorSettings, record: AppRecord, slot: str, environment: Mapping[str, str], *, generation: int
 ) -> WorkerSettings:
@@ -262,5 +278,6 @@ def worker_settings(
         generation=generation,
         effects=settings.fleet.effects,
         memory_mb=settings.fleet.worker_mb,
+        idle_s=settings.fleet.worker_idle_s,
         sweeper=SweeperToKeep.of(settings),
     )

@@ -63,7 +63,7 @@ class Fleet:
     `standby`: blank actors kept warm. `max_actors`: actors that may live at once. `workers`: workers for each app, and
     `alone`: those for work that a process may have died of, one piece at a time. `strikes`: how many processes may die of a
     conversation's work before it is put in quarantine. An actor is replaced after `adoptions`, a worker after `effects`, and
-    each once it has grown beyond its `_mb` of memory.
+    each once it has grown beyond its `_mb` of memory. A worker that nothing has asked for `worker_idle_s` ends (0: never).
     """
 
     standby: int = 2
@@ -75,6 +75,7 @@ class Fleet:
     actor_mb: int = 512
     effects: int = 100_000
     worker_mb: int = 2048
+    worker_idle_s: int = 86_400
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,7 +89,8 @@ class ActorSettings(_Sealed):
         release: Which Holdfast they run.
         cluster: The id of the Ray cluster that they are made in.
         gone: The ids of clusters that are proven to be gone, with all their processes.
-        sweeper: What makes the store's sweeper where the cluster has none. It is handed in: this package does not know how.
+        sweeper: What makes the store's sweeper where the cluster has none: called with these settings, and with the nodes
+            to avoid as `avoid`. It is handed in: this package does not know how.
     """
 
     store: StoreAddress
@@ -97,7 +99,7 @@ class ActorSettings(_Sealed):
     release: str = field(default_factory=this_release)
     cluster: str = ""
     gone: tuple[str, ...] = ()
-    sweeper: Callable[["ActorSettings"], object] | None = field(default=None, compare=False)
+    sweeper: Callable[..., object] | None = field(default=None, compare=False)
 
     @property
     def family(self) -> str:
@@ -130,7 +132,7 @@ class ActorSettings(_Sealed):
 class SweeperToKeep:
     """The sweeper that workers see to: what makes it where it is not there, and the release whose it is."""
 
-    ensure: Callable[[], object]
+    ensure: Callable[..., object]
     release: str
 
     @classmethod
@@ -159,4 +161,5 @@ class WorkerSettings(_Sealed):
     generation: int = 0
     effects: int = 100_000
     memory_mb: int = 2048
+    idle_s: int = 0
     sweeper: SweeperToKeep | None = None

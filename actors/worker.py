@@ -16,9 +16,9 @@ import ray
 from ray.actor import exit_actor
 
 from holdfast.agent import Agent, App
-from holdfast.conversation import AgentSpec, HoldfastError, RunFinished, StoreError
+from holdfast.conversation import AgentSpec, HoldfastError, RunFinished, Status, StoreError
 from holdfast.conversation.redaction import Redaction
-from holdfast.persistence import RedisStore
+from holdfast.persistence import AppRecord, RedisStore
 
 from . import logs, tool_run, wire
 from .admission import Admission
@@ -29,6 +29,7 @@ from .crew import ModelOutcome, NoOutcome
 from .keeper import keep_sweeper
 from .memory import allowed_mb, resident_mb
 from .ongoing import Ongoing
+from .placement import drained
 from .requests import ModelRequest, RunRequest
 from .settings import WorkerSettings
 from .steps import traps
@@ -75,7 +76,7 @@ class Restarted(Exception):
 
 
 class Succeeded(Exception):
-    """This worker has been used for long enough; its successor is in office."""
+    """This worker was used for long enough, was drained, or nothing asked for it any more; its successor is in office."""
 
 
 class Unforeseen(Exception):
@@ -125,12 +126,14 @@ class Worker:
         self._threads = alone or Turnstile(THREADS)
         self._reserved: dict[tuple[str, str], asyncio.TimerHandle] = {}
         self._effects = 0
+        self._asked_at = time.monotonic()
         self._allowed_mb = math.inf
         self._store: RedisStore | None = None
         self._admission: Admission | None = None
         self._attestation = Attestation(self._incarnation)
         self._keeping: asyncio.Task[None] | None = None
         if settings.sweeper is not None:  # from the start: nobody may ask one that Ray has started again for anything
+            self._begin_draining()
             self._keeping = asyncio.get_running_loop().create_task(keep_sweeper(settings.sweeper, self._connected))
 
     def without_secrets(self, error: Exception) -> str:
@@ -161,7 +164,7 @@ class Worker:
         return self._incarnation
 
     async def retire(self) -> None:
-        """Take on nothing new: another release of Holdfast serves the store. What runs goes on; then this worker ends."""
+        """Take on nothing new: somebody drains it, or another release serves the store. What runs goes on; then it ends."""
         self._succeeded = True
         self._begin_draining()
         with contextlib.suppress(HoldfastError):  # who comes back to this release finds a successor in office
@@ -171,6 +174,16 @@ class Worker:
         """End this worker: Ray ends an actor only at the end of a call. What goes on in its threads has little time left."""
         end_within(ENDING_S)
         exit_actor()
+
+    async def work(self) -> dict[str, Any]:
+        """What goes on here, in plain values: `app`, `runs`, `model_calls`, and whether it is `leaving`."""
+        leaving = self._succeeded or self._leaving
+        return {
+            "app": self._settings.app,
+            "runs": len(self._runs),
+            "model_calls": len(self._model_calls),
+            "leaving": leaving,
+        }
 
     async def pid(self) -> int:
         """The process that runs this incarnation."""
@@ -402,6 +415,7 @@ class Worker:
             raise AppBroken(message)
 
     async def _open(self) -> tuple[RedisStore, AppRuntime]:
+        self._asked_at = time.monotonic()
         if self._opened is None:
             self._refuse_if_leaving()  # what could not be opened here in time is not tried here again
             await _shared(self._opening.joined("app", self._open_anew))
@@ -481,6 +495,7 @@ class Worker:
                     idle_since = time.monotonic()
                     continue
                 record = await store.app(self._settings.app)
+                await self._end_unless_used(store, record, max(idle_since, self._asked_at))
             except HoldfastError:
                 continue
             except Exception:
@@ -497,6 +512,20 @@ class Worker:
     def _end(self) -> None:
         ray.get_runtime_context().current_actor.leave.remote()
 
+    async def _end_unless_used(self, store: RedisStore, record: AppRecord | None, used_at: float) -> None:
+        """Give way to a successor, which is made when somebody asks for it, once nothing was asked of this worker for long.
+
+        It ends as one that is worn does: who asks meanwhile is told so before anything begins here, and asks the successor.
+        """
+        idle_s = self._settings.idle_s
+        if not idle_s or self._succeeded or time.monotonic() - used_at < idle_s:
+            return
+        if record is not None and await _under_way(store, record):
+            self._asked_at = time.monotonic()  # somebody may ask at any moment: it is looked at again after as long
+        elif self._asked_at <= used_at and not self._runs and not self._model_calls:  # nor while the store was asked
+            logger.info("%s: nothing was asked of it for %d s", self._settings.name, idle_s)
+            await self._succeed(store)
+
     async def _close(self) -> None:
         if self._opened is not None:
             try:
@@ -511,7 +540,12 @@ class Worker:
         if await store.generation(settings.base) > settings.generation:
             self._succeeded = True
         held = self._opened is not None and self._opened[1].worn
-        worn = held or self._effects >= settings.effects or resident_mb() > self._allowed_mb
+        worn = (
+            held
+            or await drained(await store.withheld())
+            or self._effects >= settings.effects
+            or resident_mb() > self._allowed_mb
+        )
         if worn and not self._succeeded:
             logger.info("%s is succeeded after %d effects, at %.0f MiB", settings.name, self._effects, resident_mb())
         if worn or self._succeeded:  # also where the store was away when this worker first said so
@@ -522,6 +556,15 @@ class Worker:
         base, generation = self._settings.base, self._settings.generation + 1
         if await store.generation(base) < generation:
             await store.succeed(base, generation)
+
+
+async def _under_way(store: RedisStore, record: AppRecord) -> bool:
+    """Whether a turn of the app's agents is at a model call or at runs: one that awaits somebody needs no worker."""
+    for agent in record.agents:
+        for status in (Status.GENERATING, Status.EXECUTING_TOOLS):
+            if (await store.conversations(limit=1, agent=agent, status=status)).items:
+                return True
+    return False
 
 
 async def _shared(task: asyncio.Task[_T]) -> _T:

@@ -30,6 +30,7 @@ COMMANDS = {
     "submit": "submit",
     "pause": "pause",
     "resume": "resume",
+    "drain": "drain",
     "up": "up",
     "down": "down",
     "doctor": "doctor",
@@ -104,7 +105,7 @@ def holdfast(
 ) -> None:
     """Supervise conversations of LLM agents: what waits for a person is never lost, and never runs twice.
 
-    Exit codes: 0 done, 1 failed, 2 bad input, 3 stale, 4 unreachable, 5 awaiting (submit).
+    Exit codes: 0 done, 1 failed, 2 bad input, 3 stale, 4 unreachable, 5 awaiting (submit, drain).
     """
 
 

@@ -1,10 +1,13 @@
-"""`holdfast down`: stop the embedded stack of the home, and nothing else."""
+"""`holdfast down`: stop the embedded stack of the home; or, when told to, Holdfast on a cluster of one's own."""
 
 import asyncio
 import sys
 from collections.abc import Sequence
+from typing import Annotated
 
-from holdfast.conversation import StoreError
+import typer
+
+from holdfast.conversation import ConfigurationError, StoreError
 from holdfast.persistence import RedisStore
 from holdfast.persistence.embedded import running_redis, stop_redis
 from holdfast.persistence.home import Home
@@ -12,10 +15,33 @@ from holdfast.registry.embedded import gone_rays, stop_ray
 
 from .display import clean
 from .options import Where
+from .stop_cluster import LONGEST_GRACE_S, stop_cluster
 
 
-def run(where: Where) -> None:
-    """Stop the Ray and the Redis of the home, and nothing else. The conversations stay, and go on at the next start."""
+def run(
+    where: Where,
+    *,
+    cluster: Annotated[bool, typer.Option("--cluster", help="Stop Holdfast on the configured Ray cluster instead.")] = False,
+    yes: Annotated[
+        str | None, typer.Option("--yes", metavar="NAMESPACE", help="With --cluster: stop this namespace, without asking.")
+    ] = None,
+    grace_s: Annotated[
+        float,
+        typer.Option(
+            "--grace", metavar="SECONDS", help="With --cluster: how long runs may take to finish.", min=0, max=LONGEST_GRACE_S
+        ),
+    ] = 30.0,
+) -> int:
+    """Stop the Ray and the Redis of the home, and nothing else. The conversations stay, and go on at the next start.
+
+    With `--cluster`, stop Holdfast on a Ray cluster of your own: the sweeper, the actors and the workers of this store and
+    namespace end, of every release, once their runs are done or the grace is over. Ray and everybody else's work on it go on.
+    Until `holdfast up`, nobody starts any of it again; the conversations stay in Redis, and go on then.
+    """
+    if cluster:
+        return asyncio.run(stop_cluster(where, yes=yes, grace_s=grace_s))
+    if yes is not None:
+        raise ConfigurationError("yes", "only --cluster asks for it", "leave it out, or add --cluster")
     settings = where.settings()
     home = Home.open(settings.home)
     url = settings.redis_url or running_redis(home)
@@ -27,6 +53,7 @@ def run(where: Where) -> None:
         stopped.append("Redis")
     said = f"Stopped the {' and the '.join(stopped)} of {home.path}." if stopped else f"Nothing runs for {home.path}."
     sys.stdout.write(clean(said) + "\n")
+    return 0
 
 
 async def _release(url: str, namespace: str, gone: Sequence[str]) -> None:

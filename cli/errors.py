@@ -7,6 +7,7 @@ from typing import Any
 import typer
 
 from holdfast.conversation import (
+    ClusterStopped,
     ClusterUnavailable,
     ConversationEnded,
     ConversationExists,
@@ -30,7 +31,7 @@ class ExitCode(IntEnum):
     BAD_INPUT = 2  # what was given cannot be used; nothing was changed
     STALE = 3  # the call does not wait for this decision any more
     UNREACHABLE = 4  # Redis or Ray does not answer, or not in time
-    AWAITING = 5  # some conversation awaits somebody (`submit`)
+    AWAITING = 5  # some conversation awaits somebody (`submit`), or what is drained still has work (`drain`)
 
 
 _CODES: dict[type[HoldfastError], ExitCode] = {
@@ -40,6 +41,7 @@ _CODES: dict[type[HoldfastError], ExitCode] = {
     ConversationEnded: ExitCode.BAD_INPUT,
     StaleCall: ExitCode.STALE,
     StoreUnavailable: ExitCode.UNREACHABLE,
+    ClusterStopped: ExitCode.UNREACHABLE,
     ClusterUnavailable: ExitCode.UNREACHABLE,
     OutcomeUnknown: ExitCode.UNREACHABLE,
     HoldfastError: ExitCode.FAILED,

@@ -8,7 +8,7 @@ from holdfast.conversation import AppNotFound, ClusterUnavailable
 
 if TYPE_CHECKING:
     from holdfast.actors import ActorSettings
-    from holdfast.persistence import AppRecord, Store
+    from holdfast.persistence import Store
 
 _T = TypeVar("_T")
 
@@ -35,40 +35,40 @@ def other_sweepers(settings: "ActorSettings") -> list[str]:
     return [name for name in named(settings.family) if name.endswith(":sweeper") and not name.startswith(settings.prefix)]
 
 
-async def workers(store: "Store", settings: "ActorSettings", record: "AppRecord", *, within_s: float) -> list[int]:
-    """The processes of an app's workers, once they have imported it.
+async def workers(store: "Store", settings: "ActorSettings", app: str, *, within_s: float) -> list[int]:
+    """The processes of a published app's workers, once they have imported it.
 
     Raises:
         AppNotFound: They cannot import it, or open its resources.
         ClusterUnavailable: They did not answer in time.
     """
     slots = map(str, range(settings.fleet.workers))
-    return [await _within(within_s, _prepared(store, settings, record, slot), "a worker") for slot in slots]
+    return [await _within(within_s, _prepared(store, settings, app, slot), "a worker") for slot in slots]
 
 
-async def _prepared(store: "Store", settings: "ActorSettings", record: "AppRecord", slot: str) -> int:
+async def _prepared(store: "Store", settings: "ActorSettings", app: str, slot: str) -> int:
     """A worker's process, once it has imported the app. One that ends meanwhile is made again."""
-    from holdfast.actors import AppBroken, successor_name, worker_name  # noqa: PLC0415 - as above
+    from holdfast.actors import AppBroken, CrewUnavailable  # noqa: PLC0415 - as above
     from holdfast.actors.cluster import WorkerUnavailable  # noqa: PLC0415 - as above
+    from holdfast.actors.published import Published  # noqa: PLC0415 - as above
     from holdfast.actors.ray_cluster import RayCluster  # noqa: PLC0415 - as above
-    from holdfast.actors.ray_crew import worker_settings  # noqa: PLC0415 - as above
+    from holdfast.actors.ray_crew import employed  # noqa: PLC0415 - as above
     from holdfast.actors.vault import Vault  # noqa: PLC0415 - as above
 
     cluster = RayCluster(Vault(settings.store))
-    base = worker_name(settings, record.app, record.code, slot)
+    published = Published(store, settings.store, cluster.key)
     while True:
-        generation = await store.generation(base)
-        worker = await cluster.find(successor_name(base, generation))
-        if worker is None:
-            variables = await cluster.environment(record.app, record.code)
-            worker = await cluster.hire(worker_settings(settings, record, slot, variables, generation=generation))
         try:
+            record = await published.record(app)
+            if record is None:
+                raise AppNotFound("app", f"{app!r} is not known to the store any more", "run this command again")
+            _, _, worker = await employed(store, settings, cluster, record, slot)
             await worker.prepare()
             return await worker.pid()
         except AppBroken as error:
             fix = "correct it, or start from where it can be imported"
-            raise AppNotFound("app", f"workers cannot run {record.app!r} ({error})", fix) from error
-        except WorkerUnavailable:
+            raise AppNotFound("app", f"workers cannot run {app!r} ({error})", fix) from error
+        except (CrewUnavailable, WorkerUnavailable):  # somebody else has just published it, or the worker was about to end
             await asyncio.sleep(AGAIN_S)
 
 

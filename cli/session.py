@@ -28,6 +28,7 @@ async def session(
     with_app: bool = False,
     roll_back: bool = False,
     publish: bool | None = None,
+    lift: bool = False,
 ) -> AsyncIterator[Session]:
     """A client of where the options lead; nothing is connected before it is needed.
 
@@ -38,13 +39,14 @@ async def session(
             in this very environment; who only decides a call, in a shell without the app's keys, must not do that unasked.
         roll_back: Whether this release may take the place of a newer one.
         publish: Whether the app is published, whatever the settings say; None leaves it to them.
+        lift: Whether Holdfast is started again, if it was stopped on its cluster.
 
     Raises:
         ConfigurationError: The settings cannot be used.
     """
     settings = where.settings()
     changes = ({} if with_app else {"app": where.app}) | ({} if publish is None else {"publish": publish})
-    stack = Stack(settings.model_copy(update=changes), None, roll_back=roll_back)
+    stack = Stack(settings.model_copy(update=changes), None, roll_back=roll_back, lift=lift)
     try:
         yield Session(AsyncClient(stack, timeout_s=timeout_s), stack)
     finally:

@@ -23,13 +23,14 @@ def run(where: Where, *, roll_back: RollBack = False) -> None:
 
     All conversations run with the app as it is here from then on, with the values that its variables have here.
 
-    All of it goes on when this command has ended; `holdfast down` stops what is embedded.
+    All of it goes on when this command has ended; `holdfast down` stops what is embedded. What `holdfast down --cluster` had
+    stopped is started again.
     """
     asyncio.run(_up(where, roll_back=roll_back))
 
 
 async def _up(where: Where, *, roll_back: bool) -> None:
-    async with session(where, with_app=True, roll_back=roll_back, publish=True) as opened:
+    async with session(where, with_app=True, roll_back=roll_back, publish=True, lift=True) as opened:
         stack = opened.stack
         transport = await stack.transport()
         store = await stack.store()
@@ -41,8 +42,7 @@ async def _up(where: Where, *, roll_back: bool) -> None:
             f"Ray     {transport.cluster.address} ({ray}; cluster {transport.cluster.cluster_id}; the sweeper is there)",
         ]
         if stack.app_path is not None:
-            record = await store.app(stack.app_path)
-            pids = await fleet.workers(store, transport.settings, record, within_s=READY_S) if record is not None else []
+            pids = await fleet.workers(store, transport.settings, stack.app_path, within_s=READY_S)
             agents = ", ".join(agent.name for agent in stack.app().agents) or "none"
             lines.append(f"app     {stack.app_path} (agents: {agents}; workers: {', '.join(map(str, pids))})")
     sys.stdout.writelines(f"{clean(line)}\n" for line in lines)

@@ -71,7 +71,8 @@ async def publish(store: RedisStore, settings: ActorSettings, key: bytes, here: 
     await store.put_app(record, here.specs)
     await store.put_problem(record.app, None)  # its workers say anew what they find
     await in_daemon(vault.forget_others, record.app, record.code)
+    avoid = await store.withheld()
     for slot in map(str, range(settings.fleet.workers)):
         generation = await store.generation(worker_name(settings, record.app, record.code, slot))
-        worker = hire(settings, record, slot, here.environment, generation=generation)
+        worker = hire(settings, record, slot, here.environment, generation=generation, avoid=avoid)
         worker.prepare.remote(here.environment)

@@ -67,12 +67,14 @@ class Stack:
         *,
         say: Callable[[str], None] = announce,
         roll_back: bool = False,
+        lift: bool = False,
     ) -> None:
         logs.guard()
         self.settings = settings
         self._app = app
         self._say = say
         self._roll_back = roll_back
+        self._lift = lift
         self._blank()
         _stacks.add(self)
 
@@ -238,6 +240,7 @@ class Stack:
                     self.app_path,
                     gone=gone,
                     roll_back=self._roll_back,
+                    lift=self._lift,
                     say=self._say,
                 )
                 break

@@ -11,8 +11,8 @@ from holdfast.actors import ActorSettings, StoreAddress
 from holdfast.actors.signature import vouched
 from holdfast.actors.vault import Vault
 from holdfast.agent import App
-from holdfast.conversation import AgentNotFound, AppNotPublished, Command, Reply, Start
-from holdfast.persistence import RedisStore
+from holdfast.conversation import AgentNotFound, AppNotPublished, ClusterStopped, Command, Reply, Start
+from holdfast.persistence import EVERYWHERE, RedisStore
 from holdfast.persistence.home import Home
 from holdfast.registry import Settings
 from holdfast.registry import cluster as clusters
@@ -41,7 +41,7 @@ class RayTransport:
         self._publishes = publishes
         self._published: set[tuple[str, str]] = set()
         self._bond = clusters.Bond(store, joined)
-        actors = RayActors(settings)
+        actors = RayActors(settings, store)
         hiring = Hiring(store, actors, timing=settings.timing, fleet=settings.fleet)
         self._registry = Registry(store, actors, hiring=hiring, timing=settings.timing)
 
@@ -56,6 +56,7 @@ class RayTransport:
         *,
         gone: Sequence[str] = (),
         roll_back: bool = False,
+        lift: bool = False,
         say: Callable[[str], None] = logger.warning,
     ) -> "RayTransport":
         """Join Ray, bind the store to it, end what an older release has left there, ensure the sweeper.
@@ -70,6 +71,7 @@ class RayTransport:
             app_path: Its import path.
             gone: Clusters that are proven to be gone, to which the store may still be bound.
             roll_back: Whether this release may take the place of a newer one.
+            lift: Whether Holdfast is started again, if it was stopped on its cluster.
             say: Told one line if there is something to wait for.
 
         Raises:
@@ -77,8 +79,11 @@ class RayTransport:
             WrongCluster: The store is bound to another cluster, which lives.
             OlderRelease: A newer release serves the store.
             OtherBuild: Another build of this version serves the store.
+            ClusterStopped: Holdfast was stopped on its cluster, and `lift` is false.
             ConfigurationError: The process is in another cluster, versions differ, or the cluster signs with another key.
         """
+        if not lift and EVERYWHERE in await store.withheld():
+            raise ClusterStopped(store.namespace)
         publishes = settings.publishes
         joined = await in_daemon(clusters.join, address, embedded=settings.ray_address is None)
         try:
@@ -95,8 +100,10 @@ class RayTransport:
                 sweeper=restore_sweeper,
             )
             await take_office(store, actor_settings.release, roll_back=roll_back, other_builds=publishes)
+            if lift:
+                await store.allow(EVERYWHERE)
             await in_daemon(end_other_releases, actor_settings, roll_back=roll_back)
-            ensure_sweeper(actor_settings)
+            ensure_sweeper(actor_settings, avoid=await store.withheld())
             here = await Here.of(app, app_path) if app is not None and app_path is not None else None
             if here is not None and publishes:
                 await publish(store, actor_settings, cast("bytes", key), here)
@@ -116,6 +123,7 @@ class RayTransport:
             OutcomeUnknown: No answer within the deadline; `retry_id` makes a repetition safe.
             WrongCluster: Another cluster has the store now.
             AppNotPublished: A conversation is to be started with an app that nobody has published.
+            ClusterStopped: Holdfast was stopped on its cluster.
             HoldfastError: The command was refused.
         """
         began = time.monotonic()

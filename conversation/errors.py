@@ -31,6 +31,7 @@ HoldfastError
 │   └── LeaseHeld                another activation still works on the conversation
 └── ClusterError
     ├── ClusterUnavailable       Ray does not answer
+    ├── ClusterStopped           Holdfast was stopped on the cluster, until `holdfast up`
     └── WrongCluster             the store is bound to another Ray cluster
 ```
 
@@ -350,6 +351,19 @@ class ClusterUnavailable(ClusterError):
     def __init__(self, why: str) -> None:
         super().__init__(why)
         self.why = why
+
+
+class ClusterStopped(ClusterError):
+    """Somebody stopped Holdfast on the cluster (`holdfast down --cluster`); nothing was done. Start it: `holdfast up`.
+
+    `namespace` is the one that was stopped. Its conversations are in Redis, and go on once it is started.
+    """
+
+    template = "Holdfast is stopped for the namespace {0!r} (`holdfast down --cluster`); `holdfast up` starts it again"
+
+    def __init__(self, namespace: str) -> None:
+        super().__init__(namespace)
+        self.namespace = namespace
 
 
 class WrongCluster(ClusterError):

@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING, Any
 
-from .directory import Binding
+from .directory import EVERYWHERE, Binding
 from .inspection import BrokenApp, Census, Overdue, Silent
 from .pausing import PAUSE_LAG_MS, Pause, Paused
 from .redis_store import RedisStore
@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from .memory_store import MemoryStore
 
 __all__ = [
+    "EVERYWHERE",
     "PAUSE_LAG_MS",
     "Acquired",
     "AppRecord",

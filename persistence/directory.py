@@ -1,8 +1,11 @@
 """What a store knows of the cluster that serves it: actors on offer and alive, workers in office, the binding, the release."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
+
+EVERYWHERE = "*"
+"""What is withheld where all of it is: Holdfast was stopped on its cluster, until `holdfast up`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,4 +89,16 @@ class Directory(Protocol):
 
     async def serve(self, release: str, *, before: str | None) -> bool:
         """Note which release serves the store from now on, if the one noted is `before`; whether it is noted."""
+        ...
+
+    async def withhold(self, where: str) -> bool:
+        """Note that nothing new is to be made on a node of the cluster, or `EVERYWHERE`; false if that stood already."""
+        ...
+
+    async def allow(self, where: str) -> bool:
+        """Take that back; false if it did not stand."""
+        ...
+
+    async def withheld(self) -> Mapping[str, int]:
+        """Where nothing new is to be made, and since when (ms UTC)."""
         ...

@@ -1,6 +1,6 @@
 """What a store in memory knows of Ray clusters: which one it is bound to, whose claims stand, which release serves it."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from .directory import Binding
 
@@ -13,6 +13,7 @@ class MemoryCluster:
         self._binding: tuple[str, str, int] | None = None
         self._attested: dict[str, int] = {}
         self._release: str | None = None
+        self._withheld: dict[str, int] = {}
 
     async def bind(self, cluster: str, address: str, stale_ms: int, *, gone: Sequence[str] = ()) -> Binding | None:
         """See `Store.bind`."""
@@ -57,6 +58,20 @@ class MemoryCluster:
             return False
         self._release = release
         return True
+
+    async def withhold(self, where: str) -> bool:
+        """See `Store.withhold`."""
+        stood = where in self._withheld
+        self._withheld.setdefault(where, self._clock())
+        return not stood
+
+    async def allow(self, where: str) -> bool:
+        """See `Store.allow`."""
+        return self._withheld.pop(where, None) is not None
+
+    async def withheld(self) -> Mapping[str, int]:
+        """See `Store.withheld`."""
+        return dict(self._withheld)
 
 
 def _id(cluster: str) -> str:

@@ -1,8 +1,8 @@
 """What a store knows beside its conversations, all under one slot: apps and agents, actors and workers, the cluster."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
-from holdfast.conversation import AgentSpec
+from holdfast.conversation import AgentSpec, CorruptStore
 
 from . import codec
 from .directory import Binding
@@ -142,3 +142,20 @@ class RedisMeta(RedisDatabase):
         """See `Store.serve`."""
         answer = await self._script("serve", [self._keys.meta("release")], [release, before or ""])
         return bool(answer[0] == b"ok")
+
+    async def withhold(self, where: str) -> bool:
+        """See `Store.withhold`."""
+        now = await self.now()
+        return bool(await self._do(lambda: self._redis.hsetnx(self._keys.meta("withheld"), where, now)))
+
+    async def allow(self, where: str) -> bool:
+        """See `Store.allow`."""
+        return bool(await self._do(lambda: self._redis.hdel(self._keys.meta("withheld"), where)))
+
+    async def withheld(self) -> Mapping[str, int]:
+        """See `Store.withheld`."""
+        found = await self._do(lambda: self._redis.hgetall(self._keys.meta("withheld")))
+        try:
+            return {where.decode(): int(since) for where, since in found.items()}
+        except ValueError as error:
+            raise CorruptStore(f"{self._keys.meta('withheld')} says no time ({error!s:.100})") from error

@@ -62,5 +62,6 @@ class Actors(Protocol):
 
         Raises:
             ActorUnavailable: It did not start, or cannot reach the store.
+            ClusterStopped: Holdfast was stopped on the cluster.
         """
         ...

@@ -14,9 +14,9 @@ from pathlib import Path
 from typing import Any
 
 from holdfast.actors.settings import RAY_NAMESPACE
-from holdfast.conversation import ClusterUnavailable, ConfigurationError, StoreError, WrongCluster
+from holdfast.conversation import ClusterStopped, ClusterUnavailable, ConfigurationError, StoreError, WrongCluster
 from holdfast.conversation.redaction import PLAIN
-from holdfast.persistence import Binding, Store
+from holdfast.persistence import EVERYWHERE, Binding, Store
 
 logger = logging.getLogger("holdfast.ray")
 
@@ -269,17 +269,20 @@ class Bond:
 
         Raises:
             WrongCluster: It is.
+            ClusterStopped: Holdfast was stopped on this one.
         """
         now = self._clock()
         if now - self._looked_at < LOOK_EVERY_S:
             return
         try:
             async with asyncio.timeout(min(within_s / 4, LOOK_S)):
-                binding = await self._store.binding()
+                binding, withheld = await self._store.binding(), await self._store.withheld()
         except (StoreError, TimeoutError) as error:  # the command itself will say
             logger.debug("the binding could not be read: %s", error)
             self._looked_at = now
             return
         if binding is not None and binding.cluster.partition("@")[0] != self._cluster.cluster_id:
             raise wrong(binding, self._cluster)
+        if EVERYWHERE in withheld:
+            raise ClusterStopped(self._store.namespace)
         self._looked_at = now

@@ -9,9 +9,10 @@ from ray.exceptions import ActorDiedError, RayActorError, RayError
 
 from holdfast.actors import RAY_NAMESPACE, Activation, ActorSettings, AnswerToAsk, ConversationActor, find, in_cluster
 from holdfast.actors.build import this_release
+from holdfast.actors.placement import beside
 from holdfast.actors.wire import pack, unpack
-from holdfast.conversation import Command, OtherBuild
-from holdfast.persistence import Because
+from holdfast.conversation import ClusterStopped, Command, OtherBuild
+from holdfast.persistence import EVERYWHERE, Because, Store
 
 from .actors import ActorDied, ActorUnavailable
 from .daemon import in_daemon
@@ -45,8 +46,9 @@ class RayHandle:
 class RayActors:
     """See `Actors`."""
 
-    def __init__(self, settings: ActorSettings) -> None:
+    def __init__(self, settings: ActorSettings, store: Store) -> None:
         self._settings = settings
+        self._store = store
 
     async def find(self, name: str) -> RayHandle | None:
         """See `Actors.find`."""
@@ -68,6 +70,9 @@ class RayActors:
     async def hire(self, name: str, *, offer: bool) -> RayHandle:
         """See `Actors.hire`. One that does not get ready is ended again."""
         in_cluster()
+        withheld = await self._store.withheld()
+        if EVERYWHERE in withheld:
+            raise ClusterStopped(self._settings.store.namespace)
         actor = _RemoteActor.options(
             name=name,
             namespace=RAY_NAMESPACE,
@@ -75,6 +80,7 @@ class RayActors:
             num_cpus=0,
             max_restarts=0,
             max_concurrency=1000,
+            **beside(withheld),
         ).remote(self._settings, name)
         try:
             await actor.warm.remote(offer=offer)

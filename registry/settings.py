@@ -14,7 +14,7 @@ from holdfast.conversation import ConfigurationError
 from holdfast.conversation.redaction import PLAIN
 from holdfast.persistence.keys import check_namespace
 
-FLEET = ("standby", "max_actors", "workers", "strikes", "adoptions", "actor_mb", "effects", "worker_mb")
+FLEET = ("standby", "max_actors", "workers", "strikes", "adoptions", "actor_mb", "effects", "worker_mb", "worker_idle_s")
 """The settings that say how many processes there are."""
 
 
@@ -79,6 +79,7 @@ class Settings(BaseModel):
     actor_mb: int = Field(default=512, ge=64)
     effects: int = Field(default=100_000, ge=1)
     worker_mb: int = Field(default=2048, ge=128)
+    worker_idle_s: int = Field(default=86_400, ge=0, le=315_360_000)
 
     @classmethod
     def of(cls, **given: Any) -> "Settings":

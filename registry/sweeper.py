@@ -6,14 +6,17 @@ While no Ray cluster runs nothing is swept; what is due is delivered first when 
 import asyncio
 import logging
 import os
+from collections.abc import Collection
 from typing import Any
 
 import ray
+from ray.actor import exit_actor
 
 from holdfast.actors import RAY_NAMESPACE, ActorSettings, StoreAddress, logs, named
+from holdfast.actors.placement import beside
 from holdfast.conversation import HomeUnusable, StoreError
 from holdfast.conversation.redaction import Redaction
-from holdfast.persistence import RedisStore
+from holdfast.persistence import EVERYWHERE, RedisStore
 from holdfast.persistence.home import Home
 
 from . import cluster
@@ -24,6 +27,7 @@ from .sweep import Sweep
 from .watch import Watch
 
 REVIVAL_S = 60.0
+ASK_AGAIN_S = 1.0
 
 logger = logging.getLogger("holdfast.sweeper")
 
@@ -44,6 +48,10 @@ class Sweeper:
         """Whether it ticks."""
         return not self._task.done()
 
+    async def leave(self) -> None:
+        """End this actor: Ray ends one only at the end of a call."""
+        exit_actor()
+
     def _store(self, *, revive: Revival | None = None) -> RedisStore:
         address = self._settings.store
         return RedisStore(address.redis_url, namespace=address.namespace, store_id=address.store_id, revive=revive)
@@ -51,9 +59,12 @@ class Sweeper:
     async def _run(self) -> None:
         timing = self._settings.timing
         store = self._store(revive=_revival(self._settings.store))
+        if await _stopped(store):  # made by one who had not heard of it yet
+            ray.get_runtime_context().current_actor.leave.remote()
+            return
         # In a task of its own: a tick that Ray or the store holds up says nothing against this cluster.
         self._holding = asyncio.create_task(cluster.hold(store, cluster.current, gone=self._settings.gone))
-        sweep = Sweep(store, RayActors(self._settings), timing=timing, fleet=self._settings.fleet)
+        sweep = Sweep(store, RayActors(self._settings, store), timing=timing, fleet=self._settings.fleet)
         while True:
             try:
                 here = cluster.current()
@@ -71,6 +82,16 @@ class Sweeper:
             await asyncio.sleep(timing.tick_ms / 1000)
 
 
+async def _stopped(store: RedisStore) -> bool:
+    """Whether Holdfast was stopped on its cluster; asked until the store says."""
+    while True:
+        try:
+            return EVERYWHERE in await store.withheld()
+        except StoreError as error:
+            logger.warning("the store: %s", error)
+            await asyncio.sleep(ASK_AGAIN_S)
+
+
 def _revival(address: StoreAddress) -> Revival | None:
     """What starts the embedded Redis again that died, when only actors are left, which have deadlines to keep."""
     if not address.home:
@@ -86,8 +107,8 @@ def _revival(address: StoreAddress) -> Revival | None:
 _RemoteSweeper = ray.remote(Sweeper)
 
 
-def ensure_sweeper(settings: ActorSettings) -> Any:
-    """The handle of this store's sweeper, made if there is none. Ray restarts it for ever."""
+def ensure_sweeper(settings: ActorSettings, *, avoid: Collection[str] = ()) -> Any:
+    """The handle of this store's sweeper, made if there is none, if need be beside these nodes. Ray restarts it for ever."""
     return _RemoteSweeper.options(
         name=settings.sweeper_name,
         namespace=RAY_NAMESPACE,
@@ -95,11 +116,12 @@ def ensure_sweeper(settings: ActorSettings) -> Any:
         get_if_exists=True,
         num_cpus=0,
         max_restarts=-1,
+        **beside(avoid),
     ).remote(settings)
 
 
-def restore_sweeper(settings: ActorSettings) -> None:
-    """Make this store's sweeper if the cluster has none. To be called again and again.
+def restore_sweeper(settings: ActorSettings, *, avoid: Collection[str] = ()) -> None:
+    """Make this store's sweeper if the cluster has none, beside these nodes. To be called again and again.
 
     The cluster is asked for the name each time: a process may remember the handle of a sweeper that is gone.
 
@@ -108,4 +130,4 @@ def restore_sweeper(settings: ActorSettings) -> None:
     """
     if settings.sweeper_name not in named(settings.sweeper_name):
         logger.warning("%s is not there, and is made anew", settings.sweeper_name)
-        ensure_sweeper(settings)
+        ensure_sweeper(settings, avoid=avoid)

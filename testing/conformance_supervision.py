@@ -139,6 +139,21 @@ class Supervising:
         assert await other.generation("w") == 1
         assert await other.generation("v") == 0
 
+    async def test_a_node_where_nothing_new_is_made_is_known_to_everybody_until_that_is_taken_back(
+        self, store: Store, other: Store
+    ) -> None:
+        before = await store.now()
+        assert await store.withhold("node-1")
+        since = (await other.withheld())["node-1"]
+        assert before <= since <= await store.now()
+        assert not await other.withhold("node-1")
+        assert await other.withhold("*")
+        assert set(await store.withheld()) == {"node-1", "*"}
+        assert (await store.withheld())["node-1"] == since
+        assert await other.allow("node-1")
+        assert not await store.allow("node-1")
+        assert set(await store.withheld()) == {"*"}
+
     async def test_a_turn_that_completes_is_progress(self, store: Store) -> None:
         activation = await Activation.of(store, "c-1")
         await activation.do(start(), begin())

@@ -92,7 +92,7 @@ async def test_an_actor_on_a_node_with_another_build_refuses_with_the_fix(stack,
     made_here = ray_actors._RemoteActor
     options = SimpleNamespace(options=lambda **given: made_here.options(**given, runtime_env=elsewhere))
     monkeypatch.setattr(ray_actors, "_RemoteActor", options)
-    actors = ray_actors.RayActors(transport.settings)
+    actors = ray_actors.RayActors(transport.settings, transport._store)
     name = actors.new_name()
 
     with pytest.raises(OtherBuild, match="install the same build on every node"):

@@ -7,6 +7,7 @@ import socket
 import subprocess
 import sys
 import tempfile
+import uuid
 from pathlib import Path
 
 import pytest
@@ -19,6 +20,8 @@ from two_calls import APP, at_work, ended, waiting_for_two, watched
 
 from holdfast.client import Answer, Approve, AsyncClient
 from holdfast.registry import cluster
+from holdfast.registry.inventory import processes
+from holdfast.registry.ray_actors import RayActors
 from holdfast.testing import ModelServer
 from holdfast.testing.redis_server import RedisServer, binaries
 
@@ -104,6 +107,58 @@ async def test_the_gcs_dies_and_comes_back_and_everything_ends_as_it_would_have(
         for conversation in (running, waiting):
             await ended(oracle, client, conversation.id)
             assert len(oracle.bodies(conversation.id)) == 1
+
+
+async def drained(node, *words):
+    """What `holdfast drain` of a node said and how it ended."""
+    process = await asyncio.create_subprocess_exec(
+        *(sys.executable, "-m", "holdfast.cli", "drain", *node, *words),
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.PIPE,
+    )
+    out, err = await process.communicate()
+    return process.returncode, out.decode(), err.decode()
+
+
+def on(settings, node):
+    return [process for process in processes(settings) if process.node == node]
+
+
+async def hired(settings, store):
+    """A blank actor, wherever Ray places it."""
+    await RayActors(settings, store).hire(f"{settings.prefix}actor:{uuid.uuid4().hex[:12]}", offer=True)
+
+
+async def test_a_drained_node_is_left_when_its_runs_are_done_and_nothing_new_comes_there_until_that_is_undone(pair):
+    stack, _ = pair
+    async with AsyncClient.connect(APP, timeout_s=WITHIN_S) as client, watched(stack) as oracle:
+        running, asked = await at_work(stack, client, oracle, "drain-running")
+        settings = client._stack._transport.settings
+        (worker,) = [process for process in processes(settings) if process.worker]
+        node, (other,) = worker.node, {found["NodeID"] for found in ray.nodes() if found["Alive"]} - {worker.node}
+        code, _, said = await drained([node[:12]], "--wait", "1")
+        assert (code, "1 runs" in said) == (5, True), said
+        code, _, said = await drained([other])
+        assert (code, "only node that is not drained" in said) == (2, True), said
+        open_gate(stack, running.id)
+        await asked.resolve(Answer(False))
+        await ended(oracle, client, running.id)
+        assert len(oracle.bodies(running.id)) == 1
+        code, out, said = await drained([node], "--wait", str(WITHIN_S))
+        assert (code, "already" in out) == (0, True), said
+        for _ in range(4):
+            await hired(settings, oracle.store)
+        conversation, ask = await at_work(stack, client, oracle, "drain-after")
+        open_gate(stack, conversation.id)
+        await ask.resolve(Answer(False))
+        await ended(oracle, client, conversation.id)
+        assert on(settings, node) == []
+        assert [process.node for process in processes(settings) if process.sweeper] == [other]
+        code, out, _ = await drained([node], "--undo")
+        assert (code, await oracle.store.withheld()) == (0, {})
+        async with asyncio.timeout(WITHIN_S):
+            while not on(settings, node):
+                await hired(settings, oracle.store)
 
 
 async def test_a_node_dies_and_its_conversations_go_on_at_the_other(pair):

@@ -135,7 +135,7 @@ class SimCluster:
         await self._world.pause()
         return {}
 
-    async def hire(self, settings):
+    async def hire(self, settings, *, avoid):
         await self._world.pause()
         seat = self._world.seats.get(settings.name) or self._world.employ(settings, self._cluster)
         return SimWorkerHandle(self._world, seat)

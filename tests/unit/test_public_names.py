@@ -10,7 +10,7 @@ import pytest
 PUBLIC = {
     "conversation": """
         ACCEPTED AgentNotFound AgentSpec Answer AppNotFound AppNotPublished Approval Approve BeginTurn COMMANDS Call CallModel
-        CallStatus Cancel Cancelled ClusterError ClusterUnavailable Command ConfigurationError ConversationEnded
+        CallStatus Cancel Cancelled ClusterError ClusterStopped ClusterUnavailable Command ConfigurationError ConversationEnded
         ConversationExists ConversationNotFound CorruptStore Decision DecisionKind Delta Deny Effect End Event
         Executor Fail FailureReason Fenced Handled HoldfastError HomeUnusable Ignored Index InvalidConversationId
         InvalidDecision InvalidInput InvalidMessage Judgement Known LastTurn LeaseHeld Limits ModelFailed
@@ -26,8 +26,8 @@ PUBLIC = {
         code_digest load main_file path_of python_path tool
     """,
     "persistence": """
-        Acquired AppRecord Append Appended Because Binding BrokenApp Census Due KnownIds Late Listing MemoryStore Moved
-        Overdue Owner PAUSE_LAG_MS Pause Paused Quarantine Rebuilt RedisStore Row Run RunStatus Silent Store Trouble
+        Acquired AppRecord Append Appended Because Binding BrokenApp Census Due EVERYWHERE KnownIds Late Listing MemoryStore
+        Moved Overdue Owner PAUSE_LAG_MS Pause Paused Quarantine Rebuilt RedisStore Row Run RunStatus Silent Store Trouble
     """,
     "actors": """
         Activation ActorSettings AnswerToAsk AppBroken ConversationActor Crew CrewUnavailable Failed Fleet Host
@@ -40,7 +40,7 @@ PUBLIC = {
     "client": """
         AgentNotFound Answer AppDiffersWarning AppNotFound AppNotPublished Approve AsyncClient AsyncPendingCall
         BlockingConversation Cancelled
-        Client ClusterUnavailable ConfigurationError Conversation ConversationEnded ConversationExists
+        Client ClusterStopped ClusterUnavailable ConfigurationError Conversation ConversationEnded ConversationExists
         ConversationNotFound ConversationRow ConversationState Decision Deny DurabilityWarning Event Fail
         FailureReason HoldfastError InvalidConversationId InvalidDecision InvalidInput InvalidMessage OlderRelease OtherBuild
         OutcomeUnknown Overloaded Page Pause PendingCall Quarantined QueueFull Receipt Redispatch RunningCall StaleCall

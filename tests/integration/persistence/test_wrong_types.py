@@ -26,6 +26,7 @@ KEY_OF = {
     "layout": lambda keys: keys.meta("layout"),
     "release": lambda keys: keys.meta("release"),
     "hosting": lambda keys: keys.meta("hosting"),
+    "withheld": lambda keys: keys.meta("withheld"),
     "troubles": lambda keys: keys.meta("troubles"),
     "pending": lambda keys: keys.pending(BUCKET, None, None),
     "pending by agent": lambda keys: keys.pending(BUCKET, "desk", None),
@@ -123,6 +124,9 @@ COMMANDS = {
     lambda store: store.offers(): ["standby"],
     lambda store: store.binding(): ["cluster"],
     lambda store: store.serving(): ["release"],
+    lambda store: store.withhold("node-1"): ["withheld"],
+    lambda store: store.allow("node-1"): ["withheld"],
+    lambda store: store.withheld(): ["withheld"],
     lambda store: store.known(NAME, ["m:m-1"]): ["known"],
     lambda store: store.hosts("actor-1", NAME): ["hosting"],
     lambda store: store.hosted("actor-1"): ["hosting"],
@@ -151,6 +155,7 @@ async def activation(store):
     await store.offer("actor-1", 0)
     await store.hosts("actor-1", NAME)
     await store.troubled(NAME, "x")
+    await store.withhold("node-2")
     await store.bind("cluster-1", "a", 1)
     await store.serve("0.1", before=None)
     return active
@@ -186,6 +191,12 @@ async def test_a_command_refuses_a_key_of_another_type(activation, raw, operatio
 
     with raw.unchanged(), pytest.raises(CorruptStore):
         await operation(activation.store)
+
+
+async def test_a_time_that_is_none_is_refused_where_nothing_is_to_be_made(store, raw):
+    raw.redis.hset(Keys(raw.namespace).meta("withheld"), "node-1", "never")
+    with pytest.raises(CorruptStore, match="withheld"):
+        await store.withheld()
 
 
 async def test_the_tables_cover_every_key_that_a_conversation_has(activation, raw):

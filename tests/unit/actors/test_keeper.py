@@ -7,7 +7,7 @@ import pytest
 from holdfast.actors import ActorSettings, StoreAddress, keeper
 from holdfast.actors.keeper import keep_sweeper
 from holdfast.actors.settings import SweeperToKeep
-from holdfast.persistence import MemoryStore
+from holdfast.persistence import EVERYWHERE, MemoryStore
 from holdfast.testing import FailBefore, Faults, FaultyStore
 
 
@@ -18,7 +18,7 @@ async def keep(monkeypatch):
     made, tasks = [], []
 
     def begin(store, release, *, fails=0):
-        def ensure(settings):
+        def ensure(settings, *, avoid):
             made.append(settings.release)
             if len(made) <= fails:
                 raise RuntimeError("Ray is away")
@@ -57,6 +57,17 @@ async def test_workers_of_a_release_that_does_not_serve_leave_it_alone_until_it_
     await until(lambda: store.calls["serving"] > 5)
     assert made == []
     await store.serve("0.1.0", before="0.2.0")
+    await until(lambda: made)
+
+
+async def test_where_holdfast_was_stopped_none_is_made_until_it_is_started(keep):
+    store = FaultyStore(MemoryStore(), Faults())
+    await store.serve("0.2.0", before=None)
+    await store.withhold(EVERYWHERE)
+    made = keep(store, "0.2.0")
+    await until(lambda: store.calls["withheld"] > 5)
+    assert made == []
+    await store.allow(EVERYWHERE)
     await until(lambda: made)
 
 

@@ -25,8 +25,8 @@ from holdfast.actors.ray_crew import RayCrew
 from holdfast.actors.requests import ModelRequest
 from holdfast.actors.signature import sealed
 from holdfast.actors.worker import Restarted
-from holdfast.conversation import ModelReplied, RunFinished
-from holdfast.persistence import AppRecord, MemoryStore, RunStatus, codec
+from holdfast.conversation import ClusterStopped, ModelReplied, RunFinished
+from holdfast.persistence import EVERYWHERE, AppRecord, MemoryStore, RunStatus, codec
 from holdfast.testing.activation import DESK, Activation, begin, call, start
 
 SETTINGS = ActorSettings(StoreAddress("redis://x", "holdfast", "store-1"))
@@ -41,13 +41,14 @@ class Workers(dict):
 
     def __init__(self):
         super().__init__()
-        self.now, self.variables, self.hired = KEY, {}, []
+        self.now, self.variables, self.hired, self.avoided = KEY, {}, [], []
 
     async def find(self, name):
         return self.get(name)
 
-    async def hire(self, settings):
+    async def hire(self, settings, *, avoid):
         self.hired.append(settings)
+        self.avoided.append(set(avoid))
         return Process()
 
     async def key(self):
@@ -500,3 +501,20 @@ async def test_work_that_is_paused_is_no_trouble_of_its_worker(known):
         with pytest.raises(WorkPaused, match="the new work of agent desk is paused"):
             await crew.call_model("shop:app", "code-1", REQUEST)
     assert prepared == ["process-1"]  # the worker is not looked for anew
+
+
+# -- where workers are made ----------------------------------------------------------------------------------------------
+
+
+async def test_no_worker_is_made_where_holdfast_was_stopped_and_none_on_a_drained_node(known):
+    store = MemoryStore()
+    await published(store, code="code-1")
+    await store.withhold("node-1")
+    await store.withhold(EVERYWHERE)
+    crew = RayCrew(store, SETTINGS, known)
+    with pytest.raises(ClusterStopped):
+        await crew.call_model("shop:app", "code-1", REQUEST)
+    assert known.hired == []
+    await store.allow(EVERYWHERE)
+    assert (await crew.call_model("shop:app", "code-1", REQUEST)).content == "Hi."
+    assert known.avoided == [{"node-1"}]

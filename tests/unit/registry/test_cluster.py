@@ -5,8 +5,8 @@ import sys
 
 import pytest
 
-from holdfast.conversation import WrongCluster
-from holdfast.persistence import MemoryStore
+from holdfast.conversation import ClusterStopped, WrongCluster
+from holdfast.persistence import EVERYWHERE, MemoryStore
 from holdfast.registry import cluster as clusters
 from holdfast.registry.cluster import BINDING_STALE_MS, Bond, Cluster, bind
 from holdfast.testing import Delay, FailBefore, Faults, FaultyStore
@@ -159,6 +159,20 @@ async def test_a_connected_client_notices_when_the_binding_is_another_clusters()
             await bond.check(within_s=5)
     await store.unbind("other")
     await bond.check(within_s=5)  # nobody has it: the sweeper binds it again
+
+
+async def test_a_connected_client_notices_that_holdfast_was_stopped_and_that_it_was_started():
+    seconds = 0.0
+    store = MemoryStore()
+    bond = Bond(store, MINE, clock=lambda: seconds)
+    await store.withhold("a-node")
+    await store.withhold(EVERYWHERE)
+    seconds += clusters.LOOK_EVERY_S
+    for _ in range(2):
+        with pytest.raises(ClusterStopped, match="holdfast up"):
+            await bond.check(within_s=5)
+    await store.allow(EVERYWHERE)
+    await bond.check(within_s=5)
 
 
 async def test_a_connected_client_asks_the_store_for_the_binding_only_now_and_then():

@@ -1,0 +1,180 @@
+"""`holdfast drain`: have nothing new come to a worker, a node or a release, and see what it has through."""
+
+import asyncio
+import sys
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from holdfast.conversation import ConfigurationError
+
+from .display import clean, console, lines, span, table, to_json
+from .errors import ExitCode
+from .operated import Operated, operated
+from .options import AsJson, Where
+
+if TYPE_CHECKING:
+    from holdfast.registry.draining import Target
+    from holdfast.registry.inventory import Process, Work
+
+LOOK_EVERY_S = 1.0
+LONGEST_WAIT_S = 7 * 86_400.0
+NODE = 12
+"""How much of a node's id is shown, and leads to it."""
+
+
+def run(
+    where: Where,
+    target: Annotated[
+        str | None,
+        typer.Argument(
+            metavar="[WORKER|NODE|RELEASE]",
+            help="A worker as it is listed, a node's id or address, or a release.",
+            show_default=False,
+        ),
+    ] = None,
+    *,
+    undo: Annotated[bool, typer.Option("--undo", help="Have new work placed on a drained node again.")] = False,
+    wait_s: Annotated[
+        float, typer.Option("--wait", metavar="SECONDS", help="Wait until it is empty, for at most so long.", min=0)
+    ] = 0.0,
+    as_json: AsJson = False,
+) -> int:
+    """Drain a worker, a node or a release of Holdfast: what runs there goes on, nothing new comes. Without one, list them.
+
+    A worker's successor is made elsewhere, and the worker ends when its runs are done. Of a node, the workers and the
+    conversations leave, each at its next rest, and nothing new of Holdfast is placed there while another node lives, until
+    `--undo`; nobody else's work on the cluster is touched. It goes on when this command has ended.
+
+    Exit code: 0 if nothing is left there, 5 if something still is.
+    """
+    if target is None and (undo or wait_s):
+        raise ConfigurationError("target", "none is named", "name what to drain; `holdfast drain` alone lists it")
+    if not wait_s <= LONGEST_WAIT_S:  # which is what NaN is, too
+        raise ConfigurationError("wait", f"{wait_s:g} s cannot be waited", f"use at most {LONGEST_WAIT_S:g}")
+    return asyncio.run(_drain(where, target, undo=undo, wait_s=wait_s, as_json=as_json))
+
+
+async def _drain(where: Where, named: str | None, *, undo: bool, wait_s: float, as_json: bool) -> int:
+    async with operated(where) as found:
+        from holdfast.actors.placement import living_nodes  # noqa: PLC0415 - Ray is joined by now
+        from holdfast.registry import draining, inventory  # noqa: PLC0415 - as above
+
+        running = await asyncio.to_thread(inventory.processes, found.settings)
+        nodes, withheld = await asyncio.to_thread(living_nodes), await found.store.withheld()
+        if named is None:
+            work = await inventory.work_of(process for process in running if process.worker)
+            shown = _Shown(running, work, nodes, withheld, await found.store.now())
+            _say(shown.as_dict()) if as_json else shown.draw()
+            return ExitCode.DONE
+        wanted = draining.target(named, running, nodes, withheld)
+        if undo:
+            lifted = await draining.undo(found.store, wanted)
+            text = "takes new work again" if lifted else "was not drained; nothing was done"
+            _say({"node": wanted.name, "lifted": lifted}) if as_json else _say(f"Node {wanted.name} {text}.")
+            return ExitCode.DONE
+        first = await draining.drain(found.store, found.settings, wanted)
+        if not as_json:
+            _say(f"{_title(wanted)} {'is drained from now on' if first else 'is being drained already'}.")
+        rest = await _emptied(found, wanted, wait_s)
+        if as_json:
+            _say({"kind": wanted.kind, "name": wanted.name, "began": first, "left": [process.name for process in rest]})
+        else:
+            _say(f"{len(rest)} of its actors are still there." if rest else "Nothing of Holdfast is left there.")
+        return ExitCode.AWAITING if rest else ExitCode.DONE
+
+
+async def _emptied(found: Operated, wanted: "Target", wait_s: float) -> "list[Process]":
+    """What is still there once nothing is, or the time is up; told on stderr as it changes."""
+    from holdfast.registry import draining, inventory  # noqa: PLC0415 - as above
+
+    loop = asyncio.get_running_loop()
+    give_up = loop.time() + wait_s
+    before = ""
+    while True:
+        rest = await draining.left(found.settings, wanted)
+        if not rest or loop.time() >= give_up:
+            return rest
+        work = await inventory.work_of(process for process in rest if process.worker)
+        runs, calls = sum(one.runs for one in work.values()), sum(one.model_calls for one in work.values())
+        now = f"{len(rest)} actors left; {runs} runs and {calls} model calls go on"
+        if now != before:
+            before = now
+            sys.stderr.write(f"{now}\n")
+            sys.stderr.flush()
+        await asyncio.sleep(min(LOOK_EVERY_S, max(give_up - loop.time(), 0)))
+
+
+def _title(wanted: "Target") -> str:
+    return clean(f"{wanted.kind.capitalize()} {wanted.name}")
+
+
+def _say(value: Any) -> None:
+    sys.stdout.write((value if isinstance(value, str) else to_json(value, indent=2)) + "\n")
+    sys.stdout.flush()
+
+
+class _Shown:
+    """The workers and nodes of a store, as they are listed."""
+
+    def __init__(
+        self, running: "list[Process]", work: "dict[str, Work]", nodes: Mapping[str, str], withheld: Mapping[str, int], now: int
+    ) -> None:
+        self._running, self._work, self._nodes, self._withheld, self._now = running, work, nodes, withheld, now
+
+    def as_dict(self) -> dict[str, Any]:
+        """All of it in plain values."""
+        return {
+            "workers": [
+                {
+                    "worker": process.short,
+                    "name": process.name,
+                    "node": process.node or None,
+                    "address": self._nodes.get(process.node),
+                    "release": process.release,
+                    "app": work.app or None,
+                    "runs": work.runs if work.known else None,
+                    "model_calls": work.model_calls if work.known else None,
+                    "leaving": work.leaving if work.known else None,
+                }
+                for process, work in self._workers()
+            ],
+            "nodes": [
+                {
+                    "node": node,
+                    "address": address,
+                    "drained_since": self._withheld.get(node),
+                    "workers": sum(process.worker for process in self._at(node)),
+                    "actors": sum(not process.worker for process in self._at(node)),
+                }
+                for node, address in sorted(self._nodes.items())
+            ],
+        }
+
+    def draw(self) -> None:
+        """Two tables on standard output."""
+        screen = console()
+        workers = table("WORKER", "NODE", "RELEASE", "APP", "RUNS", "MODEL CALLS", "STATE")
+        for process, work in self._workers():
+            counts = (str(work.runs), str(work.model_calls)) if work.known else ("?", "?")
+            state = (
+                ("leaving" if work.leaving else "at work" if work.runs or work.model_calls else "idle") if work.known else "?"
+            )
+            workers.add_row(process.short, process.node[:NODE] or "?", process.release, clean(work.app) or "?", *counts, state)
+        nodes = table("NODE", "ADDRESS", "WORKERS", "ACTORS", "DRAINED")
+        for node, address in sorted(self._nodes.items()):
+            here = self._at(node)
+            since = self._withheld.get(node)
+            counts = (str(sum(process.worker for process in here)), str(sum(not process.worker for process in here)))
+            nodes.add_row(node[:NODE], address, *counts, "no" if since is None else f"for {span(self._now - since)}")
+        for drawn in (workers, nodes):
+            for line in lines(screen, drawn):
+                screen.print(line, soft_wrap=True)
+            screen.print("")
+
+    def _workers(self) -> "list[tuple[Process, Work]]":
+        return [(process, self._work[process.name]) for process in self._running if process.worker]
+
+    def _at(self, node: str) -> "list[Process]":
+        return [process for process in self._running if process.node == node]

@@ -1,0 +1,76 @@
+"""The cluster and the store as an operator's command needs them: what runs is joined, and nothing is started or changed."""
+
+import asyncio
+import os
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+
+from holdfast.actors.settings import ActorSettings, StoreAddress
+from holdfast.conversation import ClusterUnavailable, ConfigurationError
+from holdfast.persistence import RedisStore
+from holdfast.persistence.embedded import running_redis
+from holdfast.persistence.home import Home
+from holdfast.registry import cluster
+from holdfast.registry.embedded import running_ray
+
+from .binding import standing_of
+from .options import Where
+
+
+@dataclass(frozen=True, slots=True)
+class Operated:
+    """A store, opened, and what leads to its actors."""
+
+    store: RedisStore
+    settings: ActorSettings
+    joined: cluster.Cluster
+
+
+@asynccontextmanager
+async def operated(where: Where) -> AsyncIterator[Operated]:
+    """The store and the cluster of the settings. It takes no office and makes no sweeper, unlike a client.
+
+    Raises:
+        ClusterUnavailable: No Ray runs there, or it does not answer.
+        ConfigurationError: Holdfast was never at work in that namespace.
+        WrongCluster: The store is bound to another cluster, which lives.
+        StoreUnavailable: Redis does not answer.
+    """
+    settings = where.settings()
+    home = Home.open(settings.home) if settings.ray_address is None or settings.redis_url is None else None
+    embedded = running_ray(home) if home is not None and settings.ray_address is None else None
+    address = settings.ray_address or (embedded.address if embedded is not None else None)
+    url = settings.redis_url or (running_redis(home) if home is not None else None)
+    if url is None or address is None:
+        what = "Redis" if url is None else "Ray"
+        raise ClusterUnavailable(f"the home's {what} does not run, so nothing of Holdfast does")
+    standing = await standing_of(url, settings.namespace)
+    if standing.store_id is None or standing.release is None:
+        problem = f"Holdfast was never at work in {settings.namespace!r} of that Redis"
+        raise ConfigurationError("namespace", problem, "correct --namespace (HOLDFAST_NAMESPACE) or --redis-url")
+    if embedded is not None:
+        os.environ.update(embedded.env)
+    joined = await asyncio.to_thread(cluster.join, address, embedded=embedded is not None)
+    store = RedisStore(url, namespace=settings.namespace, store_id=standing.store_id)
+    try:
+        bound = standing.bound
+        elsewhere = bound is not None and bound.cluster.partition("@")[0] != joined.cluster_id
+        if bound is not None and elsewhere and bound.age_ms < cluster.BINDING_STALE_MS:
+            raise cluster.wrong(bound, joined)
+        await store.open()
+        from holdfast.registry.sweeper import restore_sweeper  # noqa: PLC0415 - once Ray was joined
+
+        kept_in = str(home.path) if home is not None and settings.redis_url is None else ""
+        actors = ActorSettings(
+            store=StoreAddress(url, settings.namespace, standing.store_id, kept_in),
+            timing=settings.timing,
+            fleet=settings.fleet,
+            cluster=joined.cluster_id,
+            gone=embedded.gone if embedded is not None else (),
+            sweeper=restore_sweeper,
+        )
+        yield Operated(store, actors, joined)
+    finally:
+        await store.close()
+        await asyncio.to_thread(cluster.leave, joined)

@@ -1,0 +1,197 @@
+"""Draining: what runs goes on, nothing new comes.
+
+All that must outlast the one who asks stands in the store: a worker's successor in office, a node among those where nothing new
+is made. Workers and actors look there every few seconds; what is said to them beside is for speed.
+"""
+
+import asyncio
+import contextlib
+import logging
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import ray
+from ray.exceptions import RayError
+
+from holdfast.actors import ActorSettings, AppBroken, CrewUnavailable, find, worker_name
+from holdfast.actors.cluster import WorkerUnavailable
+from holdfast.actors.placement import living_nodes
+from holdfast.actors.published import Published
+from holdfast.actors.ray_cluster import RayCluster
+from holdfast.actors.ray_crew import employed
+from holdfast.actors.vault import Vault
+from holdfast.conversation import ConfigurationError, HoldfastError
+from holdfast.persistence import EVERYWHERE, Store
+
+from .inventory import Process, processes
+from .sweeper import ensure_sweeper
+
+logger = logging.getLogger("holdfast.registry")
+
+ANSWER_S = 20.0
+_LATER = (RayError, TimeoutError, HoldfastError, CrewUnavailable, WorkerUnavailable, AppBroken)
+"""Why a successor is not made ahead; whoever needs it makes it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """What is to be drained: of a `kind` (`worker`, `node`, `release`), by its full name or id."""
+
+    kind: str
+    name: str
+
+    def has(self, process: Process) -> bool:
+        """Whether a process belongs to it."""
+        match self.kind:
+            case "worker":
+                return process.name == self.name
+            case "node":
+                return process.node == self.name
+            case _:
+                return _of_release(process, self.name)
+
+
+def target(wanted: str, found: list[Process], nodes: Mapping[str, str], withheld: Mapping[str, int]) -> Target:
+    """What a worker's name or short form, a node's id, its unique beginning or address, or a release stands for.
+
+    Args:
+        wanted: What was given.
+        found: What runs.
+        nodes: The nodes that live, with their addresses.
+        withheld: The nodes that are drained, also those that are gone.
+
+    Raises:
+        ConfigurationError: It is none of these, or more than one.
+    """
+    targets = [
+        Target("worker", process.name) for process in found if process.worker and wanted in (process.name, process.short)
+    ]
+    ids = {*nodes, *withheld} - {EVERYWHERE}
+    targets += [Target("node", node) for node in sorted(ids) if _names(wanted, node, nodes.get(node, ""))]
+    releases = {process.release for process in found}
+    if wanted in releases or any(_of_release(process, wanted) for process in found):
+        targets.append(Target("release", wanted))
+    if len(targets) == 1:
+        return targets[0]
+    if targets:
+        names = ", ".join(f"{one.kind} {one.name}" for one in targets)
+        raise ConfigurationError("target", f"{wanted!r:.80} may be any of: {names}", "name one of them in full")
+    raise ConfigurationError(
+        "target",
+        f"no worker, node or release here is called {wanted!r:.80}",
+        "`holdfast drain` lists them; what has ended is drained",
+    )
+
+
+async def drain(store: Store, settings: ActorSettings, wanted: Target) -> bool:
+    """Have nothing new come to what is wanted; false if it was so already. What it has is seen through.
+
+    Raises:
+        ConfigurationError: Nothing else could take over: it is the last node, or the release that serves.
+    """
+    if wanted.kind == "node":
+        return await _drain_node(store, settings, wanted)
+    if wanted.kind == "release":
+        return await _drain_release(store, settings, wanted)
+    return any([await _drain_worker(store, settings, process) for process in await _of(settings, wanted)])
+
+
+async def undo(store: Store, wanted: Target) -> bool:
+    """Have actors made on a node again; false if it was not drained.
+
+    Raises:
+        ConfigurationError: It is no node: a worker that was drained has its successor already.
+    """
+    if wanted.kind != "node":
+        raise ConfigurationError(
+            "target", f"a {wanted.kind} that was drained has been succeeded", "only a node's drain can be taken back"
+        )
+    return await store.allow(wanted.name)
+
+
+async def left(settings: ActorSettings, wanted: Target) -> list[Process]:
+    """What is still there of what was drained."""
+    return await _of(settings, wanted)
+
+
+async def _of(settings: ActorSettings, wanted: Target) -> list[Process]:
+    return [process for process in await asyncio.to_thread(processes, settings) if wanted.has(process)]
+
+
+async def _drain_worker(store: Store, settings: ActorSettings, worker: Process) -> bool:
+    base, generation = worker.base
+    first = await store.generation(base) <= generation
+    if first:
+        await store.succeed(base, generation + 1)
+    handle = await asyncio.to_thread(find, worker.name)
+    if handle is None:
+        return first
+    with contextlib.suppress(RayError, AttributeError):  # it has ended, or learns it from the store
+        async with asyncio.timeout(ANSWER_S):
+            await handle.retire.remote()
+    if first and worker.release == settings.release and ":alone-" not in worker.name:
+        with contextlib.suppress(*_LATER):
+            await _install(store, settings, worker, handle)
+    return first
+
+
+async def _install(store: Store, settings: ActorSettings, worker: Process, handle: Any) -> None:
+    """Have the successor there, with the app imported, before it is needed."""
+    cluster = RayCluster(Vault(settings.store))
+    async with asyncio.timeout(ANSWER_S):
+        said = await handle.work.remote()
+        record = await Published(store, settings.store, cluster.key).record(said["app"])
+        slot = worker.base[0].rpartition(":")[2]
+        if record is None or worker_name(settings, record.app, record.code, slot) != worker.base[0]:
+            return  # other code stands for the app: its workers are there already
+        _, _, successor = await employed(store, settings, cluster, record, slot)
+        await successor.prepare()
+
+
+async def _drain_node(store: Store, settings: ActorSettings, wanted: Target) -> bool:
+    nodes, withheld = await asyncio.to_thread(living_nodes), await store.withheld()
+    if not set(nodes) - {wanted.name, *withheld}:
+        problem = "it is the only node that is not drained: nothing would run anywhere"
+        raise ConfigurationError("target", problem, "add a node first, or stop all of it: holdfast down --cluster")
+    for gone in set(withheld) - {EVERYWHERE, *nodes}:  # ids are drawn at random, and never come back
+        await store.allow(gone)
+    first = await store.withhold(wanted.name)
+    for process in await _of(settings, wanted):
+        if process.worker:
+            await _drain_worker(store, settings, process)
+        elif process.sweeper and process.release == settings.release:
+            await asyncio.to_thread(_move_sweeper, settings, await store.withheld())
+    return first
+
+
+def _move_sweeper(settings: ActorSettings, withheld: Mapping[str, int]) -> None:
+    handle = find(settings.sweeper_name)
+    if handle is not None:
+        ray.kill(handle)
+    ensure_sweeper(settings, avoid=withheld)
+
+
+async def _drain_release(store: Store, settings: ActorSettings, wanted: Target) -> bool:
+    serving = await store.serving()
+    found = await _of(settings, wanted)
+    if any(process.release == serving for process in found):
+        problem = f"release {serving} serves the store: nothing could take over from it"
+        raise ConfigurationError("target", problem, "change to another with its own `holdfast up`, or: holdfast down --cluster")
+    for process in sorted(found, key=lambda process: not process.sweeper):  # who would fill the pool again goes first
+        if process.worker:
+            await _drain_worker(store, settings, process)
+            continue
+        with contextlib.suppress(RayError, ValueError):
+            handle = await asyncio.to_thread(find, process.name)
+            if handle is not None:
+                ray.kill(handle)
+    return bool(found)
+
+
+def _names(wanted: str, node: str, address: str) -> bool:
+    return wanted == address or (len(wanted) >= 4 and node.startswith(wanted.lower()))  # noqa: PLR2004 - fewer are an accident
+
+
+def _of_release(process: Process, release: str) -> bool:
+    return process.release == release or process.release.startswith(f"{release}+")

@@ -1,0 +1,180 @@
+"""A worker that nobody asks for anything ends, and never between being asked and beginning."""
+
+import asyncio
+import dataclasses
+import time
+
+import pytest
+from given_worker import SETTINGS, GivenWorker
+
+from holdfast.actors import worker as module
+from holdfast.actors.requests import ModelRequest
+from holdfast.actors.transcripts import Reading
+from holdfast.actors.worker import Succeeded
+from holdfast.conversation import ModelFailed
+from holdfast.persistence import MemoryStore
+from holdfast.testing.activation import APP, DESK, Activation, begin, reply, start
+
+
+class Left:
+    """What Ray is told: this process may end."""
+
+    def __init__(self):
+        self.at = asyncio.Event()
+        self.current_actor = self.leave = self
+
+    def get_runtime_context(self):
+        return self
+
+    def is_initialized(self):
+        return False
+
+    def remote(self):
+        self.at.set()
+
+
+class Unused(GivenWorker):
+    """Its store is one that lives here, what it reads and calls waits for a gate."""
+
+    def __init__(self, store, idle_s):
+        super().__init__(store)
+        self._settings = dataclasses.replace(SETTINGS, app=APP.app, idle_s=idle_s)
+        self.reading_gate, self.gate = asyncio.Event(), asyncio.Event()
+        self.reading_gate.set()
+        self._transcripts = self
+
+    async def _connected(self):
+        return self._given
+
+    async def _open(self):
+        self._asked_at = time.monotonic()
+        return await super()._open()
+
+    async def reading(self, store, request):
+        await self.reading_gate.wait()
+        return Reading([], 0)
+
+    async def _model(self, store, runtime, request, messages):
+        await self.gate.wait()
+        return ModelFailed(effect_id=request.effect_id, error="no")
+
+
+REQUEST = ModelRequest("c-1", "desk", DESK.digest, "t1.m1", upto_seq=2, attempt=1)
+RECORD = APP.model_copy(update={"code": "k"})
+
+
+@pytest.fixture
+def left(monkeypatch):
+    found = Left()
+    monkeypatch.setattr(module, "ray", found)
+    monkeypatch.setattr(module, "DRAIN_CHECK_S", 0.01)
+    return found
+
+
+async def until(condition):
+    async with asyncio.timeout(20):
+        while not await condition():
+            await asyncio.sleep(0.005)
+
+
+async def succeeded(store):
+    async def looked():
+        return await store.generation("worker-0") == 1
+
+    await until(looked)
+
+
+async def stored(record=RECORD):
+    store = MemoryStore()
+    await store.put_app(record, [DESK])
+    return store
+
+
+async def test_a_worker_that_nobody_asks_for_anything_has_a_successor_put_in_office_and_ends(left):
+    store = await stored()
+    worker = Unused(store, idle_s=0.05)
+    await worker.process()
+    await succeeded(store)
+    async with asyncio.timeout(20):
+        await left.at.wait()
+    with pytest.raises(Succeeded):
+        await worker._model_called(REQUEST)
+
+
+async def test_with_no_bound_it_stays(left):
+    store = await stored()
+    worker = Unused(store, idle_s=0)
+    await worker.process()
+    looks = []
+
+    async def looked():
+        looks.append(store)
+        return len(looks) > 20
+
+    await until(looked)
+    assert await store.generation("worker-0") == 0
+    assert not left.at.is_set()
+
+
+async def test_while_a_turn_of_its_app_is_under_way_it_stays_although_nobody_asks_it(left):
+    store = await stored()
+    activation = await Activation.of(store, "c-1")
+    await activation.do(start(), begin())
+    worker = Unused(store, idle_s=0.05)
+    assert await module._under_way(store, RECORD)
+    await worker._end_unless_used(store, RECORD, 0.0)
+    assert await store.generation("worker-0") == 0
+    before = worker._asked_at
+    assert before <= time.monotonic()
+    await activation.do(reply())
+    await worker._end_unless_used(store, RECORD, before)
+    assert await store.generation("worker-0") == 0  # it is looked at again after as long
+    await worker.process()
+    await succeeded(store)
+    del left
+
+
+async def test_work_keeps_it_and_counts_as_use_from_its_end(left):
+    store = await stored()
+    worker = Unused(store, idle_s=0.05)
+    await worker.process()
+    call = asyncio.create_task(worker._model_called(REQUEST))
+    await asyncio.sleep(0.2)
+    assert await store.generation("worker-0") == 0
+    worker.gate.set()
+    assert (await call).effect_id == "t1.m1"
+    await succeeded(store)
+    async with asyncio.timeout(20):
+        await left.at.wait()
+
+
+async def test_who_asked_before_it_gave_way_and_has_not_begun_is_told_so_and_nothing_begins(left):
+    store = await stored()
+    worker = Unused(store, idle_s=0.05)
+    worker.reading_gate.clear()
+    call = asyncio.create_task(worker._model_called(REQUEST))  # it reads, and has begun nothing
+    await worker.process()
+    await succeeded(store)
+    assert not call.done()
+    worker.reading_gate.set()
+    async with asyncio.timeout(20):
+        with pytest.raises(Succeeded):
+            await call
+        await left.at.wait()
+
+
+async def test_who_asks_while_the_store_is_asked_keeps_it(left):
+    store = await stored()
+    worker = Unused(store, idle_s=0.01)
+    used_at = worker._asked_at
+    await asyncio.sleep(0.05)
+    asked = store.conversations
+
+    async def conversations(**wanted):
+        await worker.prepare()
+        return await asked(**wanted)
+
+    store.conversations = conversations
+    await worker._end_unless_used(store, RECORD, used_at)
+    assert await store.generation("worker-0") == 0
+    del left
