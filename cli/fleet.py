@@ -48,7 +48,7 @@ async def workers(store: "Store", settings: "ActorSettings", app: str, *, within
 
 async def _prepared(store: "Store", settings: "ActorSettings", app: str, slot: str) -> int:
     """A worker's process, once it has imported the app. One that ends meanwhile is made again."""
-    from holdfast.actors import AppBroken, CrewUnavailable  # noqa: PLC0415 - as above
+    from holdfast.actors import AppBroken, CrewUnavailable, successor_name  # noqa: PLC0415 - as above
     from holdfast.actors.cluster import WorkerUnavailable  # noqa: PLC0415 - as above
     from holdfast.actors.published import Published  # noqa: PLC0415 - as above
     from holdfast.actors.ray_cluster import RayCluster  # noqa: PLC0415 - as above
@@ -62,9 +62,11 @@ async def _prepared(store: "Store", settings: "ActorSettings", app: str, slot: s
             record = await published.record(app)
             if record is None:
                 raise AppNotFound("app", f"{app!r} is not known to the store any more", "run this command again")
-            _, _, worker = await employed(store, settings, cluster, record, slot)
+            base, generation, worker = await employed(store, settings, cluster, record, slot)
             await worker.prepare()
-            return await worker.pid()
+            prepared = await cluster.find(successor_name(base, generation))
+            if prepared is not None:
+                return await prepared.pid()
         except AppBroken as error:
             fix = "correct it, or start from where it can be imported"
             raise AppNotFound("app", f"workers cannot run {app!r} ({error})", fix) from error
