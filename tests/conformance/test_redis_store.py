@@ -1,6 +1,7 @@
 """The store on Redis, once for each server on this machine."""
 
 import pytest
+import redis
 
 from holdfast.persistence import RedisStore
 from holdfast.testing.conformance import StoreConformance
@@ -15,3 +16,29 @@ class TestRedisStore(StoreConformance):
         yield store, other
         await store.close()
         await other.close()
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "GET other:key",
+        "SET other:key 1",
+        "HGETALL {other:meta}:apps",
+        "EVAL return(redis.call('get','other:key')) 0",
+        "PUBLISH other:channel 1",
+        "SUBSCRIBE other:channel",
+        "KEYS *",
+        "FLUSHALL",
+        "CONFIG SET appendonly no",
+        "ACL LIST",
+        "CLIENT KILL TYPE normal",
+        "SCRIPT FLUSH",
+        "SHUTDOWN NOSAVE",
+    ],
+)
+def test_the_documented_user_has_nothing_else(server, documented, command):
+    with (
+        redis.Redis(unix_socket_path=str(server.socket), username="only", password="PASSWORD") as user,
+        pytest.raises(redis.ResponseError, match=r"(?i)no permissions|noperm|can.t run this command|can.t access"),
+    ):
+        user.execute_command(*command.split())
