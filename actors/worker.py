@@ -25,7 +25,7 @@ from .admission import Admission
 from .app_loop import THREADS, AppLoop
 from .app_runtime import AllBlocked, AppRuntime
 from .attestation import Attestation
-from .crew import ModelOutcome, NoOutcome
+from .crew import ModelOutcome, NoOutcome, WorkPaused
 from .keeper import keep_sweeper
 from .memory import allowed_mb, resident_mb
 from .ongoing import Ongoing
@@ -92,7 +92,7 @@ def _told(
     async def carried_out(self: "Worker", /, *args: _P.args, **kwargs: _P.kwargs) -> _T:
         try:
             return await method(self, *args, **kwargs)
-        except (HoldfastError, AppBroken, Dropped, Restarted, Succeeded):
+        except (HoldfastError, WorkPaused, AppBroken, Dropped, Restarted, Succeeded):
             raise
         except Exception as error:  # noqa: BLE001 - told in another way
             raise Unforeseen(self.without_secrets(error)) from None

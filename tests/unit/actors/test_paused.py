@@ -10,7 +10,7 @@ from given_worker import GivenWorker
 from hosted import GATED, OPEN, START, FakeCrew, activated, approve, asks, says, stored, until
 
 from holdfast import actors
-from holdfast.actors import Fleet, Host, Hosted, NoOutcome, Timing, WorkPaused, admission
+from holdfast.actors import Fleet, Host, Hosted, NoOutcome, Timing, WorkPaused, admission, wire
 from holdfast.actors.admission import FRESH_S, LAG_S, Admission
 from holdfast.actors.requests import ModelRequest, RunRequest
 from holdfast.agent import Agent, tool
@@ -198,11 +198,11 @@ async def test_a_worker_calls_no_model_while_that_is_paused(at_once, monkeypatch
     await pause(store)
 
     with pytest.raises(WorkPaused):
-        await worker._model_called(request)
+        await worker.call_model(wire.pack(request))
     assert called == []
 
     await store.resume(None)
-    assert (await worker._model_called(request)).content == "yes"
+    assert wire.unpack(await worker.call_model(wire.pack(request))).content == "yes"
 
 
 # -- a conversation -------------------------------------------------------------------------------------------------------
