@@ -102,7 +102,7 @@ async def test_holdfast_is_stopped_on_a_cluster_of_ones_own_and_goes_on_where_it
     runs_text = stack.scenarios.add("down-runs", calls(call("slow", {})), "Done.")
     store = RedisStore(stack.redis_url, namespace="own")
     await store.open()
-    async with AsyncClient.connect("shop_app:app", timeout_s=WITHIN_S) as own:
+    async with AsyncClient.connect("shop_app:app", timeout_s=WITHIN_S, publish=True) as own:
         waits = await own.start("support", waits_text, conversation_id="down-waits")
         (shown,) = (await waits.wait(timeout_s=WITHIN_S)).pending
         runs = await own.start("support", runs_text, conversation_id="down-runs")
