@@ -2,9 +2,9 @@
 
 import asyncio
 
-from stack_fixture import eventually, open_gate, runs_of
+from stack_fixture import client_of, eventually, open_gate, runs_of
 
-from holdfast.client import Approve, AsyncClient, Status
+from holdfast.client import Approve, Status
 from holdfast.persistence import RedisStore
 from holdfast.testing import call, calls
 
@@ -38,7 +38,7 @@ async def test_what_is_paused_waits_without_a_process_and_all_of_it_goes_on_by_i
     brief = stack.scenarios.add("paused-brief", calls(call("ask_briefly", {"question": "Now?"})), "Too late.")
     later = stack.scenarios.add("paused-later", "Hello.")
     store = RedisStore(stack.redis_url, namespace=NAMESPACE)
-    async with AsyncClient.connect("shop_app:app", namespace=NAMESPACE, timeout_s=60) as client:
+    async with client_of(NAMESPACE, timeout_s=60) as client:
         # given a call that waits for somebody, a run that goes on and a model call that goes on
         waits = await client.start("support", gated, conversation_id="waits")
         (shown,) = (await waits.wait(timeout_s=60)).pending

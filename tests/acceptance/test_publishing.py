@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from stack_fixture import results
+from stack_fixture import end_actors, results
 
 from holdfast.actors import find, named
 from holdfast.client import Answer, AsyncClient, Status
@@ -154,6 +154,7 @@ async def test_whoever_writes_to_redis_neither_has_a_module_imported_nor_a_key_s
             state = await there.wait(after=receipt.seq, timeout_s=60)
             assert (state.status, state.reply) == (Status.IDLE, "Again.")
             assert await problem() is None
+            await end_actors(client)
         assert not elsewhere.requests
     assert not (tmp_path / "imported").exists()
 

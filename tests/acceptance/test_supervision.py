@@ -5,7 +5,7 @@ from collections import Counter
 from contextlib import asynccontextmanager
 
 import pytest
-from stack_fixture import eventually, open_gate, results, runs_of
+from stack_fixture import client_of, eventually, open_gate, results, runs_of
 
 from holdfast.client import Answer, AsyncClient, Overloaded, Quarantined, Status
 from holdfast.persistence import RedisStore
@@ -131,7 +131,7 @@ async def test_at_the_cap_a_caller_is_told_and_what_was_acknowledged_proceeds(st
     monkeypatch.setenv("HOLDFAST_MAX_ACTORS", "1")
     monkeypatch.setenv("HOLDFAST_STANDBY", "1")
     text = stack.scenarios.add("capped", "Hello.")
-    async with AsyncClient.connect("shop_app:app", namespace="capped", timeout_s=60) as client:
+    async with client_of("capped", timeout_s=60) as client:
         stack.model.hold()
         try:
             first = await client.start("support", text, conversation_id="capped-1")
@@ -152,7 +152,7 @@ async def _many(stack, count: int) -> None:
     name = f"many-{count}"
     text = stack.scenarios.add(name, calls(call("ask", {"question": "Yes?"})), say("Thanks."))
     slots = asyncio.Semaphore(32)
-    async with AsyncClient.connect("shop_app:app", namespace=name, timeout_s=120) as client:
+    async with client_of(name, timeout_s=120) as client:
 
         async def suspended(number: int):
             async with slots:
@@ -193,7 +193,7 @@ async def test_actors_and_workers_are_replaced_after_so_much_use(stack, monkeypa
     monkeypatch.setenv("HOLDFAST_MAX_ACTORS", "4")
     text = stack.scenarios.add("recycled", "Hello.")
     async with (
-        AsyncClient.connect("shop_app:app", namespace="recycled", timeout_s=60) as client,
+        client_of("recycled", timeout_s=60) as client,
         opened(stack, "recycled") as store,
     ):
         actors = set()
@@ -210,7 +210,7 @@ async def test_a_worker_that_a_callback_has_made_grow_is_replaced_and_one_that_i
     quick = stack.scenarios.add("small", calls(call("quick", {})), "Quickly done.")
     leaking = stack.scenarios.add("leaking", calls(call("leak", {})), "Leaked.")
     async with (
-        AsyncClient.connect("rough_app:app", namespace="leaking", timeout_s=60) as client,
+        client_of("leaking", "rough_app:app", timeout_s=60) as client,
         opened(stack, "leaking") as store,
     ):
         conversation = await client.start("rough", quick, conversation_id="small")

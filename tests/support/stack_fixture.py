@@ -1,6 +1,7 @@
 """A real stack for tests: Redis and Ray of their own in a home of their own, ended with the test session."""
 
 import asyncio
+import contextlib
 import json
 import os
 import shutil
@@ -9,14 +10,16 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import ray
 
-from holdfast.actors import RAY_NAMESPACE, ActorSettings, StoreAddress
+from holdfast.actors import RAY_NAMESPACE, ActorSettings, StoreAddress, named
+from holdfast.client import AsyncClient
 from holdfast.persistence.embedded import ensure_redis, stop_redis
 from holdfast.persistence.home import Home
 from holdfast.registry import cluster
@@ -138,6 +141,31 @@ def open_gate(stack: RunningStack, conversation_id: str) -> None:
 def results(messages: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """The envelopes that the model read, in order."""
     return [json.loads(message["content"]) for message in messages if message["role"] == "tool"]
+
+
+@asynccontextmanager
+async def client_of(namespace: str, app: str = "shop_app:app", **options: Any) -> AsyncIterator[AsyncClient]:
+    """A client of a namespace that only one test uses; its actors are ended with it, since idle ones slow the others down."""
+    async with AsyncClient.connect(app, namespace=namespace, **options) as client:
+        try:
+            yield client
+        finally:
+            await end_actors(client)
+
+
+async def end_actors(client: AsyncClient) -> None:
+    """End all actors of a client's namespace."""
+    family = (await client._stack.transport()).settings.family
+    await asyncio.to_thread(eventually, lambda: not _ended(family), what=f"the end of {family}")
+
+
+def _ended(family: str) -> list[str]:
+    """The names of what there was; each is ended, sweepers first, since they make others."""
+    names = sorted(named(family), key=lambda name: not name.endswith(":sweeper"))
+    for name in names:
+        with contextlib.suppress(ValueError):  # it has ended by itself
+            ray.kill(ray.get_actor(name, namespace=RAY_NAMESPACE))
+    return names
 
 
 async def pid_of(actor: Any) -> int:

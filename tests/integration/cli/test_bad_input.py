@@ -35,7 +35,7 @@ RESOLVE = ("resolve", "nobody", "call_1", "--suspension", "s-1")
         (["submit", "empty.jsonl", "--app", "no_such_module:app"], "no_such_module"),
         (["up", "--redis-url", "redis://127.0.0.1:1", "--ray-address", "ray://10.0.0.1:10001"], "ray://"),
         (["nonsense"], "nonsense"),
-        (["pendin"], "Did you mean 'pending'?"),
+        (["pendin"], "Did you mean 'pending'"),
         (["pending", "--nonsense"], "--nonsense"),
     ],
 )

@@ -6,6 +6,7 @@ import sys
 
 import pytest
 
+from holdfast.cli.options import Where
 from holdfast.cli.pauses import pause_checks
 from holdfast.client import AsyncClient
 from holdfast.testing import call, calls
@@ -95,8 +96,8 @@ def test_a_pause_is_said_wherever_somebody_looks_until_it_is_lifted(inside, stac
         assert said[0].startswith("New work of the namespace has been paused for ")
         assert said[0].endswith(": the bill (and 1 more; see `holdfast doctor`).")
         assert [one["agent"] for one in inside(command, "--json", *namespaced).json()["paused"]] == [None, "support"]
-    checks = asyncio.run(pause_checks(stack.redis_url, "quiet"))
-    assert [(check.outcome, check.fix.rpartition(": ")[2]) for check in checks] == [
+    checks = asyncio.run(pause_checks(stack.redis_url, "quiet", Where()))
+    assert [(check.status, check.fix.rpartition(": ")[2]) for check in checks] == [
         ("warn", "holdfast resume"),
         ("warn", "holdfast resume --agent support"),
     ]
@@ -106,7 +107,7 @@ def test_a_pause_is_said_wherever_somebody_looks_until_it_is_lifted(inside, stac
     assert inside("resume", *namespaced).out.startswith("New work of the namespace was not paused; nothing was done.\n")
     assert inside("resume", "--agent", "support", *namespaced, "--json").json()["paused"] == []
     assert inside("list", *namespaced).out == "There are no conversations.\n"
-    assert [check.outcome for check in asyncio.run(pause_checks(stack.redis_url, "quiet"))] == ["ok"]
+    assert [check.status for check in asyncio.run(pause_checks(stack.redis_url, "quiet", Where()))] == ["ok"]
 
 
 def test_a_conversation_says_that_its_work_is_paused(inside, stack, waiting):
