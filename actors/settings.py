@@ -5,6 +5,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from importlib import metadata
 
+from holdfast.conversation.ids import digest
+from holdfast.persistence.cipher import CipherAt
+
 RAY_NAMESPACE = "holdfast"
 CLUSTER_DIGITS = 16
 """How much of a cluster's id stands in the names of its actors: enough to tell it from any other."""
@@ -16,14 +19,29 @@ def this_release() -> str:
     return metadata.version("holdfast")
 
 
+def release_with(cipher: CipherAt | None) -> str:
+    """What actors of this Holdfast that have this cipher count as: those that have another one, or none, are others.
+
+    A local version (PEP 440): of one release, neither is older.
+    """
+    release = this_release()
+    if cipher is None:
+        return release
+    return f"{release}{'.' if '+' in release else '+'}cipher.{digest(cipher.path, length=8)}"
+
+
 @dataclass(frozen=True, slots=True)
 class StoreAddress:
-    """Where the store is, and which store it must be; `home` is that of the embedded Redis, '' for another one."""
+    """Where the store is, and which store it must be; `home` is that of the embedded Redis, '' for another one.
+
+    `cipher` is where the cipher of its payloads is found. It comes over Ray, never from the store: it is code.
+    """
 
     redis_url: str
     namespace: str
     store_id: str
     home: str = ""
+    cipher: CipherAt | None = None
 
 
 @dataclass(frozen=True, slots=True)

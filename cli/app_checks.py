@@ -1,5 +1,6 @@
 """What `holdfast doctor` looks at in the app."""
 
+from holdfast.actors.settings import StoreAddress
 from holdfast.agent import load
 from holdfast.conversation import HoldfastError, InvalidInput
 from holdfast.persistence import RedisStore
@@ -16,9 +17,9 @@ def import_check(path: str) -> Check:
     return ok("app", f"{path}: {agents or 'no agents'}")
 
 
-async def worker_checks(path: str, url: str, namespace: str) -> list[Check]:
+async def worker_checks(path: str, where: StoreAddress) -> list[Check]:
     """Whether the app's workers can run it, as far as they have said."""
-    store = RedisStore(url, namespace=namespace)
+    store = RedisStore(where.redis_url, namespace=where.namespace, store_id=where.store_id, cipher=where.cipher)
     try:
         problem = await store.problem(path)
         known = await store.app(path) is not None

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 
+from holdfast.actors.settings import StoreAddress
 from holdfast.conversation import HoldfastError, Status
 from holdfast.persistence import RedisStore
 
@@ -11,9 +12,9 @@ NAMED = 20
 """How many conversations of each kind are named; the last check counts the others."""
 
 
-async def conversation_checks(url: str, namespace: str) -> list[Check]:
+async def conversation_checks(where: StoreAddress) -> list[Check]:
     """Which conversations go no further, and why."""
-    store = RedisStore(url, namespace=namespace)
+    store = RedisStore(where.redis_url, namespace=where.namespace, store_id=where.store_id, cipher=where.cipher)
     try:
         troubles = await store.troubles()
         page = await store.conversations(limit=NAMED + 1, status=Status.QUARANTINED)

@@ -14,6 +14,7 @@ from holdfast.registry import Settings
 from .app_checks import import_check, worker_checks
 from .binding import Standing, standing_of
 from .check import Check, Outcome, fail, ok
+from .cipher_checks import cipher_checks
 from .conversation_checks import conversation_checks
 from .display import clean, console, to_json
 from .errors import ExitCode
@@ -57,8 +58,11 @@ async def _examine(settings: Settings) -> list[Check]:
         standing, wrong = await _standing(url, settings.namespace)
         checks += wrong
         if standing.store_id is not None:
-            store = StoreAddress(redis_url=url, namespace=settings.namespace, store_id=standing.store_id)
-            checks += await conversation_checks(url, settings.namespace)
+            store = StoreAddress(
+                redis_url=url, namespace=settings.namespace, store_id=standing.store_id, cipher=settings.cipher_at
+            )
+            checks += await cipher_checks(store)
+            checks += await conversation_checks(store)
     else:
         checks.append(ok("redis", "the home's does not run; whatever needs it starts it"))
     checks += await ray_checks(settings, home, store, standing)
@@ -66,7 +70,7 @@ async def _examine(settings: Settings) -> list[Check]:
         checks.append(ok("app", "none is named (--app or HOLDFAST_APP); only start and submit need one"))
         return checks
     checks.append(import_check(settings.app))
-    return checks + (await worker_checks(settings.app, url, settings.namespace) if url is not None else [])
+    return checks + (await worker_checks(settings.app, store) if store is not None else [])
 
 
 async def _standing(url: str, namespace: str) -> tuple[Standing, list[Check]]:

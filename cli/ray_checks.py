@@ -4,7 +4,7 @@ import asyncio
 import os
 from typing import TYPE_CHECKING
 
-from holdfast.actors.settings import ActorSettings, StoreAddress, this_release
+from holdfast.actors.settings import ActorSettings, StoreAddress, release_with
 from holdfast.conversation import ConfigurationError, HoldfastError, OlderRelease
 from holdfast.persistence import Binding
 from holdfast.persistence.home import Home, installed_version, python_version
@@ -31,7 +31,7 @@ async def ray_checks(settings: Settings, home: Home | None, store: StoreAddress 
         return [
             ok("ray", f"the home's does not run; whatever needs it starts it ({mine})"),
             *_unbound(standing.bound),
-            *_release(standing.release),
+            *_release(settings, standing.release),
         ]
     checks = [_token(embedded) if embedded is not None else _auth()]
     if embedded is not None:
@@ -44,9 +44,15 @@ async def ray_checks(settings: Settings, home: Home | None, store: StoreAddress 
         fix = "start the cluster, or correct --ray-address (HOLDFAST_RAY_ADDRESS), versions or token"
         return [fail("ray", str(error), fix, unreachable=True), *checks]
     checks.insert(0, ok("ray", f"{mine} at {joined.address}, the same there"))
-    checks += [_binding(joined, standing.bound), *_release(standing.release)]
+    checks += [_binding(joined, standing.bound), *_release(settings, standing.release)]
     if store is not None:
-        actors = ActorSettings(store=store, timing=settings.timing, fleet=settings.fleet, cluster=joined.cluster_id)
+        actors = ActorSettings(
+            store=store,
+            timing=settings.timing,
+            fleet=settings.fleet,
+            release=release_with(settings.cipher_at),
+            cluster=joined.cluster_id,
+        )
         checks.append(await _sweeper(actors))
     return checks
 
@@ -91,8 +97,8 @@ def _unbound(bound: Binding | None) -> list[Check]:
     return [warn("binding", problem, "run: holdfast up")]
 
 
-def _release(serving: str | None) -> list[Check]:
-    mine = this_release()
+def _release(settings: Settings, serving: str | None) -> list[Check]:
+    mine = release_with(settings.cipher_at)
     if serving is None:
         return []
     if releases.older(mine, serving):

@@ -6,10 +6,11 @@ import time
 from collections.abc import Callable, Sequence
 
 from holdfast.actors import ActorSettings, StoreAddress
+from holdfast.actors.settings import release_with
 from holdfast.agent import App, code_digest, main_file, python_path
-from holdfast.conversation import Command, Reply
+from holdfast.conversation import CipherMissing, Command, Reply
 from holdfast.conversation.ids import digest
-from holdfast.persistence import AppRecord, RedisStore
+from holdfast.persistence import AppRecord, CipherAt, RedisStore
 from holdfast.persistence.home import Home
 from holdfast.registry import Settings
 from holdfast.registry import cluster as clusters
@@ -67,16 +68,26 @@ class RayTransport:
             WrongCluster: The store is bound to another cluster, which lives.
             OlderRelease: A newer release serves the store.
             ConfigurationError: The process is in another cluster, or versions differ.
+            CipherMissing: Payloads are encrypted, and this client names no cipher. Nothing was changed.
+            CipherFailed: The cipher does not give back what it encrypts. Nothing was changed.
         """
+        cipher = await _checked_cipher(store)
         joined = await in_daemon(clusters.join, address, embedded=settings.ray_address is None)
         try:
             await clusters.bind(store, joined, gone=gone, say=say)
             home = str((await in_daemon(Home.open, settings.home)).path) if settings.redis_url is None else ""
-            where = StoreAddress(redis_url=store.url, namespace=store.namespace, store_id=store.store_id or "", home=home)
+            where = StoreAddress(
+                redis_url=store.url,
+                namespace=store.namespace,
+                store_id=store.store_id or "",
+                home=home,
+                cipher=cipher,
+            )
             actor_settings = ActorSettings(
                 store=where,
                 timing=settings.timing,
                 fleet=settings.fleet,
+                release=release_with(cipher),
                 cluster=joined.cluster_id,
                 gone=tuple(gone),
                 sweeper=restore_sweeper,
@@ -116,6 +127,18 @@ class RayTransport:
         """Leave Ray, if this client joined it."""
         await self._registry.close()
         await in_daemon(clusters.leave, self.cluster)
+
+
+async def _checked_cipher(store: RedisStore) -> CipherAt | None:
+    """The cipher of a store's payloads, with the folder where this process found it, for those that do not find it there."""
+    cipher = store.payloads.cipher
+    if not isinstance(cipher, CipherAt):
+        if await store.encrypted():
+            raise CipherMissing(f"namespace {store.namespace!r}")
+        return None
+    found = await in_daemon(cipher.found)
+    store.payloads.check()
+    return found
 
 
 async def _record(store: RedisStore, settings: ActorSettings, app: App, path: str) -> None:

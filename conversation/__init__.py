@@ -26,6 +26,8 @@ from .effects import BeginTurn, CallModel, Effect, RunTool
 from .errors import (
     AgentNotFound,
     AppNotFound,
+    CipherFailed,
+    CipherMissing,
     ClusterError,
     ClusterUnavailable,
     ConfigurationError,
@@ -84,6 +86,8 @@ __all__ = [
     "CallStatus",
     "Cancel",
     "Cancelled",
+    "CipherFailed",
+    "CipherMissing",
     "ClusterError",
     "ClusterUnavailable",
     "Command",

@@ -2,6 +2,7 @@
 
 from typing import TYPE_CHECKING, Any
 
+from .cipher import Cipher, CipherAt
 from .directory import Binding
 from .redis_store import RedisStore
 from .store import (
@@ -35,6 +36,8 @@ __all__ = [
     "Appended",
     "Because",
     "Binding",
+    "Cipher",
+    "CipherAt",
     "Due",
     "KnownIds",
     "Late",

@@ -8,6 +8,7 @@ import pytest
 import redis
 from lacking import lacking
 
+from holdfast.actors.settings import StoreAddress
 from holdfast.cli.check import Outcome
 from holdfast.cli.conversation_checks import conversation_checks
 from holdfast.persistence import RedisStore
@@ -39,14 +40,18 @@ def holdfast(store, *arguments):
 
 async def test_doctor_names_what_cannot_be_taken_up_and_what_is_in_quarantine_with_the_reason(store):
     # given nothing wrong
-    assert [check.outcome for check in await conversation_checks(store.url, store.namespace)] == [Outcome.OK]
+    assert [check.outcome for check in await conversation_checks(StoreAddress(store.url, store.namespace, store.store_id))] == [
+        Outcome.OK
+    ]
     # when one cannot be taken up, and another is in quarantine
     await store.troubled("c-1", "no actor is free")
     activation = await Activation.of(store, "c-2")
     await activation.do(start(), begin(), call("ask"))
     await store.strike("c-2", activation.token, process="p-1", reason="it hangs", limit=1)
     # then both are named
-    said = {check.detail: check for check in await conversation_checks(store.url, store.namespace)}
+    said = {
+        check.detail: check for check in await conversation_checks(StoreAddress(store.url, store.namespace, store.store_id))
+    }
     assert [check.outcome for check in said.values()] == [Outcome.WARN] * 2
     troubled, quarantined = said
     assert all(word in troubled for word in ("c-1", "no actor is free"))
@@ -57,7 +62,7 @@ async def test_doctor_names_what_cannot_be_taken_up_and_what_is_in_quarantine_wi
 async def test_doctor_names_some_of_many_and_counts_the_others(store):
     for number in range(25):
         await store.troubled(f"c-{number}", "away")
-    said = [check.detail for check in await conversation_checks(store.url, store.namespace)]
+    said = [check.detail for check in await conversation_checks(StoreAddress(store.url, store.namespace, store.store_id))]
     assert len(said) == 21
     assert said[-1].startswith("5 more")
 

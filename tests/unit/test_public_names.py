@@ -10,7 +10,8 @@ import pytest
 PUBLIC = {
     "conversation": """
         ACCEPTED AgentNotFound AgentSpec Answer AppNotFound Approval Approve BeginTurn COMMANDS Call CallModel
-        CallStatus Cancel Cancelled ClusterError ClusterUnavailable Command ConfigurationError ConversationEnded
+        CallStatus Cancel Cancelled CipherFailed CipherMissing ClusterError ClusterUnavailable
+        Command ConfigurationError ConversationEnded
         ConversationExists ConversationNotFound CorruptStore Decision DecisionKind Delta Deny Effect End Event
         Executor Fail FailureReason Fenced Handled HoldfastError HomeUnusable Ignored Index InvalidConversationId
         InvalidDecision InvalidInput InvalidMessage Judgement Known LastTurn LeaseHeld Limits ModelFailed
@@ -23,10 +24,10 @@ PUBLIC = {
     """,
     "agent": """
         Agent AgentSpec App Approval Executor InvalidArguments Limits OnLost Report Tool ToolContext ToolSpec
-        code_digest load main_file path_of python_path tool
+        cipher_path code_digest load main_file path_of python_path tool
     """,
     "persistence": """
-        Acquired AppRecord Append Appended Because Binding Due KnownIds Late Listing MemoryStore Moved Owner
+        Acquired AppRecord Append Appended Because Binding Cipher CipherAt Due KnownIds Late Listing MemoryStore Moved Owner
         Quarantine Rebuilt RedisStore Row Run RunStatus Store Trouble
     """,
     "actors": """
@@ -39,7 +40,8 @@ PUBLIC = {
     """,
     "client": """
         AgentNotFound Answer AppNotFound Approve AsyncClient AsyncPendingCall BlockingConversation Cancelled
-        Client ClusterUnavailable ConfigurationError Conversation ConversationEnded ConversationExists
+        CipherFailed CipherMissing Client ClusterUnavailable ConfigurationError Conversation ConversationEnded
+        ConversationExists
         ConversationNotFound ConversationRow ConversationState Decision Deny DurabilityWarning Event Fail
         FailureReason HoldfastError InvalidConversationId InvalidDecision InvalidInput InvalidMessage OlderRelease
         OutcomeUnknown Overloaded Page PendingCall Quarantined QueueFull Receipt Redispatch RunningCall StaleCall
@@ -49,7 +51,7 @@ PUBLIC = {
         main
     """,
     "testing": """
-        Delay FailAfter FailBefore Fault Faults FaultyStore ModelServer NoAnswer RedisServer Replay Request blocks
+        Delay FailAfter FailBefore Fault Faults FaultyStore ModelServer NoAnswer RedisServer Replay Request ToyCipher blocks
         call calls events read_script say
     """,
 }
