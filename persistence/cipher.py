@@ -56,7 +56,7 @@ class CipherAt:
         if not isinstance(path, str):
             raise ConfigurationError("cipher", f"{type(path).__name__} is no import path", fix)
         module, _, attribute = path.partition(":")
-        if not attribute.isidentifier() or not all(part.isidentifier() for part in module.split(".")):
+        if module.endswith(".py") or not attribute.isidentifier() or not all(part.isidentifier() for part in module.split(".")):
             raise ConfigurationError("cipher", f"{path!r:.80} is no import path", fix)
         if module == "__main__":
             problem = "it is declared in the script that runs, which no other process can import"
