@@ -170,11 +170,11 @@ def _validated(cls: type[_R], kind: str, fields: Fields) -> _R:
 
 
 def _unpack(data: bytes) -> tuple[str, Fields]:
-    if is_sealed(data):  # whoever reads it has not decrypted it: that is no fault of the store
-        raise CipherMissing("a record")
     try:
         version, kind, fields = msgpack.unpackb(data)
     except (ValueError, TypeError) as error:
+        if is_sealed(data):
+            raise CipherMissing("a record") from error
         what = f"a record cannot be read ({error})"
         raise CorruptStore(what) from error
     if not (isinstance(version, int) and isinstance(kind, str)):
@@ -182,6 +182,8 @@ def _unpack(data: bytes) -> tuple[str, Fields]:
         raise CorruptStore(what)
     if version > VERSION:
         raise NewerRecord(kind, version, VERSION)
+    if kind == SEALED:  # whoever reads it has not decrypted it: that is no fault of the store
+        raise CipherMissing("a record")
     if version < 1:
         what = f"a {kind!r:.40} record has version {version}, which never was"
         raise CorruptStore(what)

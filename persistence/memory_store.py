@@ -428,7 +428,7 @@ class MemoryStore(MemorySupervision, MemoryCluster, MemoryLive):
 
     def _opened_runs(self, conversation_id: str) -> dict[str, Run]:
         return {
-            name: replace(run, outcome=self.payloads.open_outcome(conversation_id, name, run.outcome))
+            name: replace(run, outcome=self.payloads.open_outcome(conversation_id, name, run.outcome)) if run.outcome else run
             for name, run in self._runs(conversation_id).items()
         }
 

@@ -79,8 +79,9 @@ class RedisStore(RedisSupervision):
             self._keys.runs(conversation_id),
             self._keys.attention(bucket_of(conversation_id)),
         ]
-        args = [seen_token, new_token, because, holder, lease_ms, int(create), conversation_id, codec.VERSION]
-        answer = await self._script("acquire", keys, [*args, int(self.payloads.cipher is not None)])
+        opens = int(self.payloads.cipher is not None)
+        args = [seen_token, new_token, because, holder, lease_ms, int(create), conversation_id, codec.VERSION, opens]
+        answer = await self._script("acquire", keys, args)
         match answer[0]:
             case b"missing":
                 raise ConversationNotFound(conversation_id)
