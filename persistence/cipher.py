@@ -6,14 +6,13 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
-from typing import NoReturn, Protocol, runtime_checkable
+from typing import NoReturn, Protocol
 
 from holdfast.conversation import CipherFailed, ConfigurationError
 
 _SHOWN = 200
 
 
-@runtime_checkable
 class Cipher(Protocol):
     """What encrypts payloads before they reach the store, and decrypts them again.
 

@@ -4,9 +4,12 @@ import asyncio
 
 import pytest
 
+from holdfast.actors.settings import StoreAddress
+from holdfast.cli.check import Outcome
+from holdfast.cli.cipher_checks import cipher_checks
 from holdfast.client.records import PendingCall
 from holdfast.conversation import Approve, CipherFailed, CipherMissing, RunFinished, Status
-from holdfast.persistence import AppRecord, Because, RedisStore, RunStatus, codec
+from holdfast.persistence import AppRecord, Because, CipherAt, RedisStore, RunStatus, codec
 from holdfast.persistence.keys import Keys
 from holdfast.testing import ToyCipher
 from holdfast.testing.activation import (
@@ -369,3 +372,27 @@ async def test_a_rebuild_of_the_lists_without_the_cipher_leaves_what_it_cannot_r
     assert "HOLDFAST_CIPHER" in problems[0]
     rebuilt = [bucket async for bucket in (await opened(ToyCipher())).reindex()]
     assert sum(bucket.conversations for bucket in rebuilt) == 1
+
+
+TOY = CipherAt("holdfast.testing.toy_cipher:cipher")
+
+
+@pytest.mark.parametrize(
+    ("encrypted", "cipher", "outcome", "said"),
+    [
+        (False, None, None, ""),
+        (False, TOY, Outcome.OK, "begins to encrypt"),
+        (True, TOY, Outcome.OK, "works here"),
+        (True, None, Outcome.FAIL, "names no cipher"),
+        (True, CipherAt("no_such_module:cipher"), Outcome.FAIL, "no_such_module"),
+    ],
+)
+async def test_doctor_says_whether_payloads_are_encrypted_and_could_be_read_here(opened, encrypted, cipher, outcome, said):
+    store = await opened(ToyCipher() if encrypted else None)
+    await waiting(store)
+
+    checks = await cipher_checks(StoreAddress(store.url, store.namespace, store.store_id, cipher=cipher))
+
+    assert [check.outcome for check in checks] == ([] if outcome is None else [outcome])
+    assert all(said in check.detail for check in checks)
+    assert await store.encrypted() is encrypted
