@@ -55,8 +55,7 @@ end
 local records = redis.call('HGETALL', runs)
 for i = 2, #records, 2 do
   if records[i] ~= 'R' and not string.match(records[i], '^[CD]|[^|]*|') then return {'corrupt', 'the runs: a record'} end
-  local outcome = string.match(records[i], '^D|[^|]*|(.*)$')
-  if not opens and outcome and is_sealed(outcome) then return {'sealed'} end
+  if not opens and is_sealed(string.match(records[i], '^D|[^|]*|(.*)$') or '') then return {'sealed'} end
 end
 
 -- Everything is checked: write.
