@@ -80,7 +80,17 @@ class RedisStore(RedisSupervision):
             self._keys.attention(bucket_of(conversation_id)),
         ]
         opens = int(self.payloads.cipher is not None)
-        args = [seen_token, new_token, because, holder, lease_ms, int(create), conversation_id, codec.VERSION, opens]
+        args: list[str | bytes | int] = [
+            seen_token,
+            new_token,
+            because,
+            holder,
+            lease_ms,
+            int(create),
+            conversation_id,
+            codec.VERSION,
+            opens,
+        ]
         answer = await self._script("acquire", keys, args)
         match answer[0]:
             case b"missing":
