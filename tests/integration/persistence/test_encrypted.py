@@ -7,6 +7,7 @@ import pytest
 from holdfast.actors.settings import StoreAddress
 from holdfast.cli.check import Outcome
 from holdfast.cli.cipher_checks import cipher_checks
+from holdfast.client import AsyncClient
 from holdfast.client.records import PendingCall
 from holdfast.conversation import Approve, CipherFailed, CipherMissing, RunFinished, Status
 from holdfast.persistence import AppRecord, Because, CipherAt, RedisStore, RunStatus, codec
@@ -396,3 +397,20 @@ async def test_doctor_says_whether_payloads_are_encrypted_and_could_be_read_here
     assert [check.outcome for check in checks] == ([] if outcome is None else [outcome])
     assert all(said in check.detail for check in checks)
     assert await store.encrypted() is encrypted
+
+
+@pytest.mark.filterwarnings("ignore::holdfast.client.DurabilityWarning")
+async def test_a_reader_that_names_the_app_has_its_cipher(opened, server, namespace, tmp_path, monkeypatch):
+    await waiting(await opened(ToyCipher()))
+    source = "from holdfast.agent import Agent, App\nfrom holdfast.testing.toy_cipher import cipher\n"
+    (tmp_path / "app_with_a_cipher.py").write_text(f"{source}app = App(agents=[Agent(name='desk')], encrypt=cipher)\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    where = {"redis_url": server.url, "ray_address": "127.0.0.1:1", "namespace": namespace}
+
+    async with AsyncClient.connect("app_with_a_cipher:app", **where) as client, AsyncClient.connect(**where) as blind:
+        (seen,), (unseen,) = [(await one.pending()).items for one in (client, blind)]
+        with pytest.raises(CipherMissing):
+            await blind.conversation("c-1").messages()
+
+    assert (seen.arguments, seen.problem) == ({"to": MARK}, None)
+    assert "HOLDFAST_CIPHER" in unseen.problem
