@@ -9,6 +9,7 @@ import pytest
 
 from holdfast.conversation.events import FailureReason
 from holdfast.persistence import RedisStore, codec
+from holdfast.testing import ToyCipher
 from holdfast.testing.activation import Activation, begin, call, fail_model, reply, start
 from holdfast.testing.redis_server import RedisServer
 
@@ -73,3 +74,34 @@ async def test_show_says_what_cut_the_last_reply_off(server, activation):
 
     assert "The last reply was cut off: length" in shown(server)
     assert json.loads(shown(server, "--json"))["stopped"] == "length"
+
+
+def printed(server, *arguments, **env):
+    """What a command prints, and its exit code."""
+    done = subprocess.run(
+        [sys.executable, "-m", "holdfast.cli", *arguments],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+        env={**os.environ, "HOLDFAST_REDIS_URL": server.url, "NO_COLOR": "1", "COLUMNS": "200", **env},
+    )
+    return done.stdout + done.stderr, done.returncode
+
+
+async def test_a_shell_without_the_cipher_lists_what_waits_and_is_told_what_it_lacks(server):
+    store = RedisStore(server.url, cipher=ToyCipher())
+    await store.open()
+    waiting = await Activation.of(store, "c-1")
+    await waiting.do(start("I am Marie"), begin(), call(("refund", '{"to":"Marie"}')))
+    await store.close()
+    cipher = {"HOLDFAST_CIPHER": "holdfast.testing.toy_cipher:cipher"}
+
+    assert printed(server, "list")[1] == 0
+    blind, code = printed(server, "pending")
+    assert (code, "encrypted" in blind, "HOLDFAST_CIPHER" in blind, "Marie" in blind) == (0, True, True, False)
+    said, code = printed(server, "show", "c-1")
+    assert (code, "HOLDFAST_CIPHER" in said, "Traceback" in said) == (2, True, False)
+    for command in (("pending",), ("show", "c-1")):
+        said, code = printed(server, *command, **cipher)
+        assert (code, "Marie" in said) == (0, True)
