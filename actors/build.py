@@ -11,6 +11,10 @@ from importlib.util import find_spec
 from pathlib import Path
 
 BUILD_DIGITS = 12
+CIPHER = ".cipher."
+"""What stands in a release between the build and the digest of where its actors find their cipher."""
+CIPHER_DIGITS = 8
+"""Fewer than a build has: what ends in `.cipher.` and so many characters is never a build that happens to be called so."""
 _SUFFIXES = (".py", ".lua")
 _PACKAGES = tuple(f"holdfast.{name}" for name in ("conversation", "agent", "persistence", "actors", "registry"))
 
@@ -20,6 +24,12 @@ def this_release() -> str:
     """Which Holdfast this process runs, as PEP 440 has it: the version, and a digest of its files as the local part."""
     version = metadata.version("holdfast")
     return f"{version}{'.' if '+' in version else '+'}{_digest()[:BUILD_DIGITS]}"
+
+
+def build_of(release: str) -> str:
+    """The build of a release, whatever cipher its actors have."""
+    build, _, cipher = release.rpartition(CIPHER)
+    return build if len(cipher) == CIPHER_DIGITS and build else release
 
 
 def _digest() -> str:

@@ -73,7 +73,9 @@ class ConversationActor:
         async with self._connecting:
             if self._host is None:
                 address = self._settings.store
-                store = RedisStore(address.redis_url, namespace=address.namespace, store_id=address.store_id)
+                store = RedisStore(
+                    address.redis_url, namespace=address.namespace, store_id=address.store_id, cipher=address.cipher
+                )
                 await store.open()
                 self._host = Host(
                     store,

@@ -13,6 +13,8 @@ from typing import Any
 
 from holdfast.conversation import (
     AgentSpec,
+    CipherFailed,
+    CipherMissing,
     ClusterError,
     Command,
     CorruptStore,
@@ -63,6 +65,8 @@ MOST_WAITING = 500
 """How many commands may wait for one conversation; whoever asks more is told to come back."""
 RETRY_AFTER_MS = 1000
 LONGEST_DELAY_S = 5.0
+CIPHER_AGAIN_S = 1.0
+"""After what time an outcome that could not be encrypted is told again."""
 
 
 class Hosting:
@@ -201,6 +205,11 @@ class Hosting:
         except asyncio.CancelledError:  # this activation is over, and whether it was written is unknown
             asked.fail(StoreUnavailable("the conversation was given up here in the middle of this"))
             raise
+        except (CipherFailed, CipherMissing) as error:  # nothing was written
+            asked.fail(error)
+            if not asked.outside and not isinstance(asked.command, Wake):  # its effect is done: it stays so, and is told again
+                logger.warning("conversation %s: %s waits: %s", self.conversation_id, asked.command.kind, error)
+                asyncio.get_running_loop().call_later(CIPHER_AGAIN_S, self._mailbox.tell, asked.command)
         except StoreError as error:
             # Whether it was written is unknown: what is in memory may be wrong now. The caller may repeat; we begin anew.
             asked.fail(error)

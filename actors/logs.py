@@ -9,7 +9,8 @@ from collections.abc import Iterable
 from holdfast.conversation.redaction import PLAIN, Redaction
 
 OURS = tuple(
-    f"holdfast{name}" for name in ("", ".actor", ".agent", ".client", ".crew", ".ray", ".registry", ".sweeper", ".worker")
+    f"holdfast{name}"
+    for name in ("", ".actor", ".agent", ".client", ".crew", ".persistence", ".ray", ".registry", ".sweeper", ".worker")
 )
 """Our own loggers."""
 OTHERS = (

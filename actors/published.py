@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from holdfast.conversation import AgentSpec
 from holdfast.persistence import AppRecord, Store
+from holdfast.persistence.sealing import UNENCRYPTED
 
 from .crew import CrewUnavailable
 from .settings import StoreAddress
@@ -78,7 +79,7 @@ class Published:
 
     async def _settle(self, app: str) -> None:
         problem = self._wrong.pop(app, None)
-        if problem is not None and await self._store.problem(app) == problem:
+        if problem is not None and await self._store.problem(app) in (problem, UNENCRYPTED):
             await self._store.put_problem(app, None)
 
 

@@ -5,8 +5,11 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields
 from typing import Any
 
+from holdfast.conversation.ids import digest
+from holdfast.persistence.cipher import CipherAt
+
 from . import wire
-from .build import this_release
+from .build import CIPHER, CIPHER_DIGITS, this_release
 
 RAY_NAMESPACE = "holdfast"
 CLUSTER_DIGITS = 16
@@ -28,14 +31,26 @@ def _unsealed(data: bytes) -> Any:
     return kind(**values)
 
 
+def release_with(cipher: CipherAt | None) -> str:
+    """What actors of this Holdfast that have this cipher count as: those that have another one, or none, are others.
+
+    It goes on in the local part (PEP 440), which this build begins: of one release, neither is older.
+    """
+    return this_release() if cipher is None else f"{this_release()}{CIPHER}{digest(cipher.path, length=CIPHER_DIGITS)}"
+
+
 @dataclass(frozen=True, slots=True)
 class StoreAddress:
-    """Where the store is, and which store it must be; `home` is that of the embedded Redis, '' for another one."""
+    """Where the store is, and which store it must be; `home` is that of the embedded Redis, '' for another one.
+
+    `cipher` is where the cipher of its payloads is found. It comes over Ray, never from the store: it is code.
+    """
 
     redis_url: str = field(repr=False)
     namespace: str
     store_id: str
     home: str = ""
+    cipher: CipherAt | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,7 +11,7 @@ import pydantic_core
 from holdfast.agent import Agent, InvalidArguments, Tool, ToolContext
 from holdfast.agent.callback import InThread
 from holdfast.agent.disclosure import told
-from holdfast.conversation import Event, Limits, RunFinished, StoreError, StoreUnavailable, jsontext
+from holdfast.conversation import CipherFailed, Event, Limits, RunFinished, StoreError, StoreUnavailable, jsontext
 from holdfast.conversation.envelope import failure, success
 from holdfast.conversation.events import ConversationStarted
 from holdfast.conversation.redaction import PLAIN, Redaction
@@ -109,14 +109,17 @@ async def run(
 
 
 async def _record(store: Store, request: RunRequest, incarnation: str, outcome: bytes) -> None:
-    """The run is over only when its outcome is recorded, however long the store stays away: until then it can be joined."""
+    """The run is over only when its outcome is recorded: until then it can be joined.
+
+    That is so however long the store stays away, or the cipher fails.
+    """
     delay_s = 0.1
     while True:
         try:
             known = await store.finish(request.conversation_id, request.effect_id, incarnation=incarnation, outcome=outcome)
             if not known:
                 logger.warning("run %s of %s ended late; nobody waits for it", request.effect_id, request.conversation_id)
-        except StoreUnavailable as error:
+        except (StoreUnavailable, CipherFailed) as error:
             logger.warning(
                 "run %s of %s: its outcome is not recorded yet: %s", request.effect_id, request.conversation_id, error
             )

@@ -366,7 +366,7 @@ class Worker:
     async def _connected(self) -> RedisStore:
         if self._store is None:
             address = self._settings.store
-            store = RedisStore(address.redis_url, namespace=address.namespace, store_id=address.store_id)
+            store = RedisStore(address.redis_url, namespace=address.namespace, store_id=address.store_id, cipher=address.cipher)
             await store.open()
             self._store = store
         return self._store

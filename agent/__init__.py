@@ -10,7 +10,7 @@ from .app import App
 from .callback import InvalidArguments
 from .context import Report, ToolContext
 from .digest import code_digest
-from .path import load, main_file, path_of, python_path
+from .path import cipher_path, load, main_file, path_of, python_path
 from .tool import Tool, tool
 
 __all__ = [
@@ -26,6 +26,7 @@ __all__ = [
     "Tool",
     "ToolContext",
     "ToolSpec",
+    "cipher_path",
     "code_digest",
     "load",
     "main_file",

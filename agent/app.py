@@ -26,10 +26,14 @@ class App:
             and yields the resources, such as a database handle. It is entered once per worker; tools find what it yields
             in `ToolContext.resources`.
         env: Names of environment variables, or patterns of them, that workers need; a client passes their values on.
+        encrypt: A cipher of what conversations hold, as they lie in Redis: an object with `encrypt(data, context)` and
+            `decrypt(data, context)`, both from bytes to bytes, that is a global of a module; or its import path,
+            `package.module:name`. None: nothing is encrypted. Its keys are in every process's environment.
 
     Attributes:
         agents: The agents, in the order given.
         env: The patterns.
+        encrypt: The cipher as it was given.
         module: The name of the module that constructed the app.
 
     Raises:
@@ -42,6 +46,7 @@ class App:
         agents: Sequence[Agent],
         lifespan: Callable[..., Any] | None = None,
         env: Sequence[str] = ENVIRONMENT,
+        encrypt: Any = None,
     ) -> None:
         frame = inspect.currentframe()
         caller = None if frame is None else frame.f_back
@@ -50,6 +55,7 @@ class App:
         self._by_name = {agent.name: agent for agent in self.agents}
         self._lifespan = _lifespan(lifespan)
         self.env = _patterns(env)
+        self.encrypt = _cipher(encrypt)
 
     def __repr__(self) -> str:
         return f"<App of {self.module!r} agents={list(self._by_name)}>"
@@ -132,6 +138,19 @@ def _takes(lifespan: Callable[..., Any], *args: Any) -> bool:
     except (TypeError, ValueError):
         return False
     return True
+
+
+def _cipher(encrypt: Any) -> Any:
+    if encrypt is None or isinstance(encrypt, str):
+        return encrypt
+    functions = [getattr(encrypt, name, None) for name in ("encrypt", "decrypt")]
+    if isinstance(encrypt, type) or not all(map(callable, functions)):
+        problem = f"{encrypt!r:.60} is no object with the functions encrypt and decrypt"
+        raise ConfigurationError("app.encrypt", problem, 'give one that is a global, or its path "package.module:name"')
+    if any(map(inspect.iscoroutinefunction, functions)):
+        problem = "encrypt and decrypt are called as plain functions, and one of them is async"
+        raise ConfigurationError("app.encrypt", problem, "write both as plain functions that compute and return")
+    return encrypt
 
 
 def _patterns(env: Any) -> tuple[str, ...]:

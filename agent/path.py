@@ -119,6 +119,30 @@ def path_of(app: App) -> str:
     raise ConfigurationError(_FIELD, problem, "assign it at the top level of a module: `app = App(...)`")
 
 
+def cipher_path(app: App) -> str | None:
+    """The import path of an app's cipher; None if it has none.
+
+    Of several modules that have it as a global, it is the cipher's own, else one that does not declare the app: every process
+    that opens the store imports it.
+
+    Raises:
+        ConfigurationError: No loaded module has it as a global, or none but the script that runs.
+    """
+    cipher = app.encrypt
+    if cipher is None or isinstance(cipher, str):
+        return cipher
+    own = type(cipher).__module__
+    names = sorted(sys.modules, key=lambda name: (name == MAIN, name != own, name == app.module, name))
+    for name in names:
+        for attribute, value in list(getattr(sys.modules[name], "__dict__", {}).items()):
+            if value is cipher and attribute.isidentifier() and _importable(name) != MAIN:
+                return f"{_importable(name)}:{attribute}"
+    problem = "it is no global of a module that other processes can import"
+    raise ConfigurationError(
+        "app.encrypt", problem, "assign it at the top level of a module of its own, and import it from there"
+    )
+
+
 def python_path() -> list[str]:
     """The directories and archives that this process imports from, absolute, in order: what a worker needs to find the same."""
     here = _here()

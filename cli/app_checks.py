@@ -3,6 +3,7 @@
 import asyncio
 import os
 
+from holdfast.actors.settings import StoreAddress
 from holdfast.agent import load, main_file, python_path
 from holdfast.conversation import HoldfastError, InvalidInput
 from holdfast.persistence import AppRecord, RedisStore
@@ -41,9 +42,9 @@ async def app_on_nodes(path: str | None, url: str | None, namespace: str) -> App
         return None
 
 
-async def worker_checks(path: str, url: str, namespace: str) -> list[Check]:
+async def worker_checks(path: str, where: StoreAddress) -> list[Check]:
     """Whether the app's workers can run it, as far as they have said."""
-    store = RedisStore(url, namespace=namespace)
+    store = RedisStore(where.redis_url, namespace=where.namespace, store_id=where.store_id, cipher=where.cipher)
     try:
         problem = await store.problem(path)
         known = await store.app(path) is not None

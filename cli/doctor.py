@@ -19,6 +19,7 @@ from . import headroom
 from .app_checks import app_on_nodes, import_check, worker_checks
 from .binding import Standing, standing_of
 from .check import Check, Outcome, bounded, fail, ok
+from .cipher_checks import cipher_checks
 from .display import clean, console, to_json
 from .errors import ExitCode
 from .home_checks import home_checks, server_check
@@ -86,11 +87,13 @@ async def _examine(settings: Settings, where: Where) -> list[Check]:
             standing, wrong = await _standing(url, settings.namespace)
             checks += wrong
         if standing.store_id is not None:
-            store = StoreAddress(redis_url=url, namespace=settings.namespace, store_id=standing.store_id)
+            store = StoreAddress(
+                redis_url=url, namespace=settings.namespace, store_id=standing.store_id, cipher=settings.cipher_at
+            )
+            checks += await bounded("cipher", cipher_checks(store), within_s=REDIS_S)
             checks += await bounded("paused", pause_checks(url, settings.namespace, where), within_s=REDIS_S)
             checks += await bounded("stored", stored_checks(url, settings.namespace), within_s=REDIS_S)
-            looking = problem_checks(url, settings.namespace, settings.timing, where)
-            checks += await bounded("conversations", looking, within_s=REDIS_S)
+            checks += await bounded("conversations", problem_checks(store, settings.timing, where), within_s=REDIS_S)
     else:
         checks.append(ok("redis", "the home's does not run; whatever needs it starts it"))
     imported = await bounded("app", import_check(settings.app), within_s=IMPORT_S)
@@ -100,8 +103,7 @@ async def _examine(settings: Settings, where: Where) -> list[Check]:
     checks += await bounded("ray", ray_checks(settings, home, store, standing, app), within_s=RAY_S)
     checks += imported
     if settings.app is not None and store is not None:
-        looking = worker_checks(settings.app, store.redis_url, settings.namespace)
-        checks += await bounded("workers", looking, within_s=REDIS_S)
+        checks += await bounded("workers", worker_checks(settings.app, store), within_s=REDIS_S)
     return checks
 
 

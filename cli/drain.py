@@ -74,7 +74,7 @@ async def _drain(where: Where, named: str | None, *, undo: bool, wait_s: float, 
             text = "takes new work again" if lifted else "was not drained; nothing was done"
             _say({"node": wanted.name, "lifted": lifted}) if as_json else _say(f"Node {wanted.name} {text}.")
             return ExitCode.DONE
-        first = await draining.drain(found.store, found.settings, wanted)
+        first = await draining.drain(found.store, await found.making(), wanted)
         if not as_json:
             _say(f"{_title(wanted)} {'is drained from now on' if first else 'is being drained already'}.")
         rest = await _emptied(found, wanted, wait_s)

@@ -7,6 +7,7 @@ from typing import Any
 import typer
 
 from holdfast.conversation import (
+    CipherMissing,
     ClusterStopped,
     ClusterUnavailable,
     ConversationEnded,
@@ -39,6 +40,7 @@ _CODES: dict[type[HoldfastError], ExitCode] = {
     ConversationNotFound: ExitCode.BAD_INPUT,
     ConversationExists: ExitCode.BAD_INPUT,
     ConversationEnded: ExitCode.BAD_INPUT,
+    CipherMissing: ExitCode.BAD_INPUT,
     StaleCall: ExitCode.STALE,
     StoreUnavailable: ExitCode.UNREACHABLE,
     ClusterStopped: ExitCode.UNREACHABLE,

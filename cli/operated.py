@@ -4,15 +4,16 @@ import asyncio
 import os
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from holdfast.actors.settings import ActorSettings, StoreAddress
+from holdfast.actors.settings import ActorSettings, StoreAddress, release_with
 from holdfast.conversation import ClusterUnavailable, ConfigurationError
 from holdfast.persistence import RedisStore
 from holdfast.persistence.embedded import running_redis
 from holdfast.persistence.home import Home
 from holdfast.registry import cluster
 from holdfast.registry.embedded import running_ray
+from holdfast.registry.encryption import checked_cipher
 
 from .binding import standing_of
 from .options import Where
@@ -25,6 +26,15 @@ class Operated:
     store: RedisStore
     settings: ActorSettings
     joined: cluster.Cluster
+
+    async def making(self) -> ActorSettings:
+        """The settings with which actors may be made: they need the cipher, if there is one, and where it was found.
+
+        Raises:
+            CipherMissing: Payloads are encrypted, and this shell names no cipher.
+            CipherFailed: It does not work here.
+        """
+        return replace(self.settings, store=replace(self.settings.store, cipher=await checked_cipher(self.store)))
 
 
 @asynccontextmanager
@@ -52,7 +62,8 @@ async def operated(where: Where) -> AsyncIterator[Operated]:
     if embedded is not None:
         os.environ.update(embedded.env)
     joined = await asyncio.to_thread(cluster.join, address, embedded=embedded is not None)
-    store = RedisStore(url, namespace=settings.namespace, store_id=standing.store_id)
+    cipher = settings.cipher_at
+    store = RedisStore(url, namespace=settings.namespace, store_id=standing.store_id, cipher=cipher)
     try:
         bound = standing.bound
         elsewhere = bound is not None and bound.cluster.partition("@")[0] != joined.cluster_id
@@ -63,9 +74,10 @@ async def operated(where: Where) -> AsyncIterator[Operated]:
 
         kept_in = str(home.path) if home is not None and settings.redis_url is None else ""
         actors = ActorSettings(
-            store=StoreAddress(url, settings.namespace, standing.store_id, kept_in),
+            store=StoreAddress(url, settings.namespace, standing.store_id, kept_in, cipher),
             timing=settings.timing,
             fleet=settings.fleet,
+            release=release_with(cipher),
             cluster=joined.cluster_id,
             gone=embedded.gone if embedded is not None else (),
             sweeper=restore_sweeper,

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from holdfast.actors.settings import Timing
+from holdfast.actors.settings import StoreAddress, Timing
 from holdfast.persistence import RedisStore
 
 from .check import Check, fail, ok
@@ -23,9 +23,9 @@ SHOWN = 3
 LENGTH = 200
 
 
-async def problem_checks(url: str, namespace: str, timing: Timing, where: Where) -> list[Check]:
+async def problem_checks(at: StoreAddress, timing: Timing, where: Where) -> list[Check]:
     """What must not stay unseen."""
-    store = RedisStore(url, namespace=namespace)
+    store = RedisStore(at.redis_url, namespace=at.namespace, store_id=at.store_id, cipher=at.cipher)
     try:
         found = await problems_of(store, timing, where)
         now = await store.now()

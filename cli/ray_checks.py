@@ -4,8 +4,8 @@ import os
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from holdfast.actors.build import this_release
-from holdfast.actors.settings import ActorSettings, StoreAddress
+from holdfast.actors.build import build_of
+from holdfast.actors.settings import ActorSettings, StoreAddress, release_with
 from holdfast.conversation import ConfigurationError, HoldfastError, OlderRelease
 from holdfast.persistence import Binding
 from holdfast.persistence.home import Home, installed_version, python_version
@@ -48,7 +48,7 @@ async def ray_checks(
         return [
             ok("ray", f"the home's does not run; whatever needs it starts it ({mine})"),
             *_unbound(standing.bound),
-            *_release(standing.release),
+            *_release(settings, standing.release),
         ]
     checks = [*_version(), *([_token(embedded)] if embedded is not None else [])]
     if embedded is not None:
@@ -62,9 +62,15 @@ async def ray_checks(
     checks += await bounded("ray auth", _auth(front, joined=joined is not None), within_s=DOORS_S)
     if joined is None:
         return [*joining, *checks]
-    checks += [_binding(joined, standing.bound), *_release(standing.release)]
+    checks += [_binding(joined, standing.bound), *_release(settings, standing.release)]
     if store is not None:
-        actors = ActorSettings(store=store, timing=settings.timing, fleet=settings.fleet, cluster=joined.cluster_id)
+        actors = ActorSettings(
+            store=store,
+            timing=settings.timing,
+            fleet=settings.fleet,
+            release=release_with(settings.cipher_at),
+            cluster=joined.cluster_id,
+        )
         checks += await bounded("sweeper", _sweeper(actors), within_s=3 * ANSWER_S)
     checks += await bounded("nodes", _nodes(store, app), within_s=NODES_S)
     return [*joining, *checks]
@@ -171,13 +177,16 @@ def _unbound(bound: Binding | None) -> list[Check]:
     return [warn("binding", problem, "run: holdfast up")]
 
 
-def _release(serving: str | None) -> list[Check]:
-    mine = this_release()
+def _release(settings: Settings, serving: str | None) -> list[Check]:
+    mine = release_with(settings.cipher_at)
     if serving is None:
         return []
     if releases.older(mine, serving):
         refused = OlderRelease(mine, serving)
         return [fail("release", refused.problem, refused.fix)]
+    if serving != mine and build_of(serving) == build_of(mine):
+        problem = f"{serving} serves the store, with another cipher than this shell names, and this is {mine}"
+        return [warn("release", problem, "set HOLDFAST_CIPHER as the app's processes have it")]
     if serving != mine:
         return [warn("release", f"{serving} serves the store, and this is {mine}", "the next connect changes to this one")]
     return [ok("release", f"{mine} serves the store, as here")]

@@ -168,6 +168,8 @@ class AsyncClient:
             Quarantined: Its own work took processes down; see `Conversation.retry`.
             StoreUnavailable: Redis does not answer in time, or refuses.
             ClusterUnavailable: Ray does not answer in time.
+            CipherMissing: Payloads are encrypted, and this client names no cipher.
+            CipherFailed: The cipher cannot encrypt this, or decrypt what it follows from; nothing was written.
             ConfigurationError: The process was forked from one that had joined Ray.
         """
         if conversation_id is not None:
@@ -221,6 +223,7 @@ class AsyncClient:
             Quarantined: Its own work took processes down; see `Conversation.retry`.
             StoreUnavailable: Redis does not answer in time, or refuses.
             ClusterUnavailable: Ray does not answer in time.
+            CipherMissing, CipherFailed: See `start`.
             ConfigurationError: The process was forked from one that had joined Ray.
         """
         check_conversation_id(conversation_id)

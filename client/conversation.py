@@ -64,7 +64,8 @@ class Conversation:
             ConversationEnded: It has ended.
             QueueFull: As many messages wait as the agent's `Limits.queued` allows.
             OutcomeUnknown: No acknowledgement in time; retry with the same `message_id`.
-            Overloaded, Quarantined, StoreUnavailable, ClusterUnavailable: See `AsyncClient.resolve`.
+            Overloaded, Quarantined, StoreUnavailable, ClusterUnavailable, CipherMissing, CipherFailed: See
+                `AsyncClient.resolve`.
         """
         if message_id is not None:
             check_request_id("message_id", message_id, InvalidMessage)
@@ -103,6 +104,7 @@ class Conversation:
             InvalidInput: `after` is no place in a log, or `timeout_s` is no time.
             ConversationNotFound: It was never started.
             StoreUnavailable: Redis does not answer within the client's deadline, which each look at it has, or refuses.
+            CipherMissing, CipherFailed: It is encrypted, and cannot be read here.
         """
         if after is not None:
             check_place(after)
@@ -139,6 +141,7 @@ class Conversation:
         Raises:
             ConversationNotFound: It was never started.
             StoreUnavailable: Redis does not answer in time, or refuses.
+            CipherMissing, CipherFailed: It is encrypted, and cannot be read here.
         """
         transcript = await self._client._read(self._transcript)  # noqa: SLF001 - as above
         if transcript.seq == 0:
@@ -163,6 +166,7 @@ class Conversation:
             InvalidInput: `after` is no place in a log.
             ConversationNotFound: It was never started.
             StoreUnavailable: Redis does not answer within the client's deadline, which each look at it has, or refuses.
+            CipherMissing, CipherFailed: It is encrypted, and cannot be read here.
         """
         check_place(after)
         state = await self._client._read(lambda store: store.load(self.id))  # noqa: SLF001 - as above
@@ -192,7 +196,8 @@ class Conversation:
             ConversationNotFound: It was never started.
             ConversationEnded: It has ended.
             OutcomeUnknown: No acknowledgement in time; retry with the same `request_id`.
-            Overloaded, Quarantined, StoreUnavailable, ClusterUnavailable: See `AsyncClient.resolve`.
+            Overloaded, Quarantined, StoreUnavailable, ClusterUnavailable, CipherMissing, CipherFailed: See
+                `AsyncClient.resolve`.
         """
         request_id = request_id_of(request_id)
         return cast("Cancelled", await self._ask(Cancel(request_id=request_id), "the cancellation", request_id))
@@ -203,7 +208,8 @@ class Conversation:
         Raises:
             ConversationNotFound: It was never started.
             OutcomeUnknown: No acknowledgement in time; retry with the same `request_id`.
-            Overloaded, Quarantined, StoreUnavailable, ClusterUnavailable: See `AsyncClient.resolve`.
+            Overloaded, Quarantined, StoreUnavailable, ClusterUnavailable, CipherMissing, CipherFailed: See
+                `AsyncClient.resolve`.
         """
         request_id = request_id_of(request_id)
         return cast("Receipt", await self._ask(End(request_id=request_id), "the end", request_id))

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from holdfast.actors import logs
 from holdfast.conversation import ClusterUnavailable, ConfigurationError, HoldfastError
-from holdfast.persistence import RedisStore
+from holdfast.persistence import CipherAt, RedisStore
 from holdfast.registry import Settings
 from holdfast.registry.daemon import in_daemon
 from holdfast.registry.shared import Shared
@@ -122,6 +122,23 @@ class Stack:
         imported = path is None or not isinstance(self._app, str | None) or path.partition(":")[0] in sys.modules
         return self.app() if imported else await in_daemon(self.app)
 
+    def cipher(self, app: "App | None") -> CipherAt | None:
+        """Where the cipher of payloads is found: as the settings say, or the app; None if neither does.
+
+        Raises:
+            ConfigurationError: They say different things, or the app's is found in no module.
+        """
+        named = self.settings.cipher_at
+        if app is None or app.encrypt is None:
+            return named
+        from holdfast.agent import cipher_path  # noqa: PLC0415 - as above
+
+        found = CipherAt.of(cipher_path(app))
+        if named is not None and named.path != found.path:
+            problem = f"the app's is {found.path!r}, and HOLDFAST_CIPHER says {named.path!r}"
+            raise ConfigurationError("cipher", problem, "let both say the same, or leave the variable out")
+        return found
+
     @property
     def may_start(self) -> bool:
         """Whether the next call may have to start the embedded stack."""
@@ -206,9 +223,12 @@ class Stack:
         url = await self._redis_url()
         if self._store is not None:  # its server was stopped, and listens where it did
             return self._store
-        store = RedisStore(url, namespace=self.settings.namespace, revive=self._revival)
+        app = None if isinstance(self._app, str | None) else self._app
+        store = RedisStore(url, namespace=self.settings.namespace, revive=self._revival, cipher=self.cipher(app))
         try:
             await store.open()
+            if store.payloads.cipher is None and self.app_path is not None and await store.encrypted():
+                store.payloads.cipher = self.cipher(await self.loaded_app())
             self._store = store
         except BaseException:
             await store.close()
@@ -225,6 +245,7 @@ class Stack:
         again = self._leaving is not None and self._may_leave
         store = await self.store()
         app = await self.loaded_app() if self.app_path is not None else None
+        store.payloads.cipher = self.cipher(app)
         give_up = asyncio.get_running_loop().time() + REJOIN_S
         while True:
             address, gone = await self._ray_address()  # beside the leaving: each takes seconds

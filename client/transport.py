@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 from typing import cast
 
 from holdfast.actors import ActorSettings, StoreAddress
+from holdfast.actors.settings import release_with
 from holdfast.actors.signature import vouched
 from holdfast.actors.vault import Vault
 from holdfast.agent import App
@@ -17,6 +18,7 @@ from holdfast.persistence.home import Home
 from holdfast.registry import Settings
 from holdfast.registry import cluster as clusters
 from holdfast.registry.daemon import in_daemon
+from holdfast.registry.encryption import checked_cipher
 from holdfast.registry.hiring import Hiring
 from holdfast.registry.ray_actors import RayActors
 from holdfast.registry.registry import Registry
@@ -80,21 +82,32 @@ class RayTransport:
             OlderRelease: A newer release serves the store.
             OtherBuild: Another build of this version serves the store.
             ClusterStopped: Holdfast was stopped on its cluster, and `lift` is false.
-            ConfigurationError: The process is in another cluster, versions differ, or the cluster signs with another key.
+            ConfigurationError: The process is in another cluster, versions or ciphers differ, or the cluster signs with another
+                key.
+            CipherMissing: Payloads are encrypted, and this client names no cipher. Nothing was changed.
+            CipherFailed: The cipher does not give back what it encrypts. Nothing was changed.
         """
         if not lift and EVERYWHERE in await store.withheld():
             raise ClusterStopped(store.namespace)
+        cipher = await checked_cipher(store)
         publishes = settings.publishes
         joined = await in_daemon(clusters.join, address, embedded=settings.ray_address is None)
         try:
             await clusters.bind(store, joined, gone=gone, say=say)
             home = str((await in_daemon(Home.open, settings.home)).path) if settings.redis_url is None else ""
-            where = StoreAddress(redis_url=store.url, namespace=store.namespace, store_id=store.store_id or "", home=home)
+            where = StoreAddress(
+                redis_url=store.url,
+                namespace=store.namespace,
+                store_id=store.store_id or "",
+                home=home,
+                cipher=cipher,
+            )
             key = await in_daemon(_key, settings, where, makes=publishes and app is not None)  # before anybody looks for it
             actor_settings = ActorSettings(
                 store=where,
                 timing=settings.timing,
                 fleet=settings.fleet,
+                release=release_with(cipher),
                 cluster=joined.cluster_id,
                 gone=tuple(gone),
                 sweeper=restore_sweeper,

@@ -27,6 +27,8 @@ HoldfastError
 │   ├── WrongStore               another store than the one known before
 │   ├── CorruptStore             a key holds what Holdfast never wrote there
 │   ├── NewerRecord              written by a newer Holdfast than this one
+│   ├── CipherMissing            payloads are encrypted, and this process has no cipher
+│   ├── CipherFailed             the cipher cannot encrypt or decrypt a payload
 │   ├── Fenced                   another activation owns the conversation now
 │   └── LeaseHeld                another activation still works on the conversation
 └── ClusterError
@@ -316,6 +318,30 @@ class NewerRecord(StoreError):
         self.record = record
         self.found = found
         self.known = known
+
+
+class CipherMissing(StoreError):
+    """What is stored is encrypted, and this process has no cipher; nothing was changed. Name it: `HOLDFAST_CIPHER`."""
+
+    template = "encrypted ({0}), and this process has no cipher: set HOLDFAST_CIPHER to its import path (module:name)"
+
+    def __init__(self, what: str) -> None:
+        super().__init__(what)
+        self.what = what
+
+
+class CipherFailed(StoreError):
+    """The cipher cannot encrypt or decrypt this payload; nothing was written. Correct it, or give it the key that it lacks.
+
+    What waits for it goes on by itself. A payload that was changed or moved in the store never decrypts.
+    """
+
+    template = "the cipher (HOLDFAST_CIPHER) cannot be used for {0}: {1}; correct it, or give it the key that it lacks"
+
+    def __init__(self, what: str, why: str) -> None:
+        super().__init__(what, why)
+        self.what = what
+        self.why = why
 
 
 class Fenced(StoreError):

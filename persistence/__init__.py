@@ -2,6 +2,7 @@
 
 from typing import TYPE_CHECKING, Any
 
+from .cipher import Cipher, CipherAt
 from .directory import EVERYWHERE, Binding
 from .inspection import BrokenApp, Census, Overdue, Silent
 from .pausing import PAUSE_LAG_MS, Pause, Paused
@@ -41,6 +42,8 @@ __all__ = [
     "Binding",
     "BrokenApp",
     "Census",
+    "Cipher",
+    "CipherAt",
     "Due",
     "KnownIds",
     "Late",

@@ -2,7 +2,7 @@
 
 A record is the array `[version, kind, fields]`; fields that have their default are left out. Records of an older version are
 upgraded by pure functions, newer ones refused. JSON from outside stands in a record as its text (UTF-8), never as msgpack
-values.
+values. An encrypted payload stands in a record of its own kind, with the version of what is in it.
 """
 
 from collections.abc import Callable, Mapping
@@ -11,7 +11,17 @@ from typing import Any, TypeVar, cast
 import msgpack
 from pydantic import ValidationError
 
-from holdfast.conversation import AgentSpec, CorruptStore, Event, Known, NewerRecord, Record, RunFinished, State
+from holdfast.conversation import (
+    AgentSpec,
+    CipherMissing,
+    CorruptStore,
+    Event,
+    Known,
+    NewerRecord,
+    Record,
+    RunFinished,
+    State,
+)
 from holdfast.conversation.events import EVENTS
 
 from .store import AppRecord
@@ -28,6 +38,8 @@ Fields = dict[str, Any]
 UPGRADES: Mapping[tuple[str, int], Callable[[Fields], Fields]] = {}
 """By kind and version: the function that turns a record's fields into those of the next version, where they differ."""
 
+SEALED = "sealed"
+_SEALED = b"\xa6sealed"
 _EVENTS: dict[str, type[Record]] = {str(cls.model_fields["kind"].default): cls for cls in EVENTS}
 _R = TypeVar("_R", bound=Record)
 
@@ -97,6 +109,36 @@ def decode_outcome(data: bytes) -> RunFinished:
     return _decode(RunFinished, "run_finished", data)
 
 
+def encode_sealed(ciphertext: bytes, seq: int | None = None) -> bytes:
+    """A record of an encrypted payload; of a snapshot it says the place in the log, which the scripts look at.
+
+    Redis's own msgpack knows no binary values, so the ciphertext stands in one of the older raw ones.
+    """
+    fields = {"data": ciphertext} if seq is None else {"seq": seq, "data": ciphertext}
+    return cast("bytes", msgpack.packb([VERSION, SEALED, fields], use_bin_type=False))
+
+
+def is_sealed(data: bytes) -> bool:
+    """Whether a record, a live message or a text is an encrypted one: none of these begins so by itself."""
+    return data[2:9] == _SEALED and data[:1] == b"\x93"
+
+
+def decode_sealed(data: bytes) -> bytes:
+    """The ciphertext in a record of an encrypted payload."""
+    try:
+        version, _, fields = msgpack.unpackb(data, raw=True)
+    except (ValueError, TypeError) as error:
+        what = f"an encrypted record cannot be read ({error})"
+        raise CorruptStore(what) from error
+    if isinstance(version, int) and version > VERSION:
+        raise NewerRecord(SEALED, version, VERSION)
+    ciphertext = fields.get(b"data") if isinstance(fields, dict) else None
+    if not isinstance(ciphertext, bytes):
+        what = "an encrypted record holds no ciphertext"
+        raise CorruptStore(what)
+    return ciphertext
+
+
 def pack(value: Any) -> bytes:
     """A live message or an index: plain values of strings, numbers and lists."""
     return cast("bytes", msgpack.packb(value))
@@ -131,6 +173,8 @@ def _unpack(data: bytes) -> tuple[str, Fields]:
     try:
         version, kind, fields = msgpack.unpackb(data)
     except (ValueError, TypeError) as error:
+        if is_sealed(data):
+            raise CipherMissing("a record") from error
         what = f"a record cannot be read ({error})"
         raise CorruptStore(what) from error
     if not (isinstance(version, int) and isinstance(kind, str)):
@@ -138,6 +182,8 @@ def _unpack(data: bytes) -> tuple[str, Fields]:
         raise CorruptStore(what)
     if version > VERSION:
         raise NewerRecord(kind, version, VERSION)
+    if kind == SEALED:  # whoever reads it has not decrypted it: that is no fault of the store
+        raise CipherMissing("a record")
     if version < 1:
         what = f"a {kind!r:.40} record has version {version}, which never was"
         raise CorruptStore(what)

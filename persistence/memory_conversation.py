@@ -4,8 +4,7 @@ from dataclasses import dataclass, field
 
 from holdfast.conversation import Index, PendingEntry, State, Status, busy, due_at
 
-from . import codec
-from .store import Late, Quarantine, Run
+from .store import Late, Run
 
 
 @dataclass(slots=True)
@@ -20,11 +19,12 @@ class MemoryConversation:
     at: int = 0
     log: list[bytes] = field(default_factory=list)
     snapshot: bytes = b""
+    folded: int = 0
     after: State | None = None
     pending: dict[str, PendingEntry] = field(default_factory=dict)
     strikes: int = 0
     struck_by: frozenset[str] = frozenset()
-    quarantine: Quarantine | None = None
+    quarantine: tuple[bytes, int] | None = None
     known: dict[str, bytes] = field(default_factory=dict)
     runs: dict[str, Run] = field(default_factory=dict)
     late: dict[str, Late] = field(default_factory=dict)
@@ -55,8 +55,7 @@ class MemoryConversation:
     @property
     def tail_bytes(self) -> int:
         """The size of the log after the last snapshot."""
-        folded = codec.decode_state(self.snapshot).seq if self.snapshot else 0
-        return sum(map(len, self.log[folded:]))
+        return sum(map(len, self.log[self.folded :]))
 
     @property
     def status(self) -> Status:

@@ -8,6 +8,7 @@ from holdfast.conversation import Status, SuspensionKind
 from .inspection import BrokenApp, Census, Overdue, Silent
 from .keys import bucket_of
 from .memory_conversation import MemoryConversation
+from .payloads import Payloads
 
 
 class MemoryInspection:
@@ -15,14 +16,18 @@ class MemoryInspection:
 
     _clock: Callable[[], int]
     _conversations: dict[str, MemoryConversation]
-    _problems: dict[str, str]
+    _problems: dict[str, bytes]
     _problems_since: dict[str, int]
     _living: dict[str, int]
     _hosting: dict[str, str]
+    payloads: Payloads
 
     async def broken_apps(self) -> Sequence[BrokenApp]:
         """See `Store.broken_apps`."""
-        found = [BrokenApp(path, problem, self._problems_since.get(path)) for path, problem in self._problems.items()]
+        found = [
+            BrokenApp(path, self.payloads.open_text(text, "problem", path), self._problems_since.get(path))
+            for path, text in self._problems.items()
+        ]
         return sorted(found, key=lambda broken: (broken.since or 0, broken.app))
 
     async def silent(self, quiet_ms: int) -> Sequence[Silent]:

@@ -4,6 +4,7 @@ import asyncio
 import time
 import uuid
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from dataclasses import replace
 
 from holdfast.conversation import (
     AgentSpec,
@@ -24,6 +25,7 @@ from holdfast.conversation import (
 from holdfast.conversation.events import CallSuspended
 
 from . import codec, pages
+from .cipher import Cipher, CipherAt
 from .keys import BUCKETS, bucket_of, check_namespace
 from .memory_cluster import MemoryCluster
 from .memory_conversation import MemoryConversation as _Conversation
@@ -33,6 +35,7 @@ from .memory_pausing import MemoryPausing
 from .memory_supervision import MemorySupervision, check
 from .pages import PendingPlace
 from .pausing import Pause
+from .payloads import Payloads
 from .store import (
     Acquired,
     Append,
@@ -50,7 +53,6 @@ from .store import (
     Run,
     RunStatus,
 )
-from .supervision import Trouble
 from .views import Entry, naming, pending_view, raised
 
 UNSTARTED_LEASES, UNSTARTED_MS = 10, 2_000
@@ -64,22 +66,30 @@ def _wall_clock() -> int:
 class MemoryStore(MemorySupervision, MemoryPausing, MemoryInspection, MemoryCluster, MemoryLive):
     """Conversations in this process's memory."""
 
-    def __init__(self, *, namespace: str = "holdfast", clock: Callable[[], int] = _wall_clock) -> None:
+    def __init__(
+        self,
+        *,
+        namespace: str = "holdfast",
+        clock: Callable[[], int] = _wall_clock,
+        cipher: Cipher | CipherAt | None = None,
+    ) -> None:
         self.namespace = check_namespace(namespace)
         self.store_id = uuid.uuid4().hex
+        self.payloads = Payloads(self.namespace, lambda: self.store_id, cipher)
         MemoryCluster.__init__(self, clock)
-        MemoryLive.__init__(self, clock, self._runs)
+        MemoryLive.__init__(self, clock, self._runs, self.payloads)
         self._conversations: dict[str, _Conversation] = {}
         self._apps: dict[str, bytes] = {}
         self._specs: dict[str, bytes] = {}
-        self._problems: dict[str, str] = {}
+        self._problems: dict[str, bytes] = {}
         self._problems_since: dict[str, int] = {}
         self._standby: dict[str, int] = {}
         self._living: dict[str, int] = {}
         self._generations: dict[str, int] = {}
         self._hosting: dict[str, str] = {}
-        self._troubles: dict[str, tuple[Trouble, int]] = {}
+        self._troubles: dict[str, tuple[int, int, bytes]] = {}
         self._pauses: dict[str, Pause] = {}
+        self._encrypted = False
         self._changed = asyncio.Condition()
 
     async def open(self) -> str:
@@ -93,6 +103,10 @@ class MemoryStore(MemorySupervision, MemoryPausing, MemoryInspection, MemoryClus
         """See `Store.weaknesses`."""
         return ["it is in memory: it ends with this process"]
 
+    async def encrypted(self) -> bool:
+        """See `Store.encrypted`."""
+        return self._encrypted
+
     async def now(self) -> int:
         """See `Store.now`."""
         return self._clock()
@@ -102,7 +116,8 @@ class MemoryStore(MemorySupervision, MemoryPausing, MemoryInspection, MemoryClus
         found = self._unexpired(conversation_id)
         if found is None or not (found.log or found.token):
             return None
-        return Owner(found.token, found.epoch, found.holder, started=bool(found.log), quarantine=found.quarantine)
+        quarantine = await self.quarantine(conversation_id)
+        return Owner(found.token, found.epoch, found.holder, started=bool(found.log), quarantine=quarantine)
 
     async def acquire(
         self,
@@ -120,10 +135,12 @@ class MemoryStore(MemorySupervision, MemoryPausing, MemoryInspection, MemoryClus
         found = self._unexpired(conversation_id)
         if (found is None or not found.log) and not create:
             raise ConversationNotFound(conversation_id)
+        quarantine = await self.quarantine(conversation_id)
+        if quarantine is not None:
+            raise Quarantined(conversation_id, quarantine.reason, quarantine.at)
         found = self._conversations.setdefault(conversation_id, found or _Conversation())
         now = self._clock()
-        if found.quarantine is not None:
-            raise Quarantined(conversation_id, found.quarantine.reason, found.quarantine.at)
+        state, runs = self._state(conversation_id, found), self._opened_runs(conversation_id)
         if found.token != new_token:
             if found.token != seen_token:
                 return Moved(Owner(found.token, found.epoch, found.holder))
@@ -132,8 +149,7 @@ class MemoryStore(MemorySupervision, MemoryPausing, MemoryInspection, MemoryClus
             found.token, found.holder, found.epoch, found.lease = new_token, holder, found.epoch + 1, now + lease_ms
             found.expires = None if found.log else now + max(UNSTARTED_LEASES * lease_ms, UNSTARTED_MS)
             found.postponed, found.paused = 0, False
-        state = self._state(conversation_id, found)
-        return Acquired(found.epoch, now, state, dict(found.runs), found.strikes, found.tail_bytes)
+        return Acquired(found.epoch, now, state, runs, found.strikes, found.tail_bytes)
 
     async def append(self, conversation_id: str, write: Append) -> Appended | KnownIds:
         """See `Store.append`."""
@@ -145,20 +161,25 @@ class MemoryStore(MemorySupervision, MemoryPausing, MemoryInspection, MemoryClus
         if found.append_id == write.append_id:
             return Appended(now, found.tail_bytes)
         check(len(found.log) == write.before.seq, f"the head is at {len(found.log)}, the writer at {write.before.seq}")
-        known = {key: codec.decode_known(found.known[key]) for key in write.absent if key in found.known}
+        known = await self.known(conversation_id, write.absent)
         if known:
             return KnownIds(now, known)
-        entries = [codec.encode_event(event) for event in write.events]
+        first = write.before.seq + 1
+        entries = [self.payloads.seal_event(conversation_id, seq, event) for seq, event in enumerate(write.events, first)]
         tail_bytes = write.tail_bytes + sum(map(len, entries))
         fresh = write.snapshot(tail_bytes)
-        snapshot = codec.encode_state(write.after) if fresh else found.snapshot
+        snapshot = self.payloads.seal_state(conversation_id, write.after) if fresh else found.snapshot
         changes = write.delta
-        facts_known = {key: codec.encode_known(value) for key, value in facts(write.events, write.before.seq + 1).items()}
+        facts_known = {
+            key: self.payloads.seal_known(conversation_id, key, value) for key, value in facts(write.events, first).items()
+        }
         # Everything is checked and encoded: write.
+        self._encrypted = self._encrypted or self.payloads.cipher is not None
         found.postponed = 0
         if write.events:
             found.expires = None
         found.append_id, found.lease, found.snapshot = write.append_id, now + write.lease_ms, snapshot
+        found.folded = write.after.seq if fresh else found.folded
         found.after = write.after
         for entry in changes.closed:
             found.pending.pop(entry.suspension_id, None)
@@ -215,6 +236,7 @@ class MemoryStore(MemorySupervision, MemoryPausing, MemoryInspection, MemoryClus
         check(bool(effect_id and incarnation) and "|" not in incarnation, "arguments")
         runs = self._runs(conversation_id)
         run = runs.get(effect_id)
+        outcome = self.payloads.seal_outcome(conversation_id, effect_id, outcome)
         found = self._conversations.get(conversation_id)
         if run is None and found is not None and found.log:
             found.late[effect_id] = Late(self._clock(), outcome)
@@ -227,11 +249,15 @@ class MemoryStore(MemorySupervision, MemoryPausing, MemoryInspection, MemoryClus
     async def late(self, conversation_id: str) -> Mapping[str, Late]:
         """See `Store.late`."""
         found = self._conversations.get(conversation_id)
-        return dict(found.late) if found is not None else {}
+        late = found.late if found is not None else {}
+        return {
+            name: replace(one, outcome=self.payloads.open_late_outcome(conversation_id, name, one.outcome))
+            for name, one in late.items()
+        }
 
     async def run(self, conversation_id: str, effect_id: str) -> Run | None:
         """See `Store.run`."""
-        return self._runs(conversation_id).get(effect_id)
+        return self._opened_runs(conversation_id).get(effect_id)
 
     async def load(self, conversation_id: str) -> State:
         """See `Store.load`."""
@@ -257,7 +283,9 @@ class MemoryStore(MemorySupervision, MemoryPausing, MemoryInspection, MemoryClus
                 except TimeoutError:
                     return []
         with naming(conversation_id):
-            return [(seq, codec.decode_event(data)) for seq, data in enumerate(entries(), after + 1)]
+            return [
+                (seq, self.payloads.open_event(conversation_id, seq, data)) for seq, data in enumerate(entries(), after + 1)
+            ]
 
     async def at(self, conversation_id: str, seqs: Sequence[int]) -> Sequence[Event | None]:
         """See `Store.at`."""
@@ -321,8 +349,9 @@ class MemoryStore(MemorySupervision, MemoryPausing, MemoryInspection, MemoryClus
 
     async def put_app(self, record: AppRecord, specs: Sequence[AgentSpec]) -> None:
         """See `Store.put_app`."""
-        self._specs |= {spec.digest: codec.encode_spec(spec) for spec in specs}
+        self._specs |= {spec.digest: self.payloads.seal_spec(spec) for spec in specs}
         self._apps[record.app] = codec.encode_app(record)
+        self._encrypted = self._encrypted or self.payloads.cipher is not None
 
     async def app(self, path: str) -> AppRecord | None:
         """See `Store.app`."""
@@ -332,18 +361,20 @@ class MemoryStore(MemorySupervision, MemoryPausing, MemoryInspection, MemoryClus
     async def spec(self, digest: str) -> AgentSpec | None:
         """See `Store.spec`."""
         data = self._specs.get(digest)
-        return codec.decode_spec(data, digest) if data is not None else None
+        return self.payloads.open_spec(digest, data) if data is not None else None
 
     async def put_problem(self, path: str, problem: str | None) -> None:
         """See `Store.put_problem`."""
         since = self._problems_since.pop(path, self._clock())
         self._problems.pop(path, None)
         if problem is not None:
-            self._problems[path], self._problems_since[path] = problem, since
+            self._problems[path] = self.payloads.seal_text(problem, "problem", path)
+            self._problems_since[path] = since
 
     async def problem(self, path: str) -> str | None:
         """See `Store.problem`."""
-        return self._problems.get(path)
+        text = self._problems.get(path)
+        return self.payloads.open_text(text, "problem", path) if text is not None else None
 
     async def offer(self, actor: str, since: int) -> None:
         """See `Store.offer`."""
@@ -407,17 +438,23 @@ class MemoryStore(MemorySupervision, MemoryPausing, MemoryInspection, MemoryClus
         found = self._conversations.get(conversation_id)
         return found.runs if found is not None else {}
 
+    def _opened_runs(self, conversation_id: str) -> dict[str, Run]:
+        return {
+            name: replace(run, outcome=self.payloads.open_outcome(conversation_id, name, run.outcome)) if run.outcome else run
+            for name, run in self._runs(conversation_id).items()
+        }
+
     def _state(self, conversation_id: str, found: _Conversation) -> State:
-        state = codec.decode_state(found.snapshot) if found.snapshot else State(conversation_id=conversation_id)
+        state = self.payloads.open_state(conversation_id, found.snapshot)
         for data in found.log[state.seq :]:
-            state = evolve(state, codec.decode_event(data))
+            state = evolve(state, self.payloads.open_event(conversation_id, state.seq + 1, data))
         return state
 
     def _entry(self, conversation_id: str, seq: int) -> Entry:
         log = self._conversations.get(conversation_id, _Conversation()).log
         try:
             with naming(conversation_id):
-                return codec.decode_event(log[seq - 1]) if 1 <= seq <= len(log) else None
+                return self.payloads.open_event(conversation_id, seq, log[seq - 1]) if 1 <= seq <= len(log) else None
         except StoreError as error:
             return error
 

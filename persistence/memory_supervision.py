@@ -5,8 +5,8 @@ from collections.abc import Callable, Mapping, Sequence
 from holdfast.conversation import CorruptStore, Fenced, Known
 from holdfast.conversation.redaction import PLAIN
 
-from . import codec
 from .memory_conversation import MemoryConversation
+from .payloads import Payloads
 from .store import Quarantine
 from .supervision import TROUBLE_MS, TROUBLES, Trouble
 
@@ -17,7 +17,8 @@ class MemorySupervision:
     _clock: Callable[[], int]
     _conversations: dict[str, MemoryConversation]
     _hosting: dict[str, str]
-    _troubles: dict[str, tuple[Trouble, int]]
+    _troubles: dict[str, tuple[int, int, bytes]]
+    payloads: Payloads
 
     async def strike(self, conversation_id: str, token: str, *, process: str, reason: str, limit: int) -> int | None:
         """See `Store.strike`."""
@@ -29,7 +30,7 @@ class MemorySupervision:
             found.strikes, found.struck_by = found.strikes + 1, found.struck_by | {process}
         if found.strikes < limit:
             return found.strikes
-        found.quarantine = Quarantine(reason, self._clock())
+        found.quarantine = self.payloads.seal_text(reason, "quarantine", conversation_id), self._clock()
         found.token, found.holder, found.lease = "", "", self._clock()
         return None
 
@@ -45,13 +46,16 @@ class MemorySupervision:
     async def quarantine(self, conversation_id: str) -> Quarantine | None:
         """See `Store.quarantine`."""
         found = self._conversations.get(conversation_id)
-        return found.quarantine if found is not None else None
+        if found is None or found.quarantine is None:
+            return None
+        reason, at = found.quarantine
+        return Quarantine(self.payloads.open_text(reason, "quarantine", conversation_id), at)
 
     async def known(self, conversation_id: str, keys: Sequence[str]) -> Mapping[str, Known]:
         """See `Store.known`."""
         found = self._conversations.get(conversation_id)
         known = found.known if found is not None else {}
-        return {key: codec.decode_known(known[key]) for key in keys if key in known}
+        return {key: self.payloads.open_known(conversation_id, key, known[key]) for key in keys if key in known}
 
     async def hosts(self, actor: str, conversation_id: str | None) -> None:
         """See `Store.hosts`."""
@@ -77,8 +81,9 @@ class MemorySupervision:
         fresh = {name: found for name, found in self._troubles.items() if found[1] > now - TROUBLE_MS}
         if conversation_id not in fresh and len(fresh) >= TROUBLES:
             return TROUBLE_MS
-        since = fresh[conversation_id][0].since if conversation_id in fresh else now
-        self._troubles = fresh | {conversation_id: (Trouble(conversation_id, PLAIN.redacted(reason, 500), since), now)}
+        since = fresh[conversation_id][0] if conversation_id in fresh else now
+        text = self.payloads.seal_text(PLAIN.redacted(reason, 500), "trouble", conversation_id)
+        self._troubles = fresh | {conversation_id: (since, now, text)}
         return max(now - since, 0)
 
     async def untroubled(self, conversation_id: str) -> None:
@@ -88,7 +93,11 @@ class MemorySupervision:
     async def troubles(self) -> Sequence[Trouble]:
         """See `Store.troubles`."""
         now = self._clock()
-        fresh = [trouble for trouble, last in self._troubles.values() if last > now - TROUBLE_MS]
+        fresh = [
+            Trouble(name, self.payloads.open_text(text, "trouble", name), since)
+            for name, (since, last, text) in self._troubles.items()
+            if last > now - TROUBLE_MS
+        ]
         return sorted(fresh, key=lambda trouble: trouble.since)
 
 

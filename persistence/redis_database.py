@@ -11,7 +11,9 @@ from redis import exceptions
 from holdfast.conversation import CorruptStore, StoreUnavailable, WrongStore
 
 from . import redis_scripts, redis_values
+from .cipher import Cipher, CipherAt
 from .keys import BUCKETS, STORE_ID, Keys, check_namespace
+from .payloads import Payloads
 from .redis_connection import SOCKET_TIMEOUT_S, client, translated
 
 RETRY_S = 2.0
@@ -21,7 +23,11 @@ _T = TypeVar("_T")
 
 
 class RedisDatabase:
-    """The connections to one Redis and what is known of it. An operation given to `_do` is repeated, so it is idempotent."""
+    """The connections to one Redis and what is known of it. An operation given to `_do` is repeated, so it is idempotent.
+
+    Attributes:
+        payloads: What it writes and reads of payloads, with the cipher if it was given one.
+    """
 
     def __init__(
         self,
@@ -31,6 +37,7 @@ class RedisDatabase:
         store_id: str | None = None,
         retry_s: float = RETRY_S,
         revive: Callable[[], Awaitable[bool]] | None = None,
+        cipher: Cipher | CipherAt | None = None,
     ) -> None:
         self.namespace = check_namespace(namespace)
         self.url = url
@@ -39,6 +46,8 @@ class RedisDatabase:
         self._retry_s = retry_s
         self._indexes = redis_values.INDEX_VERSION
         self._revive = revive
+        self.payloads = Payloads(self.namespace, lambda: self.store_id, cipher)
+        self._encrypted = False
         self._redis: Any = client(url, lambda: self.store_id)
         self._blocking: Any = client(url, lambda: self.store_id, blocking=True)
 
@@ -71,6 +80,16 @@ class RedisDatabase:
             )
         self.store_id = (found or b"").decode()
         return self.store_id
+
+    async def encrypted(self) -> bool:
+        """See `Store.encrypted`."""
+        return bool(await self._do(lambda: self._redis.hexists(self._keys.meta("layout"), "encrypted")))
+
+    async def _note_encryption(self) -> None:
+        """Have the layout say that payloads are encrypted, though not by what, before the first one is."""
+        if self.payloads.cipher is not None and not self._encrypted:
+            await self._do(lambda: self._redis.hset(self._keys.meta("layout"), "encrypted", 1))
+            self._encrypted = True
 
     async def _raise_indexes(self) -> None:
         """Have the layout say that heads may be of this version, before the first one is; older releases then stay away."""

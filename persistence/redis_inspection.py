@@ -19,10 +19,10 @@ class RedisInspection(RedisSupervision):
     async def broken_apps(self) -> Sequence[BrokenApp]:
         """See `Store.broken_apps`."""
         fields = await self._do(lambda: self._redis.hgetall(self._keys.meta("problems")))
-        said = {name.decode(errors="replace"): text.decode(errors="replace") for name, text in fields.items()}
+        said = {name.decode(errors="replace"): text for name, text in fields.items()}
         found = [
-            BrokenApp(path, problem, _moment(said.get(f"{path}{SINCE}")))
-            for path, problem in said.items()
+            BrokenApp(path, self.payloads.open_text(text, "problem", path), _moment(said.get(f"{path}{SINCE}")))
+            for path, text in said.items()
             if not path.endswith(SINCE)
         ]
         return sorted(found, key=lambda broken: (broken.since or 0, broken.app))
@@ -81,5 +81,5 @@ class RedisInspection(RedisSupervision):
         return Census(sum(conversations), sum(begun), max(conversations), sum(pending), sum(lost), sum(quarantined))
 
 
-def _moment(text: str | None) -> int | None:
-    return int(text) if text is not None and text.isascii() and text.isdigit() else None
+def _moment(text: bytes | None) -> int | None:
+    return int(text) if text is not None and text.isdigit() else None

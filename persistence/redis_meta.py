@@ -20,11 +20,13 @@ class RedisMeta(RedisDatabase):
 
     async def put_app(self, record: AppRecord, specs: Sequence[AgentSpec]) -> None:
         """See `Store.put_app`."""
+        sealed = {spec.digest: self.payloads.seal_spec(spec) for spec in specs}
+        await self._note_encryption()
 
         async def write() -> None:
             async with self._redis.pipeline(transaction=True) as pipe:
-                for spec in specs:
-                    pipe.hset(self._keys.meta("specs"), spec.digest, codec.encode_spec(spec))
+                for digest, spec in sealed.items():
+                    pipe.hset(self._keys.meta("specs"), digest, spec)
                 pipe.hset(self._keys.meta("apps"), record.app, codec.encode_app(record))
                 await pipe.execute()
 
@@ -38,7 +40,7 @@ class RedisMeta(RedisDatabase):
     async def spec(self, digest: str) -> AgentSpec | None:
         """See `Store.spec`."""
         data = await self._do(lambda: self._redis.hget(self._keys.meta("specs"), digest))
-        return codec.decode_spec(data, digest) if data is not None else None
+        return self.payloads.open_spec(digest, data) if data is not None else None
 
     async def put_problem(self, path: str, problem: str | None) -> None:
         """See `Store.put_problem`."""
@@ -47,10 +49,11 @@ class RedisMeta(RedisDatabase):
             await self._do(lambda: self._redis.hdel(key, path, since))
             return
         now = await self.now()
+        text = self.payloads.seal_text(problem, "problem", path)
 
         async def write() -> None:
             async with self._redis.pipeline(transaction=True) as pipe:
-                pipe.hset(key, path, problem)
+                pipe.hset(key, path, text)
                 pipe.hsetnx(key, since, now)
                 await pipe.execute()
 
@@ -59,7 +62,7 @@ class RedisMeta(RedisDatabase):
     async def problem(self, path: str) -> str | None:
         """See `Store.problem`."""
         text = await self._do(lambda: self._redis.hget(self._keys.meta("problems"), path))
-        return text.decode() if text is not None else None
+        return self.payloads.open_text(text, "problem", path) if text is not None else None
 
     async def offer(self, actor: str, since: int) -> None:
         """See `Store.offer`."""

@@ -1,9 +1,12 @@
 """The store on Redis 6.2 or later, or Valkey."""
 
+import contextlib
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from typing import Any
 
 from holdfast.conversation import (
+    CipherFailed,
+    CipherMissing,
     ConversationNotFound,
     CorruptStore,
     Event,
@@ -57,7 +60,7 @@ class RedisStore(RedisInspection, RedisPausing):
         fields = ["token", "epoch", "holder", "seq", "quarantine", "quarantined_at"]
         with naming(conversation_id):
             head = await self._do(lambda: self._redis.hmget(key, fields))
-            return redis_values.owner_of(head)
+            return redis_values.owner_of(conversation_id, head, self.payloads)
 
     async def acquire(
         self,
@@ -78,9 +81,19 @@ class RedisStore(RedisInspection, RedisPausing):
             self._keys.attention(bucket_of(conversation_id)),
             self._keys.paused(bucket_of(conversation_id)),
         ]
-        answer = await self._script(
-            "acquire", keys, [seen_token, new_token, because, holder, lease_ms, int(create), conversation_id, codec.VERSION]
-        )
+        opens = int(self.payloads.cipher is not None)
+        args: list[str | bytes | int] = [
+            seen_token,
+            new_token,
+            because,
+            holder,
+            lease_ms,
+            int(create),
+            conversation_id,
+            codec.VERSION,
+            opens,
+        ]
+        answer = await self._script("acquire", keys, args)
         match answer[0]:
             case b"missing":
                 raise ConversationNotFound(conversation_id)
@@ -89,13 +102,21 @@ class RedisStore(RedisInspection, RedisPausing):
             case b"moved":
                 return Moved(Owner(token=answer[1].decode(), epoch=int(answer[2]), holder=answer[3].decode()))
             case b"quarantined":
-                raise Quarantined(conversation_id, answer[1].decode(errors="replace"), int(answer[2]))
+                reason = self.payloads.open_text(answer[1], "quarantine", conversation_id)
+                raise Quarantined(conversation_id, reason, int(answer[2]))
+            case b"sealed":
+                raise CipherMissing(f"conversation {conversation_id!r}")
             case b"newer":
                 raise NewerRecord(answer[1].decode(), int(answer[2]), codec.VERSION)
         _, epoch, now, seq, snapshot, runs, tail, strikes = answer
         tail_bytes = sum(len(part) for _, fields in tail for part in fields[1::2])
-        state = redis_values.fold(conversation_id, snapshot, tail, int(seq))
-        records = {key.decode(): redis_values.run_of(value) for key, value in zip(runs[::2], runs[1::2], strict=True)}
+        try:
+            state = redis_values.fold(conversation_id, snapshot, tail, int(seq), self.payloads)
+            records = self._runs_of(conversation_id, runs)
+        except CipherFailed:
+            with contextlib.suppress(StoreError):  # one that has the key is not to wait for the end of this lease
+                await self.release(conversation_id, new_token)
+            raise
         return Acquired(epoch=int(epoch), now=int(now), state=state, runs=records, strikes=int(strikes), tail_bytes=tail_bytes)
 
     async def append(self, conversation_id: str, write: Append) -> Appended | KnownIds:
@@ -107,14 +128,18 @@ class RedisStore(RedisInspection, RedisPausing):
             self._keys.runs(conversation_id),
             self._keys.attention(bucket_of(conversation_id)),
         ]
+        args, tail_bytes = redis_values.append_args(conversation_id, self._keys.prefix(conversation_id), write, self.payloads)
         await self._raise_indexes()
-        args, tail_bytes = redis_values.append_args(conversation_id, self._keys.prefix(conversation_id), write)
+        await self._note_encryption()
         answer = await self._script("append", keys, args)
         match answer[0]:
             case b"fenced":
                 raise Fenced(conversation_id)
             case b"known":
-                known = {key.decode(): codec.decode_known(value) for key, value in zip(answer[2::2], answer[3::2], strict=True)}
+                known = {
+                    key.decode(): self.payloads.open_known(conversation_id, key.decode(), value)
+                    for key, value in zip(answer[2::2], answer[3::2], strict=True)
+                }
                 return KnownIds(now=int(answer[1]), known=known)
         return Appended(now=int(answer[1]), tail_bytes=tail_bytes)
 
@@ -137,7 +162,8 @@ class RedisStore(RedisInspection, RedisPausing):
         keys = [self._keys.head(conversation_id), self._keys.attention(bucket_of(conversation_id))]
         prefix = self._keys.prefix(conversation_id)
         await self._raise_indexes()
-        answer = await self._script("strike", keys, [token, process, limit, reason, conversation_id, prefix])
+        text = self.payloads.seal_text(reason, "quarantine", conversation_id)
+        answer = await self._script("strike", keys, [token, process, limit, text, conversation_id, prefix])
         if answer[0] == b"fenced":
             raise Fenced(conversation_id)
         return None if answer[2] else int(answer[1])
@@ -154,7 +180,7 @@ class RedisStore(RedisInspection, RedisPausing):
         fields = ["quarantine", "quarantined_at"]
         with naming(conversation_id):
             reason, at = await self._do(lambda: self._redis.hmget(self._keys.head(conversation_id), fields))
-            return redis_values.quarantine_of(reason, at)
+            return redis_values.quarantine_of(conversation_id, reason, at, self.payloads)
 
     # -- runs ---------------------------------------------------------------------------------------------------------
 
@@ -169,18 +195,22 @@ class RedisStore(RedisInspection, RedisPausing):
     async def finish(self, conversation_id: str, effect_id: str, *, incarnation: str, outcome: bytes) -> bool:
         """See `Store.finish`."""
         keys = [self._keys.runs(conversation_id), self._keys.late(conversation_id), self._keys.log(conversation_id)]
-        answer = await self._script("finish", keys, [effect_id, incarnation, outcome])
+        sealed = self.payloads.seal_outcome(conversation_id, effect_id, outcome)
+        answer = await self._script("finish", keys, [effect_id, incarnation, sealed])
         return bool(answer[0] == b"ok")
 
     async def late(self, conversation_id: str) -> Mapping[str, Late]:
         """See `Store.late`."""
         found = await self._do(lambda: self._redis.hgetall(self._keys.late(conversation_id)))
-        return {effect_id.decode(): redis_values.late_of(record) for effect_id, record in found.items()}
+        return {
+            name: redis_values.late_of(conversation_id, name, record, self.payloads)
+            for name, record in ((effect_id.decode(), record) for effect_id, record in found.items())
+        }
 
     async def run(self, conversation_id: str, effect_id: str) -> Run | None:
         """See `Store.run`."""
         record = await self._do(lambda: self._redis.hget(self._keys.runs(conversation_id), effect_id))
-        return redis_values.run_of(record) if record is not None else None
+        return redis_values.run_of(conversation_id, effect_id, record, self.payloads) if record is not None else None
 
     # -- reading ------------------------------------------------------------------------------------------------------
 
@@ -191,7 +221,7 @@ class RedisStore(RedisInspection, RedisPausing):
             _, seq, snapshot, tail = await self._script("load", keys, [])
             if int(seq) == 0:
                 raise ConversationNotFound(conversation_id)
-            return redis_values.fold(conversation_id, snapshot, tail, int(seq))
+            return redis_values.fold(conversation_id, snapshot, tail, int(seq), self.payloads)
 
     async def read(
         self, conversation_id: str, *, after: int, limit: int = 500, block_ms: int = 0
@@ -206,7 +236,8 @@ class RedisStore(RedisInspection, RedisPausing):
                 entries = got[0][1] if got else []
             else:
                 entries = await self._do(lambda: self._redis.xrange(log, min=f"{after + 1}-0", count=limit))
-            return [(redis_values.seq_of(entry_id), redis_values.event_of(fields)) for entry_id, fields in entries]
+            found = [(redis_values.seq_of(entry_id), fields) for entry_id, fields in entries]
+            return [(seq, redis_values.event_of(conversation_id, seq, fields, self.payloads)) for seq, fields in found]
 
     async def at(self, conversation_id: str, seqs: Sequence[int]) -> Sequence[Event | None]:
         """See `Store.at`."""
@@ -279,18 +310,23 @@ class RedisStore(RedisInspection, RedisPausing):
     async def keep_progress(self, conversation_id: str, effect_id: str, payload: bytes) -> bool:
         """See `Store.keep_progress`."""
         keys = [self._keys.runs(conversation_id), self._keys.progress(conversation_id)]
-        answer = await self._script("progress", keys, [effect_id, payload, PROGRESS_MS])
+        sealed = self.payloads.seal(payload, "progress", conversation_id, effect_id)
+        answer = await self._script("progress", keys, [effect_id, sealed, PROGRESS_MS])
         return bool(answer[0] == b"ok")
 
     async def progress(self, conversation_id: str) -> Mapping[str, bytes]:
         """See `Store.progress`."""
         found = await self._do(lambda: self._redis.hgetall(self._keys.progress(conversation_id)))
-        return {effect_id.decode(): payload for effect_id, payload in found.items()}
+        return {
+            name: self.payloads.open_or_leave(payload, "progress", conversation_id, name)
+            for name, payload in ((effect_id.decode(), payload) for effect_id, payload in found.items())
+        }
 
     async def publish(self, conversation_id: str, payload: bytes) -> None:
         """See `Store.publish`."""
+        sealed = self.payloads.seal(payload, "live", conversation_id)
         async with translated():
-            await self._redis.publish(self._keys.live(conversation_id), payload)
+            await self._redis.publish(self._keys.live(conversation_id), sealed)
 
     async def listen(self, conversation_id: str) -> AsyncIterator[bytes]:
         """See `Store.listen`."""
@@ -302,7 +338,7 @@ class RedisStore(RedisInspection, RedisPausing):
                 async with translated():
                     message = await pubsub.get_message(timeout=30)
                 if message is not None:
-                    yield message["data"]
+                    yield self.payloads.open_or_leave(message["data"], "live", conversation_id)
         finally:
             await pubsub.aclose()
 
@@ -335,7 +371,7 @@ class RedisStore(RedisInspection, RedisPausing):
                 pipe.xrange(self._keys.log(conversation_id), min=f"{seq}-0", max=f"{seq}-0")
 
         found = zip(once, await self._each(fill), strict=True)
-        by_place = {place: _entry(place[0], one) for place, one in found}
+        by_place = {place: self._entry(place, one) for place, one in found}
         return [by_place[place] for place in places]
 
     async def _heads(self, conversation_ids: Sequence[str], fields: Sequence[str]) -> list[Any]:
@@ -362,6 +398,19 @@ class RedisStore(RedisInspection, RedisPausing):
 
         return await self._do(read)
 
+    def _entry(self, place: tuple[str, int], found: Any) -> Entry:
+        try:
+            with naming(place[0]):
+                if isinstance(found, StoreError):
+                    raise found
+                return redis_values.event_of(*place, found[0][1], self.payloads) if found else None
+        except StoreError as error:
+            return error
+
+    def _runs_of(self, conversation_id: str, records: Sequence[bytes]) -> dict[str, Run]:
+        named = [(effect_id.decode(), record) for effect_id, record in zip(records[::2], records[1::2], strict=True)]
+        return {name: redis_values.run_of(conversation_id, name, record, self.payloads) for name, record in named}
+
     async def _views(self, places: Sequence[PendingPlace]) -> list[PendingView]:
         entries = await self._entries([(place.conversation_id, place.seq) for place in places])
         wanted = [
@@ -374,16 +423,6 @@ class RedisStore(RedisInspection, RedisPausing):
             pending_view(place, _agent(place, head), entry, source)
             for place, head, entry, source in zip(places, heads, entries, sources, strict=True)
         ]
-
-
-def _entry(conversation_id: str, found: Any) -> Entry:
-    try:
-        with naming(conversation_id):
-            if isinstance(found, StoreError):
-                raise found
-            return redis_values.event_of(found[0][1]) if found else None
-    except StoreError as error:
-        return error
 
 
 def _row(created_at: int, conversation_id: str, head: Any) -> Row:

@@ -5,8 +5,8 @@ from collections.abc import Mapping, Sequence
 from holdfast.conversation import Known
 from holdfast.conversation.redaction import PLAIN
 
-from . import codec
 from .keys import bucket_of
+from .payloads import Payloads
 from .redis_meta import RedisMeta
 from .supervision import TROUBLE_MS, TROUBLES, Trouble
 
@@ -19,7 +19,11 @@ class RedisSupervision(RedisMeta):
         if not keys:
             return {}
         found = await self._do(lambda: self._redis.hmget(self._keys.known(conversation_id), list(keys)))
-        return {key: codec.decode_known(data) for key, data in zip(keys, found, strict=True) if data is not None}
+        return {
+            key: self.payloads.open_known(conversation_id, key, data)
+            for key, data in zip(keys, found, strict=True)
+            if data is not None
+        }
 
     async def hosts(self, actor: str, conversation_id: str | None) -> None:
         """See `Store.hosts`."""
@@ -41,9 +45,8 @@ class RedisSupervision(RedisMeta):
 
     async def troubled(self, conversation_id: str, reason: str) -> int:
         """See `Store.troubled`."""
-        answer = await self._script(
-            "troubled", [self._keys.meta("troubles")], [conversation_id, PLAIN.redacted(reason, 500), TROUBLES, TROUBLE_MS]
-        )
+        text = self.payloads.seal_text(PLAIN.redacted(reason, 500), "trouble", conversation_id)
+        answer = await self._script("troubled", [self._keys.meta("troubles")], [conversation_id, text, TROUBLES, TROUBLE_MS])
         return int(answer[1])
 
     async def untroubled(self, conversation_id: str) -> None:
@@ -54,15 +57,15 @@ class RedisSupervision(RedisMeta):
         """See `Store.troubles`."""
         now = await self.now()
         found = await self._do(lambda: self._redis.hgetall(self._keys.meta("troubles")))
-        troubles = [_trouble(name.decode(errors="replace"), record.decode(errors="replace")) for name, record in found.items()]
+        troubles = [_trouble(name.decode(errors="replace"), record, self.payloads) for name, record in found.items()]
         fresh = [trouble for trouble, last in filter(None, troubles) if last > now - TROUBLE_MS]
         return sorted(fresh, key=lambda trouble: trouble.since)
 
 
-def _trouble(conversation_id: str, record: str) -> tuple[Trouble, int] | None:
+def _trouble(conversation_id: str, record: bytes, payloads: Payloads) -> tuple[Trouble, int] | None:
     """A trouble, and when it was last met; None if it cannot be read: it names no trouble, and stops nobody."""
-    since, _, rest = record.partition("|")
-    last, _, reason = rest.partition("|")
+    since, _, rest = record.partition(b"|")
+    last, _, reason = rest.partition(b"|")
     if not (since.isdigit() and last.isdigit()):
         return None
-    return Trouble(conversation_id, reason, int(since)), int(last)
+    return Trouble(conversation_id, payloads.open_text(reason, "trouble", conversation_id), int(since)), int(last)

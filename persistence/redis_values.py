@@ -20,6 +20,7 @@ from holdfast.conversation import (
 from . import codec
 from .directory import Binding
 from .keys import BUCKETS
+from .payloads import Payloads
 from .store import Append, Late, Owner, Quarantine, Row, Run, RunStatus
 
 OLDEST_SERVER = (6, 2)
@@ -34,13 +35,18 @@ INDEX_VERSION = 2
 """
 
 
-def append_args(conversation_id: str, prefix: str, write: Append) -> tuple[list[str | bytes | int], int]:
-    """The arguments of `append.lua`, whose header names them, and the size of the log's tail after it."""
+def append_args(conversation_id: str, prefix: str, write: Append, payloads: Payloads) -> tuple[list[str | bytes | int], int]:
+    """The arguments of `append.lua`, whose header names them, and the size of the log's tail after it.
+
+    Raises:
+        CipherFailed: Not all of it can be encrypted.
+    """
     changes = write.delta
-    known = facts(write.events, write.before.seq + 1)
-    entries = [codec.encode_event(event) for event in write.events]
+    first = write.before.seq + 1
+    known = facts(write.events, first)
+    entries = [payloads.seal_event(conversation_id, seq, event) for seq, event in enumerate(write.events, first)]
     tail_bytes = write.tail_bytes + sum(map(len, entries))
-    snapshot = codec.encode_state(write.after) if write.snapshot(tail_bytes) else b""
+    snapshot = payloads.seal_state(conversation_id, write.after) if write.snapshot(tail_bytes) else b""
     due = due_at(write.after)
     args: list[str | bytes | int] = [
         write.token,
@@ -63,7 +69,7 @@ def append_args(conversation_id: str, prefix: str, write: Append) -> tuple[list[
         len(changes.closed),
         *entries,
         *write.absent,
-        *(part for key, value in known.items() for part in (key, codec.encode_known(value))),
+        *(part for key, value in known.items() for part in (key, payloads.seal_known(conversation_id, key, value))),
         *changes.scheduled,
         *changes.settled,
         *members_of(conversation_id, changes.opened),
@@ -89,13 +95,16 @@ def member_of(conversation_id: str, entry: PendingEntry) -> str:
     return f"{entry.created_at:015d}|{entry.suspension_id}|{conversation_id}|{entry.seq}"
 
 
-def fold(conversation_id: str, snapshot: bytes, tail: Sequence[tuple[bytes, Sequence[bytes]]], seq: int) -> State:
+def fold(
+    conversation_id: str, snapshot: bytes, tail: Sequence[tuple[bytes, Sequence[bytes]]], seq: int, payloads: Payloads
+) -> State:
     """The state that a snapshot and the tail after it lead to."""
-    state = codec.decode_state(snapshot) if snapshot else State(conversation_id=conversation_id)
+    state = payloads.open_state(conversation_id, snapshot)
     for entry_id, fields in tail:
         if seq_of(entry_id) != state.seq + 1:
             raise CorruptStore(f"the log of {conversation_id!r} lacks entry {state.seq + 1}")
-        event = event_of(dict(zip(fields[::2], fields[1::2], strict=True)))
+        by_name = dict(zip(fields[::2], fields[1::2], strict=True))
+        event = event_of(conversation_id, state.seq + 1, by_name, payloads)
         try:
             state = evolve(state, event)
         except ValueError as error:
@@ -110,11 +119,11 @@ def seq_of(entry_id: bytes) -> int:
     return int(entry_id.split(b"-", 1)[0])
 
 
-def event_of(fields: Mapping[bytes, bytes]) -> Event:
+def event_of(conversation_id: str, seq: int, fields: Mapping[bytes, bytes], payloads: Payloads) -> Event:
     """The event in the fields of a log entry."""
     if b"e" not in fields:
         raise CorruptStore("a log entry holds no event")
-    return codec.decode_event(fields[b"e"])
+    return payloads.open_event(conversation_id, seq, fields[b"e"])
 
 
 def number_of(value: bytes, what: str) -> int:
@@ -128,7 +137,7 @@ def number_of(value: bytes, what: str) -> int:
     raise CorruptStore(f"{what} reads {value[:20]!r}")
 
 
-def owner_of(head: Sequence[bytes | None]) -> Owner | None:
+def owner_of(conversation_id: str, head: Sequence[bytes | None], payloads: Payloads) -> Owner | None:
     """Who owns a conversation, from what the head holds; None if nobody has started it, or is about to."""
     token, epoch, holder, seq, reason, at = head
     started = number_of(seq or b"0", "the head's seq") > 0
@@ -139,7 +148,7 @@ def owner_of(head: Sequence[bytes | None]) -> Owner | None:
         number_of(epoch or b"0", "the head's epoch"),
         (holder or b"").decode(errors="replace"),
         started=started,
-        quarantine=quarantine_of(reason, at),
+        quarantine=quarantine_of(conversation_id, reason, at, payloads),
     )
 
 
@@ -153,7 +162,7 @@ def row_of(conversation_id: str, packed: bytes, at: bytes | None) -> Row:
         raise CorruptStore(f"the head of {conversation_id!r} cannot be read ({error})") from error
 
 
-def run_of(record: bytes) -> Run:
+def run_of(conversation_id: str, effect_id: str, record: bytes, payloads: Payloads) -> Run:
     """A run record."""
     status, _, rest = record.partition(b"|")
     incarnation, _, last = rest.partition(b"|")
@@ -163,16 +172,18 @@ def run_of(record: bytes) -> Run:
         case b"C":
             return Run(RunStatus.CLAIMED, incarnation=incarnation.decode(), worker=last.decode())
         case b"D":
-            return Run(RunStatus.DONE, incarnation=incarnation.decode(), outcome=last)
+            outcome = payloads.open_outcome(conversation_id, effect_id, last)
+            return Run(RunStatus.DONE, incarnation=incarnation.decode(), outcome=outcome)
         case _:
             raise CorruptStore(f"a run record reads {record[:20]!r}")
 
 
-def quarantine_of(reason: bytes | None, at: bytes | None) -> Quarantine | None:
+def quarantine_of(conversation_id: str, reason: bytes | None, at: bytes | None, payloads: Payloads) -> Quarantine | None:
     """Why and since when a conversation is in quarantine, from what the head holds; None if it is not."""
     if reason is None:
         return None
-    return Quarantine(reason.decode(errors="replace"), number_of(at or b"0", "a quarantine's time"))
+    said = payloads.open_text(reason, "quarantine", conversation_id)
+    return Quarantine(said, number_of(at or b"0", "a quarantine's time"))
 
 
 def readable(answers: Sequence[Any]) -> list[Any]:
@@ -183,12 +194,13 @@ def readable(answers: Sequence[Any]) -> list[Any]:
     return [answer for answer in answers if not isinstance(answer, Exception)]
 
 
-def late_of(record: bytes) -> Late:
-    """An outcome that came late."""
+def late_of(conversation_id: str, effect_id: str, record: bytes, payloads: Payloads) -> Late:
+    """An outcome that came late; one that cannot be decrypted stays encrypted, and no other is lost for it."""
     at, _, rest = record.partition(b"|")
     if not at.isdigit():
         raise CorruptStore(f"a late outcome reads {record[:20]!r}")
-    return Late(at=int(at), outcome=rest.partition(b"|")[2])
+    outcome = rest.partition(b"|")[2]
+    return Late(at=int(at), outcome=payloads.open_late_outcome(conversation_id, effect_id, outcome))
 
 
 def binding_of(found: Sequence[bytes | None], now: int) -> Binding | None:

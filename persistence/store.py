@@ -264,7 +264,11 @@ class Due:
 
 
 class Store(Supervision, Inspection, Pausing, Directory, Protocol):
-    """The one place where conversations are kept."""
+    """The one place where conversations are kept.
+
+    Where payloads are encrypted, whatever reads or writes one may raise `CipherMissing` or `CipherFailed`. Lists, and texts
+    that say what is wrong, say so in its place.
+    """
 
     namespace: str
 
@@ -284,6 +288,10 @@ class Store(Supervision, Inspection, Pausing, Directory, Protocol):
 
     async def weaknesses(self) -> Sequence[str]:
         """In which cases this store may lose what it acknowledged, one sentence each; none if it tells nothing of itself."""
+        ...
+
+    async def encrypted(self) -> bool:
+        """Whether some of its payloads are encrypted: whoever has no cipher leaves it to those that have one."""
         ...
 
     async def now(self) -> int:
@@ -313,6 +321,8 @@ class Store(Supervision, Inspection, Pausing, Directory, Protocol):
             LeaseHeld: The owner still works on it, and `because` is no reason to depose it.
             ConversationNotFound: It was never started, and `create` is false.
             Quarantined: It is in quarantine.
+            CipherMissing: It is encrypted, and this store has no cipher; its owner is the one before.
+            CipherFailed: It cannot be decrypted; nobody owns it.
         """
         ...
 
@@ -320,6 +330,7 @@ class Store(Supervision, Inspection, Pausing, Directory, Protocol):
         """Write events, snapshot, receipts, runs and indexes, all or nothing, as the current owner; renews the lease.
 
         Raises:
+            CipherFailed: Something cannot be encrypted, and nothing was written; or what is known cannot be decrypted.
             Fenced: The token is not the owner's.
             CorruptStore: The log does not end where the writer's state does, or a key has the wrong type.
         """

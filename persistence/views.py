@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any, TypeAlias
 
-from holdfast.conversation import CorruptStore, Event, NewerRecord, PendingView, StoreError, jsontext
+from holdfast.conversation import CipherMissing, CorruptStore, Event, NewerRecord, PendingView, StoreError, jsontext
 from holdfast.conversation.events import CallSuspended, ModelAnswered, SuspensionSettled
 
 from .pages import PendingPlace
@@ -150,6 +150,8 @@ def arguments_in(source: Event | None, tool_call_id: str) -> dict[str, Any]:
 def _missing(seq: int, entry: Entry, expected: str) -> str:
     if entry is None:
         return f"the log has no entry {seq}"
+    if isinstance(entry, CipherMissing):
+        return str(entry)
     if isinstance(entry, StoreError):
         return f"the log's entry {seq} cannot be read ({entry})"
     return f"the log's entry {seq} is {entry.kind}, not {expected}"

@@ -4,7 +4,8 @@ import logging
 
 from packaging.version import InvalidVersion, Version
 
-from holdfast.conversation import OlderRelease, OtherBuild
+from holdfast.actors.build import build_of
+from holdfast.conversation import ConfigurationError, OlderRelease, OtherBuild
 from holdfast.persistence import Store
 
 logger = logging.getLogger("holdfast.registry")
@@ -13,22 +14,29 @@ logger = logging.getLogger("holdfast.registry")
 async def take_office(store: Store, release: str, *, roll_back: bool = False, other_builds: bool = True) -> None:
     """Note that this release serves the store from now on.
 
-    Releases are in the order of PEP 440, without the local part, which tells builds of one version apart; `other_builds` says
-    whether this build may take the place of another one.
+    Releases are in the order of PEP 440, without the local part, which tells builds of one version apart, and ciphers of one
+    build; `other_builds` says whether this one may take the place of another one.
 
     Raises:
         OlderRelease: A newer release serves the store, and `roll_back` is false. Nothing was changed.
         OtherBuild: Another build of this very version serves the store, and may not be replaced. Nothing was changed.
+        ConfigurationError: It is this very build, with another cipher, and may not be replaced. Nothing was changed.
     """
     while (serving := await store.serving()) != release:
         if serving is not None and not other_builds and _public(serving) == _public(release):
-            raise OtherBuild(release, serving)
+            raise _other_cipher(release, serving) if build_of(serving) == build_of(release) else OtherBuild(release, serving)
         if serving is not None and older(release, serving):
             if not roll_back:
                 raise OlderRelease(release, serving)
             logger.warning("release %s takes the place of %s, which is newer: that was asked for", release, serving)
         if await store.serve(release, before=serving):
             return
+
+
+def _other_cipher(release: str, serving: str) -> ConfigurationError:
+    problem = f"{serving} serves the store, and this is {release}: its actors have another cipher than is named here, or none"
+    fix = "name the one that they have (HOLDFAST_CIPHER); to have all of it change to what is named here, run: holdfast up"
+    return ConfigurationError("cipher", problem, fix)
 
 
 def _public(release: str) -> str:

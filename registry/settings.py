@@ -12,6 +12,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationEr
 from holdfast.actors.settings import Fleet, Timing
 from holdfast.conversation import ConfigurationError
 from holdfast.conversation.redaction import PLAIN
+from holdfast.persistence.cipher import CipherAt
 from holdfast.persistence.keys import check_namespace
 
 FLEET = ("standby", "max_actors", "workers", "strikes", "adoptions", "actor_mb", "effects", "worker_mb", "worker_idle_s")
@@ -68,6 +69,7 @@ class Settings(BaseModel):
     namespace: str = "holdfast"
     home: Path | None = None
     embedded: bool = True
+    cipher: str | None = None
     lease_s: float = Field(default=10, ge=0.001, allow_inf_nan=False)
     linger_s: float = Field(default=30, ge=0.001, allow_inf_nan=False)
     tick_s: float = Field(default=0.5, ge=0.001, allow_inf_nan=False)
@@ -108,6 +110,8 @@ class Settings(BaseModel):
             ConfigurationError: See `of`.
         """
         check_namespace(self.namespace)
+        if self.cipher is not None:
+            CipherAt.of(self.cipher)
         if self.ray_address is not None and self.ray_address.startswith("ray://"):
             raise ConfigurationError(
                 "ray_address",
@@ -131,6 +135,11 @@ class Settings(BaseModel):
     def publishes(self) -> bool:
         """Whether who connects with an app publishes it: on the embedded stack unless told otherwise, elsewhere if told so."""
         return self.redis_url is None if self.publish is None else self.publish
+
+    @property
+    def cipher_at(self) -> CipherAt | None:
+        """Where the cipher is found that was named; None if none was."""
+        return None if self.cipher is None else CipherAt.of(self.cipher)
 
     @property
     def timing(self) -> Timing:

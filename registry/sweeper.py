@@ -54,7 +54,13 @@ class Sweeper:
 
     def _store(self, *, revive: Revival | None = None) -> RedisStore:
         address = self._settings.store
-        return RedisStore(address.redis_url, namespace=address.namespace, store_id=address.store_id, revive=revive)
+        return RedisStore(
+            address.redis_url,
+            namespace=address.namespace,
+            store_id=address.store_id,
+            revive=revive,
+            cipher=address.cipher,
+        )
 
     async def _run(self) -> None:
         timing = self._settings.timing

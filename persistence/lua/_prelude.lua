@@ -32,6 +32,11 @@ local function record_version(data)
   return version
 end
 
+-- Whether a record is an encrypted one, `[version, 'sealed', {...}]` in msgpack.
+local function is_sealed(data)
+  return string.byte(data, 1) == 0x93 and string.sub(data, 3, 9) == '\166sealed'
+end
+
 -- The place in the log that a snapshot was taken at; nil if it is no snapshot.
 local function snapshot_seq(snapshot)
   local ok, record = pcall(cmsgpack.unpack, snapshot)

@@ -3,16 +3,17 @@
 -- KEYS  1 head (hash)   2 log (stream)   3 runs (hash)   4 attention (sorted set)
 --       5 those released as paused (sorted set by name: 'agent|conversation')
 -- ARGV  1 seen token   2 new token   3 because: asked|died|own   4 holder   5 lease in ms   6 create 0|1   7 conversation id
---       8 the record version that the caller reads
+--       8 the record version that the caller reads   9 whether the caller has a cipher, 0|1
 -- Returns {'ok', epoch, now, seq, snapshot, runs, entries, strikes} | {'missing'} | {'moved', token, epoch, holder}
---       | {'busy', ms left} | {'quarantined', reason, at} | {'newer', record, version} | {'corrupt', what}
+--       | {'busy', ms left} | {'quarantined', reason, at} | {'newer', record, version} | {'sealed'} | {'corrupt', what}
 -- Where nothing is started the head expires, so that an actor that dies before the start leaves nothing behind for ever.
--- What the caller could not read is not taken over: snapshot, tail and runs are checked before the owner changes.
+-- What the caller could not read is not taken over: snapshot, tail and runs are checked before the owner changes, and so is
+-- whether any of it is encrypted where the caller has no cipher.
 
 local UNSTARTED_LEASES, UNSTARTED_MS = 10, 2000
 local head, log, runs, attention, paused = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
 local seen, new, because, holder, conversation = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[7]
-local lease_ms, readable = integer(ARGV[5]), integer(ARGV[8])
+local lease_ms, readable, opens = integer(ARGV[5]), integer(ARGV[8]), ARGV[9] == '1'
 if not lease_ms or not readable or new == '' then return {'corrupt', 'arguments'} end
 if not is(head, 'hash') then return {'corrupt', 'the head is no hash'} end
 if not is(log, 'stream') then return {'corrupt', 'the log is no stream'} end
@@ -37,6 +38,7 @@ local from = 1
 if h[7] then
   local version = record_version(h[7])
   if version and version > readable then return {'newer', 'state', version} end
+  if not opens and is_sealed(h[7]) then return {'sealed'} end
   local at = version and snapshot_seq(h[7])
   if not at or at > seq then return {'corrupt', 'the head: the snapshot'} end
   from = at + 1
@@ -50,10 +52,12 @@ for i, entry in ipairs(tail) do
   local version = entry[2][1] == 'e' and record_version(entry[2][2])
   if not version then return {'corrupt', 'the log: the entry ' .. entry[1]} end
   if version > readable then return {'newer', 'log', version} end
+  if not opens and is_sealed(entry[2][2]) then return {'sealed'} end
 end
 local records = redis.call('HGETALL', runs)
 for i = 2, #records, 2 do
   if records[i] ~= 'R' and not string.match(records[i], '^[CD]|[^|]*|') then return {'corrupt', 'the runs: a record'} end
+  if not opens and is_sealed(string.match(records[i], '^D|[^|]*|(.*)$') or '') then return {'sealed'} end
 end
 
 -- Everything is checked: write.

@@ -3,6 +3,7 @@
 import pytest
 
 from holdfast.persistence import MemoryStore
+from holdfast.testing import ToyCipher
 from holdfast.testing.conformance import StoreConformance
 
 
@@ -10,6 +11,15 @@ class TestMemoryStore(StoreConformance):
     @pytest.fixture
     async def stores(self):
         store = MemoryStore()
+        await store.open()
+        yield store, store
+        await store.close()
+
+
+class TestMemoryStoreWithACipher(StoreConformance):
+    @pytest.fixture
+    async def stores(self):
+        store = MemoryStore(cipher=ToyCipher())
         await store.open()
         yield store, store
         await store.close()

@@ -4,7 +4,15 @@ import pytest
 import redis
 
 from holdfast.persistence import RedisStore
+from holdfast.testing import ToyCipher
 from holdfast.testing.conformance import StoreConformance
+from holdfast.testing.conformance_acquire import Acquiring
+from holdfast.testing.conformance_append import Appending
+from holdfast.testing.conformance_inspection import Inspecting
+from holdfast.testing.conformance_reads import Reading
+from holdfast.testing.conformance_runs import Running
+from holdfast.testing.conformance_supervision import Supervising
+from holdfast.testing.conformance_troubles import Troubling
 
 
 class TestRedisStore(StoreConformance):
@@ -16,6 +24,28 @@ class TestRedisStore(StoreConformance):
         yield store, other
         await store.close()
         await other.close()
+
+
+class TestRedisStoreWithACipher(Acquiring, Appending, Reading, Running, Inspecting, Supervising, Troubling):
+    """What scripts look into and what they do not: the parts whose payloads pass through them."""
+
+    @pytest.fixture
+    async def stores(self, server, namespace):
+        cipher = ToyCipher()
+        store, other = (RedisStore(server.url, namespace=namespace, cipher=cipher) for _ in range(2))
+        await store.open()
+        await other.open()
+        yield store, other
+        await store.close()
+        await other.close()
+
+    @pytest.fixture
+    def store(self, stores):
+        return stores[0]
+
+    @pytest.fixture
+    def other(self, stores):
+        return stores[1]
 
 
 @pytest.mark.parametrize(

@@ -192,9 +192,14 @@ async def load(store, recorded: History, step: Step) -> None:
     """What lay in the store after a step lies in this one; nobody owns it."""
     spec, kept = spec_of(recorded), step.kept
     if isinstance(store, MemoryStore):
-        runs = {effect_id: run_of(record) for effect_id, record in kept.runs.items()}
+        runs = {effect_id: run_of(CONVERSATION, effect_id, record, store.payloads) for effect_id, record in kept.runs.items()}
+        snapshot = kept.head.get("snapshot", b"")
         store._conversations[CONVERSATION] = _Conversation(
-            log=list(kept.log), snapshot=kept.head.get("snapshot", b""), known=dict(kept.known), runs=runs
+            log=list(kept.log),
+            snapshot=snapshot,
+            folded=codec.decode_state(snapshot).seq if snapshot else 0,
+            known=dict(kept.known),
+            runs=runs,
         )
         store._apps[codec.decode_app(recorded.app).app] = recorded.app
         store._specs[spec.digest] = recorded.spec

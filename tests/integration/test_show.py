@@ -1,5 +1,6 @@
 """`holdfast show` says what runs, since when and how far, and why a turn stopped."""
 
+import asyncio
 import json
 import os
 import subprocess
@@ -7,8 +8,10 @@ import sys
 
 import pytest
 
+from holdfast.cli import app
 from holdfast.conversation.events import FailureReason
 from holdfast.persistence import RedisStore, codec
+from holdfast.testing import ToyCipher
 from holdfast.testing.activation import Activation, begin, call, fail_model, reply, start
 from holdfast.testing.redis_server import RedisServer
 
@@ -73,3 +76,37 @@ async def test_show_says_what_cut_the_last_reply_off(server, activation):
 
     assert "The last reply was cut off: length" in shown(server)
     assert json.loads(shown(server, "--json"))["stopped"] == "length"
+
+
+@pytest.fixture
+def printed(server, monkeypatch, capsys):
+    """Runs a command in this process, beside the test's loop: what it prints, and its exit code."""
+    monkeypatch.setenv("HOLDFAST_REDIS_URL", server.url)
+    monkeypatch.setenv("NO_COLOR", "1")
+    monkeypatch.setenv("COLUMNS", "200")
+
+    async def run(*arguments):
+        code = await asyncio.to_thread(app.run, [*arguments])
+        return "".join(capsys.readouterr()), code
+
+    return run
+
+
+async def test_a_shell_without_the_cipher_lists_what_waits_and_is_told_what_it_lacks(server, printed, monkeypatch):
+    store = RedisStore(server.url, cipher=ToyCipher())
+    await store.open()
+    waiting = await Activation.of(store, "c-1")
+    await waiting.do(start("I am Marie"), begin(), call(("refund", '{"to":"Marie"}')))
+    await store.close()
+
+    assert (await printed("list"))[1] == 0
+    blind, code = await printed("pending")
+    assert (code, "encrypted" in blind, "HOLDFAST_CIPHER" in blind, "Marie" in blind) == (0, True, True, False)
+    said, code = await printed("show", "c-1")
+    assert (code, "HOLDFAST_CIPHER" in said, "Traceback" in said) == (2, True, False)
+    said, code = await printed("show", "c-1", "--json")
+    assert (code, json.loads(said)["error"]) == (2, "CipherMissing")
+    monkeypatch.setenv("HOLDFAST_CIPHER", "holdfast.testing.toy_cipher:cipher")
+    for command in (("pending",), ("show", "c-1")):
+        said, code = await printed(*command)
+        assert (code, "Marie" in said) == (0, True)

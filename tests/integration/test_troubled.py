@@ -9,7 +9,7 @@ import pytest
 import redis
 from lacking import lacking
 
-from holdfast.actors.settings import Timing
+from holdfast.actors.settings import StoreAddress, Timing
 from holdfast.cli import app
 from holdfast.cli.check import Outcome
 from holdfast.cli.options import Where
@@ -44,7 +44,8 @@ def holdfast(store, *arguments):
 
 async def examined(store):
     """The checks of a store's problems, by name."""
-    return {check.name: check for check in await problem_checks(store.url, store.namespace, Timing(), Where())}
+    at = StoreAddress(store.url, store.namespace, store.store_id)
+    return {check.name: check for check in await problem_checks(at, Timing(), Where())}
 
 
 async def test_doctor_names_what_cannot_be_taken_up_and_what_is_in_quarantine_with_the_reason(store):

@@ -10,7 +10,8 @@ import pytest
 PUBLIC = {
     "conversation": """
         ACCEPTED AgentNotFound AgentSpec Answer AppNotFound AppNotPublished Approval Approve BeginTurn COMMANDS Call CallModel
-        CallStatus Cancel Cancelled ClusterError ClusterStopped ClusterUnavailable Command ConfigurationError ConversationEnded
+        CallStatus Cancel Cancelled CipherFailed CipherMissing ClusterError ClusterStopped ClusterUnavailable Command
+        ConfigurationError ConversationEnded
         ConversationExists ConversationNotFound CorruptStore Decision DecisionKind Delta Deny Effect End Event
         Executor Fail FailureReason Fenced Handled HoldfastError HomeUnusable Ignored Index InvalidConversationId
         InvalidDecision InvalidInput InvalidMessage Judgement Known LastTurn LeaseHeld Limits ModelFailed
@@ -23,10 +24,11 @@ PUBLIC = {
     """,
     "agent": """
         Agent AgentSpec App Approval Executor InvalidArguments Limits OnLost Report Tool ToolContext ToolSpec
-        code_digest load main_file path_of python_path tool
+        cipher_path code_digest load main_file path_of python_path tool
     """,
     "persistence": """
-        Acquired AppRecord Append Appended Because Binding BrokenApp Census Due EVERYWHERE KnownIds Late Listing MemoryStore
+        Acquired AppRecord Append Appended Because Binding BrokenApp Census Cipher CipherAt Due EVERYWHERE KnownIds Late
+        Listing MemoryStore
         Moved Overdue Owner PAUSE_LAG_MS Pause Paused Quarantine Rebuilt RedisStore Row Run RunStatus Silent Store Trouble
     """,
     "actors": """
@@ -39,7 +41,7 @@ PUBLIC = {
     """,
     "client": """
         AgentNotFound Answer AppDiffersWarning AppNotFound AppNotPublished Approve AsyncClient AsyncPendingCall
-        BlockingConversation Cancelled
+        BlockingConversation Cancelled CipherFailed CipherMissing
         Client ClusterStopped ClusterUnavailable ConfigurationError Conversation ConversationEnded ConversationExists
         ConversationNotFound ConversationRow ConversationState Decision Deny DurabilityWarning Event Fail
         FailureReason HoldfastError InvalidConversationId InvalidDecision InvalidInput InvalidMessage OlderRelease OtherBuild
@@ -50,7 +52,7 @@ PUBLIC = {
         main
     """,
     "testing": """
-        Delay FailAfter FailBefore Fault Faults FaultyStore ModelServer NoAnswer RedisServer Replay Request blocks
+        Delay FailAfter FailBefore Fault Faults FaultyStore ModelServer NoAnswer RedisServer Replay Request ToyCipher blocks
         call calls events read_script say
     """,
 }

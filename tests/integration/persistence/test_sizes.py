@@ -26,7 +26,7 @@ class Weighing(FaultyStore):
 
     async def append(self, conversation_id, write):
         prefix = Keys(self.namespace).prefix(conversation_id)
-        args, _ = redis_values.append_args(conversation_id, prefix, write)
+        args, _ = redis_values.append_args(conversation_id, prefix, write, self.inner.payloads)
         self.bytes += argument_bytes(args)
         return await self.inner.append(conversation_id, write)
 
@@ -112,7 +112,7 @@ class Sized(Weighing):
 
     async def append(self, conversation_id, write):
         prefix = Keys(self.namespace).prefix(conversation_id)
-        args, _ = redis_values.append_args(conversation_id, prefix, write)
+        args, _ = redis_values.append_args(conversation_id, prefix, write, self.inner.payloads)
         snapshot = len(args[6])
         self.appends.append((argument_bytes(args) - snapshot, snapshot))
         return await self.inner.append(conversation_id, write)

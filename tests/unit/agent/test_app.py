@@ -2,8 +2,9 @@ from contextlib import asynccontextmanager, contextmanager
 
 import pytest
 
-from holdfast.agent import Agent, App
+from holdfast.agent import Agent, App, cipher_path
 from holdfast.conversation import AgentNotFound, ConfigurationError
+from holdfast.testing import ToyCipher, toy_cipher
 
 SUPPORT = Agent(name="support")
 
@@ -114,3 +115,31 @@ def test_the_key_of_app_records_is_handed_to_no_worker_whatever_the_patterns_say
     environ = {"HOLDFAST_APP_KEY": "k", "HOLDFAST_DEMO_MODEL": "m"}
     assert App(agents=[], env=["*"]).environment(environ) == {"HOLDFAST_DEMO_MODEL": "m"}
     assert App(agents=[], env=["HOLDFAST_APP_KEY"]).environment(environ) == {}
+
+
+class Later(ToyCipher):
+    async def encrypt(self, data, context):
+        return data + context
+
+
+@pytest.mark.parametrize("cipher", [7, object(), ToyCipher, Later()], ids=["number", "object", "class", "async"])
+def test_what_is_no_cipher_is_refused_where_it_stands(cipher):
+    with pytest.raises(ConfigurationError, match=r"app\.encrypt"):
+        App(agents=[SUPPORT], encrypt=cipher)
+
+
+def test_an_app_encrypts_nothing_unless_it_is_told_to():
+    assert cipher_path(App(agents=[SUPPORT])) is None
+
+
+def test_a_cipher_is_found_in_its_own_module_also_where_others_have_imported_it():
+    assert cipher_path(App(agents=[SUPPORT], encrypt=CIPHER)) == "holdfast.testing.toy_cipher:cipher"
+    assert cipher_path(App(agents=[SUPPORT], encrypt="keys:cipher")) == "keys:cipher"
+
+
+def test_a_cipher_that_no_module_has_is_refused_with_the_fix():
+    with pytest.raises(ConfigurationError, match="a module of its own"):
+        cipher_path(App(agents=[SUPPORT], encrypt=ToyCipher()))
+
+
+CIPHER = toy_cipher.cipher

@@ -20,6 +20,7 @@ def test_the_public_names_are_these():
         "Tool",
         "ToolContext",
         "ToolSpec",
+        "cipher_path",
         "code_digest",
         "load",
         "main_file",

@@ -62,6 +62,21 @@ def test_what_belongs_to_a_target():
     assert [process.name for process in FOUND if Target("worker", ALONE.name).has(process)] == [ALONE.name]
 
 
+BUILD = "0.2.0+abcdef012345"
+CIPHERED = Process(f"holdfast:n:s:cluster:{BUILD}.cipher.abcdefgh:worker:zyx:0", "", f"{BUILD}.cipher.abcdefgh")
+BARE = Process(f"holdfast:n:s:cluster:{BUILD}:worker:zyx:0", "", BUILD)
+
+
+@pytest.mark.parametrize(
+    ("wanted", "has"),
+    [("0.2.0", [CIPHERED, BARE]), (BUILD, [BARE]), (CIPHERED.release, [CIPHERED])],
+)
+def test_a_build_without_a_cipher_is_drained_apart_from_the_same_with_one(wanted, has):
+    found = target(wanted, [CIPHERED, BARE], NODES, {})
+    assert found == Target("release", wanted)
+    assert [process for process in (CIPHERED, BARE) if found.has(process)] == has
+
+
 SETTINGS = ActorSettings(StoreAddress("redis://x", "n", "s"), release="0.1.0", cluster="cluster")
 
 

@@ -25,6 +25,9 @@ from holdfast.testing import FailAfter, Faults, FaultyStore
         ("0.2.0+local.1", "0.2.0+local.2", False),  # two builds of one version take turns
         ("0.2.0", "0.2.0+local.2", False),
         ("0.1.9+local.9", "0.2.0+local.2", True),
+        ("0.2.0+local.1.cipher.abcdefgh", "0.2.0+local.1", False),  # nor is a cipher newer than none
+        ("0.2.0+local.1", "0.2.0+local.1.cipher.abcdefgh", False),
+        ("0.1.9+local.9.cipher.abcdefgh", "0.2.0+local.2.cipher.22222222", True),
         ("1!0.1", "9.0", False),
         ("0.1.0", "what is this", False),
         ("what is this", "0.1.0", True),
@@ -70,6 +73,29 @@ async def test_another_build_of_one_version_is_refused_where_it_may_not_change_w
     await take_office(store, "0.1.0+bbb")
     await take_office(store, "0.2.0+ccc", other_builds=False)  # an upgrade is no other build
     assert await store.serving() == "0.2.0+ccc"
+
+
+@pytest.mark.parametrize(
+    ("mine", "serving"),
+    [
+        ("0.1.0+aaa.cipher.abcdefgh", "0.1.0+aaa"),
+        ("0.1.0+aaa", "0.1.0+aaa.cipher.abcdefgh"),
+        ("0.1.0+aaa.cipher.abcdefgh", "0.1.0+aaa.cipher.22222222"),
+    ],
+)
+async def test_another_cipher_of_one_build_is_said_to_be_that_and_no_other_build(mine, serving):
+    store = MemoryStore()
+    await take_office(store, serving)
+
+    with pytest.raises(ConfigurationError, match=r"another cipher.*HOLDFAST_CIPHER.*holdfast up") as refused:
+        await take_office(store, mine, other_builds=False)
+    assert not isinstance(refused.value, OtherBuild)
+    assert await store.serving() == serving
+
+    with pytest.raises(OtherBuild):
+        await take_office(store, mine.replace("aaa", "bbb"), other_builds=False)
+    await take_office(store, mine)
+    assert await store.serving() == mine
 
 
 async def test_who_is_overtaken_by_a_newer_release_while_it_looks_is_refused():

@@ -5,7 +5,7 @@ import asyncio
 import pytest
 
 from holdfast.actors import Failed, Fleet, Hosted, Replied, Timing
-from holdfast.conversation import CorruptStore, HoldfastError, NewerRecord, StoreUnavailable
+from holdfast.conversation import CipherFailed, CipherMissing, CorruptStore, HoldfastError, NewerRecord, StoreUnavailable
 from holdfast.persistence import MemoryStore
 from holdfast.registry import sweep as sweeping
 from holdfast.registry.sweep import Sweep
@@ -138,8 +138,13 @@ async def test_what_cannot_be_read_is_set_aside_with_the_reason_and_taken_up_aga
     await swept(sweep, woken)
 
 
-async def test_what_a_newer_release_wrote_is_left_to_it_and_never_set_aside():
-    store, actors = MemoryStore(), Waking({"newer": NewerRecord("log", 9, 3)})
+@pytest.mark.parametrize(
+    "error",
+    [NewerRecord("log", 9, 3), CipherMissing("conversation 'newer'"), CipherFailed("log newer 1", "UnknownKey: k7")],
+    ids=lambda error: type(error).__name__,
+)
+async def test_what_others_can_read_is_left_to_them_and_never_set_aside(error):
+    store, actors = MemoryStore(), Waking({"newer": error})
     await overdue(store, "newer")
 
     async def tried():

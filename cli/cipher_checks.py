@@ -1,0 +1,27 @@
+"""What `holdfast doctor` looks at in the cipher: whether payloads are encrypted, and whether it could read and write them."""
+
+from holdfast.actors.settings import StoreAddress
+from holdfast.conversation import CipherFailed, HoldfastError
+from holdfast.persistence import RedisStore
+
+from .check import Check, fail, ok
+
+
+async def cipher_checks(where: StoreAddress) -> list[Check]:
+    """Whether this shell has the cipher that the store asks for, and whether it works; nothing where there is none."""
+    store = RedisStore(where.redis_url, namespace=where.namespace, store_id=where.store_id, cipher=where.cipher)
+    try:
+        encrypted = await store.encrypted()
+        store.payloads.check()
+    except CipherFailed as error:
+        return [fail("cipher", str(error), "correct it, or its keys in the environment")]
+    except HoldfastError:
+        return []  # said of Redis already
+    finally:
+        await store.close()
+    if where.cipher is None:
+        problem = "payloads are encrypted, and this shell names no cipher"
+        return [fail("cipher", problem, "set HOLDFAST_CIPHER as the app's processes have it")] if encrypted else []
+    if not encrypted:
+        return [ok("cipher", f"{where.cipher.path} works here; the next connect begins to encrypt payloads with it")]
+    return [ok("cipher", f"payloads are encrypted, and {where.cipher.path} works here")]

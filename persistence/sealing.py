@@ -1,0 +1,106 @@
+"""Encrypting and decrypting bytes that belong in a place of the store; without a cipher they are as they are."""
+
+import logging
+from collections.abc import Callable
+
+from holdfast.conversation import CipherFailed, CipherMissing, StoreError
+
+from . import codec
+from .cipher import Cipher, CipherAt, called
+
+PROBE = b"holdfast: a payload that no Redis ever sees"
+UNENCRYPTED = "(why cannot be said here: it could not be encrypted; see the logs)"
+UNREADABLE = "(why is encrypted, and cannot be decrypted here: HOLDFAST_CIPHER names the cipher)"
+
+logger = logging.getLogger("holdfast.persistence")
+
+
+class Sealing:
+    """What is written of bytes, and read of what was written: what it says of itself decides, not what is configured.
+
+    Args:
+        namespace: The namespace.
+        store_id: The id of the store; None before it is known.
+        cipher: A cipher, or where one is found, which is looked for when it is first needed; None for none.
+    """
+
+    def __init__(self, namespace: str, store_id: Callable[[], str | None], cipher: Cipher | CipherAt | None = None) -> None:
+        self._namespace = namespace
+        self._store_id = store_id
+        self._loaded: Cipher | None = None
+        self.cipher = cipher
+
+    def seal(self, data: bytes, *place: str, seq: int | None = None) -> bytes:
+        """What is written of bytes that belong in a place; `seq` stays readable beside them.
+
+        Raises:
+            CipherFailed: They cannot be encrypted.
+        """
+        if self.cipher is None:
+            return data
+        return codec.encode_sealed(called(self._found().encrypt, data, self._context(place), " ".join(place)), seq)
+
+    def open(self, data: bytes, *place: str) -> bytes:
+        """The bytes of what was read in a place.
+
+        Raises:
+            CipherMissing: They are encrypted, and there is no cipher.
+            CipherFailed: They cannot be decrypted.
+            CorruptStore: They are none of ours.
+            NewerRecord: A newer Holdfast wrote them.
+        """
+        if not codec.is_sealed(data):
+            return data
+        what = " ".join(place)
+        if self.cipher is None:
+            raise CipherMissing(what)
+        return called(self._found().decrypt, codec.decode_sealed(data), self._context(place), what)
+
+    def open_or_leave(self, data: bytes, *place: str) -> bytes:
+        """The bytes of what was read, else what was read: where one that cannot be decrypted must not stop the others."""
+        try:
+            return self.open(data, *place)
+        except StoreError as error:
+            logger.debug("left as it is: %s", error)
+            return data
+
+    def seal_text(self, text: str, *place: str) -> bytes:
+        """What is written of a text that says what is wrong. That something is wrong is said in any case."""
+        try:
+            return self.seal(text.encode("utf-8", "replace"), *place)
+        except StoreError as error:
+            logger.warning("%s: %s; what it was to say: %s", " ".join(place), error, text)
+            return UNENCRYPTED.encode()
+
+    def open_text(self, data: bytes, *place: str) -> str:
+        """The text of what was read, or that it cannot be read."""
+        found = self.open_or_leave(data, *place)
+        return UNREADABLE if codec.is_sealed(found) else found.decode(errors="replace")
+
+    def check(self) -> None:
+        """Make sure that the cipher, if there is one, encrypts and gives back what it encrypted, before anything relies on it.
+
+        Raises:
+            CipherFailed: It does not.
+        """
+        if self.cipher is None:
+            return
+        sealed = self.seal(PROBE, "probe")
+        if PROBE in sealed:
+            raise CipherFailed("probe", "encrypt returned what it was given")
+        if self.open(sealed, "probe") != PROBE:
+            raise CipherFailed("probe", "decrypt does not give back what encrypt was given")
+
+    def _found(self) -> Cipher:
+        if self._loaded is None:
+            given = self.cipher
+            if given is None:
+                raise CipherMissing(f"namespace {self._namespace!r}")
+            self._loaded = given.load() if isinstance(given, CipherAt) else given
+        return self._loaded
+
+    def _context(self, place: tuple[str, ...]) -> bytes:
+        store_id = self._store_id()
+        if not store_id:
+            raise CipherFailed(" ".join(place), "the store was not opened, and its id is a part of the context")
+        return codec.pack(["holdfast", store_id, self._namespace, *place])

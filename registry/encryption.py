@@ -1,0 +1,23 @@
+"""The cipher of whoever makes actors: it is tried before anything is changed."""
+
+from holdfast.conversation import CipherMissing
+from holdfast.persistence import CipherAt, RedisStore
+
+from .daemon import in_daemon
+
+
+async def checked_cipher(store: RedisStore) -> CipherAt | None:
+    """The cipher of a store's payloads, with the folder where this process found it, for those that do not find it there.
+
+    Raises:
+        CipherMissing: Payloads are encrypted, and none is named here.
+        CipherFailed: It does not give back what it encrypts.
+    """
+    cipher = store.payloads.cipher
+    if not isinstance(cipher, CipherAt):
+        if await store.encrypted():
+            raise CipherMissing(f"namespace {store.namespace!r}")
+        return None
+    found = await in_daemon(cipher.found)
+    store.payloads.check()
+    return found
