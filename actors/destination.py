@@ -11,13 +11,30 @@ from holdfast.conversation.spec import STORED_OPTIONS
 
 logger = logging.getLogger("holdfast.worker")
 
-FIXED = frozenset(
-    {
-        *("anthropic", "azure", "cerebras", "cohere", "cohere_chat", "deepinfra", "deepseek", "fireworks_ai", "gemini", "groq"),
-        *("mistral", "moonshot", "openai", "openrouter", "perplexity", "sambanova", "together_ai", "xai"),
-    }
-)
-"""Providers whose address is a constant or stands in the environment; a model's name is no part of it."""
+FIXED = {
+    "anthropic": ("ANTHROPIC_API_KEY",),
+    "azure": ("AZURE_API_KEY", "AZURE_OPENAI_API_KEY"),
+    "cerebras": ("CEREBRAS_API_KEY",),
+    "cohere": ("COHERE_API_KEY", "CO_API_KEY"),
+    "cohere_chat": ("COHERE_API_KEY", "CO_API_KEY"),
+    "deepinfra": ("DEEPINFRA_API_KEY",),
+    "deepseek": ("DEEPSEEK_API_KEY",),
+    "fireworks_ai": ("FIREWORKS_API_KEY", "FIREWORKS_AI_API_KEY"),
+    "gemini": ("GEMINI_API_KEY", "GOOGLE_API_KEY"),
+    "groq": ("GROQ_API_KEY",),
+    "mistral": ("MISTRAL_API_KEY",),
+    "moonshot": ("MOONSHOT_API_KEY",),
+    "openai": ("OPENAI_API_KEY",),
+    "openrouter": ("OPENROUTER_API_KEY", "OR_API_KEY"),
+    "perplexity": ("PERPLEXITYAI_API_KEY", "PERPLEXITY_API_KEY"),
+    "sambanova": ("SAMBANOVA_API_KEY",),
+    "together_ai": ("TOGETHERAI_API_KEY", "TOGETHER_AI_API_KEY", "TOGETHER_API_KEY"),
+    "xai": ("XAI_API_KEY",),
+}
+"""Providers whose address is a constant or stands in the environment, with the variables of their own keys.
+
+A model's name is no part of such an address. Where a provider's own key is not set, litellm would send it another's.
+"""
 _WORD = re.compile(r"(?!arn:)[A-Za-z0-9][A-Za-z0-9._:@+-]{0,199}")
 """A part of a model's name that says nothing but which model it is."""
 
@@ -26,13 +43,16 @@ class Elsewhere(Exception):
     """The store names a model that the app does not, and that could lead elsewhere; the message names the fix."""
 
 
-def arguments(spec: AgentSpec, agent: Agent | None, provider: Callable[[str], str]) -> dict[str, Any]:
+def arguments(
+    spec: AgentSpec, agent: Agent | None, provider: Callable[[str], str], keyed: Callable[[str], bool]
+) -> dict[str, Any]:
     """The model and the options of a call.
 
     Args:
         spec: The stored spec. A turn that goes on may have begun with an older one than the app's.
         agent: The app's agent of that name, None if it has none any more.
-        provider: Which provider a bare model name, without a slash, belongs to; '' if none is known.
+        provider: Which provider a model is called at; '' if none is known.
+        keyed: Whether one of `FIXED` would be called with its own key.
 
     Raises:
         Elsewhere: The spec's model is not the agent's, and might choose a destination.
@@ -41,11 +61,12 @@ def arguments(spec: AgentSpec, agent: Agent | None, provider: Callable[[str], st
     place = _place(spec.model, provider)
     if agent is not None and (spec.model == agent.spec.model or (place and place == _place(agent.spec.model, provider))):
         own = agent.own_options
-    elif place not in FIXED or (agent is not None and agent.own_options):
+    elif place not in FIXED or not keyed(place) or (agent is not None and agent.own_options):
         declared = f"its agent {agent.name!r} has {agent.spec.model!r:.200}" if agent is not None else "it has no such agent"
         message = (
             f"the turn began with the model {spec.model!r:.200}, the app that the workers run declares another ({declared}), "
-            "and where a model is called is the app's to say: declare that model until the turn is over, or cancel the turn"
+            "and where a model is called is the app's to say: declare that model until the turn is over, set the key of its "
+            "provider, or cancel the turn"
         )
         raise Elsewhere(message)
     stored = jsontext.loads(spec.model_options)
@@ -59,7 +80,7 @@ def _place(model: str, provider: Callable[[str], str]) -> str:
     """What of a model's name may choose where its calls go: two with the same are called at the same place. '' if not known."""
     words = model.split("/")
     family = words[0] if len(words) > 1 else provider(model)
-    if family in FIXED and all(_WORD.fullmatch(word) for word in words):
-        return family
+    if family in FIXED:  # and called there: "azure/mistral-large-latest" is called as OpenAI's
+        return family if provider(model) == family and all(_WORD.fullmatch(word) for word in words) else ""
     head, slash, word = model.rpartition("/")
     return f"{head}/" if slash and _WORD.fullmatch(word) else ""

@@ -1,6 +1,7 @@
 """What Holdfast's processes log: no secrets, and nothing that models, people or Redis wrote can pose as a line of its own."""
 
 import logging
+import sys
 import threading
 import traceback
 import warnings
@@ -77,13 +78,19 @@ def guard_process(redaction: Redaction, *, loggers: Iterable[str] = (*OURS, *OTH
 
 
 def guard_app() -> None:
-    """Have what the app's code warns of, and what its threads die of, be logged rather than printed as it is."""
+    """Have what the app warns of, what its threads die of and what nobody can catch be logged rather than printed as it is."""
     warnings.showwarning = _warned  # `logging.captureWarnings` hides them where nobody has configured logging
     threading.excepthook = _thread_died
+    sys.unraisablehook = _unraisable
 
 
 def _warned(message: Warning | str, category: type[Warning], filename: str, lineno: int, *_: object, **__: object) -> None:
     logging.getLogger("py.warnings").warning("%s:%d: %s: %s", filename, lineno, category.__name__, message)
+
+
+def _unraisable(args: "sys.UnraisableHookArgs") -> None:
+    if args.exc_value is not None:
+        logging.getLogger("holdfast.worker").error("what the app raised where nobody catches it", exc_info=args.exc_value)
 
 
 def _thread_died(args: threading.ExceptHookArgs) -> None:

@@ -62,7 +62,7 @@ async def call(
 ) -> ModelOutcome:
     """Call the spec's model with the messages; what came of it after all retries. The app's own rules run on its loop."""
     try:
-        called = destination.arguments(spec, agent, _provider)
+        called = destination.arguments(spec, agent, _provider, _keyed)
     except destination.Elsewhere as elsewhere:
         return ModelFailed(effect_id=request.effect_id, error=str(elsewhere), reason=FailureReason.MODEL_ERROR)
     route = _route(called)
@@ -167,6 +167,10 @@ def _provider(model: str, named: str | None = None) -> str:
         return str(litellm.get_llm_provider(model=model, custom_llm_provider=named)[1])
     except Exception:  # noqa: BLE001 - the call itself brings the provider's words
         return ""
+
+
+def _keyed(family: str) -> bool:
+    return litellm.api_key is None and any(os.environ.get(name) for name in destination.FIXED[family])
 
 
 async def _verdicts(

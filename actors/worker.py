@@ -42,7 +42,11 @@ logger = logging.getLogger("holdfast.worker")
 _P = ParamSpec("_P")
 _T = TypeVar("_T")
 AT_ONCE = 1000
-"""How many model calls go on at once, and how many async bodies; of those that block, as many as there are threads."""
+"""How many async bodies go on at once; of those that block, as many as there are threads."""
+MODELS_AT_ONCE = 500
+"""How many model calls go on at once: as many as litellm has connections for one host. More would wait there, admitted."""
+SIGNING = "HOLDFAST_APP_KEY"
+"""What published apps are signed with; where every node has it in its environment, the app's tools are not to have it."""
 TURN_S = 12.0
 """For how long a call waits for its turn, and then for a loop, before it is sent away, to come back.
 
@@ -106,6 +110,7 @@ class Worker:
     def __init__(self, settings: WorkerSettings) -> None:
         self._settings = settings
         self._incarnation = uuid.uuid4().hex
+        os.environ.pop(SIGNING, None)
         self._named: set[str] = set()
         self._learn(settings.environment)
         self._opening: Ongoing[None] = Ongoing()
@@ -121,7 +126,7 @@ class Worker:
         self._succeeded = False
         self._reached = traps()
         alone = Turnstile(1) if settings.alone else None
-        self._models = alone or Turnstile(AT_ONCE)
+        self._models = alone or Turnstile(MODELS_AT_ONCE)
         self._bodies = alone or Turnstile(AT_ONCE)
         self._threads = alone or Turnstile(THREADS)
         self._reserved: dict[tuple[str, str], asyncio.TimerHandle] = {}

@@ -2,11 +2,12 @@
 
 import asyncio
 import os
+from dataclasses import replace
 
 from holdfast.actors.settings import StoreAddress
 from holdfast.agent import load, main_file, python_path
-from holdfast.conversation import HoldfastError, InvalidInput
-from holdfast.persistence import AppRecord, RedisStore
+from holdfast.conversation import AppNotPublished, HoldfastError, InvalidInput
+from holdfast.persistence import RedisStore
 from holdfast.registry.daemon import in_daemon
 from holdfast.registry.node_look import AppToImport
 
@@ -27,14 +28,10 @@ async def import_check(path: str | None) -> list[Check]:
     return [ok("app", f"{path}: {agents or 'no agents'}")]
 
 
-async def app_on_nodes(path: str | None, url: str | None, namespace: str) -> AppToImport | None:
-    """How each node is to import the app: as its workers do, which the store knows, else as this process does."""
+async def app_here(path: str | None) -> AppToImport | None:
+    """How this process imports the app, with the variables that the app names; None where that fails."""
     if path is None:
         return None
-    record = await _record(path, url, namespace) if url is not None else None
-    if record is not None:
-        environment = {name: os.environ[name] for name in record.environment if name in os.environ}
-        return AppToImport(path, record.python_path, record.main_file, environment)
     try:
         app = await in_daemon(load, path)
         return AppToImport(path, tuple(python_path()), main_file(path), app.environment(os.environ))
@@ -55,12 +52,26 @@ async def worker_checks(path: str, where: StoreAddress) -> list[Check]:
     return [ok("workers", "they have said nothing against it" if known else "the store has never heard of this app")]
 
 
-async def _record(path: str, url: str, namespace: str) -> AppRecord | None:
-    store = RedisStore(url, namespace=namespace)
+async def app_of_workers(here: AppToImport, where: StoreAddress) -> AppToImport:
+    """How the workers import the app: from where it was published. To be called once Ray was joined.
+
+    Raises:
+        AppNotPublished: What the store has for it was not signed by this cluster: nobody is to import from where that says.
+    """
+    from holdfast.actors.ray_cluster import RayCluster  # noqa: PLC0415 - imports ray
+    from holdfast.actors.signature import vouched  # noqa: PLC0415 - only where it is needed
+    from holdfast.actors.vault import Vault  # noqa: PLC0415 - imports ray
+
+    store = RedisStore(where.redis_url, namespace=where.namespace, store_id=where.store_id)
     try:
         async with asyncio.timeout(STORE_S):
-            return await store.app(path)
+            record = await store.app(here.path)
     except (HoldfastError, TimeoutError):
-        return None  # said of Redis already
+        return here  # said of Redis already
     finally:
         await store.close()
+    if record is None:
+        return here
+    if record.app != here.path or not vouched(await RayCluster(Vault(where)).key(), where, record):
+        raise AppNotPublished(here.path)
+    return replace(here, python_path=record.python_path, main_file=record.main_file)

@@ -16,7 +16,7 @@ from holdfast.persistence.keys import Keys
 from holdfast.registry import Settings
 
 from . import headroom
-from .app_checks import app_on_nodes, import_check, worker_checks
+from .app_checks import app_here, import_check, worker_checks
 from .binding import Standing, standing_of
 from .check import Check, Outcome, bounded, fail, ok
 from .cipher_checks import cipher_checks
@@ -99,7 +99,7 @@ async def _examine(settings: Settings, where: Where) -> list[Check]:
     imported = await bounded("app", import_check(settings.app), within_s=IMPORT_S)
     app = None
     if imported[0].status is Outcome.OK:  # else it would not import there either, and perhaps hang once more
-        app = await app_on_nodes(settings.app, url if store is not None else None, settings.namespace)
+        app = await app_here(settings.app)
     checks += await bounded("ray", ray_checks(settings, home, store, standing, app), within_s=RAY_S)
     checks += imported
     if settings.app is not None and store is not None:

@@ -111,7 +111,7 @@ def _title(wanted: "Target") -> str:
 
 
 def _say(value: Any) -> None:
-    sys.stdout.write((value if isinstance(value, str) else to_json(value, indent=2)) + "\n")
+    sys.stdout.write((clean(value) if isinstance(value, str) else to_json(value, indent=2)) + "\n")
     sys.stdout.flush()
 
 

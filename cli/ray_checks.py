@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from holdfast.actors.build import build_of
 from holdfast.actors.settings import ActorSettings, StoreAddress, release_with
-from holdfast.conversation import ConfigurationError, HoldfastError, OlderRelease
+from holdfast.conversation import AppNotPublished, ConfigurationError, HoldfastError, OlderRelease
 from holdfast.persistence import Binding
 from holdfast.persistence.home import Home, installed_version, python_version
 from holdfast.registry import Settings, cluster, doors, releases
@@ -16,6 +16,7 @@ from holdfast.registry.embedded import running_ray
 from holdfast.registry.node_look import AppToImport
 
 from . import fleet
+from .app_checks import app_of_workers
 from .binding import Standing
 from .check import Check, Outcome, bounded, fail, ok, warn
 from .display import span
@@ -90,8 +91,15 @@ async def _join(address: str, mine: str, *, embedded: bool) -> list[Check]:
 async def _nodes(store: StoreAddress | None, app: AppToImport | None) -> list[Check]:
     from holdfast.registry.nodes import look_at_nodes  # noqa: PLC0415 - imports ray, once it was joined
 
+    wrong: list[Check] = []
+    if app is not None and store is not None:
+        try:
+            app = await app_of_workers(app, store)
+        except AppNotPublished as error:
+            said = f"{app.path} is imported nowhere: its record in the store was not signed by this cluster"
+            app, wrong = None, [fail("node imports", said, error.fix)]
     looks, total = await look_at_nodes(store, app)
-    return node_checks(looks, total, app=app.path if app is not None else None, with_store=store is not None)
+    return node_checks(looks, total, app=app.path if app is not None else None, with_store=store is not None) + wrong
 
 
 def _version() -> list[Check]:

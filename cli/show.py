@@ -14,7 +14,7 @@ from holdfast.conversation import State, Status, StoreError, SuspensionKind
 from holdfast.persistence import Late, codec
 
 from .display import clean, clean_block, console, shorten, span, to_json
-from .hints import resolving
+from .hints import command, resolving
 from .options import AsJson, Where
 from .pauses import described, standing
 from .session import session
@@ -109,14 +109,14 @@ def _draw(shown: Shown, where: Where) -> None:
         style="bold",
         soft_wrap=True,
     )
-    for line in _reasons(shown):
+    for line in _reasons(shown, where):
         screen.print(line, soft_wrap=True)
     for call in state.pending:
         screen.print()
         _draw_call(screen, call, shown.now, where)
 
 
-def _reasons(shown: Shown) -> list[str]:
+def _reasons(shown: Shown, where: Where) -> list[str]:
     state = shown.state
     reasons = []
     if state.status is Status.FAILED and state.error is not None:
@@ -126,12 +126,12 @@ def _reasons(shown: Shown) -> list[str]:
         reasons.append(f"The last reply was cut off: {state.stopped}")
     if state.status is Status.QUARANTINED:
         reasons.append(f"It is in quarantine: {clean(state.error or '')}")
-        reasons.append(f"Correct the cause, then run: holdfast retry {clean(shown.folded.conversation_id)}")
+        reasons.append(f"Correct the cause, then run: {clean(command(['retry', shown.folded.conversation_id], where))}")
     if shown.paused is not None and state.status is not Status.ENDED:
         reasons.append(f"{described(shown.paused, shown.now)}.")
     if shown.problem is not None and state.status not in (Status.IDLE, Status.ENDED):
         reasons.append(f"It waits because no worker can run its app: {clean(shown.problem)}")
-        reasons.append(f"Correct the app, then run: holdfast up --app {clean(shown.folded.app)}")
+        reasons.append(f"Correct the app, then run: {clean(command(['up', '--app', shown.folded.app], where))}")
     if state.pending:
         count = len(state.pending)
         reasons.append(f"It waits for {count} decision{'s' if count > 1 else ''}:")

@@ -54,7 +54,7 @@ class AppDiffersWarning(UserWarning):
 
 def announce(line: str) -> None:
     """Say a line to the person at the terminal, not into the program's output."""
-    print(line, file=sys.stderr, flush=True)  # noqa: T201 - the one line that says what was started
+    print(logs.line(line), file=sys.stderr, flush=True)  # noqa: T201 - the one line that says what was started
 
 
 class Stack:

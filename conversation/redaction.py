@@ -6,6 +6,7 @@ its place and shape: the user part of a URL, the value of a header or of `passwo
 
 import binascii
 import functools
+import html
 import json
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -18,6 +19,10 @@ MOST_VALUES = 1000
 MOST_CHARACTERS = 1 << 18
 """How much of a text is looked at; what comes after is cut off."""
 HIDDEN = "***"
+PIECE = 8
+"""How much of a value must stand beside an ellipsis to be recognised as its beginning or end."""
+CUTS = 50
+"""Beside how many ellipses of a text that is looked for."""
 
 _MARGIN = 4096
 _LINE = 16
@@ -27,7 +32,7 @@ _BASE64_SKIPPED = (0, 2, 3)
 
 _Span: TypeAlias = tuple[int, int, str]
 
-_VARIABLE = r"(?i)((API|ACCESS|SECRET|PRIVATE|ENCRYPTION)_?KEY|TOKEN|SECRET|PASSWORD|PASSWD|PASSPHRASE)$"
+_VARIABLE = r"(?i)((API|APP|ACCESS|SECRET|PRIVATE|SIGNING|ENCRYPTION)_?KEY|TOKEN|SECRET|PASSWORD|PASSWD|PASSPHRASE)$"
 
 _VALUE = r"(?:[^\s\"'`&;,)\]}]|[&;,](?!\s|$|[\w.-]{1,40}=)|[)\]}\"'`](?=\w))+"
 """A value without quotes: it ends where the next one begins, or what is around it closes."""
@@ -102,12 +107,30 @@ class Redaction:
             while at >= 0:
                 yield at, at + len(form), label
                 at = text.find(form, at + len(form))
+        yield from self._cut(text)
         yield from _in_urls(text)
         for pattern in _patterns():
             for found in pattern.finditer(text):
                 for group, value in found.groupdict().items():
                     if value is not None and group in _GROUPS:
                         yield *found.span(group), HIDDEN
+
+    def _cut(self, text: str) -> Iterator[_Span]:
+        """What is left of a value that somebody else has cut in its middle: beside an ellipsis."""
+        for found, _ in zip(re.finditer(r"\.{3}|…", text), range(CUTS), strict=False):
+            for form, label in self._forms:
+                before = text[max(0, found.start() - len(form)) : found.start()]
+                at = before.find(form[:PIECE])
+                while at >= 0 and not form.startswith(before[at:]):
+                    at = before.find(form[:PIECE], at + 1)
+                if at >= 0:
+                    yield found.start() - len(before) + at, found.start(), label
+                after = text[found.end() : found.end() + len(form)]
+                at = after.rfind(form[-PIECE:])
+                while at >= 0 and not form.endswith(after[: at + PIECE]):
+                    at = after.rfind(form[-PIECE:], 0, at + PIECE - 1)
+                if at >= 0:
+                    yield found.end(), found.end() + at + PIECE, label
 
 
 @functools.cache
@@ -245,6 +268,7 @@ _ESCAPES: tuple[Callable[[str], str], ...] = (
     lambda text: repr(text + "'\"")[1:-4],
     lambda text: repr(text.encode("utf-8", "surrogatepass"))[2:-1],
     lambda text: text.replace("\\", "\\\\").replace("'", "\\'"),
+    html.escape,
 )
 
 

@@ -44,6 +44,8 @@ _RAY = "import sys; sys.modules['grpc'] = None; from ray.scripts.scripts import 
 
 # What would lead the new head, or a process that joins it, to another cluster.
 _MISLEADING = ("RAY_ADDRESS", "RAY_REDIS_ADDRESS", "RAY_AUTH_TOKEN", "RAY_JOB_ID", "RAY_RAYLET_PID", "RAY_CLIENT_MODE")
+_SIGNING = "HOLDFAST_APP_KEY"
+"""What published apps are signed with: no process that runs their tools is to have it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -219,7 +221,7 @@ def _start(home: Home, deadline_s: float) -> RayAddress:
 
 def _environment(home: Home, token_path: Path) -> dict[str, str]:
     """What `ray start` and all that comes of it, workers included, have as their environment."""
-    env = {name: value for name, value in os.environ.items() if name not in _MISLEADING}
+    env = {name: value for name, value in os.environ.items() if name not in (*_MISLEADING, _SIGNING)}
     env |= join_environment(RayAddress("", token_path)) | {
         "LITELLM_LOCAL_MODEL_COST_MAP": "True",
         "RAY_worker_niceness": "0",  # Ray would put all its workers behind everything else on the machine

@@ -4,7 +4,8 @@ import logging
 
 import pytest
 
-from holdfast.actors.destination import Elsewhere, arguments
+from holdfast.actors import destination
+from holdfast.actors.destination import Elsewhere
 from holdfast.agent import Agent
 from holdfast.conversation import AgentSpec, jsontext
 
@@ -12,7 +13,13 @@ INTERNAL = {"api_base": "https://llm.internal/v1", "custom_llm_provider": "hoste
 
 
 def provider(model):
-    return {"gpt-4o": "openai", "gpt-4o-mini": "openai", "claude-sonnet-4-5": "anthropic"}.get(model, "")
+    """As litellm: by the name's first word, but for what it knows better."""
+    known = {"gpt-4o": "openai", "gpt-4o-mini": "openai", "claude-sonnet-4-5": "anthropic", "azure/mistral-large": "openai"}
+    return known.get(model) or model.rpartition("/")[0].partition("/")[0]
+
+
+def arguments(spec, declared, provided, keyed=bool):
+    return destination.arguments(spec, declared, provided, keyed)
 
 
 def agent(model="openai/gpt-4o-mini", **options):
@@ -81,7 +88,7 @@ def test_a_turn_that_began_with_another_model_at_the_same_place_goes_on_there(de
 def test_a_turn_that_began_with_another_provider_goes_on_there_where_all_addresses_are_the_environments(began_with):
     assert arguments(stored(began_with), agent(), provider) == {"model": began_with}
     assert arguments(stored(began_with), None, provider) == {"model": began_with}
-    with pytest.raises(Elsewhere, match="declare that model until the turn is over, or cancel the turn"):
+    with pytest.raises(Elsewhere, match="declare that model until the turn is over"):
         arguments(stored(began_with), agent(**INTERNAL), provider)  # whose key may be for its own address alone
 
 
@@ -120,6 +127,20 @@ def test_a_model_in_the_store_that_could_name_a_destination_is_refused(planted):
     for declared in (agent(), agent("anthropic/claude-sonnet-4-5", **INTERNAL), None):
         with pytest.raises(Elsewhere, match="the app that the workers run declares another"):
             arguments(stored(planted), declared, provider)
+
+
+@pytest.mark.parametrize("planted", ["deepinfra/x", "anthropic/claude-sonnet-4-5", "openai/gpt-4o"])
+def test_no_provider_is_called_with_the_key_of_another(planted):
+    only = planted.partition("/")[0]
+    for declared in (agent("groq/llama-3"), None):
+        assert arguments(stored(planted), declared, provider, lambda family: family == only) == {"model": planted}
+        with pytest.raises(Elsewhere, match="set the key of its provider"):
+            arguments(stored(planted), declared, provider, lambda family: family != only)
+
+
+def test_a_model_that_is_called_elsewhere_than_its_name_says_does_not_take_the_options_along():
+    with pytest.raises(Elsewhere):
+        arguments(stored("azure/mistral-large"), agent("azure/gpt4", api_base="https://mine.azure.example"), provider)
 
 
 def test_a_model_that_the_app_itself_declares_is_called_as_it_is():

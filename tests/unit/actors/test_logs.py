@@ -3,6 +3,7 @@
 import ast
 import io
 import logging
+import sys
 import threading
 import warnings
 from pathlib import Path
@@ -119,9 +120,15 @@ def test_a_client_within_a_process_of_ours_leaves_its_guard_in_place(logged):
     assert written() == "[SHOP_KEY]\n"
 
 
-def test_warnings_and_dead_threads_of_the_app_are_logged(logged, monkeypatch):
+class Unclean:
+    def __del__(self):
+        raise ValueError(SECRET)
+
+
+def test_warnings_dead_threads_and_what_nobody_catches_of_the_app_are_logged(logged, monkeypatch):
     _, written = logged
     monkeypatch.setattr(threading, "excepthook", threading.excepthook)
+    monkeypatch.setattr(sys, "unraisablehook", sys.unraisablehook)
     logs.guard_process(Redaction({"SHOP_KEY": SECRET}), loggers=["py.warnings", "holdfast.worker"])
     warned = logging.getLogger("py.warnings")
     handler = logging.getLogger("holdfast.worker").handlers[-1]
@@ -134,11 +141,13 @@ def test_warnings_and_dead_threads_of_the_app_are_logged(logged, monkeypatch):
             thread = threading.Thread(target=lambda: [][len(SECRET)], name=f"thread {SECRET}")
             thread.start()
             thread.join()
+            Unclean()
     finally:
         warned.removeHandler(handler)
         warned.filters.clear()
     assert "UserWarning: [SHOP_KEY]\\nWARNING forged" in written()
     assert "thread [SHOP_KEY] of the app died\n    Traceback" in written()
+    assert "what the app raised where nobody catches it\n    Traceback" in written()
     assert SECRET not in written()
 
 

