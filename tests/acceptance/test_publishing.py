@@ -132,10 +132,6 @@ async def test_whoever_writes_to_redis_neither_has_a_module_imported_nor_a_key_s
             before = await workers(settings)
             await published.put_app(forged, [planted])
 
-            # when somebody looks with doctor, then nothing is imported from there (see below)
-            said = await configured(sources["production"], "doctor", "--json", code=1)
-            assert "is imported nowhere: its record in the store was not signed" in said
-
             # when the turn goes on, and another is to begin
             receipt = await shown.resolve(Answer("yes"))
             there = client.conversation(shown.conversation_id)
@@ -152,6 +148,9 @@ async def test_whoever_writes_to_redis_neither_has_a_module_imported_nor_a_key_s
             assert (await there.state()).status is Status.GENERATING
             assert await workers(settings) <= before
             assert stack.model.requests[-1].body["messages"][0]["content"] == "production"
+
+            said = await configured(sources["production"], "doctor", "--json", code=1)
+            assert "is imported nowhere: its record in the store was not signed" in said
 
             # and goes on once somebody who may has published the app
             await configured(sources["production"], "up")
