@@ -215,3 +215,26 @@ class Pausing:
         assert await due(store) == {"c-1"}
         anew = await Activation.of(other, "c-1", because=Because.ASKED)
         await anew.do(reply())
+
+    async def test_during_a_pause_indexes_that_are_made_anew_wake_nobody_who_waits_for_its_end(
+        self, store: Store, other: Store
+    ) -> None:
+        await store.pause("desk", by="ana", reason="")
+        names = {f"c-{number}" for number in range(5)}
+        for name in names:
+            await left(store, name)
+        await left(store, "bar:1", "bar")
+        long_ago = await store.now() - 3_700_000
+        overdue = await Activation.of(store, "overdue", lease_ms=60_000)
+        await overdue.do(start(), begin(), call("ask", "lookup"), now=long_ago)
+        await store.release("overdue", overdue.token, paused=True)
+
+        for _ in range(2):
+            assert [bucket.problems async for bucket in other.reindex() if bucket.problems] == []
+            assert await due(store) == {"overdue"}
+
+        assert await other.readmit(100) == 1
+        assert await due(store) == {"overdue", "bar:1"}
+        await store.resume("desk")
+        assert await other.readmit(100) == 6
+        assert await due(store) == {"overdue", "bar:1", *names}
