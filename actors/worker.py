@@ -18,7 +18,7 @@ from ray.actor import exit_actor
 from holdfast.agent import Agent, App
 from holdfast.conversation import AgentSpec, HoldfastError, RunFinished, Status, StoreError
 from holdfast.conversation.redaction import Redaction
-from holdfast.persistence import AppRecord, RedisStore
+from holdfast.persistence import EVERYWHERE, AppRecord, RedisStore
 
 from . import logs, tool_run, wire
 from .admission import Admission
@@ -487,7 +487,10 @@ class Worker:
             self._drain = asyncio.create_task(self._drained())
 
     async def _drained(self) -> None:
-        """End this worker once nothing runs here any more and other code stands for its app, or its successor is in office."""
+        """End this worker once nothing runs here any more and other code stands for its app, or its successor is in office.
+
+        So does one that nobody has drained since it was just being made when Holdfast was stopped on the cluster.
+        """
         idle_since = time.monotonic()
         while True:
             await asyncio.sleep(DRAIN_CHECK_S)
@@ -499,6 +502,9 @@ class Worker:
                 if self._runs or self._model_calls:
                     idle_since = time.monotonic()
                     continue
+                if not self._succeeded and EVERYWHERE in await store.withheld():
+                    logger.info("%s: Holdfast was stopped on the cluster", self._settings.name)
+                    await self._succeed(store)  # whoever needs a worker once it is started again has the successor made
                 record = await store.app(self._settings.app)
                 await self._end_unless_used(store, record, max(idle_since, self._asked_at))
             except HoldfastError:

@@ -27,10 +27,12 @@ def run(
 
     What has begun goes on. Messages, decisions, cancellations, ends and deadlines go on being recorded. Once this is done,
     nothing new begins. It asks Redis alone.
+
+    With --json, `known` is false where no conversation has the agent, which may be misspelt.
     """
     pause, known, now = asyncio.run(_pause(where, agent, reason))
     if as_json:
-        sys.stdout.write(to_json(asdict(pause)) + "\n")
+        sys.stdout.write(to_json(asdict(pause) | {"known": known}) + "\n")
         return
     standing = " It was paused before; nothing was changed." if pause.duplicate else ""
     words = ["resume", *(["--agent", agent] if agent is not None else [])]

@@ -48,9 +48,8 @@ async def _stop(found: Operated, *, yes: str | None, grace_s: float) -> int:
         await found.store.unbind(found.settings.cluster)
         sys.stdout.write(clean(f"Holdfast is stopped already in {namespace} on {found.joined.address}.") + "\n")
         return ExitCode.DONE
-    runs, calls = stopping.going_on(work)
+    runs, calls, unknown = stopping.going_on(work)
     workers = sum(process.worker for process in running)
-    unknown = sum(not one.known for one in work.values())
     for line in (
         f"This stops Holdfast in namespace {namespace} of store {found.store.store_id} ({masked(found.store.url)})",
         f"on the Ray cluster at {found.joined.address}, for everybody who uses it there:",
@@ -78,8 +77,9 @@ def _confirm(namespace: str) -> None:
         raise ConfigurationError("namespace", "it was not confirmed, and nothing was changed", f"type {namespace}")
 
 
-def _told(runs: int, calls: int) -> None:
-    sys.stderr.write(f"{runs} runs and {calls} model calls go on\n")
+def _told(runs: int, calls: int, silent: int) -> None:
+    unsaid = f"; {silent} workers do not say what they are at" if silent else ""
+    sys.stderr.write(f"{runs} runs and {calls} model calls go on{unsaid}\n")
     sys.stderr.flush()
 
 

@@ -1,6 +1,7 @@
 """Publishing an app: what all conversations run with from then on; and comparing what is published with what is here."""
 
 import os
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Self
 
@@ -9,7 +10,8 @@ from holdfast.actors.settings import StoreAddress
 from holdfast.actors.signature import fingerprint, keyed, sealed
 from holdfast.actors.vault import Vault
 from holdfast.agent import AgentSpec, App, code_digest, main_file, python_path
-from holdfast.persistence import AppRecord, RedisStore
+from holdfast.conversation import ClusterStopped
+from holdfast.persistence import EVERYWHERE, AppRecord, RedisStore
 from holdfast.registry.daemon import in_daemon
 
 
@@ -63,16 +65,29 @@ class Here:
 
 
 async def publish(store: RedisStore, settings: ActorSettings, key: bytes, here: Here) -> None:
-    """Say what stands for the app from now on, and have its workers there before they are needed."""
+    """Say what stands for the app from now on, and have its workers there before they are needed.
+
+    Raises:
+        ClusterStopped: Somebody stopped Holdfast on the cluster meanwhile; no worker is made.
+    """
     from holdfast.actors import hire, worker_name  # noqa: PLC0415 - resolved here, after Ray was joined
 
+    await _unstopped(store, settings)
     record, vault = here.record(key, settings.store), Vault(settings.store)
     await in_daemon(vault.put_environment, record.app, record.code, here.environment)  # whoever reads the record has it
     await store.put_app(record, here.specs)
     await store.put_problem(record.app, None)  # its workers say anew what they find
     await in_daemon(vault.forget_others, record.app, record.code)
-    avoid = await store.withheld()
     for slot in map(str, range(settings.fleet.workers)):
+        avoid = await _unstopped(store, settings)
         generation = await store.generation(worker_name(settings, record.app, record.code, slot))
         worker = hire(settings, record, slot, here.environment, generation=generation, avoid=avoid)
         worker.prepare.remote(here.environment)
+
+
+async def _unstopped(store: RedisStore, settings: ActorSettings) -> Mapping[str, int]:
+    """Where nothing is to be made."""
+    withheld = await store.withheld()
+    if EVERYWHERE in withheld:
+        raise ClusterStopped(settings.store.namespace)
+    return withheld

@@ -89,6 +89,8 @@ class Home:
             check_way(given, field, _ELSEWHERE)
             home = given.resolve()
             make_way(home)
+            for way in (given, home):  # what was missing is there now, and perhaps somebody else has made it
+                check_way(way, field, _ELSEWHERE)
             status = home.lstat()
         if not belongs_to(status):
             raise HomeUnusable(field, f"it belongs to uid {status.st_uid}", _ELSEWHERE)
@@ -306,9 +308,11 @@ def _candidates() -> Iterator[Path]:
 
 def _made(candidate: Path) -> bool:
     """Make a runtime directory; false where there is something of that name, or somebody could replace it."""
+    field = f"runtime directory {candidate}"
     try:
-        check_way(candidate, f"runtime directory {candidate}", _ELSEWHERE)
+        check_way(candidate, field, _ELSEWHERE)
         candidate.mkdir(mode=0o700)
+        check_way(candidate, field, _ELSEWHERE)  # the one above it may have been missing, and made by somebody else since
     except (OSError, HomeUnusable):  # a parent that is gone, such as /run/user/1000 after the logout
         return False
     return True

@@ -27,7 +27,7 @@ class MemoryPausing:
 
     async def resume(self, agent: str | None) -> Pause | None:
         """See `Store.resume`."""
-        return self._pauses.pop(agent or "", None)
+        return self._pauses.pop(agent or "", None)  # at once: nobody can pause between what is read and what is lifted
 
     async def paused(self) -> Paused:
         """See `Store.paused`."""

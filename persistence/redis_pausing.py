@@ -24,8 +24,13 @@ class RedisPausing(RedisSupervision):
 
     async def resume(self, agent: str | None) -> Pause | None:
         """See `Store.resume`."""
-        answer = await self._script("resume", [self._keys.meta("pauses")], [agent or ""])
-        return None if answer[0] == b"no" else _pause(agent or "", answer[1])
+        _, _, found = await self._script("paused", [self._keys.meta("pauses")], [])
+        record = dict(zip(found[::2], found[1::2], strict=True)).get((agent or "").encode())
+        if record is None:
+            return None
+        # This may run again after its reply was lost: it never lifts another pause, and what was read is lifted either way.
+        await self._script("resume", [self._keys.meta("pauses")], [agent or "", record])
+        return _pause(agent or "", record)
 
     async def paused(self) -> Paused:
         """See `Store.paused`."""

@@ -64,6 +64,8 @@ def target(wanted: str, found: list[Process], nodes: Mapping[str, str], withheld
     Raises:
         ConfigurationError: It is none of these, or more than one.
     """
+    if not wanted:  # which is the address of every node that is gone
+        raise ConfigurationError("target", "it is empty", "name a worker, a node or a release; `holdfast drain` lists them")
     targets = [
         Target("worker", process.name) for process in found if process.worker and wanted in (process.name, process.short)
     ]

@@ -5,7 +5,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from ray._private import state as cluster_state
-from ray.exceptions import RayError
+from ray.exceptions import ActorDiedError, RayError
 
 from holdfast.actors import ActorSettings, find, named
 
@@ -51,13 +51,14 @@ class Process:
 
 @dataclass(frozen=True, slots=True)
 class Work:
-    """What a worker is at; `known` is false where it did not say, which an older release's cannot."""
+    """What a worker is at; `known` is false where it did not say, which an older release's cannot; `gone` if it has ended."""
 
     app: str = ""
     runs: int = 0
     model_calls: int = 0
     leaving: bool = False
     known: bool = False
+    gone: bool = False
 
 
 def processes(settings: ActorSettings) -> list[Process]:
@@ -82,9 +83,11 @@ async def _work(worker: Process) -> Work:
     try:
         handle = await asyncio.to_thread(find, worker.name)
         if handle is None:
-            return Work()
+            return Work(gone=True)
         async with asyncio.timeout(ANSWER_S):
             said = await handle.work.remote()
         return Work(said["app"], said["runs"], said["model_calls"], leaving=said["leaving"], known=True)
-    except (RayError, TimeoutError, AttributeError, ValueError):  # it ends just now, hangs, or is too old to be asked
+    except ActorDiedError:
+        return Work(gone=True)
+    except (RayError, TimeoutError, AttributeError, ValueError):  # it hangs, is not reached, or is too old to be asked
         return Work()

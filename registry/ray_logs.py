@@ -56,6 +56,8 @@ def bound(root: Path, written: Callable[[], Collection[str]]) -> None:
     """
     found: list[tuple[float, int, Path]] = []
     for session in _entries(root):
+        if session.is_symlink():  # `session_latest`: what it leads to is there under its own name, which open files have
+            continue
         for folder, _, names in os.walk(session / "logs"):
             for path in (Path(folder) / name for name in names):
                 with contextlib.suppress(OSError):

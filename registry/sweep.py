@@ -40,7 +40,7 @@ BATCH = 100
 SHORTEST_DELAY_MS = 500
 LONGEST_DELAY_MS = 60_000
 OVERLOADED_MS = 1_000
-"""After what time what found no actor is woken again: that is no fault of its own, and actors come free."""
+"""After what time what found no actor is woken again: that is no trouble of its own, and actors come free."""
 MOST_REMEMBERED = 10_000
 HIRE_AGAIN_S = 10.0
 QUIET_MS = 5_000
@@ -167,7 +167,9 @@ class Sweep:
                 troubled.discard(conversation_id)
                 await self._store.untroubled(conversation_id)
                 return
-            if not isinstance(error, Quarantined | ConversationNotFound):  # else nothing is there that could need attention
+            if isinstance(error, Overloaded):  # that is no fault of its own, and its turn is not to come after the others'
+                delay_ms = _delay_ms(error, 0)
+            elif not isinstance(error, Quarantined | ConversationNotFound):  # else nothing is there that needs attention
                 if len(troubled) < MOST_REMEMBERED:
                     troubled.add(conversation_id)
                 reason = str(error) or f"no answer within {WAKE_TIMEOUT_S:g} s"

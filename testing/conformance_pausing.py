@@ -1,6 +1,8 @@
 """Pauses: what waits, who says so, and that who waits for the end of one is found again."""
 # ruff: noqa: S101, D102, PLR2004 -- tests: they assert, their names are sentences, their numbers are the expectation
 
+import asyncio
+
 import pytest
 
 from holdfast.conversation import InvalidInput
@@ -65,6 +67,22 @@ class Pausing:
         assert await store.resume("bar") is None
 
         assert [pause.agent for pause in (await store.paused()).pauses] == ["desk"]
+
+    async def test_two_who_lift_a_pause_at_once_lift_no_other(self, store: Store, other: Store) -> None:
+        for number in range(20):
+            made = await store.pause("desk", by="ana", reason=f"reason {number}")
+
+            lifted, again, anew = await asyncio.gather(
+                store.resume("desk"), other.resume("desk"), other.pause("desk", by="bob", reason="another")
+            )
+
+            assert {one.reason for one in (lifted, again) if one} <= {made.reason, "another"}
+            standing = (await store.paused()).pauses
+            if anew.duplicate:
+                assert not standing
+            for one in standing:
+                assert await store.resume("desk") == one
+            assert await store.resume("desk") is None
 
     async def test_as_many_may_stand_as_each_look_can_read(self, store: Store) -> None:
         for number in range(MOST_PAUSED):
@@ -197,3 +215,26 @@ class Pausing:
         assert await due(store) == {"c-1"}
         anew = await Activation.of(other, "c-1", because=Because.ASKED)
         await anew.do(reply())
+
+    async def test_during_a_pause_indexes_that_are_made_anew_wake_nobody_who_waits_for_its_end(
+        self, store: Store, other: Store
+    ) -> None:
+        await store.pause("desk", by="ana", reason="")
+        names = {f"c-{number}" for number in range(5)}
+        for name in names:
+            await left(store, name)
+        await left(store, "bar:1", "bar")
+        long_ago = await store.now() - 3_700_000
+        overdue = await Activation.of(store, "overdue", lease_ms=60_000)
+        await overdue.do(start(), begin(), call("ask", "lookup"), now=long_ago)
+        await store.release("overdue", overdue.token, paused=True)
+
+        for _ in range(2):
+            assert [bucket.problems async for bucket in other.reindex() if bucket.problems] == []
+            assert await due(store) == {"overdue"}
+
+        assert await other.readmit(100) == 1
+        assert await due(store) == {"overdue", "bar:1"}
+        await store.resume("desk")
+        assert await other.readmit(100) == 6
+        assert await due(store) == {"overdue", "bar:1", *names}

@@ -1,7 +1,8 @@
 -- Write a conversation's index entries anew, if its log still ends where the state did that they were made from.
 --
 -- KEYS  1 head (hash)   2 log (stream)   3 attention (sorted set)
---       Index keys (sorted sets) are made from the bucket's prefix, ARGV[2]; they share the slot.
+--       Index keys (sorted sets), and that of those released as paused, are made from the bucket's prefix, ARGV[2]; they share
+--       the slot.
 -- ARGV  1 conversation id   2 bucket prefix   3 expected seq   4 packed standing in the lists   5 busy 0|1
 --       6 earliest deadline or ''   then of each open suspension its kind and its member in the pending indexes.
 -- Returns {'ok'} | {'moved'} | {'corrupt', what}
@@ -13,9 +14,11 @@ if not expected or (busy ~= '0' and busy ~= '1') or (due ~= '' and not integer(d
 if not is(head, 'hash') then return {'corrupt', 'the head is no hash'} end
 if not is(log, 'stream') then return {'corrupt', 'the log is no stream'} end
 if not is(attention, 'zset') then return {'corrupt', 'the attention index is no sorted set'} end
-local h = redis.call('HMGET', head, 'seq', 'index', 'lease', 'quarantine')
+local h = redis.call('HMGET', head, 'seq', 'index', 'lease', 'quarantine', 'paused')
 if bad(h[1]) or bad(h[3]) then return {'corrupt', 'the head: a number is none'} end
 if tonumber(h[1] or '0') ~= expected then return {'moved'} end
+local waits, paused = h[5] and busy == '1', prefix .. 'paused' -- its deadlines alone need attention until it is readmitted
+if waits and not is(paused, 'zset') then return {'corrupt', 'those released as paused are no sorted set'} end
 local plain = standing(packed)
 if not plain then return {'corrupt', 'arguments: the index entries'} end
 local shown = h[4] and {plain[1], 'quarantined', plain[3], plain[4]} or plain
@@ -32,10 +35,11 @@ come = what
 -- Everything is checked: write, also what should be there already.
 redis.call('HSET', head, 'index', h[4] and cmsgpack.pack(shown) or packed, 'busy', busy, 'due', due)
 change(gone, come)
+if waits then redis.call('ZADD', paused, 0, h[5] .. '|' .. conversation) end
 if h[4] then
   redis.call('HSET', head, 'plain_index', packed)
   redis.call('ZREM', attention, conversation)
 else
-  attend(attention, conversation, busy, tonumber(h[3] or clock()), due)
+  attend(attention, conversation, waits and '0' or busy, tonumber(h[3] or clock()), due)
 end
 return {'ok'}

@@ -87,7 +87,7 @@ def test_a_pause_is_said_wherever_somebody_looks_until_it_is_lifted(inside, stac
     assert "To go on: holdfast resume --agent support --namespace quiet\n" in made.out
     assert "no conversation of an agent 'support' here" in made.err
     again = inside("pause", "--agent", "support", "--json", *namespaced).json()
-    assert (again["duplicate"], again["reason"]) == (True, hostile)
+    assert (again["duplicate"], again["reason"], again["known"]) == (True, hostile, False)
     assert "It was paused before; nothing was changed." in inside("pause", "--agent", "support", *namespaced).out
     inside("pause", "--reason", "the bill", *namespaced)
 

@@ -3,9 +3,10 @@
 import asyncio
 
 import pytest
+from redis import exceptions
 
 from holdfast.conversation import StoreUnavailable
-from holdfast.persistence import Because, Owner, RedisStore, RunStatus
+from holdfast.persistence import Because, Owner, RedisStore, RunStatus, redis_scripts
 from holdfast.testing.activation import APP, DESK, Activation, begin, call, send, start
 
 
@@ -56,6 +57,26 @@ async def test_an_append_whose_reply_is_lost_again_and_again_is_written_once(pro
 
     assert proxy.lose == 0
     assert await store.load("c-1") == activation.state
+
+
+@pytest.mark.parametrize("agent", [None, "desk"])
+async def test_a_resume_whose_reply_is_lost_lifts_no_pause_that_was_made_since(through, store, monkeypatch, agent):
+    await store.pause(agent, by="ana", reason="the one that is lifted")
+    run, made = redis_scripts.run, []
+
+    async def losing(redis, name, keys, args):
+        answer = await run(redis, name, keys, args)
+        if name == "resume" and not made:
+            made.append(await store.pause(agent, by="bob", reason="harm is done now"))
+            raise exceptions.ConnectionError("the reply is lost")
+        return answer
+
+    monkeypatch.setattr(redis_scripts, "run", losing)
+    lifted = await through.resume(agent)
+
+    assert lifted.by == "ana"
+    assert not made[0].duplicate
+    assert list((await store.paused()).pauses) == made
 
 
 @pytest.mark.parametrize("lost", [1, 3])

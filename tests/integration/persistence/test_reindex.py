@@ -145,3 +145,20 @@ async def test_the_version_of_the_indexes_stands_in_the_meta(store, raw, namespa
     with pytest.raises(NewerRecord):
         await newer.open()
     await newer.close()
+
+
+async def test_who_waits_for_the_end_of_a_pause_is_found_again_where_the_list_of_them_is_gone(store, raw, namespace):
+    await store.pause("desk", by="ana", reason="")
+    activation = await Activation.of(store, "c-1", lease_ms=1)
+    await activation.do(start(), begin())
+    await store.release("c-1", activation.token, paused=True)
+    key = Keys(namespace).paused(bucket_of("c-1"))
+    assert raw.redis.delete(key) == 1
+
+    await rebuild(store)
+
+    assert raw.redis.zrange(key, 0, -1) == [b"desk|c-1"]
+    assert (await store.attention(100)).conversation_ids == []
+    raw.redis.set(key, "broken")
+    (problem,) = [problem for bucket in await rebuild(store) for problem in bucket.problems]
+    assert "released as paused" in problem

@@ -12,7 +12,7 @@ from holdfast.actors.requests import ModelRequest
 from holdfast.actors.transcripts import Reading
 from holdfast.actors.worker import Succeeded
 from holdfast.conversation import ModelFailed
-from holdfast.persistence import MemoryStore
+from holdfast.persistence import EVERYWHERE, MemoryStore
 from holdfast.testing.activation import APP, DESK, Activation, begin, reply, start
 
 
@@ -114,6 +114,33 @@ async def test_with_no_bound_it_stays(left):
     await until(looked)
     assert await store.generation("worker-0") == 0
     assert not left.at.is_set()
+
+
+async def test_where_holdfast_was_stopped_it_ends_once_nothing_runs_here(left):
+    store = await stored()
+    worker = Unused(store, idle_s=0)
+    await worker.process()
+    call = asyncio.create_task(worker._model_called(REQUEST))
+    await asyncio.sleep(0.05)
+    await store.withhold(EVERYWHERE)
+    await asyncio.sleep(0.2)
+    assert (await store.generation("worker-0"), left.at.is_set()) == (0, False)
+    worker.gate.set()
+    await call
+    async with asyncio.timeout(20):
+        await left.at.wait()
+    assert await store.generation("worker-0") == 1
+    with pytest.raises(Succeeded):
+        await worker._model_called(REQUEST)
+
+
+async def test_where_one_node_is_drained_a_worker_elsewhere_stays(left):
+    store = await stored()
+    await store.withhold("node-1")
+    worker = Unused(store, idle_s=0)
+    await worker.process()
+    await asyncio.sleep(0.2)
+    assert (await store.generation("worker-0"), left.at.is_set()) == (0, False)
 
 
 async def test_while_a_turn_of_its_app_is_under_way_it_stays_although_nobody_asks_it(left):

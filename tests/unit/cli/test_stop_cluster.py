@@ -36,6 +36,14 @@ def test_without_a_terminal_it_is_an_option(monkeypatch):
         stop_cluster._confirm("own")
 
 
+def test_who_does_not_say_what_it_is_at_is_named_while_the_grace_lasts(capsys):
+    stop_cluster._told(1, 2, 0)
+    stop_cluster._told(0, 0, 3)
+    assert capsys.readouterr().err == (
+        "1 runs and 2 model calls go on\n0 runs and 0 model calls go on; 3 workers do not say what they are at\n"
+    )
+
+
 @pytest.mark.parametrize(
     ("where", "yes", "grace_s", "said"),
     [

@@ -5,13 +5,14 @@ import stat
 
 import pytest
 
-from holdfast.actors import StoreAddress
+from holdfast import actors
+from holdfast.actors import ActorSettings, Fleet, StoreAddress
 from holdfast.actors.signature import vouched
 from holdfast.agent import Agent, App
-from holdfast.client import transport
+from holdfast.client import publishing, transport
 from holdfast.client.publishing import Here
-from holdfast.conversation import AgentNotFound, AppNotPublished, ConfigurationError, HomeUnusable
-from holdfast.persistence import AppRecord, MemoryStore
+from holdfast.conversation import AgentNotFound, AppNotPublished, ClusterStopped, ConfigurationError, HomeUnusable
+from holdfast.persistence import EVERYWHERE, AppRecord, MemoryStore
 from holdfast.persistence.home import Home
 from holdfast.registry import Settings
 
@@ -57,6 +58,43 @@ async def test_what_is_here_of_an_app_is_its_source_its_agents_and_its_variables
     app = App(agents=[Agent(name="desk", instructions="Help.")], env=["PUBLISHING_API_KEY"])
     here = await Here.of(app, "holdfast.cli.demo_app:app")
     assert (here.specs, here.environment, len(here.source)) == ((DESK,), {"PUBLISHING_API_KEY": "x"}, 64)
+
+
+@pytest.mark.parametrize(("stopped_at", "hired"), [(0, []), (1, []), (2, ["0"])])
+async def test_where_holdfast_was_stopped_meanwhile_no_worker_is_hired(monkeypatch, stopped_at, hired):
+    class Stopping(MemoryStore):
+        looks = 0
+
+        async def withheld(self):
+            if self.looks == stopped_at:
+                await self.withhold(EVERYWHERE)
+            self.looks += 1
+            return await super().withheld()
+
+    class Kept:
+        def __init__(self, _):
+            pass
+
+        def put_environment(self, *_):
+            pass
+
+        forget_others = put_environment
+
+    class Made:
+        prepare = remote = None
+
+        def __init__(self, slot):
+            found.append(slot)
+            self.prepare, self.remote = self, lambda _: None
+
+    found = []
+    monkeypatch.setattr(publishing, "Vault", Kept)
+    monkeypatch.setattr(actors, "hire", lambda _settings, _record, slot, _environment, **_: Made(slot))
+    store, settings = Stopping(), ActorSettings(STORE, fleet=Fleet(workers=2))
+    with pytest.raises(ClusterStopped, match="'holdfast'"):
+        await publishing.publish(store, settings, KEY, HERE)
+    assert found == hired
+    assert (await store.app(HERE.path) is not None) is (stopped_at > 0)
 
 
 # -- the key -----------------------------------------------------------------------------------------------------------------

@@ -142,6 +142,42 @@ def test_a_directory_above_the_home_that_belongs_to_another_user_is_refused(tmp_
         Home.open(tmp_path / "theirs" / "home")
 
 
+@pytest.mark.parametrize("through_a_link", [False, True])
+def test_a_missing_directory_that_somebody_else_makes_meanwhile_is_refused(tmp_path, short, owned, monkeypatch, through_a_link):
+    base, real = tmp_path / "base", home.make_way
+
+    def racing(directory):
+        if through_a_link:
+            (tmp_path / "trap").mkdir(mode=0o700)
+            base.symlink_to(tmp_path / "trap")
+        else:
+            base.mkdir(mode=0o777)
+        owned(base)
+        real(directory)
+
+    monkeypatch.setattr(home, "make_way", racing)
+    with pytest.raises(HomeUnusable, match=f"{base} .*belongs to uid {SOMEBODY}"):
+        Home.open(base / "holdfast")
+
+
+def test_a_missing_directory_for_sockets_that_somebody_else_makes_meanwhile_is_not_used(tmp_path, short, owned, monkeypatch):
+    session, real, looks = tmp_path / "session", home.check_way, []
+
+    def racing(path, *more):
+        real(path, *more)
+        if path.parent == session and not session.exists():
+            session.mkdir(mode=0o700)
+            owned(session)
+            looks.append(path)
+
+    monkeypatch.setattr(home, "check_way", racing)
+    monkeypatch.setenv("XDG_RUNTIME_DIR", str(session))
+    runtime = Home.open(tmp_path / "home").runtime
+    assert runtime.parent == Path("/tmp")
+    runtime.rmdir()
+    assert looks
+
+
 def test_a_group_that_is_the_users_own_may_write_above_the_home(tmp_path, short, monkeypatch):
     above = tmp_path / "above"
     above.mkdir()

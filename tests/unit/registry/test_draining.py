@@ -48,12 +48,17 @@ def test_a_word_stands_for_the_one_thing_that_is_called_so(wanted, expected):
         ("aaa", "no worker, node or release"),  # too short to be meant
         ("9.9", "no worker, node or release"),
         (EVERYWHERE, "no worker, node or release"),
-        ("", "no worker, node or release"),
     ],
 )
 def test_a_word_that_stands_for_nothing_or_for_several_is_refused(wanted, said):
     with pytest.raises(ConfigurationError, match=said):
         target(wanted, FOUND, NODES, {EVERYWHERE: 1})
+
+
+def test_nothing_stands_for_nothing_also_where_a_node_is_gone():
+    for withheld in ({}, {"gone1234": 1}):
+        with pytest.raises(ConfigurationError, match="it is empty"):
+            target("", FOUND, NODES, withheld)
 
 
 def test_what_belongs_to_a_target():

@@ -80,6 +80,19 @@ def test_what_is_beyond_the_bound_goes_the_oldest_first_and_nothing_that_is_writ
     assert (second / "sockets" / "raylet").exists()
 
 
+def test_a_session_that_a_link_leads_to_counts_once_and_its_open_logs_stay(root, monkeypatch):
+    monkeypatch.setattr(ray_logs, "KEPT_BYTES", 20)
+    living = session(root, LIVING, sizes=(10, 10))
+    (root / "session_latest").symlink_to(living)
+
+    ray_logs.bound(root, lambda: pytest.fail("it was asked"))
+    assert len(list(living.rglob("log-*"))) == 2
+
+    monkeypatch.setattr(ray_logs, "KEPT_BYTES", 5)
+    ray_logs.bound(root, lambda: {str(path) for path in living.rglob("log-*")})
+    assert len(list(living.rglob("log-*"))) == 2
+
+
 def test_what_is_within_the_bound_stays_and_nobody_is_asked_what_is_open(root, monkeypatch):
     monkeypatch.setattr(ray_logs, "KEPT_BYTES", 20)
     session(root, number(1), sizes=(10, 10))

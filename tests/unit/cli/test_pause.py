@@ -1,0 +1,60 @@
+"""`holdfast pause`: whether there is anything that it can hold up is said in words, and to who reads JSON."""
+
+import asyncio
+import json
+from contextlib import asynccontextmanager
+from types import SimpleNamespace
+
+import pytest
+
+from holdfast.cli import pause
+from holdfast.cli.options import Where
+from holdfast.client import AsyncClient, async_client
+from holdfast.persistence import MemoryStore
+from holdfast.testing.activation import Activation, start
+
+
+class Stack:
+    """Has one store, and no Ray: none is needed."""
+
+    may_start = False
+
+    def __init__(self, store):
+        self._store = store
+
+    async def store(self):
+        return self._store
+
+
+@pytest.fixture
+def here(monkeypatch):
+    store = MemoryStore()
+
+    async def one():
+        await (await Activation.of(store, "c-1")).do(start(agent="desk"))
+
+    @asynccontextmanager
+    async def session(_):
+        stack = Stack(store)
+        yield SimpleNamespace(client=AsyncClient(stack, timeout_s=10), stack=stack)
+
+    async def at_once(_):
+        pass
+
+    asyncio.run(one())
+    monkeypatch.setattr(pause, "session", session)
+    monkeypatch.setattr(async_client.asyncio, "sleep", at_once)
+
+
+@pytest.mark.parametrize(("agent", "known"), [("desk", True), ("dsek", False), (None, True)])
+@pytest.mark.usefixtures("here")
+def test_an_agent_that_no_conversation_has_is_named_as_such(capsys, agent, known):
+    pause.run(Where(), agent=agent)
+    said = capsys.readouterr()
+    assert ("no conversation of an agent" in said.err) is not known
+
+    pause.run(Where(), agent=agent, as_json=True)
+    said = capsys.readouterr()
+    found = json.loads(said.out)
+    assert (found["agent"], found["known"], found["duplicate"]) == (agent, known, True)
+    assert said.err == ""
