@@ -10,6 +10,8 @@ from .check import Check, fail, ok, warn
 from .redis_url import anonymous, by_socket, on_loopback, own_socket
 
 _ASKS = ("NOAUTH", "NOPERM", "NoPermission", "WRONGPASS", "Authentication", "DENIED")
+_NO = ("0", "F", "FALSE", "N", "NO")
+"""What the driver takes for no."""
 _PASSWORD = "set a password (redis-cli ACL SETUSER, or requirepass), and put it into HOLDFAST_REDIS_URL"  # noqa: S105 - advice
 
 
@@ -56,6 +58,9 @@ def tls(url: str, *, loopback: bool) -> Check:
             return warn(
                 "redis tls", "the server's certificate is not checked", "leave ssl_cert_reqs out; name the CA by ssl_ca_certs"
             )
+        if parse_qs(parts.query).get("ssl_check_hostname", ["true"])[0].upper() in _NO:
+            said = "the server's name is not checked: whoever has any certificate of that CA may stand in for it"
+            return warn("redis tls", said, "leave ssl_check_hostname out; connect by the name that the certificate has")
         return ok("redis tls", "the connection is by TLS")
     if loopback:
         return ok("redis tls", "none, and none is needed: the connection does not leave this machine")

@@ -3,6 +3,8 @@
 import asyncio
 import json
 import os
+import tempfile
+from pathlib import Path
 
 import pytest
 
@@ -141,6 +143,9 @@ def test_a_redis_that_asks_for_no_password_is_named(loopback, open_, status):
         ("redis://10.0.0.1:6379", False, WARN),
         ("rediss://10.0.0.1:6379", False, OK),
         ("rediss://10.0.0.1:6379?ssl_cert_reqs=none", False, WARN),
+        ("rediss://10.0.0.1:6379?ssl_check_hostname=false", False, WARN),
+        ("rediss://10.0.0.1:6379?ssl_check_hostname=No", False, WARN),
+        ("rediss://10.0.0.1:6379?ssl_check_hostname=true", False, OK),
         ("unix:///run/redis.sock", True, OK),
     ],
 )
@@ -165,6 +170,20 @@ def test_a_socket_is_this_users_alone_if_it_or_a_folder_above_it_is(tmp_path):
     assert own_socket(f"unix://{opened}/redis.sock") is any(not one.stat().st_mode & 0o077 for one in tmp_path.parents)
     assert not own_socket(f"unix://{closed}/none.sock")
     assert not own_socket("redis://127.0.0.1:6379")
+
+
+def test_a_link_in_a_private_folder_makes_no_socket_private(tmp_path):
+    tmp_path.chmod(0o700)
+    with tempfile.TemporaryDirectory(dir="/tmp") as folder:  # pytest's own are in one that nobody else gets into
+        public = Path(folder)
+        public.chmod(0o755)
+        (public / "redis.sock").touch()
+        (public / "redis.sock").chmod(0o777)
+        (tmp_path / "link.sock").symlink_to(public / "redis.sock")
+        (tmp_path / "circle.sock").symlink_to(tmp_path / "circle.sock")
+        assert not own_socket(f"unix://{public}/redis.sock")
+        assert not own_socket(f"unix://{tmp_path}/link.sock")
+        assert not own_socket(f"unix://{tmp_path}/circle.sock")
 
 
 @pytest.mark.parametrize(
