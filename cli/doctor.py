@@ -83,7 +83,7 @@ async def _examine(settings: Settings, where: Where) -> list[Check]:
         found = await bounded("redis", redis_checks(url, settings.namespace), within_s=REDIS_S)
         checks += found
         if not found[0].unreachable:  # else each look would wait for it anew
-            checks += await bounded("redis auth", door_checks(url), within_s=REDIS_S)
+            checks += await bounded("redis auth", door_checks(url, settings.namespace), within_s=REDIS_S)
             standing, wrong = await _standing(url, settings.namespace)
             checks += wrong
         if standing.store_id is not None:

@@ -17,6 +17,7 @@ from . import headroom
 from .check import Check, fail, judged, ok, warn
 from .known_holes import AS_OF, holes_of, mended
 from .node_checks import clock
+from .redis_doors import tcp_ports
 from .redis_url import by_socket, masked, on_loopback, own_socket
 
 _SETTINGS = ("appendonly", "appendfsync", "maxmemory-policy", "min-replicas-to-write", "dir")
@@ -46,7 +47,7 @@ async def redis_checks(url: str, namespace: str) -> list[Check]:
     here = by_socket(url) or await on_loopback(urlsplit(url).hostname or "localhost")
     return [
         *judged("redis", lambda: [_server(url, seen)]),
-        *judged("redis version", lambda: [version(seen.info, private=own_socket(url))]),
+        *judged("redis version", lambda: [version(seen.info, private=own_socket(url) and tcp_ports(seen.info) == set())]),
         *judged("persistence", lambda: _persistence(seen)),
         *judged("eviction", lambda: [_eviction(seen)]),
         *judged("redis memory", lambda: [headroom.memory(seen.info)]),

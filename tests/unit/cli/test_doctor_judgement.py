@@ -133,7 +133,7 @@ def test_an_old_server_is_warned_of_unless_only_this_user_reaches_it():
     [(True, True, WARN), (False, True, FAIL), (True, False, OK), (False, False, OK), (False, None, WARN)],
 )
 def test_a_redis_that_asks_for_no_password_is_named(loopback, open_, status):
-    assert redis_doors.auth("redis://h:6379/0", loopback=loopback, open_=open_).status is status
+    assert redis_doors.auth(loopback=loopback, open_=open_).status is status
 
 
 @pytest.mark.parametrize(
