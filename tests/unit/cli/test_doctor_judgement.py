@@ -3,8 +3,10 @@
 import asyncio
 import json
 import os
+import sys
 import tempfile
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -21,6 +23,7 @@ from holdfast.cli.unseen import Kind, Problem, Which, problems_of
 from holdfast.conversation import CorruptStore
 from holdfast.conversation.redaction import Redaction
 from holdfast.persistence import Census, MemoryStore
+from holdfast.registry import doors
 from holdfast.registry.doors import Door, Knocked, Manner
 from holdfast.registry.node_look import NodeLook
 
@@ -239,6 +242,18 @@ def test_only_ports_that_refused_a_stranger_are_said_to_be_closed(manners, local
     assert check.status is status
     if Manner.OPEN in manners:
         assert "door 1" in check.said
+
+
+def test_nodes_whose_ports_were_not_tried_are_counted(monkeypatch):
+    for manner in Manner:
+        found = knocked(manner)
+        local = {one.door.address: False for one in found}
+        assert auth(found, local, 3).said == auth(found, local).said + "; on 3 more nodes none was tried"
+    ray = SimpleNamespace(nodes=lambda: [{"Alive": number > 4} for number in range(72)])
+    monkeypatch.setitem(sys.modules, "ray", ray)
+    assert doors.untried() == 67 - doors.NODES
+    ray.nodes = lambda: [{"Alive": True}]
+    assert doors.untried() == 0
 
 
 def test_metrics_that_others_read_are_named():
