@@ -51,7 +51,7 @@ async def bounded(name: str, looking: Awaitable[Sequence[Check]], *, within_s: f
         said = f"it could not be looked at within {within_s:g} s"
         return [fail(name, said, "see to whatever hangs there, and look again", unreachable=True)]
     except Exception as error:  # noqa: BLE001 - whatever it is, the other checks are wanted all the same
-        return [_failed(name, error)]
+        return [failed(name, error)]
 
 
 def judged(name: str, judging: Callable[[], Iterable[Check]]) -> list[Check]:
@@ -59,9 +59,10 @@ def judged(name: str, judging: Callable[[], Iterable[Check]]) -> list[Check]:
     try:
         return list(judging())
     except Exception as error:  # noqa: BLE001 - as above
-        return [_failed(name, error)]
+        return [failed(name, error)]
 
 
-def _failed(name: str, error: Exception) -> Check:
+def failed(name: str, error: Exception) -> Check:
+    """What could not be looked at."""
     said = str(error) if isinstance(error, HoldfastError) else f"{type(error).__name__}: {error!s:.300}"
     return fail(name, f"it could not be looked at: {said}", "correct what this names, and look again")

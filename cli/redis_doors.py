@@ -3,7 +3,7 @@
 import asyncio
 import ipaddress
 import socket
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
@@ -34,7 +34,7 @@ async def answers_strangers(url: str, namespace: str = "holdfast") -> bool | Non
     """Whether it lets somebody read who has no credentials; None where that is not to be known."""
     redis, keys = client(anonymous(url), lambda: None), Keys(namespace)
     # Who may not read the one may be let in to the others: a user is let in to keys by their names.
-    looks = (
+    looks: tuple[Callable[[], Awaitable[object]], ...] = (
         lambda: redis.get(STORE_ID),
         lambda: redis.exists(keys.meta("layout")),
         lambda: redis.hgetall(keys.meta("layout")),
