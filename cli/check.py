@@ -1,11 +1,15 @@
 """One thing that `holdfast doctor` looks at, and how it is."""
 
 import asyncio
+import os
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
 from holdfast.conversation import HoldfastError
+from holdfast.conversation.redaction import Redaction
+
+_NAMED = ("HOLDFAST_REDIS_URL",)
 
 
 class Outcome(StrEnum):
@@ -64,5 +68,5 @@ def judged(name: str, judging: Callable[[], Iterable[Check]]) -> list[Check]:
 
 def failed(name: str, error: Exception) -> Check:
     """What could not be looked at."""
-    said = str(error) if isinstance(error, HoldfastError) else f"{type(error).__name__}: {error!s:.300}"
+    said = str(error) if isinstance(error, HoldfastError) else Redaction.of_process(os.environ, _NAMED).said(error, 300)
     return fail(name, f"it could not be looked at: {said}", "correct what this names, and look again")

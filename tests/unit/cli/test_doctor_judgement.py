@@ -12,7 +12,7 @@ import pytest
 
 from holdfast.actors.settings import Timing
 from holdfast.cli import doctor, headroom, known_holes, problems, redis_checks, redis_doors
-from holdfast.cli.check import Outcome, bounded, fail, judged, ok, warn
+from holdfast.cli.check import Outcome, bounded, fail, failed, judged, ok, warn
 from holdfast.cli.display import to_json
 from holdfast.cli.node_checks import clock, node_checks
 from holdfast.cli.options import Where
@@ -53,6 +53,19 @@ async def test_a_check_that_hangs_or_fails_is_a_check_of_its_own():
     assert "the layout is no hash" in refused.said
     (misjudged,) = judged("d", lambda: [int("not a number")])
     assert (misjudged.name, misjudged.status) == ("d", FAIL)
+
+
+async def test_what_failed_is_cut_after_it_is_without_secrets(monkeypatch):
+    monkeypatch.setenv("RAY_AUTH_TOKEN", "the-token-of-this-cluster")
+    monkeypatch.setenv("HOLDFAST_REDIS_URL", "redis://:pass-word@h:1")
+    for secret, label in {
+        "the-token-of-this-cluster": "[RAY_AUTH_TOKEN]",
+        "pass-word": "[HOLDFAST_REDIS_URL]",
+        "redis://:a-pass-word@h:1": "redis://***@h:1",
+    }.items():
+        for before in (0, 270, 280, 290):
+            check = failed("a", ValueError("x" * before + secret))
+            assert check.said == "it could not be looked at: " + f"ValueError: {'x' * before}{label}"[:300]
 
 
 # -- what monitoring reads
