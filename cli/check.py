@@ -1,11 +1,15 @@
 """One thing that `holdfast doctor` looks at, and how it is."""
 
 import asyncio
+import os
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
 from holdfast.conversation import HoldfastError
+from holdfast.conversation.redaction import Redaction
+
+_NAMED = ("HOLDFAST_REDIS_URL",)
 
 
 class Outcome(StrEnum):
@@ -51,7 +55,7 @@ async def bounded(name: str, looking: Awaitable[Sequence[Check]], *, within_s: f
         said = f"it could not be looked at within {within_s:g} s"
         return [fail(name, said, "see to whatever hangs there, and look again", unreachable=True)]
     except Exception as error:  # noqa: BLE001 - whatever it is, the other checks are wanted all the same
-        return [_failed(name, error)]
+        return [failed(name, error)]
 
 
 def judged(name: str, judging: Callable[[], Iterable[Check]]) -> list[Check]:
@@ -59,9 +63,10 @@ def judged(name: str, judging: Callable[[], Iterable[Check]]) -> list[Check]:
     try:
         return list(judging())
     except Exception as error:  # noqa: BLE001 - as above
-        return [_failed(name, error)]
+        return [failed(name, error)]
 
 
-def _failed(name: str, error: Exception) -> Check:
-    said = str(error) if isinstance(error, HoldfastError) else f"{type(error).__name__}: {error!s:.300}"
+def failed(name: str, error: Exception) -> Check:
+    """What could not be looked at."""
+    said = str(error) if isinstance(error, HoldfastError) else Redaction.of_process(os.environ, _NAMED).said(error, 300)
     return fail(name, f"it could not be looked at: {said}", "correct what this names, and look again")

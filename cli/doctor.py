@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import asdict, replace
 
 from holdfast.actors.settings import StoreAddress
-from holdfast.conversation import CorruptStore, HoldfastError
+from holdfast.conversation import HoldfastError
 from holdfast.conversation.redaction import Redaction
 from holdfast.persistence.embedded import running_redis
 from holdfast.persistence.home import Home
@@ -17,8 +17,8 @@ from holdfast.registry import Settings
 
 from . import headroom
 from .app_checks import app_here, import_check, worker_checks
-from .binding import Standing, standing_of
-from .check import Check, Outcome, bounded, fail, ok
+from .binding import Standing, readable_standing_of
+from .check import Check, Outcome, bounded, fail, failed, ok
 from .cipher_checks import cipher_checks
 from .display import clean, console, to_json
 from .errors import ExitCode
@@ -83,7 +83,7 @@ async def _examine(settings: Settings, where: Where) -> list[Check]:
         found = await bounded("redis", redis_checks(url, settings.namespace), within_s=REDIS_S)
         checks += found
         if not found[0].unreachable:  # else each look would wait for it anew
-            checks += await bounded("redis auth", door_checks(url), within_s=REDIS_S)
+            checks += await bounded("redis auth", door_checks(url, settings.namespace), within_s=REDIS_S)
             standing, wrong = await _standing(url, settings.namespace)
             checks += wrong
         if standing.store_id is not None:
@@ -111,12 +111,17 @@ async def _standing(url: str, namespace: str) -> tuple[Standing, list[Check]]:
     """What leads to the store's actors, the cluster that it is bound to, and what is wrong with that."""
     try:
         async with asyncio.timeout(REDIS_S):
-            return await standing_of(url, namespace), []
-    except CorruptStore as error:
-        key = Keys(namespace).meta("cluster")
-        return Standing(), [fail("binding", str(error), f"stop all clusters of this store, and delete the key {key}")]
+            standing, wrong = await readable_standing_of(url, namespace)
     except (HoldfastError, TimeoutError):
         return Standing(), []  # said of Redis already
+    except Exception as error:  # noqa: BLE001 - whatever it is, it is to hide no other check
+        return Standing(), [failed("binding", error)]
+    cluster, release = Keys(namespace).meta("cluster"), Keys(namespace).meta("release")
+    fixes = {
+        cluster: ("binding", f"stop all clusters of this store, and delete the key {cluster}"),
+        release: ("release", f"stop all clusters of this store, and delete the key {release}"),
+    }  # of the store's id, it is said with Redis
+    return standing, [fail(fixes[key][0], str(error), fixes[key][1]) for key, error in wrong.items() if key in fixes]
 
 
 def _presentable(check: Check, secrets: Redaction) -> Check:

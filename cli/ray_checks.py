@@ -124,26 +124,31 @@ async def _auth(front: Door, *, joined: bool) -> list[Check]:
     """How the cluster's ports take somebody who has no token; all are known only to who has joined."""
     behind, readable = (await in_daemon(doors.doors), await in_daemon(doors.metrics)) if joined else ([], [])
     knocked = await doors.knock_all([front, *behind])
+    untried = await in_daemon(doors.untried) if joined else 0
     seen = await doors.knock_all(readable)
     local = {one.door.address: await on_loopback(one.door.address.rpartition(":")[0]) for one in [*knocked, *seen]}
-    return [auth(knocked, local), *metrics(seen, local)]
+    return [auth(knocked, local, untried), *metrics(seen, local)]
 
 
-def auth(knocked: Sequence[Knocked], local: Mapping[str, bool]) -> Check:
-    """What follows from how Ray's ports took a stranger; `local` says of each address whether only this machine reaches it."""
+def auth(knocked: Sequence[Knocked], local: Mapping[str, bool], untried: int = 0) -> Check:
+    """What follows from how Ray's ports took a stranger; `local` says of each address whether only this machine reaches it.
+
+    On `untried` more nodes no port was tried.
+    """
+    more = f"; on {untried} more nodes none was tried" if untried else ""
     of = {manner: [one.door for one in knocked if one.manner is manner] for manner in Manner}
     fix = "start every node with RAY_AUTH_MODE=token and the same token, and set both here (RAY_AUTH_TOKEN)"
     if of[Manner.OPEN]:
         named = ", ".join(f"{door.what} ({door.address})" for door in of[Manner.OPEN][:NAMED])
         if all(local[door.address] for door in of[Manner.OPEN]):
-            return warn("ray auth", f"answers without a token: {named}; everybody on this machine runs code as you", fix)
-        return fail("ray auth", f"answers without a token: {named}; whoever reaches it runs code as you", fix)
+            return warn("ray auth", f"answers without a token: {named}; everybody on this machine runs code as you{more}", fix)
+        return fail("ray auth", f"answers without a token: {named}; whoever reaches it runs code as you{more}", fix)
     if of[Manner.UNCLEAR] or not of[Manner.REFUSED]:
         doubtful = of[Manner.UNCLEAR] or of[Manner.UNREACHED]
         named = ", ".join(f"{door.what} ({door.address})" for door in doubtful[:NAMED])
-        return warn("ray auth", f"whether it asks for a token could not be told: {named}", fix)
+        return warn("ray auth", f"whether it asks for a token could not be told: {named}{more}", fix)
     unreached = f"; {len(of[Manner.UNREACHED])} are not reached from here" if of[Manner.UNREACHED] else ""
-    return ok("ray auth", f"{len(of[Manner.REFUSED])} ports were tried without a token, and refused{unreached}")
+    return ok("ray auth", f"{len(of[Manner.REFUSED])} ports were tried without a token, and refused{unreached}{more}")
 
 
 def metrics(knocked: Sequence[Knocked], local: Mapping[str, bool]) -> list[Check]:

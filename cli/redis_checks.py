@@ -1,13 +1,13 @@
 """What `holdfast doctor` asks of Redis. It only reads."""
 
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Awaitable, Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
-from holdfast.conversation import HoldfastError, InvalidInput
+from holdfast.conversation import CorruptStore, HoldfastError, InvalidInput
 from holdfast.persistence import RedisStore
 from holdfast.persistence.keys import BUCKETS, STORE_ID, Keys
 from holdfast.persistence.redis_connection import client, translated
@@ -17,6 +17,7 @@ from . import headroom
 from .check import Check, fail, judged, ok, warn
 from .known_holes import AS_OF, holes_of, mended
 from .node_checks import clock
+from .redis_doors import tcp_ports
 from .redis_url import by_socket, masked, on_loopback, own_socket
 
 _SETTINGS = ("appendonly", "appendfsync", "maxmemory-policy", "min-replicas-to-write", "dir")
@@ -28,8 +29,8 @@ class _Seen:
 
     info: Mapping[str, Any]
     settings: Mapping[str, str]
-    store_id: str | None
-    layout: Mapping[str, str]
+    store_id: str | CorruptStore | None
+    layout: Mapping[str, str] | CorruptStore
     ahead_ms: int = 0
     uncertain_ms: int = 0
 
@@ -46,7 +47,7 @@ async def redis_checks(url: str, namespace: str) -> list[Check]:
     here = by_socket(url) or await on_loopback(urlsplit(url).hostname or "localhost")
     return [
         *judged("redis", lambda: [_server(url, seen)]),
-        *judged("redis version", lambda: [version(seen.info, private=own_socket(url))]),
+        *judged("redis version", lambda: [version(seen.info, private=own_socket(url) and tcp_ports(seen.info) == set())]),
         *judged("persistence", lambda: _persistence(seen)),
         *judged("eviction", lambda: [_eviction(seen)]),
         *judged("redis memory", lambda: [headroom.memory(seen.info)]),
@@ -74,11 +75,11 @@ async def _look(url: str, namespace: str) -> _Seen:
     try:
         async with translated():
             info = await redis.info()
-            store_id = await redis.get(STORE_ID)
-            layout = await redis.hgetall(Keys(namespace).meta("layout"))
             before = time.time()
             seconds, micros = await redis.time()
             after = time.time()
+        store_id = await _read(redis.get, STORE_ID)
+        layout = await _read(redis.hgetall, Keys(namespace).meta("layout"))
         settings: dict[str, str] = {}
         for name in _SETTINGS:
             try:
@@ -92,11 +93,20 @@ async def _look(url: str, namespace: str) -> _Seen:
     return _Seen(
         info,
         settings,
-        store_id and _text(store_id),
-        {_text(key): _text(value) for key, value in layout.items()},
+        store_id if store_id is None or isinstance(store_id, CorruptStore) else _text(store_id),
+        layout if isinstance(layout, CorruptStore) else {_text(key): _text(value) for key, value in layout.items()},
         ahead_ms=round((before + after) * 500 - (seconds * 1000 + micros / 1000)),
         uncertain_ms=round((after - before) * 500) + 1,
     )
+
+
+async def _read(read: Callable[[str], Awaitable[Any]], key: str) -> Any:
+    """What a key holds; if it is of another type than Holdfast's, the error that says so: Redis did answer."""
+    try:
+        async with translated():
+            return await read(key)
+    except CorruptStore as error:
+        return CorruptStore(f"{key}: {error.what}")
 
 
 def _text(value: bytes | str) -> str:
@@ -105,12 +115,18 @@ def _text(value: bytes | str) -> str:
 
 def _server(url: str, seen: _Seen) -> Check:
     version = str(seen.info.get("redis_version", "0"))
+    unread = seen.store_id if isinstance(seen.store_id, CorruptStore) else None
+    store = "a store whose id cannot be read" if unread is not None else f"store {seen.store_id or 'not made yet'}"
     valkey = seen.info.get("valkey_version")
-    said = f"{f'Valkey {valkey}' if valkey else f'Redis {version}'} at {masked(url)}, store {seen.store_id or 'not made yet'}"
+    said = f"{f'Valkey {valkey}' if valkey else f'Redis {version}'} at {masked(url)}, {store}"
     if tuple(int(part) for part in version.split(".")[:2] if part.isdigit()) < OLDEST_SERVER:
         return fail("redis", f"{said}: it is too old", "use Redis 6.2 or later, or Valkey")
     if seen.info.get("role") == "slave":
         return fail("redis", f"{said}: it is a read-only replica", "connect to the primary")
+    if unread is not None:
+        return fail(
+            "redis", str(unread), f"connect to the server that has the store, or restore it; if it has none, delete {STORE_ID}"
+        )
     return ok("redis", said)
 
 
@@ -178,6 +194,8 @@ def _replicas(seen: _Seen) -> Check:
 
 
 def _namespace(namespace: str, seen: _Seen) -> Check:
+    if isinstance(seen.layout, CorruptStore):
+        return fail("namespace", str(seen.layout), "restore the store, or use another namespace")
     if not seen.layout:
         return ok("namespace", f"{namespace}: nothing was ever stored in it")
     version, buckets = int(seen.layout.get("version", 0)), int(seen.layout.get("buckets", 0))

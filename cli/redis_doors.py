@@ -1,51 +1,153 @@
 """Who gets into a Redis besides this process: somebody without a password, somebody who listens on the way."""
 
+import asyncio
+import ipaddress
+import socket
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
-from holdfast.conversation import HoldfastError
-from holdfast.persistence.keys import STORE_ID
+from holdfast.conversation import CorruptStore, HoldfastError
+from holdfast.persistence.keys import STORE_ID, Keys
 from holdfast.persistence.redis_connection import client, translated
 
-from .check import Check, fail, ok, warn
+from .check import Check, Outcome, fail, ok, warn
 from .redis_url import anonymous, by_socket, on_loopback, own_socket
 
-_ASKS = ("NOAUTH", "NOPERM", "NoPermission", "WRONGPASS", "Authentication", "DENIED")
+_MAY_NOT = ("NOPERM", "NoPermission")
+_ASKS = ("NOAUTH", "WRONGPASS", "Authentication", "DENIED")
+_WORSE = [Outcome.OK, Outcome.WARN, Outcome.FAIL]
+_NO = ("0", "F", "FALSE", "N", "NO")
+"""What the driver takes for no."""
 _PASSWORD = "set a password (redis-cli ACL SETUSER, or requirepass), and put it into HOLDFAST_REDIS_URL"  # noqa: S105 - advice
 
 
-async def door_checks(url: str) -> list[Check]:
+async def door_checks(url: str, namespace: str = "holdfast") -> list[Check]:
     """Whether the Redis at a URL asks who comes, and whether the way there can be listened to."""
-    loopback = by_socket(url) or await on_loopback(urlsplit(url).hostname or "localhost")
-    return [auth(url, loopback=loopback, open_=await answers_strangers(url)), tls(url, loopback=loopback)]
+    if by_socket(url):
+        return [await _socket(url, namespace), tls(url, loopback=True)]
+    loopback = await on_loopback(urlsplit(url).hostname or "localhost")
+    return [auth(loopback=loopback, open_=await answers_strangers(url, namespace)), tls(url, loopback=loopback)]
 
 
-async def answers_strangers(url: str) -> bool | None:
+async def answers_strangers(url: str, namespace: str = "holdfast") -> bool | None:
     """Whether it lets somebody read who has no credentials; None where that is not to be known."""
-    redis = client(anonymous(url), lambda: None)
+    redis, keys = client(anonymous(url), lambda: None), Keys(namespace)
+    # Who may not read the one may be let in to the others: a user is let in to keys by their names.
+    looks: tuple[Callable[[], Awaitable[object]], ...] = (
+        lambda: redis.get(STORE_ID),
+        lambda: redis.exists(keys.meta("layout")),
+        lambda: redis.hgetall(keys.meta("layout")),
+        lambda: redis.zcard(keys.conversations(0, None, None)),
+    )
     try:
-        async with translated():
-            await redis.get(STORE_ID)
-    except HoldfastError as error:
-        if any(word in str(error) for word in _ASKS):
-            return False
-        # A server that asks for a certificate breaks the connection off; it does so only where this process shows one.
-        return False if "ssl_certfile" in parse_qs(urlsplit(url).query) else None
+        for look in looks:
+            try:
+                async with translated():
+                    await look()
+            except CorruptStore:  # of a wrong type, which it has told
+                return True
+            except HoldfastError as error:
+                if any(word in str(error) for word in _MAY_NOT):
+                    continue
+                return False if any(word in str(error) for word in _ASKS) or _wants_certificate(url, error) else None
+            return True
     finally:
         await redis.aclose()
-    return True
+    return False
 
 
-def auth(url: str, *, loopback: bool, open_: bool | None) -> Check:
-    """What follows from whether strangers are let in."""
-    if own_socket(url):
-        return ok("redis auth", "by a unix socket that nobody but this user gets to")
+def _wants_certificate(url: str, error: BaseException) -> bool:
+    """Whether a connection was broken off for want of a certificate."""
+    alerts = ["CERTIFICATE REQUIRED"]
+    if "ssl_certfile" in parse_qs(urlsplit(url).query):  # with which it is not broken off: what it lacked is the certificate
+        alerts.append("HANDSHAKE FAILURE")
+    found: BaseException | None = error
+    while found is not None:
+        said = str(found).upper().replace("_", " ")
+        if "SSL" in said and any(alert in said for alert in alerts):
+            return True
+        found = found.__cause__ or found.__context__
+    return False
+
+
+def auth(*, loopback: bool, open_: bool | None, where: str = "") -> Check:
+    """What follows from whether strangers are let in; `where`, if not where the URL leads."""
     if open_ is None:
-        return warn("redis auth", "whether it lets somebody in who has no password could not be told", _PASSWORD)
+        return warn("redis auth", f"whether it lets somebody in who has no password could not be told{where}", _PASSWORD)
     if not open_:
         return ok("redis auth", "it lets nobody in without credentials")
     if loopback:
-        return warn("redis auth", "it asks for no password: everybody on this machine reads and decides everything", _PASSWORD)
-    return fail("redis auth", "it asks for no password: whoever reaches it reads and decides everything", _PASSWORD)
+        return warn(
+            "redis auth", f"it asks for no password{where}: everybody on this machine reads and decides everything", _PASSWORD
+        )
+    return fail("redis auth", f"it asks for no password{where}: whoever reaches it reads and decides everything", _PASSWORD)
+
+
+async def _socket(url: str, namespace: str) -> Check:
+    """What follows for a server that was reached by a unix socket: it may listen elsewhere too."""
+    private = own_socket(url)
+    ports = await _ports(url)
+    if private and ports == []:
+        return ok("redis auth", "by a unix socket that nobody but this user gets to, and it listens nowhere else")
+    found = [] if private else [auth(loopback=True, open_=await answers_strangers(url, namespace))]
+    for scheme, port in ports or ():
+        found.append(await _port(scheme, port, namespace))
+    if ports is None:
+        found.append(auth(loopback=True, open_=None, where=", for it does not tell whether it listens by TCP too"))
+    return max(found, key=lambda check: _WORSE.index(check.status))
+
+
+async def _port(scheme: str, port: int, namespace: str) -> Check:
+    """How a port takes strangers that the server listens on: at this machine's own address, and at one that others reach."""
+    query = "?ssl_cert_reqs=none&ssl_check_hostname=false" if scheme == "rediss" else ""
+    outer = _outer_address()
+    hosts = ["127.0.0.1", "[::1]", *([outer] if outer is not None else [])]
+    answers = await asyncio.gather(*(answers_strangers(f"{scheme}://{host}:{port}/0{query}", namespace) for host in hosts))
+    if outer is not None and answers[-1]:
+        return auth(loopback=False, open_=True, where=f" at TCP port {port}, which {outer} has too")
+    # The same user comes in everywhere, so one refusal is enough.
+    open_ = True if True in answers else False if False in answers else None
+    return auth(loopback=True, open_=open_, where=f" at TCP port {port}")
+
+
+async def _ports(url: str) -> list[tuple[str, int]] | None:
+    """By which TCP ports the server of a socket is reached too, each with its scheme; None if it does not tell."""
+    redis = client(url, lambda: None)
+    try:
+        async with translated():
+            ports = tcp_ports(await redis.info("server"))
+        if not ports:
+            return None if ports is None else []
+        try:
+            async with translated():
+                asked = await redis.config_get("tls-port")
+        except HoldfastError:  # where Redis is a service, CONFIG is often forbidden
+            asked = {}
+    finally:
+        await redis.aclose()
+    secure = {int(value) for value in asked.values()} - {0}
+    return [("rediss" if port in secure else "redis", port) for port in sorted(ports | secure)]
+
+
+def tcp_ports(info: Mapping[str, Any]) -> set[int] | None:
+    """By which TCP ports a server is reached, as far as its INFO names them; None if that does not tell."""
+    port = info.get("tcp_port")  # with TLS alone, it is that one's
+    if not isinstance(port, int):
+        return None
+    listeners = [value for name, value in info.items() if name.startswith("listener") and isinstance(value, dict)]
+    return {port, *(one["port"] for one in listeners if isinstance(one.get("port"), int))} - {0}
+
+
+def _outer_address() -> str | None:
+    """The address of this machine from which it would reach others, None if there is none. Nothing is sent."""
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as way:
+        try:
+            way.connect(("192.0.2.1", 9))  # of a network that is kept for documents
+            address = str(way.getsockname()[0])
+        except OSError:
+            return None
+    return None if ipaddress.ip_address(address).is_loopback else address
 
 
 def tls(url: str, *, loopback: bool) -> Check:
@@ -56,6 +158,9 @@ def tls(url: str, *, loopback: bool) -> Check:
             return warn(
                 "redis tls", "the server's certificate is not checked", "leave ssl_cert_reqs out; name the CA by ssl_ca_certs"
             )
+        if parse_qs(parts.query).get("ssl_check_hostname", ["true"])[0].upper() in _NO:
+            said = "the server's name is not checked: whoever has any certificate of that CA may stand in for it"
+            return warn("redis tls", said, "leave ssl_check_hostname out; connect by the name that the certificate has")
         return ok("redis tls", "the connection is by TLS")
     if loopback:
         return ok("redis tls", "none, and none is needed: the connection does not leave this machine")

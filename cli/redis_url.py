@@ -36,13 +36,16 @@ def by_socket(url: str) -> bool:
 
 
 def own_socket(url: str) -> bool:
-    """Whether a unix socket leads there that nobody but this user gets to: by its own mode, or a folder's above it."""
+    """Whether a unix socket leads there that nobody but this user gets to: by its own mode, or a folder's above it.
+
+    A link says nothing: it is where it leads to that counts.
+    """
     if not by_socket(url):
         return False
-    socket_path = Path(unquote(urlsplit(url).path))
     try:
+        socket_path = Path(unquote(urlsplit(url).path)).resolve(strict=True)
         found = [path.stat() for path in (socket_path, *socket_path.parents)]
-    except OSError:
+    except (OSError, RuntimeError, ValueError):  # a circle of links; a NUL
         return False
     return any(one.st_uid == os.getuid() and not one.st_mode & 0o077 for one in found)
 

@@ -62,8 +62,8 @@ class RedisDatabase:
         info, found, layout = await self._do(read)
         redis_values.check_version(str(info.get("redis_version", "0")))
         self._indexes = redis_values.check_layout(layout) if layout else redis_values.INDEX_VERSION
-        if self.store_id is not None and (found or b"").decode() != self.store_id:  # emptied behind an open connection
-            raise WrongStore(self.store_id, (found or b"none").decode())
+        if self.store_id is not None and (found or b"").decode(errors="replace") != self.store_id:  # emptied behind it
+            raise WrongStore(self.store_id, (found or b"none").decode(errors="replace"))
         if not found:
             await self._do(lambda: self._redis.set(STORE_ID, uuid.uuid4().hex, nx=True))
             found = await self._do(lambda: self._redis.get(STORE_ID))
@@ -78,7 +78,7 @@ class RedisDatabase:
                     },
                 )
             )
-        self.store_id = (found or b"").decode()
+        self.store_id = (found or b"").decode(errors="replace")
         return self.store_id
 
     async def encrypted(self) -> bool:

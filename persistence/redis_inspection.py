@@ -39,7 +39,11 @@ class RedisInspection(RedisSupervision):
 
         actors, hosting = await self._do(read)
         return [
-            Silent(name.decode(), int(at), hosted.decode() if (hosted := hosting.get(name)) is not None else None)
+            Silent(
+                name.decode(errors="replace"),
+                int(at),
+                hosted.decode(errors="replace") if (hosted := hosting.get(name)) is not None else None,
+            )
             for name, at in actors
         ]
 

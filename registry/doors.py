@@ -23,6 +23,8 @@ _PATH = "/api/holdfast"
 """Of no service of Ray's: the token is asked for before the path is looked at, and nothing is done either way."""
 _UNAUTHENTICATED = b"\x0bgrpc-status\x0216"
 """The header as Ray's servers write it, in plain text."""
+_ALERTS = ("CERTIFICATE REQUIRED", "HANDSHAKE FAILURE")
+"""What is said to somebody without a certificate, while TLS comes about or, since TLS 1.3, afterwards."""
 _HEAD_BYTES = 9
 _FRAME_BYTES = 1 << 16
 _DATA, _HEADERS, _RESET, _SETTINGS, _GOAWAY = 0, 1, 3, 4, 7
@@ -79,6 +81,13 @@ def doors() -> list[Door]:
     return found
 
 
+def untried() -> int:
+    """On how many nodes of that cluster no port is tried."""
+    import ray  # noqa: PLC0415 - as above
+
+    return max(sum(bool(node["Alive"]) for node in ray.nodes()) - NODES, 0)
+
+
 def metrics() -> list[Door]:
     """The doors of the nodes' metrics, which Ray guards with no token: who reaches one reads them."""
     import ray  # noqa: PLC0415 - as above
@@ -102,8 +111,24 @@ async def knock_all(found: Sequence[Door]) -> list[Knocked]:
 
 
 async def knock(door: Door) -> Manner:
-    """How a door takes a request without a token."""
-    secure = os.environ.get("RAY_USE_TLS", "0") != "0" and door.method is not None
+    """How a door takes a request without a token.
+
+    What RAY_USE_TLS says here says nothing of the port: where no TLS comes about, it is asked in plain text too.
+    """
+    if door.method is None or os.environ.get("RAY_USE_TLS", "0") == "0":
+        return await _knock(door, None)
+    try:
+        return await _knock(door, _anybody())
+    except _NoTlsError:
+        plain = await _knock(door, None)
+        return Manner.UNCLEAR if plain is Manner.UNREACHED else plain
+
+
+class _NoTlsError(Exception):
+    """No TLS came about at a port, and not for want of a certificate."""
+
+
+async def _knock(door: Door, tls: ssl.SSLContext | None) -> Manner:
     manner = Manner.UNREACHED
     try:
         async with asyncio.timeout(KNOCK_S):
@@ -111,12 +136,12 @@ async def knock(door: Door) -> Manner:
             reader, writer = await asyncio.open_connection(host, port)
             manner = Manner.UNCLEAR
             try:
-                if secure:
-                    await writer.start_tls(_anybody())
+                if tls is not None:
+                    await _secured(writer, tls)
                 if door.method is None:
                     manner = await _ask_http(reader, writer, door.address)
                 else:
-                    manner = await _ask_grpc(reader, writer, door.method, secure=secure)
+                    manner = await _ask_grpc(reader, writer, door.method, secure=tls is not None)
             finally:
                 writer.close()
                 with contextlib.suppress(OSError):
@@ -125,8 +150,25 @@ async def knock(door: Door) -> Manner:
         return manner
     except (OSError, EOFError):
         # Ray's TLS asks for a certificate, and this is how one who has none is let go.
-        return Manner.REFUSED if secure and manner is Manner.UNCLEAR else manner
+        return Manner.REFUSED if tls is not None and manner is Manner.UNCLEAR else manner
     return manner
+
+
+async def _secured(writer: asyncio.StreamWriter, tls: ssl.SSLContext) -> None:
+    """Turn a connection to TLS.
+
+    Raises:
+        _NoTlsError: That fails; an `OSError`, if for want of a certificate.
+    """
+    try:
+        await writer.start_tls(tls)
+    except TimeoutError:
+        raise
+    except (OSError, EOFError) as error:
+        said = str(error).upper().replace("_", " ")
+        if isinstance(error, ssl.SSLError) and any(alert in said for alert in _ALERTS):
+            raise
+        raise _NoTlsError from error
 
 
 def _at(host: str, port: int) -> str:

@@ -18,6 +18,7 @@ from holdfast.actors import StoreAddress
 from holdfast.agent import load
 from holdfast.agent.path import placed
 from holdfast.conversation import HoldfastError
+from holdfast.conversation.redaction import Redaction
 from holdfast.persistence import RedisStore
 
 from .node_look import AppToImport, NodeLook
@@ -28,6 +29,8 @@ AT_ONCE = 16
 LOOK_S = 30.0
 """How long one may take: the first import of an app takes seconds."""
 STORE_S = 5.0
+SAID = 300
+"""How many characters of an error are told."""
 
 
 async def look_at_nodes(store: StoreAddress | None, app: AppToImport | None) -> tuple[list[NodeLook], int]:
@@ -54,7 +57,20 @@ async def _look_at(node_id: str, address: str, store: StoreAddress | None, app: 
         what = f", or {app.path} cannot be imported in that time" if app is not None else ""
         return NodeLook(address, failed=f"it said nothing within {LOOK_S:g} s{what}")
     except RayError as error:
-        return NodeLook(address, failed=f"{type(error).__name__}: {str(error).strip().splitlines()[-1]:.300}")
+        return NodeLook(address, failed=_last_line(error, _secrets(app, store)))
+
+
+def _secrets(app: AppToImport | None, store: StoreAddress | None = None) -> Redaction:
+    """What is secret of this process, and in what a node is given."""
+    environment = app.environment if app is not None else {}
+    urls = [store.redis_url] if store is not None else []
+    return Redaction.of_process({**os.environ, **environment}, environment, urls=urls)
+
+
+def _last_line(error: Exception, secrets: Redaction) -> str:
+    """The line of an error that says what it is; it is cut once no half of a secret can be left, of a key of many lines too."""
+    lines = secrets.redacted(str(error)).strip().splitlines() or [""]
+    return f"{type(error).__name__}: {lines[-1]}"[:SAID]
 
 
 def look(address: str, store: StoreAddress | None, app: AppToImport | None) -> NodeLook:
@@ -87,10 +103,7 @@ def _imports(app: AppToImport) -> str | None:
     try:
         load(app.path, main_file=app.main_file)
     except HoldfastError as error:
-        said = str(error)
-        for value in app.environment.values():
-            said = said.replace(value, "***") if value else said
-        return said
+        return _secrets(app).redacted(str(error))
     return None
 
 

@@ -8,7 +8,7 @@ from lacking import lacking
 
 from holdfast.actors import StoreAddress
 from holdfast.registry.node_look import AppToImport
-from holdfast.registry.nodes import look
+from holdfast.registry.nodes import SAID, _last_line, _secrets, look
 from holdfast.testing.redis_server import RedisServer, binaries
 
 APP = "from holdfast.agent import Agent, App\napp = App(agents=[Agent(name='near', instructions='x')])\n"
@@ -51,5 +51,36 @@ def test_what_an_import_says_of_the_environment_is_not_told(process, tmp_path):
 
     said = look("n", None, app).app
 
-    assert "refused ***" in said
+    assert "refused [SHOP_API_KEY]" in said
     assert "sk-secret" not in f"{said} {app!r}"
+
+
+@pytest.mark.parametrize(
+    ("value", "shown"),
+    [
+        ("to'ken\n", "{os.environ['SHOP_AUTH']!r}"),
+        ("tok/en==", "{__import__('urllib.parse').parse.quote(os.environ['SHOP_AUTH'], safe='')}"),
+        ("redis://me:pass-of-it@h:1/0", "pass-of-it"),
+    ],
+)
+def test_nor_is_it_in_another_form(process, tmp_path, value, shown):
+    (tmp_path / "telling_app.py").write_text(f'import os\nraise RuntimeError(f"refused {shown} there")\n')
+    app = AppToImport("telling_app:app", (str(tmp_path),), environment={"SHOP_AUTH": value})
+    said = look("n", None, app).app
+    assert "[SHOP_AUTH]" in said
+    assert not any(part in said for part in ("to'ken", "to\\'ken", "tok", "pass-of-it"))
+
+
+def test_an_error_of_a_node_is_cut_after_it_is_without_secrets(monkeypatch):
+    monkeypatch.setenv("RAY_AUTH_TOKEN", "the-token-of-this-cluster")
+    app = AppToImport("a:app", environment={"SHOP_AUTH": "one that only the app has"})
+    secrets = _secrets(app, StoreAddress(redis_url="redis://:pass-word@h:1", namespace="holdfast", store_id=""))
+    for secret, label in {
+        "the-token-of-this-cluster": "[RAY_AUTH_TOKEN]",
+        "one that only the app has": "[SHOP_AUTH]",
+        "pass-word": "***",
+    }.items():
+        for before in range(260, 300):
+            said = _last_line(ValueError(f"first\n{'x' * before}{secret}"), secrets)
+            assert said == f"ValueError: {'x' * before}{label}"[:SAID]
+    assert _last_line(ValueError(), secrets) == "ValueError: "

@@ -2,11 +2,14 @@
 
 import asyncio
 import base64
+import contextlib
 import json
 import os
 import secrets
 import socket
+import ssl
 import subprocess
+import threading
 import time
 from pathlib import Path
 
@@ -98,3 +101,42 @@ async def test_what_asks_for_another_method_or_is_no_ray_is_never_said_to_be_clo
     for one in knocked:
         check = auth([Knocked(one.door, one.manner)], {one.door.address: True})
         assert (check.status, "could not be told" in check.said) == (Outcome.WARN, True)
+
+
+async def test_an_open_port_is_open_also_where_this_process_has_tls_on(front, monkeypatch):
+    mode, door = front
+    monkeypatch.setenv("RAY_USE_TLS", "1")
+
+    async def hang_up(_, writer):
+        writer.close()
+
+    async with await asyncio.start_server(hang_up, "127.0.0.1", 0) as other:
+        silent = gcs(f"127.0.0.1:{other.sockets[0].getsockname()[1]}")
+        knocked = await knock_all([door, silent, gcs("127.0.0.1:1")])
+
+    open_ = {"disabled": Manner.OPEN, "token": Manner.REFUSED}[mode]
+    assert [one.manner for one in knocked] == [open_, Manner.UNCLEAR, Manner.UNREACHED]
+
+
+@pytest.mark.parametrize("newest", [ssl.TLSVersion.TLSv1_3, ssl.TLSVersion.TLSv1_2])
+async def test_a_port_that_asks_for_a_certificate_refuses_who_has_none(tmp_path, newest, monkeypatch):
+    monkeypatch.setenv("RAY_USE_TLS", "1")
+    pem, key = tmp_path / "cert.pem", tmp_path / "key.pem"
+    subject = ["-subj", "/CN=localhost", "-days", "1", "-keyout", str(key), "-out", str(pem)]
+    command = ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", *subject]
+    await asyncio.to_thread(subprocess.run, command, check=True, capture_output=True)
+    context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH, cafile=str(pem))
+    context.load_cert_chain(pem, key)
+    context.verify_mode, context.maximum_version = ssl.CERT_REQUIRED, newest
+
+    def serve(listening):
+        for _ in range(2):
+            connection, _ = listening.accept()
+            with contextlib.suppress(OSError), context.wrap_socket(connection, server_side=True):
+                pass
+
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        threading.Thread(target=serve, args=[listening], daemon=True).start()
+        knocked = await knock_all([gcs(f"127.0.0.1:{listening.getsockname()[1]}")])
+
+    assert knocked[0].manner is Manner.REFUSED

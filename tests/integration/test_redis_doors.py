@@ -1,17 +1,26 @@
 """Whether a real Redis lets in somebody who has no password, and what `holdfast doctor` says of it without telling secrets."""
 
 import asyncio
+import contextlib
 import json
 import socket
+import ssl
+import subprocess
+import tempfile
+import threading
+from pathlib import Path
 
 import pytest
 import redis
 from lacking import lacking
 
-from holdfast.cli import app
-from holdfast.cli.redis_doors import answers_strangers
+from holdfast.cli import app, redis_doors
+from holdfast.cli.check import Outcome, bounded
+from holdfast.cli.redis_checks import redis_checks
+from holdfast.cli.redis_doors import answers_strangers, door_checks
 from holdfast.testing.redis_server import RedisServer, binaries
 
+EVERYWHERE = "0.0.0.0"  # noqa: S104 - that it listens there is what is to be found
 PASSWORD = "open-sesame"  # noqa: S105 - of a server that lives as long as this test
 
 
@@ -72,3 +81,104 @@ async def test_a_stranger_who_may_read_nothing_gets_in_nowhere(server):
     with redis.Redis(port=port) as raw:
         raw.acl_setuser("default", enabled=True, nopass=True, categories=["-@all"])
     assert await answers_strangers(f"redis://127.0.0.1:{port}/0") is False
+
+
+async def test_a_stranger_who_may_read_only_this_namespace_is_let_in(server):
+    port = server()
+    with redis.Redis(port=port) as raw:
+        raw.execute_command("ACL", "SETUSER", "default", "on", "nopass", "resetkeys", "~{shop:*", "+@all")
+    assert await answers_strangers(f"redis://127.0.0.1:{port}/0", "shop") is True
+    assert await answers_strangers(f"redis://127.0.0.1:{port}/0", "other") is False
+
+
+async def test_a_stranger_who_is_told_that_a_key_is_of_another_type_was_let_in(server):
+    port = server()
+    with redis.Redis(port=port) as raw:
+        raw.hset("holdfast:store-id", "a", "b")
+    assert await answers_strangers(f"redis://127.0.0.1:{port}/0") is True
+
+
+@pytest.fixture
+def behind_tls(tmp_path):
+    """Starts a server with a certificate that nobody signed; its port, and the path of the certificate and of its key."""
+    pem, key = tmp_path / "cert.pem", tmp_path / "key.pem"
+    subject = ["-subj", "/CN=localhost", "-days", "1", "-keyout", str(key), "-out", str(pem)]
+    command = ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", *subject]
+    subprocess.run(command, check=True, capture_output=True)
+
+    opened = []
+
+    def start(**settings):
+        context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH, cafile=str(pem))
+        context.load_cert_chain(pem, key)
+        for name, value in settings.items():
+            setattr(context, name, value)
+        listening = socket.create_server(("127.0.0.1", 0))
+        opened.append(listening)
+
+        def serve():  # asyncio would let go of who has no certificate without the alert that says so
+            with contextlib.suppress(OSError):
+                while True:
+                    connection, _ = listening.accept()
+                    with contextlib.suppress(OSError), context.wrap_socket(connection, server_side=True) as secure:
+                        while secure.recv(4096):
+                            secure.sendall(b"-ERR nothing that you would understand\r\n")
+
+        threading.Thread(target=serve, daemon=True).start()
+        return f"rediss://127.0.0.1:{listening.getsockname()[1]}/0?ssl_cert_reqs=none&ssl_check_hostname=no"
+
+    yield start, f"&ssl_certfile={pem}&ssl_keyfile={key}"
+    for listening in opened:
+        listening.shutdown(socket.SHUT_RDWR)
+        listening.close()
+
+
+@pytest.mark.parametrize("newest", [ssl.TLSVersion.TLSv1_3, ssl.TLSVersion.TLSv1_2])
+async def test_only_a_server_that_asks_for_a_certificate_is_closed_for_want_of_one(behind_tls, newest):
+    start, mine = behind_tls
+    assert await answers_strangers(start(verify_mode=ssl.CERT_REQUIRED, maximum_version=newest) + mine) is False
+    assert await answers_strangers(start(maximum_version=newest) + mine) is None
+    assert await answers_strangers(f"rediss://127.0.0.1:1/0?{mine[1:]}") is None
+
+
+@pytest.fixture
+def private():
+    """A folder that only this user gets to."""
+    with tempfile.TemporaryDirectory(dir="/tmp", prefix="hf-") as folder:
+        yield Path(folder)
+
+
+@pytest.mark.parametrize(
+    ("settings", "status", "said"),
+    [
+        ({}, Outcome.OK, "nowhere else"),
+        ({"bind": "127.0.0.1"}, Outcome.WARN, "everybody on this machine"),
+        ({"bind": EVERYWHERE, "protected_mode": "yes"}, Outcome.WARN, "everybody on this machine"),
+        ({"bind": EVERYWHERE, "protected_mode": "no"}, Outcome.FAIL, "whoever reaches it"),
+        ({"bind": EVERYWHERE, "requirepass": PASSWORD}, Outcome.OK, "nobody in without credentials"),
+    ],
+)
+async def test_a_private_socket_is_all_that_leads_there_or_the_ports_are_tried_too(private, settings, status, said):
+    if not binaries():
+        lacking("there is no Redis server on this machine")
+    if status is Outcome.FAIL and redis_doors._outer_address() is None:
+        pytest.skip("this machine has no address that others reach")
+    if settings:
+        with socket.create_server(("127.0.0.1", 0)) as free:
+            settings = settings | {"port": str(free.getsockname()[1])}
+    with RedisServer(directory=private, unixsocketperm="777", **settings) as one:
+        url = f"{one.url}?password={PASSWORD}" if "requirepass" in settings else one.url
+        found = {check.name: check for check in [*await door_checks(url), *await redis_checks(url, "holdfast")]}
+
+    assert (found["redis auth"].status, said in found["redis auth"].said) == (status, True), found["redis auth"]
+    assert ("only this user reaches it" in found["redis version"].said) <= (not settings)
+
+
+async def test_a_server_that_tells_nothing_of_its_ports_is_not_said_to_be_closed(private):
+    if not binaries():
+        lacking("there is no Redis server on this machine")
+    with RedisServer(directory=private) as one, redis.Redis(unix_socket_path=str(one.socket)) as raw:
+        raw.execute_command("ACL", "SETUSER", "me", "on", f">{PASSWORD}", "~*", "+@all", "-info")
+        checks = await bounded("redis auth", door_checks(f"{one.url}?username=me&password={PASSWORD}"), within_s=9)
+
+    assert checks[0].status in (Outcome.WARN, Outcome.FAIL)

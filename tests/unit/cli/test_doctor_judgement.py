@@ -3,12 +3,16 @@
 import asyncio
 import json
 import os
+import sys
+import tempfile
+from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
 from holdfast.actors.settings import Timing
 from holdfast.cli import doctor, headroom, known_holes, problems, redis_checks, redis_doors
-from holdfast.cli.check import Outcome, bounded, fail, judged, ok, warn
+from holdfast.cli.check import Outcome, bounded, fail, failed, judged, ok, warn
 from holdfast.cli.display import to_json
 from holdfast.cli.node_checks import clock, node_checks
 from holdfast.cli.options import Where
@@ -19,6 +23,7 @@ from holdfast.cli.unseen import Kind, Problem, Which, problems_of
 from holdfast.conversation import CorruptStore
 from holdfast.conversation.redaction import Redaction
 from holdfast.persistence import Census, MemoryStore
+from holdfast.registry import doors
 from holdfast.registry.doors import Door, Knocked, Manner
 from holdfast.registry.node_look import NodeLook
 
@@ -48,6 +53,19 @@ async def test_a_check_that_hangs_or_fails_is_a_check_of_its_own():
     assert "the layout is no hash" in refused.said
     (misjudged,) = judged("d", lambda: [int("not a number")])
     assert (misjudged.name, misjudged.status) == ("d", FAIL)
+
+
+async def test_what_failed_is_cut_after_it_is_without_secrets(monkeypatch):
+    monkeypatch.setenv("RAY_AUTH_TOKEN", "the-token-of-this-cluster")
+    monkeypatch.setenv("HOLDFAST_REDIS_URL", "redis://:pass-word@h:1")
+    for secret, label in {
+        "the-token-of-this-cluster": "[RAY_AUTH_TOKEN]",
+        "pass-word": "[HOLDFAST_REDIS_URL]",
+        "redis://:a-pass-word@h:1": "redis://***@h:1",
+    }.items():
+        for before in (0, 270, 280, 290):
+            check = failed("a", ValueError("x" * before + secret))
+            assert check.said == "it could not be looked at: " + f"ValueError: {'x' * before}{label}"[:300]
 
 
 # -- what monitoring reads
@@ -131,7 +149,7 @@ def test_an_old_server_is_warned_of_unless_only_this_user_reaches_it():
     [(True, True, WARN), (False, True, FAIL), (True, False, OK), (False, False, OK), (False, None, WARN)],
 )
 def test_a_redis_that_asks_for_no_password_is_named(loopback, open_, status):
-    assert redis_doors.auth("redis://h:6379/0", loopback=loopback, open_=open_).status is status
+    assert redis_doors.auth(loopback=loopback, open_=open_).status is status
 
 
 @pytest.mark.parametrize(
@@ -141,6 +159,9 @@ def test_a_redis_that_asks_for_no_password_is_named(loopback, open_, status):
         ("redis://10.0.0.1:6379", False, WARN),
         ("rediss://10.0.0.1:6379", False, OK),
         ("rediss://10.0.0.1:6379?ssl_cert_reqs=none", False, WARN),
+        ("rediss://10.0.0.1:6379?ssl_check_hostname=false", False, WARN),
+        ("rediss://10.0.0.1:6379?ssl_check_hostname=No", False, WARN),
+        ("rediss://10.0.0.1:6379?ssl_check_hostname=true", False, OK),
         ("unix:///run/redis.sock", True, OK),
     ],
 )
@@ -165,6 +186,20 @@ def test_a_socket_is_this_users_alone_if_it_or_a_folder_above_it_is(tmp_path):
     assert own_socket(f"unix://{opened}/redis.sock") is any(not one.stat().st_mode & 0o077 for one in tmp_path.parents)
     assert not own_socket(f"unix://{closed}/none.sock")
     assert not own_socket("redis://127.0.0.1:6379")
+
+
+def test_a_link_in_a_private_folder_makes_no_socket_private(tmp_path):
+    tmp_path.chmod(0o700)
+    with tempfile.TemporaryDirectory(dir="/tmp") as folder:  # pytest's own are in one that nobody else gets into
+        public = Path(folder)
+        public.chmod(0o755)
+        (public / "redis.sock").touch()
+        (public / "redis.sock").chmod(0o777)
+        (tmp_path / "link.sock").symlink_to(public / "redis.sock")
+        (tmp_path / "circle.sock").symlink_to(tmp_path / "circle.sock")
+        assert not own_socket(f"unix://{public}/redis.sock")
+        assert not own_socket(f"unix://{tmp_path}/link.sock")
+        assert not own_socket(f"unix://{tmp_path}/circle.sock")
 
 
 @pytest.mark.parametrize(
@@ -220,6 +255,18 @@ def test_only_ports_that_refused_a_stranger_are_said_to_be_closed(manners, local
     assert check.status is status
     if Manner.OPEN in manners:
         assert "door 1" in check.said
+
+
+def test_nodes_whose_ports_were_not_tried_are_counted(monkeypatch):
+    for manner in Manner:
+        found = knocked(manner)
+        local = {one.door.address: False for one in found}
+        assert auth(found, local, 3).said == auth(found, local).said + "; on 3 more nodes none was tried"
+    ray = SimpleNamespace(nodes=lambda: [{"Alive": number > 4} for number in range(72)])
+    monkeypatch.setitem(sys.modules, "ray", ray)
+    assert doors.untried() == 67 - doors.NODES
+    ray.nodes = lambda: [{"Alive": True}]
+    assert doors.untried() == 0
 
 
 def test_metrics_that_others_read_are_named():
