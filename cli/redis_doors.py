@@ -115,8 +115,11 @@ async def _ports(url: str) -> list[tuple[str, int]] | None:
     """By which TCP ports the server of a socket is reached too, each with its scheme; None if it does not tell."""
     redis = client(url, lambda: None)
     try:
-        async with translated():
-            ports = tcp_ports(await redis.info("server"))
+        try:
+            async with translated():
+                ports = tcp_ports(await redis.info("server"))
+        except HoldfastError:
+            return None
         if not ports:
             return None if ports is None else []
         try:
