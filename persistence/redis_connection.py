@@ -73,7 +73,7 @@ def client(url: str, expected: Callable[[], str | None], *, blocking: bool = Fal
 async def _store_id(connection: AbstractConnection) -> str:
     await connection.send_command("GET", STORE_ID)
     found = await connection.read_response()
-    return found.decode() if isinstance(found, bytes) else str(found or "")
+    return found.decode(errors="replace") if isinstance(found, bytes) else str(found or "")
 
 
 @asynccontextmanager

@@ -3,7 +3,6 @@
 import asyncio
 import shutil
 from contextlib import AsyncExitStack
-from functools import partial
 from importlib import import_module
 from pathlib import Path
 from types import SimpleNamespace
@@ -11,7 +10,7 @@ from types import SimpleNamespace
 import pytest
 from stack_fixture import eventually, open_gate, pid_of, results, runs_of
 
-from holdfast.actors import ActorSettings, find, named
+from holdfast.actors import find, named
 from holdfast.actors.build import this_release
 from holdfast.client import Approve, AsyncClient, OlderRelease, OtherBuild, Status
 from holdfast.client.stack import Stack
@@ -29,7 +28,7 @@ async def upgraded(stack, client, monkeypatch):
 
         async def upgrade():
             with monkeypatch.context() as patched:
-                patched.setattr("holdfast.client.transport.ActorSettings", partial(ActorSettings, release=NEXT))
+                patched.setattr("holdfast.client.transport.release_with", lambda _: NEXT)
                 connected = await opened.enter_async_context(AsyncClient.connect("shop_app:app", timeout_s=60))
                 await connected._stack.transport()
             return connected
