@@ -46,7 +46,7 @@ AT_ONCE = 1000
 MODELS_AT_ONCE = 500
 """How many model calls go on at once: as many as litellm has connections for one host. More would wait there, admitted."""
 SIGNING = "HOLDFAST_APP_KEY"
-"""What published apps are signed with; where every node has it in its environment, the app's tools are not to have it."""
+"""What published apps are signed with; where every node has it in its environment, the app's tools do not inherit it."""
 TURN_S = 12.0
 """For how long a call waits for its turn, and then for a loop, before it is sent away, to come back.
 
@@ -110,7 +110,7 @@ class Worker:
     def __init__(self, settings: WorkerSettings) -> None:
         self._settings = settings
         self._incarnation = uuid.uuid4().hex
-        os.environ.pop(SIGNING, None)
+        self._unshared = {name: os.environ.pop(name) for name in (SIGNING,) if name in os.environ}
         self._named: set[str] = set()
         self._learn(settings.environment)
         self._opening: Ongoing[None] = Ongoing()
@@ -354,7 +354,9 @@ class Worker:
     def _learn(self, named: Iterable[str]) -> None:
         """Know that these variables are secret, too, as they stand in the environment now."""
         self._named.update(named)
-        self._redaction = Redaction.of_process(os.environ, self._named, urls=[self._settings.store.redis_url])
+        self._redaction = Redaction.of_process(
+            {**os.environ, **self._unshared}, self._named, urls=[self._settings.store.redis_url]
+        )
         logs.guard_process(self._redaction)
 
     async def _admitted(self, store: RedisStore, agent: str) -> int:

@@ -3,6 +3,7 @@
 from holdfast.actors.settings import StoreAddress
 from holdfast.conversation import CipherFailed, HoldfastError
 from holdfast.persistence import RedisStore
+from holdfast.registry.daemon import in_daemon
 
 from .check import Check, fail, ok
 
@@ -12,7 +13,7 @@ async def cipher_checks(where: StoreAddress) -> list[Check]:
     store = RedisStore(where.redis_url, namespace=where.namespace, store_id=where.store_id, cipher=where.cipher)
     try:
         encrypted = await store.encrypted()
-        store.payloads.check()
+        await in_daemon(store.payloads.check)
     except CipherFailed as error:
         return [fail("cipher", str(error), "correct it, or its keys in the environment")]
     except HoldfastError:

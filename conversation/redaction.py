@@ -21,8 +21,10 @@ MOST_CHARACTERS = 1 << 18
 HIDDEN = "***"
 PIECE = 8
 """How much of a value must stand beside an ellipsis to be recognised as its beginning or end."""
-CUTS = 50
-"""Beside how many ellipses of a text that is looked for."""
+CUTS, WHOLE = 50, 100
+"""Beside how many ellipses of a text that is looked for, and of how many values."""
+SIDE = 256
+"""How far from an ellipsis: what cuts a value shows less of it."""
 
 _MARGIN = 4096
 _LINE = 16
@@ -32,7 +34,7 @@ _BASE64_SKIPPED = (0, 2, 3)
 
 _Span: TypeAlias = tuple[int, int, str]
 
-_VARIABLE = r"(?i)((API|APP|ACCESS|SECRET|PRIVATE|SIGNING|ENCRYPTION)_?KEY|TOKEN|SECRET|PASSWORD|PASSWD|PASSPHRASE)$"
+_VARIABLE = r"(?i)((API|APP|ACCESS|SECRET|PRIVATE|SIGNING|ENCRYPTION)_?KEY|TOKEN|SECRET|PASSWORD|PASSWD|PASSPHRASE)S?$"
 
 _VALUE = r"(?:[^\s\"'`&;,)\]}]|[&;,](?!\s|$|[\w.-]{1,40}=)|[)\]}\"'`](?=\w))+"
 """A value without quotes: it ends where the next one begins, or what is around it closes."""
@@ -64,14 +66,19 @@ class Redaction:
 
     def __init__(self, named: Mapping[str, str] | None = None, *, urls: Iterable[str] = ()) -> None:
         forms: dict[str, str] = {}
+        whole: dict[str, str] = {}
         first = sorted((named or {}).items(), key=lambda item: (not re.compile(_VARIABLE).search(item[0]), item[0]))
         for name, value in first[:MOST_VALUES]:
-            for part in (value, *_passwords(value), *_lines(value)):
+            secret = re.compile(_VARIABLE).search(name) is not None
+            for part in (value, *_passwords(value), *_lines(value), *(_words(value) if secret else ())):
                 _add(forms, part, f"[{name}]")
+                if len(part) >= 2 * PIECE and len(whole) < WHOLE:
+                    whole.setdefault(part, f"[{name}]")
         for url in urls:
             for part in _passwords(url):
                 _add(forms, part, HIDDEN)
         self._forms = tuple(forms.items())
+        self._whole = tuple(whole.items())
         self._margin = max([_MARGIN, *map(len, forms)])
 
     @classmethod
@@ -117,18 +124,18 @@ class Redaction:
 
     def _cut(self, text: str) -> Iterator[_Span]:
         """What is left of a value that somebody else has cut in its middle: beside an ellipsis."""
-        for found, _ in zip(re.finditer(r"\.{3}|…", text), range(CUTS), strict=False):
-            for form, label in self._forms:
-                before = text[max(0, found.start() - len(form)) : found.start()]
-                at = before.find(form[:PIECE])
-                while at >= 0 and not form.startswith(before[at:]):
-                    at = before.find(form[:PIECE], at + 1)
+        cuts = re.finditer(r"[\s\[(]{0,2}(?:\.{3,}|[…⋯])[\s\])]{0,2}", text) if self._whole else ()
+        for found, _ in zip(cuts, range(CUTS), strict=False):
+            before, after = text[max(0, found.start() - SIDE) : found.start()], text[found.end() : found.end() + SIDE]
+            for value, label in self._whole:
+                at = before.find(value[:PIECE])
+                while at >= 0 and not value.startswith(before[at:]):
+                    at = before.find(value[:PIECE], at + 1)
                 if at >= 0:
                     yield found.start() - len(before) + at, found.start(), label
-                after = text[found.end() : found.end() + len(form)]
-                at = after.rfind(form[-PIECE:])
-                while at >= 0 and not form.endswith(after[: at + PIECE]):
-                    at = after.rfind(form[-PIECE:], 0, at + PIECE - 1)
+                at = after.rfind(value[-PIECE:])
+                while at >= 0 and not value.endswith(after[: at + PIECE]):
+                    at = after.rfind(value[-PIECE:], 0, at + PIECE - 1)
                 if at >= 0:
                     yield found.end(), found.end() + at + PIECE, label
 
@@ -234,6 +241,12 @@ def _lines(value: str) -> list[str]:
     """The lines of a value of many, such as a private key: they are shown one by one."""
     lines = value.splitlines()
     return [line for line in lines if len(line) >= _LINE] if len(lines) > 1 else []
+
+
+def _words(value: str) -> list[str]:
+    """The parts of a value of several secrets, such as keys with their names."""
+    words = re.split(r"[\s,;:]+", value)
+    return [word for word in words if len(word) >= _LINE] if len(words) > 1 else []
 
 
 def _add(forms: dict[str, str], value: str, label: str) -> None:

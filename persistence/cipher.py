@@ -1,5 +1,6 @@
 """The cipher of payloads: two functions of the user's, found by import path in every process that opens the store."""
 
+import asyncio
 import importlib
 import sys
 from collections.abc import Callable
@@ -9,6 +10,7 @@ from types import ModuleType
 from typing import NoReturn, Protocol
 
 from holdfast.conversation import CipherFailed, ConfigurationError
+from holdfast.conversation.redaction import said
 
 _SHOWN = 200
 
@@ -127,9 +129,11 @@ def called(function: Callable[[bytes, bytes], bytes], data: bytes, context: byte
     name = getattr(function, "__name__", "it")
     try:
         result = function(data, context)
-    except Exception as error:  # noqa: BLE001 - the user's code
-        text = f": {error!s:.{_SHOWN}}" if name == "decrypt" and str(error) else ""
-        raise CipherFailed(what, f"{name} raised {type(error).__name__}{text}") from None
+    except (KeyboardInterrupt, asyncio.CancelledError):
+        raise
+    except BaseException as error:  # noqa: BLE001 - the user's code, and a library's that panics
+        text = said(error) if name == "decrypt" else type(error).__name__
+        raise CipherFailed(what, f"{name} raised {text:.{_SHOWN}}") from None
     if not isinstance(result, bytes):
         raise CipherFailed(what, f"{name} returned {type(result).__name__}, not bytes")
     return result

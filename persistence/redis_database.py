@@ -1,6 +1,7 @@
 """The Redis under a store: whether it serves, which one it is, and how an operation reaches it."""
 
 import asyncio
+import contextlib
 import time
 import uuid
 from collections.abc import Awaitable, Callable
@@ -8,7 +9,7 @@ from typing import Any, TypeVar
 
 from redis import exceptions
 
-from holdfast.conversation import CorruptStore, StoreUnavailable, WrongStore
+from holdfast.conversation import CipherFailed, CorruptStore, StoreUnavailable, WrongStore
 
 from . import redis_scripts, redis_values
 from .cipher import Cipher, CipherAt
@@ -59,6 +60,9 @@ class RedisDatabase:
             store_id = await self._redis.get(STORE_ID)
             return info, store_id, await self._redis.hgetall(self._keys.meta("layout"))
 
+        if self.payloads.cipher is not None:
+            with contextlib.suppress(CipherFailed):  # whoever needs it is told; imported in the loop, it would hold up all
+                await asyncio.to_thread(self.payloads.load)
         info, found, layout = await self._do(read)
         redis_values.check_version(str(info.get("redis_version", "0")))
         self._indexes = redis_values.check_layout(layout) if layout else redis_values.INDEX_VERSION

@@ -1,6 +1,7 @@
 """Encrypting and decrypting bytes that belong in a place of the store; without a cipher they are as they are."""
 
 import logging
+import time
 from collections.abc import Callable
 
 from holdfast.conversation import CipherFailed, CipherMissing, StoreError
@@ -11,6 +12,9 @@ from .cipher import Cipher, CipherAt, called
 PROBE = b"holdfast: a payload that no Redis ever sees"
 UNENCRYPTED = "(why cannot be said here: it could not be encrypted; see the logs)"
 UNREADABLE = "(why is encrypted, and cannot be decrypted here: HOLDFAST_CIPHER names the cipher)"
+
+AGAIN_S = 5.0
+"""After what time a cipher that could not be imported is looked for again."""
 
 logger = logging.getLogger("holdfast.persistence")
 
@@ -28,6 +32,8 @@ class Sealing:
         self._namespace = namespace
         self._store_id = store_id
         self._loaded: Cipher | None = None
+        self._failed: CipherFailed | None = None
+        self._failed_at = 0.0
         self.cipher = cipher
 
     def seal(self, data: bytes, *place: str, seq: int | None = None) -> bytes:
@@ -90,13 +96,36 @@ class Sealing:
             raise CipherFailed("probe", "encrypt returned what it was given")
         if self.open(sealed, "probe") != PROBE:
             raise CipherFailed("probe", "decrypt does not give back what encrypt was given")
+        try:
+            moved = self.open(sealed, "probe", "elsewhere")
+        except CipherFailed:
+            return
+        if moved == PROBE:
+            raise CipherFailed(
+                "probe", "decrypt takes another context than that of encrypt: a payload could be moved elsewhere"
+            )
+
+    def load(self) -> None:
+        """Import the cipher, if there is one, which may take its time: to be called in a thread, before anything needs it.
+
+        Raises:
+            CipherFailed: It cannot be imported.
+        """
+        if self.cipher is not None:
+            self._found()
 
     def _found(self) -> Cipher:
         if self._loaded is None:
             given = self.cipher
             if given is None:
                 raise CipherMissing(f"namespace {self._namespace!r}")
-            self._loaded = given.load() if isinstance(given, CipherAt) else given
+            if self._failed is not None and time.monotonic() - self._failed_at < AGAIN_S:
+                raise self._failed.with_traceback(None)
+            try:
+                self._loaded = given.load() if isinstance(given, CipherAt) else given
+            except CipherFailed as error:
+                self._failed, self._failed_at = error, time.monotonic()
+                raise
         return self._loaded
 
     def _context(self, place: tuple[str, ...]) -> bytes:

@@ -148,9 +148,10 @@ async def _knock(door: Door, tls: ssl.SSLContext | None) -> Manner:
                     await writer.wait_closed()
     except (TimeoutError, UnicodeError, ConfigurationError):
         return manner
-    except (OSError, EOFError):
-        # Ray's TLS asks for a certificate, and this is how one who has none is let go.
-        return Manner.REFUSED if tls is not None and manner is Manner.UNCLEAR else manner
+    except (OSError, EOFError) as error:
+        # Ray's TLS asks for a certificate, and this is how one who has none is let go; who only hangs up has said nothing.
+        let_go = tls is not None and manner is Manner.UNCLEAR and isinstance(error, ssl.SSLError | ConnectionResetError)
+        return Manner.REFUSED if let_go else manner
     return manner
 
 

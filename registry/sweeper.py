@@ -4,6 +4,7 @@ While no Ray cluster runs nothing is swept; what is due is delivered first when 
 """
 
 import asyncio
+import contextlib
 import logging
 import os
 from collections.abc import Collection
@@ -14,7 +15,7 @@ from ray.actor import exit_actor
 
 from holdfast.actors import RAY_NAMESPACE, ActorSettings, StoreAddress, logs, named
 from holdfast.actors.placement import beside
-from holdfast.conversation import HomeUnusable, StoreError
+from holdfast.conversation import CipherFailed, HomeUnusable, StoreError
 from holdfast.conversation.redaction import Redaction
 from holdfast.persistence import EVERYWHERE, RedisStore
 from holdfast.persistence.home import Home
@@ -68,6 +69,8 @@ class Sweeper:
         if await _stopped(store):  # made by one who had not heard of it yet
             ray.get_runtime_context().current_actor.leave.remote()
             return
+        with contextlib.suppress(CipherFailed):
+            await asyncio.to_thread(store.payloads.load)
         # In a task of its own: a tick that Ray or the store holds up says nothing against this cluster.
         self._holding = asyncio.create_task(cluster.hold(store, cluster.current, gone=self._settings.gone))
         sweep = Sweep(store, RayActors(self._settings, store), timing=timing, fleet=self._settings.fleet)

@@ -16,7 +16,7 @@ from holdfast.testing.conformance_reads import Reading
 from holdfast.testing.conformance_runs import Running
 
 PAGE = Path(__file__).parents[2] / "docs" / "encryption.md"
-(SOURCE,) = re.findall(r"^```python\n(# keyring\.py\n.*?)^```$", PAGE.read_text(), re.DOTALL | re.MULTILINE)
+(SOURCE,) = re.findall(r"^```python\n(# payload_keys\.py\n.*?)^```$", PAGE.read_text(), re.DOTALL | re.MULTILINE)
 OLD, NEW = (f"{name}:{base64.urlsafe_b64encode(bytes([number]) * 32).decode()}" for number, name in enumerate(("old", "new")))
 PLACE = ("log", "c-1", "1")
 WORD = b"Marie-Curie"
@@ -24,7 +24,7 @@ WORD = b"Marie-Curie"
 
 def keyring(*keys):
     """The recipe's cipher with these keys in the environment."""
-    module = ModuleType("keyring")
+    module = ModuleType("payload_keys")
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("APP_KEYS", " ".join(keys))
         exec(compile(SOURCE, str(PAGE), "exec"), vars(module))  # noqa: S102 - the page's own
@@ -80,16 +80,16 @@ def test_a_payload_reads_in_no_other_place():
 
 @pytest.mark.parametrize(("keys", "said"), [(None, "KeyError: 'APP_KEYS'"), ("", "ValueError")])
 def test_without_keys_nothing_is_encrypted_and_what_is_missing_is_named(keys, said, tmp_path, monkeypatch):
-    (tmp_path / "keyring_of_a_test.py").write_text(SOURCE)
+    (tmp_path / "payload_keys_of_a_test.py").write_text(SOURCE)
     monkeypatch.delenv("APP_KEYS", raising=False)
     if keys is not None:
         monkeypatch.setenv("APP_KEYS", keys)
     monkeypatch.syspath_prepend(tmp_path)
     with pytest.raises(CipherFailed, match=said):
-        Payloads("here", lambda: "store-1", CipherAt("keyring_of_a_test:cipher")).seal(WORD, *PLACE)
+        Payloads("here", lambda: "store-1", CipherAt("payload_keys_of_a_test:cipher")).seal(WORD, *PLACE)
 
 
 def test_the_key_that_it_makes_is_one(tmp_path):
-    (tmp_path / "keyring.py").write_text(SOURCE)
-    made = subprocess.run([sys.executable, "keyring.py"], cwd=tmp_path, capture_output=True, text=True, check=True).stdout
+    (tmp_path / "payload_keys.py").write_text(SOURCE)
+    made = subprocess.run([sys.executable, "payload_keys.py"], cwd=tmp_path, capture_output=True, text=True, check=True).stdout
     payloads(made.strip()).check()

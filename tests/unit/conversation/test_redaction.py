@@ -283,6 +283,7 @@ def test_every_pattern_hides_what_it_names():
     [
         ("input_value='postgres-hunter2...and-more-42', input_type=str", "input_value='[DB]...[DB]', input_type=str"),
         ("…and-more-42", "…[DB]"),
+        ("['postgres-hunter2 [...] and-more-42']", "['[DB] [...] [DB]']"),
         ("it was 'postgres-hu…", "it was '[DB]…"),
         ("postgre...re-42", "postgre...re-42"),  # too little to know it by
         ("wait... postgres is down... and more", "wait... postgres is down... and more"),
@@ -296,3 +297,13 @@ def test_what_somebody_else_cut_in_the_middle_is_recognised_beside_the_ellipsis(
 def test_a_value_in_html_and_the_signing_key_are_recognised():
     redaction = Redaction.of_process({"HOLDFAST_APP_KEY": "k&<0123456789"})
     assert redaction.redacted("<p>k&amp;&lt;0123456789</p>") == "<p>[HOLDFAST_APP_KEY]</p>"
+
+
+def test_each_of_the_keys_that_a_variable_holds_is_recognised():
+    redaction = Redaction.of_process({"APP_KEYS": "new:0123456789abcdefABCDEF old:fedcba9876543210FEDCBA"})
+    assert redaction.redacted("fedcba9876543210FEDCBA is no key") == "[APP_KEYS] is no key"
+
+
+def test_a_text_that_is_made_to_cost_much_beside_ellipses_costs_no_more_than_its_size(promptly):
+    redaction = Redaction({f"KEY_{number}": "apiVersi" * 1500 + str(number) for number in range(100)})
+    redaction.redacted(("apiVersi" * 40 + "...") * 500)

@@ -150,6 +150,7 @@ class Wrong(ToyCipher):
         (Wrong(encrypt=lambda data, _context: b"x" + data), "encrypt returned what it was given"),
         (Wrong(decrypt=b"another"), "does not give back"),
         (Wrong(decrypt="text"), "returned str, not bytes"),
+        (Wrong(encrypt=lambda data, _context: data[::-1], decrypt=lambda data, _context: data[::-1]), "takes another context"),
         (Wrong(encrypt=lambda data: data), "raised TypeError"),
     ],
 )
@@ -161,3 +162,40 @@ def test_a_cipher_that_does_not_do_its_work_is_refused_before_anything_relies_on
 def test_a_cipher_that_does_its_work_passes_and_so_does_none():
     payloads(ToyCipher()).check()
     payloads().check()
+
+
+class Panic(BaseException):
+    def __str__(self):
+        raise RuntimeError("nothing can be said")
+
+
+def test_a_cipher_that_panics_or_cannot_say_what_is_wrong_has_failed():
+    class Panics(ToyCipher):
+        def encrypt(self, data, context):
+            raise Panic
+
+        def decrypt(self, data, context):
+            raise Panic
+
+    sealed = payloads(ToyCipher()).seal(b"a word", "log")
+    with pytest.raises(CipherFailed, match="decrypt raised Panic"):
+        payloads(Panics()).open(sealed, "log")
+    with pytest.raises(CipherFailed, match="encrypt raised Panic"):
+        payloads(Panics()).seal(b"a word", "log")
+
+
+def test_a_module_that_does_not_import_is_not_imported_for_each_payload(tmp_path, monkeypatch):
+    monkeypatch.syspath_prepend(tmp_path)
+    tried = tmp_path / "tried"
+    source = f"from pathlib import Path\npath = Path({str(tried)!r})\npath.write_text(path.read_text() + 'x')"
+    tried.write_text("")
+    (tmp_path / "cipher_that_fails.py").write_text(f"{source}\nraise KeyError('K')\n")
+    sealing = payloads(CipherAt("cipher_that_fails:cipher"))
+    for _ in range(3):
+        with pytest.raises(CipherFailed, match="does not import"):
+            sealing.seal(b"a word", "log")
+    assert tried.read_text() == "x"
+    monkeypatch.setattr("holdfast.persistence.sealing.AGAIN_S", 0)
+    with pytest.raises(CipherFailed):
+        sealing.load()
+    assert tried.read_text() == "xx"
