@@ -13,6 +13,7 @@ import redis
 from lacking import lacking
 
 from holdfast.actors import AppBroken, CrewUnavailable, Hosting, StoreAddress, Timing, Worker, WorkerSettings, model, wire
+from holdfast.actors.admission import Admission
 from holdfast.agent import load
 from holdfast.conversation import Start, Status
 from holdfast.persistence import AppRecord, Because, RedisStore
@@ -136,6 +137,7 @@ async def turn(store, worker, conversation_id):
     hosting = Hosting(
         store,
         InProcess(worker),
+        admission=Admission(store),
         conversation_id=conversation_id,
         holder="actor-1",
         timing=Timing(),
