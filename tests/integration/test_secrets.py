@@ -10,6 +10,7 @@ from urllib.parse import quote
 
 import pytest
 import redis
+from hosted import FromStore
 from lacking import lacking
 
 from holdfast.actors import AppBroken, CrewUnavailable, Hosting, StoreAddress, Timing, Worker, WorkerSettings, model, wire
@@ -43,11 +44,11 @@ SECRETS = {
 APP = "leaky_app:app"
 
 
-class InProcess:
+class InProcess(FromStore):
     """A crew whose one worker is in this process."""
 
-    def __init__(self, worker):
-        self._worker = worker
+    def __init__(self, store, worker):
+        self.store, self._worker = store, worker
 
     async def call_model(self, app, code, request):
         return await self._answered(self._worker.call_model(wire.pack(request)))
@@ -136,7 +137,7 @@ async def turn(store, worker, conversation_id):
     """Start a conversation, and see it through to where it rests; its state."""
     hosting = Hosting(
         store,
-        InProcess(worker),
+        InProcess(store, worker),
         admission=Admission(store),
         conversation_id=conversation_id,
         holder="actor-1",
