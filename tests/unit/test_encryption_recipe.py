@@ -9,6 +9,7 @@ from types import ModuleType
 
 import pytest
 
+import holdfast.testing.conformance  # noqa: F401 - before its parts, whose assertions it has rewritten
 from holdfast.conversation import CipherFailed
 from holdfast.persistence import CipherAt, MemoryStore
 from holdfast.persistence.payloads import Payloads
