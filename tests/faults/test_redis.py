@@ -19,6 +19,7 @@ from refusals import contents
 from stack_fixture import eventually, open_gate
 
 from holdfast.client import Answer, Approve, AsyncClient, Deny, OutcomeUnknown, Status, StoreUnavailable
+from holdfast.conversation import CorruptStore
 from holdfast.testing import call, calls
 from holdfast.testing.redis_server import RedisServer, binaries
 
@@ -250,7 +251,10 @@ async def test_set_back_to_older_files_it_refuses_who_lived_later_and_conversati
         await ended(oracle, each, result="the user denied this call: set back", ran=0)
 
     (again,) = await answered.pending()
-    await again.resolve(Answer("the answer of after"))
+    try:
+        await again.resolve(Answer("the answer of after"))
+    except CorruptStore:  # its actor has it still as it was later: nothing was decided, so it is asked again
+        await again.resolve(Answer("the answer of after"))
     await ended(oracle, answered, result="the answer of after", ran=0)
     assert [envelope["result"] for envelope in sent_results(stack, answered.id)] == ["the answer of after"]
 
