@@ -67,7 +67,7 @@ class Published:
         if record is None:
             return None
         key = await self._key()
-        if record.app != app or not vouched(key, self._address, record):
+        if not vouched(key, self._address, app, record):
             raise CrewUnavailable(await self._said(app, f"its record was not signed by this cluster: {_fix(app)}"))
         return record
 

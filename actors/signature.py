@@ -18,11 +18,11 @@ def sealed(key: bytes, store: StoreAddress, record: AppRecord) -> AppRecord:
     return record.model_copy(update={"signature": _signature(key, store, record)})
 
 
-def vouched(key: bytes | None, store: StoreAddress, record: AppRecord) -> bool:
-    """Whether whoever wrote the record had the key."""
-    return key is not None and hmac.compare_digest(
-        _signature(key, store, record).encode(), record.signature.encode("utf-8", "replace")
-    )
+def vouched(key: bytes | None, store: StoreAddress, app: str, record: AppRecord) -> bool:
+    """Whether the record is the app's, and whoever wrote it had the key."""
+    if key is None or record.app != app:
+        return False
+    return hmac.compare_digest(_signature(key, store, record).encode(), record.signature.encode("utf-8", "replace"))
 
 
 def keyed(key: bytes, *parts: str) -> str:

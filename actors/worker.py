@@ -489,10 +489,7 @@ class Worker:
             self._drain = asyncio.create_task(self._drained())
 
     async def _drained(self) -> None:
-        """End this worker once nothing runs here any more and other code stands for its app, or its successor is in office.
-
-        So does one that nobody has drained since it was just being made when Holdfast was stopped on the cluster.
-        """
+        """End this worker once nothing runs here any more and other code stands for its app, or its successor is in office."""
         idle_since = time.monotonic()
         while True:
             await asyncio.sleep(DRAIN_CHECK_S)
@@ -504,9 +501,6 @@ class Worker:
                 if self._runs or self._model_calls:
                     idle_since = time.monotonic()
                     continue
-                if not self._succeeded and EVERYWHERE in await store.withheld():
-                    logger.info("%s: Holdfast was stopped on the cluster", self._settings.name)
-                    await self._succeed(store)  # whoever needs a worker once it is started again has the successor made
                 record = await store.app(self._settings.app)
                 await self._end_unless_used(store, record, max(idle_since, self._asked_at))
             except HoldfastError:
@@ -548,14 +542,16 @@ class Worker:
                 logger.exception("%s could not leave the app's lifespan", self._settings.name)
 
     async def _hand_over(self, store: RedisStore) -> None:
-        """Put a successor in office once this process has been used for long enough, or has grown too much."""
+        """Put a successor in office once this process has been used for long enough, has grown too much, or is to end."""
         settings = self._settings
         if await store.generation(settings.base) > settings.generation:
             self._succeeded = True
         held = self._opened is not None and self._opened[1].worn
+        withheld = await store.withheld()  # everywhere: Holdfast was stopped while this worker was just being made
         worn = (
             held
-            or await drained(await store.withheld())
+            or EVERYWHERE in withheld
+            or await drained(withheld)
             or self._effects >= settings.effects
             or resident_mb() > self._allowed_mb
         )

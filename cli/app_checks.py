@@ -72,6 +72,6 @@ async def app_of_workers(here: AppToImport, where: StoreAddress) -> AppToImport:
         await store.close()
     if record is None:
         return here
-    if record.app != here.path or not vouched(await RayCluster(Vault(where)).key(), where, record):
+    if not vouched(await RayCluster(Vault(where)).key(), where, here.path, record):
         raise AppNotPublished(here.path)
     return replace(here, python_path=record.python_path, main_file=record.main_file)

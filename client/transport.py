@@ -191,7 +191,7 @@ async def _compare(store: RedisStore, where: StoreAddress, key: bytes | None, he
     record = await store.app(here.path)
     if record is None:  # a start is refused then, with the fix
         return
-    if vouched(key, where, record):
+    if vouched(key, where, here.path, record):
         found = here.differs(key, record)
         if not found:
             return

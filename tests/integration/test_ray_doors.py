@@ -130,10 +130,11 @@ async def test_a_port_that_asks_for_a_certificate_refuses_who_has_none(tmp_path,
     context.verify_mode, context.maximum_version = ssl.CERT_REQUIRED, newest
 
     def serve(listening):
-        for _ in range(2):
-            connection, _ = listening.accept()
-            with contextlib.suppress(OSError), context.wrap_socket(connection, server_side=True):
-                pass
+        with contextlib.suppress(OSError):  # closed at the end of the test, however often it was knocked at
+            while True:
+                connection, _ = listening.accept()
+                with contextlib.suppress(OSError), context.wrap_socket(connection, server_side=True):
+                    pass
 
     with socket.create_server(("127.0.0.1", 0)) as listening:
         threading.Thread(target=serve, args=[listening], daemon=True).start()

@@ -24,9 +24,10 @@ HERE = Here("holdfast.cli.demo_app:app", "source-1", (DESK,), {"OPENAI_API_KEY":
 
 def test_what_is_published_is_signed_and_tells_no_value_without_the_key():
     record = HERE.record(KEY, STORE)
-    assert vouched(KEY, STORE, record)
-    assert not vouched(OTHER, STORE, record)
-    assert not vouched(None, STORE, record)
+    assert vouched(KEY, STORE, HERE.path, record)
+    assert not vouched(OTHER, STORE, HERE.path, record)
+    assert not vouched(None, STORE, HERE.path, record)
+    assert not vouched(KEY, STORE, "shop:app", record)  # another app's, put in this one's place
     assert record.environment == ("OPENAI_API_BASE", "OPENAI_API_KEY")
     again = HERE.record(OTHER, STORE)
     assert again.code != record.code
