@@ -3,8 +3,9 @@
 Names are imported when they are first used: settings and outcomes are needed where ray must not be imported.
 """
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from holdfast.lazy import lazily
 
 if TYPE_CHECKING:
     from .answers import Activation, AnswerToAsk, Failed, Hosted, NotHosted, Occupied, OwnedElsewhere, Replied
@@ -14,7 +15,7 @@ if TYPE_CHECKING:
     from .hosting import Hosting
     from .ray_cluster import find, hire, in_cluster, named
     from .ray_crew import successor_name, worker_name
-    from .settings import RAY_NAMESPACE, ActorSettings, Fleet, StoreAddress, Timing, WorkerSettings
+    from .settings import RAY_NAMESPACE, ActorSettings, StoreAddress, WorkerSettings
     from .steps import Step
     from .worker import AppBroken, Worker
 
@@ -27,7 +28,7 @@ _HOMES = {
     "hosting": ("Hosting",),
     "ray_cluster": ("find", "hire", "in_cluster", "named"),
     "ray_crew": ("successor_name", "worker_name"),
-    "settings": ("RAY_NAMESPACE", "ActorSettings", "Fleet", "StoreAddress", "Timing", "WorkerSettings"),
+    "settings": ("RAY_NAMESPACE", "ActorSettings", "StoreAddress", "WorkerSettings"),
     "worker": ("AppBroken", "Worker"),
 }
 
@@ -41,7 +42,6 @@ __all__ = [
     "Crew",
     "CrewUnavailable",
     "Failed",
-    "Fleet",
     "Host",
     "Hosted",
     "Hosting",
@@ -52,7 +52,6 @@ __all__ = [
     "Replied",
     "Step",
     "StoreAddress",
-    "Timing",
     "WorkPaused",
     "Worker",
     "WorkerLost",
@@ -66,9 +65,4 @@ __all__ = [
 ]
 
 
-def __getattr__(name: str) -> Any:
-    for module, names in _HOMES.items():
-        if name in names:
-            return getattr(import_module(f"{__name__}.{module}"), name)
-    message = f"module {__name__!r} has no attribute {name!r}"
-    raise AttributeError(message)
+__getattr__ = lazily(__name__, _HOMES)

@@ -3,7 +3,7 @@
 import asyncio
 import random
 
-from holdfast.conversation import CorruptStore, StoreUnavailable
+from holdfast.errors import CorruptStore, StoreUnavailable
 from holdfast.persistence import PAUSE_LAG_MS, Paused, Store
 
 from .crew import WorkPaused

@@ -3,7 +3,8 @@
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from holdfast.conversation import HoldfastError, Reply
+from holdfast.conversation import Reply
+from holdfast.errors import HoldfastError
 from holdfast.persistence import Owner
 
 

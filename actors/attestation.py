@@ -6,7 +6,7 @@ import math
 from collections.abc import Awaitable, Callable
 from typing import TypeVar
 
-from holdfast.conversation import StoreError
+from holdfast.errors import StoreError
 from holdfast.persistence import Store
 
 logger = logging.getLogger("holdfast.worker")

@@ -16,7 +16,11 @@ CIPHER = ".cipher."
 CIPHER_DIGITS = 8
 """Fewer than a build has: what ends in `.cipher.` and so many characters is never a build that happens to be called so."""
 _SUFFIXES = (".py", ".lua")
-_PACKAGES = tuple(f"holdfast.{name}" for name in ("conversation", "agent", "persistence", "actors", "registry"))
+_ROOT = "holdfast"
+_PACKAGES = (
+    _ROOT,
+    *(f"holdfast.{name}" for name in ("conversation", "agent", "persistence", "embedded", "actors", "registry")),
+)
 
 
 @functools.cache
@@ -38,7 +42,9 @@ def _digest() -> str:
     for package in _PACKAGES:
         spec = find_spec(package)
         folder = Path((spec.submodule_search_locations or ["."])[0] if spec is not None else ".")
-        for file in sorted(folder.rglob("*")):
+        for file in sorted(
+            folder.glob("*") if package == _ROOT else folder.rglob("*")
+        ):  # where installed, all packages are in it
             if file.suffix in _SUFFIXES:
                 content = hashlib.sha256(file.read_bytes()).hexdigest()
                 found.update(f"{package}/{file.relative_to(folder).as_posix()}\0{content}\n".encode())

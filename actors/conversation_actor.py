@@ -10,9 +10,10 @@ import time
 import ray
 from ray.actor import exit_actor
 
-from holdfast.conversation import HoldfastError, schema
-from holdfast.conversation.redaction import Redaction
+from holdfast.conversation import schema
+from holdfast.errors import HoldfastError
 from holdfast.persistence import Because, RedisStore
+from holdfast.redaction import Redaction
 
 from . import logs, wire
 from .answers import Activation, Failed, NotHosted

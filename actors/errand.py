@@ -13,11 +13,10 @@ from holdfast.conversation import (
     ModelFailed,
     OnLost,
     RunFinished,
-    RunLost,
     RunTool,
     State,
-    TurnPrepared,
 )
+from holdfast.conversation.commands import RunLost, TurnPrepared
 from holdfast.conversation.envelope import failure
 from holdfast.persistence import Run, RunStatus, Store, codec
 

@@ -1,8 +1,9 @@
 """What becomes of effects that fail for a reason which lies in their conversation: how often they may, and what is recorded."""
 
-from holdfast.conversation import CorruptStore, FailureReason, ModelFailed, ModelReplied, RunFinished
+from holdfast.conversation import FailureReason, ModelFailed, ModelReplied, RunFinished
 from holdfast.conversation.envelope import failure
-from holdfast.conversation.redaction import PLAIN
+from holdfast.errors import CorruptStore
+from holdfast.redaction import PLAIN
 
 UNEXPLAINED = 20
 """How often an effect may fail in a way that nothing explains: about a minute long."""

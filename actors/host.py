@@ -5,8 +5,8 @@ import contextlib
 import logging
 from collections.abc import Awaitable, Callable, Collection
 
-from holdfast.conversation import (
-    Command,
+from holdfast.conversation import Command
+from holdfast.errors import (
     ConversationNotFound,
     CorruptStore,
     Fenced,
@@ -15,15 +15,15 @@ from holdfast.conversation import (
     Quarantined,
     StoreError,
 )
-from holdfast.conversation.redaction import PLAIN
 from holdfast.persistence import Because, Store
+from holdfast.redaction import PLAIN
+from holdfast.settings import Fleet, Timing
 
 from .admission import Admission
 from .answers import Activation, AnswerToAsk, Failed, Hosted, NotHosted, Occupied, OwnedElsewhere, Replied
 from .crew import Crew
 from .hosting import Hosting
 from .memory import allowed_mb, resident_mb
-from .settings import Fleet, Timing
 from .steps import Reached, Step, untrapped
 
 logger = logging.getLogger("holdfast.actor")

@@ -13,37 +13,38 @@ from typing import Any
 
 from holdfast.conversation import (
     AgentSpec,
+    Command,
+    Effect,
+    Judgement,
+    ModelFailed,
+    ModelReplied,
+    Reply,
+    RunFinished,
+    RunTool,
+    State,
+    Wake,
+    decide,
+    outstanding,
+)
+from holdfast.conversation.commands import RunLost, TurnPrepared
+from holdfast.conversation.known import Known
+from holdfast.conversation.machine import busy, effect_of
+from holdfast.errors import (
     CipherFailed,
     CipherMissing,
     ClusterError,
-    Command,
     CorruptStore,
-    Effect,
     Fenced,
     HoldfastError,
-    Judgement,
-    Known,
     LeaseHeld,
-    ModelFailed,
-    ModelReplied,
     Overloaded,
     Quarantined,
-    Reply,
-    RunFinished,
-    RunLost,
-    RunTool,
-    State,
     StoreError,
     StoreUnavailable,
-    TurnPrepared,
-    Wake,
-    busy,
-    decide,
-    effect_of,
-    outstanding,
 )
-from holdfast.conversation.redaction import PLAIN
 from holdfast.persistence import Acquired, Append, Because, KnownIds, Moved, Run, Store
+from holdfast.redaction import PLAIN
+from holdfast.settings import Timing
 
 from .admission import Admission
 from .crew import Crew, CrewUnavailable, WorkerLost, WorkPaused
@@ -53,7 +54,6 @@ from .lease import Lease, now_s
 from .mailbox import Asked, Leave, Mailbox
 from .recent import Recent
 from .rest import Rest
-from .settings import Timing
 from .specs import spec_of
 from .steps import Reached, Step, untrapped
 from .store_clock import StoreClock

@@ -12,7 +12,8 @@ import time
 from collections import deque
 from typing import Any
 
-from holdfast.conversation import StoreError, jsontext
+from holdfast.conversation import jsontext
+from holdfast.errors import StoreError
 from holdfast.persistence import Store, codec
 
 from .requests import ModelRequest, RunRequest

@@ -7,7 +7,7 @@ import traceback
 import warnings
 from collections.abc import Iterable
 
-from holdfast.conversation.redaction import PLAIN, Redaction
+from holdfast.redaction import PLAIN, Redaction
 
 OURS = tuple(
     f"holdfast{name}"

@@ -4,7 +4,8 @@ import asyncio
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
-from holdfast.conversation import Command, HoldfastError, Reply, StoreError, StoreUnavailable
+from holdfast.conversation import Command, Reply
+from holdfast.errors import HoldfastError, StoreError, StoreUnavailable
 
 
 @dataclass(slots=True)

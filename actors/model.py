@@ -19,9 +19,10 @@ os.environ["LITELLM_LOCAL_MODEL_COST_MAP"] = "True"  # without it the import tri
 import litellm
 
 from holdfast.agent import Agent
-from holdfast.conversation import AgentSpec, FailureReason, ModelFailed, ModelReplied, ProposedCall, jsontext
-from holdfast.conversation.redaction import PLAIN, Redaction
+from holdfast.conversation import AgentSpec, FailureReason, ModelFailed, ModelReplied, jsontext
+from holdfast.conversation.commands import ProposedCall
 from holdfast.persistence import Store
+from holdfast.redaction import PLAIN, Redaction
 
 from . import destination, prompt
 from .answer import Answer, AnswerCall, Broken, TooMuch

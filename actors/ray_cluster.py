@@ -8,7 +8,7 @@ import ray
 from ray.exceptions import ActorDiedError, GetTimeoutError, RayActorError, RayError
 from ray.util import list_named_actors
 
-from holdfast.conversation import ClusterUnavailable, HoldfastError
+from holdfast.errors import ClusterUnavailable, HoldfastError
 from holdfast.persistence import AppRecord
 
 from .cluster import WorkerDied, WorkerUnavailable

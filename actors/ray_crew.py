@@ -7,8 +7,9 @@ from collections import OrderedDict
 from collections.abc import Awaitable, Mapping
 from typing import TypeVar
 
-from holdfast.conversation import ClusterStopped, HoldfastError, RunFinished
+from holdfast.conversation import RunFinished
 from holdfast.conversation.ids import digest
+from holdfast.errors import ClusterStopped, HoldfastError
 from holdfast.persistence import EVERYWHERE, AppRecord, RunStatus, Store
 
 from . import wire

@@ -5,8 +5,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields
 from typing import Any
 
+from holdfast.cipher import CipherAt
 from holdfast.conversation.ids import digest
-from holdfast.persistence.cipher import CipherAt
+from holdfast.settings import Fleet, Timing
 
 from . import wire
 from .build import CIPHER, CIPHER_DIGITS, this_release
@@ -54,46 +55,6 @@ class StoreAddress:
 
 
 @dataclass(frozen=True, slots=True)
-class Timing:
-    """How long things take, in milliseconds.
-
-    `lease_ms`: after which silence others may take a busy conversation over. `linger_ms`: how long an actor keeps a
-    conversation that rests. `tick_ms`: how often actors and the sweeper look around.
-    """
-
-    lease_ms: int = 10_000
-    linger_ms: int = 30_000
-    tick_ms: int = 500
-
-    @property
-    def stale_ms(self) -> int:
-        """After which silence an actor counts no more among those that live."""
-        return max(3 * self.lease_ms, 30_000)
-
-
-@dataclass(frozen=True, slots=True)
-class Fleet:
-    """How many processes there are, and for how long each is used.
-
-    `standby`: blank actors kept warm. `max_actors`: actors that may live at once. `workers`: workers for each app, and
-    `alone`: those for work that a process may have died of, one piece at a time. `strikes`: how many processes may die of a
-    conversation's work before it is put in quarantine. An actor is replaced after `adoptions`, a worker after `effects`, and
-    each once it has grown beyond its `_mb` of memory. A worker that nothing has asked for `worker_idle_s` ends (0: never).
-    """
-
-    standby: int = 2
-    max_actors: int = 64
-    workers: int = 1
-    alone: int = 2
-    strikes: int = 3
-    adoptions: int = 1000
-    actor_mb: int = 512
-    effects: int = 100_000
-    worker_mb: int = 2048
-    worker_idle_s: int = 86_400
-
-
-@dataclass(frozen=True, slots=True)
 class ActorSettings(_Sealed):
     """What every actor of a namespace is told.
 
@@ -109,8 +70,8 @@ class ActorSettings(_Sealed):
     """
 
     store: StoreAddress
-    timing: Timing = Timing()
-    fleet: Fleet = Fleet()
+    timing: Timing = field(default_factory=Timing)
+    fleet: Fleet = field(default_factory=Fleet)
     release: str = field(default_factory=this_release)
     cluster: str = ""
     gone: tuple[str, ...] = ()

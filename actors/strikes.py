@@ -3,9 +3,9 @@
 import logging
 import uuid
 
-from holdfast.conversation import StoreError
-from holdfast.conversation.redaction import PLAIN
+from holdfast.errors import StoreError
 from holdfast.persistence import Store
+from holdfast.redaction import PLAIN
 
 logger = logging.getLogger("holdfast.actor")
 

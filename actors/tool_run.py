@@ -11,12 +11,13 @@ import pydantic_core
 from holdfast.agent import Agent, InvalidArguments, Tool, ToolContext
 from holdfast.agent.callback import InThread
 from holdfast.agent.disclosure import told
-from holdfast.conversation import CipherFailed, Event, Limits, RunFinished, StoreError, StoreUnavailable, jsontext
+from holdfast.conversation import Event, Limits, RunFinished, jsontext
 from holdfast.conversation.envelope import failure, success
 from holdfast.conversation.events import ConversationStarted
-from holdfast.conversation.redaction import PLAIN, Redaction
+from holdfast.errors import CipherFailed, StoreError, StoreUnavailable
 from holdfast.persistence import Store, codec
 from holdfast.persistence.views import arguments_in
+from holdfast.redaction import PLAIN, Redaction
 
 from .crew import NoOutcome
 from .live import Progress

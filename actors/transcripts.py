@@ -11,7 +11,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from holdfast.conversation import Event, Transcript
+from holdfast.conversation import Event
+from holdfast.conversation.transcript import Transcript
 from holdfast.persistence import Store
 
 from .memory import footprint

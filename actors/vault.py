@@ -12,8 +12,8 @@ import ray
 from ray.exceptions import RayError
 from ray.experimental.internal_kv import _internal_kv_del, _internal_kv_get, _internal_kv_list, _internal_kv_put
 
-from holdfast.conversation import ClusterUnavailable, ConfigurationError
 from holdfast.conversation.ids import digest
+from holdfast.errors import ClusterUnavailable, ConfigurationError
 
 from .settings import RAY_NAMESPACE, StoreAddress
 

@@ -9,7 +9,7 @@ import hashlib
 import pickle
 from typing import Any
 
-from holdfast.conversation import OtherBuild
+from holdfast.errors import OtherBuild
 
 from .build import this_release
 

@@ -16,9 +16,10 @@ import ray
 from ray.actor import exit_actor
 
 from holdfast.agent import Agent, App
-from holdfast.conversation import AgentSpec, HoldfastError, RunFinished, Status, StoreError
-from holdfast.conversation.redaction import Redaction
+from holdfast.conversation import AgentSpec, RunFinished, Status
+from holdfast.errors import HoldfastError, StoreError
 from holdfast.persistence import EVERYWHERE, AppRecord, RedisStore
+from holdfast.redaction import Redaction
 
 from . import logs, tool_run, wire
 from .admission import Admission

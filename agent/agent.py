@@ -5,8 +5,8 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from holdfast.conversation.errors import ConfigurationError
 from holdfast.conversation.spec import AgentSpec, Limits
+from holdfast.errors import ConfigurationError
 
 from . import checks, disclosure, options
 from .disclosure import Disclosure, Errors

@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, AbstractContextManager, asynccontextmanager, contextmanager
 from typing import Any
 
-from holdfast.conversation.errors import AgentNotFound, ConfigurationError
+from holdfast.errors import AgentNotFound, ConfigurationError
 
 from .agent import Agent
 

@@ -11,8 +11,8 @@ from contextlib import contextmanager
 from functools import partial
 from typing import Annotated, Any, TypeAlias
 
-from holdfast.conversation.errors import ConfigurationError
-from holdfast.conversation.redaction import said
+from holdfast.errors import ConfigurationError
+from holdfast.redaction import said
 
 from .context import ToolContext
 

@@ -5,9 +5,9 @@ from collections.abc import Mapping
 from enum import StrEnum
 from typing import Any, TypeVar
 
-from holdfast.conversation.errors import ConfigurationError
 from holdfast.conversation.jsontext import JsonText, NotJson, check_text, dumps, loads
 from holdfast.conversation.schema import schema_problem
+from holdfast.errors import ConfigurationError
 
 Member = TypeVar("Member", bound=StrEnum)
 

@@ -4,8 +4,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
-from holdfast.conversation.errors import InvalidInput
 from holdfast.conversation.jsontext import NotJson, dumps, size_bytes
+from holdfast.errors import InvalidInput
 
 PROGRESS_BYTES = 64 << 10
 """How large one report of progress may be, as JSON text."""

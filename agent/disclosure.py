@@ -6,8 +6,8 @@ from collections.abc import Callable
 from enum import StrEnum
 from typing import Any, TypeAlias
 
-from holdfast.conversation.errors import ConfigurationError
-from holdfast.conversation.redaction import said
+from holdfast.errors import ConfigurationError
+from holdfast.redaction import said
 
 from .callback import InvalidArguments, ValidatorRaised
 

@@ -8,9 +8,9 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from holdfast.conversation.errors import ConfigurationError
 from holdfast.conversation.jsontext import JsonText, dumps, loads
 from holdfast.conversation.spec import STORED_OPTIONS
+from holdfast.errors import ConfigurationError
 
 from . import checks
 

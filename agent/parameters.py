@@ -7,9 +7,9 @@ from typing import Any
 from pydantic import TypeAdapter, ValidationError
 from pydantic.errors import PydanticInvalidForJsonSchema, PydanticSchemaGenerationError, PydanticUserError
 
-from holdfast.conversation.errors import ConfigurationError
 from holdfast.conversation.jsontext import JsonText, NotJson, dumps
 from holdfast.conversation.schema import schema_problem
+from holdfast.errors import ConfigurationError
 
 from . import schema as json_schema
 from .callback import Callback, InvalidArguments, ValidatorRaised

@@ -10,8 +10,8 @@ from pathlib import Path
 from types import ModuleType
 from typing import NoReturn
 
-from holdfast.conversation.errors import AppNotFound, ConfigurationError
-from holdfast.conversation.redaction import PLAIN
+from holdfast.errors import AppNotFound, ConfigurationError
+from holdfast.redaction import PLAIN
 
 from .app import App
 

@@ -13,10 +13,10 @@ from typing import Any, TypedDict, Unpack, overload
 from pydantic import TypeAdapter
 from pydantic.errors import PydanticInvalidForJsonSchema, PydanticSchemaGenerationError, PydanticUserError
 
-from holdfast.conversation.errors import ConfigurationError
 from holdfast.conversation.jsontext import JsonText, NotJson, dumps, loads, size_bytes
-from holdfast.conversation.redaction import PLAIN, Redaction
 from holdfast.conversation.spec import Approval, Executor, OnLost, ToolSpec
+from holdfast.errors import ConfigurationError
+from holdfast.redaction import PLAIN, Redaction
 
 from . import checks, disclosure, docstring
 from . import schema as json_schema

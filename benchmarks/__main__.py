@@ -14,7 +14,7 @@ from rich.table import Table as RichTable
 
 from benchmarks import docs, postgres, stack
 from benchmarks.result import GOALS, Part, Table
-from holdfast.persistence import embedded
+from holdfast.embedded import local_redis as embedded
 
 PARTS = {
     "core": "the hot path against its floors",

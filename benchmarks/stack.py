@@ -11,9 +11,9 @@ from pathlib import Path
 
 from rich.console import Console
 
-from holdfast.persistence.embedded import stop_redis
-from holdfast.persistence.home import Home
-from holdfast.registry.embedded import stop_ray
+from holdfast.embedded.home import Home
+from holdfast.embedded.local_ray import stop_ray
+from holdfast.embedded.local_redis import stop_redis
 
 ROOT = Path(__file__).parents[1]
 OUT = Path(__file__).parent / "out"

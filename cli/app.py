@@ -10,7 +10,7 @@ import typer
 from typer.core import TyperGroup
 
 from holdfast.actors import logs
-from holdfast.conversation.redaction import PLAIN
+from holdfast.redaction import PLAIN
 
 from . import errors
 from .display import clean

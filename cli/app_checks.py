@@ -6,9 +6,9 @@ from dataclasses import replace
 
 from holdfast.actors.settings import StoreAddress
 from holdfast.agent import load, main_file, python_path
-from holdfast.conversation import AppNotPublished, HoldfastError, InvalidInput
+from holdfast.daemon import in_daemon
+from holdfast.errors import AppNotPublished, HoldfastError, InvalidInput
 from holdfast.persistence import RedisStore
-from holdfast.registry.daemon import in_daemon
 from holdfast.registry.node_look import AppToImport
 
 from .check import Check, fail, ok

@@ -1,13 +1,12 @@
-"""Which Ray cluster a store is bound to, and which release serves it, read without touching it."""
+"""Which Ray cluster a store is bound to, and which release serves it, read without changing anything."""
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable
 from dataclasses import dataclass
 from typing import TypeVar
 
-from holdfast.conversation import CorruptStore
-from holdfast.persistence import Binding, redis_values
+from holdfast.errors import CorruptStore
+from holdfast.persistence import Binding, RedisStore
 from holdfast.persistence.keys import STORE_ID, Keys
-from holdfast.persistence.redis_connection import client, translated
 
 _T = TypeVar("_T")
 
@@ -40,33 +39,22 @@ async def readable_standing_of(url: str, namespace: str) -> tuple[Standing, dict
     Raises:
         StoreUnavailable: Redis does not answer.
     """
-    redis, keys = client(url, lambda: None), Keys(namespace)
+    store, keys = RedisStore(url, namespace=namespace), Keys(namespace)
     wrong: dict[str, CorruptStore] = {}
 
-    async def read(key: str, reading: Callable[[str], Awaitable[_T]]) -> _T | None:
+    async def read(key: str, reading: Awaitable[_T]) -> _T | None:
         try:
-            async with translated():
-                return await reading(key)
+            return await reading
         except CorruptStore as error:
             wrong[key] = CorruptStore(f"{key}: {error.what}")
             return None
 
-    cluster = keys.meta("cluster")
     try:
-        found = await read(cluster, lambda key: redis.hmget(key, ["cluster", "address", "at"]))
-        release = await read(keys.meta("release"), lambda key: redis.hget(key, "release"))
-        store_id = await read(STORE_ID, redis.get)
-        async with translated():
-            seconds, micros = await redis.time()
+        standing = Standing(
+            bound=await read(keys.meta("cluster"), store.binding()),
+            release=await read(keys.meta("release"), store.serving()),
+            store_id=await read(STORE_ID, store.identity()),
+        )
     finally:
-        await redis.aclose()
-    bound = None
-    try:
-        bound = redis_values.binding_of(found or (None, None, None), seconds * 1000 + micros // 1000)
-    except (CorruptStore, ValueError):  # of what is no text, or of more digits than a number has
-        wrong[cluster] = CorruptStore(f"{cluster}: the binding cannot be read")
-    return Standing(
-        store_id.decode(errors="replace") if store_id else None,
-        bound,
-        release.decode(errors="replace") if release else None,
-    ), wrong
+        await store.close()
+    return standing, wrong

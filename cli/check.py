@@ -6,8 +6,8 @@ from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
-from holdfast.conversation import HoldfastError
-from holdfast.conversation.redaction import Redaction
+from holdfast.errors import HoldfastError
+from holdfast.redaction import Redaction
 
 _NAMED = ("HOLDFAST_REDIS_URL",)
 

@@ -1,9 +1,9 @@
 """What `holdfast doctor` looks at in the cipher: whether payloads are encrypted, and whether it could read and write them."""
 
 from holdfast.actors.settings import StoreAddress
-from holdfast.conversation import CipherFailed, HoldfastError
+from holdfast.daemon import in_daemon
+from holdfast.errors import CipherFailed, HoldfastError
 from holdfast.persistence import RedisStore
-from holdfast.registry.daemon import in_daemon
 
 from .check import Check, fail, ok
 

@@ -13,6 +13,7 @@ from contextlib import AbstractContextManager, ExitStack, contextmanager, nullco
 from pathlib import Path
 from typing import Any
 
+import psutil
 from rich.console import Console
 from rich.panel import Panel
 from rich.table import Table
@@ -20,9 +21,9 @@ from rich.text import Text
 
 from holdfast.client import Answer, Approve, AsyncClient, Conversation, Decision, Receipt, Status
 from holdfast.client.records import AsyncPendingCall
-from holdfast.persistence.embedded import stop_redis
-from holdfast.persistence.home import Home
-from holdfast.registry.embedded import stop_ray
+from holdfast.embedded.home import Home
+from holdfast.embedded.local_ray import stop_ray
+from holdfast.embedded.local_redis import stop_redis
 from holdfast.testing import ModelServer, call, calls, say
 
 from .display import clean, clean_block, to_json
@@ -121,8 +122,8 @@ async def _kill(client: AsyncClient, conversation: Conversation) -> int:
 
 
 def _gone(pid: int) -> None:
-    with contextlib.suppress(OSError):
-        while Path(f"/proc/{pid}/cmdline").read_bytes():  # a zombie has none
+    with contextlib.suppress(psutil.NoSuchProcess):
+        while psutil.Process(pid).status() != psutil.STATUS_ZOMBIE:
             time.sleep(0.01)
 
 

@@ -8,12 +8,12 @@ from collections.abc import Sequence
 from dataclasses import asdict, replace
 
 from holdfast.actors.settings import StoreAddress
-from holdfast.conversation import HoldfastError
-from holdfast.conversation.redaction import Redaction
-from holdfast.persistence.embedded import running_redis
-from holdfast.persistence.home import Home
+from holdfast.embedded.home import Home
+from holdfast.embedded.local_redis import running_redis
+from holdfast.errors import HoldfastError
 from holdfast.persistence.keys import Keys
-from holdfast.registry import Settings
+from holdfast.redaction import Redaction
+from holdfast.settings import Settings
 
 from . import headroom
 from .app_checks import app_here, import_check, worker_checks

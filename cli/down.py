@@ -7,11 +7,11 @@ from typing import Annotated
 
 import typer
 
-from holdfast.conversation import ConfigurationError, StoreError
+from holdfast.embedded.home import Home
+from holdfast.embedded.local_ray import gone_rays, stop_ray
+from holdfast.embedded.local_redis import running_redis, stop_redis
+from holdfast.errors import ConfigurationError, StoreError
 from holdfast.persistence import RedisStore
-from holdfast.persistence.embedded import running_redis, stop_redis
-from holdfast.persistence.home import Home
-from holdfast.registry.embedded import gone_rays, stop_ray
 
 from .display import clean
 from .options import Where

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from holdfast.conversation import ConfigurationError
+from holdfast.errors import ConfigurationError
 
 from .display import clean, console, lines, span, table, to_json
 from .errors import ExitCode

@@ -7,8 +7,9 @@ from typing import Annotated
 
 import typer
 
-from holdfast.conversation import InvalidInput, Receipt
+from holdfast.conversation import Receipt
 from holdfast.conversation.ids import check_conversation_id
+from holdfast.errors import InvalidInput
 
 from .cancel import RequestId
 from .display import clean, to_json

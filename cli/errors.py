@@ -6,7 +6,7 @@ from typing import Any
 
 import typer
 
-from holdfast.conversation import (
+from holdfast.errors import (
     CipherMissing,
     ClusterStopped,
     ClusterUnavailable,
@@ -19,7 +19,7 @@ from holdfast.conversation import (
     StaleCall,
     StoreUnavailable,
 )
-from holdfast.conversation.redaction import PLAIN
+from holdfast.redaction import PLAIN
 
 from .display import clean, to_json
 

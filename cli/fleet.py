@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Awaitable
 from typing import TYPE_CHECKING, TypeVar
 
-from holdfast.conversation import AppNotFound, ClusterUnavailable
+from holdfast.errors import AppNotFound, ClusterUnavailable
 
 if TYPE_CHECKING:
     from holdfast.actors import ActorSettings

@@ -5,7 +5,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from holdfast.client.records import PendingCall
-from holdfast.conversation import ACCEPTED, DecisionKind
+from holdfast.conversation.calls import ACCEPTED
+from holdfast.conversation.decisions import DecisionKind
 
 from .display import clean
 from .options import Where

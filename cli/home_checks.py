@@ -1,9 +1,9 @@
 """What `holdfast doctor` looks at in the home of the embedded stack."""
 
-from holdfast.conversation import InvalidInput
-from holdfast.persistence.home import Home, installed_version, python_version
-from holdfast.persistence.server_binary import server_for
-from holdfast.registry import Settings
+from holdfast.embedded.home import Home, installed_version, python_version
+from holdfast.embedded.server_binary import server_for
+from holdfast.errors import InvalidInput
+from holdfast.settings import Settings
 
 from .check import Check, fail, ok, warn
 

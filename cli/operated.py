@@ -7,12 +7,12 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
 
 from holdfast.actors.settings import ActorSettings, StoreAddress, release_with
-from holdfast.conversation import ClusterUnavailable, ConfigurationError
+from holdfast.embedded.home import Home
+from holdfast.embedded.local_ray import running_ray
+from holdfast.embedded.local_redis import running_redis
+from holdfast.errors import ClusterUnavailable, ConfigurationError
 from holdfast.persistence import RedisStore
-from holdfast.persistence.embedded import running_redis
-from holdfast.persistence.home import Home
 from holdfast.registry import cluster
-from holdfast.registry.embedded import running_ray
 from holdfast.registry.encryption import checked_cipher
 
 from .binding import standing_of

@@ -9,7 +9,7 @@ from typing import Annotated, Any
 
 import typer
 
-from holdfast.registry import Settings
+from holdfast.settings import Settings
 
 from .redis_url import to_copy
 

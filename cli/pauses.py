@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from holdfast.client import AsyncClient, Pause
-from holdfast.conversation import CorruptStore, HoldfastError
+from holdfast.errors import CorruptStore, HoldfastError
 from holdfast.persistence import RedisStore
 from holdfast.persistence.keys import Keys
 

@@ -9,7 +9,8 @@ from typing import Annotated
 import typer
 
 from holdfast.client.records import AsyncPendingCall, Page
-from holdfast.conversation import InvalidInput, SuspensionKind
+from holdfast.conversation import SuspensionKind
+from holdfast.errors import InvalidInput
 
 from .display import clean, console, is_whole, is_whole_json, lines, shorten, span, table, to_json
 from .hints import command, next_step

@@ -2,8 +2,9 @@
 
 from collections.abc import Sequence
 
-from holdfast.actors.settings import StoreAddress, Timing
+from holdfast.actors.settings import StoreAddress
 from holdfast.persistence import RedisStore
+from holdfast.settings import Timing
 
 from .check import Check, fail, ok
 from .display import shorten, span

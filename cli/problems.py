@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import asdict, replace
 from typing import Any
 
-from holdfast.conversation.redaction import Redaction
+from holdfast.redaction import Redaction
 
 from .display import clean, shorten, span, to_json
 from .errors import ExitCode

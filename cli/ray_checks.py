@@ -6,14 +6,15 @@ from typing import TYPE_CHECKING
 
 from holdfast.actors.build import build_of
 from holdfast.actors.settings import ActorSettings, StoreAddress, release_with
-from holdfast.conversation import AppNotPublished, ConfigurationError, HoldfastError, OlderRelease
+from holdfast.daemon import in_daemon
+from holdfast.embedded.home import Home, installed_version, python_version
+from holdfast.embedded.local_ray import running_ray
+from holdfast.errors import AppNotPublished, ConfigurationError, HoldfastError, OlderRelease
 from holdfast.persistence import Binding
-from holdfast.persistence.home import Home, installed_version, python_version
-from holdfast.registry import Settings, cluster, doors, releases
-from holdfast.registry.daemon import in_daemon
+from holdfast.registry import cluster, doors, releases
 from holdfast.registry.doors import Door, Knocked, Manner
-from holdfast.registry.embedded import running_ray
 from holdfast.registry.node_look import AppToImport
+from holdfast.settings import Settings
 
 from . import fleet
 from .app_checks import app_of_workers
@@ -25,7 +26,7 @@ from .node_checks import node_checks
 from .redis_url import on_loopback
 
 if TYPE_CHECKING:
-    from holdfast.registry.embedded import RayAddress
+    from holdfast.embedded.local_ray import RayAddress
 
 ANSWER_S = 10.0
 NAMED = 3

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
-from holdfast.conversation import CorruptStore, HoldfastError, InvalidInput
+from holdfast.errors import CorruptStore, HoldfastError, InvalidInput
 from holdfast.persistence import RedisStore
 from holdfast.persistence.keys import BUCKETS, STORE_ID, Keys
 from holdfast.persistence.redis_connection import client, translated

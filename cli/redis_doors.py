@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
-from holdfast.conversation import CorruptStore, HoldfastError
+from holdfast.errors import CorruptStore, HoldfastError
 from holdfast.persistence.keys import STORE_ID, Keys
 from holdfast.persistence.redis_connection import client, translated
 

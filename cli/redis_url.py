@@ -7,7 +7,7 @@ import socket
 from pathlib import Path
 from urllib.parse import parse_qs, unquote, urlencode, urlsplit
 
-from holdfast.conversation.redaction import HIDDEN, PLAIN, Redaction
+from holdfast.redaction import HIDDEN, PLAIN, Redaction
 
 _CREDENTIALS = ("username", "password", "ssl_certfile", "ssl_keyfile", "ssl_password")
 

@@ -7,7 +7,8 @@ from typing import Annotated, Any
 
 import typer
 
-from holdfast.conversation import Answer, Approve, Decision, Deny, Fail, InvalidDecision, Receipt, Redispatch, jsontext
+from holdfast.conversation import Answer, Approve, Decision, Deny, Fail, Receipt, Redispatch, jsontext
+from holdfast.errors import InvalidDecision
 
 from .display import clean, to_json
 from .options import AsJson, Where

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from holdfast.conversation import ConversationNotFound
+from holdfast.errors import ConversationNotFound
 
 from .display import clean, to_json
 from .options import AsJson, Where

@@ -7,7 +7,8 @@ from typing import Annotated
 
 import typer
 
-from holdfast.conversation import InvalidMessage, Receipt
+from holdfast.conversation import Receipt
+from holdfast.errors import InvalidMessage
 
 from .display import clean, to_json
 from .options import AsJson, Where

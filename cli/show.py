@@ -10,7 +10,8 @@ import typer
 
 from holdfast.client import Pause
 from holdfast.client.records import AsyncPendingCall, ConversationState, RunningCall
-from holdfast.conversation import State, Status, StoreError, SuspensionKind
+from holdfast.conversation import State, Status, SuspensionKind
+from holdfast.errors import StoreError
 from holdfast.persistence import Late, codec
 
 from .display import clean, clean_block, console, shorten, span, to_json

@@ -4,7 +4,7 @@ import asyncio
 import sys
 from typing import TYPE_CHECKING
 
-from holdfast.conversation import ConfigurationError
+from holdfast.errors import ConfigurationError
 
 from .display import clean
 from .errors import ExitCode

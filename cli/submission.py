@@ -7,7 +7,8 @@ from typing import Any
 
 from holdfast.client import AsyncClient, Conversation
 from holdfast.client.records import ConversationState
-from holdfast.conversation import (
+from holdfast.conversation import Receipt, Status
+from holdfast.errors import (
     ClusterError,
     ClusterUnavailable,
     CorruptStore,
@@ -15,8 +16,6 @@ from holdfast.conversation import (
     NewerRecord,
     OutcomeUnknown,
     Overloaded,
-    Receipt,
-    Status,
     StoreError,
     StoreUnavailable,
 )

@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Annotated, cast
 
 import typer
 
-from holdfast.conversation import InvalidInput, Status, StoreError
+from holdfast.conversation import Status
+from holdfast.errors import InvalidInput, StoreError
 
 from . import job_file
 from .display import clean, shorten, to_json

@@ -4,10 +4,11 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
-from holdfast.actors.settings import Timing
-from holdfast.conversation import Status, StoreError, StoreUnavailable, SuspensionKind
+from holdfast.conversation import Status, SuspensionKind
+from holdfast.errors import StoreError, StoreUnavailable
 from holdfast.persistence import Store
 from holdfast.registry.cluster import BINDING_STALE_MS
+from holdfast.settings import Timing
 
 from .hints import command
 from .options import Where

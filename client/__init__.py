@@ -3,15 +3,26 @@
 `AsyncClient` and its blocking face `Client`; decisions and errors are exported here too.
 """
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from holdfast.conversation import (
-    AgentNotFound,
     Answer,
-    AppNotFound,
-    AppNotPublished,
     Approve,
     Cancelled,
+    Decision,
+    Deny,
+    Fail,
+    FailureReason,
+    Receipt,
+    Redispatch,
+    Status,
+    StopReason,
+    SuspensionKind,
+)
+from holdfast.errors import (
+    AgentNotFound,
+    AppNotFound,
+    AppNotPublished,
     CipherFailed,
     CipherMissing,
     ClusterStopped,
@@ -20,10 +31,6 @@ from holdfast.conversation import (
     ConversationEnded,
     ConversationExists,
     ConversationNotFound,
-    Decision,
-    Deny,
-    Fail,
-    FailureReason,
     HoldfastError,
     InvalidConversationId,
     InvalidDecision,
@@ -35,18 +42,14 @@ from holdfast.conversation import (
     Overloaded,
     Quarantined,
     QueueFull,
-    Receipt,
-    Redispatch,
     StaleCall,
     StaleReason,
-    Status,
-    StopReason,
     StoreError,
     StoreUnavailable,
-    SuspensionKind,
     WrongCluster,
     WrongStore,
 )
+from holdfast.lazy import lazily
 from holdfast.persistence import Pause
 
 from .async_client import AsyncClient
@@ -115,10 +118,4 @@ __all__ = [
 ]
 
 
-def __getattr__(name: str) -> Any:
-    if name in ("BlockingConversation", "Client"):  # imported when they are used: `holdfast pending` counts milliseconds
-        from . import blocking  # noqa: PLC0415 - see above
-
-        return getattr(blocking, name)
-    message = f"module {__name__!r} has no attribute {name!r}"
-    raise AttributeError(message)
+__getattr__ = lazily(__name__, {"blocking": ("BlockingConversation", "Client")})  # `holdfast pending` counts milliseconds

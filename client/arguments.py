@@ -7,12 +7,9 @@ import socket
 import uuid
 from typing import Any
 
-from holdfast.conversation import (
-    InvalidInput,
-    InvalidMessage,
-    jsontext,
-)
+from holdfast.conversation import jsontext
 from holdfast.conversation.ids import check_request_id
+from holdfast.errors import InvalidInput, InvalidMessage
 
 LAST_PLACE = 1 << 63
 REASON_BYTES = 1024

@@ -9,34 +9,36 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self, TypeVar, cast
 
 from holdfast.conversation import (
+    Command,
+    Decision,
+    Receipt,
+    Reply,
+    Resolve,
+    Start,
+    State,
+    Status,
+    SuspensionKind,
+    decide,
+)
+from holdfast.conversation.decisions import Ruling
+from holdfast.conversation.ids import check_conversation_id, check_request_id, conversation_id_from
+from holdfast.errors import (
     AppNotFound,
     ClusterError,
     ClusterUnavailable,
-    Command,
     ConfigurationError,
-    Decision,
     HoldfastError,
     InvalidDecision,
     InvalidInput,
     InvalidMessage,
     OutcomeUnknown,
     Overloaded,
-    Receipt,
-    Reply,
-    Resolve,
-    Ruling,
     StaleCall,
     StaleReason,
-    Start,
-    State,
-    Status,
     StoreUnavailable,
-    SuspensionKind,
-    decide,
 )
-from holdfast.conversation.ids import check_conversation_id, check_request_id, conversation_id_from
 from holdfast.persistence import PAUSE_LAG_MS, Pause, RedisStore
-from holdfast.registry import Settings
+from holdfast.settings import Settings
 
 from .arguments import (
     agent_of,

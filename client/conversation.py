@@ -10,24 +10,21 @@ from holdfast.conversation import (
     Cancel,
     Cancelled,
     Command,
-    ConversationNotFound,
     Decision,
     End,
-    InvalidInput,
-    InvalidMessage,
     Receipt,
     Reply,
     Send,
     State,
     Status,
-    StoreUnavailable,
-    Transcript,
     evolve,
     jsontext,
 )
 from holdfast.conversation.events import CallSuspended, ModelAnswered, TurnCompleted, TurnFailed
 from holdfast.conversation.events import ConversationEnded as EndedEvent
 from holdfast.conversation.ids import check_request_id
+from holdfast.conversation.transcript import Transcript
+from holdfast.errors import ConversationNotFound, InvalidInput, InvalidMessage, StoreUnavailable
 from holdfast.persistence import RedisStore, codec
 
 from .arguments import check_place, is_time, request_id_of, text_of

@@ -3,15 +3,14 @@
 import asyncio
 
 from holdfast.actors import Failed, Replied
-from holdfast.conversation import (
+from holdfast.conversation import Command, Reply
+from holdfast.errors import (
     ClusterUnavailable,
-    Command,
     HoldfastError,
     LeaseHeld,
     OutcomeUnknown,
     Overloaded,
     Quarantined,
-    Reply,
     StoreUnavailable,
 )
 from holdfast.registry.registry import Registry

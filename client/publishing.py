@@ -10,9 +10,9 @@ from holdfast.actors.settings import StoreAddress
 from holdfast.actors.signature import fingerprint, keyed, sealed
 from holdfast.actors.vault import Vault
 from holdfast.agent import AgentSpec, App, code_digest, main_file, python_path
-from holdfast.conversation import ClusterStopped
+from holdfast.daemon import in_daemon
+from holdfast.errors import ClusterStopped
 from holdfast.persistence import EVERYWHERE, AppRecord, RedisStore
-from holdfast.registry.daemon import in_daemon
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,14 +9,14 @@ from holdfast.conversation import (
     Decision,
     Executor,
     FailureReason,
-    InvalidDecision,
-    PendingView,
     Receipt,
     Redispatch,
     Status,
     StopReason,
     SuspensionKind,
 )
+from holdfast.conversation.calls import PendingView
+from holdfast.errors import InvalidDecision
 
 T = TypeVar("T")
 R = TypeVar("R")

@@ -4,8 +4,10 @@ import logging
 from collections.abc import Mapping
 from typing import Any
 
-from holdfast.conversation import CallStatus, CorruptStore, Event, NewerRecord, State, jsontext, run_effect_id
+from holdfast.conversation import Event, State, jsontext
+from holdfast.conversation.calls import CallStatus, run_effect_id
 from holdfast.conversation.events import CallSuspended, RunScheduled
+from holdfast.errors import CorruptStore, NewerRecord
 from holdfast.persistence import Store, codec
 from holdfast.persistence.views import arguments_in, arguments_text
 

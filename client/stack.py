@@ -16,16 +16,17 @@ from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any
 
 from holdfast.actors import logs
-from holdfast.conversation import ClusterUnavailable, ConfigurationError, HoldfastError
-from holdfast.persistence import CipherAt, RedisStore
-from holdfast.registry import Settings
-from holdfast.registry.daemon import in_daemon
-from holdfast.registry.shared import Shared
+from holdfast.cipher import CipherAt
+from holdfast.daemon import in_daemon
+from holdfast.errors import ClusterUnavailable, ConfigurationError, HoldfastError
+from holdfast.persistence import RedisStore
+from holdfast.settings import Settings
+from holdfast.single_flight import SingleFlight
 
 if TYPE_CHECKING:
     from holdfast.agent import App
-    from holdfast.persistence.home import Home
-    from holdfast.registry.revival import Revival
+    from holdfast.embedded.home import Home
+    from holdfast.embedded.revival import Revival
 
     from .transport import RayTransport
 
@@ -82,8 +83,8 @@ class Stack:
         self._store: RedisStore | None = None
         self._transport: RayTransport | None = None
         self._revival: Revival | None = None
-        self._opening = Shared(self._open)
-        self._joining = Shared(self._join)
+        self._opening = SingleFlight(self._open)
+        self._joining = SingleFlight(self._join)
         self._leaving: asyncio.Task[None] | None = None
         self._watching: asyncio.Task[None] | None = None
         self._asking: set[asyncio.Timeout] = set()
@@ -179,7 +180,7 @@ class Stack:
     async def lost(self, transport: "RayTransport") -> bool:
         """Whether the transport leads nowhere any more, because the embedded Ray under it is gone."""
         if transport is self._transport and self.settings.ray_address is None:
-            from holdfast.registry.embedded import ray_lives  # noqa: PLC0415 - production has no home
+            from holdfast.embedded.local_ray import ray_lives  # noqa: PLC0415 - production has no home
 
             if not await in_daemon(ray_lives, await self._home(), transport.cluster.cluster_id):
                 self._lose(transport)
@@ -189,7 +190,7 @@ class Stack:
         """Begin to start the embedded Ray again, if it died: who only waits needs it too, to wait for anything."""
         if self.settings.redis_url is not None or self._transport is not None or self._joining.under_way:
             return
-        from holdfast.registry.embedded import ray_died  # noqa: PLC0415 - as above
+        from holdfast.embedded.local_ray import ray_died  # noqa: PLC0415 - as above
 
         if await in_daemon(ray_died, await self._home()):
             self._joining.begin()
@@ -294,7 +295,7 @@ class Stack:
 
     async def _watch(self) -> None:
         """Notice that the embedded Ray died, and start it again: left alone, Ray ends a process that has lost its cluster."""
-        from holdfast.registry.embedded import bound_logs, ray_died, ray_lives  # noqa: PLC0415 - production has no home
+        from holdfast.embedded.local_ray import bound_logs, ray_died, ray_lives  # noqa: PLC0415 - production has no home
 
         home = await self._home()
         tidied_at = time.monotonic()
@@ -326,7 +327,7 @@ class Stack:
                 bound.reschedule(now)
 
     async def _home(self) -> "Home":
-        from holdfast.persistence.home import Home  # noqa: PLC0415 - production has no home
+        from holdfast.embedded.home import Home  # noqa: PLC0415 - production has no home
 
         return await in_daemon(Home.open, self.settings.home)
 
@@ -341,7 +342,7 @@ class Stack:
             raise ConfigurationError(
                 "ray_address", "there is none, and the embedded Ray is forbidden (embedded=False)", "set HOLDFAST_RAY_ADDRESS"
             )
-        from holdfast.registry.embedded import ensure_ray  # noqa: PLC0415 - as above
+        from holdfast.embedded.local_ray import ensure_ray  # noqa: PLC0415 - as above
 
         embedded = await in_daemon(ensure_ray, await self._home(), deadline_s=EMBEDDED_PATIENCE_S, announce=self._say)
         os.environ.update(embedded.env)
@@ -350,8 +351,8 @@ class Stack:
     async def _redis_url(self) -> str:
         if self.settings.redis_url is not None:
             return self.settings.redis_url
-        from holdfast.persistence.embedded import ensure_redis  # noqa: PLC0415 - as above
-        from holdfast.registry.revival import Revival  # noqa: PLC0415 - as above
+        from holdfast.embedded.local_redis import ensure_redis  # noqa: PLC0415 - as above
+        from holdfast.embedded.revival import Revival  # noqa: PLC0415 - as above
 
         home = await self._home()
         url = await in_daemon(ensure_redis, home, deadline_s=EMBEDDED_PATIENCE_S, announce=self._say)

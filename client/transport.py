@@ -12,12 +12,12 @@ from holdfast.actors.settings import release_with
 from holdfast.actors.signature import vouched
 from holdfast.actors.vault import Vault
 from holdfast.agent import App
-from holdfast.conversation import AgentNotFound, AppNotPublished, ClusterStopped, Command, Reply, Start
+from holdfast.conversation import Command, Reply, Start
+from holdfast.daemon import in_daemon
+from holdfast.embedded.home import Home
+from holdfast.errors import AgentNotFound, AppNotPublished, ClusterStopped
 from holdfast.persistence import EVERYWHERE, RedisStore
-from holdfast.persistence.home import Home
-from holdfast.registry import Settings
 from holdfast.registry import cluster as clusters
-from holdfast.registry.daemon import in_daemon
 from holdfast.registry.encryption import checked_cipher
 from holdfast.registry.hiring import Hiring
 from holdfast.registry.ray_actors import RayActors
@@ -25,6 +25,7 @@ from holdfast.registry.registry import Registry
 from holdfast.registry.releases import take_office
 from holdfast.registry.sweeper import ensure_sweeper, restore_sweeper
 from holdfast.registry.turnover import end_other_releases
+from holdfast.settings import Settings
 
 from .delivery import deliver
 from .publishing import Here, publish

@@ -1,109 +1,32 @@
-"""The pure core of a conversation: messages, calls, decisions, events, errors, specs and the state machine.
+"""The pure core of a conversation: messages, calls, decisions, events, specs and the state machine.
 
-No I/O, no clock, no Ray: `decide` judges, `evolve` folds, `outstanding` says what must be going on.
+No I/O, no clock, no Ray: `decide` judges, `evolve` folds, `outstanding` says what must be going on. What only the inside needs
+is imported from its own module.
 """
 
-from .calls import ACCEPTED, Call, CallStatus, PendingView, Suspension, SuspensionKind, run_effect_id
-from .commands import (
-    COMMANDS,
-    Cancel,
-    Command,
-    End,
-    ModelFailed,
-    ModelReplied,
-    ProposedCall,
-    Resolve,
-    RunFinished,
-    RunLost,
-    Send,
-    Start,
-    TurnPrepared,
-    Wake,
-)
-from .decisions import Answer, Approve, Decision, DecisionKind, Deny, Fail, Redispatch, Ruling
-from .delta import Delta, delta
+from .calls import SuspensionKind
+from .commands import Cancel, Command, End, ModelFailed, ModelReplied, Resolve, RunFinished, Send, Start, Wake
+from .decisions import Answer, Approve, Decision, Deny, Fail, Redispatch
 from .effects import BeginTurn, CallModel, Effect, RunTool
-from .errors import (
-    AgentNotFound,
-    AppNotFound,
-    AppNotPublished,
-    CipherFailed,
-    CipherMissing,
-    ClusterError,
-    ClusterStopped,
-    ClusterUnavailable,
-    ConfigurationError,
-    ConversationEnded,
-    ConversationExists,
-    ConversationNotFound,
-    CorruptStore,
-    Fenced,
-    HoldfastError,
-    HomeUnusable,
-    InvalidConversationId,
-    InvalidDecision,
-    InvalidInput,
-    InvalidMessage,
-    LeaseHeld,
-    NewerRecord,
-    OlderRelease,
-    OtherBuild,
-    OutcomeUnknown,
-    Overloaded,
-    Quarantined,
-    QueueFull,
-    StaleCall,
-    StaleReason,
-    StoreError,
-    StoreUnavailable,
-    UnsupportedServer,
-    WrongCluster,
-    WrongStore,
-)
 from .events import Event, FailureReason, SettledBy, StopReason
-from .index import Index, PendingEntry, index
 from .judgement import Cancelled, Judgement, Receipt, Reply
-from .known import Known, facts
-from .machine import busy, decide, due_at, effect_of, evolve, outstanding
-from .record import Record
-from .round import Round
+from .machine import decide, evolve, outstanding
 from .spec import AgentSpec, Approval, Executor, Limits, OnLost, ToolSpec
-from .state import RESTING, LastTurn, State, Status, Turn
-from .table import TABLE, Handled, Ignored, Refused
-from .transcript import Transcript
+from .state import State, Status
+from .table import TABLE
 
 __all__ = [
-    "ACCEPTED",
-    "COMMANDS",
-    "RESTING",
     "TABLE",
-    "AgentNotFound",
     "AgentSpec",
     "Answer",
-    "AppNotFound",
-    "AppNotPublished",
     "Approval",
     "Approve",
     "BeginTurn",
-    "Call",
     "CallModel",
-    "CallStatus",
     "Cancel",
     "Cancelled",
-    "CipherFailed",
-    "CipherMissing",
-    "ClusterError",
-    "ClusterStopped",
-    "ClusterUnavailable",
     "Command",
-    "ConfigurationError",
-    "ConversationEnded",
-    "ConversationExists",
-    "ConversationNotFound",
-    "CorruptStore",
     "Decision",
-    "DecisionKind",
-    "Delta",
     "Deny",
     "Effect",
     "End",
@@ -111,73 +34,27 @@ __all__ = [
     "Executor",
     "Fail",
     "FailureReason",
-    "Fenced",
-    "Handled",
-    "HoldfastError",
-    "HomeUnusable",
-    "Ignored",
-    "Index",
-    "InvalidConversationId",
-    "InvalidDecision",
-    "InvalidInput",
-    "InvalidMessage",
     "Judgement",
-    "Known",
-    "LastTurn",
-    "LeaseHeld",
     "Limits",
     "ModelFailed",
     "ModelReplied",
-    "NewerRecord",
-    "OlderRelease",
     "OnLost",
-    "OtherBuild",
-    "OutcomeUnknown",
-    "Overloaded",
-    "PendingEntry",
-    "PendingView",
-    "ProposedCall",
-    "Quarantined",
-    "QueueFull",
     "Receipt",
-    "Record",
     "Redispatch",
-    "Refused",
     "Reply",
     "Resolve",
-    "Round",
-    "Ruling",
     "RunFinished",
-    "RunLost",
     "RunTool",
     "Send",
     "SettledBy",
-    "StaleCall",
-    "StaleReason",
     "Start",
     "State",
     "Status",
     "StopReason",
-    "StoreError",
-    "StoreUnavailable",
-    "Suspension",
     "SuspensionKind",
     "ToolSpec",
-    "Transcript",
-    "Turn",
-    "TurnPrepared",
-    "UnsupportedServer",
     "Wake",
-    "WrongCluster",
-    "WrongStore",
-    "busy",
     "decide",
-    "delta",
-    "due_at",
-    "effect_of",
     "evolve",
-    "facts",
-    "index",
     "outstanding",
-    "run_effect_id",
 ]

@@ -7,8 +7,9 @@ from typing import Any, Self, TypeAlias
 
 from pydantic import model_validator
 
+from holdfast.errors import InvalidDecision
+
 from . import jsontext
-from .errors import InvalidDecision
 from .jsontext import JsonText
 from .record import Record
 

@@ -5,7 +5,7 @@ import hashlib
 import re
 from collections.abc import Callable, Collection, Sequence
 
-from .errors import InvalidConversationId, InvalidInput
+from holdfast.errors import InvalidConversationId, InvalidInput
 
 CONVERSATION_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:-]{0,127}")
 CALL_ID = re.compile(r"[A-Za-z0-9_-]{1,40}")

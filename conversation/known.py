@@ -6,7 +6,8 @@ append, and hands back what it knows of the ids that a command names.
 
 from collections.abc import Sequence
 
-from .errors import StaleReason
+from holdfast.errors import StaleReason
+
 from .events import (
     CallResolved,
     ConversationEnded,

@@ -1,10 +1,11 @@
 """Judging what people ask of a conversation as a whole: start, send, cancel, end."""
 
+from holdfast.errors import ConversationExists, InvalidInput, InvalidMessage, QueueFull
+
 from . import jsontext
 from .calls import Call, SuspensionKind
 from .commands import Cancel, End, Send, Start
 from .envelope import failure
-from .errors import ConversationExists, InvalidInput, InvalidMessage, QueueFull
 from .events import (
     CallResolved,
     ConversationEnded,

@@ -3,12 +3,13 @@
 from collections.abc import Mapping
 from typing import Any, NoReturn
 
+from holdfast.errors import InvalidDecision, StaleCall, StaleReason
+
 from . import jsontext, schema
 from .calls import ACCEPTED, Call, CallStatus, Suspension, SuspensionKind
 from .commands import Resolve, Wake
 from .decisions import DecisionKind, Ruling
 from .envelope import failure, success
-from .errors import InvalidDecision, StaleCall, StaleReason
 from .events import CallResolved, RunScheduled, SettledBy, SuspensionSettled
 from .ids import check_request_id, payload_digest
 from .judgement import Draft, Judgement, Receipt

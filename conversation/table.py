@@ -3,7 +3,8 @@
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from .errors import ConversationEnded, ConversationExists, ConversationNotFound
+from holdfast.errors import ConversationEnded, ConversationExists, ConversationNotFound
+
 from .state import Status
 
 

@@ -19,26 +19,18 @@ from holdfast.conversation import (
     Approve,
     BeginTurn,
     CallModel,
-    CallStatus,
     Cancel,
     Command,
     Decision,
     End,
     Executor,
-    Handled,
-    HoldfastError,
-    Ignored,
     Limits,
     ModelFailed,
     ModelReplied,
     OnLost,
-    ProposedCall,
     Redispatch,
-    Refused,
     Resolve,
-    Ruling,
     RunFinished,
-    RunLost,
     RunTool,
     Send,
     Start,
@@ -46,13 +38,17 @@ from holdfast.conversation import (
     Status,
     SuspensionKind,
     ToolSpec,
-    TurnPrepared,
     Wake,
     decide,
-    due_at,
     evolve,
     outstanding,
 )
+from holdfast.conversation.calls import CallStatus
+from holdfast.conversation.commands import ProposedCall, RunLost, TurnPrepared
+from holdfast.conversation.decisions import Ruling
+from holdfast.conversation.machine import due_at
+from holdfast.conversation.table import Handled, Ignored, Refused
+from holdfast.errors import HoldfastError
 
 PAGE = Path(__file__).with_name("lifecycle.md")
 LONGEST_WALK = 9

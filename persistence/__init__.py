@@ -1,8 +1,9 @@
 """The store: where conversations are kept, on Redis or, for unit tests, in memory."""
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from .cipher import Cipher, CipherAt
+from holdfast.lazy import lazily
+
 from .directory import EVERYWHERE, Binding
 from .inspection import BrokenApp, Census, Overdue, Silent
 from .pausing import PAUSE_LAG_MS, Pause, Paused
@@ -42,8 +43,6 @@ __all__ = [
     "Binding",
     "BrokenApp",
     "Census",
-    "Cipher",
-    "CipherAt",
     "Due",
     "KnownIds",
     "Late",
@@ -66,10 +65,4 @@ __all__ = [
 ]
 
 
-def __getattr__(name: str) -> Any:
-    if name == "MemoryStore":  # only tests need it, and `holdfast pending` counts milliseconds
-        from .memory_store import MemoryStore  # noqa: PLC0415 - see above
-
-        return MemoryStore
-    message = f"module {__name__!r} has no attribute {name!r}"
-    raise AttributeError(message)
+__getattr__ = lazily(__name__, {"memory_store": ("MemoryStore",)})  # for tests; `holdfast pending` counts milliseconds

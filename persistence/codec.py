@@ -11,18 +11,11 @@ from typing import Any, TypeVar, cast
 import msgpack
 from pydantic import ValidationError
 
-from holdfast.conversation import (
-    AgentSpec,
-    CipherMissing,
-    CorruptStore,
-    Event,
-    Known,
-    NewerRecord,
-    Record,
-    RunFinished,
-    State,
-)
+from holdfast.conversation import AgentSpec, Event, RunFinished, State
 from holdfast.conversation.events import EVENTS
+from holdfast.conversation.known import Known
+from holdfast.conversation.record import Record
+from holdfast.errors import CipherMissing, CorruptStore, NewerRecord
 
 from .store import AppRecord
 

@@ -5,29 +5,10 @@ Cluster; what belongs to no conversation stands under `{<namespace>:meta}`.
 """
 
 import binascii
-import re
 from dataclasses import dataclass
-
-from holdfast.conversation import ConfigurationError
 
 BUCKETS = 64
 STORE_ID = "holdfast:store-id"
-NAMESPACE = re.compile(r"[a-z0-9][a-z0-9_-]{0,62}")
-
-
-def check_namespace(namespace: object) -> str:
-    """The namespace, if it is one.
-
-    Raises:
-        ConfigurationError: It does not match `[a-z0-9][a-z0-9_-]{0,62}`.
-    """
-    if isinstance(namespace, str) and NAMESPACE.fullmatch(namespace):
-        return namespace
-    raise ConfigurationError(
-        "namespace",
-        f"{namespace!r:.60} is not a namespace",
-        "use 1 to 63 lower-case letters, digits, '_' or '-', beginning with a letter or digit",
-    )
 
 
 def bucket_of(conversation_id: str) -> int:

@@ -2,7 +2,9 @@
 
 from dataclasses import dataclass, field
 
-from holdfast.conversation import Index, PendingEntry, State, Status, busy, due_at
+from holdfast.conversation import State, Status
+from holdfast.conversation.index import Index, PendingEntry
+from holdfast.conversation.machine import busy, due_at
 
 from .store import Late, Run
 

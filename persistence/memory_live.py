@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import AsyncIterator, Callable, Mapping
 
-from holdfast.conversation import CorruptStore
+from holdfast.errors import CorruptStore
 
 from .payloads import Payloads
 from .store import PROGRESS_MS, Run, RunStatus

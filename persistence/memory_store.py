@@ -6,27 +6,17 @@ import uuid
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from dataclasses import replace
 
-from holdfast.conversation import (
-    AgentSpec,
-    ConversationNotFound,
-    Event,
-    Fenced,
-    LeaseHeld,
-    PendingView,
-    Quarantined,
-    State,
-    Status,
-    StoreError,
-    SuspensionKind,
-    evolve,
-    facts,
-    index,
-)
+from holdfast.cipher import Cipher, CipherAt
+from holdfast.conversation import AgentSpec, Event, State, Status, SuspensionKind, evolve
+from holdfast.conversation.calls import PendingView
 from holdfast.conversation.events import CallSuspended
+from holdfast.conversation.index import index
+from holdfast.conversation.known import facts
+from holdfast.errors import ConversationNotFound, Fenced, LeaseHeld, Quarantined, StoreError
+from holdfast.settings import check_namespace
 
 from . import codec, pages
-from .cipher import Cipher, CipherAt
-from .keys import BUCKETS, bucket_of, check_namespace
+from .keys import BUCKETS, bucket_of
 from .memory_cluster import MemoryCluster
 from .memory_conversation import MemoryConversation as _Conversation
 from .memory_inspection import MemoryInspection
@@ -94,6 +84,10 @@ class MemoryStore(MemorySupervision, MemoryPausing, MemoryInspection, MemoryClus
 
     async def open(self) -> str:
         """See `Store.open`."""
+        return self.store_id
+
+    async def identity(self) -> str:
+        """See `Store.identity`."""
         return self.store_id
 
     async def close(self) -> None:

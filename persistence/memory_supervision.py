@@ -2,8 +2,9 @@
 
 from collections.abc import Callable, Mapping, Sequence
 
-from holdfast.conversation import CorruptStore, Fenced, Known
-from holdfast.conversation.redaction import PLAIN
+from holdfast.conversation.known import Known
+from holdfast.errors import CorruptStore, Fenced
+from holdfast.redaction import PLAIN
 
 from .memory_conversation import MemoryConversation
 from .payloads import Payloads

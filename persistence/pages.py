@@ -5,7 +5,7 @@ import re
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 
-from holdfast.conversation import InvalidInput
+from holdfast.errors import InvalidInput
 
 from .keys import BUCKETS
 

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from holdfast.conversation import InvalidInput
+from holdfast.errors import InvalidInput
 
 PAUSE_LAG_MS = 1_000
 """How old, at most, may be what a worker knows of the pauses when it begins something: after a pause, nothing begins later."""

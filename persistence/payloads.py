@@ -6,7 +6,8 @@ as texts, why something cannot go on. Each is encrypted as a whole. Its context 
 place: not in another conversation, nor elsewhere in its log.
 """
 
-from holdfast.conversation import AgentSpec, Event, Known, State
+from holdfast.conversation import AgentSpec, Event, State
+from holdfast.conversation.known import Known
 
 from . import codec
 from .sealing import Sealing

@@ -12,8 +12,8 @@ from redis.asyncio.connection import AbstractConnection
 from redis.asyncio.retry import Retry
 from redis.backoff import NoBackoff
 
-from holdfast.conversation import ConfigurationError, CorruptStore, StoreUnavailable, WrongStore
-from holdfast.conversation.redaction import PLAIN, said
+from holdfast.errors import ConfigurationError, CorruptStore, StoreUnavailable, WrongStore
+from holdfast.redaction import PLAIN, said
 
 from .keys import STORE_ID
 

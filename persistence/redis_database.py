@@ -1,7 +1,6 @@
 """The Redis under a store: whether it serves, which one it is, and how an operation reaches it."""
 
 import asyncio
-import contextlib
 import time
 import uuid
 from collections.abc import Awaitable, Callable
@@ -9,11 +8,12 @@ from typing import Any, TypeVar
 
 from redis import exceptions
 
-from holdfast.conversation import CipherFailed, CorruptStore, StoreUnavailable, WrongStore
+from holdfast.cipher import Cipher, CipherAt
+from holdfast.errors import CorruptStore, StoreUnavailable, WrongStore
+from holdfast.settings import check_namespace
 
 from . import redis_scripts, redis_values
-from .cipher import Cipher, CipherAt
-from .keys import BUCKETS, STORE_ID, Keys, check_namespace
+from .keys import BUCKETS, STORE_ID, Keys
 from .payloads import Payloads
 from .redis_connection import SOCKET_TIMEOUT_S, client, translated
 
@@ -60,9 +60,7 @@ class RedisDatabase:
             store_id = await self._redis.get(STORE_ID)
             return info, store_id, await self._redis.hgetall(self._keys.meta("layout"))
 
-        if self.payloads.cipher is not None:
-            with contextlib.suppress(CipherFailed):  # whoever needs it is told; imported in the loop, it would hold up all
-                await asyncio.to_thread(self.payloads.load)
+        await self.payloads.prepare()
         info, found, layout = await self._do(read)
         redis_values.check_version(str(info.get("redis_version", "0")))
         self._indexes = redis_values.check_layout(layout) if layout else redis_values.INDEX_VERSION
@@ -84,6 +82,11 @@ class RedisDatabase:
             )
         self.store_id = (found or b"").decode(errors="replace")
         return self.store_id
+
+    async def identity(self) -> str | None:
+        """See `Store.identity`."""
+        found = await self._do(lambda: self._redis.get(STORE_ID))
+        return found.decode(errors="replace") if found else None
 
     async def encrypted(self) -> bool:
         """See `Store.encrypted`."""

@@ -5,7 +5,10 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from holdfast.conversation import ConversationNotFound, HoldfastError, State, StoreUnavailable, busy, due_at, index
+from holdfast.conversation import State
+from holdfast.conversation.index import index
+from holdfast.conversation.machine import busy, due_at
+from holdfast.errors import ConversationNotFound, HoldfastError, StoreUnavailable
 
 from . import redis_values
 from .keys import BUCKETS, Keys, bucket_of

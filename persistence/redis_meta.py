@@ -2,7 +2,8 @@
 
 from collections.abc import Mapping, Sequence
 
-from holdfast.conversation import AgentSpec, CorruptStore
+from holdfast.conversation import AgentSpec
+from holdfast.errors import CorruptStore
 
 from . import codec
 from .directory import Binding
@@ -139,7 +140,7 @@ class RedisMeta(RedisDatabase):
     async def serving(self) -> str | None:
         """See `Store.serving`."""
         release = await self._do(lambda: self._redis.hget(self._keys.meta("release"), "release"))
-        return release.decode() if release is not None else None
+        return release.decode(errors="replace") if release is not None else None
 
     async def serve(self, release: str, *, before: str | None) -> bool:
         """See `Store.serve`."""

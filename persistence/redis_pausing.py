@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from itertools import pairwise
 from typing import Any
 
-from holdfast.conversation import CorruptStore
+from holdfast.errors import CorruptStore
 
 from . import redis_values
 from .keys import BUCKETS

@@ -4,23 +4,20 @@ import contextlib
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from typing import Any
 
-from holdfast.conversation import (
+from holdfast.conversation import Event, State, Status, SuspensionKind
+from holdfast.conversation.calls import PendingView
+from holdfast.conversation.events import CallSuspended
+from holdfast.errors import (
     CipherFailed,
     CipherMissing,
     ConversationNotFound,
     CorruptStore,
-    Event,
     Fenced,
     LeaseHeld,
     NewerRecord,
-    PendingView,
     Quarantined,
-    State,
-    Status,
     StoreError,
-    SuspensionKind,
 )
-from holdfast.conversation.events import CallSuspended
 
 from . import codec, pages, redis_values
 from .keys import BUCKETS, bucket_of

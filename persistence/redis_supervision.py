@@ -2,8 +2,8 @@
 
 from collections.abc import Mapping, Sequence
 
-from holdfast.conversation import Known
-from holdfast.conversation.redaction import PLAIN
+from holdfast.conversation.known import Known
+from holdfast.redaction import PLAIN
 
 from .keys import bucket_of
 from .payloads import Payloads

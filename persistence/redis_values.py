@@ -1,21 +1,14 @@
 """What the scripts are given and what Redis holds, as values: arguments, entries, members, records."""
 
+import contextlib
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from holdfast.conversation import (
-    CorruptStore,
-    Event,
-    NewerRecord,
-    PendingEntry,
-    State,
-    Status,
-    UnsupportedServer,
-    busy,
-    due_at,
-    evolve,
-    facts,
-)
+from holdfast.conversation import Event, State, Status, evolve
+from holdfast.conversation.index import PendingEntry
+from holdfast.conversation.known import facts
+from holdfast.conversation.machine import busy, due_at
+from holdfast.errors import CorruptStore, NewerRecord, UnsupportedServer
 
 from . import codec
 from .directory import Binding
@@ -208,9 +201,10 @@ def binding_of(found: Sequence[bytes | None], now: int) -> Binding | None:
     cluster, address, at = found
     if cluster is None:
         return None
-    if address is None or at is None or not at.isdigit():
-        raise CorruptStore("the binding cannot be read")
-    return Binding(cluster.decode(), address.decode(), max(now - int(at), 0))
+    with contextlib.suppress(ValueError):  # of what is no text, or of more digits than a number has
+        if address is not None and at is not None and at.isdigit():
+            return Binding(cluster.decode(), address.decode(), max(now - int(at), 0))
+    raise CorruptStore("the binding cannot be read")
 
 
 def check_version(version: str) -> None:

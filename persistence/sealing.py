@@ -1,18 +1,23 @@
 """Encrypting and decrypting bytes that belong in a place of the store; without a cipher they are as they are."""
 
+import asyncio
+import contextlib
 import logging
 import time
 from collections.abc import Callable
 
-from holdfast.conversation import CipherFailed, CipherMissing, StoreError
+from holdfast.cipher import Cipher, CipherAt, called
+from holdfast.daemon import in_daemon
+from holdfast.errors import CipherFailed, CipherMissing, StoreError
 
 from . import codec
-from .cipher import Cipher, CipherAt, called
 
 PROBE = b"holdfast: a payload that no Redis ever sees"
 UNENCRYPTED = "(why cannot be said here: it could not be encrypted; see the logs)"
 UNREADABLE = "(why is encrypted, and cannot be decrypted here: HOLDFAST_CIPHER names the cipher)"
 
+IMPORT_S = 30.0
+"""For how long opening a store waits until its cipher is imported."""
 AGAIN_S = 5.0
 """After what time a cipher that could not be imported is looked for again."""
 
@@ -34,6 +39,7 @@ class Sealing:
         self._loaded: Cipher | None = None
         self._failed: CipherFailed | None = None
         self._failed_at = 0.0
+        self._importing = False
         self.cipher = cipher
 
     def seal(self, data: bytes, *place: str, seq: int | None = None) -> bytes:
@@ -105,27 +111,42 @@ class Sealing:
                 "probe", "decrypt takes another context than that of encrypt: a payload could be moved elsewhere"
             )
 
-    def load(self) -> None:
-        """Import the cipher, if there is one, which may take its time: to be called in a thread, before anything needs it.
+    async def prepare(self) -> None:
+        """Import the cipher, if there is one, in a thread, and wait for that a while: in an event loop it would hold up all.
 
-        Raises:
-            CipherFailed: It cannot be imported.
+        What fails is told to whoever needs the cipher; so is an import that still goes on.
         """
-        if self.cipher is not None:
-            self._found()
+        if self.cipher is None or self._loaded is not None or self._importing:
+            return
+        self._importing = True
+        with contextlib.suppress(CipherFailed, TimeoutError):
+            async with asyncio.timeout(IMPORT_S):
+                await in_daemon(self._import_once)
+
+    def _import_once(self) -> None:
+        try:
+            self._import()
+        finally:
+            self._importing = False
 
     def _found(self) -> Cipher:
-        if self._loaded is None:
-            given = self.cipher
-            if given is None:
-                raise CipherMissing(f"namespace {self._namespace!r}")
-            if self._failed is not None and time.monotonic() - self._failed_at < AGAIN_S:
-                raise self._failed.with_traceback(None)
-            try:
-                self._loaded = given.load() if isinstance(given, CipherAt) else given
-            except CipherFailed as error:
-                self._failed, self._failed_at = error, time.monotonic()
-                raise
+        if self._loaded is not None:
+            return self._loaded
+        if self._importing:
+            raise CipherFailed(f"namespace {self._namespace!r}", "its module is still being imported")
+        return self._import()
+
+    def _import(self) -> Cipher:
+        given = self.cipher
+        if given is None:
+            raise CipherMissing(f"namespace {self._namespace!r}")
+        if self._failed is not None and time.monotonic() - self._failed_at < AGAIN_S:
+            raise self._failed.with_traceback(None)
+        try:
+            self._loaded = given.load() if isinstance(given, CipherAt) else given
+        except CipherFailed as error:
+            self._failed, self._failed_at = error, time.monotonic()
+            raise
         return self._loaded
 
     def _context(self, place: tuple[str, ...]) -> bytes:

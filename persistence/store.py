@@ -12,18 +12,9 @@ from typing import Any, Protocol
 
 from pydantic import Field
 
-from holdfast.conversation import (
-    AgentSpec,
-    Delta,
-    Event,
-    Known,
-    PendingView,
-    Record,
-    State,
-    Status,
-    SuspensionKind,
-    delta,
-)
+from holdfast.conversation import AgentSpec, Event, State, Status, SuspensionKind
+from holdfast.conversation.calls import PendingView
+from holdfast.conversation.delta import Delta, delta
 from holdfast.conversation.events import (
     CallSuspended,
     ConversationEnded,
@@ -34,6 +25,8 @@ from holdfast.conversation.events import (
     TurnCompleted,
     TurnFailed,
 )
+from holdfast.conversation.known import Known
+from holdfast.conversation.record import Record
 
 from .directory import Directory
 from .inspection import Inspection
@@ -280,6 +273,10 @@ class Store(Supervision, Inspection, Pausing, Directory, Protocol):
             WrongStore: It is another store than this object has seen before.
             NewerRecord: The layout was written by a newer Holdfast.
         """
+        ...
+
+    async def identity(self) -> str | None:
+        """The store's id, None where nothing was ever opened; unlike `open`, it creates and checks nothing."""
         ...
 
     async def close(self) -> None:

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from holdfast.conversation import Known
+from holdfast.conversation.known import Known
 
 TROUBLES = 1000
 """How many conversations in trouble a store names; the others are supervised all the same."""

@@ -9,8 +9,10 @@ from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any, TypeAlias
 
-from holdfast.conversation import CipherMissing, CorruptStore, Event, NewerRecord, PendingView, StoreError, jsontext
+from holdfast.conversation import Event, jsontext
+from holdfast.conversation.calls import PendingView
 from holdfast.conversation.events import CallSuspended, ModelAnswered, SuspensionSettled
+from holdfast.errors import CipherMissing, CorruptStore, NewerRecord, StoreError
 
 from .pages import PendingPlace
 from .store import Row

@@ -1,8 +1,6 @@
-"""Where a conversation is found or revived: `Registry.ensure_started`, the sweeper, the embedded stack.
+"""Where a conversation is found or revived: `Registry.ensure_started`, the sweeper, joining a Ray cluster.
 
-This page imports no Ray: `registry`, `sweeper` and `embedded` are imported by who needs them.
+The modules are imported by who needs them: most of them import Ray.
 """
 
-from .settings import Settings
-
-__all__ = ["Settings"]
+__all__: list[str] = []

@@ -14,9 +14,9 @@ from pathlib import Path
 from typing import Any
 
 from holdfast.actors.settings import RAY_NAMESPACE
-from holdfast.conversation import ClusterStopped, ClusterUnavailable, ConfigurationError, StoreError, WrongCluster
-from holdfast.conversation.redaction import PLAIN
+from holdfast.errors import ClusterStopped, ClusterUnavailable, ConfigurationError, StoreError, WrongCluster
 from holdfast.persistence import EVERYWHERE, Binding, Store
+from holdfast.redaction import PLAIN
 
 logger = logging.getLogger("holdfast.ray")
 

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
-from holdfast.conversation import ConfigurationError
+from holdfast.errors import ConfigurationError
 
 from .cluster import PREFACE, split
 

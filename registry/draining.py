@@ -21,7 +21,7 @@ from holdfast.actors.published import Published
 from holdfast.actors.ray_cluster import RayCluster
 from holdfast.actors.ray_crew import employed
 from holdfast.actors.vault import Vault
-from holdfast.conversation import ConfigurationError, HoldfastError
+from holdfast.errors import ConfigurationError, HoldfastError
 from holdfast.persistence import EVERYWHERE, Store
 
 from .inventory import Process, processes

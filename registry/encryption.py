@@ -1,9 +1,9 @@
 """The cipher of whoever makes actors: it is tried before anything is changed."""
 
-from holdfast.conversation import CipherMissing
-from holdfast.persistence import CipherAt, RedisStore
-
-from .daemon import in_daemon
+from holdfast.cipher import CipherAt
+from holdfast.daemon import in_daemon
+from holdfast.errors import CipherMissing
+from holdfast.persistence import RedisStore
 
 
 async def checked_cipher(store: RedisStore) -> CipherAt | None:

@@ -11,7 +11,7 @@ import sys
 from pathlib import Path
 from typing import Any, NoReturn
 
-from holdfast.conversation import ConfigurationError
+from holdfast.errors import ConfigurationError
 
 RAY_THREAD = "worker.io"
 """The thread that every process has that has joined a cluster."""

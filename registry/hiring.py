@@ -4,9 +4,9 @@ import asyncio
 import contextlib
 import logging
 
-from holdfast.actors import Fleet, Timing
-from holdfast.conversation import ClusterUnavailable, StoreError
+from holdfast.errors import ClusterUnavailable, StoreError
 from holdfast.persistence import Store
+from holdfast.settings import Fleet, Timing
 
 from .actors import Actors, ActorUnavailable, Handle
 

@@ -17,9 +17,9 @@ from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 from holdfast.actors import StoreAddress
 from holdfast.agent import load
 from holdfast.agent.path import placed
-from holdfast.conversation import HoldfastError
-from holdfast.conversation.redaction import Redaction
+from holdfast.errors import HoldfastError
 from holdfast.persistence import RedisStore
+from holdfast.redaction import Redaction
 
 from .node_look import AppToImport, NodeLook
 

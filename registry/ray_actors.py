@@ -11,11 +11,12 @@ from holdfast.actors import RAY_NAMESPACE, Activation, ActorSettings, AnswerToAs
 from holdfast.actors.build import this_release
 from holdfast.actors.placement import beside
 from holdfast.actors.wire import pack, unpack
-from holdfast.conversation import ClusterStopped, Command, OtherBuild
+from holdfast.conversation import Command
+from holdfast.daemon import in_daemon
+from holdfast.errors import ClusterStopped, OtherBuild
 from holdfast.persistence import EVERYWHERE, Because, Store
 
 from .actors import ActorDied, ActorUnavailable
-from .daemon import in_daemon
 
 _RemoteActor = ray.remote(ConversationActor)
 _T = TypeVar("_T")

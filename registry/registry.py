@@ -7,20 +7,19 @@ from collections import OrderedDict
 from collections.abc import Coroutine
 from typing import Any
 
-from holdfast.actors import AnswerToAsk, Failed, Hosted, NotHosted, Occupied, OwnedElsewhere, Replied, Timing
-from holdfast.conversation import (
-    Command,
+from holdfast.actors import AnswerToAsk, Failed, Hosted, NotHosted, Occupied, OwnedElsewhere, Replied
+from holdfast.conversation import Command, State, decide
+from holdfast.errors import (
     ConversationNotFound,
     HoldfastError,
     LeaseHeld,
     Overloaded,
     Quarantined,
-    State,
     StoreError,
     StoreUnavailable,
-    decide,
 )
 from holdfast.persistence import Because, Owner, Store
+from holdfast.settings import Timing
 
 from .actors import ActorDied, Actors, ActorUnavailable, Handle
 from .hiring import Hiring, NoRoom

@@ -5,7 +5,7 @@ import logging
 from packaging.version import InvalidVersion, Version
 
 from holdfast.actors.build import build_of
-from holdfast.conversation import ConfigurationError, OlderRelease, OtherBuild
+from holdfast.errors import ConfigurationError, OlderRelease, OtherBuild
 from holdfast.persistence import Store
 
 logger = logging.getLogger("holdfast.registry")

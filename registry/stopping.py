@@ -9,7 +9,7 @@ import ray
 from ray.exceptions import RayError
 
 from holdfast.actors import ActorSettings, find
-from holdfast.conversation import ClusterError, ClusterUnavailable
+from holdfast.errors import ClusterError, ClusterUnavailable
 from holdfast.persistence import EVERYWHERE, Store
 
 from .inventory import Process, Work, processes, work_of

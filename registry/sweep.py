@@ -11,8 +11,10 @@ from collections import deque
 from collections.abc import Coroutine, Sequence
 from typing import Any
 
-from holdfast.actors import Failed, Fleet, Timing
-from holdfast.conversation import (
+from holdfast.actors import Failed
+from holdfast.conversation import Wake
+from holdfast.conversation.machine import due_at
+from holdfast.errors import (
     ConversationNotFound,
     CorruptStore,
     HoldfastError,
@@ -20,11 +22,10 @@ from holdfast.conversation import (
     Overloaded,
     Quarantined,
     StoreError,
-    Wake,
-    due_at,
 )
-from holdfast.conversation.redaction import PLAIN
 from holdfast.persistence import Pause, Store
+from holdfast.redaction import PLAIN
+from holdfast.settings import Fleet, Timing
 
 from .actors import Actors, ActorUnavailable
 from .hiring import RESERVE, Hiring, NoRoom

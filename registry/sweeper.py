@@ -4,7 +4,6 @@ While no Ray cluster runs nothing is swept; what is due is delivered first when 
 """
 
 import asyncio
-import contextlib
 import logging
 import os
 from collections.abc import Collection
@@ -15,15 +14,15 @@ from ray.actor import exit_actor
 
 from holdfast.actors import RAY_NAMESPACE, ActorSettings, StoreAddress, logs, named
 from holdfast.actors.placement import beside
-from holdfast.conversation import CipherFailed, HomeUnusable, StoreError
-from holdfast.conversation.redaction import Redaction
+from holdfast.embedded.home import Home
+from holdfast.embedded.revival import Revival
+from holdfast.errors import HomeUnusable, StoreError
 from holdfast.persistence import EVERYWHERE, RedisStore
-from holdfast.persistence.home import Home
+from holdfast.redaction import Redaction
 
 from . import cluster
 from .ray_actors import RayActors
 from .ray_processes import RayProcesses
-from .revival import Revival
 from .sweep import Sweep
 from .watch import Watch
 
@@ -69,10 +68,9 @@ class Sweeper:
         if await _stopped(store):  # made by one who had not heard of it yet
             ray.get_runtime_context().current_actor.leave.remote()
             return
-        with contextlib.suppress(CipherFailed):
-            await asyncio.to_thread(store.payloads.load)
         # In a task of its own: a tick that Ray or the store holds up says nothing against this cluster.
         self._holding = asyncio.create_task(cluster.hold(store, cluster.current, gone=self._settings.gone))
+        await store.payloads.prepare()
         sweep = Sweep(store, RayActors(self._settings, store), timing=timing, fleet=self._settings.fleet)
         while True:
             try:

@@ -10,9 +10,9 @@ import math
 from collections.abc import Sequence
 from typing import Protocol
 
-from holdfast.actors import Fleet, Timing
-from holdfast.conversation import StoreError
+from holdfast.errors import StoreError
 from holdfast.persistence import Store
+from holdfast.settings import Fleet, Timing
 
 logger = logging.getLogger("holdfast.sweeper")
 

@@ -21,30 +21,28 @@ from holdfast.conversation import (
     End,
     Event,
     Executor,
-    HoldfastError,
-    Known,
     Limits,
     ModelFailed,
     ModelReplied,
     OnLost,
-    ProposedCall,
     Reply,
     Resolve,
-    Ruling,
     RunFinished,
-    RunLost,
     RunTool,
     Send,
     Start,
     State,
     ToolSpec,
-    TurnPrepared,
     Wake,
     decide,
     evolve,
     outstanding,
 )
+from holdfast.conversation.commands import ProposedCall, RunLost, TurnPrepared
+from holdfast.conversation.decisions import Ruling
 from holdfast.conversation.events import FailureReason
+from holdfast.conversation.known import Known
+from holdfast.errors import HoldfastError
 from holdfast.persistence import Acquired, Append, AppRecord, Because, KnownIds, Moved, Run, Store
 
 Step: TypeAlias = Callable[[State], Command]

@@ -5,7 +5,8 @@ import asyncio
 
 import pytest
 
-from holdfast.conversation import Answer, ConversationNotFound, InvalidMessage, LeaseHeld, State
+from holdfast.conversation import Answer, State
+from holdfast.errors import ConversationNotFound, InvalidMessage, LeaseHeld
 from holdfast.persistence import Acquired, Because, Moved, Owner, RunStatus, Store
 
 from .activation import LEASE_MS, Activation, begin, call, reply, resolve, start

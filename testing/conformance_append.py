@@ -10,22 +10,23 @@ from holdfast.conversation import (
     Answer,
     Approve,
     Command,
+    Limits,
+    ModelReplied,
+    Receipt,
+    SettledBy,
+    State,
+    SuspensionKind,
+)
+from holdfast.conversation.known import Known, call_key, decision_key, message_key, request_key, suspension_key
+from holdfast.errors import (
     CorruptStore,
     InvalidDecision,
     InvalidMessage,
-    Known,
-    Limits,
-    ModelReplied,
     QueueFull,
-    Receipt,
-    SettledBy,
     StaleCall,
     StaleReason,
-    State,
     StoreUnavailable,
-    SuspensionKind,
 )
-from holdfast.conversation.known import call_key, decision_key, message_key, request_key, suspension_key
 from holdfast.persistence import Appended, Because, KnownIds, Store
 from holdfast.persistence.store import TAIL_BYTES
 

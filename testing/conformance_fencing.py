@@ -3,7 +3,8 @@
 
 import pytest
 
-from holdfast.conversation import Answer, Approve, CorruptStore, Fenced, InvalidDecision
+from holdfast.conversation import Answer, Approve
+from holdfast.errors import CorruptStore, Fenced, InvalidDecision
 from holdfast.persistence import Append, Because, Owner, Store
 
 from .activation import Activation, begin, call, reply, resolve, send, start

@@ -34,6 +34,7 @@ class Fleet:
         assert store_id
         assert await other.open() == store_id
         assert await store.open() == store_id
+        assert await store.identity() == store_id
 
     async def test_time_goes_forward(self, store: Store, other: Store) -> None:
         first = await store.now()

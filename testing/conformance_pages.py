@@ -7,8 +7,9 @@ from typing import Any
 
 import pytest
 
-from holdfast.conversation import Answer, Deny, InvalidInput, Status, SuspensionKind
+from holdfast.conversation import Answer, Deny, Status, SuspensionKind
 from holdfast.conversation.events import ModelAnswered
+from holdfast.errors import InvalidInput
 from holdfast.persistence import Listing, Row, Store
 
 from .activation import Activation, begin, call, cancel, end, fail_model, reply, resolve, send, start

@@ -5,7 +5,7 @@ import asyncio
 
 import pytest
 
-from holdfast.conversation import InvalidInput
+from holdfast.errors import InvalidInput
 from holdfast.persistence import Because, Pause, RunStatus, Store
 from holdfast.persistence.pausing import MOST_PAUSED
 

@@ -5,8 +5,9 @@ import asyncio
 
 import pytest
 
-from holdfast.conversation import Answer, Approve, ConversationNotFound, Deny, Redispatch, State, evolve
+from holdfast.conversation import Answer, Approve, Deny, Redispatch, State, evolve
 from holdfast.conversation.events import EVENTS
+from holdfast.errors import ConversationNotFound
 from holdfast.persistence import Store
 
 from .activation import Activation, Step, begin, call, cancel, end, fail_model, finish, lose, reply, resolve, send, start

@@ -3,7 +3,8 @@
 
 import pytest
 
-from holdfast.conversation import Answer, Fenced, Quarantined, Status
+from holdfast.conversation import Answer, Status
+from holdfast.errors import Fenced, Quarantined
 from holdfast.persistence import Because, Store
 
 from .activation import Activation, begin, call, lose, reply, resolve, send, start

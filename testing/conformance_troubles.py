@@ -3,8 +3,9 @@
 
 import pytest
 
-from holdfast.conversation import Answer, Fenced, Quarantined
+from holdfast.conversation import Answer
 from holdfast.conversation.known import decision_key, message_key
+from holdfast.errors import Fenced, Quarantined
 from holdfast.persistence import Store
 
 from .activation import Activation, begin, call, reply, resolve, send, start

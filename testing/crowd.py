@@ -4,7 +4,8 @@
 from collections.abc import Awaitable, Callable
 from typing import Any
 
-from holdfast.conversation import PendingView, Status, SuspensionKind
+from holdfast.conversation import Status, SuspensionKind
+from holdfast.conversation.calls import PendingView
 from holdfast.persistence import Listing, Row, Store
 
 from .activation import Activation, begin, call, start

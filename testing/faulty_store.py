@@ -12,7 +12,7 @@ from collections.abc import AsyncIterator, Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
-from holdfast.conversation import StoreUnavailable
+from holdfast.errors import StoreUnavailable
 from holdfast.persistence import Store
 
 

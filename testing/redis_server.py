@@ -15,7 +15,7 @@ import time
 from pathlib import Path
 from typing import Self
 
-from holdfast.persistence.server_binary import bundled
+from holdfast.embedded.server_binary import bundled
 
 WITHIN_S = 20.0
 """How long a server may take to answer or to end."""

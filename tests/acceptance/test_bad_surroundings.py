@@ -25,11 +25,11 @@ from holdfast.client import (
     WrongCluster,
     WrongStore,
 )
-from holdfast.conversation import HomeUnusable, NewerRecord
+from holdfast.embedded.local_ray import ensure_ray, running_ray
+from holdfast.errors import HomeUnusable, NewerRecord
 from holdfast.persistence import RedisStore, codec
 from holdfast.persistence.keys import Keys
 from holdfast.registry.cluster import BINDING_STALE_MS
-from holdfast.registry.embedded import ensure_ray, running_ray
 from holdfast.testing import call, calls
 from holdfast.testing.redis_server import RedisServer
 

@@ -191,7 +191,7 @@ def test_the_record_on_dependencies_names_each_of_them():
 
 def test_the_readme_names_every_setting_and_every_command():
     from holdfast.cli.app import COMMANDS  # noqa: PLC0415 - the command line counts milliseconds, other tests too
-    from holdfast.registry import Settings  # noqa: PLC0415 - as above
+    from holdfast.settings import Settings  # noqa: PLC0415 - as above
 
     readme = (ROOT / "README.md").read_text()
     assert not {name for name in Settings.model_fields if f"`HOLDFAST_{name.upper()}`" not in readme}

@@ -8,7 +8,7 @@ from stack_fixture import eventually, kill, kill_host, open_gate, pid_of, result
 
 from holdfast.actors import RAY_NAMESPACE, named
 from holdfast.client import Answer, Approve, AsyncClient, Fail, Status, SuspensionKind
-from holdfast.persistence.embedded import ensure_redis
+from holdfast.embedded.local_redis import ensure_redis
 from holdfast.testing import call, calls
 
 

@@ -12,8 +12,8 @@ from stack_fixture import eventually, open_gate, results, runs_of
 
 from holdfast.actors import find, named
 from holdfast.client import Approve, AsyncClient, ClusterStopped, Status
+from holdfast.embedded.local_ray import running_ray
 from holdfast.persistence import RedisStore
-from holdfast.registry.embedded import running_ray
 from holdfast.testing import call, calls
 
 SUPPORT = Path(__file__).parents[1] / "support"

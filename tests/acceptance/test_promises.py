@@ -25,9 +25,9 @@ from holdfast.client import (
     StaleReason,
     Status,
 )
+from holdfast.embedded.local_ray import ensure_ray, stop_ray
+from holdfast.embedded.local_redis import ensure_redis, stop_redis
 from holdfast.persistence import codec
-from holdfast.persistence.embedded import ensure_redis, stop_redis
-from holdfast.registry.embedded import ensure_ray, stop_ray
 from holdfast.testing import call, calls
 
 
@@ -471,7 +471,7 @@ async def test_two_processes_that_start_the_stack_at_the_same_moment_share_one(s
     (tmp_path / "race.py").write_text(textwrap.dedent(script))
     environment = {"HOLDFAST_HOME": str(stack.home.path.parent / "race")}
     stack.env |= environment
-    from holdfast.persistence.home import Home  # noqa: PLC0415 - only here
+    from holdfast.embedded.home import Home  # noqa: PLC0415 - only here
 
     try:
         processes = [stack.python("race.py", cwd=tmp_path) for _ in range(2)]

@@ -10,8 +10,8 @@ import pytest
 from stack_fixture import Scenarios, end_stack, eventually, open_gate, runs_of, start_stack
 
 from holdfast.client import AsyncClient, Status
-from holdfast.persistence.embedded import running_redis
-from holdfast.registry.embedded import ray_lives, running_ray
+from holdfast.embedded.local_ray import ray_lives, running_ray
+from holdfast.embedded.local_redis import running_redis
 from holdfast.testing import ModelServer, call, calls
 
 

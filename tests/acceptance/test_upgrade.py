@@ -14,7 +14,8 @@ from holdfast.actors import find, named
 from holdfast.actors.build import this_release
 from holdfast.client import Approve, AsyncClient, OlderRelease, OtherBuild, Status
 from holdfast.client.stack import Stack
-from holdfast.registry import Settings, ray_actors
+from holdfast.registry import ray_actors
+from holdfast.settings import Settings
 from holdfast.testing import call, calls
 
 NEXT = "1000.0"

@@ -11,7 +11,7 @@ from stack_fixture import eventually
 from holdfast.actors import find
 from holdfast.actors.steps import Step
 from holdfast.client import Answer, AsyncClient, Status
-from holdfast.conversation import Quarantined
+from holdfast.errors import Quarantined
 from holdfast.testing import call, calls
 
 

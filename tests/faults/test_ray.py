@@ -10,8 +10,8 @@ from stack_fixture import Scenarios, end_stack, kill, open_gate, start_stack
 from two_calls import APP, at_work, ended, waiting_for_two, watched
 
 from holdfast.client import Answer, Approve, AsyncClient, WrongCluster
-from holdfast.persistence.home import Home
-from holdfast.registry.embedded import ensure_ray, stop_ray
+from holdfast.embedded.home import Home
+from holdfast.embedded.local_ray import ensure_ray, stop_ray
 from holdfast.testing import ModelServer
 
 

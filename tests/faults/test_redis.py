@@ -19,7 +19,7 @@ from refusals import contents
 from stack_fixture import eventually, open_gate
 
 from holdfast.client import Answer, Approve, AsyncClient, Deny, OutcomeUnknown, Status, StoreUnavailable
-from holdfast.conversation import CorruptStore
+from holdfast.errors import CorruptStore
 from holdfast.testing import call, calls
 from holdfast.testing.redis_server import RedisServer, binaries
 

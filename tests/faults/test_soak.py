@@ -17,10 +17,10 @@ from stack_fixture import Scenarios, end_stack, kill, pid_of, start_stack, sweep
 
 from holdfast.actors import RAY_NAMESPACE
 from holdfast.client import AsyncClient, Status
+from holdfast.embedded.local_ray import ensure_ray
+from holdfast.embedded.local_redis import ensure_redis
 from holdfast.persistence import RedisStore
-from holdfast.persistence.embedded import ensure_redis
 from holdfast.registry import cluster
-from holdfast.registry.embedded import ensure_ray
 from holdfast.testing import ModelServer
 
 AT_ONCE = 10

@@ -12,7 +12,8 @@ from holdfast.actors import NotHosted, Replied
 from holdfast.actors.steps import Step
 from holdfast.actors.wire import pack, unpack
 from holdfast.client import Answer, Approve, Deny, Redispatch, StaleCall, StaleReason, Status
-from holdfast.conversation import Resolve, Ruling
+from holdfast.conversation import Resolve
+from holdfast.conversation.decisions import Ruling
 from holdfast.testing import call, calls
 
 ASK = [step for step in Step if step.startswith("ask-")]

@@ -7,7 +7,7 @@ import redis
 from fault_stack import WITHIN_S, true
 
 from holdfast.client import Answer, Status
-from holdfast.conversation import Quarantined
+from holdfast.errors import Quarantined
 from holdfast.persistence.keys import Keys
 from holdfast.testing import call, calls
 

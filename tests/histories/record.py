@@ -37,20 +37,20 @@ from holdfast.conversation import (
     Limits,
     ModelReplied,
     OnLost,
-    ProposedCall,
     Receipt,
     Redispatch,
     Resolve,
-    Ruling,
     RunFinished,
     Send,
     Start,
     State,
     ToolSpec,
-    Transcript,
     outstanding,
 )
+from holdfast.conversation.commands import ProposedCall
+from holdfast.conversation.decisions import Ruling
 from holdfast.conversation.events import FailureReason, StopReason
+from holdfast.conversation.transcript import Transcript
 from holdfast.persistence import AppRecord, RedisStore, codec
 from holdfast.testing import activation as steps
 from holdfast.testing.activation import Activation

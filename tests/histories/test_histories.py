@@ -16,21 +16,20 @@ from holdfast.conversation import (
     Answer,
     Approve,
     Command,
-    ConversationEnded,
-    Known,
     Redispatch,
     RunTool,
     State,
     Status,
     SuspensionKind,
-    Transcript,
     Wake,
     decide,
-    due_at,
     evolve,
-    facts,
     outstanding,
 )
+from holdfast.conversation.known import Known, facts
+from holdfast.conversation.machine import due_at
+from holdfast.conversation.transcript import Transcript
+from holdfast.errors import ConversationEnded
 from holdfast.persistence import MemoryStore, RunStatus, codec
 from holdfast.persistence.memory_store import _Conversation
 from holdfast.persistence.redis_values import run_of

@@ -22,7 +22,7 @@ from holdfast.client import (
     StoreUnavailable,
     WrongStore,
 )
-from holdfast.conversation import HomeUnusable, UnsupportedServer
+from holdfast.errors import HomeUnusable, UnsupportedServer
 from holdfast.testing.redis_server import RedisServer, binaries
 
 SETTINGS = (

@@ -13,9 +13,9 @@ from pathlib import Path
 import pytest
 
 from holdfast.client import AppNotFound, AsyncClient, HoldfastError, StoreUnavailable
-from holdfast.persistence.home import Home
-from holdfast.registry import Settings
-from holdfast.registry import embedded as ray_embedded
+from holdfast.embedded import local_ray as ray_embedded
+from holdfast.embedded.home import Home
+from holdfast.settings import Settings
 from holdfast.testing.redis_server import RedisServer
 
 FAR_S = 8.0
@@ -103,7 +103,7 @@ async def test_an_app_that_takes_long_to_import_is_given_up_at_the_deadline(tmp_
 def test_work_that_hangs_holds_neither_the_loops_end_nor_the_interpreters():
     script = """
         import asyncio, threading
-        from holdfast.registry.daemon import in_daemon
+        from holdfast.daemon import in_daemon
 
         async def main():
             try:

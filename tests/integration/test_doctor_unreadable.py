@@ -9,7 +9,7 @@ from lacking import lacking
 
 from holdfast.cli import app, doctor
 from holdfast.cli.binding import readable_standing_of, standing_of
-from holdfast.conversation import CorruptStore, WrongStore
+from holdfast.errors import CorruptStore, WrongStore
 from holdfast.persistence import RedisStore
 from holdfast.persistence.keys import STORE_ID, Keys
 from holdfast.testing.redis_server import RedisServer, binaries

@@ -9,11 +9,12 @@ import pytest
 import redis
 
 from holdfast.client import AsyncClient, Client, StoreUnavailable
-from holdfast.persistence import RedisStore, embedded
-from holdfast.persistence.embedded import ensure_redis, running_redis, stop_redis
-from holdfast.persistence.home import Home
-from holdfast.registry import revival
-from holdfast.registry.revival import Revival
+from holdfast.embedded import local_redis as embedded
+from holdfast.embedded import revival
+from holdfast.embedded.home import Home
+from holdfast.embedded.local_redis import ensure_redis, running_redis, stop_redis
+from holdfast.embedded.revival import Revival
+from holdfast.persistence import RedisStore
 from holdfast.testing.activation import Activation, begin, reply, start
 
 

@@ -13,11 +13,12 @@ import redis
 from hosted import FromStore
 from lacking import lacking
 
-from holdfast.actors import AppBroken, CrewUnavailable, Hosting, StoreAddress, Timing, Worker, WorkerSettings, model, wire
+from holdfast.actors import AppBroken, CrewUnavailable, Hosting, StoreAddress, Worker, WorkerSettings, model, wire
 from holdfast.actors.admission import Admission
 from holdfast.agent import load
 from holdfast.conversation import Start, Status
 from holdfast.persistence import AppRecord, Because, RedisStore
+from holdfast.settings import Timing
 from holdfast.testing import ModelServer, call, calls
 from holdfast.testing.redis_server import RedisServer, binaries
 

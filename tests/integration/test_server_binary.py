@@ -2,11 +2,10 @@
 
 import pytest
 
-from holdfast.conversation import ConfigurationError
-from holdfast.conversation.errors import HomeUnusable, UnsupportedServer
-from holdfast.persistence import server_binary
-from holdfast.persistence.home import Home, HomeRecord
-from holdfast.persistence.server_binary import server_for
+from holdfast.embedded import server_binary
+from holdfast.embedded.home import Home, HomeRecord
+from holdfast.embedded.server_binary import server_for
+from holdfast.errors import ConfigurationError, HomeUnusable, UnsupportedServer
 
 
 @pytest.fixture

@@ -9,7 +9,7 @@ import pytest
 import redis
 from lacking import lacking
 
-from holdfast.actors.settings import StoreAddress, Timing
+from holdfast.actors.settings import StoreAddress
 from holdfast.cli import app
 from holdfast.cli.check import Outcome
 from holdfast.cli.options import Where
@@ -17,6 +17,7 @@ from holdfast.cli.problem_checks import problem_checks
 from holdfast.conversation import Approve
 from holdfast.persistence import RedisStore
 from holdfast.persistence.keys import Keys
+from holdfast.settings import Timing
 from holdfast.testing.activation import Activation, begin, call, lose, resolve, start
 from holdfast.testing.redis_server import RedisServer, binaries
 

@@ -13,7 +13,6 @@ OUT_OF_REACH = {
     "actors/app_runtime.py": "imports an app by path: the acceptance tests and tests/integration run it",
     "actors/memory.py": "reads what the machine says of a process",
     "registry/cluster.py": "asks Ray and Redis: the acceptance tests and tests/faults/test_cluster.py run it",
-    "registry/embedded.py": "starts Ray: tests/integration/test_embedded_ray.py runs it",
     "registry/ray_actors.py": "Ray actors behind `Actors`: the acceptance tests run it",
     "registry/sweeper.py": "a Ray actor around `Sweep`: the acceptance tests run it",
     "registry/turnover.py": "ends Ray actors: tests/acceptance/test_upgrade.py runs it",

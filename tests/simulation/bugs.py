@@ -13,7 +13,8 @@ from holdfast.actors.hosting import Hosting
 from holdfast.actors.ray_crew import RayCrew
 from holdfast.actors.store_clock import StoreClock
 from holdfast.actors.worker import Restarted
-from holdfast.conversation import HoldfastError, OnLost, StoreUnavailable, decide, outcomes, suspensions
+from holdfast.conversation import OnLost, decide, outcomes, suspensions
+from holdfast.errors import HoldfastError, StoreUnavailable
 from holdfast.persistence import Appended, Due, KnownIds, MemoryStore, Run, RunStatus, codec, memory_store
 from holdfast.registry.actors import ActorDied
 from holdfast.registry.watch import Watch

@@ -3,21 +3,9 @@
 import contextlib
 
 from holdfast.client.delivery import deliver
-from holdfast.conversation import (
-    Answer,
-    Approve,
-    Cancel,
-    Deny,
-    End,
-    Fail,
-    HoldfastError,
-    OutcomeUnknown,
-    Redispatch,
-    Resolve,
-    Ruling,
-    Send,
-    Start,
-)
+from holdfast.conversation import Answer, Approve, Cancel, Deny, End, Fail, Redispatch, Resolve, Send, Start
+from holdfast.conversation.decisions import Ruling
+from holdfast.errors import HoldfastError, OutcomeUnknown
 from holdfast.registry.hiring import Hiring
 from holdfast.registry.registry import Registry
 

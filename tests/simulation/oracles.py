@@ -5,24 +5,15 @@ from collections import Counter
 from holdfast.conversation import (
     Cancel,
     Cancelled,
-    CorruptStore,
     End,
-    HoldfastError,
     ModelFailed,
-    OutcomeUnknown,
-    Overloaded,
-    Quarantined,
     Receipt,
     Resolve,
     Send,
-    StaleCall,
     Start,
     State,
-    StoreUnavailable,
-    Transcript,
     decide,
     evolve,
-    index,
 )
 from holdfast.conversation.events import (
     CallResolved,
@@ -39,7 +30,18 @@ from holdfast.conversation.events import (
     TurnFailed,
     TurnStarted,
 )
+from holdfast.conversation.index import index
 from holdfast.conversation.known import facts
+from holdfast.conversation.transcript import Transcript
+from holdfast.errors import (
+    CorruptStore,
+    HoldfastError,
+    OutcomeUnknown,
+    Overloaded,
+    Quarantined,
+    StaleCall,
+    StoreUnavailable,
+)
 from holdfast.persistence import codec
 
 from .trace import shown

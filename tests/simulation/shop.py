@@ -6,7 +6,8 @@ import zlib
 
 from holdfast.actors.signature import sealed
 from holdfast.agent import Agent, App, Tool, ToolContext
-from holdfast.conversation import Limits, ModelFailed, ModelReplied, ProposedCall
+from holdfast.conversation import Limits, ModelFailed, ModelReplied
+from holdfast.conversation.commands import ProposedCall
 from holdfast.persistence import AppRecord
 
 from .loop import PROCESS

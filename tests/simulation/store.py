@@ -3,7 +3,7 @@
 import copy
 import dataclasses
 
-from holdfast.conversation import StoreUnavailable
+from holdfast.errors import StoreUnavailable
 from holdfast.persistence import Acquired, Appended
 
 from . import shop

@@ -3,11 +3,12 @@
 import asyncio
 import random
 
-from holdfast.actors import ActorSettings, Fleet, Timing
-from holdfast.conversation import StoreError
+from holdfast.actors import ActorSettings
+from holdfast.errors import StoreError
 from holdfast.persistence import MemoryStore
 from holdfast.registry.sweep import Sweep
 from holdfast.registry.watch import Watch
+from holdfast.settings import Fleet, Timing
 
 from . import shop
 from .actors import SimActors, SimProcesses

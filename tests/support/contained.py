@@ -61,8 +61,8 @@ async def main() -> None:
     from stack_fixture import Scenarios  # noqa: PLC0415 - whoever starts this imports the module too
 
     from holdfast.client import AsyncClient, HoldfastError  # noqa: PLC0415 - as above
-    from holdfast.persistence.home import Home  # noqa: PLC0415 - as above
-    from holdfast.registry.embedded import stop_ray  # noqa: PLC0415 - as above
+    from holdfast.embedded.home import Home  # noqa: PLC0415 - as above
+    from holdfast.embedded.local_ray import stop_ray  # noqa: PLC0415 - as above
     from holdfast.testing import ModelServer, call, calls  # noqa: PLC0415 - as above
 
     scenarios = Scenarios()

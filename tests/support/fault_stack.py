@@ -13,8 +13,8 @@ from trap_folder import Traps
 
 from holdfast.actors import RAY_NAMESPACE, find
 from holdfast.actors.steps import TRAPS
+from holdfast.embedded.local_ray import ensure_ray
 from holdfast.registry import cluster, registry
-from holdfast.registry.embedded import ensure_ray
 from holdfast.testing import ModelServer
 
 WITHIN_S = 90

@@ -17,8 +17,13 @@ from typing import Any, Literal, get_args, get_origin
 
 from pydantic_core import to_jsonable_python
 
-from holdfast.conversation import AgentSpec, Call, Known, Record, Round, RunFinished, State, due_at, outstanding
+from holdfast.conversation import AgentSpec, RunFinished, State, outstanding
+from holdfast.conversation.calls import Call
 from holdfast.conversation.events import EVENTS
+from holdfast.conversation.known import Known
+from holdfast.conversation.machine import due_at
+from holdfast.conversation.record import Record
+from holdfast.conversation.round import Round
 from holdfast.persistence import AppRecord
 
 FOLDER = Path(__file__).parents[1] / "histories"

@@ -4,22 +4,15 @@ import asyncio
 import time
 import uuid
 
-from holdfast.actors import Hosting, NoOutcome, Timing
+from holdfast.actors import Hosting, NoOutcome
 from holdfast.actors.admission import Admission
 from holdfast.actors.published import standing_of
-from holdfast.conversation import (
-    AgentSpec,
-    Approve,
-    ModelReplied,
-    ProposedCall,
-    Resolve,
-    Ruling,
-    RunFinished,
-    Start,
-    ToolSpec,
-)
+from holdfast.conversation import AgentSpec, Approve, ModelReplied, Resolve, RunFinished, Start, ToolSpec
+from holdfast.conversation.commands import ProposedCall
+from holdfast.conversation.decisions import Ruling
 from holdfast.conversation.envelope import success
 from holdfast.persistence import AppRecord, Because, MemoryStore
+from holdfast.settings import Timing
 
 GATED = AgentSpec(name="desk", model="m", tools=(ToolSpec(name="refund", approval="required", on_lost="error"),))
 OPEN = AgentSpec(name="desk", model="m", tools=(ToolSpec(name="refund"),))

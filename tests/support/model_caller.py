@@ -7,7 +7,8 @@ from typing import Any, TypeVar
 
 from holdfast.actors import model
 from holdfast.actors.requests import ModelRequest
-from holdfast.conversation import AgentSpec, Event, Limits, ModelFailed, ModelReplied, ToolSpec, Transcript, jsontext
+from holdfast.conversation import AgentSpec, Event, Limits, ModelFailed, ModelReplied, ToolSpec, jsontext
+from holdfast.conversation.transcript import Transcript
 from holdfast.persistence import codec
 from holdfast.persistence.memory_store import MemoryStore
 from holdfast.testing import ModelServer

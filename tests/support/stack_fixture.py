@@ -20,10 +20,10 @@ import ray
 
 from holdfast.actors import RAY_NAMESPACE, ActorSettings, StoreAddress, named
 from holdfast.client import AsyncClient
-from holdfast.persistence.embedded import ensure_redis, stop_redis
-from holdfast.persistence.home import Home
+from holdfast.embedded.home import Home
+from holdfast.embedded.local_ray import ensure_ray, stop_ray
+from holdfast.embedded.local_redis import ensure_redis, stop_redis
 from holdfast.registry import cluster
-from holdfast.registry.embedded import ensure_ray, stop_ray
 from holdfast.testing import ModelServer, say
 
 FAST = {"HOLDFAST_LEASE_S": "3", "HOLDFAST_LINGER_S": "5", "HOLDFAST_TICK_S": "0.2", "HOLDFAST_STANDBY": "2"}

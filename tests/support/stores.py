@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from holdfast.registry import Settings
+from holdfast.settings import Settings
 
 
 class InMemory:

@@ -1,10 +1,24 @@
 """Unit tests touch nothing outside: no socket connects, Ray does not start, no model is called."""
 
 import asyncio
+import gc
+import os
+import signal
 import socket
 import sys
 
 import pytest
+from hypothesis import settings
+
+settings.register_profile(
+    "unit",
+    deadline=None,
+    database=None,  # the examples are found anew; nothing is written into the tree
+    max_examples=100,
+    derandomize="CI" in os.environ,
+    print_blob=True,
+)
+settings.load_profile("unit")
 
 
 class OutsideWorld(AssertionError):
@@ -47,3 +61,20 @@ async def skip(monkeypatch):
     time, skipped = loop.time, [0.0]
     monkeypatch.setattr(loop, "time", lambda: time() + sum(skipped))
     return skipped.append
+
+
+@pytest.fixture
+def promptly():
+    """Bounds the CPU time of work that must not hang; a guard, not a measurement. No garbage is collected meanwhile."""
+
+    def overdue(_signal, _frame):
+        message = "it hangs"
+        raise TimeoutError(message)
+
+    gc.disable()
+    before = signal.signal(signal.SIGPROF, overdue)
+    signal.setitimer(signal.ITIMER_PROF, 2)
+    yield
+    signal.setitimer(signal.ITIMER_PROF, 0)
+    signal.signal(signal.SIGPROF, before)
+    gc.enable()

@@ -10,8 +10,9 @@ from types import ModuleType
 import pytest
 
 import holdfast.testing.conformance  # noqa: F401 - before its parts, whose assertions it has rewritten
-from holdfast.conversation import CipherFailed
-from holdfast.persistence import CipherAt, MemoryStore
+from holdfast.cipher import CipherAt
+from holdfast.errors import CipherFailed
+from holdfast.persistence import MemoryStore
 from holdfast.persistence.payloads import Payloads
 from holdfast.testing.conformance_reads import Reading
 from holdfast.testing.conformance_runs import Running

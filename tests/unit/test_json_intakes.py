@@ -12,24 +12,10 @@ from holdfast.agent import Agent, App, Tool, ToolContext, tool
 from holdfast.cli import job_file, resolve
 from holdfast.cli.errors import InvalidLines
 from holdfast.client.arguments import context_of
-from holdfast.conversation import (
-    Answer,
-    Approve,
-    ConfigurationError,
-    DecisionKind,
-    Deny,
-    InvalidDecision,
-    InvalidMessage,
-    Limits,
-    Resolve,
-    Ruling,
-    Start,
-    State,
-    decide,
-    jsontext,
-    outstanding,
-)
+from holdfast.conversation import Answer, Approve, Deny, Limits, Resolve, Start, State, decide, jsontext, outstanding
 from holdfast.conversation.commands import ModelReplied, ProposedCall
+from holdfast.conversation.decisions import DecisionKind, Ruling
+from holdfast.errors import ConfigurationError, InvalidDecision, InvalidMessage
 from holdfast.persistence import MemoryStore, codec
 from holdfast.testing.activation import DESK, Activation, begin, call, start
 from holdfast.testing.activation import resolve as resolved

@@ -4,49 +4,49 @@ import importlib
 import inspect
 import pickle
 import typing
+from types import ModuleType
 
 import pytest
 
 PUBLIC = {
+    "": """
+        Agent AgentNotFound Answer App AppNotFound AppNotPublished Approve AsyncClient AsyncPendingCall BlockingConversation
+        CipherFailed CipherMissing Client ClusterError ClusterStopped ClusterUnavailable ConfigurationError Conversation
+        ConversationEnded ConversationExists ConversationNotFound ConversationState CorruptStore Decision Deny Fail
+        FailureReason Fenced HoldfastError HomeUnusable InvalidConversationId InvalidDecision InvalidInput InvalidMessage
+        LeaseHeld Limits NewerRecord OlderRelease OtherBuild OutcomeUnknown Overloaded PendingCall Quarantined QueueFull
+        Receipt Redispatch Report StaleCall StaleReason Status StopReason StoreError StoreUnavailable SuspensionKind Tool
+        ToolContext UnsupportedServer WrongCluster WrongStore __version__ tool
+    """,
     "conversation": """
-        ACCEPTED AgentNotFound AgentSpec Answer AppNotFound AppNotPublished Approval Approve BeginTurn COMMANDS Call CallModel
-        CallStatus Cancel Cancelled CipherFailed CipherMissing ClusterError ClusterStopped ClusterUnavailable Command
-        ConfigurationError ConversationEnded
-        ConversationExists ConversationNotFound CorruptStore Decision DecisionKind Delta Deny Effect End Event
-        Executor Fail FailureReason Fenced Handled HoldfastError HomeUnusable Ignored Index InvalidConversationId
-        InvalidDecision InvalidInput InvalidMessage Judgement Known LastTurn LeaseHeld Limits ModelFailed
-        ModelReplied NewerRecord OlderRelease OnLost OtherBuild OutcomeUnknown Overloaded PendingEntry PendingView ProposedCall
-        Quarantined QueueFull RESTING Receipt Record Redispatch Refused Reply Resolve Round Ruling RunFinished RunLost
-        RunTool
-        Send SettledBy StaleCall StaleReason Start State Status StopReason StoreError StoreUnavailable Suspension
-        SuspensionKind TABLE ToolSpec Transcript Turn TurnPrepared UnsupportedServer Wake WrongCluster
-        WrongStore busy decide delta due_at effect_of evolve facts index outstanding run_effect_id
+        AgentSpec Answer Approval Approve BeginTurn CallModel Cancel Cancelled Command Decision Deny Effect End Event
+        Executor Fail FailureReason Judgement Limits ModelFailed ModelReplied OnLost Receipt Redispatch Reply Resolve
+        RunFinished RunTool Send SettledBy Start State Status StopReason SuspensionKind TABLE ToolSpec Wake decide evolve
+        outstanding
     """,
     "agent": """
-        Agent AgentSpec App Approval Executor InvalidArguments Limits OnLost Report Tool ToolContext ToolSpec
-        cipher_path code_digest load main_file path_of python_path tool
+        Agent AgentSpec App Approval Executor InvalidArguments Limits OnLost Report Tool ToolContext ToolSpec cipher_path
+        code_digest load main_file path_of python_path tool
     """,
     "persistence": """
-        Acquired AppRecord Append Appended Because Binding BrokenApp Census Cipher CipherAt Due EVERYWHERE KnownIds Late
-        Listing MemoryStore
+        Acquired AppRecord Append Appended Because Binding BrokenApp Census Due EVERYWHERE KnownIds Late Listing MemoryStore
         Moved Overdue Owner PAUSE_LAG_MS Pause Paused Quarantine Rebuilt RedisStore Row Run RunStatus Silent Store Trouble
     """,
     "actors": """
-        Activation ActorSettings AnswerToAsk AppBroken ConversationActor Crew CrewUnavailable Failed Fleet Host
-        Hosted Hosting NoOutcome NotHosted Occupied OwnedElsewhere RAY_NAMESPACE Replied Step StoreAddress
-        Timing WorkPaused Worker WorkerLost WorkerSettings find hire in_cluster named successor_name worker_name
+        Activation ActorSettings AnswerToAsk AppBroken ConversationActor Crew CrewUnavailable Failed Host Hosted Hosting
+        NoOutcome NotHosted Occupied OwnedElsewhere RAY_NAMESPACE Replied Step StoreAddress WorkPaused Worker WorkerLost
+        WorkerSettings find hire in_cluster named successor_name worker_name
     """,
     "registry": """
-        Settings
     """,
     "client": """
         AgentNotFound Answer AppDiffersWarning AppNotFound AppNotPublished Approve AsyncClient AsyncPendingCall
-        BlockingConversation Cancelled CipherFailed CipherMissing
-        Client ClusterStopped ClusterUnavailable ConfigurationError Conversation ConversationEnded ConversationExists
-        ConversationNotFound ConversationRow ConversationState Decision Deny DurabilityWarning Event Fail
-        FailureReason HoldfastError InvalidConversationId InvalidDecision InvalidInput InvalidMessage OlderRelease OtherBuild
-        OutcomeUnknown Overloaded Page Pause PendingCall Quarantined QueueFull Receipt Redispatch RunningCall StaleCall
-        StaleReason Status StopReason StoreError StoreUnavailable SuspensionKind WrongCluster WrongStore
+        BlockingConversation Cancelled CipherFailed CipherMissing Client ClusterStopped ClusterUnavailable
+        ConfigurationError Conversation ConversationEnded ConversationExists ConversationNotFound ConversationRow
+        ConversationState Decision Deny DurabilityWarning Event Fail FailureReason HoldfastError InvalidConversationId
+        InvalidDecision InvalidInput InvalidMessage OlderRelease OtherBuild OutcomeUnknown Overloaded Page Pause PendingCall
+        Quarantined QueueFull Receipt Redispatch RunningCall StaleCall StaleReason Status StopReason StoreError
+        StoreUnavailable SuspensionKind WrongCluster WrongStore
     """,
     "cli": """
         main
@@ -55,17 +55,23 @@ PUBLIC = {
         Delay FailAfter FailBefore Fault Faults FaultyStore ModelServer NoAnswer RedisServer Replay Request ToyCipher blocks
         call calls events read_script say
     """,
+    "embedded": """
+    """,
 }
-"""The names of each package, as its `__all__` lists them."""
+"""The names of the door (under no name) and of each package, as its `__all__` lists them."""
+
+
+def module_of(package: str) -> ModuleType:
+    """A package; the door itself for no name."""
+    return importlib.import_module(f"holdfast.{package}" if package else "holdfast")
+
 
 VALUES: dict[object, object] = {int: 7, float: 0.5}
 
 
 def errors() -> list[type[Exception]]:
     """Every exception class that some package exports, once."""
-    exported = (
-        getattr(importlib.import_module(f"holdfast.{package}"), name) for package in PUBLIC for name in PUBLIC[package].split()
-    )
+    exported = (getattr(module_of(package), name) for package in PUBLIC for name in PUBLIC[package].split())
     return sorted({found for found in exported if inspect.isclass(found) and issubclass(found, Exception)}, key=str)
 
 
@@ -80,12 +86,12 @@ def example(error: type[Exception]) -> Exception:
 
 @pytest.mark.parametrize("package", PUBLIC)
 def test_a_package_offers_exactly_its_pinned_names(package):
-    assert sorted(importlib.import_module(f"holdfast.{package}").__all__) == PUBLIC[package].split()
+    assert sorted(module_of(package).__all__) == PUBLIC[package].split()
 
 
 @pytest.mark.parametrize("package", PUBLIC)
 def test_every_name_that_is_offered_is_there(package):
-    module = importlib.import_module(f"holdfast.{package}")
+    module = module_of(package)
     for name in module.__all__:
         assert getattr(module, name) is not None
 
@@ -93,7 +99,7 @@ def test_every_name_that_is_offered_is_there(package):
 @pytest.mark.parametrize("package", PUBLIC)
 def test_a_name_that_is_not_offered_is_an_attribute_error(package):
     with pytest.raises(AttributeError, match="no attribute 'nothing'"):
-        _ = importlib.import_module(f"holdfast.{package}").nothing
+        _ = module_of(package).nothing
 
 
 @pytest.mark.parametrize("error", errors(), ids=lambda error: error.__name__)

@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 import redis
 
-from holdfast.persistence.embedded import running_redis, stop_redis
-from holdfast.persistence.home import Home
-from holdfast.registry.embedded import running_ray, stop_ray
+from holdfast.embedded.home import Home
+from holdfast.embedded.local_ray import running_ray, stop_ray
+from holdfast.embedded.local_redis import running_redis, stop_redis
 from holdfast.testing import RedisServer
 
 

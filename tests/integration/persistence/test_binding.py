@@ -2,7 +2,7 @@
 
 import pytest
 
-from holdfast.conversation import CorruptStore
+from holdfast.errors import CorruptStore
 from holdfast.persistence import MemoryStore
 from holdfast.persistence.keys import Keys
 

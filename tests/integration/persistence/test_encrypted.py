@@ -4,7 +4,8 @@ import asyncio
 
 import pytest
 
-from holdfast.actors.settings import StoreAddress, Timing
+from holdfast.actors.settings import StoreAddress
+from holdfast.cipher import CipherAt
 from holdfast.cli.app_checks import worker_checks
 from holdfast.cli.check import Outcome
 from holdfast.cli.cipher_checks import cipher_checks
@@ -12,9 +13,11 @@ from holdfast.cli.options import Where
 from holdfast.cli.problem_checks import problem_checks
 from holdfast.client import AsyncClient
 from holdfast.client.records import PendingCall
-from holdfast.conversation import Approve, CipherFailed, CipherMissing, RunFinished, Status
-from holdfast.persistence import AppRecord, Because, CipherAt, MemoryStore, RedisStore, RunStatus, codec
+from holdfast.conversation import Approve, RunFinished, Status
+from holdfast.errors import CipherFailed, CipherMissing
+from holdfast.persistence import AppRecord, Because, MemoryStore, RedisStore, RunStatus, codec
 from holdfast.persistence.keys import Keys
+from holdfast.settings import Timing
 from holdfast.testing import ToyCipher
 from holdfast.testing.activation import (
     DESK,

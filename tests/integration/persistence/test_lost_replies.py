@@ -5,7 +5,7 @@ import asyncio
 import pytest
 from redis import exceptions
 
-from holdfast.conversation import StoreUnavailable
+from holdfast.errors import StoreUnavailable
 from holdfast.persistence import Because, Owner, RedisStore, RunStatus, redis_scripts
 from holdfast.testing.activation import APP, DESK, Activation, begin, call, send, start
 

@@ -3,7 +3,8 @@
 import msgpack
 import pytest
 
-from holdfast.conversation import Answer, CorruptStore, NewerRecord
+from holdfast.conversation import Answer
+from holdfast.errors import CorruptStore, NewerRecord
 from holdfast.persistence import Because, RedisStore, codec
 from holdfast.persistence.keys import Keys
 from holdfast.testing.activation import APP, DESK, Activation, begin, call, cancel, reply, resolve, send, start

@@ -6,7 +6,9 @@ import msgpack
 import pytest
 from history import CONVERSATION, history
 
-from holdfast.conversation import CorruptStore, NewerRecord, State, Status, SuspensionKind, evolve, index
+from holdfast.conversation import State, Status, SuspensionKind, evolve
+from holdfast.conversation.index import index
+from holdfast.errors import CorruptStore, NewerRecord
 from holdfast.persistence import RedisStore, codec
 from holdfast.persistence.keys import BUCKETS, Keys, bucket_of
 from holdfast.testing.activation import DESK, Activation, begin, call, cancel, end, reply, send, start

@@ -3,7 +3,7 @@
 import pytest
 
 from holdfast.client import Answer
-from holdfast.conversation import NewerRecord
+from holdfast.errors import NewerRecord
 from holdfast.persistence import RedisStore
 from holdfast.persistence.keys import Keys, bucket_of
 from holdfast.testing.activation import Activation, begin, call, resolve, send, start

@@ -4,7 +4,8 @@ import asyncio
 
 import pytest
 
-from holdfast.conversation import Answer, Approve, Limits, QueueFull, SuspensionKind
+from holdfast.conversation import Answer, Approve, Limits, SuspensionKind
+from holdfast.errors import QueueFull
 from holdfast.persistence import RedisStore, redis_values
 from holdfast.persistence.keys import Keys
 from holdfast.testing import FaultyStore

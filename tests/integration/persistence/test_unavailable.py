@@ -6,15 +6,8 @@ import time
 import pytest
 import redis
 
-from holdfast.conversation import (
-    Answer,
-    ConfigurationError,
-    CorruptStore,
-    Fenced,
-    StoreUnavailable,
-    UnsupportedServer,
-    WrongStore,
-)
+from holdfast.conversation import Answer
+from holdfast.errors import ConfigurationError, CorruptStore, Fenced, StoreUnavailable, UnsupportedServer, WrongStore
 from holdfast.persistence import Because, RedisStore
 from holdfast.persistence.keys import STORE_ID
 from holdfast.testing.activation import APP, DESK, Activation, begin, call, cancel, finish, reply, resolve, send, start

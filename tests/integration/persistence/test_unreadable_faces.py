@@ -8,7 +8,7 @@ import sys
 import pytest
 
 from holdfast.client import AsyncClient
-from holdfast.conversation import CorruptStore, NewerRecord
+from holdfast.errors import CorruptStore, NewerRecord
 from holdfast.persistence import codec
 from holdfast.persistence.keys import Keys
 from holdfast.testing.activation import Activation, begin, call, start

@@ -7,18 +7,8 @@ import msgpack
 import pytest
 
 from holdfast.client.records import PendingCall
-from holdfast.conversation import (
-    Answer,
-    Approve,
-    CorruptStore,
-    Deny,
-    InvalidDecision,
-    InvalidInput,
-    NewerRecord,
-    Redispatch,
-    Status,
-    SuspensionKind,
-)
+from holdfast.conversation import Answer, Approve, Deny, Redispatch, Status, SuspensionKind
+from holdfast.errors import CorruptStore, InvalidDecision, InvalidInput, NewerRecord
 from holdfast.persistence import codec
 from holdfast.persistence.keys import Keys
 from holdfast.testing.activation import Activation, begin, call, resolve, start

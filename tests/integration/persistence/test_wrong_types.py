@@ -2,7 +2,8 @@
 
 import pytest
 
-from holdfast.conversation import CorruptStore, State, SuspensionKind
+from holdfast.conversation import State, SuspensionKind
+from holdfast.errors import CorruptStore
 from holdfast.persistence import Because
 from holdfast.persistence.keys import Keys, bucket_of
 from holdfast.testing.activation import APP, DESK, Activation, begin, call, cancel, send, start

@@ -6,7 +6,7 @@ import pytest
 
 from holdfast.actors import attestation
 from holdfast.actors.attestation import Attestation
-from holdfast.conversation import StoreUnavailable
+from holdfast.errors import StoreUnavailable
 from holdfast.persistence import MemoryStore
 from holdfast.testing import FailBefore, Faults, FaultyStore
 

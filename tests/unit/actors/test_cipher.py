@@ -13,8 +13,10 @@ from holdfast.actors.requests import RunRequest
 from holdfast.actors.settings import release_with
 from holdfast.actors.signature import sealed
 from holdfast.agent import Agent, tool
-from holdfast.conversation import CipherFailed, Status
-from holdfast.persistence import AppRecord, Because, CipherAt, MemoryStore, RunStatus
+from holdfast.cipher import CipherAt
+from holdfast.conversation import Status
+from holdfast.errors import CipherFailed
+from holdfast.persistence import AppRecord, Because, MemoryStore, RunStatus
 from holdfast.registry.releases import older
 from holdfast.testing import ToyCipher
 from holdfast.testing.activation import DESK, Activation, begin, call, start

@@ -4,9 +4,10 @@ import asyncio
 
 import pytest
 
-from holdfast.actors import Fleet, Host, Occupied, Timing, placement
+from holdfast.actors import Host, Occupied, placement
 from holdfast.actors.placement import beside, drained
 from holdfast.persistence import EVERYWHERE, Because, MemoryStore
+from holdfast.settings import Fleet, Timing
 
 
 def test_actors_are_made_beside_drained_nodes_and_there_only_if_no_other_lives():

@@ -7,25 +7,13 @@ import uuid
 import pytest
 from hosted import GATED, OPEN, START, FakeCrew, activated, approve, asks, says, stored, until
 
-from holdfast.actors import CrewUnavailable, Hosting, NoOutcome, Timing, failures, hosting
+from holdfast.actors import CrewUnavailable, Hosting, NoOutcome, failures, hosting
 from holdfast.actors.admission import Admission
-from holdfast.conversation import (
-    AgentSpec,
-    CorruptStore,
-    Fenced,
-    ModelFailed,
-    NewerRecord,
-    Overloaded,
-    RunFinished,
-    Send,
-    Status,
-    StoreUnavailable,
-    ToolSpec,
-    Wake,
-    decide,
-)
+from holdfast.conversation import AgentSpec, ModelFailed, RunFinished, Send, Status, ToolSpec, Wake, decide
 from holdfast.conversation.envelope import failure
+from holdfast.errors import CorruptStore, Fenced, NewerRecord, Overloaded, StoreUnavailable
 from holdfast.persistence import Because, codec
+from holdfast.settings import Timing
 
 DEADLINE_S = 20
 UNGATED = START.model_copy(update={"spec": OPEN})

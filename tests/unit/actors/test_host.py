@@ -5,9 +5,10 @@ import time
 
 import pytest
 
-from holdfast.actors import Failed, Fleet, Host, Occupied, Timing, conversation_actor, hosting
-from holdfast.conversation import CorruptStore
+from holdfast.actors import Failed, Host, Occupied, conversation_actor, hosting
+from holdfast.errors import CorruptStore
 from holdfast.persistence import Because, MemoryStore
+from holdfast.settings import Fleet, Timing
 from holdfast.testing import FailBefore, Faults, FaultyStore
 from holdfast.testing.activation import Activation, start
 

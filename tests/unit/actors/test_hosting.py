@@ -10,23 +10,21 @@ from holdfast.actors import CrewUnavailable, WorkerLost
 from holdfast.conversation import (
     AgentSpec,
     Approve,
-    ConversationExists,
-    Fenced,
     Limits,
     ModelFailed,
     ModelReplied,
-    ProposedCall,
     Resolve,
-    Ruling,
     RunFinished,
     RunTool,
     Send,
     Status,
-    StoreUnavailable,
     ToolSpec,
     machine,
 )
+from holdfast.conversation.commands import ProposedCall
+from holdfast.conversation.decisions import Ruling
 from holdfast.conversation.envelope import success
+from holdfast.errors import ConversationExists, Fenced, StoreUnavailable
 from holdfast.persistence import Because, RunStatus, codec
 from holdfast.testing import FailAfter, FailBefore, Faults, FaultyStore
 

@@ -5,25 +5,26 @@ import asyncio
 import pytest
 from hosted import FromStore
 
-from holdfast.actors import CrewUnavailable, Hosting, NoOutcome, Timing
+from holdfast.actors import CrewUnavailable, Hosting, NoOutcome
 from holdfast.actors.admission import Admission
 from holdfast.conversation import (
     AgentSpec,
     Answer,
     Approve,
-    InvalidDecision,
     ModelReplied,
-    ProposedCall,
     Resolve,
-    Ruling,
     RunFinished,
     Send,
     Start,
     Status,
     ToolSpec,
 )
+from holdfast.conversation.commands import ProposedCall
+from holdfast.conversation.decisions import Ruling
 from holdfast.conversation.envelope import success
+from holdfast.errors import InvalidDecision
 from holdfast.persistence import AppRecord, Because, MemoryStore
+from holdfast.settings import Timing
 from holdfast.testing import FailAfter, FailBefore, Faults, FaultyStore
 from holdfast.testing.activation import Activation, begin, start
 

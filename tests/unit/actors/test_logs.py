@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from holdfast.actors import ActorSettings, ConversationActor, StoreAddress, Worker, WorkerSettings, logs
-from holdfast.conversation.redaction import Redaction
+from holdfast.redaction import Redaction
 
 ROOT = Path(__file__).parents[3]
 SECRET = "open-sesame-7"  # noqa: S105 - made up

@@ -10,12 +10,14 @@ from given_worker import GivenWorker
 from hosted import GATED, OPEN, START, FakeCrew, activated, approve, asks, says, stored, until
 
 from holdfast import actors
-from holdfast.actors import Fleet, Host, Hosted, NoOutcome, Timing, WorkPaused, admission, wire
+from holdfast.actors import Host, Hosted, NoOutcome, WorkPaused, admission, wire
 from holdfast.actors.admission import FRESH_S, LAG_S, Admission
 from holdfast.actors.requests import ModelRequest, RunRequest
 from holdfast.agent import Agent, tool
-from holdfast.conversation import CorruptStore, ModelReplied, Send, Status, StoreUnavailable, Wake
+from holdfast.conversation import ModelReplied, Send, Status, Wake
+from holdfast.errors import CorruptStore, StoreUnavailable
 from holdfast.persistence import AppRecord, Because, MemoryStore, RunStatus
+from holdfast.settings import Fleet, Timing
 from holdfast.testing import Delay, FailBefore, Faults, FaultyStore
 from holdfast.testing.activation import DESK, Activation, begin, call, start
 

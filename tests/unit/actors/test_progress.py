@@ -7,7 +7,8 @@ import pytest
 from holdfast.actors import live
 from holdfast.actors.live import Progress
 from holdfast.actors.requests import RunRequest
-from holdfast.conversation import StoreUnavailable, jsontext
+from holdfast.conversation import jsontext
+from holdfast.errors import StoreUnavailable
 from holdfast.persistence import codec
 
 

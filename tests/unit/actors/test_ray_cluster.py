@@ -7,7 +7,7 @@ from holdfast.actors import AppBroken, WorkPaused
 from holdfast.actors.cluster import WorkerDied, WorkerUnavailable
 from holdfast.actors.ray_cluster import RayWorker
 from holdfast.actors.worker import Dropped, Restarted, Succeeded
-from holdfast.conversation import StoreUnavailable
+from holdfast.errors import StoreUnavailable
 
 
 class Raising:

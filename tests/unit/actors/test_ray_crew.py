@@ -25,7 +25,8 @@ from holdfast.actors.ray_crew import RayCrew
 from holdfast.actors.requests import ModelRequest
 from holdfast.actors.signature import sealed
 from holdfast.actors.worker import Restarted
-from holdfast.conversation import ClusterStopped, ModelReplied, RunFinished
+from holdfast.conversation import ModelReplied, RunFinished
+from holdfast.errors import ClusterStopped
 from holdfast.persistence import EVERYWHERE, AppRecord, MemoryStore, RunStatus, codec
 from holdfast.testing.activation import DESK, Activation, begin, call, start
 

@@ -10,11 +10,12 @@ from given_worker import GivenWorker
 from hosted import FromStore
 
 from holdfast import actors
-from holdfast.actors import Hosting, Timing
+from holdfast.actors import Hosting
 from holdfast.actors.admission import Admission
 from holdfast.agent import Agent
 from holdfast.conversation import ModelReplied, Send, Start, Status
 from holdfast.persistence import AppRecord, Because, MemoryStore
+from holdfast.settings import Timing
 
 AGENT = Agent(name="desk", model="m")
 

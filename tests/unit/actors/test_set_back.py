@@ -9,12 +9,15 @@ from types import SimpleNamespace
 from hosted import FromStore
 
 import holdfast.actors
-from holdfast.actors import Hosting, StoreAddress, Timing, Worker, WorkerSettings, wire
+from holdfast.actors import Hosting, StoreAddress, Worker, WorkerSettings, wire
 from holdfast.actors.admission import Admission
 from holdfast.actors.app_loop import AppLoop
 from holdfast.agent import Agent, App, Tool, tool
-from holdfast.conversation import Answer, Approve, ModelReplied, ProposedCall, Resolve, Ruling, Start, Status
+from holdfast.conversation import Answer, Approve, ModelReplied, Resolve, Start, Status
+from holdfast.conversation.commands import ProposedCall
+from holdfast.conversation.decisions import Ruling
 from holdfast.persistence import AppRecord, Because, MemoryStore
+from holdfast.settings import Timing
 
 SETTINGS = WorkerSettings(StoreAddress("redis://x", "holdfast", "store-1"), "worker-0", "shop:app", "k", base="worker-0")
 

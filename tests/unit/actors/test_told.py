@@ -12,8 +12,8 @@ from holdfast.actors import tool_run
 from holdfast.actors.requests import RunRequest
 from holdfast.actors.worker import Unforeseen
 from holdfast.agent import Agent, Limits, Tool
-from holdfast.conversation.redaction import PLAIN
 from holdfast.persistence import AppRecord, MemoryStore
+from holdfast.redaction import PLAIN
 from holdfast.testing.activation import Activation, begin, call, start
 
 KEY = "hunter2/with+signs"

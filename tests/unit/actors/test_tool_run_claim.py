@@ -5,7 +5,7 @@ from given_worker import GivenWorker, runnable
 
 from holdfast.actors import NoOutcome
 from holdfast.agent import Agent, tool
-from holdfast.conversation import StoreUnavailable
+from holdfast.errors import StoreUnavailable
 from holdfast.persistence import RunStatus
 from holdfast.testing import FailAfter, FailBefore, Faults, FaultyStore
 

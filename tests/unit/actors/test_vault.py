@@ -5,7 +5,7 @@ from ray.exceptions import RpcError
 
 from holdfast.actors import StoreAddress, vault
 from holdfast.actors.vault import Vault
-from holdfast.conversation import ClusterUnavailable, ConfigurationError
+from holdfast.errors import ClusterUnavailable, ConfigurationError
 
 STORE = StoreAddress("redis://x", "holdfast", "store-1")
 KEY = b"k" * 32

@@ -4,6 +4,7 @@ import pickle
 import shutil
 import subprocess
 import sys
+from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
@@ -12,8 +13,9 @@ from holdfast.actors import ActorSettings, Failed, NoOutcome, NotHosted, Replied
 from holdfast.actors.build import this_release
 from holdfast.actors.requests import ModelRequest
 from holdfast.actors.settings import WorkerSettings
-from holdfast.conversation import OtherBuild, Receipt, Resolve, Ruling, StaleCall, StaleReason
-from holdfast.conversation.decisions import DecisionKind
+from holdfast.conversation import Receipt, Resolve
+from holdfast.conversation.decisions import DecisionKind, Ruling
+from holdfast.errors import OtherBuild, StaleCall, StaleReason
 
 
 def test_commands_replies_and_errors_come_out_as_they_went_in():
@@ -38,7 +40,7 @@ def test_a_refusal_keeps_its_fields():
 # -- of one build only --------------------------------------------------------------------------------------------------
 
 ADDRESS = StoreAddress("redis://x", "holdfast", "store-1")
-PACKAGES = ("conversation", "agent", "persistence", "actors", "registry")
+PACKAGES = build._PACKAGES
 
 
 class Exploding:
@@ -94,9 +96,16 @@ def test_what_an_actor_is_told_when_it_is_made_comes_out_whole_and_only_in_its_b
 def installed_at(folder: Path) -> Path:
     """A copy of the installed product, as another image would have it."""
     for package in PACKAGES:
-        source = Path(sys.modules[f"holdfast.{package}"].__file__).parent
-        shutil.copytree(source, folder / "holdfast" / package, ignore=shutil.ignore_patterns("__pycache__"))
+        source = Path(find_spec(package).origin).parent
+        shutil.copytree(source, folder.joinpath(*package.split(".")), ignore=unpacked(package), dirs_exist_ok=True)
     return folder
+
+
+def unpacked(package):
+    """What is left out of a copy of a package's folder; the room of all has the packages in it where it is installed."""
+    return lambda at, names: [
+        name for name in names if name == "__pycache__" or (package == "holdfast" and Path(at, name).is_dir())
+    ]
 
 
 def digest_at(folder: Path) -> str:
@@ -110,8 +119,6 @@ def digest_at(folder: Path) -> str:
 
 
 def test_equal_files_are_one_build_wherever_they_lie_and_one_changed_byte_is_another(tmp_path):
-    import holdfast.registry  # noqa: F401, PLC0415 - so that it is found among the modules
-
     folder = installed_at(tmp_path)
     assert digest_at(folder) == this_release()
 

@@ -3,7 +3,7 @@ import math
 import pytest
 
 from holdfast.agent import Agent, Limits, Tool, tool
-from holdfast.conversation import ConfigurationError
+from holdfast.errors import ConfigurationError
 
 
 @tool

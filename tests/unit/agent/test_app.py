@@ -3,7 +3,7 @@ from contextlib import asynccontextmanager, contextmanager
 import pytest
 
 from holdfast.agent import Agent, App, cipher_path
-from holdfast.conversation import AgentNotFound, ConfigurationError
+from holdfast.errors import AgentNotFound, ConfigurationError
 from holdfast.testing import ToyCipher, toy_cipher
 
 SUPPORT = Agent(name="support")

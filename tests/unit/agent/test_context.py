@@ -2,7 +2,7 @@ import pytest
 
 from holdfast.agent import ToolContext
 from holdfast.agent.context import PROGRESS_BYTES
-from holdfast.conversation import InvalidInput
+from holdfast.errors import InvalidInput
 
 
 def context(**more):

@@ -4,7 +4,7 @@ from types import ModuleType
 import pytest
 
 from holdfast.agent import code_digest, load
-from holdfast.conversation import AppNotFound
+from holdfast.errors import AppNotFound
 
 APP = """
 from holdfast.agent import Agent, App

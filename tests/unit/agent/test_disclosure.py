@@ -7,7 +7,7 @@ import pytest
 from holdfast.agent import Agent, InvalidArguments
 from holdfast.agent.callback import ValidatorRaised
 from holdfast.agent.disclosure import told
-from holdfast.conversation import ConfigurationError
+from holdfast.errors import ConfigurationError
 
 
 def declared(errors):

@@ -8,7 +8,7 @@ import pytest
 
 from holdfast.agent import App, load, main_file, path_of, python_path
 from holdfast.agent.path import placed
-from holdfast.conversation import AppNotFound, ConfigurationError
+from holdfast.errors import AppNotFound, ConfigurationError
 
 SOURCE = """
 from holdfast.agent import Agent, App

@@ -6,7 +6,7 @@ import pytest
 from pydantic import BaseModel
 
 from holdfast.agent import Approval, Executor, OnLost, Tool, tool
-from holdfast.conversation import ConfigurationError
+from holdfast.errors import ConfigurationError
 
 SCHEMA = {"type": "object", "properties": {"order": {"type": "string"}}}
 

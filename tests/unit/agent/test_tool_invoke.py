@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from holdfast.agent import InvalidArguments, Tool, ToolContext, tool
-from holdfast.conversation import ConfigurationError
+from holdfast.errors import ConfigurationError
 
 CONTEXT = ToolContext(conversation_id="c-1", turn_id="t-1", tool_call_id="call_1", context={"user": 7}, resources="db")
 SCHEMA = {"type": "object", "properties": {"order": {"type": "string"}}}

@@ -3,7 +3,7 @@ import logging
 import pytest
 
 from holdfast.agent import Tool
-from holdfast.conversation import ConfigurationError
+from holdfast.errors import ConfigurationError
 
 
 def gated(prompt):

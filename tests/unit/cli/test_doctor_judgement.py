@@ -10,7 +10,6 @@ from types import SimpleNamespace
 
 import pytest
 
-from holdfast.actors.settings import Timing
 from holdfast.cli import doctor, headroom, known_holes, problems, redis_checks, redis_doors
 from holdfast.cli.check import Outcome, bounded, fail, failed, judged, ok, warn
 from holdfast.cli.display import to_json
@@ -20,12 +19,13 @@ from holdfast.cli.problem_checks import NAMES, checks
 from holdfast.cli.ray_checks import auth, metrics
 from holdfast.cli.redis_url import anonymous, own_socket
 from holdfast.cli.unseen import Kind, Problem, Which, problems_of
-from holdfast.conversation import CorruptStore
-from holdfast.conversation.redaction import Redaction
+from holdfast.errors import CorruptStore
 from holdfast.persistence import Census, MemoryStore
+from holdfast.redaction import Redaction
 from holdfast.registry import doors
 from holdfast.registry.doors import Door, Knocked, Manner
 from holdfast.registry.node_look import NodeLook
+from holdfast.settings import Timing
 
 OK, WARN, FAIL = Outcome.OK, Outcome.WARN, Outcome.FAIL
 NOW = 1_700_000_000_000

@@ -8,7 +8,7 @@ from holdfast.cli import errors
 from holdfast.cli.hints import command
 from holdfast.cli.options import Where
 from holdfast.cli.redis_url import masked
-from holdfast.conversation import ConfigurationError
+from holdfast.errors import ConfigurationError
 
 
 @pytest.fixture(autouse=True)

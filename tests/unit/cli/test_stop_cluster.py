@@ -7,7 +7,7 @@ import pytest
 
 from holdfast.cli import drain, stop_cluster
 from holdfast.cli.options import Where
-from holdfast.conversation import ConfigurationError
+from holdfast.errors import ConfigurationError
 
 THERE = Where(redis_url="redis://x", ray_address="x:1", namespace="own")
 

@@ -9,7 +9,8 @@ from holdfast.cli.errors import ExitCode
 from holdfast.cli.job_file import Job
 from holdfast.cli.submission import AWAY_AFTER, NOT_STARTED, REFUSED, TRIES, UNKNOWN, Submission
 from holdfast.client import ConversationState
-from holdfast.conversation import ClusterUnavailable, CorruptStore, OutcomeUnknown, Overloaded, Status, StoreUnavailable
+from holdfast.conversation import Status
+from holdfast.errors import ClusterUnavailable, CorruptStore, OutcomeUnknown, Overloaded, StoreUnavailable
 
 
 class NobodyAnswers:

@@ -7,7 +7,8 @@ import pytest
 from holdfast.cli import conversations, hints, pending, show
 from holdfast.cli.options import Where
 from holdfast.client.records import ConversationRow, PendingCall
-from holdfast.conversation import Executor, PendingView, Status, SuspensionKind
+from holdfast.conversation import Executor, Status, SuspensionKind
+from holdfast.conversation.calls import PendingView
 
 NOW = 1_700_000_100_000
 SEEN = PendingView(

@@ -11,7 +11,8 @@ from holdfast.cli import demo, hints, pending, show
 from holdfast.cli.display import clean, clean_block, to_json
 from holdfast.cli.options import Where
 from holdfast.client.records import PendingCall
-from holdfast.conversation import Executor, PendingView, SuspensionKind
+from holdfast.conversation import Executor, SuspensionKind
+from holdfast.conversation.calls import PendingView
 
 NOW = 1_700_000_100_000
 INVISIBLE = [

@@ -5,7 +5,8 @@ import contextlib
 import pytest
 
 from holdfast.client import AsyncClient
-from holdfast.conversation import ClusterUnavailable, OutcomeUnknown, Overloaded, Receipt, StoreUnavailable, WrongCluster
+from holdfast.conversation import Receipt
+from holdfast.errors import ClusterUnavailable, OutcomeUnknown, Overloaded, StoreUnavailable, WrongCluster
 from holdfast.persistence import MemoryStore
 
 RECEIPT = Receipt(conversation_id="c-1", seq=3, accepted_at=1)

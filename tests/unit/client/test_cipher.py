@@ -4,12 +4,13 @@ import pytest
 
 from holdfast.actors import ActorSettings, StoreAddress
 from holdfast.agent import Agent, App
+from holdfast.cipher import CipherAt
 from holdfast.cli.operated import Operated
 from holdfast.client.stack import Stack
 from holdfast.client.transport import RayTransport
-from holdfast.conversation import CipherFailed, CipherMissing, ConfigurationError
-from holdfast.persistence import AppRecord, CipherAt, MemoryStore
-from holdfast.registry import Settings
+from holdfast.errors import CipherFailed, CipherMissing, ConfigurationError
+from holdfast.persistence import AppRecord, MemoryStore
+from holdfast.settings import Settings
 from holdfast.testing import ToyCipher, toy_cipher
 
 PATH = "holdfast.testing.toy_cipher:cipher"

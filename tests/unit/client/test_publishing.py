@@ -6,15 +6,15 @@ import stat
 import pytest
 
 from holdfast import actors
-from holdfast.actors import ActorSettings, Fleet, StoreAddress
+from holdfast.actors import ActorSettings, StoreAddress
 from holdfast.actors.signature import vouched
 from holdfast.agent import Agent, App
 from holdfast.client import publishing, transport
 from holdfast.client.publishing import Here
-from holdfast.conversation import AgentNotFound, AppNotPublished, ClusterStopped, ConfigurationError, HomeUnusable
+from holdfast.embedded.home import Home
+from holdfast.errors import AgentNotFound, AppNotPublished, ClusterStopped, ConfigurationError, HomeUnusable
 from holdfast.persistence import EVERYWHERE, AppRecord, MemoryStore
-from holdfast.persistence.home import Home
-from holdfast.registry import Settings
+from holdfast.settings import Fleet, Settings
 
 KEY, OTHER = b"k" * 32, b"o" * 32
 STORE = StoreAddress("redis://x", "holdfast", "store-1")

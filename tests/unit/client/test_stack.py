@@ -7,8 +7,9 @@ import pytest
 
 from holdfast.client import stack as module
 from holdfast.client.stack import Stack
-from holdfast.persistence.home import Home
-from holdfast.registry import Settings, embedded
+from holdfast.embedded import local_ray as embedded
+from holdfast.embedded.home import Home
+from holdfast.settings import Settings
 
 
 class Transport:

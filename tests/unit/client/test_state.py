@@ -8,8 +8,9 @@ from stores import InMemory
 from holdfast.actors.live import Progress
 from holdfast.actors.requests import RunRequest
 from holdfast.client import AsyncClient, running
-from holdfast.conversation import Approve, CorruptStore, Executor, FailureReason, StopReason
+from holdfast.conversation import Approve, Executor, FailureReason, StopReason
 from holdfast.conversation.events import TurnCompleted
+from holdfast.errors import CorruptStore
 from holdfast.persistence import MemoryStore
 from holdfast.testing import FailBefore, Faults, FaultyStore
 from holdfast.testing.activation import Activation, begin, call, fail_model, lose, reply, resolve, start

@@ -1,13 +1,9 @@
 """A shell without I/O around the pure core: it keeps state, log and what is known, and speaks in the words of the domain."""
 
 import contextlib
-import gc
 import json
-import os
-import signal
 
 import pytest
-from hypothesis import settings
 
 from holdfast.conversation import (
     AgentSpec,
@@ -19,35 +15,23 @@ from holdfast.conversation import (
     ModelFailed,
     ModelReplied,
     OnLost,
-    ProposedCall,
     Resolve,
-    Ruling,
     RunFinished,
-    RunLost,
     RunTool,
     Send,
     Start,
     State,
     SuspensionKind,
     ToolSpec,
-    Transcript,
-    TurnPrepared,
     Wake,
     decide,
     evolve,
-    facts,
     outstanding,
 )
-
-settings.register_profile(
-    "unit",
-    deadline=None,
-    database=None,  # the examples are found anew; nothing is written into the tree
-    max_examples=100,
-    derandomize="CI" in os.environ,
-    print_blob=True,
-)
-settings.load_profile("unit")
+from holdfast.conversation.commands import ProposedCall, RunLost, TurnPrepared
+from holdfast.conversation.decisions import Ruling
+from holdfast.conversation.known import facts
+from holdfast.conversation.transcript import Transcript
 
 BEGAN_AT = 1_700_000_000_000
 AMOUNT = '{"type":"object","properties":{"amount":{"type":"integer","maximum":100}},"required":["amount"]}'
@@ -261,20 +245,3 @@ def conversation():
 def begun():
     """A conversation whose first model call is outstanding."""
     return Conversation().begun()
-
-
-@pytest.fixture
-def promptly():
-    """Bounds the CPU time of work that must not hang; a guard, not a measurement. No garbage is collected meanwhile."""
-
-    def overdue(_signal, _frame):
-        message = "it hangs"
-        raise TimeoutError(message)
-
-    gc.disable()
-    before = signal.signal(signal.SIGPROF, overdue)
-    signal.setitimer(signal.ITIMER_PROF, 2)
-    yield
-    signal.setitimer(signal.ITIMER_PROF, 0)
-    signal.signal(signal.SIGPROF, before)
-    gc.enable()

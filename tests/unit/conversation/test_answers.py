@@ -7,12 +7,12 @@ from holdfast.conversation import (
     FailureReason,
     ModelFailed,
     ModelReplied,
-    ProposedCall,
     Status,
     StopReason,
     jsontext,
     outstanding,
 )
+from holdfast.conversation.commands import ProposedCall
 from holdfast.conversation.envelope import failure
 from holdfast.conversation.outcomes import CUT_OFF
 

@@ -4,16 +4,9 @@ import re
 
 import pytest
 
-from holdfast.conversation import (
-    Answer,
-    Approve,
-    CallStatus,
-    Deny,
-    ProposedCall,
-    RunTool,
-    Status,
-    outstanding,
-)
+from holdfast.conversation import Answer, Approve, Deny, RunTool, Status, outstanding
+from holdfast.conversation.calls import CallStatus
+from holdfast.conversation.commands import ProposedCall
 
 CALL_ID = re.compile(r"[A-Za-z0-9_-]{1,40}")
 

@@ -2,7 +2,8 @@
 
 import pytest
 
-from holdfast.conversation import Answer, Approve, Limits, Status, due_at
+from holdfast.conversation import Answer, Approve, Limits, Status
+from holdfast.conversation.machine import due_at
 
 
 @pytest.mark.parametrize(

@@ -2,25 +2,10 @@
 
 import pytest
 
-from holdfast.conversation import (
-    ACCEPTED,
-    Answer,
-    Approve,
-    CallStatus,
-    ConversationEnded,
-    ConversationNotFound,
-    DecisionKind,
-    Deny,
-    Fail,
-    InvalidDecision,
-    Redispatch,
-    Resolve,
-    Ruling,
-    StaleCall,
-    StaleReason,
-    Status,
-    SuspensionKind,
-)
+from holdfast.conversation import Answer, Approve, Deny, Fail, Redispatch, Resolve, Status, SuspensionKind
+from holdfast.conversation.calls import ACCEPTED, CallStatus
+from holdfast.conversation.decisions import DecisionKind, Ruling
+from holdfast.errors import ConversationEnded, ConversationNotFound, InvalidDecision, StaleCall, StaleReason
 
 FALSY = [False, 0, "", None, [], {}, 0.0]
 DECISIONS = {

@@ -4,8 +4,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holdfast.conversation import Answer, Approve, Delta, PendingEntry, RunTool, State, delta, evolve, index, outstanding
+from holdfast.conversation import Answer, Approve, RunTool, State, evolve, outstanding
+from holdfast.conversation.delta import Delta, delta
 from holdfast.conversation.events import ConversationEnded, ModelAnswered, TurnCancelled, TurnFailed
+from holdfast.conversation.index import PendingEntry, index
 
 
 def whole(before, after):

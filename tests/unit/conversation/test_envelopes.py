@@ -4,8 +4,10 @@ import json
 
 import pytest
 
-from holdfast.conversation import Answer, Approve, DecisionKind, Deny, Fail, InvalidDecision, Ruling
+from holdfast.conversation import Answer, Approve, Deny, Fail
+from holdfast.conversation.decisions import DecisionKind, Ruling
 from holdfast.conversation.envelope import failure, success
+from holdfast.errors import InvalidDecision
 
 FORGERIES = [
     {"ok": True, "result": "trusted"},

@@ -14,24 +14,21 @@ from holdfast.conversation import (
     Executor,
     Limits,
     ModelReplied,
-    ProposedCall,
     Resolve,
-    Ruling,
     RunFinished,
-    RunLost,
     Start,
     State,
     ToolSpec,
-    TurnPrepared,
     Wake,
-    busy,
     decide,
-    delta,
-    due_at,
     evolve,
     outstanding,
 )
+from holdfast.conversation.commands import ProposedCall, RunLost, TurnPrepared
+from holdfast.conversation.decisions import Ruling
+from holdfast.conversation.delta import delta
 from holdfast.conversation.ids import unique_call_ids
+from holdfast.conversation.machine import busy, due_at
 
 NOW = 1_700_000_000_000
 SPEC = AgentSpec(

@@ -5,23 +5,20 @@ import pytest
 from holdfast.conversation import (
     Answer,
     Approve,
-    CallStatus,
-    DecisionKind,
     Deny,
     Fail,
-    InvalidDecision,
     Redispatch,
-    Ruling,
     RunFinished,
-    RunLost,
     SettledBy,
-    StaleCall,
-    StaleReason,
     Status,
     SuspensionKind,
-    due_at,
-    index,
 )
+from holdfast.conversation.calls import CallStatus
+from holdfast.conversation.commands import RunLost
+from holdfast.conversation.decisions import DecisionKind, Ruling
+from holdfast.conversation.index import index
+from holdfast.conversation.machine import due_at
+from holdfast.errors import InvalidDecision, StaleCall, StaleReason
 
 LATE = '{"ok":true,"result":"late"}'
 

@@ -15,34 +15,31 @@ from holdfast.conversation import (
     BeginTurn,
     Cancel,
     Cancelled,
-    ConversationEnded,
     Deny,
     End,
     Executor,
     Fail,
-    HoldfastError,
     ModelFailed,
     ModelReplied,
-    ProposedCall,
     Receipt,
     Redispatch,
     Resolve,
-    Ruling,
     RunFinished,
-    RunLost,
     RunTool,
     Send,
     Start,
     State,
     Status,
-    TurnPrepared,
     Wake,
     decide,
-    due_at,
     evolve,
-    index,
     outstanding,
 )
+from holdfast.conversation.commands import ProposedCall, RunLost, TurnPrepared
+from holdfast.conversation.decisions import Ruling
+from holdfast.conversation.index import index
+from holdfast.conversation.machine import due_at
+from holdfast.errors import ConversationEnded, HoldfastError
 
 TERMINAL = {"turn_completed", "turn_failed", "turn_cancelled"}
 OF_A_TURN = {"model_answered", "run_scheduled", "call_suspended", "suspension_settled", "call_resolved"}

@@ -2,7 +2,8 @@
 
 import pytest
 
-from holdfast.conversation import InvalidMessage, QueueFull, Status
+from holdfast.conversation import Status
+from holdfast.errors import InvalidMessage, QueueFull
 
 
 @pytest.fixture

@@ -7,7 +7,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
-from holdfast.conversation import Call, CallStatus, Round, Suspension, SuspensionKind, Turn
+from holdfast.conversation import SuspensionKind
+from holdfast.conversation.calls import Call, CallStatus, Suspension
+from holdfast.conversation.round import Round
+from holdfast.conversation.state import Turn
 
 IDS = [f"call-{number}" for number in range(6)]
 

@@ -2,16 +2,9 @@
 
 import pytest
 
-from holdfast.conversation import (
-    Approve,
-    CallStatus,
-    ModelFailed,
-    ModelReplied,
-    RunFinished,
-    RunLost,
-    Status,
-    TurnPrepared,
-)
+from holdfast.conversation import Approve, ModelFailed, ModelReplied, RunFinished, Status
+from holdfast.conversation.calls import CallStatus
+from holdfast.conversation.commands import RunLost, TurnPrepared
 
 
 def test_an_outcome_is_its_calls_result(begun):

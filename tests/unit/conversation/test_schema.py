@@ -7,8 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holdfast.conversation import Answer, Deny, InvalidDecision, jsontext, schema, workload
+from holdfast.conversation import Answer, Deny, jsontext, schema, workload
 from holdfast.conversation.pattern import pattern_size
+from holdfast.errors import InvalidDecision
 
 TREE = '{"type":"array","items":{"$ref":"#"}}'
 MONEY = '{"type":"number","multipleOf":0.01}'

@@ -3,28 +3,24 @@
 import pytest
 
 from holdfast.conversation import (
-    COMMANDS,
     TABLE,
     Answer,
     Cancel,
     End,
-    Handled,
-    Ignored,
     ModelFailed,
     ModelReplied,
-    Refused,
     Resolve,
-    Ruling,
     RunFinished,
-    RunLost,
     Send,
-    StaleCall,
     Start,
     Status,
-    TurnPrepared,
     Wake,
     outstanding,
 )
+from holdfast.conversation.commands import COMMANDS, RunLost, TurnPrepared
+from holdfast.conversation.decisions import Ruling
+from holdfast.conversation.table import Handled, Ignored, Refused
+from holdfast.errors import StaleCall
 
 KINDS = [command.model_fields["kind"].default for command in COMMANDS]
 MACHINE = [status for status in Status if status is not Status.QUARANTINED]

@@ -1,6 +1,7 @@
 """The transcript: the conversation in the OpenAI chat format, without the system message."""
 
-from holdfast.conversation import Answer, Deny, Transcript
+from holdfast.conversation import Answer, Deny
+from holdfast.conversation.transcript import Transcript
 
 
 def test_a_whole_turn_reads_as_the_model_saw_it(begun):

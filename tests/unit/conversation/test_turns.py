@@ -4,21 +4,8 @@ import json
 
 import pytest
 
-from holdfast.conversation import (
-    Answer,
-    Approve,
-    BeginTurn,
-    CallModel,
-    Cancelled,
-    ConversationEnded,
-    ConversationExists,
-    InvalidConversationId,
-    InvalidInput,
-    InvalidMessage,
-    Start,
-    Status,
-    outstanding,
-)
+from holdfast.conversation import Answer, Approve, BeginTurn, CallModel, Cancelled, Start, Status, outstanding
+from holdfast.errors import ConversationEnded, ConversationExists, InvalidConversationId, InvalidInput, InvalidMessage
 
 TERMINAL = {"turn_completed", "turn_failed", "turn_cancelled"}
 

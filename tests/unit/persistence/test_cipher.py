@@ -1,11 +1,13 @@
 """Where a cipher is found, what it may be, and what is said of one that does not do what it should."""
 
 import sys
+import threading
 
 import pytest
 
-from holdfast.conversation import CipherFailed, CipherMissing, ConfigurationError, CorruptStore, NewerRecord
-from holdfast.persistence import CipherAt, codec
+from holdfast.cipher import CipherAt
+from holdfast.errors import CipherFailed, CipherMissing, ConfigurationError, CorruptStore, NewerRecord
+from holdfast.persistence import codec
 from holdfast.persistence.payloads import Payloads
 from holdfast.testing import ToyCipher
 
@@ -197,5 +199,27 @@ def test_a_module_that_does_not_import_is_not_imported_for_each_payload(tmp_path
     assert tried.read_text() == "x"
     monkeypatch.setattr("holdfast.persistence.sealing.AGAIN_S", 0)
     with pytest.raises(CipherFailed):
-        sealing.load()
+        sealing.seal(b"a word", "log")
     assert tried.read_text() == "xx"
+
+
+async def test_a_module_whose_import_hangs_holds_up_no_loop_and_whoever_needs_the_cipher_is_told(monkeypatch):
+    ended, begun = threading.Event(), []
+
+    def hang(_):
+        begun.append(threading.current_thread())
+        ended.wait(60)
+        return ToyCipher()
+
+    monkeypatch.setattr(CipherAt, "load", hang)
+    monkeypatch.setattr("holdfast.persistence.sealing.IMPORT_S", 0.05)
+    sealing = payloads(CipherAt("slow:cipher"))
+    await sealing.prepare()
+    await sealing.prepare()
+    with pytest.raises(CipherFailed, match="still being imported"):
+        sealing.seal(b"a word", "log")
+    assert [one.daemon for one in begun] == [True]  # no exit waits for it
+
+    ended.set()
+    begun[0].join(60)
+    assert sealing.open(sealing.seal(b"a word", "log"), "log") == b"a word"

@@ -10,22 +10,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from holdfast.conversation import (
-    AgentSpec,
-    Approval,
-    Call,
-    CorruptStore,
-    Executor,
-    Known,
-    NewerRecord,
-    Record,
-    Round,
-    RunFinished,
-    SettledBy,
-    State,
-    ToolSpec,
-)
+from holdfast.conversation import AgentSpec, Approval, Executor, RunFinished, SettledBy, State, ToolSpec
+from holdfast.conversation.calls import Call
 from holdfast.conversation.events import EVENTS, CallResolved, MessageAccepted
+from holdfast.conversation.known import Known
+from holdfast.conversation.record import Record
+from holdfast.conversation.round import Round
+from holdfast.errors import CorruptStore, NewerRecord
 from holdfast.persistence import AppRecord, codec
 
 text = st.text(max_size=40)

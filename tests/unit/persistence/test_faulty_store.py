@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from holdfast.conversation import ConversationNotFound, Fenced, StoreUnavailable
+from holdfast.errors import ConversationNotFound, Fenced, StoreUnavailable
 from holdfast.persistence import MemoryStore
 from holdfast.testing import Delay, FailAfter, FailBefore, Faults, FaultyStore
 

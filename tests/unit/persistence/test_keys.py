@@ -7,8 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holdfast.conversation import ConfigurationError
-from holdfast.persistence.keys import BUCKETS, STORE_ID, Keys, bucket_of, check_namespace
+from holdfast.errors import ConfigurationError
+from holdfast.persistence.keys import BUCKETS, STORE_ID, Keys, bucket_of
+from holdfast.settings import check_namespace
 
 KEYS = Keys("holdfast")
 

@@ -4,8 +4,8 @@ import dataclasses
 
 import pytest
 
-from holdfast.conversation import LeaseHeld
 from holdfast.conversation.events import MessageAccepted
+from holdfast.errors import LeaseHeld
 from holdfast.persistence import Because, MemoryStore
 from holdfast.testing.activation import Activation, begin, call, start
 

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holdfast.conversation import InvalidInput
+from holdfast.errors import InvalidInput
 from holdfast.persistence import pages
 from holdfast.persistence.keys import BUCKETS
 

@@ -6,7 +6,7 @@ import traceback
 import pytest
 from redis import exceptions
 
-from holdfast.conversation import ConfigurationError, CorruptStore, Fenced, HoldfastError, StoreUnavailable, WrongStore
+from holdfast.errors import ConfigurationError, CorruptStore, Fenced, HoldfastError, StoreUnavailable, WrongStore
 from holdfast.persistence.redis_connection import client, explain, translated
 
 

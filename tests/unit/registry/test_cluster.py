@@ -5,7 +5,7 @@ import sys
 
 import pytest
 
-from holdfast.conversation import ClusterStopped, WrongCluster
+from holdfast.errors import ClusterStopped, WrongCluster
 from holdfast.persistence import EVERYWHERE, MemoryStore
 from holdfast.registry import cluster as clusters
 from holdfast.registry.cluster import BINDING_STALE_MS, Bond, Cluster, bind

@@ -3,7 +3,7 @@
 import pytest
 
 from holdfast.actors import ActorSettings, StoreAddress
-from holdfast.conversation import ConfigurationError
+from holdfast.errors import ConfigurationError
 from holdfast.persistence import EVERYWHERE, MemoryStore
 from holdfast.registry import draining
 from holdfast.registry.draining import Target, target

@@ -4,10 +4,11 @@ import asyncio
 
 import pytest
 
-from holdfast.actors import Fleet, Hosted, Replied, Timing
-from holdfast.conversation import StoreUnavailable
+from holdfast.actors import Hosted, Replied
+from holdfast.errors import StoreUnavailable
 from holdfast.persistence import MemoryStore
 from holdfast.registry.sweep import Sweep
+from holdfast.settings import Fleet, Timing
 from holdfast.testing import FailBefore, Faults, FaultyStore
 from holdfast.testing.activation import Activation, begin, call, start
 

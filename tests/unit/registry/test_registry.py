@@ -5,29 +5,24 @@ import time
 
 import pytest
 
-from holdfast.actors import Failed, Fleet, Hosted, NotHosted, Replied, Timing
-from holdfast.conversation import (
-    Answer,
-    Cancel,
+from holdfast.actors import Failed, Hosted, NotHosted, Replied
+from holdfast.conversation import Answer, Cancel, Deny, End, Resolve, Send, Wake
+from holdfast.conversation.decisions import Ruling
+from holdfast.errors import (
     ClusterUnavailable,
     ConversationNotFound,
-    Deny,
-    End,
     InvalidDecision,
     LeaseHeld,
     Overloaded,
     Quarantined,
-    Resolve,
-    Ruling,
-    Send,
     StoreUnavailable,
-    Wake,
 )
 from holdfast.persistence import Because, MemoryStore
 from holdfast.registry.actors import ActorDied, ActorUnavailable
 from holdfast.registry.hiring import Hiring, NoRoom
 from holdfast.registry.registry import Registry
 from holdfast.registry.sweep import LOOKS, Sweep
+from holdfast.settings import Fleet, Timing
 from holdfast.testing import Delay, FailBefore, Faults, FaultyStore
 from holdfast.testing.activation import Activation, begin, call, reply, start
 

@@ -7,7 +7,7 @@ from types import SimpleNamespace
 import pytest
 
 from holdfast.actors import ActorSettings, StoreAddress
-from holdfast.conversation import ConfigurationError, OlderRelease, OtherBuild
+from holdfast.errors import ConfigurationError, OlderRelease, OtherBuild
 from holdfast.persistence import MemoryStore
 from holdfast.registry import turnover
 from holdfast.registry.releases import older, take_office

@@ -5,10 +5,10 @@ import traceback
 
 import pytest
 
-from holdfast.actors import ActorSettings, Fleet, StoreAddress, Timing, WorkerSettings
+from holdfast.actors import ActorSettings, StoreAddress, WorkerSettings
 from holdfast.cli.options import Where
-from holdfast.conversation import ConfigurationError
-from holdfast.registry import Settings
+from holdfast.errors import ConfigurationError
+from holdfast.settings import Fleet, Settings, Timing
 
 
 @pytest.fixture(autouse=True)

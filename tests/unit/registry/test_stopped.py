@@ -7,7 +7,7 @@ import pytest
 from ray.exceptions import ActorDiedError, ActorUnavailableError
 
 from holdfast.actors import ActorSettings, StoreAddress
-from holdfast.conversation import ClusterStopped, ClusterUnavailable
+from holdfast.errors import ClusterStopped, ClusterUnavailable
 from holdfast.persistence import EVERYWHERE, MemoryStore
 from holdfast.registry import inventory, ray_actors, stopping
 from holdfast.registry.inventory import Process, Work

@@ -4,11 +4,12 @@ import asyncio
 
 import pytest
 
-from holdfast.actors import Failed, Fleet, Hosted, Replied, Timing
-from holdfast.conversation import CipherFailed, CipherMissing, CorruptStore, HoldfastError, NewerRecord, StoreUnavailable
+from holdfast.actors import Failed, Hosted, Replied
+from holdfast.errors import CipherFailed, CipherMissing, CorruptStore, HoldfastError, NewerRecord, StoreUnavailable
 from holdfast.persistence import MemoryStore
 from holdfast.registry import sweep as sweeping
 from holdfast.registry.sweep import Sweep
+from holdfast.settings import Fleet, Timing
 from holdfast.testing import FailBefore, Faults, FaultyStore
 from holdfast.testing.activation import Activation, begin, call, start
 

@@ -4,12 +4,14 @@ import asyncio
 
 import pytest
 
-from holdfast.actors import Failed, Fleet, Hosted, Replied, Timing
-from holdfast.conversation import ConversationNotFound, StoreUnavailable, Wake
+from holdfast.actors import Failed, Hosted, Replied
+from holdfast.conversation import Wake
+from holdfast.errors import ConversationNotFound, StoreUnavailable
 from holdfast.persistence import Because, MemoryStore
 from holdfast.registry.actors import ActorDied, ActorUnavailable
 from holdfast.registry.hiring import Hiring
 from holdfast.registry.registry import Registry
+from holdfast.settings import Fleet, Timing
 from holdfast.testing import FailBefore, Faults, FaultyStore
 from holdfast.testing.activation import Activation, start
 

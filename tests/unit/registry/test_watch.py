@@ -2,9 +2,9 @@
 
 import asyncio
 
-from holdfast.actors import Fleet, Timing
 from holdfast.persistence import MemoryStore
 from holdfast.registry.watch import FIRST, Gone, Watch
+from holdfast.settings import Fleet, Timing
 from holdfast.testing import FailBefore, Faults, FaultyStore
 from holdfast.testing.activation import Activation, begin, call, send, start
 

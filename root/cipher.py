@@ -9,8 +9,8 @@ from pathlib import Path
 from types import ModuleType
 from typing import NoReturn, Protocol
 
-from holdfast.conversation import CipherFailed, ConfigurationError
-from holdfast.conversation.redaction import said
+from .errors import CipherFailed, ConfigurationError
+from .redaction import said
 
 _SHOWN = 200
 

@@ -2,8 +2,8 @@
 
 import pytest
 
-from holdfast.registry import Settings
-from holdfast.registry import settings as module
+from holdfast import settings as module
+from holdfast.settings import Settings
 
 
 @pytest.mark.parametrize(

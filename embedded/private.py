@@ -7,7 +7,7 @@ import shlex
 import stat
 from pathlib import Path
 
-from holdfast.conversation.errors import HomeUnusable
+from holdfast.errors import HomeUnusable
 
 _LINKS = 40
 """How many symbolic links a path may go through, as on Linux."""

@@ -2,7 +2,7 @@
 
 Ray's own tools tell clusters apart badly (`ray stop` ends every Ray on the machine), so this module keeps its own account:
 `ray start` runs in a session of its own with a temporary directory of the home's own, and what belongs to the home is
-found in /proc by these two. Ray is never imported here; the lock `ray.lock` is held while someone starts or stops it.
+found among all processes by these two. Ray is never imported here; who starts or stops it holds the lock `ray.lock`.
 
 The temporary directory is `ray` in the home, where its logs outlive it; Ray is given a link to it, in the runtime
 directory, since the path of a socket must be short and Ray takes no space in one.
@@ -17,16 +17,17 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
-from holdfast.conversation.errors import ClusterUnavailable, HomeUnusable
-from holdfast.persistence.home import Home, installed_version, python_version
+from holdfast.errors import ClusterUnavailable, HomeUnusable
 
 from . import ray_logs
+from .home import Home, installed_version, python_version
+from .processes import Process, opened_files, process, processes
 
 _LOCK = "ray.lock"
 _FOLDER = "ray"
@@ -120,7 +121,9 @@ def ensure_ray(home: Home, *, deadline_s: float = 60, announce: Callable[[str], 
 def bound_logs(home: Home) -> None:
     """Delete the oldest logs of the home's Ray where they take up more than they may; its Ray may live."""
     root = home.path / _FOLDER
-    ray_logs.bound(root, lambda: {str(path) for one in _processes() for path in _opened(one.pid) if path.is_relative_to(root)})
+    ray_logs.bound(
+        root, lambda: {str(path) for one in processes() for path in opened_files(one.pid) if path.is_relative_to(root)}
+    )
 
 
 def running_ray(home: Home) -> RayAddress | None:
@@ -138,7 +141,7 @@ def gone_rays(home: Home) -> tuple[str, ...]:
 
 
 def ray_lives(home: Home, cluster_id: str | None = None) -> bool:
-    """Say whether the home's Ray lives, and is still that cluster if one is named, from the home's record and /proc alone."""
+    """Say whether the home's Ray lives, and is still that cluster if one is named; Ray itself is not asked."""
     record = _recorded(home)
     return record is not None and (cluster_id is None or record.cluster_id in ("", cluster_id)) and _has_daemons(record)
 
@@ -189,17 +192,6 @@ class _Gone(BaseModel):
     model_config = ConfigDict(frozen=True)
 
     cluster_ids: list[str]
-
-
-@dataclass(frozen=True, slots=True)
-class _Process:
-    pid: int
-    session: int
-    arguments: tuple[str, ...]
-
-    @property
-    def program(self) -> str:
-        return Path(self.arguments[0]).name
 
 
 def _start(home: Home, deadline_s: float) -> RayAddress:
@@ -289,7 +281,7 @@ def _observed(temp_dir: Path) -> _Record | None:
     )
 
 
-def _option(process: _Process, name: str) -> str:
+def _option(process: Process, name: str) -> str:
     """What a process was given with an option; the raylet hands its own on inside longer arguments."""
     words = " ".join(process.arguments).split()
     return next((word.removeprefix(f"{name}=") for word in words if word.startswith(f"{name}=")), "")
@@ -336,7 +328,7 @@ def _has_files(home: Home, record: _Record) -> bool:
 
 def _has_daemons(record: _Record) -> bool:
     for name in _DAEMONS:
-        found = _process(record.pids.get(name, -1))
+        found = process(record.pids.get(name, -1))
         if found is None or not _is_head(found, [Path(record.temp_dir)]) or found.session != record.session:
             return False
     return True
@@ -346,7 +338,7 @@ def _recorded(home: Home) -> _Record | None:
     try:
         return _Record.model_validate_json((home.path / "ray.json").read_bytes())
     except (OSError, ValidationError):
-        return None  # whatever still runs is found in /proc
+        return None  # whatever still runs is found among the processes
 
 
 def _check_versions(home: Home, running: _Record) -> None:
@@ -388,7 +380,7 @@ def _end(home: Home, *, gently: bool) -> bool:
     return found
 
 
-def _signal_until_gone(find: Callable[[], list[_Process]], number: signal.Signals) -> list[_Process]:
+def _signal_until_gone(find: Callable[[], list[Process]], number: signal.Signals) -> list[Process]:
     """Signal each process once and return those that the grace did not suffice for."""
     signalled: set[int] = set()
     began = time.monotonic()
@@ -402,13 +394,13 @@ def _signal_until_gone(find: Callable[[], list[_Process]], number: signal.Signal
     return left
 
 
-def _members(temp_dirs: list[Path]) -> list[_Process]:
+def _members(temp_dirs: list[Path]) -> list[Process]:
     """Return all processes of the home's Ray.
 
     Workers and agents rename themselves (`ray::...`): they are known by the session they share with a daemon, or, where
     no daemon is left, by the log files they hold open.
     """
-    everyone = list(_processes())
+    everyone = list(processes())
     sessions = {one.session for one in everyone if _is_head(one, temp_dirs)}
     return [
         one
@@ -418,11 +410,11 @@ def _members(temp_dirs: list[Path]) -> list[_Process]:
     ]
 
 
-def _heads(temp_dirs: list[Path]) -> list[_Process]:
-    return [one for one in _processes() if _is_head(one, temp_dirs)]
+def _heads(temp_dirs: list[Path]) -> list[Process]:
+    return [one for one in processes() if _is_head(one, temp_dirs)]
 
 
-def _is_head(one: _Process, temp_dirs: list[Path]) -> bool:
+def _is_head(one: Process, temp_dirs: list[Path]) -> bool:
     """Say whether a process is `ray start` or one of its daemons: its arguments name the home's own directory."""
     for temp_dir in temp_dirs:
         if f"--temp-dir={temp_dir}" in one.arguments:
@@ -434,34 +426,7 @@ def _is_head(one: _Process, temp_dirs: list[Path]) -> bool:
 
 def _holds(pid: int, temp_dirs: list[Path]) -> bool:
     folders = [temp_dir.resolve() for temp_dir in temp_dirs]
-    return any(opened.is_relative_to(folder) for opened in _opened(pid) for folder in folders)
-
-
-def _opened(pid: int) -> Iterator[Path]:
-    """The files that a process has open; none where it has ended."""
-    with contextlib.suppress(OSError):
-        for descriptor in Path(f"/proc/{pid}/fd").iterdir():
-            with contextlib.suppress(OSError):
-                yield descriptor.readlink()
-
-
-def _processes() -> Iterator[_Process]:
-    for entry in Path("/proc").iterdir():
-        if entry.name.isdigit() and (found := _process(int(entry.name))) is not None:
-            yield found
-
-
-def _process(pid: int) -> _Process | None:
-    """Return a living process of this user; a zombie is none."""
-    entry = Path(f"/proc/{pid}")
-    try:
-        if entry.stat().st_uid != os.getuid():
-            return None
-        arguments = os.fsdecode((entry / "cmdline").read_bytes()).rstrip("\0").split("\0")
-        state, _, _, session = (entry / "stat").read_text("utf-8", "replace").rpartition(")")[2].split()[:4]
-    except OSError:
-        return None
-    return None if state in "ZX" or not arguments[0] else _Process(pid, int(session), tuple(arguments))
+    return any(opened.is_relative_to(folder) for opened in opened_files(pid) for folder in folders)
 
 
 def _address(home: Home, record: _Record) -> RayAddress:

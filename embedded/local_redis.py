@@ -21,9 +21,11 @@ import redis
 from redis.backoff import NoBackoff
 from redis.retry import Retry
 
-from holdfast.conversation.errors import HomeUnusable, StoreUnavailable
-from holdfast.persistence.home import Home, HomeRecord
-from holdfast.persistence.server_binary import Version, server_for
+from holdfast.errors import HomeUnusable, StoreUnavailable
+
+from .home import Home, HomeRecord
+from .processes import process
+from .server_binary import Version, server_for
 
 _LOCK = "redis.lock"
 _POLL_S = 0.02
@@ -297,10 +299,8 @@ def _server_pid(home: Home) -> int | None:
 
 
 def _is_server(home: Home, pid: int) -> bool:
-    with suppress(OSError):
-        arguments = Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")
-        return os.fsencode(_config(home)) in arguments
-    return False
+    found = process(pid)
+    return found is not None and str(_config(home)) in found.arguments
 
 
 def _shut_down(home: Home, pid: int) -> None:

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
-from holdfast.conversation.errors import ConfigurationError, HomeUnusable, UnsupportedServer
+from holdfast.errors import ConfigurationError, HomeUnusable, UnsupportedServer
 
 from .home import Home
 

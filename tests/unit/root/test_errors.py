@@ -6,8 +6,10 @@ import re
 
 import pytest
 
-from holdfast import conversation
-from holdfast.conversation import HoldfastError, SettledBy, StaleCall, StaleReason, errors
+import holdfast
+from holdfast import errors
+from holdfast.conversation import SettledBy
+from holdfast.errors import HoldfastError, StaleCall, StaleReason
 
 CLASSES = [error for _, error in inspect.getmembers(errors, inspect.isclass) if issubclass(error, HoldfastError)]
 BY_NAME = {error.__name__: error for error in CLASSES}
@@ -62,8 +64,8 @@ def test_an_error_says_what_it_means(error):
 
 def test_every_error_is_public():
     for error in CLASSES:
-        assert getattr(conversation, error.__name__) is error
-        assert error.__name__ in conversation.__all__
+        assert getattr(holdfast, error.__name__) is error
+        assert error.__name__ in holdfast.__all__
 
 
 def test_the_tree_in_the_docstring_is_the_tree_of_the_classes():

@@ -5,8 +5,8 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from holdfast.persistence.home import Home
-from holdfast.registry import embedded, ray_logs
+from holdfast.embedded import local_ray, ray_logs
+from holdfast.embedded.home import Home
 
 LIVING = "session_2026-01-09_00-00-00_000000_9"
 
@@ -110,7 +110,7 @@ def test_a_log_that_this_process_writes_to_outlives_the_bound(tmp_path, monkeypa
     made = session(tmp_path / "ray", number(1), sizes=(10, 10))
 
     with (made / "logs" / "log-0").open("a"):
-        embedded.bound_logs(home)
+        local_ray.bound_logs(home)
 
     assert logs(tmp_path / "ray") == [f"{number(1)}/logs/log-0"]
 
@@ -119,20 +119,20 @@ def test_a_link_that_something_cleaned_away_is_made_again_and_one_elsewhere_is_n
     home = Home(tmp_path, tmp_path / "run")
     home.runtime.mkdir(mode=0o700)
     (tmp_path / "ray").mkdir()
-    record = embedded._Record(
+    record = local_ray._Record(
         address="", temp_dir=str(home.runtime / "ray"), session=1, pids={}, ray_version="", python_version=""
     )
 
-    assert embedded._has_files(home, record)
+    assert local_ray._has_files(home, record)
     assert (home.runtime / "ray").readlink() == tmp_path / "ray"
     (home.runtime / "ray").unlink()
     with ThreadPoolExecutor(8) as threads:
-        assert all(threads.map(lambda _: embedded._has_files(home, record), range(32)))
-    assert not embedded._has_files(home, record.model_copy(update={"temp_dir": str(tmp_path / "ray")}))
-    assert not embedded._end(home, gently=False)
+        assert all(threads.map(lambda _: local_ray._has_files(home, record), range(32)))
+    assert not local_ray._has_files(home, record.model_copy(update={"temp_dir": str(tmp_path / "ray")}))
+    assert not local_ray._end(home, gently=False)
     assert list(home.runtime.iterdir()) == []
     (tmp_path / "ray").rmdir()
-    assert not embedded._has_files(home, record)
+    assert not local_ray._has_files(home, record)
 
 
 def test_a_home_inside_a_virtual_environment_serves_too(tmp_path, monkeypatch):
@@ -140,7 +140,7 @@ def test_a_home_inside_a_virtual_environment_serves_too(tmp_path, monkeypatch):
     for around, stays in ((tmp_path / "venv", False), (tmp_path / "other", True)):
         monkeypatch.setenv("VIRTUAL_ENV", str(around))
 
-        env = embedded._environment(home, tmp_path / "token")
+        env = local_ray._environment(home, tmp_path / "token")
 
         assert ("VIRTUAL_ENV" in env) is stays
         assert env["RAY_AUTH_TOKEN_PATH"] == str(tmp_path / "token")
@@ -151,7 +151,7 @@ def test_who_looks_for_a_fault_has_ray_say_more_but_never_its_metrics(tmp_path, 
     monkeypatch.setenv("RAY_event_stats", "1")
     monkeypatch.setenv("RAY_enable_metrics_collection", "1")
 
-    env = embedded.join_environment(embedded.RayAddress("127.0.0.1:1", tmp_path / "token"))
+    env = local_ray.join_environment(local_ray.RayAddress("127.0.0.1:1", tmp_path / "token"))
 
     assert env["RAY_event_stats"] == "1"
     assert env["RAY_debug_dump_period_milliseconds"] == "0"

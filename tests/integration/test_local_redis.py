@@ -14,11 +14,11 @@ from pathlib import Path
 import pytest
 import redis
 
-from holdfast.conversation.errors import HomeUnusable, StoreUnavailable
-from holdfast.persistence import embedded
-from holdfast.persistence.embedded import ensure_redis, running_redis, stop_redis
-from holdfast.persistence.home import Home, HomeRecord
-from holdfast.persistence.server_binary import server_for
+from holdfast.embedded import local_redis
+from holdfast.embedded.home import Home, HomeRecord
+from holdfast.embedded.local_redis import ensure_redis, running_redis, stop_redis
+from holdfast.embedded.server_binary import server_for
+from holdfast.errors import HomeUnusable, StoreUnavailable
 
 KEY = "holdfast:store-id"
 
@@ -53,8 +53,8 @@ def script(home: Home, text: str) -> list[str]:
     """Return the command of a process that runs some lines with `home` and the module at hand."""
     start = f"""
         import os, signal, sys
-        from holdfast.persistence import embedded
-        from holdfast.persistence.home import Home
+        from holdfast.embedded import local_redis
+        from holdfast.embedded.home import Home
         home = Home.open({str(home.path)!r})
     """
     return [sys.executable, "-c", textwrap.dedent(start) + textwrap.dedent(text)]
@@ -119,7 +119,7 @@ def test_asking_whether_it_runs_starts_nothing(home):
 def test_the_server_outlives_its_starter_and_keeps_none_of_its_pipes(home, client):
     # capture_output waits for the end of the pipe: a server that kept it would hang here
     done = subprocess.run(
-        script(home, "print(embedded.ensure_redis(home))"), capture_output=True, text=True, timeout=60, check=True
+        script(home, "print(local_redis.ensure_redis(home))"), capture_output=True, text=True, timeout=60, check=True
     )
 
     assert done.stdout.strip() == running_redis(home)
@@ -142,7 +142,7 @@ def test_stopping_keeps_the_data_and_leaves_nothing_behind(home, client):
     assert stop_redis(home)
 
     assert not is_locked(home)
-    assert not embedded._is_server(home, pid)
+    assert not local_redis._is_server(home, pid)
     assert not home.socket("redis.sock").exists()
     assert not stop_redis(home)
     ensure_redis(home)
@@ -150,8 +150,8 @@ def test_stopping_keeps_the_data_and_leaves_nothing_behind(home, client):
 
 
 def test_a_server_that_does_not_answer_is_stopped_by_force(home, monkeypatch):
-    monkeypatch.setattr(embedded, "_ANSWER_S", 0.2)
-    monkeypatch.setattr(embedded, "_GRACE_S", 0.2)
+    monkeypatch.setattr(local_redis, "_ANSWER_S", 0.2)
+    monkeypatch.setattr(local_redis, "_GRACE_S", 0.2)
     ensure_redis(home)
     os.kill(server_pid(home), signal.SIGSTOP)
 
@@ -177,11 +177,11 @@ def test_a_pid_that_is_another_process_is_never_signalled(home, monkeypatch):
     pid = server_pid(home)
     with subprocess.Popen(["cat"], stdin=subprocess.PIPE) as bystander:
         (home.path / "redis.pid").write_text(f"{bystander.pid}\n")
-        monkeypatch.setattr(embedded, "_GRACE_S", 0.0)
+        monkeypatch.setattr(local_redis, "_GRACE_S", 0.0)
         try:
             assert stop_redis(home)  # through the socket
             assert bystander.poll() is None
-            assert not embedded._is_server(home, pid)
+            assert not local_redis._is_server(home, pid)
         finally:
             bystander.stdin.close()
 
@@ -233,9 +233,9 @@ def test_a_damaged_log_is_refused_and_the_error_shows_why(home, client):
 
 
 DEATHS = {
-    "holding the lock": "embedded._start = lambda home, lock: die()",
-    "after the server's start": "start = embedded._start; embedded._start = lambda *given: (start(*given), die())",
-    "before the store id": "embedded.uuid.uuid4 = die",
+    "holding the lock": "local_redis._start = lambda home, lock: die()",
+    "after the server's start": "start = local_redis._start; local_redis._start = lambda *given: (start(*given), die())",
+    "before the store id": "local_redis.uuid.uuid4 = die",
     "before the record": "Home.write = lambda home, record: die()",
 }
 
@@ -246,7 +246,7 @@ def test_a_starter_may_be_killed_at_any_moment(home, client, moment):
         def die():
             os.kill(os.getpid(), signal.SIGKILL)
         {DEATHS[moment]}
-        embedded.ensure_redis(home)
+        local_redis.ensure_redis(home)
     """
     done = subprocess.run(script(home, text), timeout=60, check=False)
     assert done.returncode == -signal.SIGKILL
@@ -264,7 +264,7 @@ def test_processes_that_race_share_one_server_however_slowly_it_comes_up(home, t
     text = """
         print("ready", flush=True)
         sys.stdin.readline()
-        print(embedded.ensure_redis(home, announce=print))
+        print(local_redis.ensure_redis(home, announce=print))
     """
     racers = [subprocess.Popen(script(home, text), stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) for _ in range(4)]
     for racer in racers:
@@ -281,7 +281,7 @@ def test_processes_that_race_share_one_server_however_slowly_it_comes_up(home, t
 
 
 def test_a_server_whose_socket_was_removed_is_replaced(home, client, monkeypatch):
-    monkeypatch.setattr(embedded, "_LOST_AFTER_S", 0.2)
+    monkeypatch.setattr(local_redis, "_LOST_AFTER_S", 0.2)
     ensure_redis(home)
     client.set("kept", "yes")
     first = server_pid(home)
@@ -444,7 +444,7 @@ def test_a_socket_path_that_is_too_long_is_refused_by_name(tmp_path):
 
 
 def test_a_server_goes_on_in_another_runtime_directory_when_somebody_took_the_first(home, client, monkeypatch):
-    monkeypatch.setattr(embedded, "_LOST_AFTER_S", 0.2)
+    monkeypatch.setattr(local_redis, "_LOST_AFTER_S", 0.2)
     ensure_redis(home)
     client.set("kept", "yes")
     first = server_pid(home)

@@ -5,8 +5,8 @@ import threading
 
 import pytest
 
-from holdfast.registry.revival import Revival
-from holdfast.registry.shared import Shared
+from holdfast.embedded.revival import Revival
+from holdfast.single_flight import SingleFlight
 
 
 class Work:
@@ -31,7 +31,7 @@ async def ready():
 
 async def test_it_is_done_once_for_all_who_wait_and_anew_for_who_comes_after():
     work = Work()
-    shared = Shared(work)
+    shared = SingleFlight(work)
     waiting = [asyncio.create_task(shared.result()) for _ in range(3)]
     await ready()
     assert shared.under_way
@@ -45,7 +45,7 @@ async def test_it_is_done_once_for_all_who_wait_and_anew_for_who_comes_after():
 
 async def test_who_closes_it_gives_it_up_and_what_never_began_has_nothing_to_give_up():
     work = Work()
-    shared = Shared(work)
+    shared = SingleFlight(work)
     await shared.close()
     waiting = asyncio.create_task(shared.result())
     await ready()

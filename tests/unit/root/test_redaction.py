@@ -10,8 +10,8 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from holdfast.conversation import redaction as module
-from holdfast.conversation.redaction import HIDDEN, MOST_CHARACTERS, MOST_VALUES, PLAIN, SHORTEST, Redaction, said
+from holdfast import redaction as module
+from holdfast.redaction import HIDDEN, MOST_CHARACTERS, MOST_VALUES, PLAIN, SHORTEST, Redaction, said
 
 KEY = "hunter2-/+ü'\"\\x"
 

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.conversation.errors import HomeUnusable
-from holdfast.persistence import embedded, home, private
-from holdfast.persistence.home import Home
+from holdfast.embedded import home, local_redis, private
+from holdfast.embedded.home import Home
+from holdfast.errors import HomeUnusable
 
 SOMEBODY = 4242
 
@@ -340,14 +340,14 @@ def test_one_where_anybody_could_replace_it_is_neither_made_nor_used(opened, sho
 
 def test_the_log_of_redis_is_begun_anew_when_it_is_large_and_one_is_kept(opened):
     log, old = opened.path / "redis.log", opened.path / "redis.log.old"
-    embedded.bound_log(opened)
-    log.write_text("x" * embedded._LOG_BYTES)
-    embedded.bound_log(opened)
+    local_redis.bound_log(opened)
+    log.write_text("x" * local_redis._LOG_BYTES)
+    local_redis.bound_log(opened)
     assert not old.exists()
 
-    log.write_text("y" * (embedded._LOG_BYTES + 1))
+    log.write_text("y" * (local_redis._LOG_BYTES + 1))
     old.write_text("before")
-    embedded.bound_log(opened)
+    local_redis.bound_log(opened)
 
     assert not log.exists()
     assert old.read_text().startswith("yy")

@@ -4,25 +4,40 @@ import base64
 import binascii
 import contextlib
 import os
+import re
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 
-from holdfast.actors.settings import Fleet, Timing
-from holdfast.conversation import ConfigurationError
-from holdfast.conversation.redaction import PLAIN
-from holdfast.persistence.cipher import CipherAt
-from holdfast.persistence.keys import check_namespace
+from .cipher import CipherAt
+from .errors import ConfigurationError
+from .redaction import PLAIN
 
+NAMESPACE = re.compile(r"[a-z0-9][a-z0-9_-]{0,62}")
 FLEET = ("standby", "max_actors", "workers", "strikes", "adoptions", "actor_mb", "effects", "worker_mb", "worker_idle_s")
 """The settings that say how many processes there are."""
-
 
 KEY_BYTES = 32
 """How long the key of app records is at least."""
 CGROUP_LIMITS = (Path("/sys/fs/cgroup/memory.max"), Path("/sys/fs/cgroup/memory/memory.limit_in_bytes"))
 """Where a container's memory limit stands, in versions 2 and 1 of control groups."""
+
+
+def check_namespace(namespace: object) -> str:
+    """The namespace, if it is one.
+
+    Raises:
+        ConfigurationError: It does not match `[a-z0-9][a-z0-9_-]{0,62}`.
+    """
+    if isinstance(namespace, str) and NAMESPACE.fullmatch(namespace):
+        return namespace
+    raise ConfigurationError(
+        "namespace",
+        f"{namespace!r:.60} is not a namespace",
+        "use 1 to 63 lower-case letters, digits, '_' or '-', beginning with a letter or digit",
+    )
 
 
 def _key(given: Any) -> Any:
@@ -54,6 +69,46 @@ def _memory_bytes() -> int:
         with contextlib.suppress(OSError, ValueError):  # no such limit; "max" is none either
             sizes.append(int(path.read_text()))
     return min(sizes)
+
+
+@dataclass(frozen=True, slots=True)
+class Timing:
+    """How long things take, in milliseconds.
+
+    `lease_ms`: after which silence others may take a busy conversation over. `linger_ms`: how long an actor keeps a
+    conversation that rests. `tick_ms`: how often actors and the sweeper look around.
+    """
+
+    lease_ms: int = 10_000
+    linger_ms: int = 30_000
+    tick_ms: int = 500
+
+    @property
+    def stale_ms(self) -> int:
+        """After which silence an actor counts no more among those that live."""
+        return max(3 * self.lease_ms, 30_000)
+
+
+@dataclass(frozen=True, slots=True)
+class Fleet:
+    """How many processes there are, and for how long each is used.
+
+    `standby`: blank actors kept warm. `max_actors`: actors that may live at once. `workers`: workers for each app, and
+    `alone`: those for work that a process may have died of, one piece at a time. `strikes`: how many processes may die of a
+    conversation's work before it is put in quarantine. An actor is replaced after `adoptions`, a worker after `effects`, and
+    each once it has grown beyond its `_mb` of memory. A worker that nothing has asked for `worker_idle_s` ends (0: never).
+    """
+
+    standby: int = 2
+    max_actors: int = 64
+    workers: int = 1
+    alone: int = 2
+    strikes: int = 3
+    adoptions: int = 1000
+    actor_mb: int = 512
+    effects: int = 100_000
+    worker_mb: int = 2048
+    worker_idle_s: int = 86_400
 
 
 class Settings(BaseModel):

@@ -4,12 +4,12 @@ import asyncio
 import logging
 from collections.abc import Callable
 
-from holdfast.conversation import HoldfastError, StoreUnavailable
-from holdfast.persistence.embedded import redis_stopped, revive_redis
-from holdfast.persistence.home import Home
+from holdfast.daemon import in_daemon
+from holdfast.errors import HoldfastError, StoreUnavailable
+from holdfast.single_flight import SingleFlight
 
-from .daemon import in_daemon
-from .shared import Shared
+from .home import Home
+from .local_redis import redis_stopped, revive_redis
 
 FIRST_DELAY_S = 0.5
 LONGEST_DELAY_S = 30.0
@@ -34,7 +34,7 @@ class Revival:
         self._home = home
         self._deadline_s = deadline_s
         self._announce = announce
-        self._reviving = Shared(self._revive)
+        self._reviving = SingleFlight(self._revive)
         self._delay_s = 0.0
         self._next_at = 0.0
         self.stopped = False

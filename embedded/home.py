@@ -18,7 +18,7 @@ from typing import Self, TextIO
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
-from holdfast.conversation.errors import HomeUnusable
+from holdfast.errors import HomeUnusable
 
 from .private import belongs_to, check_way, is_private, make_way
 

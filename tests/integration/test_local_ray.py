@@ -15,10 +15,10 @@ import grpc
 import httpx
 import pytest
 
-from holdfast.conversation.errors import ClusterUnavailable, HomeUnusable
-from holdfast.persistence.home import Home
-from holdfast.registry import embedded, ray_logs
-from holdfast.registry.embedded import RayAddress, ensure_ray, gone_rays, join_environment, running_ray, stop_ray
+from holdfast.embedded import local_ray, ray_logs
+from holdfast.embedded.home import Home
+from holdfast.embedded.local_ray import RayAddress, ensure_ray, gone_rays, join_environment, running_ray, stop_ray
+from holdfast.errors import ClusterUnavailable, HomeUnusable
 
 LOOPBACK = {"0100007F", "00000000000000000000000001000000", "0000000000000000FFFF00000100007F"}
 MISLED = {
@@ -77,8 +77,8 @@ def raced(tmp_path_factory) -> Iterator[tuple[Home, list[str]]]:
 def starter(home: Home) -> list[str]:
     text = f"""
         import sys
-        from holdfast.persistence.home import Home
-        from holdfast.registry.embedded import ensure_ray
+        from holdfast.embedded.home import Home
+        from holdfast.embedded.local_ray import ensure_ray
         address = ensure_ray(Home.open({str(home.path)!r}), announce=print)
         print(address.address, "ray" in sys.modules)
     """
@@ -115,11 +115,11 @@ def answer(process: "subprocess.Popen[str]") -> list[str]:
 
 
 def members(home: Home) -> list[int]:
-    return [one.pid for one in embedded._members([home.runtime / "ray"])]
+    return [one.pid for one in local_ray._members([home.runtime / "ray"])]
 
 
 def pid_of(home: Home, daemon: str) -> int:
-    return embedded._recorded(home).pids[daemon]
+    return local_ray._recorded(home).pids[daemon]
 
 
 def listening(pids: list[int]) -> set[str]:
@@ -278,7 +278,7 @@ def test_the_logs_lie_in_the_home_and_nothing_is_written_at_rest_over_and_over(r
 
 def test_a_process_of_another_ray_or_python_is_told_what_to_do(raced, monkeypatch):
     home, _ = raced
-    monkeypatch.setattr(embedded, "installed_version", lambda _: "3.0.0")
+    monkeypatch.setattr(local_ray, "installed_version", lambda _: "3.0.0")
 
     with pytest.raises(HomeUnusable, match=r"this process has 3\.0\.0.*holdfast down"):
         ensure_ray(home)
@@ -309,7 +309,7 @@ def test_after_a_daemons_death_the_remains_are_cleared_and_another_ray_starts(ho
 
 def test_a_starter_may_be_killed_while_ray_comes_up(home):
     with subprocess.Popen(starter(home), stdout=subprocess.DEVNULL) as killed:
-        until(lambda: any(one.program == "gcs_server" for one in embedded._heads([home.runtime / "ray"])))
+        until(lambda: any(one.program == "gcs_server" for one in local_ray._heads([home.runtime / "ray"])))
         killed.kill()
     before = members(home)
     assert before
@@ -324,14 +324,14 @@ def test_workers_that_no_daemon_is_left_for_are_found_by_their_files(home):
     address = ensure_ray(home)
     with driver(address, address.env, "ray.get(ray.remote(num_cpus=0)(lambda: 1).remote())") as joined:
         assert joined.stdout.readline() == "joined\n"
-        heads = [one.pid for one in embedded._heads([home.runtime / "ray"])]
+        heads = [one.pid for one in local_ray._heads([home.runtime / "ray"])]
         renamed = set(members(home)) - set(heads)
         for pid in renamed:
             os.kill(pid, signal.SIGSTOP)  # else they may end by themselves
         for pid in heads:
             os.kill(pid, signal.SIGKILL)
         joined.kill()
-    until(lambda: not embedded._heads([home.runtime / "ray"]))
+    until(lambda: not local_ray._heads([home.runtime / "ray"]))
 
     assert members(home)
     assert set(members(home)) <= renamed
@@ -374,7 +374,7 @@ def test_asking_whether_it_runs_starts_nothing(home):
 
 
 def test_a_ray_that_does_not_start_is_an_error_with_its_last_words(home, monkeypatch):
-    monkeypatch.setattr(embedded, "_RAY", "import sys; sys.exit('no luck today')")
+    monkeypatch.setattr(local_ray, "_RAY", "import sys; sys.exit('no luck today')")
 
     with pytest.raises(ClusterUnavailable, match="no luck today"):
         ensure_ray(home)
@@ -383,7 +383,7 @@ def test_a_ray_that_does_not_start_is_an_error_with_its_last_words(home, monkeyp
 
 
 def test_a_ray_that_takes_too_long_is_ended(home, monkeypatch):
-    monkeypatch.setattr(embedded, "_RAY", "import signal; signal.pause()")
+    monkeypatch.setattr(local_ray, "_RAY", "import signal; signal.pause()")
 
     with pytest.raises(ClusterUnavailable, match="within its deadline"):
         ensure_ray(home, deadline_s=0.5)
@@ -402,7 +402,7 @@ def test_waiting_for_somebody_else_ends_at_the_deadline(home):
 
 def test_of_a_ray_that_another_container_has_started_from_this_home_it_is_not_believed_that_it_is_gone(home):
     def record(cluster_id: str, seen_from: str) -> None:
-        made = embedded._Record(
+        made = local_ray._Record(
             address="127.0.0.1:1",
             temp_dir=str(home.runtime / "ray"),
             session=2**22 + 1,  # beyond any process
@@ -415,7 +415,7 @@ def test_of_a_ray_that_another_container_has_started_from_this_home_it_is_not_be
         (home.path / "ray.json").write_text(made.model_dump_json())
         assert not stop_ray(home)
 
-    here = embedded._seen_from()
+    here = local_ray._seen_from()
     boot_id, namespace, user = here.split()
     for elsewhere in ("", f"{boot_id} pid:[1] {user}", f"other-machine {namespace} {user}", f"{boot_id} {namespace} 99999"):
         record("cluster-0", elsewhere)

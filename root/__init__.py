@@ -1,0 +1,211 @@
+"""The door of Holdfast: everything that a user of it imports, and every error.
+
+A name is imported from its package when it is first used, so that `import holdfast` costs nothing. This folder is also the room
+of what all packages share, and imports none of them: errors, settings, redaction, the place of a cipher.
+"""
+
+from importlib import metadata
+from typing import TYPE_CHECKING, Any
+
+from .lazy import lazily
+
+if TYPE_CHECKING:
+    from holdfast.agent.agent import Agent
+    from holdfast.agent.app import App
+    from holdfast.agent.context import Report, ToolContext
+    from holdfast.agent.tool import Tool, tool
+    from holdfast.client.async_client import AsyncClient
+    from holdfast.client.blocking import BlockingConversation, Client
+    from holdfast.client.conversation import Conversation
+    from holdfast.client.records import AsyncPendingCall, ConversationState, PendingCall
+    from holdfast.conversation.calls import SuspensionKind
+    from holdfast.conversation.decisions import Answer, Approve, Decision, Deny, Fail, Redispatch
+    from holdfast.conversation.events import FailureReason, StopReason
+    from holdfast.conversation.judgement import Receipt
+    from holdfast.conversation.spec import Limits
+    from holdfast.conversation.state import Status
+
+    from .errors import (
+        AgentNotFound,
+        AppNotFound,
+        AppNotPublished,
+        CipherFailed,
+        CipherMissing,
+        ClusterError,
+        ClusterStopped,
+        ClusterUnavailable,
+        ConfigurationError,
+        ConversationEnded,
+        ConversationExists,
+        ConversationNotFound,
+        CorruptStore,
+        Fenced,
+        HoldfastError,
+        HomeUnusable,
+        InvalidConversationId,
+        InvalidDecision,
+        InvalidInput,
+        InvalidMessage,
+        LeaseHeld,
+        NewerRecord,
+        OlderRelease,
+        OtherBuild,
+        OutcomeUnknown,
+        Overloaded,
+        Quarantined,
+        QueueFull,
+        StaleCall,
+        StaleReason,
+        StoreError,
+        StoreUnavailable,
+        UnsupportedServer,
+        WrongCluster,
+        WrongStore,
+    )
+
+_HOMES = {
+    "agent.agent": ("Agent",),
+    "agent.app": ("App",),
+    "agent.context": (
+        "Report",
+        "ToolContext",
+    ),
+    "agent.tool": (
+        "Tool",
+        "tool",
+    ),
+    "client.async_client": ("AsyncClient",),
+    "client.blocking": (
+        "BlockingConversation",
+        "Client",
+    ),
+    "client.conversation": ("Conversation",),
+    "client.records": (
+        "AsyncPendingCall",
+        "ConversationState",
+        "PendingCall",
+    ),
+    "conversation.calls": ("SuspensionKind",),
+    "conversation.decisions": (
+        "Answer",
+        "Approve",
+        "Decision",
+        "Deny",
+        "Fail",
+        "Redispatch",
+    ),
+    "conversation.events": (
+        "FailureReason",
+        "StopReason",
+    ),
+    "conversation.judgement": ("Receipt",),
+    "conversation.spec": ("Limits",),
+    "conversation.state": ("Status",),
+    "errors": (
+        "AgentNotFound",
+        "AppNotFound",
+        "AppNotPublished",
+        "CipherFailed",
+        "CipherMissing",
+        "ClusterError",
+        "ClusterStopped",
+        "ClusterUnavailable",
+        "ConfigurationError",
+        "ConversationEnded",
+        "ConversationExists",
+        "ConversationNotFound",
+        "CorruptStore",
+        "Fenced",
+        "HoldfastError",
+        "HomeUnusable",
+        "InvalidConversationId",
+        "InvalidDecision",
+        "InvalidInput",
+        "InvalidMessage",
+        "LeaseHeld",
+        "NewerRecord",
+        "OlderRelease",
+        "OtherBuild",
+        "OutcomeUnknown",
+        "Overloaded",
+        "Quarantined",
+        "QueueFull",
+        "StaleCall",
+        "StaleReason",
+        "StoreError",
+        "StoreUnavailable",
+        "UnsupportedServer",
+        "WrongCluster",
+        "WrongStore",
+    ),
+}
+
+__all__ = [
+    "Agent",
+    "AgentNotFound",
+    "Answer",
+    "App",
+    "AppNotFound",
+    "AppNotPublished",
+    "Approve",
+    "AsyncClient",
+    "AsyncPendingCall",
+    "BlockingConversation",
+    "CipherFailed",
+    "CipherMissing",
+    "Client",
+    "ClusterError",
+    "ClusterStopped",
+    "ClusterUnavailable",
+    "ConfigurationError",
+    "Conversation",
+    "ConversationEnded",
+    "ConversationExists",
+    "ConversationNotFound",
+    "ConversationState",
+    "CorruptStore",
+    "Decision",
+    "Deny",
+    "Fail",
+    "FailureReason",
+    "Fenced",
+    "HoldfastError",
+    "HomeUnusable",
+    "InvalidConversationId",
+    "InvalidDecision",
+    "InvalidInput",
+    "InvalidMessage",
+    "LeaseHeld",
+    "Limits",
+    "NewerRecord",
+    "OlderRelease",
+    "OtherBuild",
+    "OutcomeUnknown",
+    "Overloaded",
+    "PendingCall",
+    "Quarantined",
+    "QueueFull",
+    "Receipt",
+    "Redispatch",
+    "Report",
+    "StaleCall",
+    "StaleReason",
+    "Status",
+    "StopReason",
+    "StoreError",
+    "StoreUnavailable",
+    "SuspensionKind",
+    "Tool",
+    "ToolContext",
+    "UnsupportedServer",
+    "WrongCluster",
+    "WrongStore",
+    "__version__",
+    "tool",
+]
+
+_imported = lazily(__name__, _HOMES)
+
+
+def __getattr__(name: str) -> Any:
+    return metadata.version("holdfast") if name == "__version__" else _imported(name)

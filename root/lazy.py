@@ -1,0 +1,23 @@
+"""Names of a package that are imported when they are first used: what is heavy costs only who uses it."""
+
+from collections.abc import Callable, Mapping, Sequence
+from importlib import import_module
+from typing import Any
+
+
+def lazily(package: str, homes: Mapping[str, Sequence[str]]) -> Callable[[str], Any]:
+    """The `__getattr__` of a package.
+
+    Args:
+        package: Its `__name__`.
+        homes: The modules that names are imported from, below the package, with the names of each.
+    """
+    modules = {name: module for module, names in homes.items() for name in names}
+
+    def imported(name: str) -> Any:
+        if name not in modules:
+            message = f"module {package!r} has no attribute {name!r}"
+            raise AttributeError(message)
+        return getattr(import_module(f"{package}.{modules[name]}"), name)
+
+    return imported
