@@ -8,44 +8,43 @@ from typing import TYPE_CHECKING
 from holdfast.lazy import lazily
 
 if TYPE_CHECKING:
-    from .answers import Activation, AnswerToAsk, Failed, Hosted, NotHosted, Occupied, OwnedElsewhere, Replied
+    from .activation.activation import Activation
+    from .actor_settings import RAY_NAMESPACE, ActorSettings, StoreAddress, WorkerSettings
+    from .answers import AnswerToActivate, AnswerToAsk, Failed, Hosted, NotHosted, Occupied, OwnedElsewhere, Replied
     from .conversation_actor import ConversationActor
-    from .crew import Crew, CrewUnavailable, NoOutcome, WorkerLost, WorkPaused
     from .host import Host
-    from .hosting import Hosting
-    from .ray_cluster import find, hire, in_cluster, named
-    from .ray_crew import successor_name, worker_name
-    from .settings import RAY_NAMESPACE, ActorSettings, StoreAddress, WorkerSettings
+    from .ray_cluster import find, in_cluster, named, spawn
+    from .ray_workers import successor_name, worker_name
     from .steps import Step
-    from .worker import AppBroken, Worker
+    from .worker.worker import AppBroken, Worker
+    from .workers import NoOutcome, NoWorker, WorkerLost, Workers, WorkPaused
 
 _HOMES = {
-    "answers": ("Activation", "AnswerToAsk", "Failed", "Hosted", "NotHosted", "Occupied", "OwnedElsewhere", "Replied"),
+    "answers": ("AnswerToActivate", "AnswerToAsk", "Failed", "Hosted", "NotHosted", "Occupied", "OwnedElsewhere", "Replied"),
     "conversation_actor": ("ConversationActor",),
     "host": ("Host",),
     "steps": ("Step",),
-    "crew": ("Crew", "CrewUnavailable", "NoOutcome", "WorkPaused", "WorkerLost"),
-    "hosting": ("Hosting",),
-    "ray_cluster": ("find", "hire", "in_cluster", "named"),
-    "ray_crew": ("successor_name", "worker_name"),
-    "settings": ("RAY_NAMESPACE", "ActorSettings", "StoreAddress", "WorkerSettings"),
-    "worker": ("AppBroken", "Worker"),
+    "workers": ("Workers", "NoWorker", "NoOutcome", "WorkPaused", "WorkerLost"),
+    "activation.activation": ("Activation",),
+    "ray_cluster": ("find", "spawn", "in_cluster", "named"),
+    "ray_workers": ("successor_name", "worker_name"),
+    "actor_settings": ("RAY_NAMESPACE", "ActorSettings", "StoreAddress", "WorkerSettings"),
+    "worker.worker": ("AppBroken", "Worker"),
 }
 
 __all__ = [
     "RAY_NAMESPACE",
     "Activation",
     "ActorSettings",
+    "AnswerToActivate",
     "AnswerToAsk",
     "AppBroken",
     "ConversationActor",
-    "Crew",
-    "CrewUnavailable",
     "Failed",
     "Host",
     "Hosted",
-    "Hosting",
     "NoOutcome",
+    "NoWorker",
     "NotHosted",
     "Occupied",
     "OwnedElsewhere",
@@ -56,10 +55,11 @@ __all__ = [
     "Worker",
     "WorkerLost",
     "WorkerSettings",
+    "Workers",
     "find",
-    "hire",
     "in_cluster",
     "named",
+    "spawn",
     "successor_name",
     "worker_name",
 ]

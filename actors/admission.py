@@ -6,9 +6,9 @@ import random
 from holdfast.errors import CorruptStore, StoreUnavailable
 from holdfast.persistence import PAUSE_LAG_MS, Paused, Store
 
-from .crew import WorkPaused
-from .lease import now_s
-from .ongoing import Ongoing
+from .activation.lease import now_s
+from .worker.ongoing import Ongoing
+from .workers import WorkPaused
 
 LAG_S = PAUSE_LAG_MS / 1000
 FRESH_S = LAG_S / 2

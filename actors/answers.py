@@ -44,5 +44,5 @@ class Failed:
     error: HoldfastError
 
 
-Activation: TypeAlias = Hosted | Occupied | OwnedElsewhere | Failed
+AnswerToActivate: TypeAlias = Hosted | Occupied | OwnedElsewhere | Failed
 AnswerToAsk: TypeAlias = Replied | Failed | NotHosted

@@ -12,16 +12,16 @@ from ray.actor import exit_actor
 
 from holdfast.conversation import schema
 from holdfast.errors import HoldfastError
-from holdfast.persistence import Because, RedisStore
+from holdfast.persistence import RedisStore, TakeoverReason
 from holdfast.redaction import Redaction
 
 from . import logs, wire
-from .answers import Activation, Failed, NotHosted
+from .actor_settings import ActorSettings
+from .answers import AnswerToActivate, Failed, NotHosted
 from .host import Host
 from .placement import drained
 from .ray_cluster import RayCluster
-from .ray_crew import RayCrew
-from .settings import ActorSettings
+from .ray_workers import RayWorkers
 from .steps import traps
 from .vault import Vault
 
@@ -46,7 +46,9 @@ class ConversationActor:
             await host.offer_blank()
         return self._name
 
-    async def activate(self, conversation_id: str, seen_token: str, because: Because, *, create: bool) -> Activation:
+    async def activate(
+        self, conversation_id: str, seen_token: str, because: TakeoverReason, *, create: bool
+    ) -> AnswerToActivate:
         """Host a conversation, leaving the one before if that rests."""
         try:
             host = await self._connected()
@@ -80,11 +82,11 @@ class ConversationActor:
                 await store.open()
                 self._host = Host(
                     store,
-                    RayCrew(store, self._settings, RayCluster(Vault(address))),
+                    RayWorkers(store, self._settings, RayCluster(Vault(address))),
                     name=self._name,
                     drained=drained,
                     timing=self._settings.timing,
-                    fleet=self._settings.fleet,
+                    process_limits=self._settings.process_limits,
                     clock=_clock,
                     leave=_leave,
                     reached=traps(),

@@ -15,16 +15,16 @@ from holdfast.errors import (
     Quarantined,
     StoreError,
 )
-from holdfast.persistence import Because, Store
+from holdfast.persistence import Store, TakeoverReason
 from holdfast.redaction import PLAIN
-from holdfast.settings import Fleet, Timing
+from holdfast.settings import ProcessLimits, Timing
 
+from .activation.activation import Activation
 from .admission import Admission
-from .answers import Activation, AnswerToAsk, Failed, Hosted, NotHosted, Occupied, OwnedElsewhere, Replied
-from .crew import Crew
-from .hosting import Hosting
+from .answers import AnswerToActivate, AnswerToAsk, Failed, Hosted, NotHosted, Occupied, OwnedElsewhere, Replied
 from .memory import allowed_mb, resident_mb
 from .steps import Reached, Step, untrapped
+from .workers import Workers
 
 logger = logging.getLogger("holdfast.actor")
 
@@ -39,11 +39,11 @@ class Host:
     def __init__(
         self,
         store: Store,
-        crew: Crew,
+        workers: Workers,
         *,
         name: str,
         timing: Timing,
-        fleet: Fleet,
+        process_limits: ProcessLimits,
         clock: Callable[[], int],
         leave: Callable[[], None],
         drained: Callable[[Collection[str]], Awaitable[bool]] | None = None,
@@ -52,21 +52,21 @@ class Host:
         self._store = store
         self._look_around = drained
         self._drained = False
-        self._crew = crew
+        self._workers = workers
         self._admission = Admission(store)
         self._name = name
         self._timing = timing
-        self._fleet = fleet
+        self._process_limits = process_limits
         self._clock = clock
         self._leave = leave
         self._reached = reached
-        self._hosting: Hosting | None = None
+        self._activation: Activation | None = None
         self._activating = asyncio.Lock()
         self._blank_since = clock()
         self._rested = asyncio.Event()
         self._adoptions = 0
         self._on_offer = False
-        self._allowed_mb = allowed_mb(fleet.actor_mb)
+        self._allowed_mb = allowed_mb(process_limits.actor_mb)
         self._leaving = False
         self._heard_at = clock()
         self._housekeeping = asyncio.create_task(self._keep_house())
@@ -74,9 +74,11 @@ class Host:
     @property
     def hosted(self) -> str | None:
         """The conversation that is hosted, if any."""
-        return self._hosting.conversation_id if self._hosting is not None and not self._hosting.over else None
+        return self._activation.conversation_id if self._activation is not None and not self._activation.over else None
 
-    async def activate(self, conversation_id: str, seen_token: str, because: Because, *, create: bool) -> Activation:
+    async def activate(
+        self, conversation_id: str, seen_token: str, because: TakeoverReason, *, create: bool
+    ) -> AnswerToActivate:
         """Host a conversation, leaving the one before if that rests."""
         async with self._activating:
             self._reached(Step.ACTIVATE_1_ASKED)
@@ -87,26 +89,26 @@ class Host:
             if self._drained:
                 self._on_offer = False  # whoever asks has taken the offer
                 return Occupied()
-            if self._hosting is not None and not await self._hosting.passivate():
+            if self._activation is not None and not await self._activation.passivate():
                 return Occupied()
-            self._hosting = None
+            self._activation = None
             self._on_offer = False
             self._adoptions += 1
-            hosting = Hosting(
+            activation = Activation(
                 self._store,
-                self._crew,
+                self._workers,
                 admission=self._admission,
                 conversation_id=conversation_id,
                 holder=self._name,
                 timing=self._timing,
                 clock=self._clock,
                 rested=self._rested,
-                strikes=self._fleet.strikes,
+                strikes=self._process_limits.strikes,
                 reached=self._reached,
             )
             try:
                 await self._store.hosts(self._name, conversation_id)  # before anything of it can make this process hang
-                moved = await hosting.activate(seen_token=seen_token, because=because, create=create)
+                moved = await activation.activate(seen_token=seen_token, because=because, create=create)
             except (LeaseHeld, ConversationNotFound, Quarantined, StoreError) as error:
                 await self.offer_blank()
                 return Failed(error)
@@ -117,7 +119,7 @@ class Host:
             if moved is not None:
                 await self.offer_blank()
                 return OwnedElsewhere(moved.owner)
-            self._hosting = hosting
+            self._activation = activation
             self._reached(Step.ACTIVATE_3_STARTED)
             return Hosted()
 
@@ -126,11 +128,11 @@ class Host:
         if self.hosted != conversation_id and self._activating.locked():
             async with self._activating:  # it may be this very conversation that is being activated
                 pass
-        hosting = self._hosting
-        if hosting is None or self.hosted != conversation_id:
+        activation = self._activation
+        if activation is None or self.hosted != conversation_id:
             return NotHosted()
         try:
-            return Replied(await hosting.ask(command))
+            return Replied(await activation.ask(command))
         except Fenced:
             return NotHosted()
         except HoldfastError as error:
@@ -176,35 +178,35 @@ class Host:
             self._heard_at = now
             if self._look_around is not None:
                 self._drained = await self._look_around(await self._store.withheld())
-            await self._store.enlist(self._name, limit=UNLIMITED)
+            await self._store.heartbeat(self._name, limit=UNLIMITED)
 
     async def _tidy(self) -> None:
         linger_ms = self._timing.linger_ms
         async with self._activating:
-            hosting, now, worn = self._hosting, self._clock(), self._worn()
-            if hosting is not None and hosting.over:
-                self._hosting = None
+            activation, now, worn = self._activation, self._clock(), self._worn()
+            if activation is not None and activation.over:
+                self._activation = None
                 await self.offer_blank()
-            elif hosting is not None and hosting.rested_at is not None:
-                if now - hosting.rested_at < OFFER_AFTER_S * 1000:
+            elif activation is not None and activation.rested_at is not None:
+                if now - activation.rested_at < OFFER_AFTER_S * 1000:
                     self._rested.set()  # it worked meanwhile: look again when it has rested for as long
-                elif now - hosting.rested_at < linger_ms and not worn:
-                    await self._store.offer(self._name, hosting.rested_since or 1)
-                elif await hosting.passivate():
-                    self._hosting = None
+                elif now - activation.rested_at < linger_ms and not worn:
+                    await self._store.offer(self._name, activation.rested_since or 1)
+                elif await activation.passivate():
+                    self._activation = None
                     await self.offer_blank()
                     self._rested.set()
-            elif hosting is None:
-                spare = now - self._blank_since >= linger_ms and await self._store.offers() > self._fleet.standby
+            elif activation is None:
+                spare = now - self._blank_since >= linger_ms and await self._store.offers() > self._process_limits.standby
                 if not spare and not worn:
                     self._on_offer = True
                     await self._store.offer(self._name, 0)
                 elif await self._store.withdraw(self._name) or not self._on_offer:  # nobody has taken it meanwhile
                     self._leaving = True  # its process may take a while to end, and is not to be adopted meanwhile
                     with contextlib.suppress(StoreError):  # it is found out that it lives no more
-                        await self._store.delist(self._name)
+                        await self._store.deregister(self._name)
                     self._leave()
 
     def _worn(self) -> bool:
         """Whether this process is to end when it can: it was used for long enough, or grew too much, or its node is drained."""
-        return self._drained or self._adoptions >= self._fleet.adoptions or resident_mb() > self._allowed_mb
+        return self._drained or self._adoptions >= self._process_limits.adoptions or resident_mb() > self._allowed_mb

@@ -11,7 +11,7 @@ from holdfast.redaction import PLAIN, Redaction
 
 OURS = tuple(
     f"holdfast{name}"
-    for name in ("", ".actor", ".agent", ".client", ".crew", ".persistence", ".ray", ".registry", ".sweeper", ".worker")
+    for name in ("", ".actor", ".agent", ".client", ".workers", ".persistence", ".ray", ".registry", ".sweeper", ".worker")
 )
 """Our own loggers."""
 OTHERS = (

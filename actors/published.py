@@ -8,9 +8,9 @@ from holdfast.conversation import AgentSpec
 from holdfast.persistence import AppRecord, Store
 from holdfast.persistence.sealing import UNENCRYPTED
 
-from .crew import CrewUnavailable
-from .settings import StoreAddress
+from .actor_settings import StoreAddress
 from .signature import vouched
+from .workers import NoWorker
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +40,7 @@ class Published:
         """The record of an app, None where there is none.
 
         Raises:
-            CrewUnavailable: It was not signed by a publisher of this cluster.
+            NoWorker: It was not signed by a publisher of this cluster.
         """
         record = await self._verified(app)
         await self._settle(app)
@@ -50,15 +50,15 @@ class Published:
         """What a turn of an agent begins with, None where the app is not known.
 
         Raises:
-            CrewUnavailable: The record, or the agent that it names, is not as a publisher of this cluster wrote it.
+            NoWorker: The record, or the agent that it names, is not as a publisher of this cluster wrote it.
         """
         record = await self._verified(app)
         if record is None:
             return None
         try:
             standing = await standing_of(self._store, record, agent)
-        except CrewUnavailable as error:
-            raise CrewUnavailable(await self._said(app, str(error))) from None
+        except NoWorker as error:
+            raise NoWorker(await self._said(app, str(error))) from None
         await self._settle(app)
         return standing
 
@@ -68,7 +68,7 @@ class Published:
             return None
         key = await self._key()
         if not vouched(key, self._address, app, record):
-            raise CrewUnavailable(await self._said(app, f"its record was not signed by this cluster: {_fix(app)}"))
+            raise NoWorker(await self._said(app, f"its record was not signed by this cluster: {_fix(app)}"))
         return record
 
     async def _said(self, app: str, problem: str) -> str:
@@ -87,12 +87,12 @@ async def standing_of(store: Store, record: AppRecord, agent: str) -> Standing:
     """What the record says of an agent: its spec is stored under the digest that was signed, and has to have it.
 
     Raises:
-        CrewUnavailable: It has another one.
+        NoWorker: It has another one.
     """
     digest = record.agents.get(agent)
     spec = await store.spec(digest) if digest is not None else None
     if spec is not None and spec.model_copy().digest != digest:
-        raise CrewUnavailable(f"its agent {agent!r} is not stored as it was published: {_fix(record.app)}")
+        raise NoWorker(f"its agent {agent!r} is not stored as it was published: {_fix(record.app)}")
     return Standing(record.code, spec)
 
 

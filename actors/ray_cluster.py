@@ -11,13 +11,13 @@ from ray.util import list_named_actors
 from holdfast.errors import ClusterUnavailable, HoldfastError
 from holdfast.persistence import AppRecord
 
-from .cluster import WorkerDied, WorkerUnavailable
-from .crew import WorkPaused
+from .actor_settings import RAY_NAMESPACE, ActorSettings, WorkerSettings
 from .placement import beside
-from .ray_crew import worker_settings
-from .settings import RAY_NAMESPACE, ActorSettings, WorkerSettings
+from .ray_workers import worker_settings
 from .vault import Vault
-from .worker import AppBroken, Dropped, Restarted, Succeeded, Worker
+from .worker.worker import AppBroken, Dropped, Restarted, Succeeded, Worker
+from .worker_cluster import WorkerDied, WorkerUnavailable
+from .workers import WorkPaused
 
 _RemoteWorker = ray.remote(Worker)
 _T = TypeVar("_T")
@@ -83,9 +83,9 @@ class RayCluster:
         """See `Cluster.environment`."""
         return await asyncio.to_thread(self._vault.environment, app, code)
 
-    async def hire(self, settings: WorkerSettings, *, avoid: Collection[str]) -> RayWorker:
-        """See `Cluster.hire`."""
-        return RayWorker(await asyncio.to_thread(_hired, settings, avoid))
+    async def spawn(self, settings: WorkerSettings, *, avoid: Collection[str]) -> RayWorker:
+        """See `Cluster.spawn`."""
+        return RayWorker(await asyncio.to_thread(_spawned, settings, avoid))
 
 
 async def _answered(answer: Awaitable[_T]) -> _T:
@@ -136,7 +136,7 @@ def in_cluster() -> None:
         raise ClusterUnavailable("this process is in no Ray cluster (any more)")
 
 
-def hire(
+def spawn(
     settings: ActorSettings,
     record: AppRecord,
     slot: str,
@@ -149,10 +149,10 @@ def hire(
 
     Ray restarts a worker that dies, with the same environment and as a new incarnation.
     """
-    return _hired(worker_settings(settings, record, slot, environment or {}, generation=generation), avoid)
+    return _spawned(worker_settings(settings, record, slot, environment or {}, generation=generation), avoid)
 
 
-def _hired(settings: WorkerSettings, avoid: Collection[str]) -> Any:
+def _spawned(settings: WorkerSettings, avoid: Collection[str]) -> Any:
     in_cluster()
     return _RemoteWorker.options(
         name=settings.name,

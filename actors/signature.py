@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 from holdfast.persistence import AppRecord
 
-from .settings import StoreAddress
+from .actor_settings import StoreAddress
 
 SIGNED_AS = "holdfast-app-1"
 """What is signed is said by this, so that no signature of anything else is one of an app's."""

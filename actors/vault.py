@@ -15,7 +15,7 @@ from ray.experimental.internal_kv import _internal_kv_del, _internal_kv_get, _in
 from holdfast.conversation.ids import digest
 from holdfast.errors import ClusterUnavailable, ConfigurationError
 
-from .settings import RAY_NAMESPACE, StoreAddress
+from .actor_settings import RAY_NAMESPACE, StoreAddress
 
 KEY_BYTES = 32
 

@@ -8,7 +8,8 @@ from typing import Any
 from holdfast.conversation.spec import AgentSpec, Limits
 from holdfast.errors import ConfigurationError
 
-from . import checks, disclosure, options
+from . import checks, disclosure
+from . import model_options as options
 from .disclosure import Disclosure, Errors
 from .tool import Tool
 

@@ -11,7 +11,7 @@ from holdfast.conversation.jsontext import JsonText, NotJson, dumps
 from holdfast.conversation.schema import schema_problem
 from holdfast.errors import ConfigurationError
 
-from . import schema as json_schema
+from . import type_schema as json_schema
 from .callback import Callback, InvalidArguments, ValidatorRaised
 
 _SHOWN_ERRORS = 5

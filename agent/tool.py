@@ -19,7 +19,7 @@ from holdfast.errors import ConfigurationError
 from holdfast.redaction import PLAIN, Redaction
 
 from . import checks, disclosure, docstring
-from . import schema as json_schema
+from . import type_schema as json_schema
 from .callback import Callback, InThread, InvalidArguments
 from .context import ToolContext
 from .disclosure import Disclosure, Errors

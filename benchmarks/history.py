@@ -14,7 +14,7 @@ from benchmarks.result import Chart, Part, Row, Series, Table, number
 from benchmarks.stub import script
 from holdfast.client import Answer, AsyncClient
 from holdfast.testing import ModelServer
-from holdfast.testing.activation import Activation
+from holdfast.testing.writer import Writer
 
 EARLY, LATE = 2, 200
 
@@ -23,14 +23,14 @@ async def turns(home: Path, lengths: list[int]) -> list[dict[str, int]]:
     """One conversation, turn by turn: what each turn wrote, and what all take; nothing else writes meanwhile."""
     steps = []
     async with store_drive.opened(home, "turns") as (_, store):
-        activation = await Activation.of(store, "turns")
-        activation.spec = store_drive.SPEC
+        writer = await Writer.of(store, "turns")
+        writer.spec = store_drive.SPEC
         await store._redis.config_set("auto-aof-rewrite-percentage", 0)
         for turn in track(range(1, lengths[-1] + 1), "turns", console=stack.console, transient=True):
             before = await store_drive.written_bytes(store)
-            await store_drive.whole_turn(activation, first=turn == 1)
+            await store_drive.whole_turn(writer, first=turn == 1)
             written = await store_drive.written_bytes(store) - before
-            activation.events.clear()
+            writer.events.clear()
             steps.append({"turn": turn, "written": written, "kept": await store_drive.bytes_of(store, "turns")})
     return steps
 
@@ -44,11 +44,11 @@ async def revivals(home: Path, server: ModelServer, lengths: list[int], rounds: 
         store = await client._stack.store()
         for length in track(lengths, "revivals", console=stack.console, transient=True):
             name = f"long-{length}"
-            activation = await Activation.of(store, name)
-            activation.spec = store_drive.SPEC
+            writer = await Writer.of(store, name)
+            writer.spec = store_drive.SPEC
             for turn in range(length):
-                await store_drive.whole_turn(activation, first=turn == 0)
-            await activation.release()
+                await store_drive.whole_turn(writer, first=turn == 0)
+            await writer.release()
             conversation = client.conversation(name)
             receipts: list[float] = []
             requests: list[float] = []

@@ -11,7 +11,7 @@ from rich.progress import Progress, track
 
 from benchmarks import stack, store_drive
 from benchmarks.result import Chart, Part, Row, Series, Table, number
-from holdfast.testing.activation import DESK
+from holdfast.testing.writer import DESK
 
 AGENTS = 10
 TOOLS = ("ask", "refund")

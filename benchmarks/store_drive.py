@@ -11,7 +11,7 @@ from benchmarks.bench_app import app
 from holdfast.client import Answer, AsyncClient
 from holdfast.conversation import AgentSpec, Command, Start, State
 from holdfast.persistence import RedisStore
-from holdfast.testing.activation import Activation, Step, begin, call, reply, resolve, send
+from holdfast.testing.writer import NextCommand, Writer, begin, call, reply, resolve, send
 
 SPEC = app.agents[0].spec
 AT_ONCE = 64
@@ -25,7 +25,7 @@ async def opened(home: Path, namespace: str = "holdfast") -> AsyncIterator[tuple
         yield client, await client._stack.store()
 
 
-def started(agent: str = "bench", text: str = "turn 1") -> Step:
+def started(agent: str = "bench", text: str = "turn 1") -> NextCommand:
     """Start the conversation, of the benchmarks' app."""
 
     def step(state: State) -> Command:
@@ -34,21 +34,21 @@ def started(agent: str = "bench", text: str = "turn 1") -> Step:
     return step
 
 
-async def suspended(store: RedisStore, name: str, *, spec: AgentSpec = SPEC, tool: str = "ask") -> Activation:
+async def suspended(store: RedisStore, name: str, *, spec: AgentSpec = SPEC, tool: str = "ask") -> Writer:
     """A conversation in its first turn that waits for one call, and that nobody hosts."""
-    activation = await Activation.of(store, name)
-    activation.spec = spec
+    writer = await Writer.of(store, name)
+    writer.spec = spec
     for step in (started(spec.name), begin(), call((tool, QUESTION))):
-        await activation.do(step)
-    await activation.release()
-    return activation
+        await writer.do(step)
+    await writer.release()
+    return writer
 
 
-async def whole_turn(activation: Activation, *, first: bool = False) -> None:
+async def whole_turn(writer: Writer, *, first: bool = False) -> None:
     """A turn with one answered call, each command an append of its own."""
     opening = started() if first else send("turn 1")
     for step in (opening, begin(), call(("ask", QUESTION)), resolve(Answer("yes")), reply("Thank you.")):
-        await activation.do(step)
+        await writer.do(step)
 
 
 async def used_memory(store: RedisStore) -> int:

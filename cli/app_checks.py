@@ -4,7 +4,7 @@ import asyncio
 import os
 from dataclasses import replace
 
-from holdfast.actors.settings import StoreAddress
+from holdfast.actors.actor_settings import StoreAddress
 from holdfast.agent import load, main_file, python_path
 from holdfast.daemon import in_daemon
 from holdfast.errors import AppNotPublished, HoldfastError, InvalidInput

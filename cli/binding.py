@@ -12,7 +12,7 @@ _T = TypeVar("_T")
 
 
 @dataclass(frozen=True, slots=True)
-class Standing:
+class StoreStanding:
     """A store's id, the binding that stands, and the release of Holdfast that serves it; None for what there is not."""
 
     store_id: str | None = None
@@ -20,20 +20,20 @@ class Standing:
     release: str | None = None
 
 
-async def standing_of(url: str, namespace: str) -> Standing:
+async def store_standing(url: str, namespace: str) -> StoreStanding:
     """How a store stands to clusters and releases.
 
     Raises:
         StoreUnavailable: Redis does not answer.
         CorruptStore: Not all of it can be read.
     """
-    standing, wrong = await readable_standing_of(url, namespace)
+    standing, wrong = await readable_store_standing(url, namespace)
     for error in wrong.values():
         raise error
     return standing
 
 
-async def readable_standing_of(url: str, namespace: str) -> tuple[Standing, dict[str, CorruptStore]]:
+async def readable_store_standing(url: str, namespace: str) -> tuple[StoreStanding, dict[str, CorruptStore]]:
     """As much of how a store stands as can be read, and what is wrong with the rest, by key.
 
     Raises:
@@ -50,7 +50,7 @@ async def readable_standing_of(url: str, namespace: str) -> tuple[Standing, dict
             return None
 
     try:
-        standing = Standing(
+        standing = StoreStanding(
             bound=await read(keys.meta("cluster"), store.binding()),
             release=await read(keys.meta("release"), store.serving()),
             store_id=await read(STORE_ID, store.identity()),

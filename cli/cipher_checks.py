@@ -1,6 +1,6 @@
 """What `holdfast doctor` looks at in the cipher: whether payloads are encrypted, and whether it could read and write them."""
 
-from holdfast.actors.settings import StoreAddress
+from holdfast.actors.actor_settings import StoreAddress
 from holdfast.daemon import in_daemon
 from holdfast.errors import CipherFailed, HoldfastError
 from holdfast.persistence import RedisStore

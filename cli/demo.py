@@ -20,7 +20,7 @@ from rich.table import Table
 from rich.text import Text
 
 from holdfast.client import Answer, Approve, AsyncClient, Conversation, Decision, Receipt, Status
-from holdfast.client.records import AsyncPendingCall
+from holdfast.client.results import AsyncPendingCall
 from holdfast.embedded.home import Home
 from holdfast.embedded.local_ray import stop_ray
 from holdfast.embedded.local_redis import stop_redis

@@ -7,7 +7,7 @@ import time
 from collections.abc import Sequence
 from dataclasses import asdict, replace
 
-from holdfast.actors.settings import StoreAddress
+from holdfast.actors.actor_settings import StoreAddress
 from holdfast.embedded.home import Home
 from holdfast.embedded.local_redis import running_redis
 from holdfast.errors import HoldfastError
@@ -17,7 +17,7 @@ from holdfast.settings import Settings
 
 from . import headroom
 from .app_checks import app_here, import_check, worker_checks
-from .binding import Standing, readable_standing_of
+from .binding import StoreStanding, readable_store_standing
 from .check import Check, Outcome, bounded, fail, failed, ok
 from .cipher_checks import cipher_checks
 from .display import clean, console, to_json
@@ -78,7 +78,7 @@ async def _examine(settings: Settings, where: Where) -> list[Check]:
         checks.append(server_check(home))
         url = running_redis(home)
     store: StoreAddress | None = None
-    standing = Standing()
+    standing = StoreStanding()
     if url is not None:
         found = await bounded("redis", redis_checks(url, settings.namespace), within_s=REDIS_S)
         checks += found
@@ -107,15 +107,15 @@ async def _examine(settings: Settings, where: Where) -> list[Check]:
     return checks
 
 
-async def _standing(url: str, namespace: str) -> tuple[Standing, list[Check]]:
+async def _standing(url: str, namespace: str) -> tuple[StoreStanding, list[Check]]:
     """What leads to the store's actors, the cluster that it is bound to, and what is wrong with that."""
     try:
         async with asyncio.timeout(REDIS_S):
-            standing, wrong = await readable_standing_of(url, namespace)
+            standing, wrong = await readable_store_standing(url, namespace)
     except (HoldfastError, TimeoutError):
-        return Standing(), []  # said of Redis already
+        return StoreStanding(), []  # said of Redis already
     except Exception as error:  # noqa: BLE001 - whatever it is, it is to hide no other check
-        return Standing(), [failed("binding", error)]
+        return StoreStanding(), [failed("binding", error)]
     cluster, release = Keys(namespace).meta("cluster"), Keys(namespace).meta("release")
     fixes = {
         cluster: ("binding", f"stop all clusters of this store, and delete the key {cluster}"),

@@ -4,7 +4,7 @@ import shlex
 from collections.abc import Sequence
 from typing import Any
 
-from holdfast.client.records import PendingCall
+from holdfast.client.results import PendingCall
 from holdfast.conversation.calls import ACCEPTED
 from holdfast.conversation.decisions import DecisionKind
 

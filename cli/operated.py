@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
 
-from holdfast.actors.settings import ActorSettings, StoreAddress, release_with
+from holdfast.actors.actor_settings import ActorSettings, StoreAddress, release_with
 from holdfast.embedded.home import Home
 from holdfast.embedded.local_ray import running_ray
 from holdfast.embedded.local_redis import running_redis
@@ -15,7 +15,7 @@ from holdfast.persistence import RedisStore
 from holdfast.registry import cluster
 from holdfast.registry.encryption import checked_cipher
 
-from .binding import standing_of
+from .binding import store_standing
 from .options import Where
 
 
@@ -55,7 +55,7 @@ async def operated(where: Where) -> AsyncIterator[Operated]:
     if url is None or address is None:
         what = "Redis" if url is None else "Ray"
         raise ClusterUnavailable(f"the home's {what} does not run, so nothing of Holdfast does")
-    standing = await standing_of(url, settings.namespace)
+    standing = await store_standing(url, settings.namespace)
     if standing.store_id is None or standing.release is None:
         problem = f"Holdfast was never at work in {settings.namespace!r} of that Redis"
         raise ConfigurationError("namespace", problem, "correct --namespace (HOLDFAST_NAMESPACE) or --redis-url")
@@ -76,7 +76,7 @@ async def operated(where: Where) -> AsyncIterator[Operated]:
         actors = ActorSettings(
             store=StoreAddress(url, settings.namespace, standing.store_id, kept_in, cipher),
             timing=settings.timing,
-            fleet=settings.fleet,
+            process_limits=settings.process_limits,
             release=release_with(cipher),
             cluster=joined.cluster_id,
             gone=embedded.gone if embedded is not None else (),

@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from holdfast.client.records import AsyncPendingCall, Page
+from holdfast.client.results import AsyncPendingCall, Page
 from holdfast.conversation import SuspensionKind
 from holdfast.errors import InvalidInput
 

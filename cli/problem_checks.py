@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from holdfast.actors.settings import StoreAddress
+from holdfast.actors.actor_settings import StoreAddress
 from holdfast.persistence import RedisStore
 from holdfast.settings import Timing
 

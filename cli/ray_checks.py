@@ -4,8 +4,8 @@ import os
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
+from holdfast.actors.actor_settings import ActorSettings, StoreAddress, release_with
 from holdfast.actors.build import build_of
-from holdfast.actors.settings import ActorSettings, StoreAddress, release_with
 from holdfast.daemon import in_daemon
 from holdfast.embedded.home import Home, installed_version, python_version
 from holdfast.embedded.local_ray import running_ray
@@ -16,9 +16,9 @@ from holdfast.registry.doors import Door, Knocked, Manner
 from holdfast.registry.node_look import AppToImport
 from holdfast.settings import Settings
 
-from . import fleet
+from . import readiness as process_limits
 from .app_checks import app_of_workers
-from .binding import Standing
+from .binding import StoreStanding
 from .check import Check, Outcome, bounded, fail, ok, warn
 from .display import span
 from .known_holes import AS_OF, holes_of, mended
@@ -37,7 +37,7 @@ NODES_S = 150.0
 
 
 async def ray_checks(
-    settings: Settings, home: Home | None, store: StoreAddress | None, standing: Standing, app: AppToImport | None = None
+    settings: Settings, home: Home | None, store: StoreAddress | None, standing: StoreStanding, app: AppToImport | None = None
 ) -> list[Check]:
     """How the Ray of the settings is, whether the store is bound to it, and whether this release may serve it.
 
@@ -69,7 +69,7 @@ async def ray_checks(
         actors = ActorSettings(
             store=store,
             timing=settings.timing,
-            fleet=settings.fleet,
+            process_limits=settings.process_limits,
             release=release_with(settings.cipher_at),
             cluster=joined.cluster_id,
         )
@@ -208,11 +208,11 @@ def _release(settings: Settings, serving: str | None) -> list[Check]:
 
 async def _sweeper(settings: ActorSettings) -> list[Check]:
     try:
-        if await fleet.sweeper(settings, within_s=ANSWER_S):
+        if await process_limits.sweeper(settings, within_s=ANSWER_S):
             return [ok("sweeper", "it ticks")]
     except HoldfastError as error:
         return [fail("sweeper", str(error), "read Ray's logs of it; run: holdfast up")]
-    others = await in_daemon(fleet.other_sweepers, settings)
+    others = await in_daemon(process_limits.other_sweepers, settings)
     if others:
         fix = "use that release here, or change to this one: holdfast up"
         return [warn("sweeper", f"it is of another release ({others[0]})", fix)]

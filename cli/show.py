@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from holdfast.client import Pause
-from holdfast.client.records import AsyncPendingCall, ConversationState, RunningCall
+from holdfast.client.results import AsyncPendingCall, ConversationState, RunningCall
 from holdfast.conversation import State, Status, SuspensionKind
 from holdfast.errors import StoreError
 from holdfast.persistence import Late, codec

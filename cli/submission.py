@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from holdfast.client import AsyncClient, Conversation
-from holdfast.client.records import ConversationState
+from holdfast.client.results import ConversationState
 from holdfast.conversation import Receipt, Status
 from holdfast.errors import (
     ClusterError,

@@ -54,7 +54,7 @@ from holdfast.persistence import Pause
 
 from .async_client import AsyncClient
 from .conversation import Conversation
-from .records import AsyncPendingCall, ConversationRow, ConversationState, Event, Page, PendingCall, RunningCall
+from .results import AsyncPendingCall, ConversationRow, ConversationState, Event, Page, PendingCall, RunningCall
 from .stack import AppDiffersWarning, DurabilityWarning
 
 if TYPE_CHECKING:

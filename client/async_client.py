@@ -53,7 +53,7 @@ from .arguments import (
     this_user,
 )
 from .conversation import Conversation
-from .records import AsyncPendingCall, ConversationRow, Page, PendingCall
+from .results import AsyncPendingCall, ConversationRow, Page, PendingCall
 from .stack import Stack
 
 if TYPE_CHECKING:

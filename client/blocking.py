@@ -18,7 +18,7 @@ from holdfast.persistence import Pause
 
 from .async_client import AsyncClient
 from .conversation import Conversation as AsyncConversation
-from .records import BlockingPendingCall, ConversationRow, ConversationState, Event, Page, PendingCall
+from .results import BlockingPendingCall, ConversationRow, ConversationState, Event, Page, PendingCall
 
 T = TypeVar("T")
 

@@ -28,7 +28,7 @@ from holdfast.errors import ConversationNotFound, InvalidInput, InvalidMessage, 
 from holdfast.persistence import RedisStore, codec
 
 from .arguments import check_place, is_time, request_id_of, text_of
-from .records import AsyncPendingCall, ConversationState, Event, PendingCall
+from .results import AsyncPendingCall, ConversationState, Event, PendingCall
 from .running import running_calls, shown_arguments
 
 if TYPE_CHECKING:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Self
 
 from holdfast.actors import ActorSettings
-from holdfast.actors.settings import StoreAddress
+from holdfast.actors.actor_settings import StoreAddress
 from holdfast.actors.signature import fingerprint, keyed, sealed
 from holdfast.actors.vault import Vault
 from holdfast.agent import AgentSpec, App, code_digest, main_file, python_path
@@ -70,7 +70,7 @@ async def publish(store: RedisStore, settings: ActorSettings, key: bytes, here: 
     Raises:
         ClusterStopped: Somebody stopped Holdfast on the cluster meanwhile; no worker is made.
     """
-    from holdfast.actors import hire, worker_name  # noqa: PLC0415 - resolved here, after Ray was joined
+    from holdfast.actors import spawn, worker_name  # noqa: PLC0415 - resolved here, after Ray was joined
 
     await _unstopped(store, settings)
     record, vault = here.record(key, settings.store), Vault(settings.store)
@@ -78,10 +78,10 @@ async def publish(store: RedisStore, settings: ActorSettings, key: bytes, here: 
     await store.put_app(record, here.specs)
     await store.put_problem(record.app, None)  # its workers say anew what they find
     await in_daemon(vault.forget_others, record.app, record.code)
-    for slot in map(str, range(settings.fleet.workers)):
+    for slot in map(str, range(settings.process_limits.workers)):
         avoid = await _unstopped(store, settings)
         generation = await store.generation(worker_name(settings, record.app, record.code, slot))
-        worker = hire(settings, record, slot, here.environment, generation=generation, avoid=avoid)
+        worker = spawn(settings, record, slot, here.environment, generation=generation, avoid=avoid)
         worker.prepare.remote(here.environment)
 
 

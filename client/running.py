@@ -11,7 +11,7 @@ from holdfast.errors import CorruptStore, NewerRecord
 from holdfast.persistence import Store, codec
 from holdfast.persistence.views import arguments_in, arguments_text
 
-from .records import RunningCall
+from .results import RunningCall
 
 SHORT_LENGTH = 500
 SHOWN_ARGUMENTS_BYTES = 1 << 20

@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from typing import cast
 
 from holdfast.actors import ActorSettings, StoreAddress
-from holdfast.actors.settings import release_with
+from holdfast.actors.actor_settings import release_with
 from holdfast.actors.signature import vouched
 from holdfast.actors.vault import Vault
 from holdfast.agent import App
@@ -19,12 +19,12 @@ from holdfast.errors import AgentNotFound, AppNotPublished, ClusterStopped
 from holdfast.persistence import EVERYWHERE, RedisStore
 from holdfast.registry import cluster as clusters
 from holdfast.registry.encryption import checked_cipher
-from holdfast.registry.hiring import Hiring
+from holdfast.registry.pool import Pool
 from holdfast.registry.ray_actors import RayActors
 from holdfast.registry.registry import Registry
 from holdfast.registry.releases import take_office
 from holdfast.registry.sweeper import ensure_sweeper, restore_sweeper
-from holdfast.registry.turnover import end_other_releases
+from holdfast.registry.upgrade import end_other_releases
 from holdfast.settings import Settings
 
 from .delivery import deliver
@@ -45,8 +45,8 @@ class RayTransport:
         self._published: set[tuple[str, str]] = set()
         self._bond = clusters.Bond(store, joined)
         actors = RayActors(settings, store)
-        hiring = Hiring(store, actors, timing=settings.timing, fleet=settings.fleet)
-        self._registry = Registry(store, actors, hiring=hiring, timing=settings.timing)
+        pool = Pool(store, actors, timing=settings.timing, process_limits=settings.process_limits)
+        self._registry = Registry(store, actors, pool=pool, timing=settings.timing)
 
     @classmethod
     async def open(
@@ -107,7 +107,7 @@ class RayTransport:
             actor_settings = ActorSettings(
                 store=where,
                 timing=settings.timing,
-                fleet=settings.fleet,
+                process_limits=settings.process_limits,
                 release=release_with(cipher),
                 cluster=joined.cluster_id,
                 gone=tuple(gone),

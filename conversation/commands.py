@@ -12,8 +12,8 @@ from pydantic import Field
 from . import jsontext
 from .decisions import Ruling
 from .events import FailureReason
+from .idempotency import IdempotencyRecord, call_key, decision_key, message_key, request_key, result_key, suspension_key
 from .jsontext import JsonText
-from .known import Known, call_key, decision_key, message_key, request_key, result_key, suspension_key
 from .record import Record
 from .spec import AgentSpec
 
@@ -21,9 +21,9 @@ from .spec import AgentSpec
 class _Command(Record):
     now: int = 0
     spec: AgentSpec | None = None
-    known: Mapping[str, Known] = Field(default_factory=dict)
+    known: Mapping[str, IdempotencyRecord] = Field(default_factory=dict)
 
-    def stamped(self, now: int, spec: AgentSpec | None, known: Mapping[str, Known]) -> Self:
+    def stamped(self, now: int, spec: AgentSpec | None, known: Mapping[str, IdempotencyRecord]) -> Self:
         """The same command with what only the shell knows."""
         return self.model_copy(update={"now": now, "spec": spec, "known": known})
 

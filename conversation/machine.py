@@ -6,7 +6,8 @@ clock, I/O or Ray; a live and a revived conversation take the same path through 
 
 from typing import assert_never
 
-from . import outcomes, requests, suspensions
+from . import lifecycle as requests
+from . import outcomes, suspensions
 from .calls import Call
 from .commands import (
     Cancel,

@@ -18,9 +18,9 @@ from .events import (
     TurnFailed,
     TurnStarted,
 )
+from .idempotency import call_key
 from .ids import unique_call_ids
 from .judgement import Draft, Judgement
-from .known import call_key
 from .progress import advance, suspend
 from .spec import AgentSpec, Approval, Executor, Limits, OnLost, ToolSpec
 from .state import State, Turn

@@ -11,9 +11,9 @@ from .commands import Resolve, Wake
 from .decisions import DecisionKind, Ruling
 from .envelope import failure, success
 from .events import CallResolved, RunScheduled, SettledBy, SuspensionSettled
+from .idempotency import call_key, decision_key, result_key, suspension_key
 from .ids import check_request_id, payload_digest
 from .judgement import Draft, Judgement, Receipt
-from .known import call_key, decision_key, result_key, suspension_key
 from .progress import advance, suspend
 from .spec import Executor, Limits, ToolSpec
 from .state import State

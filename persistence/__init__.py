@@ -13,7 +13,7 @@ from .store import (
     Append,
     Appended,
     AppRecord,
-    Because,
+    ConversationRow,
     Due,
     KnownIds,
     Late,
@@ -22,10 +22,10 @@ from .store import (
     Owner,
     Quarantine,
     Rebuilt,
-    Row,
     Run,
     RunStatus,
     Store,
+    TakeoverReason,
 )
 from .supervision import Trouble
 
@@ -39,10 +39,10 @@ __all__ = [
     "AppRecord",
     "Append",
     "Appended",
-    "Because",
     "Binding",
     "BrokenApp",
     "Census",
+    "ConversationRow",
     "Due",
     "KnownIds",
     "Late",
@@ -56,11 +56,11 @@ __all__ = [
     "Quarantine",
     "Rebuilt",
     "RedisStore",
-    "Row",
     "Run",
     "RunStatus",
     "Silent",
     "Store",
+    "TakeoverReason",
     "Trouble",
 ]
 

@@ -13,7 +13,7 @@ from pydantic import ValidationError
 
 from holdfast.conversation import AgentSpec, Event, RunFinished, State
 from holdfast.conversation.events import EVENTS
-from holdfast.conversation.known import Known
+from holdfast.conversation.idempotency import IdempotencyRecord
 from holdfast.conversation.record import Record
 from holdfast.errors import CipherMissing, CorruptStore, NewerRecord
 
@@ -62,14 +62,14 @@ def decode_state(data: bytes) -> State:
     return _decode(State, "state", data)
 
 
-def encode_known(known: Known) -> bytes:
+def encode_known(known: IdempotencyRecord) -> bytes:
     """A record beside the log."""
     return _pack("known", known)
 
 
-def decode_known(data: bytes) -> Known:
+def decode_known(data: bytes) -> IdempotencyRecord:
     """A record beside the log."""
-    return _decode(Known, "known", data)
+    return _decode(IdempotencyRecord, "known", data)
 
 
 def encode_spec(spec: AgentSpec) -> bytes:

@@ -36,18 +36,18 @@ class Directory(Protocol):
         """How many actors are on offer, blank ones and those whose conversation rests."""
         ...
 
-    async def enlist(self, actor: str, *, limit: int) -> bool:
+    async def heartbeat(self, actor: str, *, limit: int) -> bool:
         """Count an actor among those that live, or say that it still does; false if there are `limit` others already.
 
-        It counts until it is delisted: who is quiet may hang, and take up as much as any other.
+        It counts until it is deregistered: who is quiet may hang, and take up as much as any other.
         """
         ...
 
-    async def delist(self, actor: str) -> None:
+    async def deregister(self, actor: str) -> None:
         """Count an actor no more."""
         ...
 
-    async def living(self, *, quiet_ms: int = 0) -> Sequence[str]:
+    async def live(self, *, quiet_ms: int = 0) -> Sequence[str]:
         """The actors that count among those that live and have been quiet for so long, the longest unheard of first."""
         ...
 

@@ -24,7 +24,7 @@ class MemoryConversation:
     folded: int = 0
     after: State | None = None
     pending: dict[str, PendingEntry] = field(default_factory=dict)
-    strikes: int = 0
+    crash_count: int = 0
     struck_by: frozenset[str] = frozenset()
     quarantine: tuple[bytes, int] | None = None
     known: dict[str, bytes] = field(default_factory=dict)

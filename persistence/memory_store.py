@@ -10,8 +10,8 @@ from holdfast.cipher import Cipher, CipherAt
 from holdfast.conversation import AgentSpec, Event, State, Status, SuspensionKind, evolve
 from holdfast.conversation.calls import PendingView
 from holdfast.conversation.events import CallSuspended
+from holdfast.conversation.idempotency import facts
 from holdfast.conversation.index import index
-from holdfast.conversation.known import facts
 from holdfast.errors import ConversationNotFound, Fenced, LeaseHeld, Quarantined, StoreError
 from holdfast.settings import check_namespace
 
@@ -31,7 +31,7 @@ from .store import (
     Append,
     Appended,
     AppRecord,
-    Because,
+    ConversationRow,
     Due,
     KnownIds,
     Late,
@@ -39,9 +39,9 @@ from .store import (
     Moved,
     Owner,
     Rebuilt,
-    Row,
     Run,
     RunStatus,
+    TakeoverReason,
 )
 from .views import Entry, naming, pending_view, raised
 
@@ -119,7 +119,7 @@ class MemoryStore(MemorySupervision, MemoryPausing, MemoryInspection, MemoryClus
         *,
         seen_token: str,
         new_token: str,
-        because: Because,
+        because: TakeoverReason,
         holder: str,
         lease_ms: int,
         create: bool = False,
@@ -138,12 +138,12 @@ class MemoryStore(MemorySupervision, MemoryPausing, MemoryInspection, MemoryClus
         if found.token != new_token:
             if found.token != seen_token:
                 return Moved(Owner(found.token, found.epoch, found.holder))
-            if found.token and found.busy and because is Because.ASKED and found.lease > now:
+            if found.token and found.busy and because is TakeoverReason.ASKED and found.lease > now:
                 raise LeaseHeld(conversation_id, found.lease - now)
             found.token, found.holder, found.epoch, found.lease = new_token, holder, found.epoch + 1, now + lease_ms
             found.expires = None if found.log else now + max(UNSTARTED_LEASES * lease_ms, UNSTARTED_MS)
             found.postponed, found.paused = 0, False
-        return Acquired(found.epoch, now, state, runs, found.strikes, found.tail_bytes)
+        return Acquired(found.epoch, now, state, runs, found.crash_count, found.tail_bytes)
 
     async def append(self, conversation_id: str, write: Append) -> Appended | KnownIds:
         """See `Store.append`."""
@@ -180,8 +180,8 @@ class MemoryStore(MemorySupervision, MemoryPausing, MemoryInspection, MemoryClus
         found.pending |= {entry.suspension_id: entry for entry in changes.opened}
         if write.events:
             found.at = now
-        if write.progress:
-            found.strikes, found.struck_by = 0, frozenset()
+        if write.advances:
+            found.crash_count, found.struck_by = 0, frozenset()
         found.log.extend(entries)
         found.known |= facts_known
         found.runs |= {effect_id: Run(RunStatus.RUNNABLE) for effect_id in changes.scheduled}
@@ -311,7 +311,7 @@ class MemoryStore(MemorySupervision, MemoryPausing, MemoryInspection, MemoryClus
     ) -> Listing:
         """See `Store.conversations`."""
         rows = {
-            f"{found.index.created_at:015d}|{conversation_id}": Row(
+            f"{found.index.created_at:015d}|{conversation_id}": ConversationRow(
                 conversation_id,
                 found.index.agent,
                 found.status,
@@ -389,20 +389,20 @@ class MemoryStore(MemorySupervision, MemoryPausing, MemoryInspection, MemoryClus
         """See `Store.offers`."""
         return len(self._standby)
 
-    async def enlist(self, actor: str, *, limit: int) -> bool:
-        """See `Store.enlist`."""
+    async def heartbeat(self, actor: str, *, limit: int) -> bool:
+        """See `Store.heartbeat`."""
         if actor not in self._living and len(self._living) >= limit:
             return False
         self._living[actor] = self._clock()
         return True
 
-    async def delist(self, actor: str) -> None:
-        """See `Store.delist`."""
+    async def deregister(self, actor: str) -> None:
+        """See `Store.deregister`."""
         self._living.pop(actor, None)
         self._hosting.pop(actor, None)
 
-    async def living(self, *, quiet_ms: int = 0) -> Sequence[str]:
-        """See `Store.living`."""
+    async def live(self, *, quiet_ms: int = 0) -> Sequence[str]:
+        """See `Store.live`."""
         quiet = [(at, name) for name, at in self._living.items() if at <= self._clock() - quiet_ms]
         return [name for _, name in sorted(quiet)]
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Mapping, Sequence
 
-from holdfast.conversation.known import Known
+from holdfast.conversation.idempotency import IdempotencyRecord
 from holdfast.errors import CorruptStore, Fenced
 from holdfast.redaction import PLAIN
 
@@ -28,9 +28,9 @@ class MemorySupervision:
         if found is None or not found.log or found.token != token or found.quarantine is not None:
             raise Fenced(conversation_id)
         if process not in found.struck_by:
-            found.strikes, found.struck_by = found.strikes + 1, found.struck_by | {process}
-        if found.strikes < limit:
-            return found.strikes
+            found.crash_count, found.struck_by = found.crash_count + 1, found.struck_by | {process}
+        if found.crash_count < limit:
+            return found.crash_count
         found.quarantine = self.payloads.seal_text(reason, "quarantine", conversation_id), self._clock()
         found.token, found.holder, found.lease = "", "", self._clock()
         return None
@@ -40,7 +40,7 @@ class MemorySupervision:
         found = self._conversations.get(conversation_id)
         if found is None or found.quarantine is None:
             return False
-        found.quarantine, found.strikes, found.lease, found.postponed = None, 0, self._clock(), 0
+        found.quarantine, found.crash_count, found.lease, found.postponed = None, 0, self._clock(), 0
         found.paused = False
         return True
 
@@ -52,7 +52,7 @@ class MemorySupervision:
         reason, at = found.quarantine
         return Quarantine(self.payloads.open_text(reason, "quarantine", conversation_id), at)
 
-    async def known(self, conversation_id: str, keys: Sequence[str]) -> Mapping[str, Known]:
+    async def known(self, conversation_id: str, keys: Sequence[str]) -> Mapping[str, IdempotencyRecord]:
         """See `Store.known`."""
         found = self._conversations.get(conversation_id)
         known = found.known if found is not None else {}

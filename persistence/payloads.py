@@ -7,7 +7,7 @@ place: not in another conversation, nor elsewhere in its log.
 """
 
 from holdfast.conversation import AgentSpec, Event, State
-from holdfast.conversation.known import Known
+from holdfast.conversation.idempotency import IdempotencyRecord
 
 from . import codec
 from .sealing import Sealing
@@ -35,11 +35,11 @@ class Payloads(Sealing):
             return State(conversation_id=conversation_id)
         return codec.decode_state(self.open(data, "snapshot", conversation_id))
 
-    def seal_known(self, conversation_id: str, key: str, known: Known) -> bytes:
+    def seal_known(self, conversation_id: str, key: str, known: IdempotencyRecord) -> bytes:
         """A record beside the log."""
         return self.seal(codec.encode_known(known), "known", conversation_id, key)
 
-    def open_known(self, conversation_id: str, key: str, data: bytes) -> Known:
+    def open_known(self, conversation_id: str, key: str, data: bytes) -> IdempotencyRecord:
         """A record beside the log."""
         return codec.decode_known(self.open(data, "known", conversation_id, key))
 

@@ -83,13 +83,13 @@ class RedisMeta(RedisDatabase):
         """See `Store.offers`."""
         return int(await self._do(lambda: self._redis.zcard(self._keys.meta("standby"))))
 
-    async def enlist(self, actor: str, *, limit: int) -> bool:
-        """See `Store.enlist`."""
-        answer = await self._script("enlist", [self._keys.meta("living")], [actor, limit])
+    async def heartbeat(self, actor: str, *, limit: int) -> bool:
+        """See `Store.heartbeat`."""
+        answer = await self._script("heartbeat", [self._keys.meta("living")], [actor, limit])
         return bool(answer[0] == b"ok")
 
-    async def delist(self, actor: str) -> None:
-        """See `Store.delist`."""
+    async def deregister(self, actor: str) -> None:
+        """See `Store.deregister`."""
 
         async def write() -> None:
             async with self._redis.pipeline(transaction=True) as pipe:
@@ -99,8 +99,8 @@ class RedisMeta(RedisDatabase):
 
         await self._do(write)
 
-    async def living(self, *, quiet_ms: int = 0) -> Sequence[str]:
-        """See `Store.living`."""
+    async def live(self, *, quiet_ms: int = 0) -> Sequence[str]:
+        """See `Store.live`."""
         heard_before = await self.now() - quiet_ms
         found = await self._do(lambda: self._redis.zrangebyscore(self._keys.meta("living"), "-inf", heard_before))
         return [actor.decode() for actor in found]

@@ -31,7 +31,7 @@ from .store import (
     Acquired,
     Append,
     Appended,
-    Because,
+    ConversationRow,
     Due,
     KnownIds,
     Late,
@@ -40,8 +40,8 @@ from .store import (
     Owner,
     Quarantine,
     Rebuilt,
-    Row,
     Run,
+    TakeoverReason,
 )
 from .views import Entry, checked_row, naming, pending_view, raised, unreadable_call, unreadable_member, unreadable_row
 
@@ -65,7 +65,7 @@ class RedisStore(RedisInspection, RedisPausing):
         *,
         seen_token: str,
         new_token: str,
-        because: Because,
+        because: TakeoverReason,
         holder: str,
         lease_ms: int,
         create: bool = False,
@@ -105,7 +105,7 @@ class RedisStore(RedisInspection, RedisPausing):
                 raise CipherMissing(f"conversation {conversation_id!r}")
             case b"newer":
                 raise NewerRecord(answer[1].decode(), int(answer[2]), codec.VERSION)
-        _, epoch, now, seq, snapshot, runs, tail, strikes = answer
+        _, epoch, now, seq, snapshot, runs, tail, crash_count = answer
         tail_bytes = sum(len(part) for _, fields in tail for part in fields[1::2])
         try:
             state = redis_values.fold(conversation_id, snapshot, tail, int(seq), self.payloads)
@@ -114,7 +114,9 @@ class RedisStore(RedisInspection, RedisPausing):
             with contextlib.suppress(StoreError):  # one that has the key is not to wait for the end of this lease
                 await self.release(conversation_id, new_token)
             raise
-        return Acquired(epoch=int(epoch), now=int(now), state=state, runs=records, strikes=int(strikes), tail_bytes=tail_bytes)
+        return Acquired(
+            epoch=int(epoch), now=int(now), state=state, runs=records, crash_count=int(crash_count), tail_bytes=tail_bytes
+        )
 
     async def append(self, conversation_id: str, write: Append) -> Appended | KnownIds:
         """See `Store.append`."""
@@ -422,7 +424,7 @@ class RedisStore(RedisInspection, RedisPausing):
         ]
 
 
-def _row(created_at: int, conversation_id: str, head: Any) -> Row:
+def _row(created_at: int, conversation_id: str, head: Any) -> ConversationRow:
     try:
         if isinstance(head, StoreError):
             raise head

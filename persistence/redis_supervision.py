@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 
-from holdfast.conversation.known import Known
+from holdfast.conversation.idempotency import IdempotencyRecord
 from holdfast.redaction import PLAIN
 
 from .keys import bucket_of
@@ -14,7 +14,7 @@ from .supervision import TROUBLE_MS, TROUBLES, Trouble
 class RedisSupervision(RedisMeta):
     """The verbs of `Supervision`."""
 
-    async def known(self, conversation_id: str, keys: Sequence[str]) -> Mapping[str, Known]:
+    async def known(self, conversation_id: str, keys: Sequence[str]) -> Mapping[str, IdempotencyRecord]:
         """See `Store.known`."""
         if not keys:
             return {}

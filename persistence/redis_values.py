@@ -5,8 +5,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from holdfast.conversation import Event, State, Status, evolve
+from holdfast.conversation.idempotency import facts
 from holdfast.conversation.index import PendingEntry
-from holdfast.conversation.known import facts
 from holdfast.conversation.machine import busy, due_at
 from holdfast.errors import CorruptStore, NewerRecord, UnsupportedServer
 
@@ -14,7 +14,7 @@ from . import codec
 from .directory import Binding
 from .keys import BUCKETS
 from .payloads import Payloads
-from .store import Append, Late, Owner, Quarantine, Row, Run, RunStatus
+from .store import Append, ConversationRow, Late, Owner, Quarantine, Run, RunStatus
 
 OLDEST_SERVER = (6, 2)
 MOST_DIGITS = 19
@@ -57,7 +57,7 @@ def append_args(conversation_id: str, prefix: str, write: Append, payloads: Payl
         len(known),
         len(changes.scheduled),
         len(changes.settled),
-        int(write.progress),
+        int(write.advances),
         len(changes.opened),
         len(changes.closed),
         *entries,
@@ -145,12 +145,12 @@ def owner_of(conversation_id: str, head: Sequence[bytes | None], payloads: Paylo
     )
 
 
-def row_of(conversation_id: str, packed: bytes, at: bytes | None) -> Row:
+def row_of(conversation_id: str, packed: bytes, at: bytes | None) -> ConversationRow:
     """A row of a list, from what the head holds."""
     try:
         name, stands, created_at, waiting = codec.unpack(packed)
         count = len(waiting) if isinstance(waiting, list) else int(waiting)  # a list: as index version 1 has it
-        return Row(conversation_id, name, Status(stands), created_at, int(at or 0), count)
+        return ConversationRow(conversation_id, name, Status(stands), created_at, int(at or 0), count)
     except (ValueError, TypeError, OverflowError) as error:
         raise CorruptStore(f"the head of {conversation_id!r} cannot be read ({error})") from error
 

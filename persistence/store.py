@@ -25,7 +25,7 @@ from holdfast.conversation.events import (
     TurnCompleted,
     TurnFailed,
 )
-from holdfast.conversation.known import Known
+from holdfast.conversation.idempotency import IdempotencyRecord
 from holdfast.conversation.record import Record
 
 from .directory import Directory
@@ -44,7 +44,7 @@ PROGRESS_MS = 24 * 3_600_000
 """For how long the last progress of a run is kept when no other report follows."""
 
 
-class Because(StrEnum):
+class TakeoverReason(StrEnum):
     """Why an activation takes a conversation over."""
 
     ASKED = "asked"  # somebody needs it; it must be free, at rest, or its lease must have run out
@@ -96,7 +96,7 @@ class Owner:
 class Acquired:
     """A won activation: everything that the actor needs to go on.
 
-    `now` is the store's clock, in ms UTC; `strikes` counts the processes that its effects took down since its last progress;
+    `now` is the store's clock, in ms UTC; `crash_count` is how many processes its effects took down since it last came further;
     `tail_bytes` is the size of the log after the last snapshot.
     """
 
@@ -104,7 +104,7 @@ class Acquired:
     now: int
     state: State
     runs: Mapping[str, Run]
-    strikes: int = 0
+    crash_count: int = 0
     tail_bytes: int = 0
 
 
@@ -153,7 +153,7 @@ class Append:
         return tail_bytes > max(0 if suspended else TAIL_BYTES, CALL_BYTES * len(self.after.calls))
 
     @property
-    def progress(self) -> bool:
+    def advances(self) -> bool:
         """Whether the conversation has come a step further, so that what its processes died of counts no more."""
         return any(not _standing_still(event) for event in self.events)
 
@@ -193,11 +193,11 @@ class KnownIds:
     """Nothing was written: some ids in `absent` are known."""
 
     now: int
-    known: Mapping[str, Known]
+    known: Mapping[str, IdempotencyRecord]
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class ConversationRow:
     """One conversation in a list. Times in integer milliseconds UTC.
 
     `problem` says why it cannot be read; what is not known then is empty, 0 or None.
@@ -305,7 +305,7 @@ class Store(Supervision, Inspection, Pausing, Directory, Protocol):
         *,
         seen_token: str,
         new_token: str,
-        because: Because,
+        because: TakeoverReason,
         holder: str,
         lease_ms: int,
         create: bool = False,
@@ -350,7 +350,7 @@ class Store(Supervision, Inspection, Pausing, Directory, Protocol):
         ...
 
     async def strike(self, conversation_id: str, token: str, *, process: str, reason: str, limit: int) -> int | None:
-        """Count that the conversation took a process down; the strikes so far, None: it is in quarantine now.
+        """Count that the conversation took a process down; its crash count, None: it is in quarantine now.
 
         The death of one process counts once. Quarantine deposes the owner; nothing is carried out until `retry`. The caller
         need not be the owner: `token` is the owner's as the caller has seen it, '' where there was none. It needs no state, so
@@ -424,7 +424,7 @@ class Store(Supervision, Inspection, Pausing, Directory, Protocol):
     async def conversations(
         self, *, limit: int, after: str | None = None, agent: str | None = None, status: Status | None = None
     ) -> Listing:
-        """A page of conversations (`Row`), oldest first. What cannot be read is a row with a `problem`."""
+        """A page of conversations (`ConversationRow`), oldest first. What cannot be read is a row with a `problem`."""
         ...
 
     async def attention(self, limit: int) -> Due:

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from holdfast.conversation.known import Known
+from holdfast.conversation.idempotency import IdempotencyRecord
 
 TROUBLES = 1000
 """How many conversations in trouble a store names; the others are supervised all the same."""
@@ -24,7 +24,7 @@ class Trouble:
 class Supervision(Protocol):
     """The verbs of a `Store` by which what hangs or fails is found, set aside and named."""
 
-    async def known(self, conversation_id: str, keys: Sequence[str]) -> Mapping[str, Known]:
+    async def known(self, conversation_id: str, keys: Sequence[str]) -> Mapping[str, IdempotencyRecord]:
         """What is known of these ids, beside the log; it needs neither the owner nor the state."""
         ...
 
@@ -33,7 +33,7 @@ class Supervision(Protocol):
         ...
 
     async def hosted(self, actor: str) -> str | None:
-        """The conversation that an actor hosts, as far as it has said so; None once it is delisted."""
+        """The conversation that an actor hosts, as far as it has said so; None once it is deregistered."""
         ...
 
     async def postpone(self, conversation_id: str, delay_ms: int) -> None:

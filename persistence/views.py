@@ -15,7 +15,7 @@ from holdfast.conversation.events import CallSuspended, ModelAnswered, Suspensio
 from holdfast.errors import CipherMissing, CorruptStore, NewerRecord, StoreError
 
 from .pages import PendingPlace
-from .store import Row
+from .store import ConversationRow
 
 Entry: TypeAlias = Event | StoreError | None
 """What stands at a place in a log: an event, why it cannot be read, or None: nothing."""
@@ -78,12 +78,12 @@ def unreadable_member(member: str, what: str) -> str:
     return f"an index of {what} holds {member!r:.80}, which is no member: holdfast reindex removes it"
 
 
-def unreadable_row(conversation_id: str, created_at: int, problem: str) -> Row:
+def unreadable_row(conversation_id: str, created_at: int, problem: str) -> ConversationRow:
     """The row of a conversation of which only its place in the list is known."""
-    return Row(conversation_id, "", None, created_at, 0, 0, shown(problem))
+    return ConversationRow(conversation_id, "", None, created_at, 0, 0, shown(problem))
 
 
-def checked_row(row: Row) -> Row:
+def checked_row(row: ConversationRow) -> ConversationRow:
     """The row, if its fields are what rows hold.
 
     Raises:

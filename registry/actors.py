@@ -1,10 +1,10 @@
-"""What the registry needs of actors, so that its logic runs against an interface: find, hire, ask."""
+"""What the registry needs of actors, so that its logic runs against an interface: find, spawn, ask."""
 
 from typing import Protocol
 
-from holdfast.actors import Activation, AnswerToAsk
+from holdfast.actors import AnswerToActivate, AnswerToAsk
 from holdfast.conversation import Command
-from holdfast.persistence import Because
+from holdfast.persistence import TakeoverReason
 
 
 class ActorDied(Exception):
@@ -18,7 +18,9 @@ class ActorUnavailable(Exception):
 class Handle(Protocol):
     """One actor, wherever it runs. Every call may raise `ActorDied` or `ActorUnavailable`."""
 
-    async def activate(self, conversation_id: str, seen_token: str, because: Because, *, create: bool) -> Activation:
+    async def activate(
+        self, conversation_id: str, seen_token: str, because: TakeoverReason, *, create: bool
+    ) -> AnswerToActivate:
         """See `Host.activate`."""
         ...
 
@@ -57,7 +59,7 @@ class Actors(Protocol):
         """A name that no actor has."""
         ...
 
-    async def hire(self, name: str, *, offer: bool) -> Handle:
+    async def spawn(self, name: str, *, offer: bool) -> Handle:
         """A new actor of that name, connected to the store; with `offer`, it is on offer too.
 
         Raises:

@@ -13,7 +13,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-from holdfast.actors.settings import RAY_NAMESPACE
+from holdfast.actors.actor_settings import RAY_NAMESPACE
 from holdfast.errors import ClusterStopped, ClusterUnavailable, ConfigurationError, StoreError, WrongCluster
 from holdfast.persistence import EVERYWHERE, Binding, Store
 from holdfast.redaction import PLAIN

@@ -14,13 +14,13 @@ from typing import Any
 import ray
 from ray.exceptions import RayError
 
-from holdfast.actors import ActorSettings, AppBroken, CrewUnavailable, find, worker_name
-from holdfast.actors.cluster import WorkerUnavailable
+from holdfast.actors import ActorSettings, AppBroken, NoWorker, find, worker_name
 from holdfast.actors.placement import living_nodes
 from holdfast.actors.published import Published
 from holdfast.actors.ray_cluster import RayCluster
-from holdfast.actors.ray_crew import employed
+from holdfast.actors.ray_workers import ensure_worker
 from holdfast.actors.vault import Vault
+from holdfast.actors.worker_cluster import WorkerUnavailable
 from holdfast.errors import ConfigurationError, HoldfastError
 from holdfast.persistence import EVERYWHERE, Store
 
@@ -30,7 +30,7 @@ from .sweeper import ensure_sweeper
 logger = logging.getLogger("holdfast.registry")
 
 ANSWER_S = 20.0
-_LATER = (RayError, TimeoutError, HoldfastError, CrewUnavailable, WorkerUnavailable, AppBroken)
+_LATER = (RayError, TimeoutError, HoldfastError, NoWorker, WorkerUnavailable, AppBroken)
 """Why a successor is not made ahead; whoever needs it makes it."""
 
 
@@ -147,7 +147,7 @@ async def _install(store: Store, settings: ActorSettings, worker: Process, handl
         slot = worker.base[0].rpartition(":")[2]
         if record is None or worker_name(settings, record.app, record.code, slot) != worker.base[0]:
             return  # other code stands for the app: its workers are there already
-        _, _, successor = await employed(store, settings, cluster, record, slot)
+        _, _, successor = await ensure_worker(store, settings, cluster, record, slot)
         await successor.prepare()
 
 

@@ -9,7 +9,7 @@ from ray.exceptions import ActorDiedError, RayError
 
 from holdfast.actors import ActorSettings, find, named
 
-from .turnover import release_of
+from .upgrade import release_of
 
 ANSWER_S = 5.0
 """How long a worker may take to say what it is at; one that says nothing is listed all the same."""

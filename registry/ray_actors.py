@@ -7,14 +7,14 @@ from typing import Any, TypeVar
 import ray
 from ray.exceptions import ActorDiedError, RayActorError, RayError
 
-from holdfast.actors import RAY_NAMESPACE, Activation, ActorSettings, AnswerToAsk, ConversationActor, find, in_cluster
+from holdfast.actors import RAY_NAMESPACE, ActorSettings, AnswerToActivate, AnswerToAsk, ConversationActor, find, in_cluster
 from holdfast.actors.build import this_release
 from holdfast.actors.placement import beside
 from holdfast.actors.wire import pack, unpack
 from holdfast.conversation import Command
 from holdfast.daemon import in_daemon
 from holdfast.errors import ClusterStopped, OtherBuild
-from holdfast.persistence import EVERYWHERE, Because, Store
+from holdfast.persistence import EVERYWHERE, Store, TakeoverReason
 
 from .actors import ActorDied, ActorUnavailable
 
@@ -30,7 +30,9 @@ class RayHandle:
     def __init__(self, actor: Any) -> None:
         self._actor = actor
 
-    async def activate(self, conversation_id: str, seen_token: str, because: Because, *, create: bool) -> Activation:
+    async def activate(
+        self, conversation_id: str, seen_token: str, because: TakeoverReason, *, create: bool
+    ) -> AnswerToActivate:
         """See `Handle.activate`."""
         return await _answered(self._actor.activate.remote(conversation_id, seen_token, because, create=create))
 
@@ -68,8 +70,8 @@ class RayActors:
         """See `Actors.new_name`."""
         return f"{self._settings.prefix}actor:{uuid.uuid4().hex[:12]}"
 
-    async def hire(self, name: str, *, offer: bool) -> RayHandle:
-        """See `Actors.hire`. One that does not get ready is ended again."""
+    async def spawn(self, name: str, *, offer: bool) -> RayHandle:
+        """See `Actors.spawn`. One that does not get ready is ended again."""
         in_cluster()
         withheld = await self._store.withheld()
         if EVERYWHERE in withheld:

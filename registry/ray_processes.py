@@ -1,4 +1,4 @@
-"""The workers and actors of one store on Ray, as a `Watch` sees them."""
+"""The workers and actors of one store on Ray, as a `Watchdog` sees them."""
 
 import asyncio
 from collections.abc import Sequence
@@ -8,7 +8,7 @@ from ray.exceptions import RayError
 
 from holdfast.actors import ActorSettings, find, named
 
-from .watch import Gone
+from .watchdog import Gone
 
 
 class RayProcesses:

@@ -18,20 +18,20 @@ from holdfast.errors import (
     StoreError,
     StoreUnavailable,
 )
-from holdfast.persistence import Because, Owner, Store
+from holdfast.persistence import Owner, Store, TakeoverReason
 from holdfast.settings import Timing
 
 from .actors import ActorDied, Actors, ActorUnavailable, Handle
-from .hiring import Hiring, NoRoom
+from .pool import Pool, PoolFull
 
 logger = logging.getLogger("holdfast.registry")
 
 HANDLES = 10_000
-HIRING_AT_ONCE = 2
+SPAWNING_AT_ONCE = 2
 LATE_S = 5.0
 MOST_ON_THE_WAY = 8
 SHORT_S = 0.1
-"""How long nobody must be on offer before somebody is hired: a process costs about a second of a processor."""
+"""How long nobody must be on offer before somebody is spawned: a process costs about a second of a processor."""
 LOOK_AGAIN_S = 0.02
 FULL_S = 0.2
 RETRY_AFTER_MS = 1000
@@ -42,10 +42,10 @@ PATIENCE_S = 5.0
 class Registry:
     """A function over the store and the actors, with a cache of handles; any number of them may work at once."""
 
-    def __init__(self, store: Store, actors: Actors, *, hiring: Hiring, timing: Timing) -> None:
+    def __init__(self, store: Store, actors: Actors, *, pool: Pool, timing: Timing) -> None:
         self._store = store
         self._actors = actors
-        self._hiring = hiring
+        self._pool = pool
         self._hosts: OrderedDict[str, tuple[str, Handle]] = OrderedDict()
         self._dead: set[str] = set()
         self._not_hosting: dict[str, str] = {}
@@ -56,8 +56,8 @@ class Registry:
         self._on_the_way: dict[asyncio.Task[None], float] = {}
         self._short_since: float | None = None
         self._full = False
-        self._cannot_hire: HoldfastError | None = None
-        self._hired: list[tuple[str, Handle]] = []
+        self._cannot_spawn: HoldfastError | None = None
+        self._spawned: list[tuple[str, Handle]] = []
         self._patience_s = max(timing.lease_ms / 2000, PATIENCE_S)
 
     async def ask(self, conversation_id: str, command: Command, *, timeout_s: float, create: bool = False) -> AnswerToAsk:
@@ -151,7 +151,7 @@ class Registry:
         for task in list(self._noting):
             task.cancel()
         await asyncio.gather(*self._noting, return_exceptions=True)
-        await self._hiring.close()
+        await self._pool.close()
 
     def died(self, conversation_id: str, name: str) -> None:
         """The actor of that name is proven dead."""
@@ -160,7 +160,7 @@ class Registry:
         self._hosts.pop(conversation_id, None)
         if name not in self._dead:
             self._dead.add(name)
-            self._begin(self._hiring.gone(name))  # nobody waits for that
+            self._begin(self._pool.gone(name))  # nobody waits for that
 
     async def not_hosted(self, conversation_id: str, name: str) -> None:
         """The actor of that name said that it does not host the conversation."""
@@ -232,13 +232,13 @@ class Registry:
             if owner is not None and owner.quarantine is not None:  # known without an actor, of which there may be none
                 raise Quarantined(conversation_id, owner.quarantine.reason, owner.quarantine.at)
             owner = owner or Owner("", 0, "")
-            because = Because.ASKED
+            because = TakeoverReason.ASKED
             if owner.holder:
                 dead = owner.holder in self._dead
                 handle = None if dead else await self._actors.find(owner.holder)
                 if handle is None and (dead or self._actors.judges(owner.holder)):  # another cluster's may live there
                     self.died(conversation_id, owner.holder)
-                    because = Because.DIED
+                    because = TakeoverReason.DIED
                 if (
                     handle is not None
                     and self._actors.ours(owner.holder)
@@ -267,7 +267,7 @@ class Registry:
             delay_s = min(2 * delay_s, 0.5)
 
     async def _activate(
-        self, name: str, actor: Handle, conversation_id: str, seen_token: str, because: Because, *, create: bool
+        self, name: str, actor: Handle, conversation_id: str, seen_token: str, because: TakeoverReason, *, create: bool
     ) -> Hosted | Occupied | OwnedElsewhere | Failed | None:
         try:
             async with asyncio.timeout(self._patience_s):
@@ -277,7 +277,7 @@ class Registry:
             return None
 
     async def _adopt(self, conversation_id: str, refusals: list[StoreUnavailable | Overloaded]) -> tuple[str, Handle]:
-        """An actor that is on offer; while there is none, first come, first served, and a new one is hired."""
+        """An actor that is on offer; while there is none, first come, first served, and a new one is spawned."""
         self._waiting += 1
         try:
             async with self._line:
@@ -288,15 +288,15 @@ class Registry:
             raise
         finally:
             self._waiting -= 1
-            if not self._waiting:  # what came of it since is nobody's: an actor that was hired puts itself on offer
-                self._short_since = self._cannot_hire = None
+            if not self._waiting:  # what came of it since is nobody's: an actor that was spawned puts itself on offer
+                self._short_since = self._cannot_spawn = None
                 self._full = False
-                self._hired.clear()
+                self._spawned.clear()
 
     async def _taken(self, conversation_id: str, refusals: list[StoreUnavailable | Overloaded]) -> tuple[str, Handle]:
         while True:
-            if self._hired:
-                return self._hired.pop()
+            if self._spawned:
+                return self._spawned.pop()
             name = await self._store.take()
             if name is not None and not self._actors.ours(name):
                 continue  # it offers itself again to those that it can talk to
@@ -305,30 +305,30 @@ class Registry:
                 handle = None if name in self._dead else await self._actors.find(name)
                 if handle is not None:
                     return name, handle
-                await self._hiring.gone(name)
+                await self._pool.gone(name)
                 continue
             self._short_since = self._short_since or _now()
-            if _now() - self._short_since >= SHORT_S and self._may_hire():
-                hiring = self._begin(self._hire())
-                self._on_the_way[hiring] = _now()
-                hiring.add_done_callback(self._on_the_way.pop)
+            if _now() - self._short_since >= SHORT_S and self._may_spawn():
+                coming = self._begin(self._spawn())
+                self._on_the_way[coming] = _now()
+                coming.add_done_callback(self._on_the_way.pop)
             if self._full:
                 refusals[:] = [Overloaded(conversation_id, RETRY_AFTER_MS)]
             await asyncio.sleep(LOOK_AGAIN_S)
-            if self._cannot_hire is not None:
-                error, self._cannot_hire = self._cannot_hire, None
+            if self._cannot_spawn is not None:
+                error, self._cannot_spawn = self._cannot_spawn, None
                 raise error
 
-    def _may_hire(self) -> bool:
+    def _may_spawn(self) -> bool:
         """Whether too few are on their way; one that is late may never come, and does not count as one for long."""
         in_time = sum(begun > _now() - LATE_S for begun in self._on_the_way.values())
-        return in_time < min(HIRING_AT_ONCE, self._waiting) and len(self._on_the_way) < MOST_ON_THE_WAY
+        return in_time < min(SPAWNING_AT_ONCE, self._waiting) and len(self._on_the_way) < MOST_ON_THE_WAY
 
-    async def _hire(self) -> None:
-        """Hire for whoever waits first by then; if nobody waits any more, the actor puts itself on offer."""
+    async def _spawn(self) -> None:
+        """Spawn one for whoever waits first by then; if nobody waits any more, the actor puts itself on offer."""
         try:
-            hired = await self._hiring.hire(offer=False)
-        except NoRoom:
+            spawned = await self._pool.spawn(offer=False)
+        except PoolFull:
             self._full = self._waiting > 0
             await asyncio.sleep(FULL_S)
         except ActorUnavailable as error:
@@ -337,7 +337,7 @@ class Registry:
             await asyncio.sleep(1)
         except HoldfastError as error:
             self._full = False
-            self._cannot_hire = error if self._waiting else None
+            self._cannot_spawn = error if self._waiting else None
         except Exception:
             self._full = False
             logger.exception("an actor could not be made")
@@ -345,7 +345,7 @@ class Registry:
         else:
             self._full = False
             if self._waiting:
-                self._hired.append(hired)
+                self._spawned.append(spawned)
 
 
 def _now() -> float:

@@ -60,8 +60,8 @@ async def stop(
             await _retire(process)
     await _finished(store, settings, [process for process in found if process.worker], grace_s, told)
     ended = await _end(store, settings)
-    for actor in await store.living():
-        await store.delist(actor)
+    for actor in await store.live():
+        await store.deregister(actor)
         await store.withdraw(actor)
     await store.unbind(settings.cluster)
     return ended

@@ -25,10 +25,10 @@ from holdfast.errors import (
 )
 from holdfast.persistence import Pause, Store
 from holdfast.redaction import PLAIN
-from holdfast.settings import Fleet, Timing
+from holdfast.settings import ProcessLimits, Timing
 
 from .actors import Actors, ActorUnavailable
-from .hiring import RESERVE, Hiring, NoRoom
+from .pool import RESERVE, Pool, PoolFull
 from .registry import Registry
 
 logger = logging.getLogger("holdfast.sweeper")
@@ -43,7 +43,7 @@ LONGEST_DELAY_MS = 60_000
 OVERLOADED_MS = 1_000
 """After what time what found no actor is woken again: that is no trouble of its own, and actors come free."""
 MOST_REMEMBERED = 10_000
-HIRE_AGAIN_S = 10.0
+SPAWN_AGAIN_S = 10.0
 QUIET_MS = 5_000
 LOOKS = 3
 """In how many ticks after each other the pool must have been short before it is filled."""
@@ -56,29 +56,29 @@ READMIT_S = 5.0
 class Sweep:
     """One who sweeps; `tick` is to be called again and again."""
 
-    def __init__(self, store: Store, actors: Actors, *, timing: Timing, fleet: Fleet) -> None:
+    def __init__(self, store: Store, actors: Actors, *, timing: Timing, process_limits: ProcessLimits) -> None:
         self._store = store
         self._actors = actors
-        hiring = Hiring(store, actors, timing=timing, fleet=fleet, reserve=RESERVE)
-        self._registry = Registry(store, actors, hiring=hiring, timing=timing)
-        self._pool = Hiring(store, actors, timing=timing, fleet=fleet)
+        pool = Pool(store, actors, timing=timing, process_limits=process_limits, reserve=RESERVE)
+        self._registry = Registry(store, actors, pool=pool, timing=timing)
+        self._pool = Pool(store, actors, timing=timing, process_limits=process_limits)
         self._timing = timing
-        self._fleet = fleet
+        self._process_limits = process_limits
         self._waking: set[str] = set()
         self._troubled: set[str] | None = None
         self._limit = asyncio.Semaphore(AT_ONCE)
         self._limit_in_trouble = asyncio.Semaphore(AT_ONCE_IN_TROUBLE)
         self._tasks: set[asyncio.Task[None]] = set()
         self._healthy_since: float | None = None
-        self._hiring = 0
-        self._hire_at = 0.0
+        self._spawning = 0
+        self._spawn_at = 0.0
         self._missing: deque[int] = deque(maxlen=LOOKS)
         self._pauses: Sequence[Pause] | None = None
         self._readmit_at = 0.0
         self._unreadable_until = 0.0
 
     async def tick(self) -> None:
-        """Begin to wake what needs attention and to hire what the pool lacks.
+        """Begin to wake what needs attention and to spawn what the pool lacks.
 
         Raises:
             StoreError: The store is away; from now on it must be healthy for a lease's length before a lease's end counts.
@@ -189,7 +189,7 @@ class Sweep:
                 owner.token if owner is not None else "",
                 process=uuid.uuid4().hex,
                 reason=f"it cannot be taken up ({PLAIN.redacted(str(error), 300)})",
-                limit=self._fleet.strikes,
+                limit=self._process_limits.strikes,
             )
         except StoreError as unsaid:
             logger.warning("%s cannot be set aside: %s", conversation_id, unsaid)
@@ -209,26 +209,26 @@ class Sweep:
         return await self._actors.find(owner.holder) is not None
 
     async def _refill(self) -> None:
-        if _now() < self._hire_at:
+        if _now() < self._spawn_at:
             return
-        self._missing.append(self._fleet.standby - await self._store.offers() - self._hiring)
+        self._missing.append(self._process_limits.standby - await self._store.offers() - self._spawning)
         for _ in range(min(self._missing)):  # under load the pool runs short for moments: a process costs more than that
-            self._hiring += 1
-            self._begin(self._hire())
+            self._spawning += 1
+            self._begin(self._spawn())
 
-    async def _hire(self) -> None:
+    async def _spawn(self) -> None:
         try:
-            await self._pool.hire(offer=True)
-        except NoRoom:
-            self._hire_at = _now() + 1
+            await self._pool.spawn(offer=True)
+        except PoolFull:
+            self._spawn_at = _now() + 1
         except (ActorUnavailable, HoldfastError) as error:
-            self._hire_at = _now() + HIRE_AGAIN_S
+            self._spawn_at = _now() + SPAWN_AGAIN_S
             logger.warning("an actor could not be warmed: %s", error)
         except Exception:
-            self._hire_at = _now() + HIRE_AGAIN_S
+            self._spawn_at = _now() + SPAWN_AGAIN_S
             logger.exception("an actor could not be warmed")
         finally:
-            self._hiring -= 1
+            self._spawning -= 1
 
 
 def _delay_ms(error: Exception, since_ms: int) -> int:

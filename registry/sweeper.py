@@ -24,7 +24,7 @@ from . import cluster
 from .ray_actors import RayActors
 from .ray_processes import RayProcesses
 from .sweep import Sweep
-from .watch import Watch
+from .watchdog import Watchdog
 
 REVIVAL_S = 60.0
 ASK_AGAIN_S = 1.0
@@ -41,7 +41,7 @@ class Sweeper:
         self._holding: asyncio.Task[None] | None = None
         loop = asyncio.get_running_loop()
         self._task = loop.create_task(self._run())
-        watch = Watch(self._store(), RayProcesses(settings), timing=settings.timing, fleet=settings.fleet)
+        watch = Watchdog(self._store(), RayProcesses(settings), timing=settings.timing, process_limits=settings.process_limits)
         self._watching = loop.create_task(watch.run())
 
     async def ping(self) -> bool:
@@ -71,7 +71,7 @@ class Sweeper:
         # In a task of its own: a tick that Ray or the store holds up says nothing against this cluster.
         self._holding = asyncio.create_task(cluster.hold(store, cluster.current, gone=self._settings.gone))
         await store.payloads.prepare()
-        sweep = Sweep(store, RayActors(self._settings, store), timing=timing, fleet=self._settings.fleet)
+        sweep = Sweep(store, RayActors(self._settings, store), timing=timing, process_limits=self._settings.process_limits)
         while True:
             try:
                 here = cluster.current()

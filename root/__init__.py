@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from holdfast.client.async_client import AsyncClient
     from holdfast.client.blocking import BlockingConversation, Client
     from holdfast.client.conversation import Conversation
-    from holdfast.client.records import AsyncPendingCall, ConversationState, PendingCall
+    from holdfast.client.results import AsyncPendingCall, ConversationState, PendingCall
     from holdfast.conversation.calls import SuspensionKind
     from holdfast.conversation.decisions import Answer, Approve, Decision, Deny, Fail, Redispatch
     from holdfast.conversation.events import FailureReason, StopReason
@@ -80,7 +80,7 @@ _HOMES = {
         "Client",
     ),
     "client.conversation": ("Conversation",),
-    "client.records": (
+    "client.results": (
         "AsyncPendingCall",
         "ConversationState",
         "PendingCall",

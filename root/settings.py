@@ -16,7 +16,17 @@ from .errors import ConfigurationError
 from .redaction import PLAIN
 
 NAMESPACE = re.compile(r"[a-z0-9][a-z0-9_-]{0,62}")
-FLEET = ("standby", "max_actors", "workers", "strikes", "adoptions", "actor_mb", "effects", "worker_mb", "worker_idle_s")
+PROCESS_LIMITS = (
+    "standby",
+    "max_actors",
+    "workers",
+    "strikes",
+    "adoptions",
+    "actor_mb",
+    "effects",
+    "worker_mb",
+    "worker_idle_s",
+)
 """The settings that say how many processes there are."""
 
 KEY_BYTES = 32
@@ -90,7 +100,7 @@ class Timing:
 
 
 @dataclass(frozen=True, slots=True)
-class Fleet:
+class ProcessLimits:
     """How many processes there are, and for how long each is used.
 
     `standby`: blank actors kept warm. `max_actors`: actors that may live at once. `workers`: workers for each app, and
@@ -204,6 +214,6 @@ class Settings(BaseModel):
         )
 
     @property
-    def fleet(self) -> Fleet:
+    def process_limits(self) -> ProcessLimits:
         """The numbers that actors are told."""
-        return Fleet(**{name: getattr(self, name) for name in FLEET})
+        return ProcessLimits(**{name: getattr(self, name) for name in PROCESS_LIMITS})

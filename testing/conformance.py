@@ -30,7 +30,7 @@ pytest.register_assert_rewrite(
             "append",
             "attention",
             "fencing",
-            "fleet",
+            "process_limits",
             "index",
             "inspection",
             "pages",
@@ -48,8 +48,8 @@ from holdfast.persistence import Store
 from .conformance_acquire import Acquiring
 from .conformance_append import Appending
 from .conformance_attention import Attending
+from .conformance_directory import Finding
 from .conformance_fencing import Fencing
-from .conformance_fleet import Fleet
 from .conformance_index import Indexing
 from .conformance_inspection import Inspecting
 from .conformance_pages import Paging, Unreadable
@@ -75,7 +75,7 @@ class StoreConformance(
     Inspecting,
     Supervising,
     Troubling,
-    Fleet,
+    Finding,
     Pausing,
 ):
     """Every case. Subclass it, and override the fixture `stores`."""

@@ -7,10 +7,10 @@ import pytest
 
 from holdfast.conversation import Answer, State
 from holdfast.errors import ConversationNotFound, InvalidMessage, LeaseHeld
-from holdfast.persistence import Acquired, Because, Moved, Owner, RunStatus, Store
+from holdfast.persistence import Acquired, Moved, Owner, RunStatus, Store, TakeoverReason
 
-from .activation import LEASE_MS, Activation, begin, call, reply, resolve, start
 from .waiting import until
+from .writer import LEASE_MS, Writer, begin, call, reply, resolve, start
 
 
 async def take(
@@ -19,7 +19,7 @@ async def take(
     *,
     seen: str = "",
     new: str = "t-new",
-    because: Because = Because.ASKED,
+    because: TakeoverReason = TakeoverReason.ASKED,
     holder: str = "actor-9",
     lease_ms: int = LEASE_MS,
     create: bool = False,
@@ -66,8 +66,8 @@ class Acquiring:
         assert moved.owner.token == "t-new"  # noqa: S105 - a token of this test
 
     async def test_a_release_before_the_start_leaves_nothing(self, store: Store) -> None:
-        activation = await Activation.of(store, "c-1")
-        await activation.release()
+        writer = await Writer.of(store, "c-1")
+        await writer.release()
 
         assert await store.owner("c-1") is None
         acquired = await take(store, create=True)
@@ -75,20 +75,20 @@ class Acquiring:
         assert acquired.epoch == 1
 
     async def test_a_refused_start_leaves_nothing(self, store: Store, other: Store) -> None:
-        activation = await Activation.of(store, "c-1")
+        writer = await Writer.of(store, "c-1")
         with pytest.raises(InvalidMessage):
-            await activation.do(start(message_id="no id"))
+            await writer.do(start(message_id="no id"))
         assert (await other.conversations(limit=10)).items == []
-        await activation.release()
+        await writer.release()
 
         assert await other.owner("c-1") is None
         assert (await other.conversations(limit=10)).items == []
         assert (await other.attention(10)).conversation_ids == []
-        await (await Activation.of(store, "c-1")).do(start())
+        await (await Writer.of(store, "c-1")).do(start())
         assert [row.conversation_id for row in (await other.conversations(limit=10)).items] == ["c-1"]
 
     async def test_of_concurrent_acquires_one_wins(self, store: Store, other: Store) -> None:
-        first = await Activation.of(store, "c-1")
+        first = await Writer.of(store, "c-1")
         await first.do(start(), begin(), call("ask"))
 
         answers = await asyncio.gather(
@@ -112,10 +112,10 @@ class Acquiring:
         assert sum(isinstance(answer, Acquired) for answer in answers) == 1
 
     async def test_the_same_new_token_gets_the_same_answer(self, store: Store, other: Store) -> None:
-        first = await Activation.of(store, "c-1")
+        first = await Writer.of(store, "c-1")
         await first.do(start(), begin(), call("lookup", "ask"))
-        won = await take(store, seen=first.token, because=Because.DIED)
-        again = await take(other, seen=first.token, because=Because.DIED)
+        won = await take(store, seen=first.token, because=TakeoverReason.DIED)
+        again = await take(other, seen=first.token, because=TakeoverReason.DIED)
         whatever_was_seen = await take(other, seen="t-old")
 
         assert isinstance(won, Acquired)
@@ -125,16 +125,16 @@ class Acquiring:
         assert await store.owner("c-1") == Owner("t-new", 2, "actor-9")
 
     async def test_the_owner_that_was_not_seen_stays(self, store: Store) -> None:
-        first = await Activation.of(store, "c-1")
+        first = await Writer.of(store, "c-1")
         await first.do(start(), begin(), call("ask"))
 
-        for because in Because:
+        for because in TakeoverReason:
             moved = await take(store, seen="t-old", because=because)
             assert moved == Moved(Owner(first.token, 1, "actor-1"))
             assert await take(store, because=because) == moved
 
     async def test_a_busy_owner_keeps_its_lease(self, store: Store) -> None:
-        first = await Activation.of(store, "c-1")
+        first = await Writer.of(store, "c-1")
         await first.do(start(), begin())
 
         with pytest.raises(LeaseHeld) as refused:
@@ -144,9 +144,9 @@ class Acquiring:
         assert 0 < refused.value.retry_after_ms <= LEASE_MS
         assert await store.owner("c-1") == Owner(first.token, 1, "actor-1")
 
-    @pytest.mark.parametrize("because", [Because.DIED, Because.OWN])
-    async def test_a_busy_owner_that_died_or_begins_anew_is_deposed(self, store: Store, because: Because) -> None:
-        first = await Activation.of(store, "c-1")
+    @pytest.mark.parametrize("because", [TakeoverReason.DIED, TakeoverReason.OWN])
+    async def test_a_busy_owner_that_died_or_begins_anew_is_deposed(self, store: Store, because: TakeoverReason) -> None:
+        first = await Writer.of(store, "c-1")
         await first.do(start(), begin())
 
         acquired = await take(store, seen=first.token, because=because)
@@ -155,7 +155,7 @@ class Acquiring:
         assert (acquired.epoch, acquired.state) == (2, first.state)
 
     async def test_a_busy_owner_whose_lease_ran_out_is_deposed(self, store: Store) -> None:
-        first = await Activation.of(store, "c-1", lease_ms=40)
+        first = await Writer.of(store, "c-1", lease_ms=40)
         await first.do(start(), begin())
 
         async def taken() -> bool:
@@ -167,7 +167,7 @@ class Acquiring:
         await until(taken)
 
     async def test_a_renewed_lease_holds(self, store: Store) -> None:
-        first = await Activation.of(store, "c-1", lease_ms=1)
+        first = await Writer.of(store, "c-1", lease_ms=1)
         await first.do(start(), begin())
         await store.renew("c-1", first.token, LEASE_MS)
 
@@ -175,14 +175,14 @@ class Acquiring:
             await take(store, seen=first.token)
 
     async def test_a_run_keeps_the_lease_too(self, store: Store) -> None:
-        first = await Activation.of(store, "c-1")
+        first = await Writer.of(store, "c-1")
         await first.do(start(), begin(), call("lookup", "ask"))
 
         with pytest.raises(LeaseHeld):
             await take(store, seen=first.token)
 
     async def test_a_resting_conversation_is_free_for_who_asks(self, store: Store) -> None:
-        first = await Activation.of(store, "c-1")
+        first = await Writer.of(store, "c-1")
         await first.do(start(), begin(), call("ask"))  # it has a deadline, but that is nobody's work
 
         acquired = await take(store, seen=first.token)
@@ -190,7 +190,7 @@ class Acquiring:
         assert isinstance(acquired, Acquired)
 
     async def test_a_released_conversation_is_free_for_who_asks(self, store: Store) -> None:
-        first = await Activation.of(store, "c-1")
+        first = await Writer.of(store, "c-1")
         await first.do(start(), begin())  # busy, and yet given up
         await first.release()
 
@@ -200,34 +200,34 @@ class Acquiring:
         assert (acquired.epoch, acquired.state) == (2, first.state)
 
     async def test_the_token_from_before_a_release_is_seen_no_more(self, store: Store) -> None:
-        first = await Activation.of(store, "c-1")
+        first = await Writer.of(store, "c-1")
         await first.do(start(), begin(), call("ask"))
         await first.release()
 
         assert await take(store, seen=first.token) == Moved(Owner("", 1, ""))
 
     async def test_every_activation_counts_one_epoch(self, store: Store) -> None:
-        activation = await Activation.of(store, "c-1")
-        await activation.do(start(), begin(), call("ask"))
-        epochs = [activation.epoch]
+        writer = await Writer.of(store, "c-1")
+        await writer.do(start(), begin(), call("ask"))
+        epochs = [writer.epoch]
         for number in range(4):
             if number % 2:
-                await activation.release()
-                activation = await Activation.of(store, "c-1")
+                await writer.release()
+                writer = await Writer.of(store, "c-1")
             else:
-                activation = await activation.succeeded()
-            epochs.append(activation.epoch)
+                writer = await writer.succeeded()
+            epochs.append(writer.epoch)
 
         assert epochs == [1, 2, 3, 4, 5]
 
     async def test_it_hands_over_the_state_and_the_runs(self, store: Store, other: Store) -> None:
-        first = await Activation.of(store, "c-1")
+        first = await Writer.of(store, "c-1")
         await first.do(start(), begin(), call("lookup", "charge", "ask"))
         lookup, charge = first.effect_ids
         assert await store.claim("c-1", lookup, incarnation="i-1", worker="w-1")
         assert await store.finish("c-1", lookup, incarnation="i-1", outcome=b"\x00done|\xff")
 
-        second = await Activation.of(other, "c-1", seen=first.token, because=Because.DIED)
+        second = await Writer.of(other, "c-1", seen=first.token, because=TakeoverReason.DIED)
 
         assert second.state == first.state
         assert set(second.runs) == {lookup, charge}
@@ -236,11 +236,11 @@ class Acquiring:
         assert second.runs[charge].status is RunStatus.RUNNABLE
 
     async def test_a_conversation_goes_on_from_owner_to_owner(self, store: Store, other: Store) -> None:
-        first = await Activation.of(store, "c-1")
+        first = await Writer.of(store, "c-1")
         await first.do(start(), begin(), call("ask"))
-        second = await Activation.of(other, "c-1", seen=first.token)
+        second = await Writer.of(other, "c-1", seen=first.token)
         await second.do(resolve(Answer("blue")))
-        third = await Activation.of(store, "c-1", seen=second.token, because=Because.DIED)
+        third = await Writer.of(store, "c-1", seen=second.token, because=TakeoverReason.DIED)
         await third.do(reply("blue it is"))
 
         assert (await other.load("c-1")).status == "idle"

@@ -17,7 +17,14 @@ from holdfast.conversation import (
     State,
     SuspensionKind,
 )
-from holdfast.conversation.known import Known, call_key, decision_key, message_key, request_key, suspension_key
+from holdfast.conversation.idempotency import (
+    IdempotencyRecord,
+    call_key,
+    decision_key,
+    message_key,
+    request_key,
+    suspension_key,
+)
 from holdfast.errors import (
     CorruptStore,
     InvalidDecision,
@@ -27,20 +34,20 @@ from holdfast.errors import (
     StaleReason,
     StoreUnavailable,
 )
-from holdfast.persistence import Appended, Because, KnownIds, Store
+from holdfast.persistence import Appended, KnownIds, Store, TakeoverReason
 from holdfast.persistence.store import TAIL_BYTES
 
-from .activation import DESK, Activation, begin, call, cancel, end, finish, reply, resolve, send, start
 from .faulty_store import FailAfter, FailBefore, Fault, Faults, FaultyStore
+from .writer import DESK, Writer, begin, call, cancel, end, finish, reply, resolve, send, start
 
 
 class Appending:
     """`append` is atomic and idempotent, and knows the ids of before."""
 
     async def test_a_write_is_there_for_everyone(self, store: Store, other: Store) -> None:
-        activation = await Activation.of(store, "c-1")
+        writer = await Writer.of(store, "c-1")
         before = await store.now()
-        written = await store.append("c-1", activation.judged(start(), now=before))
+        written = await store.append("c-1", writer.judged(start(), now=before))
 
         assert isinstance(written, Appended)
         assert before <= written.now <= await store.now()
@@ -48,8 +55,8 @@ class Appending:
         assert (await other.load("c-1")).seq == 2
 
     async def test_the_same_append_id_writes_once(self, store: Store, other: Store) -> None:
-        activation = await Activation.of(store, "c-1")
-        written = activation.judged(start(), begin(), call("lookup", "ask"), now=await store.now())
+        writer = await Writer.of(store, "c-1")
+        written = writer.judged(start(), begin(), call("lookup", "ask"), now=await store.now())
         await store.append("c-1", written)
         run_id = written.scheduled[0]
         await store.claim("c-1", run_id, incarnation="i-1", worker="w-1")
@@ -64,8 +71,8 @@ class Appending:
         assert run.status == "claimed"  # it was not made runnable once more
 
     async def test_the_same_append_twice_at_once_writes_once(self, store: Store, other: Store) -> None:
-        activation = await Activation.of(store, "c-1")
-        written = activation.judged(start(), now=await store.now())
+        writer = await Writer.of(store, "c-1")
+        written = writer.judged(start(), now=await store.now())
 
         answers = await asyncio.gather(*((store if n % 2 else other).append("c-1", written) for n in range(8)))
 
@@ -74,26 +81,26 @@ class Appending:
 
     async def test_a_lost_reply_is_made_good_by_the_same_append(self, store: Store, other: Store) -> None:
         faulty = FaultyStore(store, Faults(append={1: FailAfter()}))
-        activation = await Activation.of(faulty, "c-1")
-        written = activation.judged(start(), now=await store.now())
+        writer = await Writer.of(faulty, "c-1")
+        written = writer.judged(start(), now=await store.now())
 
         with pytest.raises(StoreUnavailable):
             await faulty.append("c-1", written)
         assert isinstance(await faulty.append("c-1", written), Appended)
 
         assert len(await other.read("c-1", after=0)) == 2
-        activation.adopt(written.events, written.after)
-        await activation.do(begin())
+        writer.adopt(written.events, written.after)
+        await writer.do(begin())
 
     async def test_who_never_knew_finds_out_by_taking_over_from_himself(self, store: Store) -> None:
         faults: tuple[Fault, ...] = (FailAfter(), FailBefore())
         for number, fault in enumerate(faults):
             name = f"c-{number}"
             faulty = FaultyStore(store, Faults(append={1: fault}))
-            activation = await Activation.of(faulty, name)
+            writer = await Writer.of(faulty, name)
             with pytest.raises(StoreUnavailable):
-                await activation.do(start())
-            anew = await Activation.of(faulty, name, seen=activation.token, because=Because.OWN)
+                await writer.do(start())
+            anew = await Writer.of(faulty, name, seen=writer.token, because=TakeoverReason.OWN)
 
             receipt = await anew.do(start())
 
@@ -103,32 +110,32 @@ class Appending:
             assert len(await store.read(name, after=0)) == 2
 
     async def test_an_append_of_nothing_changes_nothing(self, store: Store) -> None:
-        activation = await Activation.of(store, "c-1")
-        await activation.do(start(), begin(), call("lookup", "ask"))
+        writer = await Writer.of(store, "c-1")
+        await writer.do(start(), begin(), call("lookup", "ask"))
         seen = (await store.load("c-1"), await store.read("c-1", after=0), await store.pending(limit=5))
 
-        assert isinstance(await store.append("c-1", activation.write()), Appended)
+        assert isinstance(await store.append("c-1", writer.write()), Appended)
 
         assert (await store.load("c-1"), await store.read("c-1", after=0), await store.pending(limit=5)) == seen
-        assert await store.run("c-1", activation.effect_ids[0]) is not None
+        assert await store.run("c-1", writer.effect_ids[0]) is not None
 
     async def test_a_writer_behind_the_log_is_refused(self, store: Store) -> None:
-        activation = await Activation.of(store, "c-1")
-        await activation.do(start())
-        behind = dataclasses.replace(activation, state=State(conversation_id="c-1"))
+        writer = await Writer.of(store, "c-1")
+        await writer.do(start())
+        behind = dataclasses.replace(writer, state=State(conversation_id="c-1"))
         before = await store.load("c-1")
 
         with pytest.raises(CorruptStore):
             await store.append("c-1", behind.judged(start(message_id="m-2"), now=await store.now()))
 
         assert await store.load("c-1") == before
-        assert await store.append("c-1", activation.write(absent=[message_key("m-2")])) is not None
-        await activation.do(begin())
+        assert await store.append("c-1", writer.write(absent=[message_key("m-2")])) is not None
+        await writer.do(begin())
 
     async def test_a_writer_ahead_of_the_log_is_refused(self, store: Store) -> None:
-        activation = await Activation.of(store, "c-1")
-        await activation.do(start())
-        ahead = dataclasses.replace(activation)
+        writer = await Writer.of(store, "c-1")
+        await writer.do(start())
+        ahead = dataclasses.replace(writer)
         written = ahead.judged(send(), now=await store.now())
         ahead.adopt(written.events, written.after)
         before = await store.load("c-1")
@@ -139,13 +146,13 @@ class Appending:
             await store.append("c-1", ahead.write())
 
         assert await store.load("c-1") == before
-        await activation.do(begin())
+        await writer.do(begin())
 
     async def test_a_known_id_stops_the_write(self, store: Store) -> None:
-        activation = await Activation.of(store, "c-1")
-        await activation.do(start(message_id="m-1"))
+        writer = await Writer.of(store, "c-1")
+        await writer.do(start(message_id="m-1"))
         before = await store.load("c-1")
-        write = activation.judged(send(message_id="m-2"), now=await store.now())
+        write = writer.judged(send(message_id="m-2"), now=await store.now())
         write = dataclasses.replace(write, absent=[message_key("m-2"), message_key("m-1"), decision_key("d-1")])
 
         answer = await store.append("c-1", write)
@@ -158,9 +165,9 @@ class Appending:
         assert isinstance(await store.append("c-1", dataclasses.replace(write, absent=[message_key("m-2")])), Appended)
 
     async def test_a_stopped_write_was_not_the_append_of_its_id(self, store: Store) -> None:
-        activation = await Activation.of(store, "c-1")
-        await activation.do(start(message_id="m-1"))
-        write = activation.judged(send(message_id="m-2"), now=await store.now())
+        writer = await Writer.of(store, "c-1")
+        await writer.do(start(message_id="m-1"))
+        write = writer.judged(send(message_id="m-2"), now=await store.now())
         assert isinstance(await store.append("c-1", dataclasses.replace(write, absent=[message_key("m-1")])), KnownIds)
 
         assert isinstance(await store.append("c-1", write), Appended)
@@ -168,16 +175,16 @@ class Appending:
         assert (await store.load("c-1")).seq == 3
 
     async def test_an_append_of_nothing_asks_for_ids_too(self, store: Store) -> None:
-        activation = await Activation.of(store, "c-1")
-        await activation.do(start(message_id="m-1"))
+        writer = await Writer.of(store, "c-1")
+        await writer.do(start(message_id="m-1"))
 
-        answer = await store.append("c-1", activation.write(absent=[message_key("m-1"), message_key("m-2")]))
+        answer = await store.append("c-1", writer.write(absent=[message_key("m-1"), message_key("m-2")]))
 
         assert isinstance(answer, KnownIds)
         assert set(answer.known) == {message_key("m-1")}
 
     async def test_ids_are_known_for_one_conversation_alone(self, store: Store) -> None:
-        one, two = await Activation.of(store, "c-1"), await Activation.of(store, "c-2")
+        one, two = await Writer.of(store, "c-1"), await Writer.of(store, "c-2")
         await one.do(start(message_id="m-1"))
 
         receipt = await two.do(start(message_id="m-1"))
@@ -186,10 +193,10 @@ class Appending:
         assert not receipt.duplicate
 
     async def test_a_repeated_message_gets_its_first_receipt(self, store: Store, other: Store) -> None:
-        activation = await Activation.of(store, "c-1")
-        await activation.do(start(), begin(), call("ask"))
-        first = await activation.do(send("more", message_id="m-2"))
-        later = await Activation.of(other, "c-1", seen=activation.token)
+        writer = await Writer.of(store, "c-1")
+        await writer.do(start(), begin(), call("ask"))
+        first = await writer.do(send("more", message_id="m-2"))
+        later = await Writer.of(other, "c-1", seen=writer.token)
 
         again = await later.do(send("more", message_id="m-2"))
 
@@ -198,14 +205,14 @@ class Appending:
         assert again == first.model_copy(update={"duplicate": True})
         with pytest.raises(InvalidMessage):
             await later.do(send("something else", message_id="m-2"))
-        assert (await other.load("c-1")) == activation.state
+        assert (await other.load("c-1")) == writer.state
 
     async def test_a_repeated_decision_gets_its_first_receipt(self, store: Store) -> None:
-        activation = await Activation.of(store, "c-1")
-        await activation.do(start(), begin(), call("ask", "ask"))
-        asked = activation.suspension_ids[0]
-        first = await activation.do(resolve(Answer(False), decision_id="d-1", suspension_id=asked))
-        anew = await activation.succeeded()
+        writer = await Writer.of(store, "c-1")
+        await writer.do(start(), begin(), call("ask", "ask"))
+        asked = writer.suspension_ids[0]
+        first = await writer.do(resolve(Answer(False), decision_id="d-1", suspension_id=asked))
+        anew = await writer.succeeded()
         calls = [call.tool_call_id for call in anew.state.calls]
 
         repeated = resolve(Answer(False), decision_id="d-1", suspension_id=asked)
@@ -217,13 +224,13 @@ class Appending:
             await anew.do(resolve(Answer(True), decision_id="d-1"))
 
     async def test_everything_settled_is_known_by_its_id(self, store: Store) -> None:
-        activation = await Activation.of(store, "c-1")
-        await activation.do(start(message_id="m-1"), begin(), call("ask", "refund", "lookup"))
-        asked, gated = activation.suspension_ids
-        calls = [one.tool_call_id for one in activation.state.calls]
-        await activation.do(resolve(Answer("blue"), decision_id="d-1", suspension_id=asked))
-        await activation.do(cancel("x-1"))
-        await activation.do(end("x-2"))
+        writer = await Writer.of(store, "c-1")
+        await writer.do(start(message_id="m-1"), begin(), call("ask", "refund", "lookup"))
+        asked, gated = writer.suspension_ids
+        calls = [one.tool_call_id for one in writer.state.calls]
+        await writer.do(resolve(Answer("blue"), decision_id="d-1", suspension_id=asked))
+        await writer.do(cancel("x-1"))
+        await writer.do(end("x-2"))
         keys = [
             message_key("m-1"),
             decision_key("d-1"),
@@ -234,11 +241,11 @@ class Appending:
             request_key("x-2"),
         ]
 
-        answer = await store.append("c-1", activation.write(absent=keys))
+        answer = await store.append("c-1", writer.write(absent=keys))
 
         assert isinstance(answer, KnownIds)
         assert set(answer.known) == set(keys)
-        assert all(isinstance(value, Known) for value in answer.known.values())
+        assert all(isinstance(value, IdempotencyRecord) for value in answer.known.values())
         assert answer.known[suspension_key(asked)].by is SettledBy.ANSWER
         assert answer.known[suspension_key(gated)].by is SettledBy.CANCELLATION
         assert answer.known[call_key(calls[0])].by is SettledBy.ANSWER
@@ -248,28 +255,28 @@ class Appending:
         assert places[answer.known[message_key("m-1")].seq].kind == "message_accepted"
 
     async def test_why_a_decision_is_stale_is_known_long_after(self, store: Store) -> None:
-        activation = await Activation.of(store, "c-1")
-        await activation.do(start(), begin(), call("ask"))
-        asked, name = activation.suspension_ids[0], activation.state.calls[0].tool_call_id
-        await activation.do(resolve(Answer("blue")))
-        await activation.do(reply())
+        writer = await Writer.of(store, "c-1")
+        await writer.do(start(), begin(), call("ask"))
+        asked, name = writer.suspension_ids[0], writer.state.calls[0].tool_call_id
+        await writer.do(resolve(Answer("blue")))
+        await writer.do(reply())
         for _ in range(3):
-            await activation.do(send(), begin(), call("ask"))
-            await activation.do(resolve(Answer("red")))
-            await activation.do(reply())
+            await writer.do(send(), begin(), call("ask"))
+            await writer.do(resolve(Answer("red")))
+            await writer.do(reply())
 
         late = resolve(Answer("green"), suspension_id=asked)
         with pytest.raises(StaleCall) as refused:
-            await activation.do(lambda state: late(state).model_copy(update={"tool_call_id": name}))
+            await writer.do(lambda state: late(state).model_copy(update={"tool_call_id": name}))
 
         assert refused.value.reason is StaleReason.ALREADY_RESOLVED
         assert refused.value.settled_by is SettledBy.ANSWER
 
     async def test_a_call_id_that_the_model_repeats_is_rewritten(self, store: Store) -> None:
-        activation = await Activation.of(store, "c-1")
-        await activation.do(start(), begin(), call("ask"))
-        used = activation.state.calls[0].tool_call_id
-        await activation.do(resolve(Answer("blue")))
+        writer = await Writer.of(store, "c-1")
+        await writer.do(start(), begin(), call("ask"))
+        used = writer.state.calls[0].tool_call_id
+        await writer.do(resolve(Answer("blue")))
         asked = call("ask")
 
         def again(state: State) -> Command:
@@ -277,87 +284,87 @@ class Appending:
             assert isinstance(command, ModelReplied)
             return command.model_copy(update={"calls": (command.calls[0].model_copy(update={"tool_call_id": used}),)})
 
-        await activation.do(again)
+        await writer.do(again)
 
-        assert activation.state.calls[0].tool_call_id not in {used, ""}
-        assert activation.state == await store.load("c-1")
+        assert writer.state.calls[0].tool_call_id not in {used, ""}
+        assert writer.state == await store.load("c-1")
 
     async def test_an_append_renews_the_lease(self, store: Store) -> None:
-        activation = await Activation.of(store, "c-1", lease_ms=1)
-        activation.lease_ms = 600_000
-        await activation.do(start())
+        writer = await Writer.of(store, "c-1", lease_ms=1)
+        writer.lease_ms = 600_000
+        await writer.do(start())
 
         assert (await store.attention(10)).conversation_ids == []
 
     async def test_many_events_are_one_write(self, store: Store) -> None:
-        activation = await Activation.of(store, "c-1")
+        writer = await Writer.of(store, "c-1")
         steps = [start(), begin()]
         for _ in range(40):
             steps += [call("lookup"), finish()]
-        await activation.do(*steps, reply())
+        await writer.do(*steps, reply())
 
-        assert (await store.load("c-1")) == activation.state
-        assert len(await store.read("c-1", after=0)) == activation.state.seq > 120
+        assert (await store.load("c-1")) == writer.state
+        assert len(await store.read("c-1", after=0)) == writer.state.seq > 120
 
     async def test_the_size_of_the_logs_tail_is_told_to_whoever_writes_next(self, store: Store, other: Store) -> None:
-        activation = await Activation.of(store, "c-1")
-        assert activation.tail_bytes == 0
-        await activation.do(start("x" * 1000), begin())
-        written = activation.judged(call("lookup"), now=await store.now())
+        writer = await Writer.of(store, "c-1")
+        assert writer.tail_bytes == 0
+        await writer.do(start("x" * 1000), begin())
+        written = writer.judged(call("lookup"), now=await store.now())
         first = await store.append("c-1", written)
         assert isinstance(first, Appended)
         again = await store.append("c-1", written)
         assert isinstance(again, Appended)
 
-        anew = await Activation.of(other, "c-1", seen=activation.token, because=Because.DIED)
+        anew = await Writer.of(other, "c-1", seen=writer.token, because=TakeoverReason.DIED)
 
-        assert 1000 < activation.tail_bytes < first.tail_bytes < 3000
+        assert 1000 < writer.tail_bytes < first.tail_bytes < 3000
         assert again.tail_bytes == anew.tail_bytes == first.tail_bytes
         await anew.do(finish(), reply())
-        assert anew.tail_bytes == (await Activation.of(store, "c-1", seen=anew.token)).tail_bytes == 0
+        assert anew.tail_bytes == (await Writer.of(store, "c-1", seen=anew.token)).tail_bytes == 0
 
     async def test_a_tail_that_has_become_long_ends_in_a_snapshot(self, store: Store) -> None:
-        activation = await Activation.of(store, "c-1")
-        await activation.do(start(), begin(), call("lookup"))
+        writer = await Writer.of(store, "c-1")
+        await writer.do(start(), begin(), call("lookup"))
         sizes = []
         for number in range(40):
-            await activation.do(send("x" * 5000, message_id=f"long-{number}"))
-            sizes.append(activation.tail_bytes)
-        await activation.do(send("x" * 200_000, message_id="longest"))
+            await writer.do(send("x" * 5000, message_id=f"long-{number}"))
+            sizes.append(writer.tail_bytes)
+        await writer.do(send("x" * 200_000, message_id="longest"))
 
         assert max(sizes) <= TAIL_BYTES
         assert max(sizes) > TAIL_BYTES / 2  # it waits until it is worth one
         assert sizes.count(0) == 3
-        assert activation.tail_bytes == 0
-        anew = await activation.succeeded()
-        assert (anew.state, anew.tail_bytes) == (activation.state, 0)
+        assert writer.tail_bytes == 0
+        anew = await writer.succeeded()
+        assert (anew.state, anew.tail_bytes) == (writer.state, 0)
         await anew.do(finish(), reply(), begin())
         assert await store.load("c-1") == anew.state
 
     async def test_a_full_queue_refuses_and_still_knows_what_it_took(self, store: Store) -> None:
-        activation = await Activation.of(store, "c-1")
-        activation.spec = DESK.model_copy(update={"limits": Limits(queued=2)})
-        await activation.do(start(), begin(), send(message_id="m-2"))
-        first = await activation.do(send(message_id="m-3"))
+        writer = await Writer.of(store, "c-1")
+        writer.spec = DESK.model_copy(update={"limits": Limits(queued=2)})
+        await writer.do(start(), begin(), send(message_id="m-2"))
+        first = await writer.do(send(message_id="m-3"))
         before = await store.load("c-1")
 
         with pytest.raises(QueueFull):
-            await activation.do(send(message_id="m-4"))
+            await writer.do(send(message_id="m-4"))
 
         assert await store.load("c-1") == before
         assert isinstance(first, Receipt)
-        assert await activation.do(send(message_id="m-3")) == first.model_copy(update={"duplicate": True})
+        assert await writer.do(send(message_id="m-3")) == first.model_copy(update={"duplicate": True})
 
     @pytest.mark.parametrize("backwards", [False, True])
     async def test_of_many_that_wait_each_goes_when_it_is_settled(self, store: Store, other: Store, *, backwards: bool) -> None:
-        activation = await Activation.of(store, "c-1")
-        await activation.do(start(), begin(), call(*["share", "ask", "lookup", "refund"] * 8))
-        order = list(activation.suspension_ids)
+        writer = await Writer.of(store, "c-1")
+        await writer.do(start(), begin(), call(*["share", "ask", "lookup", "refund"] * 8))
+        order = list(writer.suspension_ids)
         for suspension_id in reversed(order) if backwards else order:
             [kind] = [view.kind for view in await other.pending_of("c-1") if view.suspension_id == suspension_id]
             decision = Answer("blue") if kind is SuspensionKind.ELICITATION else Approve()
-            await activation.do(resolve(decision, suspension_id=suspension_id))
-            waiting = set(activation.suspension_ids)
+            await writer.do(resolve(decision, suspension_id=suspension_id))
+            waiting = set(writer.suspension_ids)
             for agent in (None, "desk"):
                 shown = (await other.pending(limit=100, agent=agent)).items
                 assert {view.suspension_id for view in shown} == waiting
@@ -366,21 +373,21 @@ class Appending:
             (row,) = (await other.conversations(limit=5)).items
             assert row.pending == len(waiting)
 
-        assert len(activation.suspension_ids) == 8  # what was shared awaits its client
+        assert len(writer.suspension_ids) == 8  # what was shared awaits its client
         rebuilt = [bucket async for bucket in other.reindex()]
         assert sum(bucket.removed for bucket in rebuilt) == 0
-        await activation.do(cancel())
+        await writer.do(cancel())
         assert (await other.pending(limit=100)).items == []
 
     async def test_a_gated_call_shows_its_second_phase_only(self, store: Store) -> None:
-        activation = await Activation.of(store, "c-1")
-        await activation.do(start(), begin(), call("share"))
-        first = activation.suspension_ids[0]
-        await activation.do(resolve(Approve()))
-        second = activation.suspension_ids[0]
+        writer = await Writer.of(store, "c-1")
+        await writer.do(start(), begin(), call("share"))
+        first = writer.suspension_ids[0]
+        await writer.do(resolve(Approve()))
+        second = writer.suspension_ids[0]
 
         assert first != second
         assert [view.suspension_id for view in (await store.pending(limit=5)).items] == [second]
         with pytest.raises(StaleCall) as refused:
-            await activation.do(lambda state: resolve(Approve())(state).model_copy(update={"suspension_id": first}))
+            await writer.do(lambda state: resolve(Approve())(state).model_copy(update={"suspension_id": first}))
         assert refused.value.reason is StaleReason.SUPERSEDED

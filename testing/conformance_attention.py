@@ -4,10 +4,10 @@
 from collections.abc import Sequence
 
 from holdfast.conversation import Answer, Approve
-from holdfast.persistence import Because, Store
+from holdfast.persistence import Store, TakeoverReason
 
-from .activation import LEASE_MS, Activation, begin, call, cancel, finish, reply, resolve, send, start, wake
 from .waiting import until
+from .writer import LEASE_MS, Writer, begin, call, cancel, finish, reply, resolve, send, start, wake
 
 
 async def due(store: Store, limit: int = 100) -> Sequence[str]:
@@ -26,8 +26,8 @@ class Attending:
         assert before <= found.now <= await store.now()
 
     async def test_a_busy_conversation_is_due_when_its_lease_ends(self, store: Store, other: Store) -> None:
-        activation = await Activation.of(store, "c-1", lease_ms=30)
-        await activation.do(start())  # the beginning of its turn is outstanding
+        writer = await Writer.of(store, "c-1", lease_ms=30)
+        await writer.do(start())  # the beginning of its turn is outstanding
 
         async def is_due() -> bool:
             return await due(other) == ["c-1"]
@@ -36,46 +36,46 @@ class Attending:
         assert await is_due()  # looking changes nothing
 
     async def test_a_busy_conversation_within_its_lease_is_not_due(self, store: Store) -> None:
-        activation = await Activation.of(store, "c-1")
+        writer = await Writer.of(store, "c-1")
         for steps in ((start(),), (begin(),), (call("lookup"),), (finish(),)):
-            await activation.do(*steps)
+            await writer.do(*steps)
             assert await due(store) == []
 
     async def test_a_renewed_lease_puts_it_off(self, store: Store) -> None:
-        activation = await Activation.of(store, "c-1", lease_ms=1)
-        await activation.do(start(), begin())
+        writer = await Writer.of(store, "c-1", lease_ms=1)
+        await writer.do(start(), begin())
 
         async def is_due() -> bool:
             return await due(store) == ["c-1"]
 
         await until(is_due)
-        await store.renew("c-1", activation.token, LEASE_MS)
+        await store.renew("c-1", writer.token, LEASE_MS)
         assert await due(store) == []
-        await store.renew("c-1", activation.token, 1)
+        await store.renew("c-1", writer.token, 1)
         await until(is_due)
 
     async def test_a_takeover_puts_it_off(self, store: Store) -> None:
-        activation = await Activation.of(store, "c-1", lease_ms=1)
-        await activation.do(start(), begin())
+        writer = await Writer.of(store, "c-1", lease_ms=1)
+        await writer.do(start(), begin())
 
         async def is_due() -> bool:
             return await due(store) == ["c-1"]
 
         await until(is_due)
-        await Activation.of(store, "c-1", seen=activation.token, because=Because.DIED)
+        await Writer.of(store, "c-1", seen=writer.token, because=TakeoverReason.DIED)
         assert await due(store) == []
 
     async def test_a_busy_conversation_that_was_released_is_due_at_once(self, store: Store) -> None:
-        activation = await Activation.of(store, "c-1")
-        await activation.do(start(), begin())
-        await activation.release()
+        writer = await Writer.of(store, "c-1")
+        await writer.do(start(), begin())
+        await writer.release()
 
         assert await due(store) == ["c-1"]
 
     async def test_a_resting_conversation_without_deadline_is_never_due(self, store: Store) -> None:
-        activation = await Activation.of(store, "c-1", lease_ms=1)
-        await activation.do(start(), begin())
-        await activation.do(reply())
+        writer = await Writer.of(store, "c-1", lease_ms=1)
+        await writer.do(start(), begin())
+        await writer.do(reply())
         now = await store.now()
 
         async def lease_ended() -> bool:
@@ -83,11 +83,11 @@ class Attending:
 
         await until(lease_ended)
         assert await due(store) == []
-        await activation.release()
+        await writer.release()
         assert await due(store) == []
 
     async def test_a_deadline_is_due_when_it_has_passed(self, store: Store) -> None:
-        late, early = await Activation.of(store, "c-1"), await Activation.of(store, "c-2")
+        late, early = await Writer.of(store, "c-1"), await Writer.of(store, "c-2")
         now = await store.now()
         await late.do(start(), begin(), call("ask"), now=now)
         await early.do(start(), begin(), call("ask"), now=now - 3600_000 - 10)
@@ -95,12 +95,12 @@ class Attending:
         assert await due(store) == ["c-2"]
 
     async def test_a_deadline_stays_after_release_and_takeover(self, store: Store) -> None:
-        activation = await Activation.of(store, "c-1")
-        await activation.do(start(), begin(), call("ask"), now=await store.now() - 3600_000 - 10)
-        await activation.release()
+        writer = await Writer.of(store, "c-1")
+        await writer.do(start(), begin(), call("ask"), now=await store.now() - 3600_000 - 10)
+        await writer.release()
         assert await due(store) == ["c-1"]
 
-        anew = await Activation.of(store, "c-1")
+        anew = await Writer.of(store, "c-1")
         assert await due(store) == ["c-1"]
         await store.renew("c-1", anew.token, LEASE_MS)
         assert await due(store) == ["c-1"]
@@ -108,32 +108,32 @@ class Attending:
         assert await due(store) == ["c-1"]
 
     async def test_a_deadline_to_come_is_not_due_after_release(self, store: Store) -> None:
-        activation = await Activation.of(store, "c-1", lease_ms=1)
-        await activation.do(start(), begin(), call("ask"))
-        await activation.release()
+        writer = await Writer.of(store, "c-1", lease_ms=1)
+        await writer.do(start(), begin(), call("ask"))
+        await writer.release()
 
         assert await due(store) == []
 
     async def test_the_earliest_of_several_deadlines_counts(self, store: Store) -> None:
-        activation = await Activation.of(store, "c-1")
+        writer = await Writer.of(store, "c-1")
         now = await store.now()
-        await activation.do(start(), begin(), call("ask", "locate"), now=now - 60_000 - 10)  # the client has a minute
+        await writer.do(start(), begin(), call("ask", "locate"), now=now - 60_000 - 10)  # the client has a minute
         assert await due(store) == ["c-1"]
 
-        await activation.do(wake(), now=now)
+        await writer.do(wake(), now=now)
 
         assert await due(store) == []
-        assert len(activation.suspension_ids) == 1
+        assert len(writer.suspension_ids) == 1
 
     async def test_a_deadline_before_the_end_of_a_lease_counts(self, store: Store) -> None:
-        activation = await Activation.of(store, "c-1")
-        await activation.do(start(), begin(), call("locate", "lookup"), now=await store.now() - 60_000 - 10)
+        writer = await Writer.of(store, "c-1")
+        await writer.do(start(), begin(), call("locate", "lookup"), now=await store.now() - 60_000 - 10)
 
         assert await due(store) == ["c-1"]
 
     async def test_the_end_of_a_lease_before_a_deadline_counts(self, store: Store) -> None:
-        activation = await Activation.of(store, "c-1", lease_ms=1)
-        await activation.do(start(), begin(), call("ask", "lookup"))
+        writer = await Writer.of(store, "c-1", lease_ms=1)
+        await writer.do(start(), begin(), call("ask", "lookup"))
 
         async def is_due() -> bool:
             return await due(store) == ["c-1"]
@@ -141,33 +141,33 @@ class Attending:
         await until(is_due)
 
     async def test_what_was_settled_is_not_due(self, store: Store) -> None:
-        activation = await Activation.of(store, "c-1")
+        writer = await Writer.of(store, "c-1")
         now = await store.now()
-        await activation.do(start(), begin(), call("ask", "refund"), now=now - 3600_000 - 10)
-        await activation.do(resolve(Answer("blue")), now=now - 10)  # before the sweeper came: it counts
+        await writer.do(start(), begin(), call("ask", "refund"), now=now - 3600_000 - 10)
+        await writer.do(resolve(Answer("blue")), now=now - 10)  # before the sweeper came: it counts
         assert await due(store) == ["c-1"]
-        await activation.do(resolve(Approve()), now=now - 10)
+        await writer.do(resolve(Approve()), now=now - 10)
         assert await due(store) == []
-        await activation.do(cancel())
+        await writer.do(cancel())
         assert await due(store) == []
 
     async def test_a_woken_conversation_is_due_no_more(self, store: Store) -> None:
-        activation = await Activation.of(store, "c-1")
-        await activation.do(start(), begin(), call("ask"), now=await store.now() - 3600_000 - 10)
+        writer = await Writer.of(store, "c-1")
+        await writer.do(start(), begin(), call("ask"), now=await store.now() - 3600_000 - 10)
 
-        await activation.do(wake())
+        await writer.do(wake())
 
         assert await due(store) == []
-        assert activation.state.calls[0].status == "errored"
-        await activation.do(reply(), send())
+        assert writer.state.calls[0].status == "errored"
+        await writer.do(reply(), send())
         assert await due(store) == []
 
     async def test_the_longest_overdue_comes_first_in_a_short_look(self, store: Store) -> None:
         now = await store.now()
         same_bucket = ("c-8", "c-27", "c-63", "c-169")  # by CRC-16; another store may have no buckets
         for overdue_ms, name in zip((30, 10, 40, 20), same_bucket, strict=True):
-            activation = await Activation.of(store, name)
-            await activation.do(start(), begin(), call("ask"), now=now - 3600_000 - 1000 * overdue_ms)
+            writer = await Writer.of(store, name)
+            await writer.do(start(), begin(), call("ask"), now=now - 3600_000 - 1000 * overdue_ms)
 
         everything = [name for name in await due(store) if name in same_bucket]
 
@@ -179,7 +179,7 @@ class Attending:
         now = await store.now()
         names = [f"many-{number}" for number in range(80)]
         for name in names:
-            activation = await Activation.of(store, name)
-            await activation.do(start(), begin(), call("ask"), now=now - 3600_000 - 1000)
+            writer = await Writer.of(store, name)
+            await writer.do(start(), begin(), call("ask"), now=now - 3600_000 - 1000)
 
         assert sorted(await due(store)) == sorted(names)

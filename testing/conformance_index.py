@@ -5,8 +5,8 @@ from holdfast.conversation import Deny
 from holdfast.persistence import Store
 from holdfast.persistence.keys import BUCKETS
 
-from .activation import Activation, resolve
 from .crowd import conversations, crowd, pending
+from .writer import Writer, resolve
 
 
 class Indexing:
@@ -34,25 +34,25 @@ class Indexing:
 
     async def test_who_writes_during_a_rebuild_is_not_disturbed(self, store: Store, other: Store) -> None:
         made = await crowd(store, 30)
-        left = iter(activation for activation in made if len(activation.suspension_ids) == 1)
+        left = iter(writer for writer in made if len(writer.suspension_ids) == 1)
         decided = 0
         async for bucket in other.reindex():
-            activation = next(left, None) if bucket.bucket % 4 == 0 else None
-            if activation is not None:
-                await _decide(activation)
+            writer = next(left, None) if bucket.bucket % 4 == 0 else None
+            if writer is not None:
+                await _decide(writer)
                 decided += 1
 
         assert decided > 5
-        settled = {view.suspension_id for activation in made for view in await store.pending_of(activation.conversation_id)}
+        settled = {view.suspension_id for writer in made for view in await store.pending_of(writer.conversation_id)}
         assert {view.suspension_id for view in await pending(other)} == settled
 
     async def test_what_only_holds_an_id_stands_in_no_list_after_a_rebuild(self, store: Store) -> None:
-        await Activation.of(store, "c-only-held")
+        await Writer.of(store, "c-only-held")
 
         _ = [bucket async for bucket in store.reindex()]
 
         assert await conversations(store) == []
 
 
-async def _decide(activation: Activation) -> None:
-    await activation.do(resolve(Deny("no")))
+async def _decide(writer: Writer) -> None:
+    await writer.do(resolve(Deny("no")))

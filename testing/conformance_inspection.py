@@ -4,9 +4,9 @@
 from holdfast.conversation import Answer, Approve
 from holdfast.persistence import Census, Overdue, Store
 
-from .activation import Activation, begin, call, lose, resolve, start
 from .conformance_troubles import HOUR_MS, OVERDUE_MS, overdue
 from .crowd import BEGAN_AT
+from .writer import Writer, begin, call, lose, resolve, start
 
 
 class Inspecting:
@@ -37,7 +37,7 @@ class Inspecting:
 
     async def test_who_is_silent_is_named_with_what_it_hosts_and_since_when(self, store: Store, other: Store) -> None:
         for actor in ("a-1", "a-2"):
-            assert await store.enlist(actor, limit=9)
+            assert await store.heartbeat(actor, limit=9)
         await store.hosts("a-2", "c-2")
         heard = await store.now()
         while await store.now() < heard + 3:
@@ -50,10 +50,10 @@ class Inspecting:
     async def test_what_passed_its_moment_long_ago_is_counted_and_the_longest_named(self, store: Store, other: Store) -> None:
         assert await store.overdue(0, limit=5) == Overdue(0)
         for number in range(3):
-            activation = await Activation.of(store, f"c-{number}")
+            writer = await Writer.of(store, f"c-{number}")
             asked_at = await store.now() - OVERDUE_MS - 1_000 * (number + 1)
-            await activation.do(start(), begin(), call("ask"), now=asked_at)
-        fresh = await Activation.of(store, "c-fresh")
+            await writer.do(start(), begin(), call("ask"), now=asked_at)
+        fresh = await Writer.of(store, "c-fresh")
         await fresh.do(start(), begin(), call("ask"))
 
         found = await other.overdue(1_500, limit=2)
@@ -78,9 +78,9 @@ class Inspecting:
     async def test_a_census_counts_what_there_is(self, store: Store, other: Store) -> None:
         assert await store.census(since=0) == Census(0, 0, 0, 0, 0, 0)
         for number in range(3):
-            activation = await Activation.of(store, f"c-{number}")
-            await activation.do(start(), begin(), call("ask"), now=BEGAN_AT + number)
-        lost = await Activation.of(store, "c-lost")
+            writer = await Writer.of(store, f"c-{number}")
+            await writer.do(start(), begin(), call("ask"), now=BEGAN_AT + number)
+        lost = await Writer.of(store, "c-lost")
         await lost.do(start(), begin(), call("ship"), resolve(Approve()), lose(), now=BEGAN_AT + 3)
         await store.strike("c-lost", lost.token, process="w-1", reason="it hangs", limit=1)
 

@@ -10,10 +10,10 @@ import pytest
 from holdfast.conversation import Answer, Deny, Status, SuspensionKind
 from holdfast.conversation.events import ModelAnswered
 from holdfast.errors import InvalidInput
-from holdfast.persistence import Listing, Row, Store
+from holdfast.persistence import ConversationRow, Listing, Store
 
-from .activation import Activation, begin, call, cancel, end, fail_model, reply, resolve, send, start
 from .crowd import BEGAN_AT, conversations, crowd, pending
+from .writer import Writer, begin, call, cancel, end, fail_model, reply, resolve, send, start
 
 
 class Paging:
@@ -25,7 +25,7 @@ class Paging:
 
     async def test_pending_calls_come_oldest_first(self, store: Store, other: Store) -> None:
         made = await crowd(store, 60)
-        expected = [suspension_id for activation in made for suspension_id in sorted(activation.suspension_ids)]
+        expected = [suspension_id for writer in made for suspension_id in sorted(writer.suspension_ids)]
 
         assert [view.suspension_id for view in await pending(other)] == expected
         assert len(expected) == 80
@@ -45,8 +45,8 @@ class Paging:
         seen = [view.suspension_id for view in await pending(store, limit)]
         rows = [row.conversation_id for row in await conversations(store, limit)]
 
-        assert sorted(seen) == sorted(one for activation in made for one in activation.suspension_ids)
-        assert rows == [activation.conversation_id for activation in made]
+        assert sorted(seen) == sorted(one for writer in made for one in writer.suspension_ids)
+        assert rows == [writer.conversation_id for writer in made]
 
     async def test_a_full_last_page_has_no_next(self, store: Store) -> None:
         await crowd(store, 15)  # 20 pending calls
@@ -63,14 +63,14 @@ class Paging:
         seen = [view.suspension_id for view in await pending(store, limit)]
         rows = [row.conversation_id for row in await conversations(store, limit)]
 
-        assert seen == sorted(one for activation in made for one in activation.suspension_ids)
-        assert sorted(rows) == sorted(activation.conversation_id for activation in made)
+        assert seen == sorted(one for writer in made for one in writer.suspension_ids)
+        assert sorted(rows) == sorted(writer.conversation_id for writer in made)
 
     @pytest.mark.parametrize("limit", [1, 2, 100])
     async def test_ids_that_begin_alike_lose_nothing(self, store: Store, limit: int) -> None:
         names = ["a", "a-b", "a.b", "a:b", "a_b", "a1", "aB", "ab", "A", "z", "zz", "z" * 128, "9"]
         for name in names:
-            await (await Activation.of(store, name)).do(start(), begin(), call("ask"), now=BEGAN_AT)
+            await (await Writer.of(store, name)).do(start(), begin(), call("ask"), now=BEGAN_AT)
 
         assert sorted(row.conversation_id for row in await conversations(store, limit)) == sorted(names)
         assert sorted(view.conversation_id for view in await pending(store, limit)) == sorted(names)
@@ -92,21 +92,21 @@ class Paging:
     @pytest.mark.parametrize("limit", [2, 50])
     async def test_filters_hold_by_agent_by_status_and_by_both(self, store: Store, limit: int) -> None:
         made = await crowd(store, 24)
-        for number, activation in enumerate(made):
+        for number, writer in enumerate(made):
             match number % 6:
                 case 0:
-                    await activation.do(cancel())
+                    await writer.do(cancel())
                 case 1:
-                    await activation.do(end())
+                    await writer.do(end())
                 case 2:
-                    await activation.do(cancel())
-                    await activation.do(send(), begin())
+                    await writer.do(cancel())
+                    await writer.do(send(), begin())
                 case 3:
-                    await activation.do(cancel())
-                    await activation.do(send(), begin(), fail_model())
+                    await writer.do(cancel())
+                    await writer.do(send(), begin(), fail_model())
                 case 4:
-                    await activation.do(cancel())
-                    await activation.do(send(), begin(), call("lookup"))
+                    await writer.do(cancel())
+                    await writer.do(send(), begin(), call("lookup"))
         everything = await conversations(store, 1000)
 
         assert {row.status for row in everything} == set(Status) - {Status.ABSENT, Status.QUARANTINED}
@@ -120,20 +120,20 @@ class Paging:
 
     async def test_a_row_says_where_the_conversation_stands(self, store: Store) -> None:
         before = await store.now()
-        activation = await Activation.of(store, "c-1")
-        await activation.do(start(), begin(), call("ask", "refund"), now=BEGAN_AT)
+        writer = await Writer.of(store, "c-1")
+        await writer.do(start(), begin(), call("ask", "refund"), now=BEGAN_AT)
 
         (row,) = (await store.conversations(limit=10)).items
 
-        assert row == Row("c-1", "desk", Status.AWAITING_INPUT, BEGAN_AT, row.updated_at, 2)
+        assert row == ConversationRow("c-1", "desk", Status.AWAITING_INPUT, BEGAN_AT, row.updated_at, 2)
         assert before <= row.updated_at <= await store.now()
-        await activation.do(cancel(), now=BEGAN_AT + 1)
+        await writer.do(cancel(), now=BEGAN_AT + 1)
         (row,) = (await store.conversations(limit=10)).items
         assert (row.status, row.created_at, row.pending) == (Status.IDLE, BEGAN_AT, 0)
 
     async def test_a_confirmation_is_no_update(self, store: Store) -> None:
-        activation = await Activation.of(store, "c-1")
-        await activation.do(start())
+        writer = await Writer.of(store, "c-1")
+        await writer.do(start())
         (before,) = (await store.conversations(limit=10)).items
         moment = await store.now()
 
@@ -142,49 +142,49 @@ class Paging:
 
         while not await later():
             pass
-        await store.append("c-1", activation.write())
+        await store.append("c-1", writer.write())
 
         assert (await store.conversations(limit=10)).items == [before]
 
     async def test_what_is_settled_vanishes(self, store: Store, other: Store) -> None:
-        activation = await Activation.of(store, "c-1")
-        await activation.do(start(), begin(), call("ask", "refund"))
-        asked, gated = activation.suspension_ids
+        writer = await Writer.of(store, "c-1")
+        await writer.do(start(), begin(), call("ask", "refund"))
+        asked, gated = writer.suspension_ids
 
-        await activation.do(resolve(Answer("blue"), suspension_id=asked))
+        await writer.do(resolve(Answer("blue"), suspension_id=asked))
 
         for agent in (None, "desk"):
             assert [view.suspension_id for view in await pending(other, agent=agent)] == [gated]
             assert [view.suspension_id for view in await pending(other, agent=agent, kind=SuspensionKind.APPROVAL)] == [gated]
             assert await pending(other, agent=agent, kind=SuspensionKind.ELICITATION) == []
-        await activation.do(cancel())
+        await writer.do(cancel())
         for kind in (None, *SuspensionKind):
             assert await pending(other, kind=kind) == []
         assert await other.pending_of("c-1") == []
 
     async def test_a_conversation_stands_under_one_status_at_a_time(self, store: Store) -> None:
-        activation = await Activation.of(store, "c-1")
+        writer = await Writer.of(store, "c-1")
         for steps in ((start(),), (begin(),), (call("ask"),), (resolve(Answer("blue")),), (reply(),), (end(),)):
-            await activation.do(*steps)
+            await writer.do(*steps)
             found = [status for status in Status if await conversations(store, status=status)]
-            assert found == [activation.state.status]
-            assert await conversations(store, agent="desk", status=activation.state.status)
+            assert found == [writer.state.status]
+            assert await conversations(store, agent="desk", status=writer.state.status)
 
     async def test_a_page_goes_on_although_its_last_item_is_gone(self, store: Store) -> None:
         made = await crowd(store, 9)
         first = await store.pending(limit=4)
-        for activation in made[:4]:
-            await activation.do(cancel())
+        for writer in made[:4]:
+            await writer.do(cancel())
 
         rest = await store.pending(limit=100, after=first.next)
 
         seen = {view.suspension_id for view in first.items}
-        left = [one for activation in made[4:] for one in sorted(activation.suspension_ids) if one not in seen]
+        left = [one for writer in made[4:] for one in sorted(writer.suspension_ids) if one not in seen]
         assert [view.suspension_id for view in rest.items] == left
 
     async def test_pending_shows_what_a_person_needs(self, store: Store) -> None:
-        activation = await Activation.of(store, "c-1")
-        await activation.do(start(), begin(), call(("refund", '{"amount":7}'), prompt="Refund 7?"), now=BEGAN_AT)
+        writer = await Writer.of(store, "c-1")
+        await writer.do(start(), begin(), call(("refund", '{"amount":7}'), prompt="Refund 7?"), now=BEGAN_AT)
 
         page = await store.pending(limit=10)
 
@@ -244,28 +244,28 @@ class Unreadable:
         assert [view.arguments for view in views if view.problem is None] == [{"amount": 5}] * 4
 
     async def test_the_pending_calls_of_one_conversation_say_so_too(self, store: Store) -> None:
-        activation = await _suspended(store, "c-1", BEGAN_AT, DEEP)
+        writer = await _suspended(store, "c-1", BEGAN_AT, DEEP)
 
         (view,) = await store.pending_of("c-1")
         (row,) = (await store.conversations(limit=5)).items
 
         assert "nested" in (view.problem or "")
-        assert view.suspension_id == activation.suspension_ids[0]
+        assert view.suspension_id == writer.suspension_ids[0]
         assert (row.problem, row.pending) == (None, 1)
 
     async def test_a_call_that_cannot_be_shown_can_be_denied(self, store: Store) -> None:
-        activation = await _suspended(store, "c-1", BEGAN_AT, DEEP)
+        writer = await _suspended(store, "c-1", BEGAN_AT, DEEP)
 
-        await activation.do(resolve(Deny("nobody can read it")))
+        await writer.do(resolve(Deny("nobody can read it")))
 
         assert await store.pending(limit=5) == Listing([], None)
 
 
-async def _suspended(store: Store, name: str, now: int, arguments: str) -> Activation:
+async def _suspended(store: Store, name: str, now: int, arguments: str) -> Writer:
     """A conversation that waits for an approval of a call with these arguments, whatever a judge says of them today."""
-    activation = await Activation.of(store, name)
-    await activation.do(start(), begin(), now=now)
-    write = activation.judged(call("refund"), now=now)
+    writer = await Writer.of(store, name)
+    await writer.do(start(), begin(), now=now)
+    write = writer.judged(call("refund"), now=now)
     events = tuple(
         event.model_copy(update={"calls": tuple(one.model_copy(update={"arguments": arguments}) for one in event.calls)})
         if isinstance(event, ModelAnswered)
@@ -273,5 +273,5 @@ async def _suspended(store: Store, name: str, now: int, arguments: str) -> Activ
         for event in write.events
     )
     await store.append(name, replace(write, events=events))
-    activation.adopt(events, write.after)
-    return activation
+    writer.adopt(events, write.after)
+    return writer

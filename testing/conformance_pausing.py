@@ -6,18 +6,18 @@ import asyncio
 import pytest
 
 from holdfast.errors import InvalidInput
-from holdfast.persistence import Because, Pause, RunStatus, Store
+from holdfast.persistence import Pause, RunStatus, Store, TakeoverReason
 from holdfast.persistence.pausing import MOST_PAUSED
 
-from .activation import Activation, begin, call, reply, send, start
+from .writer import Writer, begin, call, reply, send, start
 
 
-async def left(store: Store, conversation_id: str = "c-1", agent: str = "desk") -> Activation:
+async def left(store: Store, conversation_id: str = "c-1", agent: str = "desk") -> Writer:
     """A conversation whose model call is outstanding, and which was left since that is paused."""
-    activation = await Activation.of(store, conversation_id, lease_ms=1)
-    await activation.do(start(agent=agent), begin())
-    await store.release(conversation_id, activation.token, paused=True)
-    return activation
+    writer = await Writer.of(store, conversation_id, lease_ms=1)
+    await writer.do(start(agent=agent), begin())
+    await store.release(conversation_id, writer.token, paused=True)
+    return writer
 
 
 async def due(store: Store) -> set[str]:
@@ -99,9 +99,9 @@ class Pausing:
         assert not (await store.pause("one-more", by="ana", reason="")).duplicate
 
     async def test_a_run_is_not_claimed_after_the_moment_until_which_it_may_be(self, store: Store, other: Store) -> None:
-        activation = await Activation.of(store, "c-1")
-        await activation.do(start(), begin(), call("lookup"))
-        (effect_id,) = activation.effect_ids
+        writer = await Writer.of(store, "c-1")
+        await writer.do(start(), begin(), call("lookup"))
+        (effect_id,) = writer.effect_ids
         now = await store.now()
 
         assert not await store.claim("c-1", effect_id, incarnation="i-1", worker="w-1", until=now - 1)
@@ -133,10 +133,10 @@ class Pausing:
 
     async def test_its_deadlines_need_attention_all_the_same(self, store: Store, other: Store) -> None:
         long_ago = await store.now() - 3_700_000
-        activation = await Activation.of(store, "c-1", lease_ms=60_000)
-        await activation.do(start(), begin(), call("ask", "lookup"), now=long_ago)
+        writer = await Writer.of(store, "c-1", lease_ms=60_000)
+        await writer.do(start(), begin(), call("ask", "lookup"), now=long_ago)
 
-        await store.release("c-1", activation.token, paused=True)
+        await store.release("c-1", writer.token, paused=True)
 
         assert await due(other) == {"c-1"}
 
@@ -144,7 +144,7 @@ class Pausing:
         await store.pause(None, by="ana", reason="")
         await left(store)
 
-        anew = await Activation.of(other, "c-1", lease_ms=1)
+        anew = await Writer.of(other, "c-1", lease_ms=1)
 
         while "c-1" not in await due(store):  # its lease ends, and nobody has renewed it
             pass
@@ -153,13 +153,13 @@ class Pausing:
         await anew.do(reply())
 
     async def test_what_is_left_at_rest_is_not_paused(self, store: Store) -> None:
-        activation = await Activation.of(store, "c-1", lease_ms=1)
-        await activation.do(start(), begin(), reply())
+        writer = await Writer.of(store, "c-1", lease_ms=1)
+        await writer.do(start(), begin(), reply())
 
-        await store.release("c-1", activation.token, paused=True)
+        await store.release("c-1", writer.token, paused=True)
 
         assert await store.readmit(100) == 0
-        again = await Activation.of(store, "c-1", lease_ms=1)
+        again = await Writer.of(store, "c-1", lease_ms=1)
         await again.do(send())
         assert await store.readmit(100) == 0
 
@@ -213,7 +213,7 @@ class Pausing:
         assert [bucket.problems async for bucket in other.reindex() if bucket.problems] == []
         await other.readmit(100)
         assert await due(store) == {"c-1"}
-        anew = await Activation.of(other, "c-1", because=Because.ASKED)
+        anew = await Writer.of(other, "c-1", because=TakeoverReason.ASKED)
         await anew.do(reply())
 
     async def test_during_a_pause_indexes_that_are_made_anew_wake_nobody_who_waits_for_its_end(
@@ -225,7 +225,7 @@ class Pausing:
             await left(store, name)
         await left(store, "bar:1", "bar")
         long_ago = await store.now() - 3_700_000
-        overdue = await Activation.of(store, "overdue", lease_ms=60_000)
+        overdue = await Writer.of(store, "overdue", lease_ms=60_000)
         await overdue.do(start(), begin(), call("ask", "lookup"), now=long_ago)
         await store.release("overdue", overdue.token, paused=True)
 

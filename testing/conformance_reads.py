@@ -10,9 +10,9 @@ from holdfast.conversation.events import EVENTS
 from holdfast.errors import ConversationNotFound
 from holdfast.persistence import Store
 
-from .activation import Activation, Step, begin, call, cancel, end, fail_model, finish, lose, reply, resolve, send, start
+from .writer import NextCommand, Writer, begin, call, cancel, end, fail_model, finish, lose, reply, resolve, send, start
 
-LIFE: tuple[tuple[Step, ...], ...] = (
+LIFE: tuple[tuple[NextCommand, ...], ...] = (
     (start("hello", context='{"order":12345678901234567890}'),),
     (begin(),),
     (call(("lookup", '{"a":1}'), ("ask", '{"q":"Größe? 🙂"}'), "refund", "nonsense", content="let me see"),),
@@ -53,38 +53,38 @@ class Reading:
     """What is read is what was written."""
 
     async def test_snapshot_and_tail_equal_the_fold(self, store: Store, other: Store) -> None:
-        activation = await Activation.of(store, "c-1")
+        writer = await Writer.of(store, "c-1")
         for steps in LIFE:
-            await activation.do(*steps)
+            await writer.do(*steps)
 
-            assert await other.load("c-1") == activation.state
+            assert await other.load("c-1") == writer.state
             folded = State(conversation_id="c-1")
             for _, event in await other.read("c-1", after=0):
                 folded = evolve(folded, event)
-            assert folded == activation.state
+            assert folded == writer.state
 
-        assert activation.state.ended
-        assert {type(event) for event in activation.events} == set(EVENTS)
+        assert writer.state.ended
+        assert {type(event) for event in writer.events} == set(EVENTS)
 
     async def test_every_activation_begins_where_the_last_one_stood(self, store: Store) -> None:
-        activation = await Activation.of(store, "c-1")
+        writer = await Writer.of(store, "c-1")
         for steps in LIFE:
-            await activation.do(*steps)
-            next_one = await activation.succeeded()
-            assert next_one.state == activation.state
-            assert set(next_one.runs) == {effect_id for effect_id in activation.effect_ids if "#" in effect_id}
-            activation = next_one
+            await writer.do(*steps)
+            next_one = await writer.succeeded()
+            assert next_one.state == writer.state
+            assert set(next_one.runs) == {effect_id for effect_id in writer.effect_ids if "#" in effect_id}
+            writer = next_one
 
     async def test_events_read_back_as_they_were_written(self, store: Store, other: Store) -> None:
-        activation = await Activation.of(store, "c-1")
+        writer = await Writer.of(store, "c-1")
         for steps in LIFE:
-            await activation.do(*steps)
+            await writer.do(*steps)
 
-        assert await other.read("c-1", after=0) == list(enumerate(activation.events, 1))
+        assert await other.read("c-1", after=0) == list(enumerate(writer.events, 1))
 
     async def test_reading_goes_on_after_a_place(self, store: Store) -> None:
-        activation = await Activation.of(store, "c-1")
-        await activation.do(start(), begin(), call("ask"))
+        writer = await Writer.of(store, "c-1")
+        await writer.do(start(), begin(), call("ask"))
         everything = await store.read("c-1", after=0)
 
         assert [seq for seq, _ in everything] == [1, 2, 3, 4, 5]
@@ -94,62 +94,62 @@ class Reading:
         assert await store.read("c-1", after=500) == []
 
     async def test_a_blocked_read_wakes_at_the_next_event(self, store: Store, other: Store) -> None:
-        activation = await Activation.of(store, "c-1")
-        await activation.do(start())
+        writer = await Writer.of(store, "c-1")
+        await writer.do(start())
         waiting = [asyncio.create_task(other.read("c-1", after=2, block_ms=20_000)) for _ in range(3)]
         unborn = asyncio.create_task(other.read("c-2", after=0, block_ms=20_000))
         await asyncio.sleep(0)  # let them begin; it holds also if they have not
 
-        await activation.do(begin())
-        await (await Activation.of(store, "c-2")).do(start())
+        await writer.do(begin())
+        await (await Writer.of(store, "c-2")).do(start())
 
         for got in await asyncio.gather(*waiting):
             assert [(seq, event.kind) for seq, event in got] == [(3, "turn_started")]
         assert [seq for seq, _ in await unborn] == [1, 2]
 
     async def test_a_blocked_read_outlasts_a_release(self, store: Store, other: Store) -> None:
-        activation = await Activation.of(store, "c-1")
-        await activation.do(start(), begin(), call("ask"))
+        writer = await Writer.of(store, "c-1")
+        await writer.do(start(), begin(), call("ask"))
         waiting = asyncio.create_task(other.read("c-1", after=5, block_ms=20_000))
         await store.now()  # let it begin; it holds also if it has not
-        await activation.release()
-        anew = await Activation.of(store, "c-1")
+        await writer.release()
+        anew = await Writer.of(store, "c-1")
 
         await anew.do(resolve(Answer("blue")))
 
         assert [(seq, event.kind) for seq, event in await waiting] == [(6, "suspension_settled"), (7, "call_resolved")]
 
     async def test_a_blocked_read_returns_at_once_if_there_is_something(self, store: Store) -> None:
-        activation = await Activation.of(store, "c-1")
-        await activation.do(start())
+        writer = await Writer.of(store, "c-1")
+        await writer.do(start())
 
         assert [seq for seq, _ in await store.read("c-1", after=0, block_ms=20_000)] == [1, 2]
         assert [seq for seq, _ in await store.read("c-1", after=0, limit=1, block_ms=20_000)] == [1]
 
     async def test_a_blocked_read_ends_with_nothing(self, store: Store) -> None:
-        activation = await Activation.of(store, "c-1")
-        await activation.do(start())
+        writer = await Writer.of(store, "c-1")
+        await writer.do(start())
 
         assert await store.read("c-1", after=2, block_ms=20) == []
 
     async def test_a_blocked_read_can_be_given_up(self, store: Store) -> None:
-        activation = await Activation.of(store, "c-1")
-        await activation.do(start())
+        writer = await Writer.of(store, "c-1")
+        await writer.do(start())
         waiting = asyncio.create_task(store.read("c-1", after=2, block_ms=20_000))
         await asyncio.sleep(0)
         waiting.cancel()
         with pytest.raises(asyncio.CancelledError):
             await waiting
 
-        assert (await store.load("c-1")) == activation.state
+        assert (await store.load("c-1")) == writer.state
 
     async def test_events_are_found_by_their_places(self, store: Store) -> None:
-        activation = await Activation.of(store, "c-1")
-        await activation.do(start(), begin(), call("ask"))
+        writer = await Writer.of(store, "c-1")
+        await writer.do(start(), begin(), call("ask"))
 
         found = await store.at("c-1", [4, 1, 99, 0, 4])
 
-        assert found == [activation.events[3], activation.events[0], None, None, activation.events[3]]
+        assert found == [writer.events[3], writer.events[0], None, None, writer.events[3]]
         assert await store.at("c-1", []) == []
         assert await store.at("c-unknown", [1]) == [None]
 
@@ -161,9 +161,9 @@ class Reading:
         assert await store.read("c-1", after=0) == []
 
     async def test_open_suspensions_are_shown_in_the_models_order(self, store: Store, other: Store) -> None:
-        activation = await Activation.of(store, "c-1")
+        writer = await Writer.of(store, "c-1")
         calls = (("ask", '{"q":"colour?"}'), "lookup", ("refund", '{"amount":7}'), "locate")
-        await activation.do(start(), begin(), call(*calls, prompt="Really?"))
+        await writer.do(start(), begin(), call(*calls, prompt="Really?"))
 
         views = await other.pending_of("c-1")
 
@@ -176,12 +176,12 @@ class Reading:
         assert (first.conversation_id, first.agent, first.prompt) == ("c-1", "desk", "Really?")
         assert first.response_schema == {"type": ["string", "boolean", "null"]}
         assert first.expires_at == first.created_at + 3600_000
-        assert tuple(view.suspension_id for view in views) == activation.suspension_ids
+        assert tuple(view.suspension_id for view in views) == writer.suspension_ids
 
     async def test_edited_arguments_are_what_is_shown_next(self, store: Store) -> None:
-        activation = await Activation.of(store, "c-1")
-        await activation.do(start(), begin(), call(("share", '{"amount":7}')))
-        await activation.do(resolve(Approve({"amount": 5})))
+        writer = await Writer.of(store, "c-1")
+        await writer.do(start(), begin(), call(("share", '{"amount":7}')))
+        await writer.do(resolve(Approve({"amount": 5})))
 
         (view,) = await store.pending_of("c-1")
 

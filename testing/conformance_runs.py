@@ -6,27 +6,27 @@ import asyncio
 import pytest
 
 from holdfast.conversation import Answer, Approve, Redispatch, SuspensionKind
-from holdfast.persistence import Because, Run, RunStatus, Store
+from holdfast.persistence import Run, RunStatus, Store, TakeoverReason
 
-from .activation import Activation, begin, call, cancel, finish, lose, resolve, start
 from .crowd import pending
+from .writer import Writer, begin, call, cancel, finish, lose, resolve, start
 
 
-async def running(store: Store, *tools: str) -> tuple[Activation, tuple[str, ...]]:
+async def running(store: Store, *tools: str) -> tuple[Writer, tuple[str, ...]]:
     """A conversation whose calls run, and the ids of the runs."""
-    activation = await Activation.of(store, "c-1")
-    await activation.do(start(), begin(), call(*tools))
-    return activation, activation.effect_ids
+    writer = await Writer.of(store, "c-1")
+    await writer.do(start(), begin(), call(*tools))
+    return writer, writer.effect_ids
 
 
-async def lost(store: Store) -> tuple[Activation, str]:
+async def lost(store: Store) -> tuple[Writer, str]:
     """A conversation whose only call was approved with edited arguments, was claimed and is lost; the id of its run."""
-    activation, _ = await running(store, "ship")
-    await activation.do(resolve(Approve({"to": "Rome"})))
-    (effect_id,) = activation.effect_ids
+    writer, _ = await running(store, "ship")
+    await writer.do(resolve(Approve({"to": "Rome"})))
+    (effect_id,) = writer.effect_ids
     assert await store.claim("c-1", effect_id, incarnation="i-1", worker="w-1")
-    await activation.do(lose())
-    return activation, effect_id
+    await writer.do(lose())
+    return writer, effect_id
 
 
 class Running:
@@ -39,13 +39,13 @@ class Running:
         assert await other.run("c-1", charge) == Run(RunStatus.RUNNABLE)
 
     async def test_an_approved_call_is_runnable_only_then(self, store: Store) -> None:
-        activation = await Activation.of(store, "c-1")
-        await activation.do(start(), begin(), call("refund"))
-        name = activation.state.calls[0].tool_call_id
+        writer = await Writer.of(store, "c-1")
+        await writer.do(start(), begin(), call("refund"))
+        name = writer.state.calls[0].tool_call_id
         assert await store.run("c-1", f"{name}#1") is None
         assert not await store.claim("c-1", f"{name}#1", incarnation="i-1", worker="w-1")
 
-        await activation.do(resolve(Approve()))
+        await writer.do(resolve(Approve()))
 
         assert await store.run("c-1", f"{name}#1") == Run(RunStatus.RUNNABLE)
 
@@ -78,11 +78,11 @@ class Running:
         assert await store.progress("c-1") == {}
 
     async def test_progress_of_a_settled_run_goes_with_the_next_report(self, store: Store) -> None:
-        activation, (lookup, charge) = await running(store, "lookup", "charge")
+        writer, (lookup, charge) = await running(store, "lookup", "charge")
         for effect_id in (lookup, charge):
             assert await store.claim("c-1", effect_id, incarnation="i-1", worker="w-1")
             assert await store.keep_progress("c-1", effect_id, b"half")
-        await activation.do(finish(effect_id=lookup))
+        await writer.do(finish(effect_id=lookup))
 
         assert await store.keep_progress("c-1", charge, b"nearly")
 
@@ -150,62 +150,62 @@ class Running:
         assert await store.run("c-1", "call_9#1") is None
 
     async def test_the_append_that_settles_a_call_removes_its_run(self, store: Store, other: Store) -> None:
-        activation, (lookup, charge) = await running(store, "lookup", "charge")
+        writer, (lookup, charge) = await running(store, "lookup", "charge")
         await store.claim("c-1", lookup, incarnation="i-1", worker="w-1")
         await store.finish("c-1", lookup, incarnation="i-1", outcome=b"x")
 
-        await activation.do(finish(lookup))
+        await writer.do(finish(lookup))
 
         assert await other.run("c-1", lookup) is None
         assert await other.run("c-1", charge) == Run(RunStatus.RUNNABLE)
 
     async def test_an_outcome_after_its_call_was_settled_is_late(self, store: Store) -> None:
-        activation, (lookup,) = await running(store, "lookup")
+        writer, (lookup,) = await running(store, "lookup")
         await store.claim("c-1", lookup, incarnation="i-1", worker="w-1")
-        await activation.do(cancel())
+        await writer.do(cancel())
 
         assert not await store.finish("c-1", lookup, incarnation="i-1", outcome=b"x")
         assert not await store.claim("c-1", lookup, incarnation="i-1", worker="w-1")
         assert await store.run("c-1", lookup) is None
 
     async def test_a_lost_run_is_followed_by_the_next_attempt(self, store: Store) -> None:
-        activation, (first,) = await running(store, "lookup")
+        writer, (first,) = await running(store, "lookup")
         await store.claim("c-1", first, incarnation="i-1", worker="w-1")
 
-        await activation.do(lose())
+        await writer.do(lose())
 
-        (second,) = activation.effect_ids
+        (second,) = writer.effect_ids
         assert (first[-2:], second[-2:]) == ("#1", "#2")
         assert await store.run("c-1", first) is None
         assert await store.run("c-1", second) == Run(RunStatus.RUNNABLE)
         assert not await store.finish("c-1", first, incarnation="i-1", outcome=b"x")
 
     async def test_a_lost_run_that_is_asked_about_leaves_no_run(self, store: Store, other: Store) -> None:
-        activation, first = await lost(store)
+        writer, first = await lost(store)
 
         assert await other.run("c-1", first) is None
         assert not await store.claim("c-1", first, incarnation="i-2", worker="w-2")
         assert not await store.finish("c-1", first, incarnation="i-1", outcome=b"x")
-        assert (await activation.succeeded()).runs == {}
+        assert (await writer.succeeded()).runs == {}
 
     async def test_a_lost_run_is_pending_by_its_kind(self, store: Store, other: Store) -> None:
-        activation, _ = await lost(store)
+        writer, _ = await lost(store)
 
         for agent in (None, "desk"):
             assert await pending(other, agent=agent, kind=SuspensionKind.APPROVAL) == []
             (view,) = await pending(other, agent=agent, kind=SuspensionKind.LOST)
             assert [view] == await pending(other, agent=agent) == list(await other.pending_of("c-1"))
             assert (view.kind, view.tool, view.arguments) == (SuspensionKind.LOST, "ship", {"to": "Rome"})
-            assert view.suspension_id == activation.suspension_ids[0]
+            assert view.suspension_id == writer.suspension_ids[0]
             assert view.prompt is not None
             assert view.expires_at == view.created_at + 3600_000
 
     async def test_a_redispatch_makes_the_next_attempt_runnable(self, store: Store, other: Store) -> None:
-        activation, first = await lost(store)
+        writer, first = await lost(store)
 
-        await activation.do(resolve(Redispatch()))
+        await writer.do(resolve(Redispatch()))
 
-        (second,) = activation.effect_ids
+        (second,) = writer.effect_ids
         assert second.removesuffix("#2") == first.removesuffix("#1")
         assert await other.run("c-1", first) is None
         assert await other.run("c-1", second) == Run(RunStatus.RUNNABLE)
@@ -213,13 +213,13 @@ class Running:
         assert await store.claim("c-1", second, incarnation="i-2", worker="w-2")
 
     async def test_a_run_that_is_lost_again_is_pending_again(self, store: Store, other: Store) -> None:
-        activation, _ = await lost(store)
-        (before,) = activation.suspension_ids
-        await activation.do(resolve(Redispatch()))
-        (second,) = activation.effect_ids
+        writer, _ = await lost(store)
+        (before,) = writer.suspension_ids
+        await writer.do(resolve(Redispatch()))
+        (second,) = writer.effect_ids
         await store.claim("c-1", second, incarnation="i-2", worker="w-2")
 
-        await activation.do(lose())
+        await writer.do(lose())
 
         (view,) = await pending(other, kind=SuspensionKind.LOST)
         assert view.suspension_id != before
@@ -227,18 +227,18 @@ class Running:
         assert await other.run("c-1", second) is None
 
     async def test_a_lost_run_that_is_answered_needs_no_run(self, store: Store, other: Store) -> None:
-        activation, first = await lost(store)
+        writer, first = await lost(store)
 
-        await activation.do(resolve(Answer(None)))
+        await writer.do(resolve(Answer(None)))
 
         assert await other.run("c-1", first) is None
-        assert activation.effect_ids == ("t1.m2",)
+        assert writer.effect_ids == ("t1.m2",)
         assert await pending(other) == []
 
     async def test_a_run_outlives_its_actor(self, store: Store, other: Store) -> None:
-        activation, (lookup, charge) = await running(store, "lookup", "charge")
+        writer, (lookup, charge) = await running(store, "lookup", "charge")
         await store.claim("c-1", lookup, incarnation="i-1", worker="w-1")
-        second = await Activation.of(other, "c-1", seen=activation.token, because=Because.DIED)
+        second = await Writer.of(other, "c-1", seen=writer.token, because=TakeoverReason.DIED)
 
         assert await store.finish("c-1", lookup, incarnation="i-1", outcome=b"x")
         assert await store.claim("c-1", charge, incarnation="i-1", worker="w-1")
@@ -248,9 +248,9 @@ class Running:
 
     async def test_runs_of_other_conversations_are_other_runs(self, store: Store) -> None:
         for name in ("c-1", "c-2"):
-            activation = await Activation.of(store, name)
-            await activation.do(start(), begin(), call("lookup"))
-        (effect_id,) = activation.effect_ids
+            writer = await Writer.of(store, name)
+            await writer.do(start(), begin(), call("lookup"))
+        (effect_id,) = writer.effect_ids
 
         assert await store.claim("c-1", effect_id, incarnation="i-1", worker="w-1")
         assert await store.run("c-2", effect_id) == Run(RunStatus.RUNNABLE)
@@ -270,11 +270,11 @@ class Running:
     async def test_an_outcome_that_nobody_waits_for_is_kept_as_late_and_changes_nothing(
         self, store: Store, other: Store
     ) -> None:
-        activation = await Activation.of(store, "c-1")
-        await activation.do(start(), begin(), call("lookup"))
-        (effect_id,) = activation.effect_ids
+        writer = await Writer.of(store, "c-1")
+        await writer.do(start(), begin(), call("lookup"))
+        (effect_id,) = writer.effect_ids
         assert await store.claim("c-1", effect_id, incarnation="i-1", worker="w")
-        await activation.do(cancel())
+        await writer.do(cancel())
         before = await store.load("c-1")
 
         assert not await store.finish("c-1", effect_id, incarnation="i-1", outcome=b"what came of it")

@@ -1,80 +1,80 @@
-"""Strikes and quarantine, living actors, successors of workers."""
+"""Crashes and quarantine, living actors, successors of workers."""
 # ruff: noqa: S101, D102, PLR2004 -- tests: they assert, their names are sentences, their numbers are the expectation
 
 import pytest
 
 from holdfast.conversation import Answer, Status
 from holdfast.errors import Fenced, Quarantined
-from holdfast.persistence import Because, Store
+from holdfast.persistence import Store, TakeoverReason
 
-from .activation import Activation, begin, call, lose, reply, resolve, send, start
 from .crowd import conversations, pending
+from .writer import Writer, begin, call, lose, reply, resolve, send, start
 
 
-async def busy(store: Store) -> Activation:
+async def busy(store: Store) -> Writer:
     """A conversation whose run may be lost and whose question waits."""
-    activation = await Activation.of(store, "c-1")
-    await activation.do(start(), begin(), call("lookup", "ask"))
-    return activation
+    writer = await Writer.of(store, "c-1")
+    await writer.do(start(), begin(), call("lookup", "ask"))
+    return writer
 
 
-async def strike(activation: Activation, process: str, limit: int = 3) -> int | None:
+async def strike(writer: Writer, process: str, limit: int = 3) -> int | None:
     """Count a process that died."""
-    return await activation.store.strike("c-1", activation.token, process=process, reason=f"{process} died", limit=limit)
+    return await writer.store.strike("c-1", writer.token, process=process, reason=f"{process} died", limit=limit)
 
 
 class Supervising:
     """What takes process after process down is set aside, and only until it is told to go on."""
 
     async def test_the_death_of_one_process_counts_once(self, store: Store) -> None:
-        activation = await busy(store)
+        writer = await busy(store)
 
-        assert [await strike(activation, process) for process in ("w-1", "w-1", "w-2", "w-2")] == [1, 1, 2, 2]
+        assert [await strike(writer, process) for process in ("w-1", "w-1", "w-2", "w-2")] == [1, 1, 2, 2]
         assert await store.quarantine("c-1") is None
 
     async def test_strikes_outlive_the_activation(self, store: Store, other: Store) -> None:
-        activation = await busy(store)
-        await strike(activation, "w-1")
+        writer = await busy(store)
+        await strike(writer, "w-1")
 
-        after = await activation.succeeded()
+        after = await writer.succeeded()
 
         assert await strike(after, "w-1") == 1
         assert await strike(after, "w-2") == 2
         assert (await other.owner("c-1")).token == after.token  # type: ignore[union-attr]
 
     async def test_progress_clears_the_strikes_and_a_further_attempt_or_message_does_not(self, store: Store) -> None:
-        activation = await busy(store)
-        await strike(activation, "w-1")
-        await activation.do(lose())
-        await activation.do(send())
-        assert await strike(activation, "w-2") == 2
+        writer = await busy(store)
+        await strike(writer, "w-1")
+        await writer.do(lose())
+        await writer.do(send())
+        assert await strike(writer, "w-2") == 2
 
-        await activation.do(resolve(Answer("blue")))
+        await writer.do(resolve(Answer("blue")))
 
-        assert await strike(activation, "w-3") == 1
+        assert await strike(writer, "w-3") == 1
 
     async def test_at_the_limit_the_conversation_is_in_quarantine_and_nobody_owns_it(self, store: Store, other: Store) -> None:
-        activation = await busy(store)
+        writer = await busy(store)
         before = await store.load("c-1")
 
-        assert [await strike(activation, f"w-{number}", limit=2) for number in (1, 2)] == [1, None]
+        assert [await strike(writer, f"w-{number}", limit=2) for number in (1, 2)] == [1, None]
 
         found = await other.quarantine("c-1")
         assert found is not None
         assert (found.reason, found.at <= await store.now()) == ("w-2 died", True)
         with pytest.raises(Fenced):
-            await activation.do(resolve(Answer("blue")))
+            await writer.do(resolve(Answer("blue")))
         with pytest.raises(Fenced):
-            await strike(activation, "w-3")
-        for because in Because:
+            await strike(writer, "w-3")
+        for because in TakeoverReason:
             with pytest.raises(Quarantined) as refused:
-                await Activation.of(other, "c-1", because=because)
+                await Writer.of(other, "c-1", because=because)
             assert refused.value.reason == "w-2 died"
         assert await store.load("c-1") == before
 
     async def test_quarantine_shows_in_the_lists_and_needs_no_attention(self, store: Store, other: Store) -> None:
-        activation = await busy(store)
-        await strike(activation, "w-1", limit=1)
+        writer = await busy(store)
+        await strike(writer, "w-1", limit=1)
 
         assert [row.status for row in await conversations(other)] == [Status.QUARANTINED]
         assert [row.conversation_id for row in await conversations(other, status=Status.QUARANTINED)] == ["c-1"]
@@ -92,8 +92,8 @@ class Supervising:
         assert "c-1" not in (await other.attention(100)).conversation_ids
 
     async def test_a_retry_takes_the_conversation_up_where_it_stood(self, store: Store, other: Store) -> None:
-        activation = await busy(store)
-        await strike(activation, "w-1", limit=1)
+        writer = await busy(store)
+        await strike(writer, "w-1", limit=1)
 
         assert await other.retry("c-1")
 
@@ -101,38 +101,38 @@ class Supervising:
         assert await other.quarantine("c-1") is None
         assert "c-1" in (await other.attention(100)).conversation_ids
         assert [row.status for row in await conversations(other)] == [Status.AWAITING_INPUT]
-        again = await Activation.of(other, "c-1")
-        assert again.state == activation.state
+        again = await Writer.of(other, "c-1")
+        assert again.state == writer.state
         assert await strike(again, "w-1", limit=1) == 0, "that death has been counted"
         assert await strike(again, "w-2") == 1
         await again.do(resolve(Answer("blue")))
         assert await pending(store) == []
 
     async def test_what_was_never_quarantined_is_not_retried(self, store: Store) -> None:
-        activation = await busy(store)
+        writer = await busy(store)
         assert not await store.retry("c-1")
         assert not await store.retry("c-none")
-        await activation.do(resolve(Answer("blue")))
+        await writer.do(resolve(Answer("blue")))
 
     async def test_actors_are_counted_up_to_the_limit(self, store: Store, other: Store) -> None:
         limit = 2
-        assert [await store.enlist(name, limit=limit) for name in ("a", "b", "c")] == [True, True, False]
-        assert await other.enlist("a", limit=limit), "it says again that it lives"
-        assert set(await other.living()) == {"a", "b"}
-        assert await other.living(quiet_ms=60_000) == []
+        assert [await store.heartbeat(name, limit=limit) for name in ("a", "b", "c")] == [True, True, False]
+        assert await other.heartbeat("a", limit=limit), "it says again that it lives"
+        assert set(await other.live()) == {"a", "b"}
+        assert await other.live(quiet_ms=60_000) == []
 
-        await other.delist("a")
+        await other.deregister("a")
 
-        assert await store.enlist("c", limit=limit)
-        assert set(await store.living()) == {"b", "c"}
+        assert await store.heartbeat("c", limit=limit)
+        assert set(await store.live()) == {"b", "c"}
 
-    async def test_an_actor_that_is_not_heard_of_counts_until_it_is_delisted(self, store: Store) -> None:
-        assert await store.enlist("a", limit=1)
+    async def test_an_actor_that_is_not_heard_of_counts_until_it_is_deregistered(self, store: Store) -> None:
+        assert await store.heartbeat("a", limit=1)
         begun = await store.now()
         while await store.now() < begun + 5:
             pass
-        assert not await store.enlist("b", limit=1)
-        assert list(await store.living(quiet_ms=5)) == ["a"]
+        assert not await store.heartbeat("b", limit=1)
+        assert list(await store.live(quiet_ms=5)) == ["a"]
 
     async def test_a_worker_has_the_successor_that_was_put_in_office(self, store: Store, other: Store) -> None:
         assert await store.generation("w") == 0
@@ -156,8 +156,8 @@ class Supervising:
         assert set(await store.withheld()) == {"*"}
 
     async def test_a_turn_that_completes_is_progress(self, store: Store) -> None:
-        activation = await Activation.of(store, "c-1")
-        await activation.do(start(), begin())
-        await strike(activation, "w-1")
-        await activation.do(reply())
-        assert await strike(activation, "w-2") == 1
+        writer = await Writer.of(store, "c-1")
+        await writer.do(start(), begin())
+        await strike(writer, "w-1")
+        await writer.do(reply())
+        assert await strike(writer, "w-2") == 1

@@ -4,23 +4,23 @@
 import pytest
 
 from holdfast.conversation import Answer
-from holdfast.conversation.known import decision_key, message_key
+from holdfast.conversation.idempotency import decision_key, message_key
 from holdfast.errors import Fenced, Quarantined
 from holdfast.persistence import Store
 
-from .activation import Activation, begin, call, reply, resolve, send, start
 from .waiting import until
+from .writer import Writer, begin, call, reply, resolve, send, start
 
 HOUR_MS = 3_600_000
 OVERDUE_MS = HOUR_MS + 1_000
 """So long ago that what `ask` asks is overdue."""
 
 
-async def overdue(store: Store, name: str) -> Activation:
+async def overdue(store: Store, name: str) -> Writer:
     """A conversation whose question has waited for too long."""
-    activation = await Activation.of(store, name)
-    await activation.do(start(), begin(), call("ask"), now=await store.now() - OVERDUE_MS)
-    return activation
+    writer = await Writer.of(store, name)
+    await writer.do(start(), begin(), call("ask"), now=await store.now() - OVERDUE_MS)
+    return writer
 
 
 async def due(store: Store) -> list[str]:
@@ -32,13 +32,13 @@ class Troubling:
     """What cannot be taken up stands before nothing else, and is named."""
 
     async def test_who_sees_the_owner_may_strike_and_whoever_saw_another_may_not(self, store: Store, other: Store) -> None:
-        activation = await overdue(store, "c-1")
+        writer = await overdue(store, "c-1")
         strike = {"process": "a-1", "reason": "it answers nothing", "limit": 2}
 
-        assert await other.strike("c-1", activation.token, **strike) == 1  # type: ignore[arg-type]
-        after = await activation.succeeded()
+        assert await other.strike("c-1", writer.token, **strike) == 1  # type: ignore[arg-type]
+        after = await writer.succeeded()
         with pytest.raises(Fenced):
-            await other.strike("c-1", activation.token, **(strike | {"process": "a-2"}))  # type: ignore[arg-type]
+            await other.strike("c-1", writer.token, **(strike | {"process": "a-2"}))  # type: ignore[arg-type]
         with pytest.raises(Fenced):
             await other.strike("c-1", "", **(strike | {"process": "a-2"}))  # type: ignore[arg-type]
 
@@ -47,8 +47,8 @@ class Troubling:
             await after.do(resolve(Answer("blue")))
 
     async def test_what_nobody_owns_can_be_set_aside_once_and_what_never_was_cannot(self, store: Store, other: Store) -> None:
-        activation = await overdue(store, "c-1")
-        await store.release("c-1", activation.token)
+        writer = await overdue(store, "c-1")
+        await store.release("c-1", writer.token)
 
         assert await other.strike("c-1", "", process="a-1", reason="unreadable", limit=1) is None
 
@@ -59,14 +59,14 @@ class Troubling:
         assert await store.owner("c-none") is None
         assert (await store.quarantine("c-1")).reason == "unreadable"  # type: ignore[union-attr]
         with pytest.raises(Quarantined):
-            await Activation.of(store, "c-1")
+            await Writer.of(store, "c-1")
         assert await store.retry("c-1")
-        assert (await Activation.of(store, "c-1")).state == activation.state
+        assert (await Writer.of(store, "c-1")).state == writer.state
 
     async def test_what_is_known_of_an_id_can_be_asked_in_quarantine(self, store: Store, other: Store) -> None:
-        activation = await Activation.of(store, "c-1")
-        await activation.do(start(), begin(), call("ask"), resolve(Answer("blue"), decision_id="d-1"))
-        await store.strike("c-1", activation.token, process="a-1", reason="broken", limit=1)
+        writer = await Writer.of(store, "c-1")
+        await writer.do(start(), begin(), call("ask"), resolve(Answer("blue"), decision_id="d-1"))
+        await store.strike("c-1", writer.token, process="a-1", reason="broken", limit=1)
 
         known = await other.known("c-1", [decision_key("d-1"), message_key("m-none")])
 
@@ -92,16 +92,16 @@ class Troubling:
         await until(back)
 
     async def test_a_write_says_anew_when_a_conversation_must_be_looked_at(self, store: Store) -> None:
-        activation = await overdue(store, "c-1")
+        writer = await overdue(store, "c-1")
         await store.postpone("c-1", HOUR_MS)
 
-        await activation.do(send())
+        await writer.do(send())
 
         assert await due(store) == ["c-1"]
 
     async def test_what_needs_no_attention_does_not_come_to_need_it(self, store: Store, other: Store) -> None:
-        activation = await Activation.of(store, "c-1")
-        await activation.do(start(), begin(), reply())
+        writer = await Writer.of(store, "c-1")
+        await writer.do(start(), begin(), reply())
         quarantined = await overdue(store, "c-2")
         await store.strike("c-2", quarantined.token, process="a-1", reason="broken", limit=1)
         for name in ("c-1", "c-2", "c-none"):
@@ -128,7 +128,7 @@ class Troubling:
         await store.untroubled("c-none")
         assert [trouble.conversation_id for trouble in await other.troubles()] == ["c-2"]
 
-    async def test_whom_an_actor_hosts_is_known_until_it_hosts_none_or_is_delisted(self, store: Store, other: Store) -> None:
+    async def test_whom_an_actor_hosts_is_known_until_it_hosts_none_or_deregisters(self, store: Store, other: Store) -> None:
         await store.hosts("actor-2", "c-1")
         await other.hosts("actor-2", None)
         await other.hosts("actor-3", None)
@@ -138,14 +138,14 @@ class Troubling:
         await store.hosts("actor-1", "c-2")
         assert await other.hosted("actor-1") == "c-2"
 
-        await other.delist("actor-1")
+        await other.deregister("actor-1")
 
         assert await store.hosted("actor-1") is None
 
     async def test_an_id_under_which_nothing_was_started_is_forgotten_with_its_owner(self, store: Store, other: Store) -> None:
-        started = await Activation.of(store, "c-1", lease_ms=1)
+        started = await Writer.of(store, "c-1", lease_ms=1)
         await started.do(start())
-        await Activation.of(store, "c-2", lease_ms=1)
+        await Writer.of(store, "c-2", lease_ms=1)
         assert (await other.owner("c-2")) is not None
 
         async def forgotten() -> bool:

@@ -6,9 +6,9 @@ from typing import Any
 
 from holdfast.conversation import Status, SuspensionKind
 from holdfast.conversation.calls import PendingView
-from holdfast.persistence import Listing, Row, Store
+from holdfast.persistence import ConversationRow, Listing, Store
 
-from .activation import Activation, begin, call, start
+from .writer import Writer, begin, call, start
 
 BEGAN_AT = 1_700_000_000_000
 
@@ -34,18 +34,20 @@ async def pending(
     return await walk(lambda after: store.pending(limit=limit, after=after, agent=agent, kind=kind), limit)
 
 
-async def conversations(store: Store, limit: int = 7, agent: str | None = None, status: Status | None = None) -> list[Row]:
+async def conversations(
+    store: Store, limit: int = 7, agent: str | None = None, status: Status | None = None
+) -> list[ConversationRow]:
     """Every conversation, page by page."""
     return await walk(lambda after: store.conversations(limit=limit, after=after, agent=agent, status=status), limit)
 
 
-async def crowd(store: Store, count: int, *, apart_ms: int = 1) -> list[Activation]:
+async def crowd(store: Store, count: int, *, apart_ms: int = 1) -> list[Writer]:
     """Many conversations of two agents, all suspended: each waits for an answer, an approval or both."""
     made = []
     for number in range(count):
-        activation = await Activation.of(store, f"crowd-{number}")
+        writer = await Writer.of(store, f"crowd-{number}")
         tools = (("ask",), ("refund",), ("ask", "refund"))[number % 3]
         agent = "sales" if number % 4 == 0 else "desk"
-        await activation.do(start(agent=agent), begin(), call(*tools), now=BEGAN_AT + apart_ms * number)
-        made.append(activation)
+        await writer.do(start(agent=agent), begin(), call(*tools), now=BEGAN_AT + apart_ms * number)
+        made.append(writer)
     return made

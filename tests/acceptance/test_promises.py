@@ -165,7 +165,7 @@ async def writes_held_up(redis_url):
 
 
 async def never(condition, *, within_s):
-    """Watch that a condition does not come to hold."""
+    """Watchdog that a condition does not come to hold."""
     give_up = time.monotonic() + within_s
     while time.monotonic() < give_up:
         assert not condition()

@@ -9,7 +9,7 @@ from stack_fixture import client_of, eventually, open_gate, results, runs_of
 
 from holdfast.client import Answer, AsyncClient, Overloaded, Quarantined, Status
 from holdfast.persistence import RedisStore
-from holdfast.registry.hiring import RESERVE
+from holdfast.registry.pool import RESERVE
 from holdfast.testing import call, calls, say
 
 
@@ -148,7 +148,7 @@ async def test_at_the_cap_a_caller_is_told_and_what_was_acknowledged_proceeds(st
 
 
 async def _many(stack, count: int) -> None:
-    """So many conversations suspended by a fleet of 8, then answered and finished."""
+    """So many conversations suspended by 8 clients at once, then answered and finished."""
     name = f"many-{count}"
     text = stack.scenarios.add(name, calls(call("ask", {"question": "Yes?"})), say("Thanks."))
     slots = asyncio.Semaphore(32)
@@ -168,7 +168,7 @@ async def _many(stack, count: int) -> None:
 
         shown = await asyncio.gather(*map(suspended, range(count)))
         async with opened(stack, name) as store:
-            assert len(await store.living()) <= 8 + RESERVE
+            assert len(await store.live()) <= 8 + RESERVE
         assert Counter(await asyncio.gather(*map(finished, shown))) == {"Thanks.": count}
 
 
@@ -200,7 +200,7 @@ async def test_actors_and_workers_are_replaced_after_so_much_use(stack, monkeypa
         for number in range(10):
             conversation = await client.start("support", text, conversation_id=f"recycled-{number}")
             assert (await conversation.wait(timeout_s=60)).reply == "Hello."
-            actors |= set(await store.living())
+            actors |= set(await store.live())
         assert await until_succeeded(store) >= 1
     assert len(actors) >= 5  # more than there may be at once
 

@@ -96,7 +96,7 @@ async def test_an_actor_on_a_node_with_another_build_refuses_with_the_fix(stack,
     name = actors.new_name()
 
     with pytest.raises(OtherBuild, match="install the same build on every node"):
-        await actors.hire(name, offer=False)
+        await actors.spawn(name, offer=False)
 
     await asyncio.to_thread(eventually, lambda: find(name) is None, 30, "the end of that actor")
 

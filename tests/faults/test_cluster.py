@@ -124,9 +124,9 @@ def on(settings, node):
     return [process for process in processes(settings) if process.node == node]
 
 
-async def hired(settings, store):
+async def spawned(settings, store):
     """A blank actor, wherever Ray places it."""
-    await RayActors(settings, store).hire(f"{settings.prefix}actor:{uuid.uuid4().hex[:12]}", offer=True)
+    await RayActors(settings, store).spawn(f"{settings.prefix}actor:{uuid.uuid4().hex[:12]}", offer=True)
 
 
 async def test_a_drained_node_is_left_when_its_runs_are_done_and_nothing_new_comes_there_until_that_is_undone(pair):
@@ -147,7 +147,7 @@ async def test_a_drained_node_is_left_when_its_runs_are_done_and_nothing_new_com
         code, out, said = await drained([node], "--wait", str(WITHIN_S))
         assert (code, "already" in out) == (0, True), said
         for _ in range(4):
-            await hired(settings, oracle.store)
+            await spawned(settings, oracle.store)
         conversation, ask = await at_work(stack, client, oracle, "drain-after")
         open_gate(stack, conversation.id)
         await ask.resolve(Answer(False))
@@ -158,7 +158,7 @@ async def test_a_drained_node_is_left_when_its_runs_are_done_and_nothing_new_com
         assert (code, await oracle.store.withheld()) == (0, {})
         async with asyncio.timeout(WITHIN_S):
             while not on(settings, node):
-                await hired(settings, oracle.store)
+                await spawned(settings, oracle.store)
 
 
 async def test_a_node_dies_and_its_conversations_go_on_at_the_other(pair):

@@ -44,7 +44,7 @@ async def test_a_conversation_that_freezes_actor_after_actor_is_set_aside_and_th
     traps._frozen.clear()
 
     async def uncounted():
-        return not set(holders) & set(await store.living())
+        return not set(holders) & set(await store.live())
 
     await true(uncounted, "that they are not counted any more")
     assert [find(name) for name in holders] == [None, None]

@@ -52,14 +52,14 @@ from holdfast.conversation.decisions import Ruling
 from holdfast.conversation.events import FailureReason, StopReason
 from holdfast.conversation.transcript import Transcript
 from holdfast.persistence import AppRecord, RedisStore, codec
-from holdfast.testing import activation as steps
-from holdfast.testing.activation import Activation
-from holdfast.testing.activation import Step as Asking
+from holdfast.testing import writer as steps
 from holdfast.testing.redis_server import RedisServer
+from holdfast.testing.writer import NextCommand as Asking
+from holdfast.testing.writer import Writer
 
 BEGAN_AT = 1_700_000_000_000
 OWNERSHIP = {b"token", b"epoch", b"holder", b"lease", b"append_id", b"at"}
-"""What the head says of the activation, not of the conversation; `at` is the server's clock."""
+"""What the head says of the writer, not of the conversation; `at` is the server's clock."""
 
 YEARS = '{"type":"object","properties":{"years":{"type":"integer"}},"required":["years"]}'
 AMOUNT = '{"type":"object","properties":{"amount":{"type":"integer"}}}'
@@ -109,9 +109,9 @@ SHOP = AppRecord(
 class Recorder:
     """Drives the conversation and notes what each step has written."""
 
-    def __init__(self, store: RedisStore, activation: Activation) -> None:
+    def __init__(self, store: RedisStore, writer: Writer) -> None:
         self.store = store
-        self.activation = activation
+        self.writer = writer
         self.lines: list[dict[str, Any]] = []
         self.now = BEGAN_AT
         self.kept = Kept()
@@ -121,7 +121,7 @@ class Recorder:
     @property
     def state(self) -> State:
         """Where the conversation stands."""
-        return self.activation.state
+        return self.writer.state
 
     async def does(self, step: str, asking: Asking, *, after_s: int = 1) -> None:
         """A step that is a command."""
@@ -132,7 +132,7 @@ class Recorder:
             return asked[0]
 
         self.now += 1000 * after_s
-        reply = await self.activation.do(told, now=self.now)
+        reply = await self.writer.do(told, now=self.now)
         line: dict[str, Any] = {}
         if isinstance(reply, Receipt | Cancelled):
             plain = asked[0].model_dump(mode="json", exclude_defaults=True)
@@ -298,13 +298,13 @@ async def record() -> list[dict[str, Any]]:
         store = RedisStore(server.url)
         await store.open()
         await store.put_app(SHOP, [DESK])
-        activation = await Activation.of(store, CONVERSATION)
-        activation.spec = DESK
-        recorder = Recorder(store, activation)
+        writer = await Writer.of(store, CONVERSATION)
+        writer.spec = DESK
+        recorder = Recorder(store, writer)
         await life(recorder)
         await store.close()
     transcript = Transcript()
-    for seq, event in enumerate(activation.events, 1):
+    for seq, event in enumerate(writer.events, 1):
         transcript.add(seq, event)
     recorder.lines[-1]["messages"] = transcript.messages()
     header = {

@@ -26,14 +26,14 @@ from holdfast.conversation import (
     evolve,
     outstanding,
 )
-from holdfast.conversation.known import Known, facts
+from holdfast.conversation.idempotency import IdempotencyRecord, facts
 from holdfast.conversation.machine import due_at
 from holdfast.conversation.transcript import Transcript
 from holdfast.errors import ConversationEnded
 from holdfast.persistence import MemoryStore, RunStatus, codec
 from holdfast.persistence.memory_store import _Conversation
 from holdfast.persistence.redis_values import run_of
-from holdfast.testing.activation import Activation, begin, finish, reply, resolve, send
+from holdfast.testing.writer import Writer, begin, finish, reply, resolve, send
 
 VERSIONS = range(1, codec.VERSION + 1)
 HISTORIES = [history(version) for version in VERSIONS if path_of(version).exists()]
@@ -150,7 +150,7 @@ def test_every_snapshot_and_the_log_after_it_lead_to_the_end(recorded):
 def test_what_is_known_beside_the_log_is_what_the_log_makes_known(recorded):
     known = {key: codec.decode_known(data) for key, data in recorded.kept.known.items()}
     assert facts(events(recorded.steps[-1]), 1) == known
-    assert all(isinstance(one, Known) for one in known.values())
+    assert all(isinstance(one, IdempotencyRecord) for one in known.values())
 
 
 @each_history
@@ -215,58 +215,58 @@ async def load(store, recorded: History, step: Step) -> None:
     assert not problems
 
 
-async def taken_over(store, step: Step) -> Activation:
+async def taken_over(store, step: Step) -> Writer:
     """The conversation as it stood after a step, in the hands of today's code."""
     recorded = history(step.version)
     await load(store, recorded, step)
-    activation = await Activation.of(store, CONVERSATION, create=False)
+    writer = await Writer.of(store, CONVERSATION, create=False)
     app = await store.app("shop.app:app")
-    activation.spec = await store.spec(app.agents["desk"])
-    return activation
+    writer.spec = await store.spec(app.agents["desk"])
+    return writer
 
 
-async def carry_on(activation: Activation) -> None:
+async def carry_on(writer: Writer) -> None:
     """Do what is due until nothing is: people decide, workers work, the model comes to an end."""
-    store, asked_again = activation.store, set()
+    store, asked_again = writer.store, set()
     while True:
-        state = activation.state
+        state = writer.state
         waiting = [(call.tool_call_id, call.suspension) for call in state.calls if call.suspension is not None]
         effects = outstanding(state)
         if waiting:
             call_id, suspension = waiting[0]
             decision = Answer("it has arrived") if call_id in asked_again else DECISIONS[suspension.kind]
             asked_again |= {call_id} if suspension.kind is SuspensionKind.LOST else set()
-            await activation.do(resolve(decision, suspension_id=suspension.suspension_id))
+            await writer.do(resolve(decision, suspension_id=suspension.suspension_id))
         elif effects and isinstance(effects[0], RunTool):
-            await _run(activation, store, effects[0].effect_id)
+            await _run(writer, store, effects[0].effect_id)
         elif effects:
-            await activation.do(begin() if state.turn is None else reply("done"))
+            await writer.do(begin() if state.turn is None else reply("done"))
         else:
             return
 
 
-async def _run(activation, store, effect_id):
+async def _run(writer, store, effect_id):
     """A worker does what is left to do of a run, and the conversation hears of it."""
     run = await store.run(CONVERSATION, effect_id)
     if run.status is RunStatus.RUNNABLE:
         assert await store.claim(CONVERSATION, effect_id, incarnation="i-2", worker="worker:shop|2")
         run = await store.run(CONVERSATION, effect_id)
     if run.status is RunStatus.CLAIMED:
-        outcome = finish(effect_id)(activation.state)
+        outcome = finish(effect_id)(writer.state)
         assert await store.finish(CONVERSATION, effect_id, incarnation=run.incarnation, outcome=codec.encode_outcome(outcome))
         run = await store.run(CONVERSATION, effect_id)
     outcome = codec.decode_outcome(run.outcome)
-    await activation.do(lambda _: outcome)
+    await writer.do(lambda _: outcome)
 
 
 @each_step
 async def test_a_conversation_goes_on_from_wherever_it_stood(store, step):
     # given what lay in the store after a step
-    activation = await taken_over(store, step)
+    writer = await taken_over(store, step)
     ended = step.line["stands"]["status"] == "ended"
     # when today's code takes it over, then it stands where it stood, and shows what it showed
-    assert stands(activation.state) == step.line["stands"]
-    assert sorted(activation.runs) == sorted(step.kept.runs)
+    assert stands(writer.state) == step.line["stands"]
+    assert sorted(writer.runs) == sorted(step.kept.runs)
     shown = history(step.version).shown
     views = [view.model_dump(mode="json") for view in await store.pending_of(CONVERSATION)]
     assert views == [shown[suspension_id] | {"problem": None} for suspension_id in step.line["stands"]["pending"]]
@@ -274,34 +274,34 @@ async def test_a_conversation_goes_on_from_wherever_it_stood(store, step):
         step.line["stands"]["pending"]
     )
     # and when everything that is due is done, then each turn comes to its end
-    await carry_on(activation)
-    assert activation.state.status in ({Status.ENDED} if ended else {Status.IDLE, Status.FAILED})
-    assert await store.load(CONVERSATION) == activation.state
+    await carry_on(writer)
+    assert writer.state.status in ({Status.ENDED} if ended else {Status.IDLE, Status.FAILED})
+    assert await store.load(CONVERSATION) == writer.state
     assert (await store.pending(limit=100)).items == []
     # and the next message is answered
     if ended:
         with pytest.raises(ConversationEnded):
-            await activation.do(send())
+            await writer.do(send())
     else:
-        await activation.do(send(), begin(), reply("welcome back"))
-        assert activation.state.status is Status.IDLE
+        await writer.do(send(), begin(), reply("welcome back"))
+        assert writer.state.status is Status.IDLE
     # and the whole log, the old part and the new, folds to where it stands
     entries = await store.read(CONVERSATION, after=0, limit=1000)
-    assert functools.reduce(evolve, (event for _, event in entries), State(conversation_id=CONVERSATION)) == activation.state
+    assert functools.reduce(evolve, (event for _, event in entries), State(conversation_id=CONVERSATION)) == writer.state
     assert all(second.at >= first.at for (_, first), (_, second) in pairwise(entries))
 
 
 @each_history
 async def test_what_was_asked_then_and_comes_again_gets_its_first_receipt(store, recorded):
     # given a history, to its end
-    activation = await taken_over(store, recorded.steps[-1])
-    before = activation.state
+    writer = await taken_over(store, recorded.steps[-1])
+    before = writer.state
     asked = [step for step in recorded.steps if "asked" in step.line]
     assert {step.line["asked"]["kind"] for step in asked} == {"start", "send", "resolve", "cancel", "end"}
     for step in asked:
         # when a caller that never heard of a reply asks again
         command = TypeAdapter(Command).validate_python(step.line["asked"])
-        answer = await activation.do(lambda _, command=command: command)
+        answer = await writer.do(lambda _, command=command: command)
         # then it is told what it was told then
         assert answer.model_dump(mode="json") == step.line["reply"] | {"duplicate": True}
-    assert activation.state == before
+    assert writer.state == before

@@ -5,11 +5,11 @@ import json
 import pytest
 from model_caller import LOOKUP, SEARCH, Caller
 
-from holdfast.actors import model
+from holdfast.actors.worker import model
 from holdfast.conversation import FailureReason, ModelFailed, ModelReplied
 from holdfast.conversation.events import ModelAnswered, TurnCompleted, TurnFailed
 from holdfast.testing import ModelServer, blocks, call, events
-from holdfast.testing.activation import finish
+from holdfast.testing.writer import finish
 
 pytestmark = [
     # litellm's own types warn on first use, and its stream reads a deprecated attribute of pydantic models
@@ -50,8 +50,8 @@ async def claude(server, **more):
 
 
 async def finish_runs(caller, content='{"ok":true,"result":"shipped"}'):
-    for effect_id in caller.activation.effect_ids:
-        await caller.activation.do(finish(effect_id, content=content))
+    for effect_id in caller.writer.effect_ids:
+        await caller.writer.do(finish(effect_id, content=content))
 
 
 async def test_what_the_provider_executed_is_no_call_of_ours_and_goes_back_as_it_came():
@@ -130,8 +130,8 @@ async def test_what_anthropic_reads_is_not_sent_to_another_provider():
         caller = await claude(server)
         await caller.turn()
         elsewhere = await Caller.of(server)
-        elsewhere.activation = caller.activation
-        elsewhere.activation.spec = elsewhere.spec
+        elsewhere.writer = caller.writer
+        elsewhere.writer.spec = elsewhere.spec
         await elsewhere.send()
         await elsewhere.turn()
         assert elsewhere.sent()[1] == {"role": "assistant", "content": "It holds fast."}

@@ -8,14 +8,14 @@ from given_worker import GivenWorker
 from lacking import lacking
 from model_caller import InPlace
 
-from holdfast.actors import model
-from holdfast.actors.requests import ModelRequest
+from holdfast.actors.work_requests import ModelRequest
+from holdfast.actors.worker import model
 from holdfast.agent import Agent
 from holdfast.conversation import FailureReason, ModelFailed, ModelReplied, jsontext
 from holdfast.persistence import AppRecord, RedisStore
 from holdfast.testing import ModelServer, RedisServer
-from holdfast.testing.activation import Activation, begin, start
 from holdfast.testing.redis_server import binaries
+from holdfast.testing.writer import Writer, begin, start
 
 pytestmark = [  # litellm's own types warn on first use, and its stream reads a deprecated attribute of pydantic models
     pytest.mark.filterwarnings("ignore:Item '.*' on TypedDict class:UserWarning"),
@@ -40,10 +40,10 @@ def asked(store, monkeypatch):
 
     async def call(agent, spec):
         await store.put_app(AppRecord(app="shop:app", code="k", agents={"desk": spec.digest}), [spec])
-        activation = await Activation.of(store, "c-1")
-        activation.spec = spec
-        await activation.do(start("hello"), begin())
-        request = ModelRequest("c-1", "desk", spec.digest, activation.effect_ids[0], activation.state.seq, 1)
+        writer = await Writer.of(store, "c-1")
+        writer.spec = spec
+        await writer.do(start("hello"), begin())
+        request = ModelRequest("c-1", "desk", spec.digest, writer.effect_ids[0], writer.state.seq, 1)
         worker = GivenWorker(store, agent)
         worker._runtime.latest = InPlace()
         return await asyncio.wait_for(worker._model_called(request), 60)

@@ -9,8 +9,8 @@ import textwrap
 import pytest
 
 from holdfast.persistence import RedisStore
-from holdfast.testing.activation import Activation, begin, reply, start
 from holdfast.testing.redis_server import RedisServer
+from holdfast.testing.writer import Writer, begin, reply, start
 
 IN_CHILD = """
 import asyncio, json, os, sys
@@ -48,9 +48,9 @@ def server():
 async def conversation(server):
     store = RedisStore(server.url)
     await store.open()
-    activation = await Activation.of(store, "c-1")
-    await activation.do(start(), begin())
-    await activation.do(reply("done"))
+    writer = await Writer.of(store, "c-1")
+    await writer.do(start(), begin())
+    await writer.do(reply("done"))
     yield "c-1"
     await store.close()
 

@@ -7,10 +7,10 @@ import pytest
 from aiohttp import web
 from model_caller import LOOKUP, Caller
 
-from holdfast.actors import model
+from holdfast.actors.worker import model
 from holdfast.conversation import AgentSpec, ModelReplied
 from holdfast.testing import ModelServer
-from holdfast.testing.activation import finish
+from holdfast.testing.writer import finish
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore:Item '.*' on TypedDict class:UserWarning"),
@@ -51,7 +51,7 @@ async def gemini(*answers):
         caller.own_options = {"api_base": f"http://127.0.0.1:{runner.addresses[0][1]}/gemini", "api_key": "k"}
         changed = {"model": "gemini/gemini-3-pro-preview", "limits": caller.spec.limits}
         caller.spec = AgentSpec(name="desk", tools=(LOOKUP,), **changed).stored_as(caller.spec.digest)
-        caller.activation.spec = caller.spec
+        caller.writer.spec = caller.spec
         yield caller, bodies
     finally:
         await runner.cleanup()
@@ -84,7 +84,7 @@ async def test_the_signature_of_a_thought_goes_back_with_the_call_that_it_led_to
         assert isinstance(outcome, ModelReplied), outcome
         (called,) = outcome.calls
         assert SIGNATURE not in called.tool_call_id
-        await caller.activation.do(finish(caller.activation.effect_ids[0]))
+        await caller.writer.do(finish(caller.writer.effect_ids[0]))
         await caller.turn()
         sent = [part for content in bodies[1]["contents"] for part in content["parts"]]
         assert [part["thoughtSignature"] for part in sent if "function_call" in part or "functionCall" in part] == [SIGNATURE]

@@ -5,7 +5,7 @@ import sys
 
 ENDING = """
 import threading
-from holdfast.actors.threads import Threads, end_within
+from holdfast.actors.worker.threads import Threads, end_within
 
 begun = threading.Event()
 Threads(1, "held").submit(lambda: (begun.set(), threading.Event().wait()))

@@ -6,9 +6,9 @@ import json
 import pytest
 from model_caller import LOOKUP, Caller
 
-from holdfast.actors import model
-from holdfast.actors.provider_stream import ProviderStream
-from holdfast.actors.worker import MODELS_AT_ONCE
+from holdfast.actors.worker import model
+from holdfast.actors.worker.provider_stream import ProviderStream
+from holdfast.actors.worker.worker import MODELS_AT_ONCE
 from holdfast.conversation import FailureReason, ModelFailed, ModelReplied, StopReason
 from holdfast.conversation.events import TurnCompleted, TurnFailed
 from holdfast.testing import ModelServer, call, calls, events, say
@@ -278,7 +278,7 @@ async def test_a_line_without_an_end_is_not_read_to_its_end(anthropic):
 
 
 async def test_a_flood_of_chunks_that_bring_nothing_ends(monkeypatch):
-    monkeypatch.setattr("holdfast.actors.answer.EMPTY_CHUNKS", 50)
+    monkeypatch.setattr("holdfast.actors.worker.model_answer.EMPTY_CHUNKS", 50)
     outcome, asked, _ = await answered(*[flood(lambda _: {"content": ""}, 200)] * model.ATTEMPTS)
     assert isinstance(outcome, ModelFailed)
     assert (outcome.reason, asked) == (FailureReason.MODEL_ERROR, model.ATTEMPTS)
@@ -357,7 +357,7 @@ async def test_calls_that_a_server_does_not_number_are_told_apart_by_their_ids()
 
 async def test_of_a_long_answer_litellm_keeps_no_more_than_its_end(monkeypatch):
     # given a bound on what is kept
-    monkeypatch.setattr("holdfast.actors.provider_stream.KEPT_CHUNKS", 10)
+    monkeypatch.setattr("holdfast.actors.worker.provider_stream.KEPT_CHUNKS", 10)
     kept = []
     forget = ProviderStream._forget
 

@@ -15,7 +15,7 @@ from holdfast.embedded.home import Home
 from holdfast.embedded.local_redis import ensure_redis, running_redis, stop_redis
 from holdfast.embedded.revival import Revival
 from holdfast.persistence import RedisStore
-from holdfast.testing.activation import Activation, begin, reply, start
+from holdfast.testing.writer import Writer, begin, reply, start
 
 
 @pytest.fixture
@@ -34,10 +34,10 @@ async def client(home):
 
 
 @pytest.fixture
-async def activation(home):
+async def writer(home):
     store = RedisStore(ensure_redis(home))
     await store.open()
-    begun = await Activation.of(store, "c-1")
+    begun = await Writer.of(store, "c-1")
     await begun.do(start(), begin())
     yield begun
     await store.close()
@@ -58,7 +58,7 @@ def kill(home):
     return pid
 
 
-async def test_a_living_client_starts_the_redis_that_died_again(home, client, activation):
+async def test_a_living_client_starts_the_redis_that_died_again(home, client, writer):
     assert (await client.conversations()).items
     killed = kill(home)
 
@@ -78,7 +78,7 @@ def test_a_living_blocking_client_starts_it_again_too(home):
     assert pid_of(home) != killed
 
 
-async def test_a_wait_in_progress_starts_it_again_and_ends_as_it_should(home, client, activation):
+async def test_a_wait_in_progress_starts_it_again_and_ends_as_it_should(home, client, writer):
     waiting = asyncio.create_task(client.conversation("c-1").wait())
     with redis.Redis(unix_socket_path=str(home.socket("redis.sock"))) as raw:
         while not any("xread" in one["cmd"] for one in raw.client_list()):
@@ -86,12 +86,12 @@ async def test_a_wait_in_progress_starts_it_again_and_ends_as_it_should(home, cl
     await asyncio.to_thread(kill, home)
     await asyncio.to_thread(_until, lambda: running_redis(home) is not None)  # nobody else asks for it
 
-    await activation.do(reply("done"))
+    await writer.do(reply("done"))
 
     assert (await asyncio.wait_for(waiting, 30)).reply == "done"
 
 
-async def test_events_in_progress_start_it_again_and_go_on_without_a_gap(home, client, activation):
+async def test_events_in_progress_start_it_again_and_go_on_without_a_gap(home, client, writer):
     kinds, seqs = [], []
 
     async def listen():
@@ -107,13 +107,13 @@ async def test_events_in_progress_start_it_again_and_go_on_without_a_gap(home, c
     await asyncio.to_thread(kill, home)
     await asyncio.to_thread(_until, lambda: running_redis(home) is not None)
 
-    await activation.do(reply("done"))
+    await writer.do(reply("done"))
     await asyncio.wait_for(listening, 30)
 
     assert seqs == list(range(1, len(seqs) + 1))
 
 
-async def test_hundreds_who_miss_it_at_once_start_it_once(home, client, activation, monkeypatch):
+async def test_hundreds_who_miss_it_at_once_start_it_once(home, client, writer, monkeypatch):
     await client.pending()
     started = []
     real = revival.revive_redis
@@ -143,7 +143,7 @@ async def test_a_server_that_dies_again_and_again_is_started_at_growing_interval
     assert len(starts) == sum(tried) == 6  # after 0, 0.5, 1.5, 3.5, 7.5, 15.5 seconds
 
 
-async def test_what_was_stopped_on_purpose_stays_down_for_a_wait_and_comes_back_for_the_next_call(home, client, activation):
+async def test_what_was_stopped_on_purpose_stays_down_for_a_wait_and_comes_back_for_the_next_call(home, client, writer):
     waiting = asyncio.create_task(client.conversation("c-1").wait())
     with redis.Redis(unix_socket_path=str(home.socket("redis.sock"))) as raw:
         while not any("xread" in one["cmd"] for one in raw.client_list()):
@@ -157,7 +157,7 @@ async def test_what_was_stopped_on_purpose_stays_down_for_a_wait_and_comes_back_
     assert len((await client.conversations()).items) == 1
 
 
-async def test_a_server_that_comes_back_with_other_data_is_refused(home, client, activation):
+async def test_a_server_that_comes_back_with_other_data_is_refused(home, client, writer):
     await client.pending()
     await asyncio.to_thread(kill, home)
     for file in (home.path / "redis").rglob("*.aof*"):
@@ -167,7 +167,7 @@ async def test_a_server_that_comes_back_with_other_data_is_refused(home, client,
         await client.pending()
 
 
-async def test_a_home_that_lost_its_record_is_not_begun_anew(home, client, activation):
+async def test_a_home_that_lost_its_record_is_not_begun_anew(home, client, writer):
     await client.pending()
     await asyncio.to_thread(kill, home)
     (home.path / "home.json").unlink()

@@ -13,11 +13,12 @@ import redis
 from hosted import FromStore
 from lacking import lacking
 
-from holdfast.actors import AppBroken, CrewUnavailable, Hosting, StoreAddress, Worker, WorkerSettings, model, wire
+from holdfast.actors import Activation, AppBroken, NoWorker, StoreAddress, Worker, WorkerSettings, wire
 from holdfast.actors.admission import Admission
+from holdfast.actors.worker import model
 from holdfast.agent import load
 from holdfast.conversation import Start, Status
-from holdfast.persistence import AppRecord, Because, RedisStore
+from holdfast.persistence import AppRecord, RedisStore, TakeoverReason
 from holdfast.settings import Timing
 from holdfast.testing import ModelServer, call, calls
 from holdfast.testing.redis_server import RedisServer, binaries
@@ -46,7 +47,7 @@ APP = "leaky_app:app"
 
 
 class InProcess(FromStore):
-    """A crew whose one worker is in this process."""
+    """Workers, of which the only one is in this process."""
 
     def __init__(self, store, worker):
         self.store, self._worker = store, worker
@@ -67,7 +68,7 @@ class InProcess(FromStore):
         try:
             return wire.unpack(await work)
         except AppBroken as error:
-            raise CrewUnavailable(str(error)) from error
+            raise NoWorker(str(error)) from error
 
 
 @pytest.fixture(scope="module")
@@ -136,7 +137,7 @@ async def worker_of(store, app):
 
 async def turn(store, worker, conversation_id):
     """Start a conversation, and see it through to where it rests; its state."""
-    hosting = Hosting(
+    hosting = Activation(
         store,
         InProcess(store, worker),
         admission=Admission(store),
@@ -147,7 +148,7 @@ async def turn(store, worker, conversation_id):
         rested=asyncio.Event(),
         strikes=3,
     )
-    await hosting.activate(seen_token="", because=Because.ASKED, create=True)
+    await hosting.activate(seen_token="", because=TakeoverReason.ASKED, create=True)
     spec = load(APP).agents[0].spec
     await hosting.ask(Start(agent="leaky", app=APP, text="hello", message_id="m-1", spec=spec))
     async with asyncio.timeout(60):

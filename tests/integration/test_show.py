@@ -12,8 +12,8 @@ from holdfast.cli import app
 from holdfast.conversation.events import FailureReason
 from holdfast.persistence import RedisStore, codec
 from holdfast.testing import ToyCipher
-from holdfast.testing.activation import Activation, begin, call, fail_model, reply, start
 from holdfast.testing.redis_server import RedisServer
+from holdfast.testing.writer import Writer, begin, call, fail_model, reply, start
 
 
 @pytest.fixture
@@ -23,10 +23,10 @@ def server():
 
 
 @pytest.fixture
-async def activation(server):
+async def writer(server):
     store = RedisStore(server.url)
     await store.open()
-    yield await Activation.of(store, "c-1")
+    yield await Writer.of(store, "c-1")
     await store.close()
 
 
@@ -43,20 +43,18 @@ def shown(server, *options):
     return done.stdout
 
 
-async def test_show_draws_a_running_call_with_its_tool_arguments_since_when_and_progress(server, activation):
-    await activation.do(start(), begin(), call(("lookup", '{"order": "A\\u001b[31m-7"}')))
-    (effect_id,) = activation.effect_ids
-    await activation.store.claim("c-1", effect_id, incarnation="i-1", worker="w-1")
-    report = codec.pack(
-        ["progress", effect_id, 1, await activation.store.now(), '{"value": 0.5, "message": "half \\u001b[2J"}']
-    )
-    assert await activation.store.keep_progress("c-1", effect_id, report)
+async def test_show_draws_a_running_call_with_its_tool_arguments_since_when_and_progress(server, writer):
+    await writer.do(start(), begin(), call(("lookup", '{"order": "A\\u001b[31m-7"}')))
+    (effect_id,) = writer.effect_ids
+    await writer.store.claim("c-1", effect_id, incarnation="i-1", worker="w-1")
+    report = codec.pack(["progress", effect_id, 1, await writer.store.now(), '{"value": 0.5, "message": "half \\u001b[2J"}'])
+    assert await writer.store.keep_progress("c-1", effect_id, report)
 
     drawn, said = shown(server), json.loads(shown(server, "--json"))
 
     (running,) = said["running"]
     assert (running["tool"], running["arguments"], running["attempt"]) == ("lookup", '{"order": "A\\u001b[31m-7"}', 1)
-    assert running["since"] == activation.state.updated_at
+    assert running["since"] == writer.state.updated_at
     assert running["progress"]["value"] == 0.5
     assert "Running for" in drawn
     assert "lookup" in drawn
@@ -64,15 +62,15 @@ async def test_show_draws_a_running_call_with_its_tool_arguments_since_when_and_
     assert "\x1b" not in drawn
 
 
-async def test_show_says_why_the_last_turn_failed(server, activation):
-    await activation.do(start(), begin(), fail_model("too slow", reason=FailureReason.MODEL_TIMEOUT))
+async def test_show_says_why_the_last_turn_failed(server, writer):
+    await writer.do(start(), begin(), fail_model("too slow", reason=FailureReason.MODEL_TIMEOUT))
 
     assert "The last turn failed (model_timeout): too slow" in shown(server)
     assert json.loads(shown(server, "--json"))["failed"] == "model_timeout"
 
 
-async def test_show_says_what_cut_the_last_reply_off(server, activation):
-    await activation.do(start(), begin(), lambda state: reply("half a")(state).model_copy(update={"finish_reason": "length"}))
+async def test_show_says_what_cut_the_last_reply_off(server, writer):
+    await writer.do(start(), begin(), lambda state: reply("half a")(state).model_copy(update={"finish_reason": "length"}))
 
     assert "The last reply was cut off: length" in shown(server)
     assert json.loads(shown(server, "--json"))["stopped"] == "length"
@@ -95,7 +93,7 @@ def printed(server, monkeypatch, capsys):
 async def test_a_shell_without_the_cipher_lists_what_waits_and_is_told_what_it_lacks(server, printed, monkeypatch):
     store = RedisStore(server.url, cipher=ToyCipher())
     await store.open()
-    waiting = await Activation.of(store, "c-1")
+    waiting = await Writer.of(store, "c-1")
     await waiting.do(start("I am Marie"), begin(), call(("refund", '{"to":"Marie"}')))
     await store.close()
 

@@ -9,7 +9,7 @@ import pytest
 import redis
 from lacking import lacking
 
-from holdfast.actors.settings import StoreAddress
+from holdfast.actors.actor_settings import StoreAddress
 from holdfast.cli import app
 from holdfast.cli.check import Outcome
 from holdfast.cli.options import Where
@@ -18,8 +18,8 @@ from holdfast.conversation import Approve
 from holdfast.persistence import RedisStore
 from holdfast.persistence.keys import Keys
 from holdfast.settings import Timing
-from holdfast.testing.activation import Activation, begin, call, lose, resolve, start
 from holdfast.testing.redis_server import RedisServer, binaries
+from holdfast.testing.writer import Writer, begin, call, lose, resolve, start
 
 
 @pytest.fixture(scope="module")
@@ -54,9 +54,9 @@ async def test_doctor_names_what_cannot_be_taken_up_and_what_is_in_quarantine_wi
     assert {check.status for check in (await examined(store)).values()} == {Outcome.OK}
     # when one cannot be taken up, and another is in quarantine
     await store.troubled("c-1", "no actor is free")
-    activation = await Activation.of(store, "c-2")
-    await activation.do(start(), begin(), call("ask"))
-    await store.strike("c-2", activation.token, process="p-1", reason="it hangs", limit=1)
+    writer = await Writer.of(store, "c-2")
+    await writer.do(start(), begin(), call("ask"))
+    await store.strike("c-2", writer.token, process="p-1", reason="it hangs", limit=1)
     # then both are named
     checks = await examined(store)
     assert {name for name, check in checks.items() if check.status is Outcome.FAIL} == {"conversations", "quarantine"}
@@ -92,15 +92,15 @@ async def test_problems_lists_everything_in_one_place_with_since_when_and_what_h
     now = await store.now()
     await store.put_problem("shop:app", "ModuleNotFoundError: shop")
     await store.troubled("c-1", "no actor is free")
-    quarantined = await Activation.of(store, "c-2")
+    quarantined = await Writer.of(store, "c-2")
     await quarantined.do(start(), begin(), call("ask"))
     await store.strike("c-2", quarantined.token, process="p-1", reason="it hangs", limit=1)
-    lost = await Activation.of(store, "c-3")
+    lost = await Writer.of(store, "c-3")
     await lost.do(start(), begin(), call("ship"), resolve(Approve()), lose())
-    late = await Activation.of(store, "c-4")
+    late = await Writer.of(store, "c-4")
     await late.do(start(), begin(), call("ask"), now=now - 3_700_000)
     await store.release("c-4", late.token)
-    assert await store.enlist("a-1", limit=9)
+    assert await store.heartbeat("a-1", limit=9)
     await store.hosts("a-1", "c-3")
     raw = redis.Redis.from_url(store.url)
     raw.zadd(Keys(store.namespace).meta("living"), {"a-1": now - 60_000})  # it was heard of long ago
@@ -146,19 +146,19 @@ async def test_a_problem_that_cannot_be_read_is_one_and_hides_no_other(store):
 
 
 async def test_what_cannot_be_read_can_be_told_to_go_on_from_the_command_line(store):
-    activation = await Activation.of(store, "c-1")
-    await activation.do(start(), begin(), call("ask"))
+    writer = await Writer.of(store, "c-1")
+    await writer.do(start(), begin(), call("ask"))
     log = Keys(store.namespace).log("c-1")
     raw = redis.Redis.from_url(store.url)
     raw.rename(log, f"{log}:away")
-    await store.strike("c-1", activation.token, process="p-1", reason="it cannot be read", limit=1)
+    await store.strike("c-1", writer.token, process="p-1", reason="it cannot be read", limit=1)
 
     told = holdfast(store, "retry", "c-1", "--json")
 
     assert (told.returncode, json.loads(told.stdout)["lifted"]) == (0, True), told.stderr
     assert await store.quarantine("c-1") is None
     raw.rename(f"{log}:away", log)
-    assert (await Activation.of(store, "c-1")).state == activation.state
+    assert (await Writer.of(store, "c-1")).state == writer.state
     nobody = holdfast(store, "retry", "c-none")
     assert nobody.returncode != 0
     assert "never started" in nobody.stderr

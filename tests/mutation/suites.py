@@ -8,15 +8,15 @@ SEEDS = "1-60"
 SLOWEST = "test_properties.py"
 OUT_OF_REACH = {
     "actors/conversation_actor.py": "a Ray actor around `Host`: the acceptance tests run it",
-    "actors/model.py": "calls litellm: the acceptance tests run it against a model server",
+    "actors/worker/model.py": "calls litellm: the acceptance tests run it against a model server",
     "actors/steps.py": "traps for tests/faults",
-    "actors/app_runtime.py": "imports an app by path: the acceptance tests and tests/integration run it",
+    "actors/worker/app_runtime.py": "imports an app by path: the acceptance tests and tests/integration run it",
     "actors/memory.py": "reads what the machine says of a process",
     "registry/cluster.py": "asks Ray and Redis: the acceptance tests and tests/faults/test_cluster.py run it",
     "registry/ray_actors.py": "Ray actors behind `Actors`: the acceptance tests run it",
     "registry/sweeper.py": "a Ray actor around `Sweep`: the acceptance tests run it",
-    "registry/turnover.py": "ends Ray actors: tests/acceptance/test_upgrade.py runs it",
-    "registry/watch.py": "ends Ray actors: tests/faults runs it",
+    "registry/upgrade.py": "ends Ray actors: tests/acceptance/test_upgrade.py runs it",
+    "registry/watchdog.py": "ends Ray actors: tests/faults runs it",
 }
 """Modules that no test without processes of its own can run, with what runs them instead."""
 

@@ -1,13 +1,13 @@
 """Conversation actors as simulated processes, each with a real `Host`."""
 
 from holdfast.actors import Host, conversation_actor
-from holdfast.actors.ray_crew import RayCrew
+from holdfast.actors.ray_workers import RayWorkers
 from holdfast.registry.actors import ActorDied, ActorUnavailable
-from holdfast.registry.watch import Gone
+from holdfast.registry.watchdog import Gone
 
-from .crew import SimCluster
 from .network import Died, Unavailable
 from .store import SimStore
+from .workers import SimCluster
 
 
 class SimHandle:
@@ -37,7 +37,7 @@ class SimHandle:
 
 
 class SimProcesses:
-    """See `holdfast.registry.watch.Processes`."""
+    """See `holdfast.registry.watchdog.Processes`."""
 
     def __init__(self, world):
         self._world = world
@@ -92,10 +92,10 @@ class SimActors:
         return True
 
     def new_name(self):
-        self._world.hired += 1
-        return f"actor-{self._world.hired}"
+        self._world.spawned += 1
+        return f"actor-{self._world.spawned}"
 
-    async def hire(self, name, *, offer):
+    async def spawn(self, name, *, offer):
         world = self._world
         process = world.process(name)
         settings = world.settings()
@@ -105,10 +105,10 @@ class SimActors:
             store = SimStore(world, process)
             process.host = Host(
                 store,
-                RayCrew(store, settings, SimCluster(world, settings.cluster)),
+                RayWorkers(store, settings, SimCluster(world, settings.cluster)),
                 name=process.name,
                 timing=world.timing,
-                fleet=world.fleet,
+                process_limits=world.process_limits,
                 clock=conversation_actor._clock,  # the one that the real actor gives to its host
                 leave=lambda: world.crash(process, "leaves"),
                 reached=lambda step: world.nemesis.reached(process, step),
@@ -116,7 +116,7 @@ class SimActors:
             if offer:
                 await process.host.offer_blank()
 
-        world.trace.note("hires %s", process.name)
+        world.trace.note("spawns %s", process.name)
         await world.pause(1)  # a cold one takes its time
         try:
             await world.network.call(process, "warm", warm)

@@ -7,17 +7,19 @@ import contextlib
 import dataclasses
 from unittest import mock
 
-from holdfast.actors import NoOutcome, admission, conversation_actor, ray_crew, tool_run
-from holdfast.actors.cluster import WorkerUnavailable
-from holdfast.actors.hosting import Hosting
-from holdfast.actors.ray_crew import RayCrew
-from holdfast.actors.store_clock import StoreClock
-from holdfast.actors.worker import Restarted
+from holdfast.actors import NoOutcome, admission, conversation_actor
+from holdfast.actors import ray_workers as ray_crew
+from holdfast.actors.activation.activation import Activation
+from holdfast.actors.activation.store_clock import StoreClock
+from holdfast.actors.ray_workers import RayWorkers
+from holdfast.actors.worker import tool_run
+from holdfast.actors.worker.worker import Restarted
+from holdfast.actors.worker_cluster import WorkerUnavailable
 from holdfast.conversation import OnLost, decide, outcomes, suspensions
 from holdfast.errors import HoldfastError, StoreUnavailable
 from holdfast.persistence import Appended, Due, KnownIds, MemoryStore, Run, RunStatus, codec, memory_store
 from holdfast.registry.actors import ActorDied
-from holdfast.registry.watch import Watch
+from holdfast.registry.watchdog import Watchdog
 
 from . import shop
 from .actors import SimHandle
@@ -27,7 +29,7 @@ from .network import Died, Unavailable
 
 def reply_before_the_append():
     """The caller is answered as soon as the command is judged; a crash or a failed append then loses what was acknowledged."""
-    answer = Hosting._answer
+    answer = Activation._answer
 
     async def hasty(self, asked):
         with contextlib.suppress(HoldfastError):
@@ -36,7 +38,7 @@ def reply_before_the_append():
                 asked.reply.set_result(judged.reply)
         await answer(self, asked)
 
-    return mock.patch.object(Hosting, "_answer", hasty)
+    return mock.patch.object(Activation, "_answer", hasty)
 
 
 def no_fencing():
@@ -128,7 +130,7 @@ def a_state_kept_after_an_unknown_write():
     async def stay(self):
         pass
 
-    return mock.patch.object(Hosting, "_begin_anew", stay)
+    return mock.patch.object(Activation, "_begin_anew", stay)
 
 
 def a_run_lost_while_it_runs():
@@ -137,7 +139,7 @@ def a_run_lost_while_it_runs():
     async def impatient(self, worker, incarnation, conversation_id, effect_id):
         return NoOutcome.GONE
 
-    return mock.patch.object(RayCrew, "join", impatient)
+    return mock.patch.object(RayWorkers, "join", impatient)
 
 
 def a_loss_that_runs_everything_again():
@@ -216,7 +218,7 @@ def a_transcript_that_is_trusted_by_its_length():
 
 def a_model_call_that_is_known_by_its_name():
     """What the model said to an effect of a lost end of the log is taken for what it says to its namesake."""
-    call_model = RayCrew.call_model
+    call_model = RayWorkers.call_model
 
     async def remembering(self, app, code, request):
         kept = PROCESS.get().world.__dict__.setdefault("kept", {})
@@ -225,7 +227,7 @@ def a_model_call_that_is_known_by_its_name():
             kept[key] = await call_model(self, app, code, request)
         return kept[key]
 
-    return mock.patch.object(RayCrew, "call_model", remembering)
+    return mock.patch.object(RayWorkers, "call_model", remembering)
 
 
 def an_actor_that_does_not_answer_taken_for_dead():
@@ -263,10 +265,10 @@ def a_process_that_hangs_and_that_nobody_ends():
     async def look_away(self, name):
         pass
 
-    return mock.patch.object(Watch, "_end", look_away)
+    return mock.patch.object(Watchdog, "_end", look_away)
 
 
-# -- in the crew ----------------------------------------------------------------------------------------------------------
+# -- in the workers ----------------------------------------------------------------------------------------------------------
 
 
 def a_worker_that_does_not_answer_taken_for_gone():
@@ -280,33 +282,33 @@ def a_process_that_does_not_answer_is_blamed_for():
     async def surely(self, name, process):
         return True
 
-    return mock.patch.object(RayCrew, "_died", surely)
+    return mock.patch.object(RayWorkers, "_died", surely)
 
 
 def a_restart_that_nobody_learns_of():
     """A call goes to the process that a handle led to once; that it is another by now changes nothing."""
-    learn = RayCrew._learn
+    learn = RayWorkers._learn
 
     def deaf(self, name, handle, error):
         if not isinstance(error, Restarted):
             learn(self, name, handle, error)
 
-    return mock.patch.object(RayCrew, "_learn", deaf)
+    return mock.patch.object(RayWorkers, "_learn", deaf)
 
 
 def a_worker_that_left_and_is_asked_for_ever():
     """A handle is kept, whatever became of its worker."""
-    return mock.patch.object(RayCrew, "_forget")
+    return mock.patch.object(RayWorkers, "_forget")
 
 
 def a_generation_that_is_never_read_again():
     """Who is in office is read once: a worker is made again and again where its successor's successor has long begun."""
-    begin = RayCrew.__init__
+    begin = RayWorkers.__init__
 
     def knowing(self, store, settings, cluster):
         begin(self, _Knowing(store), settings, cluster)
 
-    return mock.patch.object(RayCrew, "__init__", knowing)
+    return mock.patch.object(RayWorkers, "__init__", knowing)
 
 
 class _Knowing:
@@ -329,7 +331,7 @@ def a_run_abroad_that_is_given_up():
     async def nowhere(self, incarnation, conversation_id, effect_id):
         return NoOutcome.GONE
 
-    return mock.patch.object(RayCrew, "_abroad", nowhere)
+    return mock.patch.object(RayWorkers, "_abroad", nowhere)
 
 
 def a_run_of_another_release_that_is_given_up():
@@ -338,7 +340,7 @@ def a_run_of_another_release_that_is_given_up():
     async def nowhere(self, name, handle, incarnation):
         return NoOutcome.GONE
 
-    return mock.patch.object(RayCrew, "_elsewhere", nowhere)
+    return mock.patch.object(RayWorkers, "_elsewhere", nowhere)
 
 
 # -- in what is paused ----------------------------------------------------------------------------------------------------
@@ -384,7 +386,7 @@ MORE = (
     a_pause_that_is_looked_for_once,
     a_resume_that_forgets_who_was_left,
 )
-CREW = (
+WORKERS = (
     a_worker_that_does_not_answer_taken_for_gone,
     a_process_that_does_not_answer_is_blamed_for,
     a_restart_that_nobody_learns_of,

@@ -6,7 +6,7 @@ from holdfast.client.delivery import deliver
 from holdfast.conversation import Answer, Approve, Cancel, Deny, End, Fail, Redispatch, Resolve, Send, Start
 from holdfast.conversation.decisions import Ruling
 from holdfast.errors import HoldfastError, OutcomeUnknown
-from holdfast.registry.hiring import Hiring
+from holdfast.registry.pool import Pool
 from holdfast.registry.registry import Registry
 
 from . import shop
@@ -31,8 +31,8 @@ class Client:
         self._world = world
         self._store = SimStore(world, process)
         actors = SimActors(world)
-        hiring = Hiring(self._store, actors, timing=world.timing, fleet=world.fleet)
-        self._registry = Registry(self._store, actors, hiring=hiring, timing=world.timing)
+        pool = Pool(self._store, actors, timing=world.timing, process_limits=world.process_limits)
+        self._registry = Registry(self._store, actors, pool=pool, timing=world.timing)
         self._open = 0
         self.told = 0
         self._left = world.rng.randint(3, 10)

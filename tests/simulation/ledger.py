@@ -8,7 +8,7 @@ from typing import Any
 
 from holdfast.conversation import OnLost
 from holdfast.conversation.events import RunScheduled, SettledBy, SuspensionSettled
-from holdfast.persistence import PAUSE_LAG_MS, Because, RunStatus
+from holdfast.persistence import PAUSE_LAG_MS, RunStatus, TakeoverReason
 
 CLOCK_S = 0.001
 """How fine the store's clock is."""
@@ -89,7 +89,13 @@ class Ledger:
 
     def acquired(self, process, conversation_id, token, epoch, because):
         log = self.log(conversation_id)
-        if because is Because.DIED and log.owner and log.holder is not None and not log.holder.gone and token != log.owner:
+        if (
+            because is TakeoverReason.DIED
+            and log.owner
+            and log.holder is not None
+            and not log.holder.gone
+            and token != log.owner
+        ):
             self.wrong("%s: %s is taken for dead, and nobody has found it so", conversation_id, log.holder)
         if epoch < log.epoch:
             self.wrong("%s: epoch %d follows epoch %d", conversation_id, epoch, log.epoch)
@@ -145,7 +151,7 @@ class Ledger:
         """A worker's successor is in office."""
         self.offices[worker] = generation, self._loop.time()
 
-    def employed(self, settings):
+    def ensure_worker(self, settings):
         """A worker is made; nobody makes one whose successor has long been in office."""
         generation, since = self.offices.get(settings.base, (0, 0.0))
         if settings.generation < generation and self._loop.time() - since > SUCCESSION_S and not self.times_set_back:

@@ -30,8 +30,8 @@ from holdfast.conversation.events import (
     TurnFailed,
     TurnStarted,
 )
+from holdfast.conversation.idempotency import facts
 from holdfast.conversation.index import index
-from holdfast.conversation.known import facts
 from holdfast.conversation.transcript import Transcript
 from holdfast.errors import (
     CorruptStore,

@@ -9,11 +9,12 @@ import uuid
 from dataclasses import dataclass
 from unittest import mock
 
-from holdfast.actors import conversation_actor, host, logs, worker
+from holdfast.actors import conversation_actor, host, logs
+from holdfast.actors.worker import worker
 
 from . import oracles
 from .clocks import Clocks
-from .crew import SimRuntime
+from .workers import SimRuntime
 from .world import World
 
 

@@ -11,7 +11,7 @@ RARE = (bugs.a_run_of_another_release_that_is_given_up, bugs.a_worker_that_does_
 """Bugs that show themselves only after hundreds of seeds."""
 PLANTED = [
     pytest.param(bug, id=bug.__name__, marks=[pytest.mark.slow] if bug in RARE else [])
-    for bug in (*bugs.REQUIRED, *bugs.MORE, *bugs.CREW)
+    for bug in (*bugs.REQUIRED, *bugs.MORE, *bugs.WORKERS)
 ]
 
 

@@ -7,13 +7,12 @@ from holdfast.actors import ActorSettings
 from holdfast.errors import StoreError
 from holdfast.persistence import MemoryStore
 from holdfast.registry.sweep import Sweep
-from holdfast.registry.watch import Watch
-from holdfast.settings import Fleet, Timing
+from holdfast.registry.watchdog import Watchdog
+from holdfast.settings import ProcessLimits, Timing
 
 from . import shop
 from .actors import SimActors, SimProcesses
 from .clients import Client
-from .crew import ADDRESS, Seat, SimWorker
 from .faults import Faults
 from .ledger import Ledger
 from .loop import Process, SimLoop
@@ -21,6 +20,7 @@ from .nemesis import Nemesis
 from .network import Network
 from .store import SimStore
 from .trace import Trace
+from .workers import ADDRESS, Seat, SimWorker
 
 EPOCH_MS = 1_700_000_000_000
 PAUSED = 0.25
@@ -50,7 +50,7 @@ class World:
         self.memory = MemoryStore(clock=self.clock)
         self.store_process = Process("store", self.loop)
         self.timing = Timing(lease_ms=rng.choice((2000, 4000)), linger_ms=rng.choice((500, 3000, 15_000, 15_000)), tick_ms=1000)
-        self.fleet = Fleet(
+        self.process_limits = ProcessLimits(
             standby=rng.choice((0, 1, 2)),
             workers=rng.choice((1, 1, 2)),
             alone=rng.choice((1, 2)),
@@ -59,7 +59,7 @@ class World:
             adoptions=rng.choice((2, 1000)),
             effects=rng.choice((2, 10, 1000)),
         )
-        self.hired = 0
+        self.spawned = 0
         self.conversations = [f"c-{number + 1}" for number in range(rng.choice((1, 1, 2, 3)))]
         self.faults_s = rng.choice((5, 10, 15, 20))
         self.actors = {}
@@ -102,7 +102,9 @@ class World:
     def settings(self):
         """What an actor is told, of whichever cluster and release."""
         cluster, release = self.rng.choice(self.clusters), self.rng.choice(self.releases)
-        return ActorSettings(ADDRESS, timing=self.timing, fleet=self.fleet, release=release, cluster=cluster * 56)
+        return ActorSettings(
+            ADDRESS, timing=self.timing, process_limits=self.process_limits, release=release, cluster=cluster * 56
+        )
 
     @property
     def workers(self):
@@ -239,7 +241,7 @@ class World:
 
     def employ(self, settings, cluster):
         """The seat of a worker that there was none of."""
-        self.ledger.employed(settings)
+        self.ledger.ensure_worker(settings)
         seat = self.seats[settings.name] = Seat(settings, cluster)
         self._seat(seat)
         return seat
@@ -262,9 +264,9 @@ class World:
 
     async def _sweeping(self, process):
         store, actors = SimStore(self, process), SimActors(self)
-        sweep = Sweep(store, actors, timing=self.timing, fleet=self.fleet)
+        sweep = Sweep(store, actors, timing=self.timing, process_limits=self.process_limits)
         if self.watched:
-            process.start(Watch(store, SimProcesses(self), timing=self.timing, fleet=self.fleet).run())
+            process.start(Watchdog(store, SimProcesses(self), timing=self.timing, process_limits=self.process_limits).run())
         while True:
             try:
                 await sweep.tick()

@@ -4,10 +4,10 @@ import asyncio
 import contextlib
 
 from holdfast.actors import StoreAddress, Worker, WorkerSettings
-from holdfast.actors.requests import RunRequest
+from holdfast.actors.work_requests import RunRequest
 from holdfast.agent import App
 from holdfast.persistence import AppRecord, MemoryStore, RunStatus
-from holdfast.testing.activation import DESK, Activation, begin, call, start
+from holdfast.testing.writer import DESK, Writer, begin, call, start
 
 SETTINGS = WorkerSettings(StoreAddress("redis://x", "holdfast", "store-1"), "worker-0", "shop:app", "k", base="worker-0")
 
@@ -48,16 +48,16 @@ async def runnable():
     """A store with a run that nobody has claimed, and the request for it."""
     store = MemoryStore()
     await store.put_app(AppRecord(app="shop:app", code="k", agents={"desk": DESK.digest}), (DESK,))
-    activation = await Activation.of(store, "c-1")
-    await activation.do(start("hello"), begin(), call("lookup"))
-    (called,) = activation.state.turn.calls
+    writer = await Writer.of(store, "c-1")
+    await writer.do(start("hello"), begin(), call("lookup"))
+    (called,) = writer.state.turn.calls
     source = next(seq for seq, event in await store.read("c-1", after=0) if event.kind == "model_answered")
     request = RunRequest(
         conversation_id="c-1",
         agent="desk",
         spec_digest=DESK.digest,
         effect_id=f"{called.tool_call_id}#1",
-        turn_id=activation.state.turn.turn_id,
+        turn_id=writer.state.turn.turn_id,
         tool_call_id=called.tool_call_id,
         tool="lookup",
         attempt=1,

@@ -20,7 +20,7 @@ from pydantic_core import to_jsonable_python
 from holdfast.conversation import AgentSpec, RunFinished, State, outstanding
 from holdfast.conversation.calls import Call
 from holdfast.conversation.events import EVENTS
-from holdfast.conversation.known import Known
+from holdfast.conversation.idempotency import IdempotencyRecord
 from holdfast.conversation.machine import due_at
 from holdfast.conversation.record import Record
 from holdfast.conversation.round import Round
@@ -28,8 +28,17 @@ from holdfast.persistence import AppRecord
 
 FOLDER = Path(__file__).parents[1] / "histories"
 CONVERSATION = "c-recorded"
-STORED = (*EVENTS, State, Known, AgentSpec, AppRecord, RunFinished)
+STORED = (*EVENTS, State, IdempotencyRecord, AgentSpec, AppRecord, RunFinished)
 """What the codec turns into bytes; other records stand inside of these."""
+
+
+CALLED = {"IdempotencyRecord": "Known"}
+"""What the histories call records whose classes have another name by now; no record holds its own."""
+
+
+def name_of(kind: type) -> str:
+    """What the histories call a class."""
+    return CALLED.get(kind.__name__, kind.__name__)
 
 
 @dataclass
@@ -150,15 +159,15 @@ def vocabulary() -> dict[str, Any]:
     waiting: list[Any] = list(STORED)
     while waiting:
         kind = waiting.pop()
-        if isinstance(kind, type) and issubclass(kind, Record) and kind.__name__ not in records:
+        if isinstance(kind, type) and issubclass(kind, Record) and name_of(kind) not in records:
             fields = {name: one for name, one in kind.model_fields.items() if name not in STAMPS.get(kind, ())}
-            records[kind.__name__] = {name: _default(one) for name, one in sorted(fields.items()) if not _fixed(one)}
-            enums |= {f"{kind.__name__}.{name}": sorted(choices) for name, one in fields.items() if (choices := _choices(one))}
+            records[name_of(kind)] = {name: _default(one) for name, one in sorted(fields.items()) if not _fixed(one)}
+            enums |= {f"{name_of(kind)}.{name}": sorted(choices) for name, one in fields.items() if (choices := _choices(one))}
             waiting += [one.annotation for one in fields.values()]
         elif kind is Round:
             waiting.append(Call)
         elif isinstance(kind, type) and issubclass(kind, Enum):
-            enums[kind.__name__] = sorted(str(member.value) for member in kind)
+            enums[name_of(kind)] = sorted(str(member.value) for member in kind)
         else:
             waiting += get_args(kind)
     return {"records": dict(sorted(records.items())), "enums": dict(sorted(enums.items()))}
@@ -176,16 +185,16 @@ def said(*records: Record) -> dict[str, Any]:
     while waiting:
         value = waiting.pop()
         if isinstance(value, Record):
-            of_kind = fields.setdefault(type(value).__name__, set())
+            of_kind = fields.setdefault(name_of(type(value)), set())
             for name, one in type(value).model_fields.items():
                 found = getattr(value, name)
                 waiting.append(found)
                 if _choices(one):
-                    members.setdefault(f"{type(value).__name__}.{name}", set()).add(found)
+                    members.setdefault(f"{name_of(type(value))}.{name}", set()).add(found)
                 if one.is_required() or found != one.get_default(call_default_factory=True):
                     of_kind.add(name)
         elif isinstance(value, Enum):
-            members.setdefault(type(value).__name__, set()).add(str(value.value))
+            members.setdefault(name_of(type(value)), set()).add(str(value.value))
         elif isinstance(value, tuple | Round):
             waiting += value
     return {"records": fields, "enums": members}

@@ -4,14 +4,14 @@ import asyncio
 import time
 import uuid
 
-from holdfast.actors import Hosting, NoOutcome
+from holdfast.actors import Activation, NoOutcome
 from holdfast.actors.admission import Admission
 from holdfast.actors.published import standing_of
 from holdfast.conversation import AgentSpec, Approve, ModelReplied, Resolve, RunFinished, Start, ToolSpec
 from holdfast.conversation.commands import ProposedCall
 from holdfast.conversation.decisions import Ruling
 from holdfast.conversation.envelope import success
-from holdfast.persistence import AppRecord, Because, MemoryStore
+from holdfast.persistence import AppRecord, MemoryStore, TakeoverReason
 from holdfast.settings import Timing
 
 GATED = AgentSpec(name="desk", model="m", tools=(ToolSpec(name="refund", approval="required", on_lost="error"),))
@@ -27,7 +27,7 @@ class FromStore:
         return None if record is None else await standing_of(self.store, record, agent)
 
 
-class FakeCrew(FromStore):
+class FakeWorkers(FromStore):
     """Answers model calls from a list; runs as they are told to."""
 
     def __init__(self, *answers):
@@ -72,11 +72,11 @@ def says(text="Done."):
     return ModelReplied(effect_id="", content=text)
 
 
-async def activated(store, crew, *, seen="", because=Because.ASKED, lease_ms=10_000):
-    crew.store = store
-    hosting = Hosting(
+async def activated(store, workers, *, seen="", because=TakeoverReason.ASKED, lease_ms=10_000):
+    workers.store = store
+    hosting = Activation(
         store,
-        crew,
+        workers,
         admission=Admission(store),
         conversation_id="c-1",
         holder=f"actor-{uuid.uuid4().hex[:4]}",

@@ -5,14 +5,14 @@ from collections.abc import Awaitable, Callable, Coroutine
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
-from holdfast.actors import model
-from holdfast.actors.requests import ModelRequest
+from holdfast.actors.work_requests import ModelRequest
+from holdfast.actors.worker import model
 from holdfast.conversation import AgentSpec, Event, Limits, ModelFailed, ModelReplied, ToolSpec, jsontext
 from holdfast.conversation.transcript import Transcript
 from holdfast.persistence import codec
 from holdfast.persistence.memory_store import MemoryStore
 from holdfast.testing import ModelServer
-from holdfast.testing.activation import Activation, begin, send, start
+from holdfast.testing.writer import Writer, begin, send, start
 
 _T = TypeVar("_T")
 LOOKUP = ToolSpec(name="lookup", parameters='{"type":"object","properties":{"order":{"type":"integer"}}}')
@@ -49,7 +49,7 @@ class Caller:
 
     server: ModelServer
     spec: AgentSpec
-    activation: Activation
+    writer: Writer
     own_options: dict[str, Any] = field(default_factory=dict)
     live: list[list[Any]] = field(default_factory=list)
 
@@ -67,10 +67,10 @@ class Caller:
             tools=tools,
             limits=Limits(**more),
         )
-        activation = await Activation.of(MemoryStore(), "c-1")
-        activation.spec = spec
-        caller = cls(server, spec, activation, own)
-        await activation.do(start("hello"), begin())
+        writer = await Writer.of(MemoryStore(), "c-1")
+        writer.spec = spec
+        caller = cls(server, spec, writer, own)
+        await writer.do(start("hello"), begin())
         return caller
 
     @property
@@ -84,12 +84,12 @@ class Caller:
     @property
     def events(self) -> list[Event]:
         """The log so far."""
-        return list(self.activation.events)
+        return list(self.writer.events)
 
     async def call(self) -> ModelReplied | ModelFailed:
         """Make the model call that is outstanding; what came of it, which the log has not taken in yet."""
-        state = self.activation.state
-        request = ModelRequest("c-1", "desk", self.spec.digest, self.activation.effect_ids[0], state.seq, 1)
+        state = self.writer.state
+        request = ModelRequest("c-1", "desk", self.spec.digest, self.writer.effect_ids[0], state.seq, 1)
 
         async def loop() -> Any:
             return InPlace()
@@ -103,12 +103,12 @@ class Caller:
     async def turn(self) -> ModelReplied | ModelFailed:
         """Make the call, and record what came of it."""
         outcome = await self.call()
-        await self.activation.do(lambda _: outcome)
+        await self.writer.do(lambda _: outcome)
         return outcome
 
     async def send(self, text: str = "and then?") -> None:
         """Send a message, and begin its turn."""
-        await self.activation.do(send(text), begin())
+        await self.writer.do(send(text), begin())
 
     async def publish(self, _conversation_id: str, payload: bytes) -> None:
         """Keep what would go to whoever listens."""

@@ -6,8 +6,8 @@ import uuid
 
 import pytest
 
-from holdfast.actors import tool_run
-from holdfast.actors.requests import RunRequest
+from holdfast.actors.work_requests import RunRequest
+from holdfast.actors.worker import tool_run
 from holdfast.agent import Agent, App, Tool, ToolContext, tool
 from holdfast.cli import job_file, resolve
 from holdfast.cli.errors import InvalidLines
@@ -17,8 +17,8 @@ from holdfast.conversation.commands import ModelReplied, ProposedCall
 from holdfast.conversation.decisions import DecisionKind, Ruling
 from holdfast.errors import ConfigurationError, InvalidDecision, InvalidMessage
 from holdfast.persistence import MemoryStore, codec
-from holdfast.testing.activation import DESK, Activation, begin, call, start
-from holdfast.testing.activation import resolve as resolved
+from holdfast.testing.writer import DESK, Writer, begin, call, start
+from holdfast.testing.writer import resolve as resolved
 
 
 def nested(levels):
@@ -44,15 +44,15 @@ def test_a_decision_is_refused_before_it_travels(decision):
 @pytest.mark.parametrize("kind", [DecisionKind.ANSWER, DecisionKind.APPROVE])
 async def test_a_decision_that_came_all_the_same_is_refused_by_the_core(body, kind):
     store = MemoryStore()
-    activation = await Activation.of(store, "c-1")
-    await activation.do(start(), begin(), call("ask" if kind is DecisionKind.ANSWER else "refund"))
-    [waiting] = activation.state.calls
+    writer = await Writer.of(store, "c-1")
+    await writer.do(start(), begin(), call("ask" if kind is DecisionKind.ANSWER else "refund"))
+    [waiting] = writer.state.calls
 
     def step(_state):
         return Resolve(tool_call_id=waiting.tool_call_id, ruling=Ruling(kind=kind, body=body), decision_id=uuid.uuid4().hex)
 
     with pytest.raises(InvalidDecision):
-        await activation.do(step)
+        await writer.do(step)
     assert [view.problem for view in await store.pending_of("c-1")] == [None]
 
 
@@ -85,17 +85,17 @@ def test_a_context_is_refused_by_the_client():
 @pytest.mark.parametrize("name", ["refund", "ask", "lookup", "locate"])
 async def test_arguments_of_a_model_become_an_error_result(arguments, name):
     store = MemoryStore()
-    activation = await Activation.of(store, "c-1")
-    await activation.do(start(), begin())
+    writer = await Writer.of(store, "c-1")
+    await writer.do(start(), begin())
 
     def step(state):
         proposed = ProposedCall(tool_call_id="call_1", name=name, arguments=arguments)
         return ModelReplied(effect_id=outstanding(state)[0].effect_id, calls=(proposed,))
 
-    await activation.do(step)
+    await writer.do(step)
 
     assert await store.pending_of("c-1") == []
-    [result] = [event for event in activation.events if event.kind == "call_resolved"]
+    [result] = [event for event in writer.events if event.kind == "call_resolved"]
     assert SAID in json.loads(result.content)["error"]
 
 
@@ -131,9 +131,9 @@ async def ran(body, arguments="{}"):
     store = MemoryStore()
     declared = Tool(name="lookup", callback=body, parameters={"type": "object"})
     agent = Agent(name="desk", model="m", tools=[declared])
-    activation = await Activation.of(store, "c-1")
-    await activation.do(start(), begin(), call("lookup"))
-    [one] = activation.state.calls
+    writer = await Writer.of(store, "c-1")
+    await writer.do(start(), begin(), call("lookup"))
+    [one] = writer.state.calls
     log, place = store._conversations["c-1"].log, one.arguments_at - 1
     answered = codec.decode_event(log[place])
     called = answered.calls[0].model_copy(update={"arguments": arguments})
@@ -142,7 +142,7 @@ async def ran(body, arguments="{}"):
         conversation_id="c-1",
         agent="desk",
         spec_digest=DESK.digest,
-        effect_id=activation.effect_ids[0],
+        effect_id=writer.effect_ids[0],
         turn_id="t1",
         tool_call_id=one.tool_call_id,
         tool="lookup",
@@ -188,11 +188,11 @@ def test_arguments_for_a_signature_are_judged_alike():
 
 
 async def test_a_call_can_be_denied_after_a_deep_answer_was_refused():
-    activation = await Activation.of(MemoryStore(), "c-1")
-    await activation.do(start(), begin(), call("ask"))
+    writer = await Writer.of(MemoryStore(), "c-1")
+    await writer.do(start(), begin(), call("ask"))
 
     with pytest.raises(InvalidDecision):
-        resolved(Answer(DEEP))(activation.state)
-    await activation.do(resolved(Deny("no")))
+        resolved(Answer(DEEP))(writer.state)
+    await writer.do(resolved(Deny("no")))
 
-    assert await activation.store.pending_of("c-1") == []
+    assert await writer.store.pending_of("c-1") == []

@@ -29,13 +29,14 @@ PUBLIC = {
         code_digest load main_file path_of python_path tool
     """,
     "persistence": """
-        Acquired AppRecord Append Appended Because Binding BrokenApp Census Due EVERYWHERE KnownIds Late Listing MemoryStore
-        Moved Overdue Owner PAUSE_LAG_MS Pause Paused Quarantine Rebuilt RedisStore Row Run RunStatus Silent Store Trouble
+        Acquired AppRecord Append Appended Binding BrokenApp Census ConversationRow Due EVERYWHERE KnownIds Late Listing
+        MemoryStore Moved Overdue Owner PAUSE_LAG_MS Pause Paused Quarantine Rebuilt RedisStore Run RunStatus Silent Store
+        TakeoverReason Trouble
     """,
     "actors": """
-        Activation ActorSettings AnswerToAsk AppBroken ConversationActor Crew CrewUnavailable Failed Host Hosted Hosting
-        NoOutcome NotHosted Occupied OwnedElsewhere RAY_NAMESPACE Replied Step StoreAddress WorkPaused Worker WorkerLost
-        WorkerSettings find hire in_cluster named successor_name worker_name
+        Activation ActorSettings AnswerToActivate AnswerToAsk AppBroken ConversationActor Failed Host Hosted NoOutcome
+        NoWorker NotHosted Occupied OwnedElsewhere RAY_NAMESPACE Replied Step StoreAddress WorkPaused Worker WorkerLost
+        WorkerSettings Workers find in_cluster named spawn successor_name worker_name
     """,
     "registry": """
     """,

@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from holdfast.actors.settings import StoreAddress
+from holdfast.actors.actor_settings import StoreAddress
 from holdfast.cipher import CipherAt
 from holdfast.cli.app_checks import worker_checks
 from holdfast.cli.check import Outcome
@@ -12,26 +12,14 @@ from holdfast.cli.cipher_checks import cipher_checks
 from holdfast.cli.options import Where
 from holdfast.cli.problem_checks import problem_checks
 from holdfast.client import AsyncClient
-from holdfast.client.records import PendingCall
+from holdfast.client.results import PendingCall
 from holdfast.conversation import Approve, RunFinished, Status
 from holdfast.errors import CipherFailed, CipherMissing
-from holdfast.persistence import AppRecord, Because, MemoryStore, RedisStore, RunStatus, codec
+from holdfast.persistence import AppRecord, MemoryStore, RedisStore, RunStatus, TakeoverReason, codec
 from holdfast.persistence.keys import Keys
 from holdfast.settings import Timing
 from holdfast.testing import ToyCipher
-from holdfast.testing.activation import (
-    DESK,
-    Activation,
-    begin,
-    call,
-    fail_model,
-    finish,
-    lose,
-    reply,
-    resolve,
-    send,
-    start,
-)
+from holdfast.testing.writer import DESK, Writer, begin, call, fail_model, finish, lose, reply, resolve, send, start
 
 MARK = "Marie-Curie"
 """What everybody says here, and Redis never hears."""
@@ -76,9 +64,9 @@ def keys(namespace):
 
 async def waiting(store, name="c-1", **more):
     """A conversation that waits for an approval."""
-    activation = await Activation.of(store, name, **more)
-    await activation.do(start(MARK), begin(), call(("refund", f'{{"to":"{MARK}"}}'), prompt=f"Pay {MARK}?"))
-    return activation
+    writer = await Writer.of(store, name, **more)
+    await writer.do(start(MARK), begin(), call(("refund", f'{{"to":"{MARK}"}}'), prompt=f"Pay {MARK}?"))
+    return writer
 
 
 def everything(raw):
@@ -97,7 +85,7 @@ async def live_a_whole_life(store):
     spec = DESK.model_copy(update={"instructions": f"Be kind to {MARK}."})
     await store.put_app(AppRecord(app="shop:app", code="k", agents={"desk": spec.digest}), [spec])
     await store.put_problem("shop:app", f"ValueError: {MARK}")
-    one = await Activation.of(store, "c-1")
+    one = await Writer.of(store, "c-1")
     await one.do(start(f"I am {MARK}", context=f'"{MARK}"'), begin())
     await one.do(call(("lookup", f'{{"name":"{MARK}"}}'), content=f"Wait, {MARK}."))
     (effect_id,) = one.effect_ids
@@ -216,26 +204,26 @@ async def test_what_needs_the_cipher_says_so(opened, read):
 
 
 async def test_whoever_has_no_cipher_takes_nothing_over_and_changes_nothing(opened, raw):
-    activation = await waiting(await opened(ToyCipher()))
-    await activation.release()
+    writer = await waiting(await opened(ToyCipher()))
+    await writer.release()
     store = await opened()
 
     with raw.unchanged(), pytest.raises(CipherMissing, match="c-1"):
-        await Activation.of(store, "c-1")
+        await Writer.of(store, "c-1")
 
 
 async def test_a_recorded_outcome_alone_keeps_those_away_that_cannot_read_it(opened, raw):
     """A conversation from before, of which a worker that has the cipher has recorded an outcome."""
     store, plain = await opened(ToyCipher()), await opened()
-    activation = await Activation.of(plain, "c-1")
-    await activation.do(start(), begin(), call("lookup"))
-    (effect_id,) = activation.effect_ids
+    writer = await Writer.of(plain, "c-1")
+    await writer.do(start(), begin(), call("lookup"))
+    (effect_id,) = writer.effect_ids
     await plain.claim("c-1", effect_id, incarnation="i-1", worker="w-1")
     await store.finish("c-1", effect_id, incarnation="i-1", outcome=b"an outcome")
 
     with raw.unchanged(), pytest.raises(CipherMissing):
-        await Activation.of(plain, "c-1", seen=activation.token, because=Because.DIED)
-    taken = await Activation.of(store, "c-1", seen=activation.token, because=Because.DIED)
+        await Writer.of(plain, "c-1", seen=writer.token, because=TakeoverReason.DIED)
+    taken = await Writer.of(store, "c-1", seen=writer.token, because=TakeoverReason.DIED)
 
     assert taken.runs[effect_id].status is RunStatus.DONE
     assert taken.runs[effect_id].outcome == b"an outcome"
@@ -247,9 +235,9 @@ async def test_a_plain_conversation_goes_on_encrypted_and_what_was_plain_stays_r
     assert not await plain.store.encrypted()
     store = await opened(ToyCipher())
 
-    activation = await Activation.of(store, "c-1")
-    await activation.do(resolve(Approve()), finish())
-    await activation.do(reply(f"Paid, {MARK}."))
+    writer = await Writer.of(store, "c-1")
+    await writer.do(resolve(Approve()), finish())
+    await writer.do(reply(f"Paid, {MARK}."))
 
     assert await plain.store.encrypted()
     sealed = [codec.is_sealed(entry[b"e"]) for _, entry in raw.redis.xrange(keys.log("c-1"))]
@@ -263,8 +251,8 @@ async def test_a_new_key_writes_and_the_old_one_goes_on_reading(opened):
     await old.release()
     rotated = await opened(ToyCipher("new", "old"))
 
-    activation = await Activation.of(rotated, "c-1")
-    await activation.do(resolve(Approve()), finish())
+    writer = await Writer.of(rotated, "c-1")
+    await writer.do(resolve(Approve()), finish())
 
     assert (await rotated.load("c-1")).status is Status.GENERATING
     with pytest.raises(CipherFailed, match=r"UnknownKey: new"):
@@ -284,15 +272,15 @@ async def test_a_key_that_is_not_known_spoils_its_rows_alone(opened):
 
 
 async def test_a_conversation_that_cannot_be_decrypted_is_owned_by_nobody_and_in_no_quarantine(opened):
-    activation = await waiting(await opened(ToyCipher("lost")))
-    await activation.release()
+    writer = await waiting(await opened(ToyCipher("lost")))
+    await writer.release()
 
     with pytest.raises(CipherFailed, match="UnknownKey: lost"):
-        await Activation.of(await opened(ToyCipher("key-1")), "c-1")
-    owner = await activation.store.owner("c-1")
+        await Writer.of(await opened(ToyCipher("key-1")), "c-1")
+    owner = await writer.store.owner("c-1")
 
     assert (owner.token, owner.quarantine) == ("", None)
-    assert (await Activation.of(activation.store, "c-1")).state == activation.state
+    assert (await Writer.of(writer.store, "c-1")).state == writer.state
 
 
 @pytest.mark.parametrize(
@@ -335,10 +323,10 @@ async def test_a_payload_of_another_namespace_does_not_read_here(opened, server,
     ],
 )
 async def test_what_cannot_be_encrypted_is_refused_before_anything_is_written(opened, raw, encrypted, said):
-    activation = await waiting(await opened(ToyCipher()))
-    await activation.release()
+    writer = await waiting(await opened(ToyCipher()))
+    await writer.release()
     store = await opened(Broken(encrypted))
-    taken = await Activation.of(store, "c-1")
+    taken = await Writer.of(store, "c-1")
 
     with raw.unchanged(), pytest.raises(CipherFailed, match=said) as refused:
         await taken.do(resolve(Approve()))
@@ -350,10 +338,10 @@ async def test_what_cannot_be_encrypted_is_refused_before_anything_is_written(op
 
 
 async def test_a_conversation_is_set_aside_also_where_the_reason_cannot_be_encrypted(opened, raw):
-    activation = await waiting(await opened(ToyCipher()))
+    writer = await waiting(await opened(ToyCipher()))
     store = await opened(Broken(RuntimeError("no key")))
 
-    assert await store.strike("c-1", activation.token, process="p-1", reason=f"it died of {MARK}", limit=1) is None
+    assert await store.strike("c-1", writer.token, process="p-1", reason=f"it died of {MARK}", limit=1) is None
     assert await store.troubled("c-1", f"it cannot be woken: {MARK}") == 0
 
     assert "could not be encrypted" in (await store.quarantine("c-1")).reason
@@ -404,7 +392,7 @@ async def test_secrets_are_taken_out_before_a_reason_is_encrypted(opened):
 async def test_problems_are_listed_with_their_words_where_the_cipher_is_and_all_the_same_where_it_is_not(opened):
     store = await opened(ToyCipher())
     await live_a_whole_life(store)
-    lost = await Activation.of(store, "c-3")
+    lost = await Writer.of(store, "c-3")
     await lost.do(start(), begin(), call("ship"), resolve(Approve()), lose())
 
     seen, unseen = [

@@ -6,8 +6,8 @@ import pytest
 from redis import exceptions
 
 from holdfast.errors import StoreUnavailable
-from holdfast.persistence import Because, Owner, RedisStore, RunStatus, redis_scripts
-from holdfast.testing.activation import APP, DESK, Activation, begin, call, send, start
+from holdfast.persistence import Owner, RedisStore, RunStatus, TakeoverReason, redis_scripts
+from holdfast.testing.writer import APP, DESK, Writer, begin, call, send, start
 
 
 @pytest.fixture
@@ -29,34 +29,34 @@ async def hasty(proxy, namespace):
 
 
 async def running(store):
-    activation = await Activation.of(store, "c-1")
-    await activation.do(start(), begin(), call("lookup", "ask"))
-    return activation
+    writer = await Writer.of(store, "c-1")
+    await writer.do(start(), begin(), call("lookup", "ask"))
+    return writer
 
 
 async def test_an_append_whose_reply_is_lost_is_written_once(proxy, through, store):
-    activation = await Activation.of(through, "c-1")
-    await activation.do(start())  # the script is known to the server
+    writer = await Writer.of(through, "c-1")
+    await writer.do(start())  # the script is known to the server
     proxy.requests.clear()
     proxy.lose, proxy.only = 1, b"EVALSHA"
 
-    await activation.do(send(message_id="m-2"))
+    await writer.do(send(message_id="m-2"))
 
     assert proxy.lose == 0
     assert proxy.sent(b"EVALSHA") == 2
     assert [seq for seq, _ in await store.read("c-1", after=0)] == [1, 2, 3]
-    assert await store.load("c-1") == activation.state
-    await activation.do(begin())
+    assert await store.load("c-1") == writer.state
+    await writer.do(begin())
 
 
 async def test_an_append_whose_reply_is_lost_again_and_again_is_written_once(proxy, through, store):
-    activation = await running(through)
+    writer = await running(through)
     proxy.lose, proxy.only = 4, b"EVALSHA"
 
-    await activation.do(send(message_id="m-2"))
+    await writer.do(send(message_id="m-2"))
 
     assert proxy.lose == 0
-    assert await store.load("c-1") == activation.state
+    assert await store.load("c-1") == writer.state
 
 
 @pytest.mark.parametrize("agent", [None, "desk"])
@@ -81,8 +81,8 @@ async def test_a_resume_whose_reply_is_lost_lifts_no_pause_that_was_made_since(t
 
 @pytest.mark.parametrize("lost", [1, 3])
 async def test_every_operation_gives_the_same_answer_after_lost_replies(proxy, through, store, lost):
-    activation = await running(through)
-    (lookup,) = activation.effect_ids
+    writer = await running(through)
+    (lookup,) = writer.effect_ids
     await store.bind("cluster-0", "z", 1)
     await store.unbind("cluster-0")
 
@@ -95,20 +95,20 @@ async def test_every_operation_gives_the_same_answer_after_lost_replies(proxy, t
     assert await losing(through.claim("c-1", lookup, incarnation="i-1", worker="w-1")) is True
     assert await losing(through.finish("c-1", lookup, incarnation="i-1", outcome=b"x")) is True
     assert (await store.run("c-1", lookup)).status is RunStatus.DONE
-    assert await losing(through.renew("c-1", activation.token, 60_000)) > 0
-    anew = await losing(Activation.of(through, "c-1", seen=activation.token, because=Because.DIED))
-    assert (anew.epoch, anew.state) == (2, activation.state)
+    assert await losing(through.renew("c-1", writer.token, 60_000)) > 0
+    anew = await losing(Writer.of(through, "c-1", seen=writer.token, because=TakeoverReason.DIED))
+    assert (anew.epoch, anew.state) == (2, writer.state)
     assert anew.runs[lookup].outcome == b"x"
     assert await losing(through.bind("cluster-1", "a", 60_000)) is None
     assert await losing(through.serve("0.1", before=None)) is True
     await losing(through.release("c-1", anew.token))
     assert await store.owner("c-1") == Owner("", 2, "")
-    assert await losing(through.load("c-1")) == activation.state
+    assert await losing(through.load("c-1")) == writer.state
     assert (await store.bind("cluster-2", "b", 60_000)).cluster == "cluster-1"
 
 
 async def test_plain_commands_survive_lost_replies(proxy, through, store):
-    activation = await running(through)
+    writer = await running(through)
 
     async def losing(operation):
         proxy.lose, proxy.only = 1, b""
@@ -120,9 +120,9 @@ async def test_plain_commands_survive_lost_replies(proxy, through, store):
     assert await losing(through.app(APP.app)) == APP
     await losing(through.offer("actor-1", 0))
     assert await losing(through.offers()) == 1
-    assert await losing(through.owner("c-1")) == Owner(activation.token, 1, "actor-1")
-    assert len(await losing(through.read("c-1", after=0))) == activation.state.seq
-    assert len(await losing(through.read("c-1", after=0, block_ms=1000))) == activation.state.seq
+    assert await losing(through.owner("c-1")) == Owner(writer.token, 1, "actor-1")
+    assert len(await losing(through.read("c-1", after=0))) == writer.state.seq
+    assert len(await losing(through.read("c-1", after=0, block_ms=1000))) == writer.state.seq
     assert len((await losing(through.pending(limit=10))).items) == 1
     assert len((await losing(through.conversations(limit=10))).items) == 1
     assert (await losing(through.attention(10))).conversation_ids == []
@@ -130,11 +130,11 @@ async def test_plain_commands_survive_lost_replies(proxy, through, store):
 
 async def test_the_driver_repeats_nothing(proxy, hasty, store):
     """redis-py repeats by itself unless it is told not to; only the store knows what is safe to repeat."""
-    activation = await running(hasty)
-    (lookup,) = activation.effect_ids
+    writer = await running(hasty)
+    (lookup,) = writer.effect_ids
     operations = [
-        (b"EVALSHA", lambda: activation.do(send())),
-        (b"EVALSHA", lambda: hasty.renew("c-1", activation.token, 60_000)),
+        (b"EVALSHA", lambda: writer.do(send())),
+        (b"EVALSHA", lambda: hasty.renew("c-1", writer.token, 60_000)),
         (b"EVALSHA", lambda: hasty.claim("c-1", lookup, incarnation="i-1", worker="w-1")),
         (b"TIME", hasty.now),
         (b"HMGET", lambda: hasty.owner("c-1")),
@@ -145,7 +145,7 @@ async def test_the_driver_repeats_nothing(proxy, hasty, store):
         (b"PUBLISH", lambda: hasty.publish("c-1", b"x")),
         (b"MULTI", lambda: hasty.put_app(APP, [DESK])),
     ]
-    await hasty.renew("c-1", activation.token, 60_000)
+    await hasty.renew("c-1", writer.token, 60_000)
     await hasty.claim("c-1", "call_0#1", incarnation="i-1", worker="w-1")
     for word, operation in operations:
         proxy.requests.clear()
@@ -160,8 +160,8 @@ async def test_the_driver_repeats_nothing(proxy, hasty, store):
 
 
 async def test_an_unknown_outcome_is_settled_by_the_same_write_again(proxy, hasty, store):
-    activation = await running(hasty)
-    write = activation.judged(send(), now=await store.now())
+    writer = await running(hasty)
+    write = writer.judged(send(), now=await store.now())
     proxy.lose, proxy.only = 1, b"EVALSHA"
     with pytest.raises(StoreUnavailable):
         await hasty.append("c-1", write)
@@ -186,32 +186,32 @@ async def test_who_takes_an_offer_and_hears_nothing_took_one(proxy, through, sto
 
 
 async def test_scripts_that_the_server_forgot_are_sent_again(raw, store):
-    activation = await running(store)
+    writer = await running(store)
     raw.redis.script_flush()
-    await activation.do(send())
+    await writer.do(send())
     raw.redis.script_flush()
-    anew = await activation.succeeded()
+    anew = await writer.succeeded()
     raw.redis.script_flush()
     await anew.release()
 
-    assert await store.load("c-1") == activation.state
+    assert await store.load("c-1") == writer.state
 
 
 async def test_a_forgotten_script_whose_reply_is_lost_is_run_once(proxy, raw, through, store):
-    activation = await running(through)
+    writer = await running(through)
     raw.redis.script_flush()
     proxy.lose, proxy.only = 1, b"EVAL\r\n"  # not the EVALSHA before it
 
-    await activation.do(send(message_id="m-2"))
+    await writer.do(send(message_id="m-2"))
 
     assert proxy.lose == 0
-    assert await store.load("c-1") == activation.state
+    assert await store.load("c-1") == writer.state
 
 
 async def test_a_call_given_up_in_the_middle_leaves_its_reply_to_nobody(store):
     """Each caller gets its own answer, also on a connection whose last caller was cancelled."""
     for number in range(12):
-        await (await Activation.of(store, f"c-{number}")).do(start())
+        await (await Writer.of(store, f"c-{number}")).do(start())
     for number in range(60):
         given_up = asyncio.create_task(store.load(f"c-{number % 12}"))
         for _ in range(number % 15):
@@ -225,10 +225,10 @@ async def test_a_call_given_up_in_the_middle_leaves_its_reply_to_nobody(store):
 
 async def test_many_may_wait_at_once(store):
     """More than the driver's own bound of connections."""
-    activation = await Activation.of(store, "c-1")
+    writer = await Writer.of(store, "c-1")
     waiting = [asyncio.create_task(store.read("c-1", after=0, block_ms=20_000)) for _ in range(150)]
     await asyncio.sleep(0)
 
-    await activation.do(start())
+    await writer.do(start())
 
     assert {len(events) for events in await asyncio.gather(*waiting)} == {2}

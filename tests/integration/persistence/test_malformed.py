@@ -5,43 +5,43 @@ import pytest
 
 from holdfast.conversation import Answer
 from holdfast.errors import CorruptStore, NewerRecord
-from holdfast.persistence import Because, RedisStore, codec
+from holdfast.persistence import RedisStore, TakeoverReason, codec
 from holdfast.persistence.keys import Keys
-from holdfast.testing.activation import APP, DESK, Activation, begin, call, cancel, reply, resolve, send, start
+from holdfast.testing.writer import APP, DESK, Writer, begin, call, cancel, reply, resolve, send, start
 
 NAME = "c-1"
 
 
-async def take(activation):
-    await Activation.of(activation.store, NAME, seen=activation.token, because=Because.DIED)
+async def take(writer):
+    await Writer.of(writer.store, NAME, seen=writer.token, because=TakeoverReason.DIED)
 
 
-async def load(activation):
-    await activation.store.load(NAME)
+async def load(writer):
+    await writer.store.load(NAME)
 
 
-async def write(activation):
-    await activation.do(cancel())
+async def write(writer):
+    await writer.do(cancel())
 
 
-async def confirm(activation):
-    await activation.store.append(NAME, activation.write(absent=["m:m-1"]))
+async def confirm(writer):
+    await writer.store.append(NAME, writer.write(absent=["m:m-1"]))
 
 
-async def renew(activation):
-    await activation.store.renew(NAME, activation.token, 1000)
+async def renew(writer):
+    await writer.store.renew(NAME, writer.token, 1000)
 
 
-async def release(activation):
-    await activation.release()
+async def release(writer):
+    await writer.release()
 
 
-async def read(activation):
-    await activation.store.read(NAME, after=0)
+async def read(writer):
+    await writer.store.read(NAME, after=0)
 
 
-async def read_blocked(activation):
-    await activation.store.read(NAME, after=0, block_ms=10)
+async def read_blocked(writer):
+    await writer.store.read(NAME, after=0, block_ms=10)
 
 
 def head(name, value):
@@ -54,8 +54,8 @@ def head(name, value):
 def newest(change):
     """Replace the last entry of the log."""
 
-    def replace(raw, keys, activation):
-        seq = activation.state.seq
+    def replace(raw, keys, writer):
+        seq = writer.state.seq
         entries = raw.xrange(keys.log(NAME))
         raw.delete(keys.log(NAME))
         for entry_id, fields in entries[:-1]:
@@ -67,8 +67,8 @@ def newest(change):
 
 
 def run_record(value):
-    def change(raw, keys, activation):
-        raw.hset(keys.runs(NAME), activation.effect_ids[0], value)
+    def change(raw, keys, writer):
+        raw.hset(keys.runs(NAME), writer.effect_ids[0], value)
 
     return change
 
@@ -80,14 +80,14 @@ def known_record(value):
     return change
 
 
-def add_and_delete(raw, keys, activation):
+def add_and_delete(raw, keys, writer):
     """What only the stream's last id still tells of."""
-    entry_id = raw.xadd(keys.log(NAME), {"e": "x"}, id=f"{activation.state.seq + 5}-0")
+    entry_id = raw.xadd(keys.log(NAME), {"e": "x"}, id=f"{writer.state.seq + 5}-0")
     raw.xdel(keys.log(NAME), entry_id)
 
 
-def delete_in_the_middle(raw, keys, activation):
-    raw.xdel(keys.log(NAME), f"{activation.state.seq - 1}-0")
+def delete_in_the_middle(raw, keys, writer):
+    raw.xdel(keys.log(NAME), f"{writer.state.seq - 1}-0")
 
 
 NOT_NUMBERS = ["", "abc", "-1", "1.5", "1e3", " 7", "0x7", b"\xff"]
@@ -163,14 +163,14 @@ SPOILT = [
 @pytest.fixture
 async def suspended(store):
     """A conversation with a run and a deadline; the last of its log is the suspension."""
-    active = await Activation.of(store, NAME)
+    active = await Writer.of(store, NAME)
     await active.do(start(), begin())
     await active.do(call("lookup", "ask"))
     return active
 
 
 @pytest.fixture
-async def activation(suspended):
+async def writer(suspended):
     """A conversation with a snapshot, a tail after it and a run."""
     await suspended.do(resolve(Answer("blue")))
     await suspended.do(send())
@@ -187,11 +187,11 @@ async def activation(suspended):
         if not name.startswith("deadline")
     ],
 )
-async def test_what_holdfast_never_wrote_is_refused(activation, raw, change, operation):
-    change(raw.redis, Keys(raw.namespace), activation)
+async def test_what_holdfast_never_wrote_is_refused(writer, raw, change, operation):
+    change(raw.redis, Keys(raw.namespace), writer)
 
     with raw.unchanged(), pytest.raises(CorruptStore):
-        await operation(activation)
+        await operation(writer)
 
 
 @pytest.mark.parametrize(
@@ -212,14 +212,14 @@ async def test_what_holdfast_never_wrote_is_refused_while_a_call_waits(suspended
 
 async def test_a_tail_that_cannot_be_read_is_not_taken_over(store, raw):
     """Even where no snapshot stands before it."""
-    activation = await Activation.of(store, NAME)
-    await activation.do(start(), begin())
-    await activation.do(call("lookup"))
+    writer = await Writer.of(store, NAME)
+    await writer.do(start(), begin())
+    await writer.do(call("lookup"))
     assert raw.redis.hget(Keys(raw.namespace).head(NAME), "snapshot") is None
-    newest(lambda seq, _: [(f"{seq}-0", {"e": "x"})])(raw.redis, Keys(raw.namespace), activation)
+    newest(lambda seq, _: [(f"{seq}-0", {"e": "x"})])(raw.redis, Keys(raw.namespace), writer)
 
     with raw.unchanged(), pytest.raises(CorruptStore):
-        await take(activation)
+        await take(writer)
 
 
 # -- written by a newer Holdfast ----------------------------------------------------------------------------------------
@@ -233,29 +233,29 @@ def newer_event(seq, fields):
 
 
 @pytest.mark.parametrize("operation", [take, load, read, read_blocked])
-async def test_a_newer_event_is_refused(activation, raw, operation):
-    newest(newer_event)(raw.redis, Keys(raw.namespace), activation)
+async def test_a_newer_event_is_refused(writer, raw, operation):
+    newest(newer_event)(raw.redis, Keys(raw.namespace), writer)
 
     with raw.unchanged(), pytest.raises(NewerRecord) as refused:
-        await operation(activation)
+        await operation(writer)
 
     assert (refused.value.found, refused.value.known) == (NEWER, codec.VERSION)
 
 
 @pytest.mark.parametrize("operation", [take, load])
 @pytest.mark.parametrize("fields", [{"seq": 5}, {"another": "shape"}, ["not", "even", "a", "map"]])
-async def test_a_newer_snapshot_is_refused(activation, raw, operation, fields):
+async def test_a_newer_snapshot_is_refused(writer, raw, operation, fields):
     raw.redis.hset(Keys(raw.namespace).head(NAME), "snapshot", codec.pack([NEWER, "state", fields]))
 
     with raw.unchanged(), pytest.raises(NewerRecord):
-        await operation(activation)
+        await operation(writer)
 
 
-async def test_a_newer_receipt_is_refused(activation, raw):
-    known_record(codec.pack([NEWER, "known", {"seq": 1}]))(raw.redis, Keys(raw.namespace), activation)
+async def test_a_newer_receipt_is_refused(writer, raw):
+    known_record(codec.pack([NEWER, "known", {"seq": 1}]))(raw.redis, Keys(raw.namespace), writer)
 
     with raw.unchanged(), pytest.raises(NewerRecord):
-        await confirm(activation)
+        await confirm(writer)
 
 
 async def test_a_newer_app_or_spec_is_refused(store, raw):
@@ -302,15 +302,15 @@ async def test_the_layout_is_written_once(store, raw):
         await store.open()
 
 
-async def test_a_conversation_that_was_mended_goes_on(activation, raw):
+async def test_a_conversation_that_was_mended_goes_on(writer, raw):
     key = Keys(raw.namespace).head(NAME)
     seq = raw.redis.hget(key, "seq")
     raw.redis.hset(key, "seq", "x")
     with pytest.raises(CorruptStore):
-        await activation.do(send())
+        await writer.do(send())
     raw.redis.hset(key, "seq", seq)
 
-    await activation.do(cancel())
-    await activation.do(begin(), reply())
+    await writer.do(cancel())
+    await writer.do(begin(), reply())
 
-    assert await activation.store.load(NAME) == activation.state
+    assert await writer.store.load(NAME) == writer.state

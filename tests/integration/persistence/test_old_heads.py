@@ -11,7 +11,7 @@ from holdfast.conversation.index import index
 from holdfast.errors import CorruptStore, NewerRecord
 from holdfast.persistence import RedisStore, codec
 from holdfast.persistence.keys import BUCKETS, Keys, bucket_of
-from holdfast.testing.activation import DESK, Activation, begin, call, cancel, end, reply, send, start
+from holdfast.testing.writer import DESK, Writer, begin, call, cancel, end, reply, send, start
 
 STEPS = [step for version in (1, 2) for step in history(version).steps]
 BUCKET = bucket_of(CONVERSATION)
@@ -122,14 +122,14 @@ async def test_what_an_older_release_left_is_read_and_goes_on_without_a_rebuild(
         assert (await store.load(CONVERSATION)).seq == len(step.kept.log)
     assert older.indexes == 1
     # and when a new writer only confirms that it is the owner, then the head moves over, and older releases stay away
-    activation = await Activation.of(store, CONVERSATION)
-    await store.append(CONVERSATION, activation.write())
-    assert older.standing()[3] == len(index(activation.state).pending)
+    writer = await Writer.of(store, CONVERSATION)
+    await store.append(CONVERSATION, writer.write())
+    assert older.standing()[3] == len(index(writer.state).pending)
     assert older.indexes == 2
     await lists_are_right(store)
     # and when everything comes to its end, then no entry is left of what was open
-    if activation.state.status is not Status.ENDED:
-        await activation.do(end())
+    if writer.state.status is not Status.ENDED:
+        await writer.do(end())
     await lists_are_right(store)
     rebuilt = [bucket async for bucket in store.reindex()]
     assert [(found.removed, list(found.problems)) for found in rebuilt] == [(0, [])] * BUCKETS
@@ -139,25 +139,25 @@ async def test_what_an_older_release_left_is_read_and_goes_on_without_a_rebuild(
 async def test_the_first_write_to_an_old_head_may_close_what_is_open(raw, opened, step):
     Older(raw).left(step)
     store = await opened()
-    activation = await Activation.of(store, CONVERSATION)
+    writer = await Writer.of(store, CONVERSATION)
 
-    await activation.do(cancel(), send(), begin(), reply())
+    await writer.do(cancel(), send(), begin(), reply())
 
     await lists_are_right(store)
 
 
 async def test_an_old_head_is_moved_over_by_a_strike_and_by_a_retry(store, raw, opened):
     # given a head of the older release
-    activation = await Activation.of(store, "c-1")
-    await activation.do(start(), begin(), call("ask", "ask", "lookup"))
+    writer = await Writer.of(store, "c-1")
+    await writer.do(start(), begin(), call("ask", "ask", "lookup"))
     older = Older(raw)
-    older.made_older("c-1", activation.state)
+    older.made_older("c-1", writer.state)
     anew = await opened()
     # when it is put into quarantine
-    assert await anew.strike("c-1", activation.token, process="p-1", reason="boom", limit=1) is None
+    assert await anew.strike("c-1", writer.token, process="p-1", reason="boom", limit=1) is None
     # then both what is shown and what is kept for later have moved over
-    assert older.standing("c-1")[1:] == ["quarantined", activation.state.created_at, 2]
-    assert older.standing("c-1", "plain_index")[1:] == ["awaiting_input", activation.state.created_at, 2]
+    assert older.standing("c-1")[1:] == ["quarantined", writer.state.created_at, 2]
+    assert older.standing("c-1", "plain_index")[1:] == ["awaiting_input", writer.state.created_at, 2]
     assert older.indexes == 2
     (row,) = (await anew.conversations(limit=5, status=Status.QUARANTINED)).items
     assert row.pending == 2
@@ -169,11 +169,11 @@ async def test_an_old_head_is_moved_over_by_a_strike_and_by_a_retry(store, raw, 
 
 async def test_a_quarantine_of_the_older_release_is_lifted(store, raw, opened):
     # given a conversation that the older release put into quarantine
-    activation = await Activation.of(store, "c-1")
-    await activation.do(start(), begin(), call("ask", "lookup"))
-    await store.strike("c-1", activation.token, process="p-1", reason="boom", limit=1)
+    writer = await Writer.of(store, "c-1")
+    await writer.do(start(), begin(), call("ask", "lookup"))
+    await store.strike("c-1", writer.token, process="p-1", reason="boom", limit=1)
     older = Older(raw)
-    plain = older.made_older("c-1", activation.state)
+    plain = older.made_older("c-1", writer.state)
     agent, _, created_at, waiting = msgpack.unpackb(plain)
     shown = msgpack.packb([agent, "quarantined", created_at, waiting])
     raw.redis.hset(older.keys.head("c-1"), mapping={"index": shown, "plain_index": plain})
@@ -189,12 +189,12 @@ async def test_a_quarantine_of_the_older_release_is_lifted(store, raw, opened):
 
 @pytest.mark.parametrize("in_quarantine", [False, True])
 async def test_a_rebuild_moves_old_heads_over(store, raw, in_quarantine):
-    activation = await Activation.of(store, "c-1")
-    await activation.do(start(), begin(), call("ask", "lookup"))
+    writer = await Writer.of(store, "c-1")
+    await writer.do(start(), begin(), call("ask", "lookup"))
     older = Older(raw)
     if in_quarantine:
-        await store.strike("c-1", activation.token, process="p-1", reason="boom", limit=1)
-    plain = older.made_older("c-1", activation.state)
+        await store.strike("c-1", writer.token, process="p-1", reason="boom", limit=1)
+    plain = older.made_older("c-1", writer.state)
     if in_quarantine:
         agent, _, created_at, waiting = msgpack.unpackb(plain)
         shown = msgpack.packb([agent, "quarantined", created_at, waiting])
@@ -210,8 +210,8 @@ async def test_a_rebuild_moves_old_heads_over(store, raw, in_quarantine):
 
 
 async def test_an_older_release_does_not_open_what_has_moved_over(server, raw, store, monkeypatch):
-    activation = await Activation.of(store, "c-1")
-    await activation.do(start())
+    writer = await Writer.of(store, "c-1")
+    await writer.do(start())
     monkeypatch.setattr("holdfast.persistence.redis_values.INDEX_VERSION", 1)
     older = RedisStore(server.url, namespace=raw.namespace)
 
@@ -235,16 +235,16 @@ MALFORMED = {
 
 @pytest.mark.parametrize("value", MALFORMED.values(), ids=MALFORMED)
 async def test_what_holdfast_never_wrote_into_a_head_is_refused_by_an_append_and_by_a_retry(store, raw, value):
-    activation = await Activation.of(store, "c-1")
-    await activation.do(start(), begin(), call("ask", "lookup"))
+    writer = await Writer.of(store, "c-1")
+    await writer.do(start(), begin(), call("ask", "lookup"))
     head = Keys(raw.namespace).head("c-1")
     raw.redis.hset(head, "index", value)
 
     if value:  # an empty one is that of a conversation that only begins
         with raw.unchanged(), pytest.raises(CorruptStore, match="index entries"):
-            await activation.do(cancel())
+            await writer.do(cancel())
 
-    right = [DESK.name, "awaiting_input", activation.state.created_at, 1]
+    right = [DESK.name, "awaiting_input", writer.state.created_at, 1]
     raw.redis.hset(head, mapping={"index": msgpack.packb(right), "quarantine": "x", "plain_index": value})
     with raw.unchanged(), pytest.raises(CorruptStore, match="index entries"):
         await store.retry("c-1")
@@ -252,12 +252,12 @@ async def test_what_holdfast_never_wrote_into_a_head_is_refused_by_an_append_and
 
 @pytest.mark.parametrize("value", MALFORMED.values(), ids=MALFORMED)
 async def test_a_conversation_with_such_a_head_can_be_set_aside_and_taken_up_again(store, raw, value):
-    activation = await Activation.of(store, "c-1")
-    await activation.do(start(), begin(), call("ask"))
+    writer = await Writer.of(store, "c-1")
+    await writer.do(start(), begin(), call("ask"))
     head = Keys(raw.namespace).head("c-1")
     raw.redis.hset(head, "index", value)
 
-    assert await store.strike("c-1", activation.token, process="p-1", reason="boom", limit=1) is None
+    assert await store.strike("c-1", writer.token, process="p-1", reason="boom", limit=1) is None
 
     assert (await store.quarantine("c-1")).reason == "boom"
     assert await store.retry("c-1")
@@ -269,7 +269,7 @@ async def test_a_layout_that_cannot_be_read_is_not_raised(store, raw, indexes):
     Older(raw)
     store._indexes = 1
     raw.redis.hset(Keys(raw.namespace).meta("layout"), "indexes", indexes)
-    activation = await Activation.of(store, "c-1")
+    writer = await Writer.of(store, "c-1")
 
     with raw.unchanged(), pytest.raises(CorruptStore):
-        await activation.do(start())
+        await writer.do(start())

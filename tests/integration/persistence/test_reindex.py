@@ -6,8 +6,8 @@ from holdfast.client import Answer
 from holdfast.errors import NewerRecord
 from holdfast.persistence import RedisStore
 from holdfast.persistence.keys import Keys, bucket_of
-from holdfast.testing.activation import Activation, begin, call, resolve, send, start
 from holdfast.testing.crowd import conversations, crowd, pending
+from holdfast.testing.writer import Writer, begin, call, resolve, send, start
 
 
 def indexes(raw):
@@ -22,9 +22,9 @@ async def rebuild(store):
 @pytest.fixture
 async def busy(store):
     """A conversation in the middle of a run, besides those that wait."""
-    activation = await Activation.of(store, "c-busy")
-    await activation.do(start(), begin(), call("lookup", "ask"))
-    return activation
+    writer = await Writer.of(store, "c-busy")
+    await writer.do(start(), begin(), call("lookup", "ask"))
+    return writer
 
 
 async def test_lists_that_are_gone_come_back(store, raw, busy):
@@ -61,15 +61,15 @@ async def test_what_belongs_to_no_conversation_goes(store, raw, namespace):
 
 async def test_what_comes_while_its_conversation_is_rebuilt_stays(store, raw, namespace, monkeypatch):
     """The rebuild knows the state of a moment; whatever is written after it is fenced by its place in the log."""
-    activation = await Activation.of(store, "c-1")
-    await activation.do(start(), begin(), call("ask"))
+    writer = await Writer.of(store, "c-1")
+    await writer.do(start(), begin(), call("ask"))
     script, wrote = store._script, []
 
     async def writing(name, keys, args):
         answer = await script(name, keys, args)
         if name == "reindex" and not wrote:
             wrote.append(name)
-            await activation.do(resolve(Answer("blue")), call("ask", "ask"))
+            await writer.do(resolve(Answer("blue")), call("ask", "ask"))
         return answer
 
     monkeypatch.setattr(store, "_script", writing)
@@ -78,19 +78,19 @@ async def test_what_comes_while_its_conversation_is_rebuilt_stays(store, raw, na
 
     assert wrote
     assert sum(found.removed for found in rebuilt) == 0
-    assert {view.suspension_id for view in await pending(store)} == set(activation.suspension_ids)
+    assert {view.suspension_id for view in await pending(store)} == set(writer.suspension_ids)
 
 
 async def test_a_rebuild_ends_although_a_conversation_is_written_to_all_the_time(store, raw, namespace, monkeypatch):
-    activation = await Activation.of(store, "c-1")
-    await activation.do(start(), begin(), call("lookup"))
+    writer = await Writer.of(store, "c-1")
+    await writer.do(start(), begin(), call("lookup"))
     key = Keys(namespace).pending(bucket_of("c-1"), None, None)
     raw.redis.zadd(key, {"000000000000001|s-x|c-1|9": 0})
     script = store._script
 
     async def writing(name, keys, args):
         if name == "prune":
-            await activation.do(send())
+            await writer.do(send())
         return await script(name, keys, args)
 
     monkeypatch.setattr(store, "_script", writing)
@@ -149,9 +149,9 @@ async def test_the_version_of_the_indexes_stands_in_the_meta(store, raw, namespa
 
 async def test_who_waits_for_the_end_of_a_pause_is_found_again_where_the_list_of_them_is_gone(store, raw, namespace):
     await store.pause("desk", by="ana", reason="")
-    activation = await Activation.of(store, "c-1", lease_ms=1)
-    await activation.do(start(), begin())
-    await store.release("c-1", activation.token, paused=True)
+    writer = await Writer.of(store, "c-1", lease_ms=1)
+    await writer.do(start(), begin())
+    await store.release("c-1", writer.token, paused=True)
     key = Keys(namespace).paused(bucket_of("c-1"))
     assert raw.redis.delete(key) == 1
 

@@ -9,7 +9,7 @@ from holdfast.errors import QueueFull
 from holdfast.persistence import RedisStore, redis_values
 from holdfast.persistence.keys import Keys
 from holdfast.testing import FaultyStore
-from holdfast.testing.activation import DESK, Activation, begin, call, finish, reply, resolve, send, start
+from holdfast.testing.writer import DESK, Writer, begin, call, finish, reply, resolve, send, start
 
 REFUND = ("refund", '{"order_id":"4711","amount_cents":2990,"reason":"arrived broken"}')
 
@@ -32,24 +32,24 @@ class Weighing(FaultyStore):
         return await self.inner.append(conversation_id, write)
 
 
-async def turn(activation):
+async def turn(writer):
     """A turn with a run, a gated call and a question, each step an append of its own."""
-    await activation.do(begin())
-    await activation.do(call(("lookup", '{"order_id":"4711"}')))
-    await activation.do(finish(content='{"ok":true,"result":{"order_id":"4711","state":"delivered"}}'))
-    await activation.do(call(REFUND, prompt="Refund 29.90 for order 4711?"))
-    await activation.do(resolve(Approve()))
-    await activation.do(finish())
-    await activation.do(call(("ask", '{"question":"Which colour?"}')))
-    await activation.do(resolve(Answer("blue")))
-    await activation.do(reply("I have refunded it and noted the colour."))
+    await writer.do(begin())
+    await writer.do(call(("lookup", '{"order_id":"4711"}')))
+    await writer.do(finish(content='{"ok":true,"result":{"order_id":"4711","state":"delivered"}}'))
+    await writer.do(call(REFUND, prompt="Refund 29.90 for order 4711?"))
+    await writer.do(resolve(Approve()))
+    await writer.do(finish())
+    await writer.do(call(("ask", '{"question":"Which colour?"}')))
+    await writer.do(resolve(Answer("blue")))
+    await writer.do(reply("I have refunded it and noted the colour."))
 
 
 async def test_turn_200_writes_as_many_bytes_as_turn_2(store, raw):
     weighing = Weighing(store)
-    activation = await Activation.of(weighing, "c-1")
-    await activation.do(start("Please refund order 4711."))
-    await turn(activation)
+    writer = await Writer.of(weighing, "c-1")
+    await writer.do(start("Please refund order 4711."))
+    await turn(writer)
     written, stored = {}, {}
 
     def at_rest():
@@ -57,25 +57,25 @@ async def test_turn_200_writes_as_many_bytes_as_turn_2(store, raw):
 
     for number in range(2, 201):
         weighing.bytes, before = 0, at_rest()
-        await activation.do(send("Please refund order 4711."))
-        await turn(activation)
+        await writer.do(send("Please refund order 4711."))
+        await turn(writer)
         written[number], stored[number] = weighing.bytes, at_rest() - before
 
-    assert await store.load("c-1") == activation.state
-    assert activation.state.turns == 200
+    assert await store.load("c-1") == writer.state
+    assert writer.state.turns == 200
     print(f"\nbytes of a turn's appends: turn 2: {written[2]}, turn 200: {written[200]}")  # noqa: T201 - shown by pytest -s
     assert written[200] <= 1.1 * written[2]
     assert max(written.values()) <= 1.1 * written[2]
 
 
 async def test_a_snapshot_does_not_grow_with_the_conversation(store, raw):
-    activation = await Activation.of(store, "c-1")
-    await activation.do(start())
+    writer = await Writer.of(store, "c-1")
+    await writer.do(start())
     sizes = []
     for number in range(60):
-        await activation.do(begin(), call("ask"))
+        await writer.do(begin(), call("ask"))
         sizes.append(raw.redis.hstrlen(Keys(raw.namespace).head("c-1"), "snapshot"))
-        await activation.do(resolve(Answer("x" * 500 * number)), reply("y" * 500 * number), send("z" * 500))
+        await writer.do(resolve(Answer("x" * 500 * number)), reply("y" * 500 * number), send("z" * 500))
 
     assert max(sizes) <= sizes[1] + 24  # the digits of places and turns
 
@@ -84,11 +84,11 @@ async def test_a_suspended_conversation_is_small_at_rest(store, raw):
     count = 300
     meta = sum(raw.redis.memory_usage(key, samples=0) for key in raw.every_key())
     for number in range(count):
-        activation = await Activation.of(store, f"c-0b6f1d0a7e4a4b1a9d0e-{number}")
-        await activation.do(start("Hello, order 4711 arrived broken. Can I have my money back?", message_id=f"m-{number:020}"))
-        await activation.do(begin())
-        await activation.do(call(REFUND, content="I can refund that.", prompt="Refund 29.90 for order 4711?"))
-        await activation.release()
+        writer = await Writer.of(store, f"c-0b6f1d0a7e4a4b1a9d0e-{number}")
+        await writer.do(start("Hello, order 4711 arrived broken. Can I have my money back?", message_id=f"m-{number:020}"))
+        await writer.do(begin())
+        await writer.do(call(REFUND, content="I can refund that.", prompt="Refund 29.90 for order 4711?"))
+        await writer.release()
     kinds = {}
     for key in raw.every_key():
         name = key.decode().split("}:")[1].split(":")
@@ -124,18 +124,18 @@ async def test_a_decision_among_1000_calls_writes_what_one_among_2_does(store, t
     written = []
     for size in (2, 1000):
         sized = Sized(store)
-        activation = await Activation.of(sized, f"c-{size}")
-        activation.spec = MANY
-        await activation.do(start(), begin())
-        await activation.do(call(*[tool] * size))
+        writer = await Writer.of(sized, f"c-{size}")
+        writer.spec = MANY
+        await writer.do(start(), begin())
+        await writer.do(call(*[tool] * size))
         sized.appends.clear()
 
         step = finish() if tool == "lookup" else resolve(Answer("x") if tool == "ask" else Approve(), decision_id="d-1")
-        await activation.do(step)
+        await writer.do(step)
 
         assert len(sized.appends) == 1
         written.append(sized.appends[0])
-        assert await store.load(f"c-{size}") == activation.state
+        assert await store.load(f"c-{size}") == writer.state
     few, many = written
     assert many[0] <= few[0] + 40
     assert many[1] == 0
@@ -143,28 +143,28 @@ async def test_a_decision_among_1000_calls_writes_what_one_among_2_does(store, t
 
 async def test_what_snapshots_write_stays_in_proportion_to_the_events_of_a_long_turn(store):
     sized = Sized(store)
-    activation = await Activation.of(sized, "c-1")
-    activation.spec = MANY
-    await activation.do(start(), begin(), call(*["share"] * 150))
+    writer = await Writer.of(sized, "c-1")
+    writer.spec = MANY
+    await writer.do(start(), begin(), call(*["share"] * 150))
 
     for view in await store.pending_of("c-1"):
-        await activation.do(resolve(Approve(), suspension_id=view.suspension_id))
+        await writer.do(resolve(Approve(), suspension_id=view.suspension_id))
     for view in await store.pending_of("c-1"):
-        await activation.do(resolve(Answer(1), suspension_id=view.suspension_id))
+        await writer.do(resolve(Answer(1), suspension_id=view.suspension_id))
 
     events, snapshots = (sum(sizes) for sizes in zip(*sized.appends, strict=True))
     print(f"\n150 calls, two decisions each: {events} bytes, and {snapshots} of snapshots")  # noqa: T201 - shown by pytest -s
     assert snapshots <= 2 * events
     assert snapshots > 0
-    assert await store.load("c-1") == activation.state
+    assert await store.load("c-1") == writer.state
 
 
 async def test_a_head_does_not_grow_with_the_calls_that_wait(store, raw):
     sizes = []
     for count in (1, 1000):
-        activation = await Activation.of(store, f"c-{count}")
-        activation.spec = MANY
-        await activation.do(start(), begin(), call(*["ask"] * count))
+        writer = await Writer.of(store, f"c-{count}")
+        writer.spec = MANY
+        await writer.do(start(), begin(), call(*["ask"] * count))
         sizes.append(raw.redis.hstrlen(Keys(raw.namespace).head(f"c-{count}"), "index"))
         (row,) = [row for row in (await store.conversations(limit=5)).items if row.conversation_id == f"c-{count}"]
         assert row.pending == count
@@ -184,8 +184,8 @@ async def test_a_page_costs_the_same_however_many_wait(proxy, through, raw):
     """What a page asks for and gets is counted with 600 waiting and with 20,000 more behind them."""
 
     async def suspend(number):
-        activation = await Activation.of(through, f"c-{number}")
-        await activation.do(start(), begin(), call("ask"), now=1_700_000_000_000 + number)
+        writer = await Writer.of(through, f"c-{number}")
+        await writer.do(start(), begin(), call("ask"), now=1_700_000_000_000 + number)
 
     for first in range(0, 600, 50):
         await asyncio.gather(*(suspend(number) for number in range(first, first + 50)))
@@ -234,8 +234,8 @@ async def test_a_page_asks_a_few_times(proxy, through, limit):
     """Not once for each item: the buckets, perhaps the full ones again, the places, their sources and heads."""
 
     async def suspend(number):
-        activation = await Activation.of(through, f"c-{number}")
-        await activation.do(start(), begin(), call("ask"))
+        writer = await Writer.of(through, f"c-{number}")
+        await writer.do(start(), begin(), call("ask"))
 
     for first in range(0, 250, 50):
         await asyncio.gather(*(suspend(number) for number in range(first, first + 50)))
@@ -250,22 +250,22 @@ async def test_a_page_asks_a_few_times(proxy, through, limit):
 
 async def test_reviving_a_conversation_does_not_read_the_bodies_that_wait(proxy, through):
     # given as many large messages as may wait, each accepted in the middle of a turn
-    activation = await Activation.of(through, "c-1")
-    activation.spec = MANY
-    await activation.do(start(), begin(), call("lookup"))
+    writer = await Writer.of(through, "c-1")
+    writer.spec = MANY
+    await writer.do(start(), begin(), call("lookup"))
     for number in range(100):
-        await activation.do(send("x" * 1024 * 1024, message_id=f"large-{number}"))
+        await writer.do(send("x" * 1024 * 1024, message_id=f"large-{number}"))
     with pytest.raises(QueueFull):
-        await activation.do(send("one more"))
+        await writer.do(send("one more"))
     # when the conversation is taken over, loaded or shown
     proxy.answered_bytes = 0
-    anew = await activation.succeeded()
+    anew = await writer.succeeded()
     anew.spec = MANY
     taken = proxy.answered_bytes
     loaded = await through.load("c-1")
     read = proxy.answered_bytes - taken
     # then none of them is read
-    assert anew.state == activation.state == loaded
+    assert anew.state == writer.state == loaded
     assert len(anew.state.queue) == 100
     assert max(taken, read) <= 80 * 1024
     # and the next revival reads no more, where many small ones come
@@ -278,27 +278,27 @@ async def test_reviving_a_conversation_does_not_read_the_bodies_that_wait(proxy,
 
 
 async def test_a_turn_of_many_runs_is_revived_by_reading_a_bounded_tail(proxy, through):
-    activation = await Activation.of(through, "c-1")
-    activation.spec = MANY
-    await activation.do(start(), begin())
+    writer = await Writer.of(through, "c-1")
+    writer.spec = MANY
+    await writer.do(start(), begin())
     most = 0
     for number in range(300):
-        await activation.do(call("lookup"))
-        await activation.do(finish(content='{"ok":true,"result":"' + "z" * 1000 + '"}'))
+        await writer.do(call("lookup"))
+        await writer.do(finish(content='{"ok":true,"result":"' + "z" * 1000 + '"}'))
         if number % 20 == 0:
             proxy.answered_bytes = 0
-            activation = await activation.succeeded()
-            activation.spec = MANY
+            writer = await writer.succeeded()
+            writer.spec = MANY
             most = max(most, proxy.answered_bytes)
 
-    assert await through.load("c-1") == activation.state
+    assert await through.load("c-1") == writer.state
     assert most <= 80 * 1024
 
 
 async def test_what_waits_in_one_conversation_is_shown_without_reading_the_answer_for_each_call(proxy, through):
-    activation = await Activation.of(through, "c-1")
-    activation.spec = MANY
-    await activation.do(start(), begin(), call(*[("ask", '{"question":"' + "w" * 400 + '"}')] * 500))
+    writer = await Writer.of(through, "c-1")
+    writer.spec = MANY
+    await writer.do(start(), begin(), call(*[("ask", '{"question":"' + "w" * 400 + '"}')] * 500))
     proxy.answered_bytes = 0
 
     shown = await through.pending_of("c-1")

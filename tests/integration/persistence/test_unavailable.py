@@ -8,31 +8,31 @@ import redis
 
 from holdfast.conversation import Answer
 from holdfast.errors import ConfigurationError, CorruptStore, Fenced, StoreUnavailable, UnsupportedServer, WrongStore
-from holdfast.persistence import Because, RedisStore
+from holdfast.persistence import RedisStore, TakeoverReason
 from holdfast.persistence.keys import STORE_ID
-from holdfast.testing.activation import APP, DESK, Activation, begin, call, cancel, finish, reply, resolve, send, start
 from holdfast.testing.redis_server import RedisServer
+from holdfast.testing.writer import APP, DESK, Writer, begin, call, cancel, finish, reply, resolve, send, start
 
 
 @pytest.fixture
-async def activation(own_store):
-    active = await Activation.of(own_store, "c-1")
+async def writer(own_store):
+    active = await Writer.of(own_store, "c-1")
     await active.do(start(), begin(), call("lookup", "charge", "ask"))
     await own_store.claim("c-1", active.effect_ids[1], incarnation="i-1", worker="w-1")
     return active
 
 
-def writes(activation):
+def writes(writer):
     """Every write there is, as calls to be made."""
-    store = activation.store
-    lookup, charge = activation.effect_ids
+    store = writer.store
+    lookup, charge = writer.effect_ids
     return {
-        "append": lambda: activation.do(send()),
-        "confirm": lambda: store.append("c-1", activation.write()),
-        "acquire": lambda: Activation.of(store, "c-1", seen=activation.token, because=Because.DIED),
-        "create": lambda: Activation.of(store, "c-2"),
-        "renew": lambda: store.renew("c-1", activation.token, 1000),
-        "release": lambda: store.release("c-1", activation.token),
+        "append": lambda: writer.do(send()),
+        "confirm": lambda: store.append("c-1", writer.write()),
+        "acquire": lambda: Writer.of(store, "c-1", seen=writer.token, because=TakeoverReason.DIED),
+        "create": lambda: Writer.of(store, "c-2"),
+        "renew": lambda: store.renew("c-1", writer.token, 1000),
+        "release": lambda: store.release("c-1", writer.token),
         "claim": lambda: store.claim("c-1", lookup, incarnation="i-1", worker="w-1"),
         "finish": lambda: store.finish("c-1", charge, incarnation="i-1", outcome=b"x"),
         "put_app": lambda: store.put_app(APP, [DESK]),
@@ -53,47 +53,47 @@ async def reads_work(store, state):
 # -- full, read-only, broken disk ---------------------------------------------------------------------------------------
 
 
-async def test_a_full_server_refuses_every_write_whole(own_store, own_raw, activation):
+async def test_a_full_server_refuses_every_write_whole(own_store, own_raw, writer):
     own_raw.redis.config_set("maxmemory", 1)
 
     with own_raw.unchanged():
-        for name, write in writes(activation).items():
+        for name, write in writes(writer).items():
             if name == "release":
                 continue
             with pytest.raises(StoreUnavailable, match="maxmemory"):
                 await write()
-        await reads_work(own_store, activation.state)
+        await reads_work(own_store, writer.state)
 
     own_raw.redis.config_set("maxmemory", 0)
-    await activation.do(send())
+    await writer.do(send())
 
 
-async def test_a_full_server_lets_go_of_what_it_has(own_store, own_raw, activation):
+async def test_a_full_server_lets_go_of_what_it_has(own_store, own_raw, writer):
     """Giving up a conversation or an offer needs no room."""
     await own_store.offer("actor-1", 0)
     own_raw.redis.config_set("maxmemory", 1)
 
-    await activation.release()
+    await writer.release()
     await own_store.withdraw("actor-1")
 
     assert (await own_store.owner("c-1")).token == ""
     assert (await own_store.attention(10)).conversation_ids == ["c-1"]
 
 
-async def test_a_read_only_replica_refuses_every_write(own_store, own_raw, activation):
+async def test_a_read_only_replica_refuses_every_write(own_store, own_raw, writer):
     own_raw.redis.replicaof("127.0.0.1", "1")  # a primary that is not there
 
     with own_raw.unchanged():
-        for write in writes(activation).values():
+        for write in writes(writer).values():
             with pytest.raises(StoreUnavailable, match="connect to the primary"):
                 await write()
-        await reads_work(own_store, activation.state)
+        await reads_work(own_store, writer.state)
 
     own_raw.redis.replicaof("NO", "ONE")
-    await activation.do(send())
+    await writer.do(send())
 
 
-async def test_a_server_that_cannot_save_refuses_every_write(own_store, own_server, own_raw, activation):
+async def test_a_server_that_cannot_save_refuses_every_write(own_store, own_server, own_raw, writer):
     (own_server.directory / "dump.rdb" / "in the way").mkdir(parents=True)
     own_raw.redis.config_set("appendonly", "no")
     own_raw.redis.config_set("save", "3600 1")
@@ -103,13 +103,13 @@ async def test_a_server_that_cannot_save_refuses_every_write(own_store, own_serv
         assert time.monotonic() < deadline
 
     with own_raw.unchanged():
-        for write in writes(activation).values():
+        for write in writes(writer).values():
             with pytest.raises(StoreUnavailable, match="disk"):
                 await write()
-        await reads_work(own_store, activation.state)
+        await reads_work(own_store, writer.state)
 
     own_raw.redis.config_set("stop-writes-on-bgsave-error", "no")
-    await activation.do(send())
+    await writer.do(send())
 
 
 # -- away ---------------------------------------------------------------------------------------------------------------
@@ -157,10 +157,10 @@ def test_a_namespace_that_is_none_is_refused(namespace):
     assert refused.value.field == "namespace"
 
 
-async def test_a_server_that_goes_away_in_the_middle_is_unavailable(own_server, own_store, activation):
+async def test_a_server_that_goes_away_in_the_middle_is_unavailable(own_server, own_store, writer):
     own_server.kill()
 
-    for call_ in [*writes(activation).values(), own_store.now, own_store.take, lambda: own_store.load("c-1")]:
+    for call_ in [*writes(writer).values(), own_store.now, own_store.take, lambda: own_store.load("c-1")]:
         with pytest.raises(StoreUnavailable):
             await call_()
 
@@ -168,20 +168,20 @@ async def test_a_server_that_goes_away_in_the_middle_is_unavailable(own_server, 
 async def test_a_server_that_comes_back_soon_is_waited_for(own_server, namespace):
     store = RedisStore(own_server.url, namespace=namespace, retry_s=20)
     await store.open()
-    activation = await Activation.of(store, "c-1")
+    writer = await Writer.of(store, "c-1")
     own_server.kill()
     own_server.start()
 
-    await activation.do(start())
+    await writer.do(start())
 
     assert (await store.load("c-1")).seq == 2
     await store.close()
 
 
-async def test_everything_acknowledged_is_there_after_a_kill(own_server, own_store, activation):
+async def test_everything_acknowledged_is_there_after_a_kill(own_server, own_store, writer):
     await own_store.put_app(APP, [DESK])
     await own_store.offer("actor-1", 0)
-    outcome = (activation.effect_ids[1], b"outcome")
+    outcome = (writer.effect_ids[1], b"outcome")
     await own_store.finish("c-1", outcome[0], incarnation="i-1", outcome=outcome[1])
     before = await own_store.pending(limit=10)
     own_server.kill()
@@ -189,25 +189,25 @@ async def test_everything_acknowledged_is_there_after_a_kill(own_server, own_sto
         await own_store.now()
     own_server.start()
 
-    assert await own_store.load("c-1") == activation.state
+    assert await own_store.load("c-1") == writer.state
     assert await own_store.pending(limit=10) == before
     assert (await own_store.run("c-1", outcome[0])).outcome == outcome[1]
     assert await own_store.app(APP.app) == APP
     assert await own_store.take() == "actor-1"
-    await activation.do(resolve(Answer("blue")), finish(), finish(), reply())
+    await writer.do(resolve(Answer("blue")), finish(), finish(), reply())
 
 
 async def test_no_acknowledged_append_is_lost_by_kills_in_between(own_server, namespace):
     store = RedisStore(own_server.url, namespace=namespace, retry_s=20)
     await store.open()
-    activation = await Activation.of(store, "c-1")
-    await activation.do(start(), begin())
+    writer = await Writer.of(store, "c-1")
+    await writer.do(start(), begin())
     acknowledged = []
     for number in range(40):
         if number % 10 == 5:
             own_server.kill()
             own_server.start()
-        await activation.do(send(message_id=f"m-sent-{number}"))
+        await writer.do(send(message_id=f"m-sent-{number}"))
         acknowledged.append(f"m-sent-{number}")
 
     sent = [event.message_id for _, event in await store.read("c-1", after=2) if event.kind == "message_accepted"]
@@ -223,7 +223,7 @@ async def test_a_listener_learns_that_the_server_is_gone(own_server, own_store):
         await anext(listening)
 
 
-async def test_a_blocked_reader_learns_that_the_server_is_gone(own_server, own_store, activation):
+async def test_a_blocked_reader_learns_that_the_server_is_gone(own_server, own_store, writer):
     own_server.kill()
 
     with pytest.raises(StoreUnavailable):
@@ -233,7 +233,7 @@ async def test_a_blocked_reader_learns_that_the_server_is_gone(own_server, own_s
 # -- another store ------------------------------------------------------------------------------------------------------
 
 
-async def test_another_store_at_the_same_address_is_refused_by_every_call(own_server, own_store, activation, tmp_path):
+async def test_another_store_at_the_same_address_is_refused_by_every_call(own_server, own_store, writer, tmp_path):
     other = tmp_path / "other"
     own_server.kill()
     shutil.move(own_server.directory, other)
@@ -241,7 +241,7 @@ async def test_another_store_at_the_same_address_is_refused_by_every_call(own_se
     own_server.start()  # on nothing
 
     for _ in range(3):  # also on a connection that was refused before
-        for call_ in [*writes(activation).values(), own_store.open, own_store.now, lambda: own_store.load("c-1")]:
+        for call_ in [*writes(writer).values(), own_store.open, own_store.now, lambda: own_store.load("c-1")]:
             with pytest.raises(WrongStore):
                 await call_()
         with pytest.raises(WrongStore):
@@ -255,7 +255,7 @@ async def test_another_store_at_the_same_address_is_refused_by_every_call(own_se
     shutil.rmtree(own_server.directory)
     shutil.move(other, own_server.directory)
     own_server.start()
-    await activation.do(cancel())
+    await writer.do(cancel())
 
 
 async def test_a_store_that_was_emptied_is_refused(own_store, own_raw):
@@ -286,15 +286,15 @@ async def test_a_store_that_is_expected_must_be_there(own_server, own_store):
 
 
 @pytest.mark.parametrize("taken_over", [False, True])
-async def test_a_store_set_back_refuses_the_activations_of_after(own_server, own_store, activation, tmp_path, taken_over):
+async def test_a_store_set_back_refuses_the_activations_of_after(own_server, own_store, writer, tmp_path, taken_over):
     """By its token where it was acquired since, by its place in the log where it wrote since."""
     backup = tmp_path / "backup"
     own_server.kill()
     shutil.copytree(own_server.directory, backup, ignore=shutil.ignore_patterns("*.sock"))
     own_server.start()
     if taken_over:
-        activation = await activation.succeeded()
-    await activation.do(resolve(Answer("blue")))
+        writer = await writer.succeeded()
+    await writer.do(resolve(Answer("blue")))
     own_server.kill()
     shutil.rmtree(own_server.directory)
     shutil.move(backup, own_server.directory)
@@ -303,14 +303,14 @@ async def test_a_store_set_back_refuses_the_activations_of_after(own_server, own
 
     error = Fenced if taken_over else CorruptStore
     with pytest.raises(error):
-        await activation.do(finish())
+        await writer.do(finish())
     with pytest.raises(error):
-        await own_store.append("c-1", activation.write())
+        await own_store.append("c-1", writer.write())
 
     assert await own_store.load("c-1") == before
-    assert before.seq < activation.state.seq
+    assert before.seq < writer.state.seq
     seen = (await own_store.owner("c-1")).token
-    anew = await Activation.of(own_store, "c-1", seen=seen, because=Because.OWN)
+    anew = await Writer.of(own_store, "c-1", seen=seen, because=TakeoverReason.OWN)
     await anew.do(resolve(Answer("red")))
 
 

@@ -11,7 +11,7 @@ from holdfast.client import AsyncClient
 from holdfast.errors import CorruptStore, NewerRecord
 from holdfast.persistence import codec
 from holdfast.persistence.keys import Keys
-from holdfast.testing.activation import Activation, begin, call, start
+from holdfast.testing.writer import Writer, begin, call, start
 
 NAMES = ["c-1", "c-2", "c-3"]
 SPOILT = "c-2"
@@ -49,10 +49,10 @@ async def spoilt(request, store, raw):
     """Three conversations that wait, one of them spoilt, and the error that reading it raises."""
     spoil, error = SPOILS[request.param]
     for number, name in enumerate(NAMES):
-        activation = await Activation.of(store, name)
-        await activation.do(start(), begin(), call(("refund", '{"amount":5}')), now=MOMENT + number)
+        writer = await Writer.of(store, name)
+        await writer.do(start(), begin(), call(("refund", '{"amount":5}')), now=MOMENT + number)
         if name == SPOILT:
-            spoil(raw, Keys(raw.namespace), activation)
+            spoil(raw, Keys(raw.namespace), writer)
     return error
 
 
@@ -135,12 +135,12 @@ async def test_showing_that_conversation_is_one_line_that_names_it(server, names
 
 
 async def test_a_live_event_that_cannot_be_read_is_passed_over(client, store):
-    activation = await Activation.of(store, "c-1")
-    await activation.do(start(), begin())
+    writer = await Writer.of(store, "c-1")
+    await writer.do(start(), begin())
     seen = []
 
     async def listen():
-        async for event in client.conversation("c-1").events(after=activation.state.seq):
+        async for event in client.conversation("c-1").events(after=writer.state.seq):
             seen.append(event)
             return
 

@@ -6,12 +6,12 @@ import re
 import msgpack
 import pytest
 
-from holdfast.client.records import PendingCall
+from holdfast.client.results import PendingCall
 from holdfast.conversation import Answer, Approve, Deny, Redispatch, Status, SuspensionKind
 from holdfast.errors import CorruptStore, InvalidDecision, InvalidInput, NewerRecord
 from holdfast.persistence import codec
 from holdfast.persistence.keys import Keys
-from holdfast.testing.activation import Activation, begin, call, resolve, start
+from holdfast.testing.writer import Writer, begin, call, resolve, start
 
 MOMENT = 1_700_000_000_000
 NAMES = [f"c-{number}" for number in range(9)]
@@ -25,7 +25,7 @@ async def crowd(store):
     """Nine conversations that wait, each with one call, one millisecond apart."""
     made = {}
     for number, name in enumerate(NAMES):
-        made[name] = await Activation.of(store, name)
+        made[name] = await Writer.of(store, name)
         await made[name].do(start(), begin(), call(("refund", '{"amount":5}')), now=MOMENT + number)
     return made
 
@@ -82,9 +82,9 @@ def wrong_type(key):
 def at(which, fields):
     """Change the suspension's entry, or that of its arguments."""
 
-    def spoil(raw, keys, activation):
-        suspension = next(one.suspension for one in activation.state.calls)
-        arguments_at = next(one.arguments_at for one in activation.state.calls)
+    def spoil(raw, keys, writer):
+        suspension = next(one.suspension for one in writer.state.calls)
+        arguments_at = next(one.arguments_at for one in writer.state.calls)
         rewrite(raw, keys, suspension.seq if which == "suspension" else arguments_at, fields)
 
     return spoil

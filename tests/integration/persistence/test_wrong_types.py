@@ -4,9 +4,9 @@ import pytest
 
 from holdfast.conversation import State, SuspensionKind
 from holdfast.errors import CorruptStore
-from holdfast.persistence import Because
+from holdfast.persistence import TakeoverReason
 from holdfast.persistence.keys import Keys, bucket_of
-from holdfast.testing.activation import APP, DESK, Activation, begin, call, cancel, send, start
+from holdfast.testing.writer import APP, DESK, Writer, begin, call, cancel, send, start
 
 NAME = "c-1"
 BUCKET = bucket_of(NAME)
@@ -49,34 +49,34 @@ NEIGHBOUR = next(name for number in range(10_000) if bucket_of(name := f"n-{numb
 ELSEWHERE = next(name for number in range(10_000) if bucket_of(name := f"n-{number}") != BUCKET)
 
 
-async def acquire(activation):
-    await Activation.of(activation.store, NAME, seen=activation.token, because=Because.DIED)
+async def acquire(writer):
+    await Writer.of(writer.store, NAME, seen=writer.token, because=TakeoverReason.DIED)
 
 
-async def acquire_again(activation):
-    store, token = activation.store, activation.token
-    await store.acquire(NAME, seen_token="", new_token=token, because=Because.ASKED, holder="a", lease_ms=1000)
+async def acquire_again(writer):
+    store, token = writer.store, writer.token
+    await store.acquire(NAME, seen_token="", new_token=token, because=TakeoverReason.ASKED, holder="a", lease_ms=1000)
 
 
-async def write(activation):
-    await activation.do(cancel())
+async def write(writer):
+    await writer.do(cancel())
 
 
-async def start_another(activation):
-    another = Activation(activation.store, NEIGHBOUR, "t-1", 1, State(conversation_id=NEIGHBOUR), {})
+async def start_another(writer):
+    another = Writer(writer.store, NEIGHBOUR, "t-1", 1, State(conversation_id=NEIGHBOUR), {})
     await another.do(start())
 
 
-async def confirm(activation):
-    await activation.store.append(NAME, activation.write(absent=["m:m-1"]))
+async def confirm(writer):
+    await writer.store.append(NAME, writer.write(absent=["m:m-1"]))
 
 
-async def claim(activation):
-    await activation.store.claim(NAME, activation.effect_ids[0], incarnation="i-1", worker="w-1")
+async def claim(writer):
+    await writer.store.claim(NAME, writer.effect_ids[0], incarnation="i-1", worker="w-1")
 
 
-async def finish(activation):
-    await activation.store.finish(NAME, activation.effect_ids[0], incarnation="i-1", outcome=b"x")
+async def finish(writer):
+    await writer.store.finish(NAME, writer.effect_ids[0], incarnation="i-1", outcome=b"x")
 
 
 SCRIPTS = {
@@ -85,19 +85,19 @@ SCRIPTS = {
     write: ["head", "log", "known", "runs", "attention", *SETTLED],
     start_another: STARTED,
     confirm: ["head", "log", "known", "runs", "attention"],
-    lambda activation: activation.store.renew(NAME, activation.token, 1000): ["head", "attention"],
-    lambda activation: activation.release(): ["head", "attention", "log", "paused"],
+    lambda writer: writer.store.renew(NAME, writer.token, 1000): ["head", "attention"],
+    lambda writer: writer.release(): ["head", "attention", "log", "paused"],
     claim: ["runs"],
     finish: ["runs"],
-    lambda activation: activation.store.load(NAME): ["head", "log"],
-    lambda activation: activation.store.postpone(NAME, 10): ["attention"],
-    lambda activation: activation.store.troubled(NAME, "x"): ["troubles"],
-    lambda activation: activation.store.bind("cluster-2", "a", 1000): ["cluster"],
-    lambda activation: activation.store.unbind("cluster-1"): ["cluster"],
-    lambda activation: activation.store.serve("0.2", before="0.1"): ["release"],
-    lambda activation: activation.store.pause(None, by="ana@desk", reason=""): ["pauses"],
-    lambda activation: activation.store.resume(None): ["pauses"],
-    lambda activation: activation.store.paused(): ["pauses"],
+    lambda writer: writer.store.load(NAME): ["head", "log"],
+    lambda writer: writer.store.postpone(NAME, 10): ["attention"],
+    lambda writer: writer.store.troubled(NAME, "x"): ["troubles"],
+    lambda writer: writer.store.bind("cluster-2", "a", 1000): ["cluster"],
+    lambda writer: writer.store.unbind("cluster-1"): ["cluster"],
+    lambda writer: writer.store.serve("0.2", before="0.1"): ["release"],
+    lambda writer: writer.store.pause(None, by="ana@desk", reason=""): ["pauses"],
+    lambda writer: writer.store.resume(None): ["pauses"],
+    lambda writer: writer.store.paused(): ["pauses"],
 }
 """Every operation that runs a script, and every key that it checks."""
 
@@ -147,9 +147,9 @@ def cases(table):
 
 
 @pytest.fixture
-async def activation(store):
+async def writer(store):
     """A conversation of which every key exists."""
-    active = await Activation.of(store, NAME)
+    active = await Writer.of(store, NAME)
     await active.do(start(), begin(), call("lookup", "ask"))
     await store.put_app(APP, [DESK])
     await store.put_problem(APP.app, "x")
@@ -172,26 +172,26 @@ def spoil(raw, key, kind):
 
 @pytest.mark.parametrize("kind", ["string", "list"])
 @pytest.mark.parametrize(("operation", "name"), cases(SCRIPTS))
-async def test_a_script_refuses_a_key_of_another_type(activation, raw, operation, name, kind):
+async def test_a_script_refuses_a_key_of_another_type(writer, raw, operation, name, kind):
     if operation is start_another:  # so that its own head is there before
-        await activation.store.acquire(
-            NEIGHBOUR, seen_token="", new_token="t-1", because=Because.ASKED, holder="a", lease_ms=1000, create=True
+        await writer.store.acquire(
+            NEIGHBOUR, seen_token="", new_token="t-1", because=TakeoverReason.ASKED, holder="a", lease_ms=1000, create=True
         )
     spoil(raw, KEY_OF[name](Keys(raw.namespace)), kind)
 
     with raw.unchanged(), pytest.raises(CorruptStore) as refused:
-        await operation(activation)
+        await operation(writer)
 
     assert raw.namespace in str(refused.value) or "WRONGTYPE" in str(refused.value)
 
 
 @pytest.mark.parametrize("kind", ["string", "list"])
 @pytest.mark.parametrize(("operation", "name"), cases(COMMANDS))
-async def test_a_command_refuses_a_key_of_another_type(activation, raw, operation, name, kind):
+async def test_a_command_refuses_a_key_of_another_type(writer, raw, operation, name, kind):
     spoil(raw, KEY_OF[name](Keys(raw.namespace)), kind)
 
     with raw.unchanged(), pytest.raises(CorruptStore):
-        await operation(activation.store)
+        await operation(writer.store)
 
 
 async def test_a_time_that_is_none_is_refused_where_nothing_is_to_be_made(store, raw):
@@ -200,27 +200,27 @@ async def test_a_time_that_is_none_is_refused_where_nothing_is_to_be_made(store,
         await store.withheld()
 
 
-async def test_the_tables_cover_every_key_that_a_conversation_has(activation, raw):
-    await activation.do(send())
+async def test_the_tables_cover_every_key_that_a_conversation_has(writer, raw):
+    await writer.do(send())
     named = {KEY_OF[name](Keys(raw.namespace)).encode() for name in KEY_OF}
 
     assert set(raw.every_key()) <= named
 
 
-async def test_an_append_that_changes_no_index_does_not_read_them(activation, raw):
+async def test_an_append_that_changes_no_index_does_not_read_them(writer, raw):
     """What is not written need not be checked: a spoilt list stops nobody from talking."""
     keys = Keys(raw.namespace)
     spoil(raw, keys.pending(BUCKET, None, None), "string")
 
-    await activation.do(send())
+    await writer.do(send())
 
-    assert (await activation.store.load(NAME)) == activation.state
+    assert (await writer.store.load(NAME)) == writer.state
 
 
 async def test_one_bucket_that_cannot_be_read_hides_no_other_from_the_sweeper(store, raw):
     long_ago = await store.now() - 3_700_000
     for name in (NAME, ELSEWHERE):
-        waiting = await Activation.of(store, name)
+        waiting = await Writer.of(store, name)
         await waiting.do(start(), begin(), call("ask"), now=long_ago)
     spoil(raw, Keys(store.namespace).attention(BUCKET), "string")
 
@@ -228,8 +228,8 @@ async def test_one_bucket_that_cannot_be_read_hides_no_other_from_the_sweeper(st
 
 
 async def test_what_cannot_be_read_at_all_can_be_set_aside_and_taken_up_again(store, raw):
-    activation = await Activation.of(store, NAME)
-    await activation.do(start(), begin(), call("ask"))
+    writer = await Writer.of(store, NAME)
+    await writer.do(start(), begin(), call("ask"))
     head = Keys(store.namespace).head(NAME)
     raw.redis.hset(head, mapping={"snapshot": b"not ours", "index": b"not ours"})
     raw.redis.delete(Keys(store.namespace).log(NAME))

@@ -5,8 +5,8 @@ import threading
 
 import pytest
 
-from holdfast.actors import app_loop
-from holdfast.actors.app_loop import LEFT, RULES, THREADS, AppLoop
+from holdfast.actors.worker import app_loop
+from holdfast.actors.worker.app_loop import LEFT, RULES, THREADS, AppLoop
 from holdfast.agent import App
 
 

@@ -6,9 +6,9 @@ import threading
 
 import pytest
 
-from holdfast.actors import app_runtime
-from holdfast.actors.app_loop import AppLoop
-from holdfast.actors.app_runtime import LOOPS, AllBlocked, AppRuntime
+from holdfast.actors.worker import app_runtime
+from holdfast.actors.worker.app_loop import AppLoop
+from holdfast.actors.worker.app_runtime import LOOPS, AllBlocked, AppRuntime
 from holdfast.agent import App
 
 

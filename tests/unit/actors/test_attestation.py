@@ -4,8 +4,8 @@ import asyncio
 
 import pytest
 
-from holdfast.actors import attestation
-from holdfast.actors.attestation import Attestation
+from holdfast.actors.worker import attestation
+from holdfast.actors.worker.attestation import Attestation
 from holdfast.errors import StoreUnavailable
 from holdfast.persistence import MemoryStore
 from holdfast.testing import FailBefore, Faults, FaultyStore

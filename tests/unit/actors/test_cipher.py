@@ -4,22 +4,23 @@ import asyncio
 
 import pytest
 from given_worker import GivenWorker
-from hosted import GATED, OPEN, START, FakeCrew, activated, approve, asks, says, stored, until
+from hosted import GATED, OPEN, START, FakeWorkers, activated, approve, asks, says, stored, until
 
-from holdfast.actors import ActorSettings, CrewUnavailable, StoreAddress, build, hosting, settings
+from holdfast.actors import ActorSettings, NoWorker, StoreAddress, actor_settings, build
+from holdfast.actors.activation import activation as activation_module
+from holdfast.actors.actor_settings import release_with
 from holdfast.actors.build import build_of, this_release
 from holdfast.actors.published import Published
-from holdfast.actors.requests import RunRequest
-from holdfast.actors.settings import release_with
 from holdfast.actors.signature import sealed
+from holdfast.actors.work_requests import RunRequest
 from holdfast.agent import Agent, tool
 from holdfast.cipher import CipherAt
 from holdfast.conversation import Status
 from holdfast.errors import CipherFailed
-from holdfast.persistence import AppRecord, Because, MemoryStore, RunStatus
+from holdfast.persistence import AppRecord, MemoryStore, RunStatus, TakeoverReason
 from holdfast.registry.releases import older
 from holdfast.testing import ToyCipher
-from holdfast.testing.activation import DESK, Activation, begin, call, start
+from holdfast.testing.writer import DESK, Writer, begin, call, start
 
 
 class Failing(ToyCipher):
@@ -45,7 +46,7 @@ class Failing(ToyCipher):
 
 @pytest.fixture(autouse=True)
 def soon(monkeypatch):
-    monkeypatch.setattr(hosting, "CIPHER_AGAIN_S", 0.01)
+    monkeypatch.setattr(activation_module, "CIPHER_AGAIN_S", 0.01)
 
 
 async def refused(cipher, times):
@@ -59,10 +60,10 @@ async def refused(cipher, times):
 async def hosted(spec, *answers):
     """A conversation on a store whose cipher can fail."""
     cipher = Failing()
-    store, crew = await stored(spec), FakeCrew(*answers)
+    store, workers = await stored(spec), FakeWorkers(*answers)
     store.payloads.cipher = cipher
     await store.put_app(await store.app("shop:app"), [spec])
-    return store, crew, cipher, await activated(store, crew)
+    return store, workers, cipher, await activated(store, workers)
 
 
 async def test_a_command_is_refused_while_nothing_can_be_encrypted_and_the_same_is_done_after():
@@ -82,14 +83,14 @@ async def test_a_command_is_refused_while_nothing_can_be_encrypted_and_the_same_
 
 
 async def test_a_models_answer_waits_until_it_can_be_encrypted_and_the_model_is_not_asked_again():
-    store, crew, cipher, active = await hosted(GATED)
+    store, workers, cipher, active = await hosted(GATED)
     await active.ask(START)
     await until(store, lambda state: state.turn is not None)
-    while not crew.calls:
+    while not workers.calls:
         await asyncio.sleep(0)
     cipher.writes = False
-    crew.answers.append(says("Done."))
-    crew.gate.set()
+    workers.answers.append(says("Done."))
+    workers.gate.set()
     await refused(cipher, 5)
     assert await store.quarantine("c-1") is None
 
@@ -97,20 +98,22 @@ async def test_a_models_answer_waits_until_it_can_be_encrypted_and_the_model_is_
     state = await until(store, lambda state: state.status is Status.IDLE)
 
     assert state.last.outcome == "completed"
-    assert len(crew.calls) == 1
-    taken = await store.acquire("c-1", seen_token=active._token, new_token="t", because=Because.DIED, holder="h", lease_ms=1)
-    assert taken.strikes == 0
+    assert len(workers.calls) == 1
+    taken = await store.acquire(
+        "c-1", seen_token=active._token, new_token="t", because=TakeoverReason.DIED, holder="h", lease_ms=1
+    )
+    assert taken.crash_count == 0
 
 
 async def test_what_cannot_be_decrypted_for_a_while_is_no_strike_and_goes_on_after():
-    store, crew, cipher, active = await hosted(OPEN, asks(), says())
+    store, workers, cipher, active = await hosted(OPEN, asks(), says())
     cipher.reads = False
     asking = asyncio.ensure_future(active.ask(START.model_copy(update={"spec": OPEN})))
     await refused(cipher, 2)
     assert await store.quarantine("c-1") is None
 
     cipher.reads = True
-    crew.gate.set()
+    workers.gate.set()
     await asking
     assert (await until(store, lambda state: state.status is Status.IDLE)).last.outcome == "completed"
 
@@ -127,15 +130,15 @@ async def test_an_outcome_that_cannot_be_encrypted_is_recorded_once_it_can_be_an
 
     store = MemoryStore(cipher=cipher)
     await store.put_app(AppRecord(app="shop:app", code="k", agents={"desk": DESK.digest}), (DESK,))
-    activation = await Activation.of(store, "c-1")
-    await activation.do(start("hello"), begin(), call("lookup"))
-    (called,) = activation.state.calls
+    writer = await Writer.of(store, "c-1")
+    await writer.do(start("hello"), begin(), call("lookup"))
+    (called,) = writer.state.calls
     request = RunRequest(
         conversation_id="c-1",
         agent="desk",
         spec_digest=DESK.digest,
         effect_id=called.effect_id,
-        turn_id=activation.state.turn.turn_id,
+        turn_id=writer.state.turn.turn_id,
         tool_call_id=called.tool_call_id,
         tool="lookup",
         attempt=1,
@@ -169,7 +172,7 @@ def test_actors_of_another_cipher_count_as_those_of_another_release_and_neither_
 def test_a_build_is_known_again_in_a_release_whatever_its_version_is_called(monkeypatch, version):
     monkeypatch.setattr(build.metadata, "version", lambda _: version)
     here = this_release.__wrapped__()
-    monkeypatch.setattr(settings, "this_release", lambda: here)
+    monkeypatch.setattr(actor_settings, "this_release", lambda: here)
 
     assert release_with(None) == build_of(here) == here
     assert release_with(CipherAt("a:cipher")).startswith(f"{here}.cipher.")
@@ -189,7 +192,7 @@ async def test_why_an_app_waits_is_taken_back_also_where_it_could_not_be_encrypt
 
     published = Published(store, address, known)
     cipher.writes = False
-    with pytest.raises(CrewUnavailable, match="was not signed"):
+    with pytest.raises(NoWorker, match="was not signed"):
         await published.record("shop:app")
     ((broken,), cipher.writes) = (await store.broken_apps(), True)
     assert "could not be encrypted" in broken.problem

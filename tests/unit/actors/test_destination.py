@@ -4,8 +4,8 @@ import logging
 
 import pytest
 
-from holdfast.actors import destination
-from holdfast.actors.destination import Elsewhere
+from holdfast.actors.worker import destination
+from holdfast.actors.worker.destination import Elsewhere
 from holdfast.agent import Agent
 from holdfast.conversation import AgentSpec, jsontext
 

@@ -6,8 +6,8 @@ import pytest
 
 from holdfast.actors import Host, Occupied, placement
 from holdfast.actors.placement import beside, drained
-from holdfast.persistence import EVERYWHERE, Because, MemoryStore
-from holdfast.settings import Fleet, Timing
+from holdfast.persistence import EVERYWHERE, MemoryStore, TakeoverReason
+from holdfast.settings import ProcessLimits, Timing
 
 
 def test_actors_are_made_beside_drained_nodes_and_there_only_if_no_other_lives():
@@ -60,7 +60,7 @@ async def test_an_actor_on_a_drained_node_leaves_and_takes_nothing_up_until_it_h
         None,
         name="actor-1",
         timing=Timing(tick_ms=10),
-        fleet=Fleet(),
+        process_limits=ProcessLimits(),
         clock=lambda: next(clock),
         leave=left.set,
         drained=look,
@@ -71,8 +71,8 @@ async def test_an_actor_on_a_drained_node_leaves_and_takes_nothing_up_until_it_h
     async with asyncio.timeout(10):
         while not host._drained:
             await asyncio.sleep(0.005)
-    assert await host.activate("c-1", "", Because.ASKED, create=True) == Occupied()
+    assert await host.activate("c-1", "", TakeoverReason.ASKED, create=True) == Occupied()
     async with asyncio.timeout(10):
         await left.wait()
     assert await store.offers() == 0
-    assert await store.living() == []
+    assert await store.live() == []

@@ -5,14 +5,16 @@ import time
 import uuid
 
 import pytest
-from hosted import GATED, OPEN, START, FakeCrew, activated, approve, asks, says, stored, until
+from hosted import GATED, OPEN, START, FakeWorkers, activated, approve, asks, says, stored, until
 
-from holdfast.actors import CrewUnavailable, Hosting, NoOutcome, failures, hosting
+from holdfast.actors import Activation, NoOutcome, NoWorker
+from holdfast.actors.activation import activation as activation_module
+from holdfast.actors.activation import failures
 from holdfast.actors.admission import Admission
 from holdfast.conversation import AgentSpec, ModelFailed, RunFinished, Send, Status, ToolSpec, Wake, decide
 from holdfast.conversation.envelope import failure
 from holdfast.errors import CorruptStore, Fenced, NewerRecord, Overloaded, StoreUnavailable
-from holdfast.persistence import Because, codec
+from holdfast.persistence import TakeoverReason, codec
 from holdfast.settings import Timing
 
 DEADLINE_S = 20
@@ -21,7 +23,7 @@ UNGATED = START.model_copy(update={"spec": OPEN})
 
 @pytest.fixture(autouse=True)
 def at_once(monkeypatch):
-    monkeypatch.setattr(hosting, "LONGEST_DELAY_S", 0.01)
+    monkeypatch.setattr(activation_module, "LONGEST_DELAY_S", 0.01)
 
 
 def broken(monkeypatch, kind, times=10**6):
@@ -35,10 +37,10 @@ def broken(monkeypatch, kind, times=10**6):
             raise ZeroDivisionError(message)
         return decide(state, command)
 
-    monkeypatch.setattr(hosting, "decide", judge)
+    monkeypatch.setattr(activation_module, "decide", judge)
 
 
-class Losing(FakeCrew):
+class Losing(FakeWorkers):
     """Whose runs fail, or are lost."""
 
     def __init__(self, *answers, lost):
@@ -56,8 +58,8 @@ class Losing(FakeCrew):
 
 
 PLAYS = {
-    "turn_prepared": lambda: FakeCrew(says()),
-    "model_failed": lambda: FakeCrew(*[ModelFailed(effect_id="", error="bad key") for _ in range(9)]),
+    "turn_prepared": lambda: FakeWorkers(says()),
+    "model_failed": lambda: FakeWorkers(*[ModelFailed(effect_id="", error="bad key") for _ in range(9)]),
     "run_finished": lambda: Losing(asks(), says(), lost=False),
     "run_lost": lambda: Losing(asks(), says(), lost=True),
 }
@@ -102,8 +104,8 @@ async def test_an_outcome_that_could_not_be_judged_once_is_brought_about_again(k
 
 async def test_what_is_due_and_cannot_be_settled_ends_in_quarantine(monkeypatch):
     broken(monkeypatch, "wake")
-    store, crew = await stored(GATED), FakeCrew(asks())
-    active = await activated(store, crew)
+    store, workers = await stored(GATED), FakeWorkers(asks())
+    active = await activated(store, workers)
     await active.ask(START)
     await until(store, lambda state: state.calls)
     for _ in range(2):
@@ -117,22 +119,22 @@ async def test_what_is_due_and_cannot_be_settled_ends_in_quarantine(monkeypatch)
 
 async def test_what_somebody_asks_and_nobody_can_judge_sets_nothing_aside(monkeypatch):
     broken(monkeypatch, "send")
-    store, crew = await stored(GATED), FakeCrew(asks())
-    active = await activated(store, crew)
+    store, workers = await stored(GATED), FakeWorkers(asks())
+    active = await activated(store, workers)
     await active.ask(START)
     for number in range(5):
         with pytest.raises(StoreUnavailable):
             await active.ask(Send(text="hi", message_id=f"m-{number + 2}"))
     await active.ask(approve(await until(store, lambda state: state.calls)))
     assert await store.quarantine("c-1") is None
-    crew.gate.set()
+    workers.gate.set()
 
 
 def wrapped(cause):
     """As a worker says it over Ray: the error is wrapped, and wrapped again."""
     task_error = RuntimeError("in a worker")
     task_error.cause = cause
-    error = CrewUnavailable(str(cause))
+    error = NoWorker(str(cause))
     error.__cause__ = task_error
     return error
 
@@ -145,21 +147,21 @@ def wrapped(cause):
 async def test_an_effect_that_fails_again_and_again_for_no_outside_reason_ends_in_quarantine(error, monkeypatch):
     monkeypatch.setattr(failures, "UNEXPLAINED", 3)
     monkeypatch.setattr(failures, "UNREADABLE", 3)
-    store, crew = await stored(GATED), FakeCrew(*[error] * 10)
-    active = await activated(store, crew)
+    store, workers = await stored(GATED), FakeWorkers(*[error] * 10)
+    active = await activated(store, workers)
     await active.ask(START)
 
     found = await quarantined(store)
 
     assert "the log lacks entry 2" in found.reason
-    assert (len(crew.calls), active.over) == (3, True)
+    assert (len(workers.calls), active.over) == (3, True)
 
 
-@pytest.mark.parametrize("error", [wrapped(NewerRecord("log", 9, 3)), CrewUnavailable("no worker")], ids=["newer", "away"])
+@pytest.mark.parametrize("error", [wrapped(NewerRecord("log", 9, 3)), NoWorker("no worker")], ids=["newer", "away"])
 async def test_what_an_older_process_cannot_read_or_no_worker_takes_is_waited_for(error, monkeypatch):
     monkeypatch.setattr(failures, "UNEXPLAINED", 3)
-    store, crew = await stored(GATED), FakeCrew(*[error] * 10, says())
-    active = await activated(store, crew)
+    store, workers = await stored(GATED), FakeWorkers(*[error] * 10, says())
+    active = await activated(store, workers)
     await active.ask(START)
 
     state = await until(store, lambda state: state.last is not None)
@@ -169,15 +171,15 @@ async def test_what_an_older_process_cannot_read_or_no_worker_takes_is_waited_fo
 
 async def test_a_run_whose_record_is_gone_is_lost():
     once = AgentSpec(name="desk", model="m", tools=(ToolSpec(name="refund", on_lost="error"),))
-    store, crew = await stored(once), FakeCrew(asks(), says())
-    crew.run_tool = None
-    active = await activated(store, crew)
+    store, workers = await stored(once), FakeWorkers(asks(), says())
+    workers.run_tool = None
+    active = await activated(store, workers)
 
     async def forgotten(app, code, request):
         store._conversations["c-1"].runs.clear()
         return NoOutcome.NOT_MINE
 
-    crew.run_tool = forgotten
+    workers.run_tool = forgotten
     await active.ask(START.model_copy(update={"spec": once}))
 
     state = await until(store, lambda state: state.last is not None)
@@ -188,8 +190,8 @@ async def test_a_run_whose_record_is_gone_is_lost():
 
 
 async def test_an_activation_whose_renewal_breaks_ends_and_can_be_taken_over(monkeypatch):
-    store, crew = await stored(GATED), FakeCrew()
-    active = await activated(store, crew, lease_ms=60)
+    store, workers = await stored(GATED), FakeWorkers()
+    active = await activated(store, workers, lease_ms=60)
 
     async def breaking(*_):
         raise ZeroDivisionError
@@ -204,9 +206,9 @@ async def test_an_activation_whose_renewal_breaks_ends_and_can_be_taken_over(mon
 
 
 async def test_too_many_commands_for_one_conversation_are_refused_and_what_waits_is_answered(monkeypatch):
-    monkeypatch.setattr(hosting, "MOST_WAITING", 3)
-    store, crew = await stored(GATED), FakeCrew(asks())
-    active = await activated(store, crew)
+    monkeypatch.setattr(activation_module, "MOST_WAITING", 3)
+    store, workers = await stored(GATED), FakeWorkers(asks())
+    active = await activated(store, workers)
     await active.ask(START)
     await until(store, lambda state: state.calls)
 
@@ -224,11 +226,11 @@ async def test_a_clock_that_steps_back_stores_no_call_that_has_expired_already()
     brief = AgentSpec(
         name="desk", model="m", tools=(ToolSpec(name="refund", approval="required", approval_timeout_s=60, on_lost="error"),)
     )
-    store, crew = await stored(brief), FakeCrew()
-    crew.store, stepped = store, [0]
-    active = Hosting(
+    store, workers = await stored(brief), FakeWorkers()
+    workers.store, stepped = store, [0]
+    active = Activation(
         store,
-        crew,
+        workers,
         admission=Admission(store),
         conversation_id="c-1",
         holder=uuid.uuid4().hex,
@@ -237,16 +239,16 @@ async def test_a_clock_that_steps_back_stores_no_call_that_has_expired_already()
         rested=asyncio.Event(),
         strikes=3,
     )
-    assert await active.activate(seen_token="", because=Because.ASKED, create=True) is None
+    assert await active.activate(seen_token="", because=TakeoverReason.ASKED, create=True) is None
     await active.ask(START.model_copy(update={"spec": brief}))
     await until(store, lambda state: state.turn is not None)
     async with asyncio.timeout(DEADLINE_S):
-        while not crew.calls:
+        while not workers.calls:
             await asyncio.sleep(0)
     stepped[0] = 120_000
     # when it asks for a call that waits a minute for its approval
-    crew.answers.append(asks())
-    crew.gate.set()
+    workers.answers.append(asks())
+    workers.gate.set()
     state = await until(store, lambda state: state.calls)
     # then that minute has begun
     assert state.status is Status.AWAITING_INPUT
@@ -272,26 +274,26 @@ class Refusing:
 
 async def test_an_answer_that_the_store_cannot_take_in_is_not_paid_for_without_end():
     # given a store that refuses the append of what the model answers, and takes everything else
-    store, crew = await stored(GATED), FakeCrew(*[asks() for _ in range(99)])
-    hosting = await activated(Refusing(store), crew)
-    await hosting.ask(START)
+    store, workers = await stored(GATED), FakeWorkers(*[asks() for _ in range(99)])
+    activation = await activated(Refusing(store), workers)
+    await activation.ask(START)
     # then the conversation is set aside after as many tries as are allowed, with the reason
     async with asyncio.timeout(DEADLINE_S):
         while await store.quarantine("c-1") is None:
             await asyncio.sleep(0.001)
-    assert len(crew.calls) == 3
+    assert len(workers.calls) == 3
     assert "an index is no sorted set" in (await store.quarantine("c-1")).reason
 
 
 async def test_a_run_without_a_record_is_looked_at_again_where_that_look_breaks(monkeypatch):
     # given a run whose record is gone, and a first look at it that breaks
-    store, crew = await stored(OPEN), FakeCrew(asks(), says())
-    hosting_ = await activated(store, crew)
+    store, workers = await stored(OPEN), FakeWorkers(asks(), says())
+    hosting_ = await activated(store, workers)
     broken(monkeypatch, "wake", times=1)
     await hosting_.ask(UNGATED)
     await until(store, lambda state: state.calls)
     store._conversations["c-1"].runs.clear()
-    crew.gate.set()
+    workers.gate.set()
     # then it is found to be lost all the same, and run again
     async with asyncio.timeout(DEADLINE_S):
         while (await store.load("c-1")).status is not Status.IDLE:

@@ -5,23 +5,24 @@ import time
 
 import pytest
 
-from holdfast.actors import Failed, Host, Occupied, conversation_actor, hosting
+from holdfast.actors import Failed, Host, Occupied, conversation_actor
+from holdfast.actors.activation import activation as activation_module
 from holdfast.errors import CorruptStore
-from holdfast.persistence import Because, MemoryStore
-from holdfast.settings import Fleet, Timing
+from holdfast.persistence import MemoryStore, TakeoverReason
+from holdfast.settings import ProcessLimits, Timing
 from holdfast.testing import FailBefore, Faults, FaultyStore
-from holdfast.testing.activation import Activation, start
+from holdfast.testing.writer import Writer, start
 
 
 async def test_an_actor_that_leaves_ends_and_is_adopted_by_nobody_also_while_the_store_does_not_hear_of_it():
     inner = MemoryStore()
     left = asyncio.Event()
     host = Host(
-        FaultyStore(inner, Faults(delist=FailBefore())),
+        FaultyStore(inner, Faults(deregister=FailBefore())),
         None,
         name="actor-1",
         timing=Timing(tick_ms=10),
-        fleet=Fleet(adoptions=0),  # it is worn from the start
+        process_limits=ProcessLimits(adoptions=0),  # it is worn from the start
         clock=lambda: 0,
         leave=left.set,
     )
@@ -30,7 +31,7 @@ async def test_an_actor_that_leaves_ends_and_is_adopted_by_nobody_also_while_the
     async with asyncio.timeout(10):
         await left.wait()
 
-    assert await host.activate("c-1", "", Because.ASKED, create=True) == Occupied()
+    assert await host.activate("c-1", "", TakeoverReason.ASKED, create=True) == Occupied()
     assert await inner.offers() == 0
     assert await inner.owner("c-1") is None
 
@@ -43,7 +44,7 @@ async def test_housekeeping_goes_on_after_what_nobody_foresaw():
         None,
         name="actor-1",
         timing=Timing(tick_ms=10, linger_ms=0),
-        fleet=Fleet(standby=0),
+        process_limits=ProcessLimits(standby=0),
         clock=lambda: 0,
         leave=left.set,
     )
@@ -56,9 +57,11 @@ async def test_housekeeping_goes_on_after_what_nobody_foresaw():
 async def test_what_cannot_be_taken_up_for_a_reason_that_nobody_foresaw_is_refused_with_it_and_its_actor_stays():
     inner = MemoryStore()
     store = FaultyStore(inner, Faults(acquire=FailBefore(ZeroDivisionError("a record of another kind"))))
-    host = Host(store, None, name="actor-1", timing=Timing(), fleet=Fleet(), clock=lambda: 0, leave=lambda: None)
+    host = Host(
+        store, None, name="actor-1", timing=Timing(), process_limits=ProcessLimits(), clock=lambda: 0, leave=lambda: None
+    )
 
-    answer = await host.activate("c-1", "", Because.ASKED, create=True)
+    answer = await host.activate("c-1", "", TakeoverReason.ASKED, create=True)
 
     assert isinstance(answer, Failed)
     assert isinstance(answer.error, CorruptStore)
@@ -76,18 +79,26 @@ def test_an_actor_keeps_time_by_a_clock_that_nobody_sets(monkeypatch):
 
 async def test_what_cannot_be_begun_leaves_nothing_at_work(monkeypatch):
     inner = MemoryStore()
-    activation = await Activation.of(inner, "c-1", lease_ms=1)
-    await activation.do(start())
+    writer = await Writer.of(inner, "c-1", lease_ms=1)
+    await writer.do(start())
 
     def broken(state):
         monkeypatch.undo()  # once: what is left at work would not find out by itself
         raise ZeroDivisionError
 
-    monkeypatch.setattr(hosting, "outstanding", broken)
+    monkeypatch.setattr(activation_module, "outstanding", broken)
     before = asyncio.all_tasks()
-    host = Host(inner, None, name="actor-1", timing=Timing(lease_ms=30), fleet=Fleet(), clock=lambda: 0, leave=lambda: None)
+    host = Host(
+        inner,
+        None,
+        name="actor-1",
+        timing=Timing(lease_ms=30),
+        process_limits=ProcessLimits(),
+        clock=lambda: 0,
+        leave=lambda: None,
+    )
 
-    answer = await host.activate("c-1", activation.token, Because.DIED, create=False)
+    answer = await host.activate("c-1", writer.token, TakeoverReason.DIED, create=False)
 
     assert isinstance(answer.error, CorruptStore)
     async with asyncio.timeout(10):
@@ -97,10 +108,12 @@ async def test_what_cannot_be_begun_leaves_nothing_at_work(monkeypatch):
 
 async def test_a_worn_actor_that_could_not_take_a_conversation_up_is_not_said_to_host_it():
     store = MemoryStore()
-    fleet = Fleet(adoptions=1)  # it is worn by the first
-    host = Host(store, None, name="actor-1", timing=Timing(), fleet=fleet, clock=lambda: 0, leave=lambda: None)
+    process_limits = ProcessLimits(adoptions=1)  # it is worn by the first
+    host = Host(
+        store, None, name="actor-1", timing=Timing(), process_limits=process_limits, clock=lambda: 0, leave=lambda: None
+    )
 
-    answer = await host.activate("c-1", "", Because.ASKED, create=False)
+    answer = await host.activate("c-1", "", TakeoverReason.ASKED, create=False)
 
     assert isinstance(answer, Failed)
     assert await store.hosted("actor-1") is None
@@ -114,8 +127,8 @@ async def test_a_worn_actor_that_could_not_take_a_conversation_up_is_not_said_to
 )
 async def test_a_blank_actor_leaves_once_it_was_idle_for_long_and_others_are_enough(idle_ms, others, leaves):
     store, now, left = MemoryStore(), [5_000], asyncio.Event()
-    timing, fleet = Timing(linger_ms=10_000, tick_ms=60_000), Fleet(standby=2)
-    host = Host(store, None, name="actor-1", timing=timing, fleet=fleet, clock=lambda: now[0], leave=left.set)
+    timing, process_limits = Timing(linger_ms=10_000, tick_ms=60_000), ProcessLimits(standby=2)
+    host = Host(store, None, name="actor-1", timing=timing, process_limits=process_limits, clock=lambda: now[0], leave=left.set)
     await host.offer_blank()
     for number in range(others):
         await store.offer(f"other-{number}", 0)

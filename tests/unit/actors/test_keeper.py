@@ -4,9 +4,10 @@ import asyncio
 
 import pytest
 
-from holdfast.actors import ActorSettings, StoreAddress, keeper
-from holdfast.actors.keeper import keep_sweeper
-from holdfast.actors.settings import SweeperToKeep
+from holdfast.actors import ActorSettings, StoreAddress
+from holdfast.actors.actor_settings import SweeperToKeep
+from holdfast.actors.worker import keeper
+from holdfast.actors.worker.keeper import keep_sweeper
 from holdfast.persistence import EVERYWHERE, MemoryStore
 from holdfast.testing import FailBefore, Faults, FaultyStore
 

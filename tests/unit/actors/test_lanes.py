@@ -6,18 +6,18 @@ from types import SimpleNamespace
 
 import pytest
 
-import holdfast.actors
+import holdfast.actors.worker
 from holdfast.actors import AppBroken, NoOutcome, StoreAddress, Worker, WorkerSettings
-from holdfast.actors import worker as module
-from holdfast.actors.app_loop import THREADS, AppLoop
-from holdfast.actors.app_runtime import AllBlocked
-from holdfast.actors.requests import ModelRequest, RunRequest
-from holdfast.actors.worker import Dropped, Succeeded
+from holdfast.actors.work_requests import ModelRequest, RunRequest
+from holdfast.actors.worker import worker as module
+from holdfast.actors.worker.app_loop import THREADS, AppLoop
+from holdfast.actors.worker.app_runtime import AllBlocked
+from holdfast.actors.worker.worker import Dropped, Succeeded
 from holdfast.agent import Agent, App, Tool
 from holdfast.conversation import ModelReplied, RunFinished
 from holdfast.persistence import MemoryStore, RunStatus
 from holdfast.testing import FailBefore, Faults, FaultyStore
-from holdfast.testing.activation import Activation, begin, call, start
+from holdfast.testing.writer import Writer, begin, call, start
 
 SETTINGS = WorkerSettings(StoreAddress("redis://x", "holdfast", "store-1"), "worker-0", "shop:app", "k", base="worker-0")
 
@@ -47,7 +47,7 @@ async def lanes(monkeypatch):
         prompt = await there.ruled(lambda: agent.tool("slow").render({}), spec.limits.run_timeout_s)
         return ModelReplied(effect_id=request.effect_id, content=prompt)
 
-    monkeypatch.setattr(holdfast.actors, "model", SimpleNamespace(call=called), raising=False)
+    monkeypatch.setattr(holdfast.actors.worker, "model", SimpleNamespace(call=called), raising=False)
     over, begun = threading.Event(), []
 
     def slow() -> str:
@@ -71,12 +71,12 @@ async def lanes(monkeypatch):
 
 async def asked(worker, tool, conversation_id):
     """A run of the tool in a conversation of its own, as its actor asks for it."""
-    activation = await Activation.of(worker.store, conversation_id)
-    activation.spec = worker.app.agents[0].spec.model_copy(
+    writer = await Writer.of(worker.store, conversation_id)
+    writer.spec = worker.app.agents[0].spec.model_copy(
         update={"tools": tuple(each.model_copy(update={"approval": "auto"}) for each in worker.app.agents[0].spec.tools)}
     )
-    await activation.do(start(), begin(), call(tool))
-    (effect_id,) = activation.effect_ids
+    await writer.do(start(), begin(), call(tool))
+    (effect_id,) = writer.effect_ids
     return RunRequest(
         conversation_id=conversation_id,
         agent="desk",
@@ -86,7 +86,7 @@ async def asked(worker, tool, conversation_id):
         tool_call_id=effect_id.partition("#")[0],
         tool=tool,
         attempt=1,
-        arguments_at=activation.state.seq - 1,
+        arguments_at=writer.state.seq - 1,
     )
 
 

@@ -3,8 +3,8 @@
 import asyncio
 import threading
 
-from holdfast.actors import live
-from holdfast.actors.requests import RunRequest
+from holdfast.actors.work_requests import RunRequest
+from holdfast.actors.worker import live
 from holdfast.conversation import jsontext
 from holdfast.persistence import codec
 

@@ -7,19 +7,19 @@ import types
 
 import pytest
 from given_worker import GivenWorker
-from hosted import GATED, OPEN, START, FakeCrew, activated, approve, asks, says, stored, until
+from hosted import GATED, OPEN, START, FakeWorkers, activated, approve, asks, says, stored, until
 
-from holdfast import actors
 from holdfast.actors import Host, Hosted, NoOutcome, WorkPaused, admission, wire
+from holdfast.actors import worker as worker_package
 from holdfast.actors.admission import FRESH_S, LAG_S, Admission
-from holdfast.actors.requests import ModelRequest, RunRequest
+from holdfast.actors.work_requests import ModelRequest, RunRequest
 from holdfast.agent import Agent, tool
 from holdfast.conversation import ModelReplied, Send, Status, Wake
 from holdfast.errors import CorruptStore, StoreUnavailable
-from holdfast.persistence import AppRecord, Because, MemoryStore, RunStatus
-from holdfast.settings import Fleet, Timing
+from holdfast.persistence import AppRecord, MemoryStore, RunStatus, TakeoverReason
+from holdfast.settings import ProcessLimits, Timing
 from holdfast.testing import Delay, FailBefore, Faults, FaultyStore
-from holdfast.testing.activation import DESK, Activation, begin, call, start
+from holdfast.testing.writer import DESK, Writer, begin, call, start
 
 OPEN_START = START.model_copy(update={"spec": OPEN})
 RAN = []
@@ -51,7 +51,7 @@ async def pause(store, agent=None):
     return await store.pause(agent, by="ana@desk", reason="")
 
 
-class Workers(FakeCrew):
+class Workers(FakeWorkers):
     """They look at the pauses before they begin anything, as real ones do."""
 
     async def call_model(self, app, code, request):
@@ -63,9 +63,9 @@ class Workers(FakeCrew):
         return await super().run_tool(app, code, request)
 
 
-async def at_rest(hosting):
+async def at_rest(activation):
     async with asyncio.timeout(10):
-        while hosting.rested_at is None:
+        while activation.rested_at is None:
             await asyncio.sleep(0)
 
 
@@ -124,15 +124,15 @@ async def test_what_was_long_on_its_way_lets_nothing_begin(skip):
 async def runnable(store):
     """A run that nobody has claimed."""
     await store.put_app(AppRecord(app="shop:app", code="k", agents={"desk": DESK.digest}), (DESK,))
-    activation = await Activation.of(store, "c-1")
-    await activation.do(start(), begin(), call("lookup"))
-    (called,) = activation.state.turn.calls
+    writer = await Writer.of(store, "c-1")
+    await writer.do(start(), begin(), call("lookup"))
+    (called,) = writer.state.turn.calls
     return RunRequest(
         conversation_id="c-1",
         agent="desk",
         spec_digest=DESK.digest,
         effect_id=called.effect_id,
-        turn_id=activation.state.turn.turn_id,
+        turn_id=writer.state.turn.turn_id,
         tool_call_id=called.tool_call_id,
         tool="lookup",
         attempt=1,
@@ -187,15 +187,15 @@ async def test_a_worker_calls_no_model_while_that_is_paused(at_once, monkeypatch
         called.append(request.effect_id)
         return ModelReplied(effect_id=request.effect_id, content="yes")
 
-    module = types.ModuleType("holdfast.actors.model")
+    module = types.ModuleType("holdfast.actors.worker.model")
     module.call = call_model
-    monkeypatch.setitem(sys.modules, "holdfast.actors.model", module)
-    monkeypatch.setattr(actors, "model", module, raising=False)
+    monkeypatch.setitem(sys.modules, "holdfast.actors.worker.model", module)
+    monkeypatch.setattr(worker_package, "model", module, raising=False)
     store = MemoryStore()
     await store.put_app(AppRecord(app="shop:app", code="k", agents={"desk": DESK.digest}), (DESK,))
-    activation = await Activation.of(store, "c-1")
-    await activation.do(start(), begin())
-    request = ModelRequest("c-1", "desk", DESK.digest, "t1.m1", upto_seq=activation.state.seq, attempt=1, alone=False)
+    writer = await Writer.of(store, "c-1")
+    await writer.do(start(), begin())
+    request = ModelRequest("c-1", "desk", DESK.digest, "t1.m1", upto_seq=writer.state.seq, attempt=1, alone=False)
     worker = GivenWorker(store, DESK_WITH_LOOKUP)
     await pause(store)
 
@@ -211,13 +211,13 @@ async def test_a_worker_calls_no_model_while_that_is_paused(at_once, monkeypatch
 
 
 async def test_a_turn_that_is_paused_before_it_begins_waits_and_begins_with_what_stands_then(at_once):
-    store, crew = await stored(GATED, OPEN), Workers(says())
+    store, workers = await stored(GATED, OPEN), Workers(says())
     await pause(store)
-    hosting = await activated(store, crew)
+    activation = await activated(store, workers)
 
-    receipt = await hosting.ask(START)
+    receipt = await activation.ask(START)
     assert (receipt.seq, receipt.duplicate) == (2, False)
-    await at_rest(hosting)
+    await at_rest(activation)
     assert (await store.load("c-1")).turn is None
 
     await store.put_app(AppRecord(app="shop:app", code="k2", agents={"desk": OPEN.digest}), (OPEN,))
@@ -229,60 +229,60 @@ async def test_a_turn_that_is_paused_before_it_begins_waits_and_begins_with_what
 
 
 async def test_what_runs_goes_on_and_what_follows_from_it_waits(at_once):
-    store, crew = await stored(OPEN), Workers(asks(), says())
-    hosting = await activated(store, crew)
-    await hosting.ask(OPEN_START)
+    store, workers = await stored(OPEN), Workers(asks(), says())
+    activation = await activated(store, workers)
+    await activation.ask(OPEN_START)
     async with asyncio.timeout(10):
-        while not crew.runs:
+        while not workers.runs:
             await asyncio.sleep(0)
 
     await pause(store, "desk")
-    assert hosting.rested_at is None
-    crew.gate.set()
+    assert activation.rested_at is None
+    workers.gate.set()
 
     state = await until(store, lambda state: state.status is Status.GENERATING and state.turn.model_effect_id.endswith("m2"))
-    await at_rest(hosting)
-    assert len(crew.calls) == 1
+    await at_rest(activation)
+    assert len(workers.calls) == 1
     assert state.turn is not None
 
     await store.resume("desk")
     await until(store, lambda state: state.status is Status.IDLE)
-    assert len(crew.calls) == 2
+    assert len(workers.calls) == 2
 
 
 async def test_a_decision_is_acknowledged_while_its_run_waits_and_no_look_counts_as_a_strike(at_once):
-    store, crew = await stored(GATED), Workers(asks(), says())
-    hosting = await activated(store, crew)
-    await hosting.ask(START)
+    store, workers = await stored(GATED), Workers(asks(), says())
+    activation = await activated(store, workers)
+    await activation.ask(START)
     state = await until(store, lambda state: state.status is Status.AWAITING_INPUT)
     await pause(store)
 
-    assert not (await hosting.ask(approve(state))).duplicate
-    assert (await hosting.ask(approve(state))).duplicate
-    await at_rest(hosting)
+    assert not (await activation.ask(approve(state))).duplicate
+    assert (await activation.ask(approve(state))).duplicate
+    await at_rest(activation)
     for _ in range(20):
         await asyncio.sleep(0.01)
-    assert crew.runs == []
+    assert workers.runs == []
     (call_,) = (await store.load("c-1")).calls
     assert (await store.run("c-1", call_.effect_id)).status is RunStatus.RUNNABLE
-    assert not (await hosting.ask(Send(text="and then?", message_id="m-2"))).duplicate
+    assert not (await activation.ask(Send(text="and then?", message_id="m-2"))).duplicate
     assert await store.quarantine("c-1") is None
 
-    crew.gate.set()
+    workers.gate.set()
     await store.resume(None)
     await until(store, lambda state: state.turn is not None and state.turn.turn_id == "t2")
-    assert len(crew.runs) == 1
+    assert len(workers.runs) == 1
 
 
 async def test_a_conversation_that_waits_is_left_and_taken_up_again_when_the_pause_is_over(at_once):
-    store, crew = await stored(GATED), Workers(says())
+    store, workers = await stored(GATED), Workers(says())
     await pause(store)
-    hosting = await activated(store, crew, lease_ms=60_000)
-    await hosting.ask(START)
-    await at_rest(hosting)
+    activation = await activated(store, workers, lease_ms=60_000)
+    await activation.ask(START)
+    await at_rest(activation)
 
-    assert await hosting.passivate()
-    assert hosting.over
+    assert await activation.passivate()
+    assert activation.over
     owner = await store.owner("c-1")
     assert (owner.token, owner.holder) == ("", "")
     assert list((await store.attention(10)).conversation_ids) == []
@@ -290,23 +290,23 @@ async def test_a_conversation_that_waits_is_left_and_taken_up_again_when_the_pau
     await store.resume(None)
     assert await store.readmit(10) == 1
     assert list((await store.attention(10)).conversation_ids) == ["c-1"]
-    await activated(store, crew)
+    await activated(store, workers)
     await until(store, lambda state: state.status is Status.IDLE and state.last is not None)
 
 
 async def test_a_conversation_is_not_left_once_its_pause_is_over(at_once):
-    store, crew = await stored(GATED), Workers()
+    store, workers = await stored(GATED), Workers()
     await pause(store)
-    hosting = await activated(store, crew)
-    await hosting.ask(START)
-    await at_rest(hosting)
+    activation = await activated(store, workers)
+    await activation.ask(START)
+    await at_rest(activation)
     await store.resume(None)
     async with asyncio.timeout(10):
-        while not crew.calls:
+        while not workers.calls:
             await asyncio.sleep(0)
 
-    assert hosting.rested_at is None
-    assert not await hosting.passivate()
+    assert activation.rested_at is None
+    assert not await activation.passivate()
 
 
 async def test_rest_in_a_pause_lasts_however_often_the_lease_is_renewed(at_once):
@@ -317,11 +317,11 @@ async def test_rest_in_a_pause_lasts_however_often_the_lease_is_renewed(at_once)
         Workers(),
         name="actor-1",
         timing=Timing(lease_ms=30, tick_ms=10, linger_ms=50),
-        fleet=Fleet(standby=2),
+        process_limits=ProcessLimits(standby=2),
         clock=lambda: now[0],
         leave=lambda: None,
     )
-    assert await host.activate("c-1", "", Because.ASKED, create=True) == Hosted()
+    assert await host.activate("c-1", "", TakeoverReason.ASKED, create=True) == Hosted()
     await host.ask("c-1", START)
     async with asyncio.timeout(10):
         while host.hosted is not None:
@@ -333,40 +333,42 @@ async def test_rest_in_a_pause_lasts_however_often_the_lease_is_renewed(at_once)
 
 
 async def test_one_actor_does_for_any_number_of_conversations_that_wait(at_once):
-    store, crew = await stored(GATED), Workers()
+    store, workers = await stored(GATED), Workers()
     await pause(store)
     host = Host(
         store,
-        crew,
+        workers,
         name="actor-1",
         timing=Timing(),
-        fleet=Fleet(),
+        process_limits=ProcessLimits(),
         clock=lambda: time.monotonic_ns() // 1_000_000,
         leave=lambda: None,
     )
     for number in range(5):
         async with asyncio.timeout(10):
-            while await host.activate(f"c-{number}", "", Because.ASKED, create=True) != Hosted():
+            while await host.activate(f"c-{number}", "", TakeoverReason.ASKED, create=True) != Hosted():
                 await asyncio.sleep(0.005)
         await host.ask(f"c-{number}", START)
 
     started = [name for name in (f"c-{number}" for number in range(5)) if (await store.load(name)).seq == 2]
     assert len(started) == 5
-    assert crew.calls == []
+    assert workers.calls == []
 
 
 async def test_a_deadline_that_passes_while_work_is_paused_is_recorded(at_once):
     store = await stored(DESK)
-    activation = await Activation.of(store, "c-1", lease_ms=1)
-    await activation.do(start(), begin(), call("ask"), now=await store.now() - 3_700_000)
+    writer = await Writer.of(store, "c-1", lease_ms=1)
+    await writer.do(start(), begin(), call("ask"), now=await store.now() - 3_700_000)
     await pause(store)
 
-    crew = Workers(says())
-    crew.store = store
-    host = Host(store, crew, name="actor-1", timing=Timing(), fleet=Fleet(), clock=lambda: 0, leave=lambda: None)
-    assert await host.activate("c-1", activation.token, Because.DIED, create=False) == Hosted()
+    workers = Workers(says())
+    workers.store = store
+    host = Host(
+        store, workers, name="actor-1", timing=Timing(), process_limits=ProcessLimits(), clock=lambda: 0, leave=lambda: None
+    )
+    assert await host.activate("c-1", writer.token, TakeoverReason.DIED, create=False) == Hosted()
     await host.ask("c-1", Wake())
 
     assert (await store.load("c-1")).status is Status.GENERATING
     assert [event.by for _, event in await store.read("c-1", after=0) if event.kind == "suspension_settled"] == ["expiry"]
-    assert crew.calls == []
+    assert workers.calls == []

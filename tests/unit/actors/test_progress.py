@@ -4,9 +4,9 @@ import asyncio
 
 import pytest
 
-from holdfast.actors import live
-from holdfast.actors.live import Progress
-from holdfast.actors.requests import RunRequest
+from holdfast.actors.work_requests import RunRequest
+from holdfast.actors.worker import live
+from holdfast.actors.worker.live import Progress
 from holdfast.conversation import jsontext
 from holdfast.errors import StoreUnavailable
 from holdfast.persistence import codec

@@ -1,12 +1,12 @@
-"""What Ray says of a worker, in the words of the crew."""
+"""What Ray says of a worker, in the words of the workers."""
 
 import pytest
 from ray.exceptions import ActorDiedError, ActorUnavailableError, RayTaskError
 
 from holdfast.actors import AppBroken, WorkPaused
-from holdfast.actors.cluster import WorkerDied, WorkerUnavailable
 from holdfast.actors.ray_cluster import RayWorker
-from holdfast.actors.worker import Dropped, Restarted, Succeeded
+from holdfast.actors.worker.worker import Dropped, Restarted, Succeeded
+from holdfast.actors.worker_cluster import WorkerDied, WorkerUnavailable
 from holdfast.errors import StoreUnavailable
 
 

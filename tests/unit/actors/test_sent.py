@@ -9,12 +9,12 @@ import pytest
 from given_worker import GivenWorker
 from hosted import FromStore
 
-from holdfast import actors
-from holdfast.actors import Hosting
+from holdfast.actors import Activation
+from holdfast.actors import worker as worker_package
 from holdfast.actors.admission import Admission
 from holdfast.agent import Agent
 from holdfast.conversation import ModelReplied, Send, Start, Status
-from holdfast.persistence import AppRecord, Because, MemoryStore
+from holdfast.persistence import AppRecord, MemoryStore, TakeoverReason
 from holdfast.settings import Timing
 
 AGENT = Agent(name="desk", model="m")
@@ -32,7 +32,7 @@ class Model:
 
 
 class OneWorker(FromStore):
-    """A crew of one worker, which outlives whatever happens to actors and store."""
+    """The only worker, which outlives whatever happens to actors and store."""
 
     def __init__(self, worker):
         self._worker = worker
@@ -48,16 +48,16 @@ class OneWorker(FromStore):
 @pytest.fixture
 def model(monkeypatch):
     found = Model()
-    module = types.ModuleType("holdfast.actors.model")
+    module = types.ModuleType("holdfast.actors.worker.model")
     module.call = found.call
-    monkeypatch.setitem(sys.modules, "holdfast.actors.model", module)
-    monkeypatch.setattr(actors, "model", module, raising=False)
+    monkeypatch.setitem(sys.modules, "holdfast.actors.worker.model", module)
+    monkeypatch.setattr(worker_package, "model", module, raising=False)
     return found
 
 
 async def hosted(store, worker):
     owner = await store.owner("c-1")
-    hosting = Hosting(
+    activation = Activation(
         store,
         OneWorker(worker),
         admission=Admission(store),
@@ -69,13 +69,13 @@ async def hosted(store, worker):
         strikes=3,
     )
     seen = owner.token if owner is not None else ""
-    assert await hosting.activate(seen_token=seen, because=Because.DIED, create=True) is None
-    return hosting
+    assert await activation.activate(seen_token=seen, because=TakeoverReason.DIED, create=True) is None
+    return activation
 
 
-async def answered(store, hosting, command):
+async def answered(store, activation, command):
     """The command, and the turn that it begins, to its end."""
-    receipt = await hosting.ask(command)
+    receipt = await activation.ask(command)
     async with asyncio.timeout(10):
         while (state := await store.load("c-1")).status is not Status.IDLE or state.seq <= receipt.seq:
             await asyncio.sleep(0)
@@ -90,14 +90,14 @@ async def test_the_model_is_sent_what_the_log_holds_after_the_log_was_set_back(m
     store = MemoryStore()
     await store.put_app(AppRecord(app="shop:app", code="k", agents={"desk": AGENT.spec.digest}), (AGENT.spec,))
     worker = GivenWorker(store, AGENT)
-    hosting = await hosted(store, worker)
-    await answered(store, hosting, Start(agent="desk", app="shop:app", text="one", message_id="m-1", spec=AGENT.spec))
+    activation = await hosted(store, worker)
+    await answered(store, activation, Start(agent="desk", app="shop:app", text="one", message_id="m-1", spec=AGENT.spec))
     kept = copy.deepcopy(store._conversations)
-    await answered(store, hosting, Send(text="two", message_id="m-2"))
-    await answered(store, hosting, Send(text="three", message_id="m-3"))
+    await answered(store, activation, Send(text="two", message_id="m-2"))
+    await answered(store, activation, Send(text="three", message_id="m-3"))
     set_back(store, kept)
-    hosting = await hosted(store, worker)
-    await answered(store, hosting, Send(text="instead", message_id="m-4"))
+    activation = await hosted(store, worker)
+    await answered(store, activation, Send(text="instead", message_id="m-4"))
     assert model.sent == [
         ["one"],
         ["one", "answer 1", "two"],

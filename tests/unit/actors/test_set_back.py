@@ -8,15 +8,15 @@ from types import SimpleNamespace
 
 from hosted import FromStore
 
-import holdfast.actors
-from holdfast.actors import Hosting, StoreAddress, Worker, WorkerSettings, wire
+import holdfast.actors.worker
+from holdfast.actors import Activation, StoreAddress, Worker, WorkerSettings, wire
 from holdfast.actors.admission import Admission
-from holdfast.actors.app_loop import AppLoop
+from holdfast.actors.worker.app_loop import AppLoop
 from holdfast.agent import Agent, App, Tool, tool
 from holdfast.conversation import Answer, Approve, ModelReplied, Resolve, Start, Status
 from holdfast.conversation.commands import ProposedCall
 from holdfast.conversation.decisions import Ruling
-from holdfast.persistence import AppRecord, Because, MemoryStore
+from holdfast.persistence import AppRecord, MemoryStore, TakeoverReason
 from holdfast.settings import Timing
 
 SETTINGS = WorkerSettings(StoreAddress("redis://x", "holdfast", "store-1"), "worker-0", "shop:app", "k", base="worker-0")
@@ -43,7 +43,7 @@ class GivenWorker(Worker):
         return self._app_loop
 
 
-class WorkerCrew(FromStore):
+class OneWorker(FromStore):
     """One worker, asked as Ray asks it."""
 
     def __init__(self, worker):
@@ -73,7 +73,7 @@ class Stack:
         self.worker = GivenWorker(self.store, App(agents=[agent]))
         self.held = asyncio.Event()
         self.held.set()
-        monkeypatch.setattr(holdfast.actors, "model", SimpleNamespace(call=self._call), raising=False)
+        monkeypatch.setattr(holdfast.actors.worker, "model", SimpleNamespace(call=self._call), raising=False)
 
     async def _call(self, store, request, *, messages, **_):
         self.sent.append(copy.deepcopy(messages))
@@ -88,11 +88,11 @@ class Stack:
         await self.store.put_app(AppRecord(app="shop:app", code="k", agents={"desk": spec.digest}), [spec])
         return self
 
-    async def activated(self, because=Because.ASKED):
+    async def activated(self, because=TakeoverReason.ASKED):
         owner = await self.store.owner("c-1")
-        hosting = Hosting(
+        activation = Activation(
             self.store,
-            WorkerCrew(self.worker),
+            OneWorker(self.worker),
             admission=Admission(self.store),
             conversation_id="c-1",
             holder="actor-1",
@@ -102,14 +102,14 @@ class Stack:
             strikes=3,
         )
         seen = owner.token if owner is not None else ""
-        assert await hosting.activate(seen_token=seen, because=because, create=True) is None
-        return hosting
+        assert await activation.activate(seen_token=seen, because=because, create=True) is None
+        return activation
 
     async def begun(self):
-        hosting = await self.activated()
+        activation = await self.activated()
         spec = self.agent.spec
-        await hosting.ask(Start(agent="desk", app="shop:app", text="hi", message_id="m-1", spec=spec))
-        return hosting, await self.until(lambda state: state.status is Status.AWAITING_INPUT)
+        await activation.ask(Start(agent="desk", app="shop:app", text="hi", message_id="m-1", spec=spec))
+        return activation, await self.until(lambda state: state.status is Status.AWAITING_INPUT)
 
     async def until(self, condition):
         async with asyncio.timeout(10):
@@ -140,14 +140,14 @@ def asking():
 
 async def test_the_model_is_sent_the_answer_that_the_log_holds(monkeypatch):
     stack = await Stack(asking(), monkeypatch).opened()
-    hosting, state = await stack.begun()
+    activation, state = await stack.begun()
     older = stack.copied()
-    await hosting.ask(resolve(state, Answer("old")))
+    await activation.ask(resolve(state, Answer("old")))
     await stack.until(idle)
     assert "old" in str(stack.sent[-1])
 
     stack.set_back(older)
-    again = await stack.activated(Because.DIED)
+    again = await stack.activated(TakeoverReason.DIED)
     await again.ask(resolve(await stack.store.load("c-1"), Answer("new")))
     await stack.until(idle)
     assert "new" in str(stack.sent[-1])
@@ -156,16 +156,16 @@ async def test_the_model_is_sent_the_answer_that_the_log_holds(monkeypatch):
 
 async def test_a_call_that_is_under_way_for_the_old_log_is_not_joined_by_the_new_one(monkeypatch):
     stack = await Stack(asking(), monkeypatch).opened()
-    hosting, state = await stack.begun()
+    activation, state = await stack.begun()
     older = stack.copied()
     stack.held.clear()
-    await hosting.ask(resolve(state, Answer("old")))
+    await activation.ask(resolve(state, Answer("old")))
     async with asyncio.timeout(10):
         while len(stack.sent) < 2:
             await asyncio.sleep(0.001)
 
     stack.set_back(older)
-    again = await stack.activated(Because.DIED)
+    again = await stack.activated(TakeoverReason.DIED)
     await again.ask(resolve(await stack.store.load("c-1"), Answer("new")))
     async with asyncio.timeout(10):
         while len(stack.sent) < 3:
@@ -179,14 +179,14 @@ async def test_a_call_that_is_under_way_for_the_old_log_is_not_joined_by_the_new
 
 async def test_a_call_of_the_same_log_is_joined_by_who_takes_the_conversation_over(monkeypatch):
     stack = await Stack(asking(), monkeypatch).opened()
-    hosting, state = await stack.begun()
+    activation, state = await stack.begun()
     stack.held.clear()
-    await hosting.ask(resolve(state, Answer("one")))
+    await activation.ask(resolve(state, Answer("one")))
     async with asyncio.timeout(10):
         while len(stack.sent) < 2:
             await asyncio.sleep(0.001)
-    hosting._stop()
-    await stack.activated(Because.DIED)
+    activation._stop()
+    await stack.activated(TakeoverReason.DIED)
     async with asyncio.timeout(10):
         while stack.worker.asked < 3 or stack.worker._readings:
             await asyncio.sleep(0.001)
@@ -207,15 +207,15 @@ async def test_a_body_that_runs_for_the_old_log_is_not_taken_for_the_run_of_the_
 
     stack = await Stack(Agent(name="desk", model="m", tools=[refund]), monkeypatch).opened()
     try:
-        hosting, state = await stack.begun()
+        activation, state = await stack.begun()
         older = stack.copied()
-        await hosting.ask(resolve(state, Approve(arguments={"amount": 1})))
+        await activation.ask(resolve(state, Approve(arguments={"amount": 1})))
         async with asyncio.timeout(10):
             while ran != [1]:
                 await asyncio.sleep(0.001)
 
         stack.set_back(older)
-        again = await stack.activated(Because.DIED)
+        again = await stack.activated(TakeoverReason.DIED)
         await again.ask(resolve(await stack.store.load("c-1"), Approve(arguments={"amount": 2})))
         async with asyncio.timeout(10):
             while ran != [1, 2]:

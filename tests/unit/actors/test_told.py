@@ -8,13 +8,13 @@ import pytest
 from given_worker import GivenWorker
 from pydantic import AfterValidator
 
-from holdfast.actors import tool_run
-from holdfast.actors.requests import RunRequest
-from holdfast.actors.worker import Unforeseen
+from holdfast.actors.work_requests import RunRequest
+from holdfast.actors.worker import tool_run
+from holdfast.actors.worker.worker import Unforeseen
 from holdfast.agent import Agent, Limits, Tool
 from holdfast.persistence import AppRecord, MemoryStore
 from holdfast.redaction import PLAIN
-from holdfast.testing.activation import Activation, begin, call, start
+from holdfast.testing.writer import Writer, begin, call, start
 
 KEY = "hunter2/with+signs"
 URL = f"postgres://app:{KEY}@db.internal/shop"
@@ -34,14 +34,14 @@ async def error_of(callback, *, arguments="{}", **options):
     agent = Agent(name="desk", model="m", tools=[Tool(name="lookup", callback=callback)], **options)
     store = MemoryStore()
     await store.put_app(AppRecord(app="shop:app", code="k", agents={"desk": agent.spec.digest}), (agent.spec,))
-    activation = await Activation.of(store, "c-1")
-    await activation.do(start(), begin(), call(("lookup", arguments)))
-    [one] = activation.state.calls
+    writer = await Writer.of(store, "c-1")
+    await writer.do(start(), begin(), call(("lookup", arguments)))
+    [one] = writer.state.calls
     request = RunRequest(
         conversation_id="c-1",
         agent="desk",
         spec_digest=agent.spec.digest,
-        effect_id=activation.effect_ids[0],
+        effect_id=writer.effect_ids[0],
         turn_id="t1",
         tool_call_id=one.tool_call_id,
         tool="lookup",

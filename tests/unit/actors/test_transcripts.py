@@ -2,8 +2,8 @@
 
 import pytest
 
-from holdfast.actors.requests import ModelRequest
-from holdfast.actors.transcripts import OVERLAP, TRIES, Transcripts
+from holdfast.actors.work_requests import ModelRequest
+from holdfast.actors.worker.transcripts import OVERLAP, TRIES, Transcripts
 from holdfast.conversation.events import CallResolved, ConversationStarted, MessageAccepted, TurnStarted
 
 
@@ -37,7 +37,7 @@ def request(events, *, recent=0, lineage="one", conversation_id="c-1"):
         "t1.m1",
         upto_seq=len(events),
         attempt=1,
-        recent=tuple(events[len(events) - recent :]),
+        log_tail=tuple(events[len(events) - recent :]),
         lineage=lineage,
     )
 

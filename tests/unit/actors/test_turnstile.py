@@ -4,8 +4,8 @@ import asyncio
 
 import pytest
 
-from holdfast.actors import turnstile
-from holdfast.actors.turnstile import KEEP_S, NotYet, Turnstile
+from holdfast.actors.worker import turnstile
+from holdfast.actors.worker.turnstile import KEEP_S, NotYet, Turnstile
 
 
 async def waiting(stile, ticket, within_s=30):

@@ -7,13 +7,13 @@ import time
 import pytest
 from given_worker import SETTINGS, GivenWorker
 
-from holdfast.actors import worker as module
-from holdfast.actors.requests import ModelRequest
-from holdfast.actors.transcripts import Reading
-from holdfast.actors.worker import Succeeded
+from holdfast.actors.work_requests import ModelRequest
+from holdfast.actors.worker import worker as module
+from holdfast.actors.worker.transcripts import Reading
+from holdfast.actors.worker.worker import Succeeded
 from holdfast.conversation import ModelFailed
 from holdfast.persistence import EVERYWHERE, MemoryStore
-from holdfast.testing.activation import APP, DESK, Activation, begin, reply, start
+from holdfast.testing.writer import APP, DESK, Writer, begin, reply, start
 
 
 class Left:
@@ -145,15 +145,15 @@ async def test_where_one_node_is_drained_a_worker_elsewhere_stays(left):
 
 async def test_while_a_turn_of_its_app_is_under_way_it_stays_although_nobody_asks_it(left):
     store = await stored()
-    activation = await Activation.of(store, "c-1")
-    await activation.do(start(), begin())
+    writer = await Writer.of(store, "c-1")
+    await writer.do(start(), begin())
     worker = Unused(store, idle_s=0.05)
     assert await module._under_way(store, RECORD)
     await worker._end_unless_used(store, RECORD, 0.0)
     assert await store.generation("worker-0") == 0
     before = worker._asked_at
     assert before <= time.monotonic()
-    await activation.do(reply())
+    await writer.do(reply())
     await worker._end_unless_used(store, RECORD, before)
     assert await store.generation("worker-0") == 0  # it is looked at again after as long
     await worker.process()

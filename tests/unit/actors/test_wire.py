@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 
 from holdfast.actors import ActorSettings, Failed, NoOutcome, NotHosted, Replied, StoreAddress, build, wire
+from holdfast.actors.actor_settings import WorkerSettings
 from holdfast.actors.build import this_release
-from holdfast.actors.requests import ModelRequest
-from holdfast.actors.settings import WorkerSettings
+from holdfast.actors.work_requests import ModelRequest
 from holdfast.conversation import Receipt, Resolve
 from holdfast.conversation.decisions import DecisionKind, Ruling
 from holdfast.errors import OtherBuild, StaleCall, StaleReason

@@ -7,17 +7,18 @@ from types import SimpleNamespace
 
 import pytest
 
-from holdfast.actors import AppBroken, StoreAddress, Worker, WorkerSettings, memory, tool_run
-from holdfast.actors import worker as module
-from holdfast.actors.app_loop import AppLoop
-from holdfast.actors.app_runtime import AppRuntime
-from holdfast.actors.requests import ModelRequest, RunRequest
-from holdfast.actors.transcripts import Reading
-from holdfast.actors.worker import Dropped, Restarted, Succeeded
+from holdfast.actors import AppBroken, StoreAddress, Worker, WorkerSettings, memory
+from holdfast.actors.work_requests import ModelRequest, RunRequest
+from holdfast.actors.worker import tool_run
+from holdfast.actors.worker import worker as module
+from holdfast.actors.worker.app_loop import AppLoop
+from holdfast.actors.worker.app_runtime import AppRuntime
+from holdfast.actors.worker.transcripts import Reading
+from holdfast.actors.worker.worker import Dropped, Restarted, Succeeded
 from holdfast.agent import App
 from holdfast.conversation import ModelFailed, RunFinished
 from holdfast.persistence import MemoryStore
-from holdfast.testing.activation import DESK
+from holdfast.testing.writer import DESK
 
 SETTINGS = WorkerSettings(
     StoreAddress("redis://x", "holdfast", "store-1"), "alone-0", "shop:app", "c", alone=True, base="alone-0"

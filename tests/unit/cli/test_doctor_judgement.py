@@ -351,7 +351,7 @@ async def test_no_password_is_in_a_problem_or_in_the_command_that_helps():
 async def test_a_store_without_problems_has_none_and_silence_of_a_dead_cluster_is_no_hanging():
     clock_ms = [NOW]
     store = MemoryStore(clock=lambda: clock_ms[0])
-    assert await store.enlist("a-1", limit=9)
+    assert await store.heartbeat("a-1", limit=9)
     await store.bind("cluster-1", "a", 1)
     assert await problems_of(store, Timing(), Where()) == []
     clock_ms[0] += Timing().stale_ms

@@ -11,7 +11,7 @@ from holdfast.cli import pause
 from holdfast.cli.options import Where
 from holdfast.client import AsyncClient, async_client
 from holdfast.persistence import MemoryStore
-from holdfast.testing.activation import Activation, start
+from holdfast.testing.writer import Writer, start
 
 
 class Stack:
@@ -31,7 +31,7 @@ def here(monkeypatch):
     store = MemoryStore()
 
     async def one():
-        await (await Activation.of(store, "c-1")).do(start(agent="desk"))
+        await (await Writer.of(store, "c-1")).do(start(agent="desk"))
 
     @asynccontextmanager
     async def session(_):

@@ -6,7 +6,7 @@ import pytest
 
 from holdfast.cli import conversations, hints, pending, show
 from holdfast.cli.options import Where
-from holdfast.client.records import ConversationRow, PendingCall
+from holdfast.client.results import ConversationRow, PendingCall
 from holdfast.conversation import Executor, Status, SuspensionKind
 from holdfast.conversation.calls import PendingView
 

@@ -10,7 +10,7 @@ from rich.console import Console
 from holdfast.cli import demo, hints, pending, show
 from holdfast.cli.display import clean, clean_block, to_json
 from holdfast.cli.options import Where
-from holdfast.client.records import PendingCall
+from holdfast.client.results import PendingCall
 from holdfast.conversation import Executor, SuspensionKind
 from holdfast.conversation.calls import PendingView
 

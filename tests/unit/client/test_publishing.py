@@ -14,7 +14,7 @@ from holdfast.client.publishing import Here
 from holdfast.embedded.home import Home
 from holdfast.errors import AgentNotFound, AppNotPublished, ClusterStopped, ConfigurationError, HomeUnusable
 from holdfast.persistence import EVERYWHERE, AppRecord, MemoryStore
-from holdfast.settings import Fleet, Settings
+from holdfast.settings import ProcessLimits, Settings
 
 KEY, OTHER = b"k" * 32, b"o" * 32
 STORE = StoreAddress("redis://x", "holdfast", "store-1")
@@ -61,8 +61,8 @@ async def test_what_is_here_of_an_app_is_its_source_its_agents_and_its_variables
     assert (here.specs, here.environment, len(here.source)) == ((DESK,), {"PUBLISHING_API_KEY": "x"}, 64)
 
 
-@pytest.mark.parametrize(("stopped_at", "hired"), [(0, []), (1, []), (2, ["0"])])
-async def test_where_holdfast_was_stopped_meanwhile_no_worker_is_hired(monkeypatch, stopped_at, hired):
+@pytest.mark.parametrize(("stopped_at", "spawned"), [(0, []), (1, []), (2, ["0"])])
+async def test_where_holdfast_was_stopped_meanwhile_no_worker_is_hired(monkeypatch, stopped_at, spawned):
     class Stopping(MemoryStore):
         looks = 0
 
@@ -90,11 +90,11 @@ async def test_where_holdfast_was_stopped_meanwhile_no_worker_is_hired(monkeypat
 
     found = []
     monkeypatch.setattr(publishing, "Vault", Kept)
-    monkeypatch.setattr(actors, "hire", lambda _settings, _record, slot, _environment, **_: Made(slot))
-    store, settings = Stopping(), ActorSettings(STORE, fleet=Fleet(workers=2))
+    monkeypatch.setattr(actors, "spawn", lambda _settings, _record, slot, _environment, **_: Made(slot))
+    store, settings = Stopping(), ActorSettings(STORE, process_limits=ProcessLimits(workers=2))
     with pytest.raises(ClusterStopped, match="'holdfast'"):
         await publishing.publish(store, settings, KEY, HERE)
-    assert found == hired
+    assert found == spawned
     assert (await store.app(HERE.path) is not None) is (stopped_at > 0)
 
 

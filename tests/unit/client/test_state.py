@@ -5,15 +5,15 @@ import asyncio
 import pytest
 from stores import InMemory
 
-from holdfast.actors.live import Progress
-from holdfast.actors.requests import RunRequest
+from holdfast.actors.work_requests import RunRequest
+from holdfast.actors.worker.live import Progress
 from holdfast.client import AsyncClient, running
 from holdfast.conversation import Approve, Executor, FailureReason, StopReason
 from holdfast.conversation.events import TurnCompleted
 from holdfast.errors import CorruptStore
 from holdfast.persistence import MemoryStore
 from holdfast.testing import FailBefore, Faults, FaultyStore
-from holdfast.testing.activation import Activation, begin, call, fail_model, lose, reply, resolve, start
+from holdfast.testing.writer import Writer, begin, call, fail_model, lose, reply, resolve, start
 
 
 @pytest.fixture
@@ -27,9 +27,9 @@ def conversation(store):
 
 
 async def test_the_state_says_of_each_running_call_its_tool_arguments_since_when_and_how_far(store, conversation):
-    activation = await Activation.of(store, "c-1")
-    await activation.do(start(), begin(), call(("lookup", '{"order": 7}'), ("refund", '{"order": 8}')), now=1_000)
-    looking, _ = activation.state.calls
+    writer = await Writer.of(store, "c-1")
+    await writer.do(start(), begin(), call(("lookup", '{"order": 7}'), ("refund", '{"order": 8}')), now=1_000)
+    looking, _ = writer.state.calls
     await store.claim("c-1", looking.effect_id, incarnation="i-1", worker="w-1")
     request = RunRequest(
         conversation_id="c-1",
@@ -58,10 +58,10 @@ async def test_the_state_says_of_each_running_call_its_tool_arguments_since_when
 
 
 async def test_a_run_that_was_approved_or_repeated_runs_since_then_and_shows_the_edited_arguments(store, conversation):
-    activation = await Activation.of(store, "c-1")
-    await activation.do(start(), begin(), call("lookup", "refund"), now=1_000)
-    await activation.do(resolve(Approve({"order": 9})), now=2_000)
-    await activation.do(lose(activation.state.calls[0].effect_id), now=3_000)
+    writer = await Writer.of(store, "c-1")
+    await writer.do(start(), begin(), call("lookup", "refund"), now=1_000)
+    await writer.do(resolve(Approve({"order": 9})), now=2_000)
+    await writer.do(lose(writer.state.calls[0].effect_id), now=3_000)
 
     lookup, refund = (await conversation.state()).running
 
@@ -70,8 +70,8 @@ async def test_a_run_that_was_approved_or_repeated_runs_since_then_and_shows_the
 
 
 async def test_arguments_of_a_running_call_are_shown_in_short(store, conversation):
-    activation = await Activation.of(store, "c-1")
-    await activation.do(start(), begin(), call(("lookup", '{"text": "%s"}' % ("x" * 10_000))))
+    writer = await Writer.of(store, "c-1")
+    await writer.do(start(), begin(), call(("lookup", '{"text": "%s"}' % ("x" * 10_000))))
 
     (shown,) = (await conversation.state()).running
 
@@ -80,8 +80,8 @@ async def test_arguments_of_a_running_call_are_shown_in_short(store, conversatio
 
 
 async def test_the_state_says_why_a_turn_failed_and_what_cut_a_reply_off(store, conversation):
-    activation = await Activation.of(store, "c-1")
-    await activation.do(start(), begin(), fail_model("too slow", reason=FailureReason.MODEL_TIMEOUT))
+    writer = await Writer.of(store, "c-1")
+    await writer.do(start(), begin(), fail_model("too slow", reason=FailureReason.MODEL_TIMEOUT))
 
     failed = await conversation.state()
 
@@ -89,14 +89,12 @@ async def test_the_state_says_why_a_turn_failed_and_what_cut_a_reply_off(store, 
 
 
 async def test_the_state_says_what_cut_the_last_reply_off(store, conversation):
-    activation = await Activation.of(store, "c-1")
-    await activation.do(
-        start(), begin(), lambda state: reply("half a sen")(state).model_copy(update={"finish_reason": "length"})
-    )
+    writer = await Writer.of(store, "c-1")
+    await writer.do(start(), begin(), lambda state: reply("half a sen")(state).model_copy(update={"finish_reason": "length"}))
 
     state = await conversation.state()
 
-    assert isinstance(activation.events[-1], TurnCompleted)
+    assert isinstance(writer.events[-1], TurnCompleted)
     assert (state.reply, state.stopped, state.failed) == ("half a sen", StopReason.LENGTH, None)
 
 
@@ -105,8 +103,8 @@ async def suspended(events):
 
 
 async def test_a_suspended_call_can_be_drawn_from_its_event(store, conversation):
-    activation = await Activation.of(store, "c-1")
-    await activation.do(start(), begin(), call(("refund", '{"order": 7}'), prompt="Refund 7?"))
+    writer = await Writer.of(store, "c-1")
+    await writer.do(start(), begin(), call(("refund", '{"order": 7}'), prompt="Refund 7?"))
 
     event = await suspended(conversation.events(live=False))
 
@@ -115,8 +113,8 @@ async def test_a_suspended_call_can_be_drawn_from_its_event(store, conversation)
 
 
 async def test_arguments_that_cannot_be_read_do_not_end_the_events(store):
-    activation = await Activation.of(store, "c-1")
-    await activation.do(start(), begin(), call("refund"))
+    writer = await Writer.of(store, "c-1")
+    await writer.do(start(), begin(), call("refund"))
     broken = FaultyStore(store, Faults(at=FailBefore(CorruptStore("an entry is torn"))))
 
     event = await suspended(AsyncClient(InMemory(broken), timeout_s=30).conversation("c-1").events(live=False))
@@ -127,8 +125,8 @@ async def test_arguments_that_cannot_be_read_do_not_end_the_events(store):
 
 async def test_arguments_too_large_for_a_stream_are_left_to_the_list_of_what_is_pending(store, conversation, monkeypatch):
     monkeypatch.setattr(running, "SHOWN_ARGUMENTS_BYTES", 100)
-    activation = await Activation.of(store, "c-1")
-    await activation.do(start(), begin(), call(("refund", '{"text": "%s"}' % ("x" * 100))))
+    writer = await Writer.of(store, "c-1")
+    await writer.do(start(), begin(), call(("refund", '{"text": "%s"}' % ("x" * 100))))
 
     event = await suspended(conversation.events(live=False))
 

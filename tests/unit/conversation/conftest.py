@@ -30,7 +30,7 @@ from holdfast.conversation import (
 )
 from holdfast.conversation.commands import ProposedCall, RunLost, TurnPrepared
 from holdfast.conversation.decisions import Ruling
-from holdfast.conversation.known import facts
+from holdfast.conversation.idempotency import facts
 from holdfast.conversation.transcript import Transcript
 
 BEGAN_AT = 1_700_000_000_000

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from holdfast.conversation import AgentSpec, Approval, Executor, RunFinished, SettledBy, State, ToolSpec
 from holdfast.conversation.calls import Call
 from holdfast.conversation.events import EVENTS, CallResolved, MessageAccepted
-from holdfast.conversation.known import Known
+from holdfast.conversation.idempotency import IdempotencyRecord
 from holdfast.conversation.record import Record
 from holdfast.conversation.round import Round
 from holdfast.errors import CorruptStore, NewerRecord
@@ -69,7 +69,7 @@ def test_states_come_back_as_they_were(state):
     assert codec.decode_state(codec.encode_state(state)) == state
 
 
-@given(records(Known))
+@given(records(IdempotencyRecord))
 def test_receipts_come_back_as_they_were(known):
     assert codec.decode_known(codec.encode_known(known)) == known
 
@@ -174,7 +174,7 @@ def test_what_is_no_record_of_ours_is_refused(decode, record):
 ANY = {
     **{kind.__name__: (codec.encode_event, codec.decode_event, records(kind)) for kind in EVENTS},
     "State": (codec.encode_state, codec.decode_state, records(State)),
-    "Known": (codec.encode_known, codec.decode_known, records(Known)),
+    "IdempotencyRecord": (codec.encode_known, codec.decode_known, records(IdempotencyRecord)),
     "AgentSpec": (codec.encode_spec, decode_spec, records(AgentSpec)),
     "AppRecord": (codec.encode_app, codec.decode_app, records(AppRecord)),
     "RunFinished": (

@@ -6,8 +6,8 @@ import pytest
 
 from holdfast.conversation.events import MessageAccepted
 from holdfast.errors import LeaseHeld
-from holdfast.persistence import Because, MemoryStore
-from holdfast.testing.activation import Activation, begin, call, start
+from holdfast.persistence import MemoryStore, TakeoverReason
+from holdfast.testing.writer import Writer, begin, call, start
 
 
 class Clock:
@@ -21,25 +21,25 @@ class Clock:
 async def test_leases_end_by_the_given_clock():
     clock = Clock()
     store = MemoryStore(clock=clock)
-    activation = await Activation.of(store, "c-1", lease_ms=1000)
-    await activation.do(start())
+    writer = await Writer.of(store, "c-1", lease_ms=1000)
+    await writer.do(start())
     clock.now += 999
     with pytest.raises(LeaseHeld) as refused:
-        await Activation.of(store, "c-1", seen=activation.token, because=Because.ASKED)
+        await Writer.of(store, "c-1", seen=writer.token, because=TakeoverReason.ASKED)
     assert refused.value.retry_after_ms == 1
     assert (await store.attention(10)).conversation_ids == []
 
     clock.now += 1
 
     assert (await store.attention(10)).conversation_ids == ["c-1"]
-    await Activation.of(store, "c-1", seen=activation.token, because=Because.ASKED)
+    await Writer.of(store, "c-1", seen=writer.token, because=TakeoverReason.ASKED)
 
 
 async def test_deadlines_come_by_the_given_clock():
     clock = Clock()
     store = MemoryStore(clock=clock)
-    activation = await Activation.of(store, "c-1")
-    await activation.do(start(), begin(), call("locate"))
+    writer = await Writer.of(store, "c-1")
+    await writer.do(start(), begin(), call("locate"))
     clock.now += 59_999
     assert (await store.attention(10)).conversation_ids == []
     clock.now += 1
@@ -48,9 +48,9 @@ async def test_deadlines_come_by_the_given_clock():
 
 async def test_what_cannot_be_encoded_is_not_half_written():
     store = MemoryStore()
-    activation = await Activation.of(store, "c-1")
-    await activation.do(start())
-    write = activation.judged(begin(), now=1)
+    writer = await Writer.of(store, "c-1")
+    await writer.do(start())
+    write = writer.judged(begin(), now=1)
     broken = MessageAccepted(at=1, message_id="m-2", digest="d", text="\ud800")
     before = (await store.load("c-1"), (await store.conversations(limit=5)).items)
 
@@ -58,4 +58,4 @@ async def test_what_cannot_be_encoded_is_not_half_written():
         await store.append("c-1", dataclasses.replace(write, events=[*write.events, broken]))
 
     assert (await store.load("c-1"), (await store.conversations(limit=5)).items) == before
-    await activation.do(begin())
+    await writer.do(begin())

@@ -8,9 +8,9 @@ from holdfast.actors import Hosted, Replied
 from holdfast.errors import StoreUnavailable
 from holdfast.persistence import MemoryStore
 from holdfast.registry.sweep import Sweep
-from holdfast.settings import Fleet, Timing
+from holdfast.settings import ProcessLimits, Timing
 from holdfast.testing import FailBefore, Faults, FaultyStore
-from holdfast.testing.activation import Activation, begin, call, start
+from holdfast.testing.writer import Writer, begin, call, start
 
 LEASE_MS = 10_000
 
@@ -30,11 +30,11 @@ class Living:
 
 
 class Cluster:
-    """Every name is the owner's, or nobody's; whoever is hired is as willing."""
+    """Every name is the owner's, or nobody's; whoever is spawned is as willing."""
 
-    def __init__(self, owner, hired=None):
+    def __init__(self, owner, spawned=None):
         self.owner = owner
-        self.hired = hired
+        self.spawned = spawned
 
     async def find(self, name):
         return self.owner
@@ -48,16 +48,16 @@ class Cluster:
     def new_name(self):
         return "new-1"
 
-    async def hire(self, name, *, offer):
-        return self.hired
+    async def spawn(self, name, *, offer):
+        return self.spawned
 
 
 async def overdue(*steps, holder, late_ms=10 * LEASE_MS):
     """A store in which a conversation is at work whose lease ran out long ago."""
     now = [1_700_000_000_000]
     store = MemoryStore(clock=lambda: now[0])
-    activation = await Activation.of(store, "c-1", holder=holder, lease_ms=LEASE_MS)
-    await activation.do(start("hello"), *steps)
+    writer = await Writer.of(store, "c-1", holder=holder, lease_ms=LEASE_MS)
+    await writer.do(start("hello"), *steps)
     now[0] += late_ms
     return FaultyStore(store, Faults())
 
@@ -70,8 +70,8 @@ async def ticked(sweep):
         await asyncio.gather(*(asyncio.all_tasks() - before))
 
 
-def sweeping(store, owner, hired=None):
-    return Sweep(store, Cluster(owner, hired), timing=Timing(lease_ms=LEASE_MS), fleet=Fleet(standby=0))
+def sweeping(store, owner, spawned=None):
+    return Sweep(store, Cluster(owner, spawned), timing=Timing(lease_ms=LEASE_MS), process_limits=ProcessLimits(standby=0))
 
 
 async def test_an_owner_that_lives_is_left_in_peace_until_the_store_was_there_for_a_lease(skip):
@@ -117,6 +117,6 @@ async def test_a_store_that_was_away_must_be_there_for_a_lease_once_more(skip):
 
 async def test_an_owner_that_lives_no_more_is_not_waited_for():
     store = await overdue(holder="dead-1")
-    hired = Living()
-    await ticked(sweeping(store, None, hired))
-    assert hired.asked == [("c-1", "wake")]
+    spawned = Living()
+    await ticked(sweeping(store, None, spawned))
+    assert spawned.asked == [("c-1", "wake")]

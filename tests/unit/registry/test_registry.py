@@ -17,14 +17,14 @@ from holdfast.errors import (
     Quarantined,
     StoreUnavailable,
 )
-from holdfast.persistence import Because, MemoryStore
+from holdfast.persistence import MemoryStore, TakeoverReason
 from holdfast.registry.actors import ActorDied, ActorUnavailable
-from holdfast.registry.hiring import Hiring, NoRoom
+from holdfast.registry.pool import Pool, PoolFull
 from holdfast.registry.registry import Registry
 from holdfast.registry.sweep import LOOKS, Sweep
-from holdfast.settings import Fleet, Timing
+from holdfast.settings import ProcessLimits, Timing
 from holdfast.testing import Delay, FailBefore, Faults, FaultyStore
-from holdfast.testing.activation import Activation, begin, call, reply, start
+from holdfast.testing.writer import Writer, begin, call, reply, start
 
 
 class Stranger:
@@ -67,12 +67,12 @@ async def test_a_deadline_that_meets_an_answer_is_still_one(monkeypatch):
         def new_name(self):
             return "actor-1"
 
-        async def hire(self, name, *, offer):
+        async def spawn(self, name, *, offer):
             return actor
 
     store, actors = MemoryStore(), Hirable()
-    hiring = Hiring(store, actors, timing=Timing(), fleet=Fleet())
-    registry = Registry(store, actors, hiring=hiring, timing=Timing())
+    pool = Pool(store, actors, timing=Timing(), process_limits=ProcessLimits())
+    registry = Registry(store, actors, pool=pool, timing=Timing())
     # The process stands still while first the answer and then the deadline come in.
     asyncio.get_running_loop().call_later(0.01, time.sleep, 0.1)
     async with asyncio.timeout(10):
@@ -84,12 +84,12 @@ async def test_a_deadline_that_meets_an_answer_is_still_one(monkeypatch):
 async def test_a_store_that_hangs_does_not_hold_a_caller_beyond_its_deadline():
     inner = MemoryStore()
     await inner.acquire(
-        "c-1", seen_token="", new_token="t-1", because=Because.ASKED, holder="actor-1", lease_ms=10_000, create=True
+        "c-1", seen_token="", new_token="t-1", because=TakeoverReason.ASKED, holder="actor-1", lease_ms=10_000, create=True
     )
     hanging = asyncio.Event()
     store = FaultyStore(inner, Faults(owner={2: Delay(until=hanging)}))  # the first finds the actor, the second is in vain
-    hiring = Hiring(store, Found(), timing=Timing(), fleet=Fleet())
-    registry = Registry(store, Found(), hiring=hiring, timing=Timing())
+    pool = Pool(store, Found(), timing=Timing(), process_limits=ProcessLimits())
+    registry = Registry(store, Found(), pool=pool, timing=Timing())
     async with asyncio.timeout(10):
         with pytest.raises(TimeoutError):
             await registry.ask("c-1", Wake(), timeout_s=0.05, create=True)
@@ -107,11 +107,11 @@ class Willing:
 
 
 class Company:
-    """Actors that take so long to be hired; `hired` names them."""
+    """Actors that take so long to be spawned; `spawned` names them."""
 
     def __init__(self, takes_s):
         self.takes_s = takes_s
-        self.hired = []
+        self.spawned = []
 
     async def find(self, name):
         return Willing()
@@ -123,17 +123,17 @@ class Company:
         return not name.startswith("abroad-")
 
     def new_name(self):
-        return f"actor-{len(self.hired) + 1}"
+        return f"actor-{len(self.spawned) + 1}"
 
-    async def hire(self, name, *, offer):
-        self.hired.append(name)
+    async def spawn(self, name, *, offer):
+        self.spawned.append(name)
         await asyncio.sleep(self.takes_s)
         return Willing()
 
 
-def registry_of(store, actors, **fleet):
-    hiring = Hiring(store, actors, timing=Timing(), fleet=Fleet(**fleet))
-    return Registry(store, actors, hiring=hiring, timing=Timing())
+def registry_of(store, actors, **process_limits):
+    pool = Pool(store, actors, timing=Timing(), process_limits=ProcessLimits(**process_limits))
+    return Registry(store, actors, pool=pool, timing=Timing())
 
 
 async def test_who_is_free_before_somebody_new_goes_to_whoever_waits_first():
@@ -143,13 +143,13 @@ async def test_who_is_free_before_somebody_new_goes_to_whoever_waits_first():
         asyncio.create_task(registry.ensure_started(name, timeout_s=20, create=True)) for name in ("first", "second")
     )
     async with asyncio.timeout(10):
-        while not company.hired:
+        while not company.spawned:
             await asyncio.sleep(0.01)
         await store.offer("idle-1", 0)
         assert (await first)[0] == "idle-1"
         await store.offer("idle-2", 0)
         assert (await second)[0] == "idle-2"
-    assert len(company.hired) == 1
+    assert len(company.spawned) == 1
 
 
 async def test_a_burst_hires_few_at_once_and_all_get_one():
@@ -157,7 +157,7 @@ async def test_a_burst_hires_few_at_once_and_all_get_one():
     registry = registry_of(MemoryStore(), company)
     async with asyncio.timeout(20):
         hosts = await asyncio.gather(*(registry.ensure_started(f"c-{n}", timeout_s=15, create=True) for n in range(5)))
-    assert sorted(name for name, _ in hosts) == sorted(set(company.hired))
+    assert sorted(name for name, _ in hosts) == sorted(set(company.spawned))
 
 
 async def test_for_how_long_nobody_was_free_counts_anew_once_nobody_has_waited(skip):
@@ -172,7 +172,7 @@ async def test_for_how_long_nobody_was_free_counts_anew_once_nobody_has_waited(s
     await asyncio.sleep(0.001)  # it has looked in vain by then
     await store.offer("idle-1", 0)
     assert (await later)[0] == "idle-1"
-    assert company.hired == []
+    assert company.spawned == []
 
 
 async def test_nobody_is_hired_while_somebody_is_free():
@@ -182,7 +182,7 @@ async def test_nobody_is_hired_while_somebody_is_free():
     registry = registry_of(store, company)
     hosts = [await registry.ensure_started(f"c-{n}", timeout_s=5, create=True) for n in range(5)]
     assert [name for name, _ in hosts] == [f"idle-{number}" for number in range(5)]
-    assert company.hired == []
+    assert company.spawned == []
 
 
 async def test_at_the_cap_all_who_wait_are_told_so():
@@ -206,7 +206,7 @@ async def test_that_there_was_no_room_is_not_told_who_comes_after_nobody_waited_
     looked, told = asyncio.Event(), asyncio.Event()
 
     class Slow(MemoryStore):
-        async def enlist(self, name, *, limit):
+        async def heartbeat(self, name, *, limit):
             looked.set()
             await told.wait()
             return False
@@ -226,18 +226,18 @@ async def test_that_there_was_no_room_is_not_told_who_comes_after_nobody_waited_
 
 async def test_an_actor_of_another_release_is_neither_adopted_nor_asked():
     store, company = MemoryStore(), Company(takes_s=0)
-    activation = await Activation.of(store, "c-1", holder="other-1")
+    activation = await Writer.of(store, "c-1", holder="other-1")
     await activation.do(start("hello"), begin(), reply("Hello."))  # it rests there
     await store.offer("other-1", 0)
     await store.offer("other-2", 0)
     async with asyncio.timeout(10):
         name, _ = await registry_of(store, company).ensure_started("c-1", timeout_s=9)
-    assert [name] == company.hired
+    assert [name] == company.spawned
 
 
 async def test_who_is_told_of_the_cap_is_told_so_while_it_is_looked_at_once_more():
     class Slow(MemoryStore):
-        async def enlist(self, name, *, limit):
+        async def heartbeat(self, name, *, limit):
             await asyncio.sleep(0.2)  # as long as nobody knows, the last answer stands
             return False
 
@@ -257,22 +257,22 @@ async def test_who_waits_after_there_was_room_again_is_not_told_of_the_cap(monke
     tried = asyncio.Event()
 
     class Failing(Company):
-        """The first is hired as it should be, or is not; those after it never get ready."""
+        """The first is spawned as it should be, or is not; those after it never get ready."""
 
-        async def hire(self, name, *, offer):
-            if self.hired:
+        async def spawn(self, name, *, offer):
+            if self.spawned:
                 self.takes_s = 1000
             elif failure is not None:
-                self.hired.append(name)
+                self.spawned.append(name)
                 raise failure
-            return await super().hire(name, offer=offer)
+            return await super().spawn(name, offer=offer)
 
     class Full(MemoryStore):
         """At first there is no room."""
 
         looks = 0
 
-        async def enlist(self, actor, *, limit):
+        async def heartbeat(self, actor, *, limit):
             self.looks += 1
             if self.looks == 3:
                 tried.set()
@@ -284,7 +284,7 @@ async def test_who_waits_after_there_was_room_again_is_not_told_of_the_cap(monke
     second = asyncio.create_task(registry.ensure_started("c-2", timeout_s=9, create=True))
     async with asyncio.timeout(10):
         await tried.wait()
-        while not company.hired:
+        while not company.spawned:
             await asyncio.sleep(0)
         with pytest.raises(TimeoutError):
             await registry.ensure_started("c-3", timeout_s=0.1, create=True)
@@ -296,14 +296,14 @@ async def test_who_waits_after_there_was_room_again_is_not_told_of_the_cap(monke
 
 async def test_who_is_hired_for_somebody_who_waits_is_on_offer_to_nobody_else():
     class Offering(Company):
-        async def hire(self, name, *, offer):
+        async def spawn(self, name, *, offer):
             if offer:
                 await store.offer(name, 0)
-            return await super().hire(name, offer=offer)
+            return await super().spawn(name, offer=offer)
 
     store, company = MemoryStore(), Offering(takes_s=0)
     name, _ = await registry_of(store, company).ensure_started("c-1", timeout_s=5, create=True)
-    assert [name] == company.hired
+    assert [name] == company.spawned
     assert await store.offers() == 0
 
 
@@ -313,11 +313,11 @@ async def test_an_actor_that_is_counted_and_not_made_yet_keeps_its_place():
             return None
 
     store, company = MemoryStore(), Unknown(takes_s=0)
-    await store.enlist("coming-1", limit=1)
-    hiring = Hiring(store, company, timing=Timing(), fleet=Fleet(max_actors=1))
-    with pytest.raises(NoRoom):
-        await hiring.hire(offer=True)
-    assert (list(await store.living()), company.hired) == (["coming-1"], [])
+    await store.heartbeat("coming-1", limit=1)
+    pool = Pool(store, company, timing=Timing(), process_limits=ProcessLimits(max_actors=1))
+    with pytest.raises(PoolFull):
+        await pool.spawn(offer=True)
+    assert (list(await store.live()), company.spawned) == (["coming-1"], [])
 
 
 async def test_for_work_that_was_acknowledged_there_are_a_few_more_actors_than_the_cap():
@@ -329,24 +329,24 @@ async def test_for_work_that_was_acknowledged_there_are_a_few_more_actors_than_t
         async def find(self, name):
             return None if name == dead else Working()
 
-        async def hire(self, name, *, offer):
-            await super().hire(name, offer=offer)
+        async def spawn(self, name, *, offer):
+            await super().spawn(name, offer=offer)
             return Working()
 
     store, company, dead = MemoryStore(), Busy(takes_s=0), "dead-1"
-    activation = await Activation.of(store, "c-1", holder=dead, lease_ms=1)
+    activation = await Writer.of(store, "c-1", holder=dead, lease_ms=1)
     await activation.do(start("hello"))
-    await store.enlist("busy-1", limit=1)
-    sweep = Sweep(store, company, timing=Timing(lease_ms=1), fleet=Fleet(max_actors=1, standby=0))
+    await store.heartbeat("busy-1", limit=1)
+    sweep = Sweep(store, company, timing=Timing(lease_ms=1), process_limits=ProcessLimits(max_actors=1, standby=0))
     async with asyncio.timeout(10):
-        while not company.hired:
+        while not company.spawned:
             await sweep.tick()
             await asyncio.sleep(0.01)
 
 
 async def test_a_cluster_that_went_away_is_said_and_not_waited_for():
     class Gone(Company):
-        async def hire(self, name, *, offer):
+        async def spawn(self, name, *, offer):
             raise ClusterUnavailable("gone")
 
     registry = registry_of(MemoryStore(), Gone(takes_s=0))
@@ -357,12 +357,12 @@ async def test_a_cluster_that_went_away_is_said_and_not_waited_for():
 
 async def test_the_pool_is_filled_when_it_stays_short_and_not_for_a_moment_without():
     store, company = MemoryStore(), Company(takes_s=0)
-    sweep = Sweep(store, company, timing=Timing(), fleet=Fleet(standby=1))
+    sweep = Sweep(store, company, timing=Timing(), process_limits=ProcessLimits(standby=1))
 
     async def tick():
         await sweep.tick()
         await asyncio.sleep(0.01)
-        return len(company.hired)
+        return len(company.spawned)
 
     assert await tick() == 1  # at first it is empty
     await store.offer("actor-1", 0)
@@ -379,45 +379,45 @@ async def test_what_is_on_its_way_is_given_up_at_the_close_and_counted_no_more()
     registry = registry_of(store, company)
     waiting = asyncio.create_task(registry.ensure_started("c-1", timeout_s=20, create=True))
     async with asyncio.timeout(10):
-        while not company.hired:
+        while not company.spawned:
             await asyncio.sleep(0.01)
         await store.offer("idle-1", 0)
         await waiting
-        assert list(await store.living()) == company.hired
+        assert list(await store.live()) == company.spawned
         await registry.close()
-    assert list(await store.living()) == []
+    assert list(await store.live()) == []
 
 
 async def test_an_actor_that_never_comes_keeps_nobody_from_hiring_another(monkeypatch):
     monkeypatch.setattr("holdfast.registry.registry.LATE_S", 0.05)
 
     class Lost(Company):
-        async def hire(self, name, *, offer):
-            self.takes_s = 0 if self.hired else 1000
-            return await super().hire(name, offer=offer)
+        async def spawn(self, name, *, offer):
+            self.takes_s = 0 if self.spawned else 1000
+            return await super().spawn(name, offer=offer)
 
     company = Lost(takes_s=0)
     registry = registry_of(MemoryStore(), company)
     async with asyncio.timeout(10):
         name, _ = await registry.ensure_started("c-1", timeout_s=9, create=True)
-        assert name == company.hired[1]
+        assert name == company.spawned[1]
         await registry.close()
 
 
 async def test_an_actor_that_takes_too_long_to_get_ready_is_counted_no_more(monkeypatch):
-    monkeypatch.setattr("holdfast.registry.hiring.WARMING_S", 0.01)
+    monkeypatch.setattr("holdfast.registry.pool.WARMING_S", 0.01)
     store, company = MemoryStore(), Company(takes_s=30)
-    hiring = Hiring(store, company, timing=Timing(), fleet=Fleet())
+    pool = Pool(store, company, timing=Timing(), process_limits=ProcessLimits())
     with pytest.raises(ActorUnavailable, match="too long"):
-        await hiring.hire(offer=True)
-    await hiring.close()
-    assert list(await store.living()) == []
+        await pool.spawn(offer=True)
+    await pool.close()
+    assert list(await store.live()) == []
 
 
 async def test_what_comes_when_nobody_waits_any_more_concerns_nobody_who_comes_later():
     class Going(Company):
-        async def hire(self, name, *, offer):
-            await super().hire(name, offer=offer)
+        async def spawn(self, name, *, offer):
+            await super().spawn(name, offer=offer)
             raise ClusterUnavailable("gone")
 
     store, company = MemoryStore(), Going(takes_s=0.3)
@@ -425,7 +425,7 @@ async def test_what_comes_when_nobody_waits_any_more_concerns_nobody_who_comes_l
     async with asyncio.timeout(10):
         with pytest.raises(TimeoutError):
             await registry.ensure_started("c-1", timeout_s=0.2, create=True)
-        assert len(company.hired) == 1
+        assert len(company.spawned) == 1
         while registry._noting:
             await asyncio.sleep(0.01)
         later = asyncio.create_task(registry.ensure_started("c-2", timeout_s=9, create=True))
@@ -445,21 +445,21 @@ class Abroad(Company):
     async def find(self, name):
         return None if name.startswith(("abroad-", "dead-")) else self
 
-    async def hire(self, name, *, offer):
-        self.hired.append(name)
+    async def spawn(self, name, *, offer):
+        self.spawned.append(name)
         return self
 
     async def activate(self, conversation_id, seen_token, because, *, create):
         self.because.append(because)
         try:
-            await Activation.of(self.store, conversation_id, seen=seen_token, because=because, holder="actor-1", create=create)
+            await Writer.of(self.store, conversation_id, seen=seen_token, because=because, holder="actor-1", create=create)
         except LeaseHeld as error:
             return Failed(error)
         return Hosted()
 
 
 async def busy(store, holder, lease_ms):
-    activation = await Activation.of(store, "c-1", holder=holder, lease_ms=lease_ms)
+    activation = await Writer.of(store, "c-1", holder=holder, lease_ms=lease_ms)
     await activation.do(start("hello"), begin())
     return activation
 
@@ -477,7 +477,7 @@ async def test_an_owner_of_another_cluster_is_not_deposed_within_its_lease_thoug
     now += 10_001
     async with asyncio.timeout(10):
         await registry.ensure_started("c-1", timeout_s=5)
-    assert set(abroad.because) == {Because.ASKED}
+    assert set(abroad.because) == {TakeoverReason.ASKED}
     assert (await store.owner("c-1")).holder == "actor-1"
 
 
@@ -488,7 +488,7 @@ async def test_what_rests_with_an_owner_of_another_cluster_is_taken_over_at_once
     abroad = Abroad(store)
     async with asyncio.timeout(10):
         await registry_of(store, abroad).ensure_started("c-1", timeout_s=5)
-    assert abroad.because == [Because.ASKED]
+    assert abroad.because == [TakeoverReason.ASKED]
 
 
 async def test_an_owner_that_was_made_in_this_cluster_and_is_not_known_to_it_is_dead():
@@ -497,13 +497,13 @@ async def test_an_owner_that_was_made_in_this_cluster_and_is_not_known_to_it_is_
     abroad = Abroad(store)
     async with asyncio.timeout(10):
         await registry_of(store, abroad).ensure_started("c-1", timeout_s=5)
-    assert abroad.because == [Because.DIED]
+    assert abroad.because == [TakeoverReason.DIED]
 
 
 async def test_in_quarantine_what_was_answered_before_is_answered_so_again_and_nobody_is_adopted():
     # given a conversation that took a message, a decision and a cancellation before it was put in quarantine
     store, company = MemoryStore(), Company(takes_s=0)
-    activation = await Activation.of(store, "c-1")
+    activation = await Writer.of(store, "c-1")
     await activation.do(start("hello", message_id="m-1"), begin(), call("ask"))
     (pending,) = activation.state.calls
     decision = Resolve(tool_call_id=pending.tool_call_id, ruling=Ruling.of(Answer("blue")), decision_id="d-1")
@@ -511,7 +511,7 @@ async def test_in_quarantine_what_was_answered_before_is_answered_so_again_and_n
     first = [await activation.do(lambda _, asked=command: asked) for command in commands]
     await store.strike("c-1", activation.token, process="p-1", reason="it hangs", limit=1)
     registry = registry_of(store, company, max_actors=1)
-    await store.enlist("busy-1", limit=1)
+    await store.heartbeat("busy-1", limit=1)
     # when the same comes again, then it gets the same answer
     for command, reply_ in zip(commands, first, strict=True):
         again = await registry.ask("c-1", command, timeout_s=5)
@@ -526,7 +526,7 @@ async def test_in_quarantine_what_was_answered_before_is_answered_so_again_and_n
     for command in (Send(text="more", message_id="m-3"), End(request_id="x-2"), Wake()):
         with pytest.raises(Quarantined, match="it hangs"):
             await registry.ask("c-1", command, timeout_s=5)
-    assert company.hired == []
+    assert company.spawned == []
 
 
 async def test_in_quarantine_a_store_that_goes_away_leaves_open_what_an_actor_had_to_judge():
@@ -540,7 +540,7 @@ async def test_in_quarantine_a_store_that_goes_away_leaves_open_what_an_actor_ha
             return Dying()
 
     inner = MemoryStore()
-    activation = await Activation.of(inner, "c-1")
+    activation = await Writer.of(inner, "c-1")
     await activation.do(start(), begin(), reply())
     store = FaultyStore(inner, Faults(known=FailBefore()))
     registry = registry_of(store, Deadly(takes_s=0))
@@ -552,7 +552,7 @@ async def test_in_quarantine_a_store_that_goes_away_leaves_open_what_an_actor_ha
 
 
 async def test_an_actor_that_dies_before_the_start_keeps_nobody_from_starting_under_that_id():
-    class Hosting(Willing):
+    class Activation(Willing):
         async def ask(self, conversation_id, command):
             return Replied(None)
 
@@ -570,14 +570,14 @@ async def test_an_actor_that_dies_before_the_start_keeps_nobody_from_starting_un
 
     class Gone(Company):
         async def find(self, name):
-            return None if name == "dead-1" else Hosting()
+            return None if name == "dead-1" else Activation()
 
-        async def hire(self, name, *, offer):
-            await super().hire(name, offer=offer)
-            return Hosting()
+        async def spawn(self, name, *, offer):
+            await super().spawn(name, offer=offer)
+            return Activation()
 
     store, company = MemoryStore(), Gone(takes_s=0)
-    await Activation.of(store, "c-1", holder="dead-1")
+    await Writer.of(store, "c-1", holder="dead-1")
     registry = registry_of(store, company)
     with pytest.raises(ConversationNotFound):
         await registry.ask("c-1", Wake(), timeout_s=5)

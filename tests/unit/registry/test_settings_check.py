@@ -8,7 +8,7 @@ import pytest
 from holdfast.actors import ActorSettings, StoreAddress, WorkerSettings
 from holdfast.cli.options import Where
 from holdfast.errors import ConfigurationError
-from holdfast.settings import Fleet, Settings, Timing
+from holdfast.settings import ProcessLimits, Settings, Timing
 
 
 @pytest.fixture(autouse=True)
@@ -49,8 +49,10 @@ def test_actors_are_told_milliseconds():
 def test_what_is_not_set_is_as_the_docs_say():
     settings = Settings.of()
     assert settings.timing == Timing(lease_ms=10_000, linger_ms=30_000, tick_ms=500)
-    fleet = Fleet(standby=2, max_actors=9, workers=1, strikes=3, adoptions=1000, actor_mb=512, effects=100_000, worker_mb=2048)
-    assert Settings.of(max_actors=9).fleet == fleet
+    process_limits = ProcessLimits(
+        standby=2, max_actors=9, workers=1, strikes=3, adoptions=1000, actor_mb=512, effects=100_000, worker_mb=2048
+    )
+    assert Settings.of(max_actors=9).process_limits == process_limits
 
 
 BOUNDS = {

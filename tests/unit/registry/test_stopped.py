@@ -20,7 +20,7 @@ async def test_no_actor_is_made_where_holdfast_was_stopped(monkeypatch):
     await store.withhold(EVERYWHERE)
     actors = RayActors(ActorSettings(StoreAddress("redis://x", "shop", "store-1")), store)
     with pytest.raises(ClusterStopped, match="'shop'"):
-        await actors.hire(actors.new_name(), offer=True)
+        await actors.spawn(actors.new_name(), offer=True)
 
 
 NAMES = [f"holdfast:shop:store-1:c:0.1.0:{kind}" for kind in ("actor:1", "sweeper", "worker:abc:0", "worker:abc:alone-1")]
@@ -77,7 +77,7 @@ async def test_nothing_new_is_made_first_then_runs_finish_then_the_sweeper_ends_
 ):
     store, told = MemoryStore(), []
     await store.bind("c", "a:1", 1000)
-    await store.enlist(NAMES[0], limit=9)
+    await store.heartbeat(NAMES[0], limit=9)
     await store.offer(NAMES[0], 0)
 
     ended = await stopping.stop(store, SETTINGS, grace_s=60, told=lambda *counts: told.append(counts))
@@ -86,7 +86,7 @@ async def test_nothing_new_is_made_first_then_runs_finish_then_the_sweeper_ends_
     assert given.noted == [f"retire {NAMES[2]}", f"retire {NAMES[3]}", NAMES[1], NAMES[0], NAMES[2], NAMES[3], NAMES[1]]
     assert sorted(process.name for process in ended) == sorted(NAMES)
     assert set(await store.withheld()) == {EVERYWHERE}
-    assert (await store.binding(), await store.living(), await store.offers()) == (None, [], 0)
+    assert (await store.binding(), await store.live(), await store.offers()) == (None, [], 0)
 
 
 async def test_runs_that_take_longer_than_the_grace_are_cut_short(given):

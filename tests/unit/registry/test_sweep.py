@@ -9,9 +9,9 @@ from holdfast.errors import CipherFailed, CipherMissing, CorruptStore, HoldfastE
 from holdfast.persistence import MemoryStore
 from holdfast.registry import sweep as sweeping
 from holdfast.registry.sweep import Sweep
-from holdfast.settings import Fleet, Timing
+from holdfast.settings import ProcessLimits, Timing
 from holdfast.testing import FailBefore, Faults, FaultyStore
-from holdfast.testing.activation import Activation, begin, call, start
+from holdfast.testing.writer import Writer, begin, call, start
 
 DEADLINE_S = 20
 OVERDUE_MS = 3_700_000
@@ -40,7 +40,7 @@ class Waking:
     def new_name(self):
         return "actor-1"
 
-    async def hire(self, name, *, offer):
+    async def spawn(self, name, *, offer):
         return self
 
     async def activate(self, conversation_id, seen_token, because, *, create):
@@ -61,12 +61,12 @@ class Waking:
 
 async def overdue(store, *names):
     for number, name in enumerate(names):
-        activation = await Activation.of(store, name)
-        await activation.do(start(), begin(), call("ask"), now=await store.now() - OVERDUE_MS - 1000 * (len(names) - number))
+        writer = await Writer.of(store, name)
+        await writer.do(start(), begin(), call("ask"), now=await store.now() - OVERDUE_MS - 1000 * (len(names) - number))
 
 
-def sweep_of(store, actors, **fleet):
-    return Sweep(store, actors, timing=Timing(), fleet=Fleet(standby=0, **fleet))
+def sweep_of(store, actors, **process_limits):
+    return Sweep(store, actors, timing=Timing(), process_limits=ProcessLimits(standby=0, **process_limits))
 
 
 async def swept(sweep, condition):
@@ -206,7 +206,7 @@ async def test_what_finds_no_actor_free_is_tried_again_within_seconds_however_lo
     store, actors = MemoryStore(clock=lambda: now[0]), Waking()
     await overdue(store, "late")
     store._conversations["late"].holder = ""
-    await store.enlist("busy-1", limit=1)
+    await store.heartbeat("busy-1", limit=1)
     sweep = sweep_of(store, actors, max_actors=1)
     postponed = []
     for _ in range(3):
@@ -215,7 +215,7 @@ async def test_what_finds_no_actor_free_is_tried_again_within_seconds_however_lo
             return store._conversations["late"].postponed > now[0]
 
         monkeypatch.setattr(sweeping, "RESERVE", 0)
-        sweep._registry._hiring._limit = 1
+        sweep._registry._pool._limit = 1
         await swept(sweep, told)
         postponed.append(store._conversations["late"].postponed - now[0])
         now[0] += 60_000
@@ -233,11 +233,11 @@ async def test_a_wake_that_waited_asks_whether_the_store_is_healthy_when_its_tur
     gate = asyncio.Event()
     actors = Waking({"hangs": gate})
     await overdue(store, "hangs")
-    sweep = Sweep(store, actors, timing=Timing(lease_ms=1), fleet=Fleet(standby=0))
+    sweep = Sweep(store, actors, timing=Timing(lease_ms=1), process_limits=ProcessLimits(standby=0))
     for _ in range(2):
         await sweep.tick()
         await asyncio.sleep(0.01)
-    working = await Activation.of(store, "works", lease_ms=1)
+    working = await Writer.of(store, "works", lease_ms=1)
     await working.do(start())
 
     async def waits():
@@ -260,21 +260,21 @@ async def test_the_pool_is_filled_although_one_actor_of_many_cannot_be_looked_up
             if name == "odd-1":
                 raise ZeroDivisionError
 
-        async def hire(self, name, *, offer):
+        async def spawn(self, name, *, offer):
             self.asked.append(name)
             return self
 
     store, actors = MemoryStore(clock=iter(range(10**6, 10**9, 60_000)).__next__), Odd()
     for name in ("odd-1", "gone-1"):
-        await store.enlist(name, limit=9)
-    sweep = Sweep(store, actors, timing=Timing(), fleet=Fleet(standby=1))
+        await store.heartbeat(name, limit=9)
+    sweep = Sweep(store, actors, timing=Timing(), process_limits=ProcessLimits(standby=1))
 
-    async def hired():
+    async def spawned():
         return bool(actors.asked)
 
-    await swept(sweep, hired)
-    assert "gone-1" not in await store.living()
-    assert "odd-1" in await store.living()
+    await swept(sweep, spawned)
+    assert "gone-1" not in await store.live()
+    assert "odd-1" in await store.live()
 
 
 async def test_nothing_is_kept_in_mind_of_what_is_well(monkeypatch):
@@ -312,9 +312,9 @@ async def left_paused(store, *names):
     """Conversations that were left since their work is paused."""
     await store.pause(None, by="ana", reason="")
     for name in names:
-        activation = await Activation.of(store, name, lease_ms=1)
-        await activation.do(start(), begin())
-        await store.release(name, activation.token, paused=True)
+        writer = await Writer.of(store, name, lease_ms=1)
+        await writer.do(start(), begin())
+        await store.release(name, writer.token, paused=True)
 
 
 async def test_who_waits_for_the_end_of_a_pause_is_left_in_peace_and_woken_at_once_when_it_ends():

@@ -7,13 +7,13 @@ import pytest
 from holdfast.actors import Failed, Hosted, Replied
 from holdfast.conversation import Wake
 from holdfast.errors import ConversationNotFound, StoreUnavailable
-from holdfast.persistence import Because, MemoryStore
+from holdfast.persistence import MemoryStore, TakeoverReason
 from holdfast.registry.actors import ActorDied, ActorUnavailable
-from holdfast.registry.hiring import Hiring
+from holdfast.registry.pool import Pool
 from holdfast.registry.registry import Registry
-from holdfast.settings import Fleet, Timing
+from holdfast.settings import ProcessLimits, Timing
 from holdfast.testing import FailBefore, Faults, FaultyStore
-from holdfast.testing.activation import Activation, start
+from holdfast.testing.writer import Writer, start
 
 
 class Fleeting:
@@ -50,7 +50,7 @@ class Fleeting:
 
 
 class Company:
-    """The actors by name; whoever is hired answers at once."""
+    """The actors by name; whoever is spawned answers at once."""
 
     def __init__(self, store, *actors):
         self.store = store
@@ -67,25 +67,25 @@ class Company:
         return True
 
     def new_name(self):
-        return next((name for name in self.actors if name not in self.counted), f"hired-{len(self.actors)}")
+        return next((name for name in self.actors if name not in self.counted), f"spawned-{len(self.actors)}")
 
-    async def hire(self, name, *, offer):
+    async def spawn(self, name, *, offer):
         self.counted.add(name)
         return self.actors.setdefault(name, Fleeting(self.store, name, None, 0))
 
 
 def registry_of(store, company):
-    return Registry(store, company, hiring=hiring_of(store, company), timing=Timing())
+    return Registry(store, company, pool=hiring_of(store, company), timing=Timing())
 
 
 def hiring_of(store, company):
-    return Hiring(store, company, timing=Timing(), fleet=Fleet())
+    return Pool(store, company, timing=Timing(), process_limits=ProcessLimits())
 
 
 async def working(store, holder):
     """A conversation at work, owned by this holder."""
-    activation = await Activation.of(store, "c-1", holder=holder)
-    await activation.do(start("hello"))
+    writer = await Writer.of(store, "c-1", holder=holder)
+    await writer.do(start("hello"))
 
 
 async def test_an_owner_that_is_unavailable_is_asked_again_and_nobody_takes_over():
@@ -93,29 +93,29 @@ async def test_an_owner_that_is_unavailable_is_asked_again_and_nobody_takes_over
     await working(store, "owner-1")
     owner = Fleeting(store, "owner-1", ActorUnavailable("it does not answer"), times=2)
     company = Company(store, owner)
-    await hiring_of(store, company).hire(offer=False)
+    await hiring_of(store, company).spawn(offer=False)
     before = await store.owner("c-1")
     async with asyncio.timeout(20):
         answer = await registry_of(store, company).ask("c-1", Wake(), timeout_s=10)
     assert (answer, owner.asked) == (Replied(None), 3)
     assert await store.owner("c-1") == before
     assert list(company.actors) == ["owner-1"]
-    assert list(await store.living()) == ["owner-1"]
+    assert list(await store.live()) == ["owner-1"]
 
 
 async def test_an_owner_that_died_is_succeeded_at_once_and_counted_no_more():
     store = MemoryStore()
     await working(store, "owner-1")
     company = Company(store, Fleeting(store, "owner-1", ActorDied("it is dead"), times=1))
-    await hiring_of(store, company).hire(offer=False)
+    await hiring_of(store, company).spawn(offer=False)
     async with asyncio.timeout(20):
         answer = await registry_of(store, company).ask("c-1", Wake(), timeout_s=10)
     (successor,) = set(company.actors) - {"owner-1"}
     assert answer == Replied(None)
-    assert company.actors[successor].activations == [Because.DIED]
+    assert company.actors[successor].activations == [TakeoverReason.DIED]
     assert (await store.owner("c-1")).holder == successor
     async with asyncio.timeout(10):
-        while "owner-1" in await store.living():
+        while "owner-1" in await store.live():
             await asyncio.sleep(0)
 
 
@@ -123,14 +123,14 @@ async def test_an_adopted_actor_whose_answer_is_lost_is_the_owner_and_is_not_suc
     store = MemoryStore()
     idle = Fleeting(store, "idle-1", ActorUnavailable("its answer is lost"), times=1)
     company = Company(store, idle)
-    await hiring_of(store, company).hire(offer=False)
+    await hiring_of(store, company).spawn(offer=False)
     await store.offer("idle-1", 0)
     async with asyncio.timeout(20):
         name, _ = await registry_of(store, company).ensure_started("c-1", timeout_s=10, create=True)
     assert name == "idle-1"
     assert (await store.owner("c-1")).epoch == 1
     assert list(company.actors) == ["idle-1"]
-    assert list(await store.living()) == ["idle-1"]
+    assert list(await store.live()) == ["idle-1"]
 
 
 async def test_a_store_that_goes_away_after_the_owner_died_leaves_the_outcome_unknown():

@@ -1,0 +1,42 @@
+"""What a conversation's work has cost since its last progress: processes that died, outcomes that could not be recorded."""
+
+import logging
+import uuid
+
+from holdfast.errors import StoreError
+from holdfast.persistence import Store
+from holdfast.redaction import PLAIN
+
+logger = logging.getLogger("holdfast.actor")
+
+
+class Crashes:
+    """The crash count of one conversation, as far as this activation knows; the store keeps it.
+
+    Args:
+        store: Where they are counted.
+        conversation_id: Whose they are.
+        allowed: With which one the conversation is put in quarantine.
+    """
+
+    def __init__(self, store: Store, conversation_id: str, *, allowed: int) -> None:
+        self.count = 0
+        self._store = store
+        self._conversation_id = conversation_id
+        self._allowed = allowed
+
+    async def add(self, token: str, what: str, *, process: str | None = None, limit: int | None = None) -> bool:
+        """Count one; whether the conversation is in quarantine now. The death of one process counts once."""
+        what = PLAIN.redacted(what)
+        logger.warning("conversation %s: %s", self._conversation_id, what)
+        process, limit = process or uuid.uuid4().hex, self._allowed if limit is None else limit
+        try:
+            crash_count = await self._store.strike(self._conversation_id, token, process=process, reason=what, limit=limit)
+        except StoreError as error:
+            logger.warning("conversation %s: a strike is not counted: %s", self._conversation_id, error)
+            return False
+        if crash_count is None:
+            logger.warning("conversation %s is in quarantine: %s", self._conversation_id, what)
+            return True
+        self.count = crash_count
+        return False

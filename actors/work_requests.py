@@ -1,0 +1,41 @@
+"""What an actor asks of a worker. Plain values: they travel as `wire` packs them."""
+
+from dataclasses import dataclass
+
+from holdfast.conversation import Event
+
+
+@dataclass(frozen=True, slots=True)
+class ModelRequest:
+    """Call the model with the transcript up to `upto_seq`; `attempt` counts the tries of this effect by one activation.
+
+    `alone`: in a worker that does nothing else meanwhile, since a process died of this conversation's work, perhaps.
+    `log_tail` are the durable events that end at `upto_seq`, as many as the actor had at hand: what is before them is read.
+    `lineage` names the activation's log: with one lineage, a place in the log stands for one entry and all before it.
+    """
+
+    conversation_id: str
+    agent: str
+    spec_digest: str
+    effect_id: str
+    upto_seq: int
+    attempt: int
+    alone: bool = False
+    log_tail: tuple[Event, ...] = ()
+    lineage: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class RunRequest:
+    """Run a server call's callback with the arguments that stand at `arguments_at`; `alone` as in `ModelRequest`."""
+
+    conversation_id: str
+    agent: str
+    spec_digest: str
+    effect_id: str
+    turn_id: str
+    tool_call_id: str
+    tool: str
+    attempt: int
+    arguments_at: int
+    alone: bool = False

@@ -1,0 +1,145 @@
+"""An app in a worker: its environment, its import path, and the loop on which its code runs."""
+
+import asyncio
+import logging
+import os
+import sys
+from typing import Self
+
+from holdfast.actors.actor_settings import WorkerSettings
+from holdfast.agent import App, load
+from holdfast.agent.path import placed
+
+from .app_loop import LEFT, AppLoop
+from .ongoing import Ongoing
+
+logger = logging.getLogger("holdfast.worker")
+
+STUCK_S = 1.0
+"""How long the app's loop may be blocked before another takes its place for what comes after."""
+LOOPS = 4
+"""How many loops, each with the app's lifespan entered on it, a worker has at most."""
+IMPORTING_S = 300.0
+"""How long importing the app may take."""
+CLOSING_S = 30.0
+
+
+class AllBlocked(Exception):
+    """Callbacks block every loop that this process may have: another process has to take what comes."""
+
+
+class AppRuntime:
+    """The app, and a loop for its code that turns."""
+
+    def __init__(self, app: App, loop: AppLoop) -> None:
+        self.app = app
+        self._loops = [loop]
+        self._replacing: Ongoing[None] = Ongoing()
+
+    @classmethod
+    async def open(cls, settings: WorkerSettings) -> Self:
+        """The app, imported, with its lifespan entered.
+
+        Raises:
+            TimeoutError: Importing or opening it takes too long.
+            Exception: Whatever importing or opening it raised.
+        """
+        os.environ["LITELLM_LOCAL_MODEL_COST_MAP"] = "True"
+        sys.path[:] = placed(settings.python_path, sys.path)
+        try:
+            async with asyncio.timeout(IMPORTING_S) as bound:
+                app = await asyncio.to_thread(load, settings.app, main_file=settings.main_file)
+        except TimeoutError:
+            if not bound.expired():
+                raise
+            message = f"importing {settings.app} did not end within {IMPORTING_S:g} s"
+            raise TimeoutError(message) from None
+        await asyncio.to_thread(_import_litellm)
+        return cls(app, await AppLoop.open(app))
+
+    async def loop(self) -> AppLoop:
+        """A loop for the app's code that turns: what blocks one keeps it, and the lifespan is entered anew on another.
+
+        Raises:
+            AllBlocked: There are `LOOPS` of them, and none turns.
+            Exception: Whatever entering the lifespan raised.
+        """
+        current = self._loops[-1]
+        if await current.answers(STUCK_S):
+            return current
+        replacing = self._replacing.joined("loop", lambda: self._replace(current))
+        await asyncio.shield(replacing)  # who stops waiting does not stop a lifespan from being entered
+        return self._loops[-1]
+
+    @property
+    def latest(self) -> AppLoop:
+        """The loop that was found to turn last; its threads are to be had whether or not it does now."""
+        return self._loops[-1]
+
+    async def tidy(self) -> None:
+        """Leave the lifespans of the loops that are not needed any more: they turn again, and nothing runs on them."""
+        for loop in self._loops[:-1]:
+            turns = loop.idle and await loop.answers(STUCK_S)
+            if turns and loop.idle and loop in self._loops[:-1]:
+                self._loops.remove(loop)
+                await _closed(loop)
+                logger.info("an event loop of the app turns again and is closed; %d left", len(self._loops))
+
+    @property
+    def loops(self) -> int:
+        """How many loops there are."""
+        return len(self._loops)
+
+    @property
+    def left(self) -> int:
+        """How many works passed their bounds here, whatever became of them."""
+        return sum(loop.left for loop in self._loops)
+
+    @property
+    def worn(self) -> bool:
+        """Whether so many works go on that nobody waits for that another process has to take what comes."""
+        return sum(loop.held for loop in self._loops) >= LEFT
+
+    async def close(self) -> None:
+        """Leave the lifespans that can be left; what is blocked ends with the process."""
+        for loop in self._loops:
+            if await loop.answers(STUCK_S):
+                await loop.close()
+
+    async def _replace(self, blocked: AppLoop) -> None:
+        if self._loops[-1] is not blocked:
+            return
+        agents = ", ".join(agent.name for agent in self.app.agents)
+        older = self._loops[:-1]
+        for loop, turns in zip(older, await asyncio.gather(*(loop.answers(STUCK_S) for loop in older)), strict=True):
+            if turns and loop in self._loops:
+                logger.warning("an async callback of %s blocks its event loop; one that was blocked before turns again", agents)
+                self._loops.remove(loop)
+                self._loops.append(loop)
+                return
+        if len(self._loops) >= LOOPS:
+            message = f"async callbacks of {agents} block all {LOOPS} event loops of this process: make them plain functions"
+            logger.error("%s", message)
+            raise AllBlocked(message)
+        logger.error(
+            "an async callback of %s blocks its event loop: make it a plain function, or await what it waits for; "
+            "the lifespan is entered on another loop, %d of %d",
+            agents,
+            len(self._loops) + 1,
+            LOOPS,
+        )
+        self._loops.append(await AppLoop.open(self.app))
+
+
+async def _closed(loop: AppLoop) -> None:
+    try:
+        async with asyncio.timeout(CLOSING_S):
+            await loop.close()
+    except Exception:  # the app's lifespan may raise anything, or hang
+        logger.exception("a lifespan of the app could not be left")
+
+
+def _import_litellm() -> None:
+    from . import model  # noqa: PLC0415 - takes seconds, so it is done here, once, off the loop
+
+    _ = model

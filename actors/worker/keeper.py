@@ -1,0 +1,29 @@
+"""Seeing to it that the store has a sweeper, also while no client connects."""
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable
+
+from holdfast.actors.actor_settings import SweeperToKeep
+from holdfast.persistence import EVERYWHERE, Store
+
+logger = logging.getLogger("holdfast.worker")
+
+LOOK_EVERY_S = 5.0
+
+
+async def keep_sweeper(kept: SweeperToKeep, connected: Callable[[], Awaitable[Store]]) -> None:
+    """Look again and again, for ever, whether the sweeper is there, and have it made where it is not.
+
+    A worker of a release that does not serve the store any more leaves that to the one that does. Once Holdfast was stopped on
+    the cluster, none is made.
+    """
+    while True:
+        await asyncio.sleep(LOOK_EVERY_S)
+        try:
+            store = await connected()
+            withheld = await store.withheld()
+            if EVERYWHERE not in withheld and await store.serving() == kept.release:
+                await asyncio.to_thread(kept.ensure, avoid=withheld)
+        except Exception as error:  # noqa: BLE001 - whatever it is, the next look may find it otherwise
+            logger.warning("the sweeper could not be looked after: %s", error)

@@ -1,0 +1,152 @@
+"""Live events: deltas of text and of reasoning, and progress. They are lossy: published while somebody listens.
+
+Only the last progress of a run is kept.
+
+A live message is the msgpack array `[kind, effect_id, attempt, at, value]`; `value` is text, for progress JSON text.
+"""
+
+import asyncio
+import logging
+import threading
+import time
+from collections import deque
+from typing import Any
+
+from holdfast.actors.work_requests import ModelRequest, RunRequest
+from holdfast.conversation import jsontext
+from holdfast.errors import StoreError
+from holdfast.persistence import Store, codec
+
+logger = logging.getLogger("holdfast.worker")
+
+DELTA_EVERY_S = 0.03
+TEXT_DELTA = "text_delta"
+REASONING_DELTA = "reasoning_delta"
+PROGRESS_WAITING = 64
+"""How many reports of one run wait to be published; of more, the oldest are lost."""
+PROGRESS_AT_ONCE = 32
+PROGRESS_PAUSE_S = 0.1
+"""For how long a run that has reported so much at once publishes nothing."""
+KEEP_EVERY_S = 0.5
+KEPT_BYTES = 4096
+KEPT_TEXT = 500
+NUMBER_LENGTH = 400
+
+
+class Deltas:
+    """Publishes a model's text and reasoning as they come, several pieces at a time."""
+
+    def __init__(self, store: Store, request: ModelRequest, attempt: int) -> None:
+        self._store = store
+        self._request = request
+        self._attempt = attempt
+        self._pieces: list[str] = []
+        self._kind = TEXT_DELTA
+        self._published_at = 0.0
+
+    async def add(self, text: str, reasoning: str = "") -> None:
+        """Add pieces; they are published at once or with those of their kind that follow."""
+        for kind, piece in ((REASONING_DELTA, reasoning), (TEXT_DELTA, text)):
+            if not piece:
+                continue
+            if kind != self._kind:
+                await self.flush()
+                self._kind = kind
+            self._pieces.append(piece)
+        if self._pieces and time.monotonic() - self._published_at >= DELTA_EVERY_S:
+            await self.flush()
+
+    async def flush(self) -> None:
+        """Publish what is left."""
+        if not self._pieces:
+            return
+        text = "".join(self._pieces).encode("utf-8", "replace").decode()
+        self._pieces.clear()
+        self._published_at = time.monotonic()
+        payload = codec.pack([self._kind, self._request.effect_id, self._attempt, _now(), text])
+        await _publish(self._store, self._request.conversation_id, payload)
+
+
+class Progress:
+    """What `ToolContext.report_progress` calls, from whatever thread the body runs in.
+
+    Reports are published to those who listen, one after the other: of a body that reports faster than that, the oldest are
+    lost. The last one is kept in the store too, for those who look later: at most one in `KEEP_EVERY_S`, since what is kept
+    costs a write to the disk.
+    """
+
+    def __init__(self, store: Store, request: RunRequest, loop: asyncio.AbstractEventLoop) -> None:
+        self._store = store
+        self._request = request
+        self._loop = loop
+        self._lock = threading.Lock()
+        self._waiting: deque[bytes] = deque(maxlen=PROGRESS_WAITING)
+        self._publishing = False
+        self._last: bytes | None = None
+        self._keeping: asyncio.Task[None] | None = None
+
+    def __call__(self, value: Any, message: str | None) -> None:
+        """Report a JSON value and a text."""
+        text = jsontext.dumps({"value": value, "message": message})
+        head = ["progress", self._request.effect_id, self._request.attempt, _now()]
+        last, payload = codec.pack([*head, _short(text, value, message)]), codec.pack([*head, text])
+        with self._lock:
+            self._last = last
+            self._waiting.append(payload)
+            begins, self._publishing = not self._publishing, True
+        if begins:
+            asyncio.run_coroutine_threadsafe(self._publish(), self._loop)
+
+    async def _publish(self) -> None:
+        published = 0
+        try:
+            while (payload := self._next()) is not None:
+                if self._keeping is None or self._keeping.done():
+                    self._keeping = asyncio.create_task(self._keep())
+                await _publish(self._store, self._request.conversation_id, payload)
+                published += 1
+                if published % PROGRESS_AT_ONCE == 0:
+                    await asyncio.sleep(PROGRESS_PAUSE_S)
+        except BaseException:
+            self._publishing = False  # the next report begins anew
+            raise
+
+    def _next(self) -> bytes | None:
+        with self._lock:
+            self._publishing = bool(self._waiting)
+            return self._waiting.popleft() if self._waiting else None
+
+    def _taken(self) -> bytes | None:
+        with self._lock:
+            payload, self._last = self._last, None
+            return payload
+
+    async def _keep(self) -> None:
+        while (payload := self._taken()) is not None:
+            try:
+                kept = await self._store.keep_progress(self._request.conversation_id, self._request.effect_id, payload)
+            except StoreError as error:
+                logger.debug("progress of %s is not kept: %s", self._request.conversation_id, error)
+            else:
+                if not kept:  # the run is over
+                    return
+            await asyncio.sleep(KEEP_EVERY_S)
+
+
+def _short(text: str, value: Any, message: str | None) -> str:
+    """What is kept of a report: all of it, or its message cut off where it is large."""
+    if len(text.encode()) <= KEPT_BYTES:
+        return text
+    plain = value if isinstance(value, bool | int | float) and len(str(value)) < NUMBER_LENGTH else None
+    return jsontext.dumps({"value": plain, "message": (message or "")[:KEPT_TEXT], "truncated": True})
+
+
+async def _publish(store: Store, conversation_id: str, payload: bytes) -> None:
+    try:
+        await store.publish(conversation_id, payload)
+    except StoreError as error:
+        logger.debug("a live event of %s is lost: %s", conversation_id, error)
+
+
+def _now() -> int:
+    return time.time_ns() // 1_000_000

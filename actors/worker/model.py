@@ -1,0 +1,232 @@
+"""Calling models, through litellm: the one file that imports it.
+
+Its retries are off and ours on: what may pass (rate limits, 5xx, connection errors, timeouts) is repeated with backoff and
+jitter, honouring retry-after; what will not (a bad key, an unknown model, a context overflow) is not.
+"""
+
+import asyncio
+import copy
+import logging
+import math
+import os
+import random
+from asyncio import sleep
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+os.environ["LITELLM_LOCAL_MODEL_COST_MAP"] = "True"  # without it the import tries the network
+
+import litellm
+
+from holdfast.actors.work_requests import ModelRequest
+from holdfast.actors.workers import ModelOutcome
+from holdfast.agent import Agent
+from holdfast.conversation import AgentSpec, FailureReason, ModelFailed, ModelReplied, jsontext
+from holdfast.conversation.commands import ProposedCall
+from holdfast.persistence import Store
+from holdfast.redaction import PLAIN, Redaction
+
+from . import destination, prompt
+from .app_loop import AppLoop
+from .live import Deltas
+from .model_answer import AnswerCall, Broken, ModelAnswer, TooMuch
+from .provider_stream import ProviderStream
+
+logger = logging.getLogger("holdfast.worker")
+
+litellm.suppress_debug_info = True
+litellm.telemetry = False
+litellm.drop_params = False
+
+ATTEMPTS = 5
+FIRST_DELAY_S = 0.5
+LONGEST_DELAY_S = 8.0
+LONGEST_RETRY_AFTER_S = 60.0
+CLOSE_S = 5.0
+"""How long closing a connection may take."""
+ANTHROPIC_ELSEWHERE = frozenset({"vertex_ai", "azure_ai"})
+"""Where Claude speaks Anthropic's interface too."""
+WORDS = 2000
+"""How many characters of what a provider says are kept."""
+PASSING_STATUSES = frozenset({408, 409, 425, 429})
+
+
+async def call(
+    store: Store,
+    request: ModelRequest,
+    *,
+    spec: AgentSpec,
+    messages: list[dict[str, Any]],
+    agent: Agent | None,
+    loop: Callable[[], Awaitable[AppLoop]],
+    redaction: Redaction = PLAIN,
+) -> ModelOutcome:
+    """Call the spec's model with the messages; what came of it after all retries. The app's own rules run on its loop."""
+    try:
+        called = destination.arguments(spec, agent, _provider, _keyed)
+    except destination.Elsewhere as elsewhere:
+        return ModelFailed(effect_id=request.effect_id, error=str(elsewhere), reason=FailureReason.MODEL_ERROR)
+    route = _route(called)
+    try:
+        async with asyncio.timeout(spec.limits.model_timeout_s):
+            answer = await _with_retries(store, request, spec, lambda: _arguments(spec, called, route, messages), redaction)
+    except TimeoutError:
+        error = f"the model did not answer within {spec.limits.model_timeout_s:g} s (Limits.model_timeout_s)"
+        return ModelFailed(effect_id=request.effect_id, error=error, reason=FailureReason.MODEL_TIMEOUT)
+    except _Failed as failed:
+        return ModelFailed(effect_id=request.effect_id, error=str(failed), reason=FailureReason.MODEL_ERROR)
+    except TooMuch as excess:
+        return ModelFailed(effect_id=request.effect_id, error=redaction.redacted(str(excess), WORDS), reason=excess.reason)
+    try:
+        input_tokens, output_tokens = answer.tokens
+        return ModelReplied(
+            effect_id=request.effect_id,
+            content=answer.content,
+            calls=await _verdicts(agent, spec, answer.calls(), loop, redaction),
+            finish_reason=answer.finish_reason,
+            input_tokens=input_tokens,
+            output_tokens=output_tokens,
+            reasoning=answer.reasoning,
+            provider=answer.provider(route),
+        )
+    except Exception as error:  # the answer has been paid for: asking again would bring its like
+        logger.exception("model call %s of %s: its answer cannot be used", request.effect_id, request.conversation_id)
+        problem = f"the model's answer cannot be used: {_words(error, redaction)}"
+        return ModelFailed(effect_id=request.effect_id, error=problem, reason=FailureReason.UNUSABLE)
+
+
+class _Failed(Exception):
+    pass
+
+
+async def _with_retries(
+    store: Store, request: ModelRequest, spec: AgentSpec, arguments: Callable[[], dict[str, Any]], redaction: Redaction
+) -> ModelAnswer:
+    delay_s = FIRST_DELAY_S
+    for attempt in range(1, ATTEMPTS + 1):
+        try:  # the arguments are made anew: litellm changes some of what it is given
+            return await _stream(Deltas(store, request, attempt), ModelAnswer(spec.limits), arguments())
+        except TooMuch:
+            raise
+        except Exception as error:  # litellm raises whatever its providers' clients do
+            if not _passes(error) or attempt == ATTEMPTS:
+                raise _Failed(_words(error, redaction)) from error
+            said = _words(error, redaction)
+            logger.info("model call %s of %s, try %d: %s", request.effect_id, request.conversation_id, attempt, said)
+            wait_s = _retry_after_s(error)
+            await sleep(wait_s if wait_s is not None else delay_s * random.uniform(0.5, 1))  # noqa: S311 - jitter
+            delay_s = min(2 * delay_s, LONGEST_DELAY_S)
+    message = "unreachable: the last try returns or raises"
+    raise AssertionError(message)
+
+
+async def _stream(deltas: Deltas, answer: ModelAnswer, arguments: dict[str, Any]) -> ModelAnswer:
+    stream = ProviderStream(await litellm.acompletion(**arguments), answer)
+    try:
+        async for chunk in stream:
+            text, reasoning = answer.add(chunk)
+            await deltas.add(text, reasoning)
+        answer.finish()
+    finally:
+        await _close(stream)
+    await deltas.flush()
+    return answer
+
+
+async def _close(stream: ProviderStream) -> None:
+    """Close the connection; an error in this changes nothing: a whole answer is paid for, a failure has its reason."""
+    try:
+        async with asyncio.timeout(CLOSE_S):
+            await stream.aclose()
+    except Exception:
+        logger.warning("the connection of a model call could not be closed", exc_info=True)
+
+
+def _arguments(spec: AgentSpec, called: dict[str, Any], route: str, messages: list[dict[str, Any]]) -> dict[str, Any]:
+    tools = prompt.tools(spec)
+    anthropic = route == "anthropic" or (route in ANTHROPIC_ELSEWHERE and "claude" in spec.model)
+    return {
+        **copy.deepcopy(called),
+        "messages": prompt.messages(messages, instructions=spec.instructions, route=route, anthropic=anthropic),
+        **({"tools": tools} if tools else {}),
+        "stream": True,
+        "stream_options": {"include_usage": True},
+        "num_retries": 0,
+        "max_retries": 0,
+        "timeout": spec.limits.model_timeout_s,
+        "_skip_mcp_handler": True,  # it would import the optional package `mcp` as soon as there are tools
+    }
+
+
+def _route(called: dict[str, Any]) -> str:
+    """The name of the provider's interface that litellm chooses; empty if it knows none, and will say so."""
+    return _provider(called["model"], called.get("custom_llm_provider"))
+
+
+def _provider(model: str, named: str | None = None) -> str:
+    try:
+        return str(litellm.get_llm_provider(model=model, custom_llm_provider=named)[1])
+    except Exception:  # noqa: BLE001 - the call itself brings the provider's words
+        return ""
+
+
+def _keyed(family: str) -> bool:
+    return litellm.api_key is None and any(os.environ.get(name) for name in destination.FIXED[family])
+
+
+async def _verdicts(
+    agent: Agent | None,
+    spec: AgentSpec,
+    calls: list[AnswerCall],
+    loop: Callable[[], Awaitable[AppLoop]],
+    redaction: Redaction,
+) -> tuple[ProposedCall, ...]:
+    """The calls with the app's verdicts; its own code gives them, so in a thread and within a bound."""
+    if not calls:
+        return ()
+    there = await loop()
+    return tuple(
+        await there.ruled(lambda: [_judged(agent, spec, call, redaction) for call in calls], spec.limits.run_timeout_s)
+    )
+
+
+def _judged(agent: Agent | None, spec: AgentSpec, call: AnswerCall, redaction: Redaction) -> ProposedCall:
+    """The call with the verdict of the app: whether a signature's arguments validate, and what its prompt renders to."""
+    arguments, name = call.arguments, call.name
+    problem: str | None = None
+    shown: str | None = None
+    tool = agent.tool(name) if agent is not None else None
+    if agent is not None and tool is not None and spec.tool(name) is not None:
+        try:
+            value = jsontext.loads(arguments) if arguments.strip() else {}
+        except jsontext.NotJson:
+            value = None  # the machine says so
+        if isinstance(value, dict):
+            problem = tool.validate(value, errors=agent.errors, redaction=redaction)
+            shown = tool.render(value)
+    return ProposedCall(tool_call_id=call.tool_call_id, name=name, arguments=arguments, problem=problem, prompt=shown)
+
+
+def _passes(error: Exception) -> bool:
+    status = getattr(error, "status_code", None)
+    if isinstance(error, Broken):
+        return True
+    if isinstance(error, litellm.exceptions.ContextWindowExceededError | litellm.exceptions.AuthenticationError):
+        return False
+    if isinstance(status, int):
+        return status in PASSING_STATUSES or status >= 500  # noqa: PLR2004 - server errors
+    return isinstance(error, OSError | TimeoutError)
+
+
+def _retry_after_s(error: Exception) -> float | None:
+    cause = getattr(error, "original_exception", None) or error  # litellm wraps what a stream raises
+    headers = getattr(cause, "litellm_response_headers", None) or {}
+    try:
+        wait_s = float(headers.get("retry-after", ""))
+    except (TypeError, ValueError):
+        return None
+    return None if math.isnan(wait_s) else min(max(wait_s, 0.0), LONGEST_RETRY_AFTER_S)
+
+
+def _words(error: Exception, redaction: Redaction) -> str:
+    return redaction.said(error, WORDS).encode("utf-8", "replace").decode()

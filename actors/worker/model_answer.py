@@ -1,0 +1,309 @@
+"""A model's answer, put together from the pieces of its stream and bounded while they come."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from holdfast.conversation import FailureReason, Limits, jsontext
+
+from .anthropic_blocks import AnthropicBlocks
+
+EMPTY_CHUNKS = 10_000
+"""How many pieces of a stream may bring nothing: role, usage, a sign of life."""
+LONGEST_ESCAPE = 6
+LINE_ROOM = 64 * 1024
+"""How many bytes JSON takes for one byte of text at most, and what a line may have beside."""
+ID_CHARS = 200
+NAME_CHARS = 256
+REASON_CHARS = 100
+"""What is kept of a call's id, of its name and of how an answer ended; those that mean something are shorter."""
+EXECUTED = "srvtoolu_"
+"""What the ids of calls begin with that Anthropic executes itself, on whatever route they come."""
+
+SIGNED = "__thought__"
+"""What stands between a call's id and the signature of the thought that led to it, in the ids that litellm makes for Gemini."""
+
+SAME = {
+    **{word: word for word in ("stop", "length", "tool_calls", "function_call", "content_filter", "pause_turn")},
+    **dict.fromkeys(("end_turn", "stop_sequence", "eos", "eos_token", "complete", "completed"), "stop"),
+    **dict.fromkeys(("stop_token", "end_of_text", "endoftext", "finished", "done"), "stop"),
+    **dict.fromkeys(("tool_use", "tool_call"), "tool_calls"),
+    **dict.fromkeys(("max_tokens", "max_output_tokens", "model_length", "model_context_window_exceeded"), "length"),
+    **dict.fromkeys(("incomplete", "max_length", "max_new_tokens", "token_limit"), "length"),
+    **dict.fromkeys(("content_filtered", "refusal", "safety", "recitation", "language", "blocklist"), "content_filter"),
+    **dict.fromkeys(("prohibited_content", "spii", "image_safety", "sensitive", "error_toxic"), "content_filter"),
+    **dict.fromkeys(("guardrail_intervened", "escalation"), "content_filter"),
+    **dict.fromkeys(("other", "no_image", "image_recitation", "image_other", "image_prohibited_content"), "content_filter"),
+    "compaction": "pause_turn",
+}
+"""What providers say at the end of an answer, in lower case, as the word of OpenAI (or of Anthropic) for it."""
+NO_REASONS = ("", "FINISH_REASON_UNSPECIFIED")
+FAILED = frozenset(
+    {
+        *("error", "network_error", "malformed_function_call", "malformed_response", "unexpected_tool_call"),
+        *("missing_thought_signature", "insufficient_system_resource", "abort", "aborted"),
+        *("cancelled", "canceled", "user_cancel", "failed", "timeout", "time_limit", "error_limit"),
+        *("too_many_tool_calls", "malformed_model_output", "malformed_tool_use"),
+    }
+)
+"""What providers say, in lower case, at the end of an answer that went wrong: there is no answer."""
+KNOWN = frozenset(SAME.values())
+"""How an answer ends that is one. The text of an answer that ended otherwise is taken; its calls are not run."""
+CALLING = frozenset({"tool_calls", "function_call"})
+CUT = frozenset({"length", "content_filter"})
+
+
+class Broken(Exception):
+    """The stream brought no whole answer; the call is made again."""
+
+
+class TooMuch(Exception):
+    """The answer is larger than the agent's limits allow; `reason` says which."""
+
+    def __init__(self, reason: FailureReason, message: str) -> None:
+        super().__init__(reason, message)
+        self.reason = reason
+
+    def __str__(self) -> str:
+        return str(self.args[1])
+
+
+@dataclass(slots=True)
+class AnswerCall:
+    """A tool call as the model wrote it."""
+
+    tool_call_id: str = ""
+    names: list[str] = field(default_factory=list)
+    pieces: list[str] = field(default_factory=list)
+    signature: str = ""
+
+    @property
+    def name(self) -> str:
+        """The tool's name, as long as a tool's can be."""
+        return jsontext.clean("".join(self.names)[:NAME_CHARS])
+
+    @property
+    def arguments(self) -> str:
+        """The arguments' text."""
+        return jsontext.clean("".join(self.pieces))
+
+
+@dataclass(slots=True)
+class _Thinking:
+    pieces: list[str] = field(default_factory=list)
+    signature: str = ""
+    sealed: dict[str, Any] = field(default_factory=dict)
+
+    def block(self) -> dict[str, Any]:
+        return self.sealed or {"type": "thinking", "thinking": "".join(self.pieces), "signature": self.signature}
+
+
+class ModelAnswer:
+    """One answer: `add` takes what litellm makes of the stream, the other verbs what the provider itself was heard to say."""
+
+    def __init__(self, limits: Limits) -> None:
+        self.blocks: AnthropicBlocks | None = None
+        self.call_made_text = False
+        """Whether litellm has made text of a call of its own, which stands for the `response_format`."""
+        self._limits = limits
+        self._ended: str | None = None
+        self._size = 0
+        self._line = 0
+        self._chunks = 0
+        self._texts: list[str] = []
+        self._reasoning: list[str] = []
+        self._refusal: list[str] = []
+        self._thinking: list[_Thinking] = []
+        self._calls: list[AnswerCall] = []
+        self._at: dict[int, AnswerCall] = {}
+        self._executed = 0
+        self._usage: Any = None
+
+    # What the provider was heard to say.
+
+    def received(self, data: bytes) -> bool:
+        """Count bytes as they come; whether to go on: a line longer than a whole answer could be written is none."""
+        end = data.rfind(b"\n")
+        self._line = self._line + len(data) if end < 0 else len(data) - end - 1
+        if self._line > LINE_ROOM + LONGEST_ESCAPE * self._limits.reply_bytes:
+            self._size = max(self._size, self._limits.reply_bytes + 1)
+        return self._size <= self._limits.reply_bytes
+
+    def heard(self, *, brought: int = 0) -> bool:
+        """Count a piece of the provider's stream, and bytes that litellm does not hand on; whether to go on reading."""
+        self._chunks += 1
+        self._size += brought
+        return not self._barren and self._size <= self._limits.reply_bytes
+
+    def ended(self, reason: object) -> None:
+        """Note how the provider says that the answer ended; of several such words one that tells of a cut counts."""
+        if isinstance(reason, str) and reason not in NO_REASONS and self._ended not in CUT:
+            self._ended = SAME.get(reason.lower(), reason)
+
+    def refused(self, text: str) -> None:
+        """Note a piece of a refusal, which OpenAI sends in place of text."""
+        self._refusal.append(text)
+        self._size += _bytes(text)
+
+    # What litellm makes of it.
+
+    def add(self, chunk: Any) -> tuple[str, str]:
+        """Fold a chunk in; the text and the reasoning that it brought.
+
+        Raises:
+            Broken: The stream brings nothing.
+            TooMuch: The answer is beyond the limits.
+        """
+        self._usage = getattr(chunk, "usage", None) or self._usage
+        choice = next((one for one in chunk.choices or () if not getattr(one, "index", 0)), None)
+        delta = getattr(choice, "delta", None)
+        text, reasoning = _text(delta, "content"), _text(delta, "reasoning_content")
+        if text:
+            self._texts.append(text)
+        if reasoning:
+            self._reasoning.append(reasoning)
+        self._size += _bytes(text) + _bytes(reasoning)
+        if self.blocks is None:
+            for block in getattr(delta, "thinking_blocks", None) or ():
+                self._think(block)
+        for position, part in enumerate(getattr(delta, "tool_calls", None) or ()):
+            self._add_call(position, part)
+        self.check()
+        return text, reasoning
+
+    def check(self) -> None:
+        """Refuse what is more than an answer may be.
+
+        Raises:
+            Broken: The stream brings nothing.
+            TooMuch: The answer is beyond the limits.
+        """
+        if self._barren:
+            message = f"the stream brought nothing in {EMPTY_CHUNKS} pieces"
+            raise Broken(message)
+        limits = self._limits
+        if self._size > limits.reply_bytes:
+            message = f"the model's answer has more than the {limits.reply_bytes} bytes that are allowed (Limits.reply_bytes)"
+            raise TooMuch(FailureReason.REPLY_BYTES, message)
+        if len(self._calls) - self._executed > limits.max_calls:
+            message = f"the model asked for more than the {limits.max_calls} calls that are allowed (Limits.max_calls)"
+            raise TooMuch(FailureReason.MAX_CALLS, message)
+
+    def finish(self) -> None:
+        """Take the answer for whole.
+
+        Raises:
+            Broken: The provider did not say how it ended, said that it went wrong, or said what nobody knows and calls.
+            TooMuch: The answer is beyond the limits.
+        """
+        self.check()
+        if self._ended is None:
+            message = "the stream ended before the provider said how the answer finished"
+            raise Broken(message)
+        if self._ended.lower() in FAILED:
+            message = f"the provider says that the answer failed (finish_reason {self._ended})"
+            raise Broken(message)
+        if self._ended not in KNOWN and self.calls():
+            message = f"nobody knows whether the answer's calls are whole (finish_reason {self._ended})"
+            raise Broken(message)
+        if self._ended in CALLING and not self._calls and self._texts and self.call_made_text:
+            self._ended = "stop"
+        if self._ended in CALLING and not self._calls:
+            message = f"the answer ended with finish_reason {self._ended} and without a call"
+            raise Broken(message)
+
+    # The whole.
+
+    @property
+    def finish_reason(self) -> str | None:
+        """How the answer ended; a refusal is the content filter's, whatever else was said."""
+        if self._refusal and self._ended not in CUT:
+            return "content_filter"
+        return None if self._ended is None else jsontext.clean(self._ended[:REASON_CHARS])
+
+    @property
+    def content(self) -> str | None:
+        """The text; that of a refusal, if there is no other."""
+        pieces = self._texts or self._refusal
+        return jsontext.clean("".join(pieces)) if pieces else None
+
+    @property
+    def reasoning(self) -> str | None:
+        """What the model showed of its thinking."""
+        return jsontext.clean("".join(self._reasoning)) or None
+
+    @property
+    def tokens(self) -> tuple[int | None, int | None]:
+        """The tokens of the request and of the answer, as far as they are counts."""
+        return _count(getattr(self._usage, "prompt_tokens", None)), _count(getattr(self._usage, "completion_tokens", None))
+
+    def calls(self) -> list[AnswerCall]:
+        """The calls that are ours to answer, in the model's order."""
+        return [call for call in self._calls if not self._is_executed(call.tool_call_id)]
+
+    def provider(self, route: str) -> str | None:
+        """A JSON object of what only the provider reads, to be sent back on the same route; None if there is nothing."""
+        found: dict[str, Any] = {}
+        if self.blocks is not None:
+            blocks = self.blocks.kept(self.content or "", self.reasoning or "", len(self.calls()))
+            found = {"anthropic": blocks} if blocks else {}
+        else:
+            signatures = [call.signature for call in self.calls()]
+            found |= {"thinking_blocks": [one.block() for one in self._thinking]} if self._thinking else {}
+            found |= {"signatures": signatures} if any(signatures) else {}
+            found |= {"route": route} if found else {}
+        return jsontext.clean(jsontext.dumps(found)) if found else None
+
+    @property
+    def _barren(self) -> bool:
+        return self._chunks - self._size > EMPTY_CHUNKS
+
+    def _is_executed(self, call_id: str) -> bool:
+        return call_id.startswith(EXECUTED) or (self.blocks is not None and call_id in self.blocks.executed)
+
+    def _think(self, block: Mapping[str, Any]) -> None:
+        text, signature = str(block.get("thinking") or ""), str(block.get("signature") or "")
+        if block.get("type") != "thinking":
+            self._thinking.append(_Thinking(sealed=dict(block)))
+            self._size += sum(_bytes(value) for value in block.values() if isinstance(value, str))
+            return
+        if not self._thinking or self._thinking[-1].sealed or self._thinking[-1].signature:
+            self._thinking.append(_Thinking())
+        self._thinking[-1].pieces.append(text)
+        self._thinking[-1].signature = signature
+        self._size += _bytes(signature)
+
+    def _add_call(self, position: int, part: Any) -> None:
+        function = getattr(part, "function", None)
+        call_id, name, arguments = _text(part, "id"), _text(function, "name"), _text(function, "arguments")
+        if not (call_id or name or arguments):
+            return
+        index = getattr(part, "index", None)
+        index = index if isinstance(index, int) else position
+        call = self._at.get(index)
+        # Servers that number no calls send one after the other under the same index.
+        if call is None or (name and call_id and call.tool_call_id not in ("", call_id.partition(SIGNED)[0][:ID_CHARS])):
+            call = self._at[index] = AnswerCall()
+            self._calls.append(call)
+            self._executed += self._is_executed(call_id)
+        own_id, _, signature = call_id.partition(SIGNED)
+        call.tool_call_id = call.tool_call_id or jsontext.clean(own_id[:ID_CHARS])
+        call.signature = call.signature or jsontext.clean(signature)
+        if name:
+            call.names.append(name)
+        if arguments:
+            call.pieces.append(arguments)
+        self._size += _bytes(call_id) + _bytes(name) + _bytes(arguments)
+
+
+def _text(holder: object, name: str) -> str:
+    value = getattr(holder, name, None)
+    return value if isinstance(value, str) else ""
+
+
+def _bytes(text: str) -> int:
+    return len(text.encode("utf-8", "replace"))
+
+
+def _count(tokens: object) -> int | None:
+    return tokens if type(tokens) is int and 0 <= tokens < 1 << 53 else None

@@ -1,0 +1,220 @@
+"""Running a server call's callback: claim, body, outcome, record. Whatever the body does, the model reads a result."""
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Coroutine
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+import pydantic_core
+
+from holdfast.actors.steps import Reached, Step, untrapped
+from holdfast.actors.work_requests import RunRequest
+from holdfast.actors.workers import NoOutcome
+from holdfast.agent import Agent, InvalidArguments, Tool, ToolContext
+from holdfast.agent.callback import InThread
+from holdfast.agent.disclosure import told
+from holdfast.conversation import Event, Limits, RunFinished, jsontext
+from holdfast.conversation.envelope import failure, success
+from holdfast.conversation.events import ConversationStarted
+from holdfast.errors import CipherFailed, StoreError, StoreUnavailable
+from holdfast.persistence import Store, codec
+from holdfast.persistence.views import arguments_in
+from holdfast.redaction import PLAIN, Redaction
+
+from .live import Progress
+
+logger = logging.getLogger("holdfast.worker")
+
+TOLD_S = 10.0
+"""How long a function of the app's may take to say what is told of an exception."""
+Admitted: TypeAlias = Callable[[], Awaitable[int | None]]
+"""Asked just before the claim: until when the run may begin, in ms UTC by the store's clock; it raises where it may not."""
+
+
+async def at_any_time() -> None:
+    """Whenever it is asked."""
+
+
+Carried: TypeAlias = Callable[[Coroutine[Any, Any, str]], Awaitable[str]]
+"""Where a body runs: given its coroutine, what it leads to."""
+
+
+@dataclass(frozen=True, slots=True)
+class Inputs:
+    """The log's entries that a run follows from: runs of other entries are other runs, whatever they are called."""
+
+    started: Event | None
+    source: Event | None
+
+
+async def inputs_of(store: Store, request: RunRequest) -> Inputs:
+    """What stands in the log where the request says."""
+    return Inputs(*await store.at(request.conversation_id, [1, request.arguments_at]))
+
+
+async def here(work: Coroutine[Any, Any, str]) -> str:
+    """On the caller's own loop."""
+    return await work
+
+
+async def run(
+    store: Store,
+    request: RunRequest,
+    inputs: Inputs,
+    *,
+    agent: Agent | None,
+    limits: Limits,
+    resources: Any,
+    incarnation: str,
+    worker: str,
+    admitted: Admitted = at_any_time,
+    carried: Carried = here,
+    in_thread: InThread = asyncio.to_thread,
+    reached: Reached = untrapped,
+    redaction: Redaction = PLAIN,
+) -> RunFinished | NoOutcome:
+    """Claim the run, run its body, record its outcome and return it; `NOT_MINE` if it was not runnable (in time)."""
+    reached(Step.RUN_1_ASKED)
+    # Everything that can fail before the body does so before the claim.
+    unreadable, context, arguments = None, None, dict[str, Any]()
+    try:
+        context = jsontext.loads(inputs.started.context) if isinstance(inputs.started, ConversationStarted) else None
+        arguments = arguments_in(inputs.source, request.tool_call_id)
+    except jsontext.NotJson as error:  # stored before there was such a bound; no later try would read more
+        unreadable = f"the tool did not run: its arguments or context cannot be read ({error})"
+    until = await admitted()
+    if not await store.claim(request.conversation_id, request.effect_id, incarnation=incarnation, worker=worker, until=until):
+        return NoOutcome.NOT_MINE
+    reached(Step.RUN_2_CLAIMED)
+    if unreadable is not None:
+        ok, content = False, failure(unreadable)
+    else:
+        ok, content = await _body(
+            agent,
+            request,
+            arguments=arguments,
+            context=context,
+            limits=limits,
+            resources=resources,
+            carried=carried,
+            in_thread=in_thread,
+            store=store,
+            redaction=redaction,
+        )
+    reached(Step.RUN_3_RETURNED)
+    outcome = RunFinished(effect_id=request.effect_id, ok=ok, content=content)
+    await _record(store, request, incarnation, codec.encode_outcome(outcome))
+    reached(Step.RUN_4_RECORDED)
+    return outcome
+
+
+async def _record(store: Store, request: RunRequest, incarnation: str, outcome: bytes) -> None:
+    """The run is over only when its outcome is recorded: until then it can be joined.
+
+    That is so however long the store stays away, or the cipher fails.
+    """
+    delay_s = 0.1
+    while True:
+        try:
+            known = await store.finish(request.conversation_id, request.effect_id, incarnation=incarnation, outcome=outcome)
+            if not known:
+                logger.warning("run %s of %s ended late; nobody waits for it", request.effect_id, request.conversation_id)
+        except (StoreUnavailable, CipherFailed) as error:
+            logger.warning(
+                "run %s of %s: its outcome is not recorded yet: %s", request.effect_id, request.conversation_id, error
+            )
+            await asyncio.sleep(delay_s)
+            delay_s = min(2 * delay_s, 5)
+        except StoreError:
+            logger.exception("run %s of %s: its outcome cannot be recorded", request.effect_id, request.conversation_id)
+            return
+        else:
+            return
+
+
+async def _body(
+    agent: Agent | None,
+    request: RunRequest,
+    *,
+    arguments: dict[str, Any],
+    context: Any,
+    limits: Limits,
+    resources: Any,
+    carried: Carried,
+    in_thread: InThread,
+    store: Store,
+    redaction: Redaction,
+) -> tuple[bool, str]:
+    tool = agent.tool(request.tool) if agent is not None else None
+    if agent is None or tool is None:
+        return False, failure(f"the tool {request.tool} is not in the app any more; it did not run")
+    timeout_s = tool.spec.run_timeout_s or limits.run_timeout_s
+    tool_context = ToolContext(
+        conversation_id=request.conversation_id,
+        turn_id=request.turn_id,
+        tool_call_id=request.tool_call_id,
+        attempt=request.attempt,
+        context=context,
+        resources=resources,
+        report=Progress(store, request, asyncio.get_running_loop()) if tool.spec.streaming else None,
+    )
+
+    async def failed(error: BaseException, before: str = "") -> tuple[bool, str]:
+        said = f"{before}{await _told(agent, error, in_thread)}"
+        return False, failure(redaction.redacted(said, limits.note_bytes))
+
+    try:
+        async with asyncio.timeout(timeout_s) as bound:
+            return True, await carried(_resulting(tool, arguments, tool_context, limits, in_thread))
+    except TimeoutError as error:
+        if bound.expired():
+            return False, failure(f"the tool did not finish within {timeout_s:g} s")
+        return await failed(error)  # the body's own
+    except InvalidArguments as error:
+        return await failed(error, "invalid arguments: ")
+    except _NoResult as error:
+        problem = "the tool returned what cannot be a result: "
+        return await failed(error.__cause__, problem) if error.__cause__ is not None else (False, failure(f"{problem}{error}"))
+    except BaseException as error:
+        task = asyncio.current_task()
+        if isinstance(error, asyncio.CancelledError) and task is not None and task.cancelling():
+            raise  # otherwise the body has cancelled itself, or awaited what was cancelled
+        logger.warning("tool %s of %s raised", request.tool, request.conversation_id, exc_info=error)
+        return await failed(error)
+
+
+async def _told(agent: Agent, error: BaseException, in_thread: InThread) -> str:
+    if not callable(agent.errors):
+        return told(agent.errors, error)
+    try:
+        async with asyncio.timeout(TOLD_S):
+            return str(await in_thread(told, agent.errors, error))
+    except TimeoutError:
+        logger.warning("errors= of %s did not say within %g s what is told of %s", agent.name, TOLD_S, type(error).__name__)
+        return type(error).__name__
+
+
+class _NoResult(Exception):
+    """What a body returned cannot be its result, for a reason that is ours, or that its cause says."""
+
+
+async def _resulting(tool: Tool, arguments: dict[str, Any], context: ToolContext, limits: Limits, in_thread: InThread) -> str:
+    """The envelope of what the body returns, made where the body runs: it may be large, and then it takes a while."""
+    return _result(await tool.invoke(arguments, context, in_thread=in_thread), tool, limits)
+
+
+def _result(value: Any, tool: Tool, limits: Limits) -> str:
+    try:
+        plain = value if isinstance(value, str) else pydantic_core.to_jsonable_python(value, inf_nan_mode="constants")
+    except (ValueError, TypeError, pydantic_core.PydanticSerializationError) as error:
+        raise _NoResult from error
+    try:
+        text = jsontext.dumps(plain)
+    except jsontext.NotJson as error:
+        raise _NoResult(str(error)) from None
+    size = jsontext.size_bytes(text)
+    if size > limits.result_bytes:
+        message = f"{size} bytes from {tool.name}, {limits.result_bytes} are allowed (Limits.result_bytes)"
+        raise _NoResult(message)
+    return success(text)

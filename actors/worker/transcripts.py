@@ -1,0 +1,126 @@
+"""The transcripts that a worker keeps, so that a model call reads only what is new in the log.
+
+A log can be set back and go on otherwise, so a number says nothing of what stands before it. A transcript is continued only
+where it is known to be the beginning of the very log that the call is for: either the same activation has led to both (its
+appends are compare-and-set, so what it has written stands), or the entries that the transcript ends with, times included, stand
+in the log at that place.
+"""
+
+from collections import OrderedDict, deque
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from holdfast.actors.memory import footprint
+from holdfast.actors.work_requests import ModelRequest
+from holdfast.conversation import Event
+from holdfast.conversation.transcript import Transcript
+from holdfast.persistence import Store
+
+MOST = 256
+"""How many transcripts a worker keeps."""
+MOST_BYTES = 128 << 20
+"""How much memory they may take together, roughly."""
+PAGE = 500
+OVERLAP = 8
+"""With how many of the entries that are known a page begins."""
+TRIES = 3
+"""How often a transcript is read anew because the log has changed under the reader."""
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """What a model is sent; `mark` tells apart what was read from different logs, whatever their length."""
+
+    messages: list[dict[str, Any]]
+    mark: int
+
+
+@dataclass(slots=True)
+class _Kept:
+    lineage: str = ""
+    transcript: Transcript = field(default_factory=Transcript)
+    tail: deque[tuple[int, Event]] = field(default_factory=lambda: deque(maxlen=OVERLAP))
+    mark: int = 0
+    size_bytes: int = 0
+
+    @property
+    def seq(self) -> int:
+        return self.transcript.seq
+
+    def add(self, seq: int, event: Event) -> None:
+        self.transcript.add(seq, event)
+        self.tail.append((seq, event))
+        self.mark = hash((self.mark, seq, event))
+        self.size_bytes += footprint(event)
+
+
+class Transcripts:
+    """The transcripts of the conversations that called a model last."""
+
+    def __init__(self, *, most: int = MOST, most_bytes: int = MOST_BYTES) -> None:
+        self.size_bytes = 0
+        self._most = most
+        self._most_bytes = most_bytes
+        self._kept: OrderedDict[str, _Kept] = OrderedDict()
+
+    def __len__(self) -> int:
+        return len(self._kept)
+
+    async def reading(self, store: Store, request: ModelRequest) -> Reading:
+        """The messages up to the request's place in the log.
+
+        Raises:
+            RuntimeError: The log does not reach that far, or changes again and again while it is read.
+        """
+        kept = self._taken(request.conversation_id)
+        if kept is None or kept.seq > request.upto_seq:
+            kept = _Kept()
+        kept = await _continued(kept, store, request)
+        for seq, event in enumerate(_after(kept.seq, request), kept.seq + 1):
+            kept.add(seq, event)
+        kept.lineage = request.lineage
+        self._keep(request.conversation_id, kept)
+        return Reading(kept.transcript.messages(), kept.mark)
+
+    def _taken(self, conversation_id: str) -> _Kept | None:
+        kept = self._kept.pop(conversation_id, None)
+        if kept is not None:
+            self.size_bytes -= kept.size_bytes
+        return kept
+
+    def _keep(self, conversation_id: str, kept: _Kept) -> None:
+        self._taken(conversation_id)
+        self._kept[conversation_id] = kept
+        self.size_bytes += kept.size_bytes
+        while len(self._kept) > self._most or self.size_bytes > self._most_bytes:
+            self._taken(next(iter(self._kept)))
+
+
+async def _continued(kept: _Kept, store: Store, request: ModelRequest) -> _Kept:
+    """The transcript up to where the request's own events begin. Each page begins with what was read last."""
+    known_from = request.upto_seq - len(request.log_tail)
+    certain = kept.seq == 0 or (bool(request.lineage) and kept.lineage == request.lineage)
+    anew = 0
+    while kept.seq < known_from or not certain:
+        known = list(kept.tail)
+        limit = len(known) + max(0, min(PAGE, known_from - kept.seq))
+        entries = list(await store.read(request.conversation_id, after=kept.seq - len(known), limit=limit))
+        if entries[: len(known)] != known:
+            kept, certain, anew = _Kept(), True, anew + 1
+            if anew > TRIES:
+                message = f"the log of {request.conversation_id!r} changes while it is read"
+                raise RuntimeError(message)
+            continue
+        certain = True
+        new = entries[len(known) :]
+        if not new and kept.seq < known_from:
+            message = f"the log of {request.conversation_id!r} ends at {kept.seq}, not {known_from}"
+            raise RuntimeError(message)
+        for seq, event in new:
+            kept.add(seq, event)
+    return kept
+
+
+def _after(seq: int, request: ModelRequest) -> Sequence[Event]:
+    return request.log_tail[seq - (request.upto_seq - len(request.log_tail)) :]

@@ -1,0 +1,78 @@
+"""What workers need of a cluster, as an interface: they are found, spawned and asked by name."""
+
+from collections.abc import Collection, Mapping
+from typing import Protocol
+
+from .actor_settings import WorkerSettings
+
+
+class WorkerUnavailable(Exception):
+    """The worker does not answer now; it may live on, or be started again under the same name. The message says why."""
+
+
+class WorkerDied(WorkerUnavailable):
+    """The cluster knows that the worker is dead, and starts none in its place."""
+
+
+class WorkerHandle(Protocol):
+    """One named worker, whichever process it is by now; see `Worker`, whose methods these are.
+
+    Each may raise, besides what the worker's own raises:
+        WorkerDied: It has ended for good.
+        WorkerUnavailable: It does not answer now.
+    """
+
+    async def prepare(self) -> str:
+        """See `Worker.prepare`."""
+        ...
+
+    async def process(self) -> str:
+        """See `Worker.process`."""
+        ...
+
+    async def turn(self, conversation_id: str, effect_id: str) -> None:
+        """See `Worker.turn`."""
+        ...
+
+    async def call_model(self, asked: bytes, incarnation: str) -> bytes:
+        """See `Worker.call_model`."""
+        ...
+
+    async def run_tool(self, asked: bytes) -> bytes:
+        """See `Worker.run_tool`."""
+        ...
+
+    async def join(self, incarnation: str, conversation_id: str, effect_id: str) -> bytes:
+        """See `Worker.join`."""
+        ...
+
+    def drop(self, conversation_id: str, effect_id: str) -> None:
+        """See `Worker.drop`; nobody waits for the answer."""
+        ...
+
+
+class Cluster(Protocol):
+    """The cluster that workers are in.
+
+    Each method may raise:
+        ClusterUnavailable: This process is in no cluster (any more), so nothing is known of its actors.
+    """
+
+    async def find(self, name: str) -> WorkerHandle | None:
+        """The worker of that name, None if there is none."""
+        ...
+
+    async def key(self) -> bytes | None:
+        """See `Vault.key`."""
+        ...
+
+    async def environment(self, app: str, code: str) -> Mapping[str, str]:
+        """See `Vault.environment`."""
+        ...
+
+    async def spawn(self, settings: WorkerSettings, *, avoid: Collection[str]) -> WorkerHandle:
+        """The worker of the name in the settings, made with them if there is none, if possible beside these nodes.
+
+        If it dies, it is started again.
+        """
+        ...

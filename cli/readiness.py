@@ -1,0 +1,82 @@
+"""The actors behind a stack, asked whether they are ready. To be called once Ray was joined: asking imports it."""
+
+import asyncio
+from collections.abc import Awaitable
+from typing import TYPE_CHECKING, TypeVar
+
+from holdfast.errors import AppNotFound, ClusterUnavailable
+
+if TYPE_CHECKING:
+    from holdfast.actors import ActorSettings
+    from holdfast.persistence import Store
+
+_T = TypeVar("_T")
+
+AGAIN_S = 0.2
+"""After what pause a worker that has ended is looked for again."""
+
+
+async def sweeper(settings: "ActorSettings", *, within_s: float) -> bool:
+    """Whether there is a sweeper, and it ticks.
+
+    Raises:
+        ClusterUnavailable: It did not answer in time.
+    """
+    from holdfast.actors import find  # noqa: PLC0415 - see above
+
+    handle = find(settings.sweeper_name)
+    return handle is not None and await _within(within_s, handle.ping.remote(), "the sweeper")
+
+
+def other_sweepers(settings: "ActorSettings") -> list[str]:
+    """The names of the store's sweepers of other releases of Holdfast."""
+    from holdfast.actors import named  # noqa: PLC0415 - as above
+
+    return [name for name in named(settings.family) if name.endswith(":sweeper") and not name.startswith(settings.prefix)]
+
+
+async def workers(store: "Store", settings: "ActorSettings", app: str, *, within_s: float) -> list[int]:
+    """The processes of a published app's workers, once they have imported it.
+
+    Raises:
+        AppNotFound: They cannot import it, or open its resources.
+        ClusterUnavailable: They did not answer in time.
+    """
+    slots = map(str, range(settings.process_limits.workers))
+    return [await _within(within_s, _prepared(store, settings, app, slot), "a worker") for slot in slots]
+
+
+async def _prepared(store: "Store", settings: "ActorSettings", app: str, slot: str) -> int:
+    """A worker's process, once it has imported the app. One that ends meanwhile is made again."""
+    from holdfast.actors import AppBroken, NoWorker, successor_name  # noqa: PLC0415 - as above
+    from holdfast.actors.published import Published  # noqa: PLC0415 - as above
+    from holdfast.actors.ray_cluster import RayCluster  # noqa: PLC0415 - as above
+    from holdfast.actors.ray_workers import ensure_worker  # noqa: PLC0415 - as above
+    from holdfast.actors.vault import Vault  # noqa: PLC0415 - as above
+    from holdfast.actors.worker_cluster import WorkerUnavailable  # noqa: PLC0415 - as above
+
+    cluster = RayCluster(Vault(settings.store))
+    published = Published(store, settings.store, cluster.key)
+    while True:
+        try:
+            record = await published.record(app)
+            if record is None:
+                raise AppNotFound("app", f"{app!r} is not known to the store any more", "run this command again")
+            base, generation, worker = await ensure_worker(store, settings, cluster, record, slot)
+            await worker.prepare()
+            prepared = await cluster.find(successor_name(base, generation))
+            if prepared is not None:
+                return await prepared.pid()
+        except AppBroken as error:
+            fix = "correct it, or start from where it can be imported"
+            raise AppNotFound("app", f"workers cannot run {app!r} ({error})", fix) from error
+        except (NoWorker, WorkerUnavailable):  # somebody else has just published it, or the worker was about to end
+            await asyncio.sleep(AGAIN_S)
+
+
+async def _within(seconds: float, answer: Awaitable[_T], who: str) -> _T:
+    try:
+        async with asyncio.timeout(seconds):
+            return await answer
+    except TimeoutError as error:
+        raise ClusterUnavailable(f"{who} did not answer within {seconds:g} s") from error

@@ -1,0 +1,208 @@
+"""Judging what people ask of a conversation as a whole: start, send, cancel, end."""
+
+from holdfast.errors import ConversationExists, InvalidInput, InvalidMessage, QueueFull
+
+from . import jsontext
+from .calls import Call, SuspensionKind
+from .commands import Cancel, End, Send, Start
+from .envelope import failure
+from .events import (
+    CallResolved,
+    ConversationEnded,
+    ConversationStarted,
+    MessageAccepted,
+    NothingCancelled,
+    SettledBy,
+    SuspensionSettled,
+    TurnCancelled,
+    TurnStarted,
+)
+from .idempotency import message_key, request_key
+from .ids import check_conversation_id, check_request_id, payload_digest
+from .judgement import Cancelled, Draft, Judgement, Receipt
+from .spec import Limits
+from .state import State
+
+CANCELLED = "cancelled before it was answered; it did not run"
+CANCELLED_RUN = "cancelled while it ran; it may or may not have taken effect"
+CANCELLED_CLIENT = "cancelled before the client reported a result; it may or may not have taken effect"
+
+
+def start_digest(command: Start) -> str:
+    """What makes two starts the same."""
+    return payload_digest("start", command.agent, command.text, command.context)
+
+
+def send_digest(command: Send) -> str:
+    """What makes two messages the same."""
+    return payload_digest("send", command.text)
+
+
+def duplicate_start(state: State, command: Start) -> Judgement | None:
+    """The first receipt, if this very start was accepted before."""
+    known = command.known.get(message_key(command.message_id))
+    if known is None:
+        return None
+    if known.digest != start_digest(command):
+        raise ConversationExists(state.conversation_id)
+    return Judgement(reply=_again(state, known.seq, known.at))
+
+
+def duplicate_send(state: State, command: Send) -> Judgement | None:
+    """The first receipt, if this very message was accepted before."""
+    known = command.known.get(message_key(command.message_id))
+    if known is None:
+        return None
+    if known.digest != send_digest(command):
+        problem = f"{command.message_id!r} was already used for another message"
+        raise InvalidMessage("message_id", problem, "use a new message_id for a new message")
+    return Judgement(reply=_again(state, known.seq, known.at))
+
+
+def duplicate_request(state: State, command: Cancel | End) -> Judgement | None:
+    """What the same cancellation or end was answered before."""
+    known = command.known.get(request_key(command.request_id))
+    if known is None:
+        return None
+    if known.digest != command.kind:
+        problem = f"{command.request_id!r} was already used for another request"
+        raise InvalidInput("request_id", problem, "use a new id for each request")
+    if isinstance(command, End):
+        return Judgement(reply=_again(state, known.seq, known.at))
+    before = Cancelled(conversation_id=state.conversation_id, turn_id=known.turn_id, calls=known.calls, duplicate=True)
+    return Judgement(reply=before)
+
+
+def start(state: State, command: Start) -> Judgement:
+    """Start the conversation; its first turn is then outstanding."""
+    check_conversation_id(state.conversation_id)
+    limits = command.spec.limits if command.spec is not None else Limits()
+    _check_message(command.text, command.message_id, limits)
+    if jsontext.clean(command.agent) != command.agent:
+        raise InvalidMessage("agent", "it holds a lone surrogate", "name an agent of the app")
+    if jsontext.size_bytes(command.context) > limits.message_bytes:
+        problem = f"its JSON has more than {limits.message_bytes} bytes"
+        raise InvalidMessage("context", problem, "pass a reference instead, or raise Limits.message_bytes")
+    try:
+        jsontext.loads(command.context)
+    except jsontext.NotJson as error:
+        raise InvalidMessage("context", str(error), "give a JSON value") from error
+    draft = Draft(state, command.now)
+    draft.emit(
+        ConversationStarted(
+            at=command.now,
+            conversation_id=state.conversation_id,
+            agent=command.agent,
+            app=command.app,
+            context=command.context,
+        )
+    )
+    seq = draft.emit(_accepted(command, start_digest(command)))
+    return draft.done(_receipt(state, seq, command.now))
+
+
+def send(state: State, command: Send) -> Judgement:
+    """Accept a message; its turn begins when those before it are done."""
+    limits = command.spec.limits if command.spec is not None else Limits()
+    _check_message(command.text, command.message_id, limits)
+    if len(state.queue) >= limits.queued:
+        raise QueueFull(state.conversation_id, len(state.queue))
+    draft = Draft(state, command.now)
+    seq = draft.emit(_accepted(command, send_digest(command)))
+    return draft.done(_receipt(state, seq, command.now))
+
+
+def cancel(state: State, command: Cancel) -> Judgement:
+    """Cancel the turn, if one is going on or about to begin; each open call ends with an error result."""
+    check_request_id("request_id", command.request_id, InvalidInput)
+    draft = Draft(state, command.now)
+    cancelled = _cancel_turn(draft, command.request_id)
+    if cancelled.turn_id is None:
+        draft.emit(NothingCancelled(at=command.now, request_id=command.request_id))
+    return draft.done(cancelled)
+
+
+def end(state: State, command: End) -> Judgement:
+    """End the conversation; what is open is cancelled, what is queued is dropped."""
+    check_request_id("request_id", command.request_id, InvalidInput)
+    draft = Draft(state, command.now)
+    if state.turn is not None:
+        _cancel_turn(draft, None)
+    seq = draft.emit(ConversationEnded(at=command.now, request_id=command.request_id))
+    return draft.done(_receipt(state, seq, command.now))
+
+
+def _cancel_turn(draft: Draft, request_id: str | None) -> Cancelled:
+    state = draft.state
+    if state.turn is None and state.queue:  # its message is accepted, only its beginning is still being prepared
+        turn_id = f"t{state.turns + 1}"
+        draft.emit(
+            TurnStarted(
+                at=draft.now,
+                turn_id=turn_id,
+                message_seq=state.queue[0],
+                spec_digest="",
+                code="",
+                max_model_calls=1,
+            )
+        )
+    turn = draft.state.turn
+    if turn is None:
+        return Cancelled(conversation_id=state.conversation_id)
+    open_calls = turn.calls.open()
+    for call in open_calls:
+        if call.suspension is not None:
+            draft.emit(
+                SuspensionSettled(
+                    at=draft.now,
+                    tool_call_id=call.tool_call_id,
+                    suspension_id=call.suspension.suspension_id,
+                    by=SettledBy.CANCELLATION,
+                )
+            )
+        draft.emit(
+            CallResolved(
+                at=draft.now,
+                tool_call_id=call.tool_call_id,
+                ok=False,
+                content=failure(_why_cancelled(call)),
+                by=SettledBy.CANCELLATION,
+            )
+        )
+    calls = tuple(call.tool_call_id for call in open_calls)
+    draft.emit(TurnCancelled(at=draft.now, turn_id=turn.turn_id, calls=calls, request_id=request_id))
+    return Cancelled(conversation_id=state.conversation_id, turn_id=turn.turn_id, calls=calls)
+
+
+def _why_cancelled(call: Call) -> str:
+    """What the model reads: whether it may have run. A lost run awaits, and yet it ran; a client's runs out of our sight."""
+    if call.attempt:
+        return CANCELLED_RUN
+    at_client = call.suspension is not None and call.suspension.kind is SuspensionKind.CLIENT_EXEC
+    return CANCELLED_CLIENT if at_client else CANCELLED
+
+
+def _accepted(command: Start | Send, payload_digest: str) -> MessageAccepted:
+    return MessageAccepted(at=command.now, message_id=command.message_id, digest=payload_digest, text=command.text)
+
+
+def _check_message(text: object, message_id: object, limits: Limits) -> None:
+    check_request_id("message_id", message_id, InvalidMessage)
+    if not isinstance(text, str):
+        raise InvalidMessage("text", f"{type(text).__name__} is not a string", "give a string")
+    try:
+        jsontext.check_text(text)
+    except jsontext.NotJson as error:
+        raise InvalidMessage("text", str(error), "give text that can be encoded as UTF-8") from error
+    size = jsontext.size_bytes(text)
+    if size > limits.message_bytes:
+        problem = f"it has {size} bytes, {limits.message_bytes} are allowed"
+        raise InvalidMessage("text", problem, "shorten it, or raise Limits.message_bytes of the agent")
+
+
+def _receipt(state: State, seq: int, at: int) -> Receipt:
+    return Receipt(conversation_id=state.conversation_id, seq=seq, accepted_at=at)
+
+
+def _again(state: State, seq: int, at: int) -> Receipt:
+    return Receipt(conversation_id=state.conversation_id, seq=seq, accepted_at=at, duplicate=True)

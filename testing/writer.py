@@ -1,0 +1,297 @@
+"""A conversation as an actor drives it, without an actor: take it over, judge, append, adopt.
+
+    writer = await Writer.of(store, "c-1")
+    await writer.do(start("hello"), begin(), call("ask"))     # one append
+    await writer.do(resolve(Answer("blue")))
+
+What is done is given as steps: functions of the state that return the command, since ids of effects and calls follow from it.
+"""
+
+import uuid
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Self, TypeAlias
+
+from holdfast.conversation import (
+    AgentSpec,
+    Approval,
+    Cancel,
+    Command,
+    Decision,
+    End,
+    Event,
+    Executor,
+    Limits,
+    ModelFailed,
+    ModelReplied,
+    OnLost,
+    Reply,
+    Resolve,
+    RunFinished,
+    RunTool,
+    Send,
+    Start,
+    State,
+    ToolSpec,
+    Wake,
+    decide,
+    evolve,
+    outstanding,
+)
+from holdfast.conversation.commands import ProposedCall, RunLost, TurnPrepared
+from holdfast.conversation.decisions import Ruling
+from holdfast.conversation.events import FailureReason
+from holdfast.conversation.idempotency import IdempotencyRecord
+from holdfast.errors import HoldfastError
+from holdfast.persistence import Acquired, Append, AppRecord, KnownIds, Moved, Run, Store, TakeoverReason
+
+NextCommand: TypeAlias = Callable[[State], Command]
+
+LEASE_MS = 60_000
+"""Longer than any test."""
+
+DESK = AgentSpec(
+    name="desk",
+    model="test/model",
+    tools=(
+        ToolSpec(name="lookup"),
+        ToolSpec(name="charge", on_lost=OnLost.ERROR),
+        ToolSpec(name="refund", approval=Approval.REQUIRED, on_lost=OnLost.ERROR),
+        ToolSpec(name="ship", approval=Approval.REQUIRED, on_lost=OnLost.ASK),
+        ToolSpec(name="ask", executor=Executor.HUMAN, response_schema='{"type":["string","boolean","null"]}'),
+        ToolSpec(name="locate", executor=Executor.CLIENT),
+        ToolSpec(name="share", executor=Executor.CLIENT, approval=Approval.REQUIRED),
+    ),
+    limits=Limits(max_model_calls=1000, approval_timeout_s=3600, answer_timeout_s=3600, client_timeout_s=60),
+)
+"""An agent with one tool of each sort."""
+
+APP = AppRecord(
+    app="shop.app:app",
+    code="code-1",
+    python_path=("/srv/shop", "/srv/lib"),
+    main_file="/srv/shop/main.py",
+    environment=("OPENAI_API_KEY",),
+    agents={"desk": DESK.digest},
+)
+"""What stands for the app that the desk belongs to."""
+
+
+@dataclass(slots=True)
+class Writer:
+    """One writer of one conversation. `state` and `events` are what it believes; the store may know better."""
+
+    store: Store
+    conversation_id: str
+    token: str
+    epoch: int
+    state: State
+    runs: Mapping[str, Run]
+    lease_ms: int = LEASE_MS
+    tail_bytes: int = 0
+    spec: AgentSpec = DESK
+    events: list[Event] = field(default_factory=list)
+
+    @classmethod
+    async def of(
+        cls,
+        store: Store,
+        conversation_id: str,
+        *,
+        seen: str = "",
+        because: TakeoverReason = TakeoverReason.ASKED,
+        holder: str = "actor-1",
+        lease_ms: int = LEASE_MS,
+        create: bool = True,
+    ) -> Self:
+        """Take a conversation over.
+
+        Raises:
+            LookupError: It moved: another owner stands there than the one seen.
+        """
+        token = uuid.uuid4().hex
+        acquired = await store.acquire(
+            conversation_id,
+            seen_token=seen,
+            new_token=token,
+            because=because,
+            holder=holder,
+            lease_ms=lease_ms,
+            create=create,
+        )
+        match acquired:
+            case Moved():
+                raise LookupError(acquired)
+            case Acquired():
+                return cls(
+                    store, conversation_id, token, acquired.epoch, acquired.state, acquired.runs, lease_ms, acquired.tail_bytes
+                )
+
+    async def succeeded(
+        self, *, because: TakeoverReason = TakeoverReason.DIED, holder: str = "actor-2", lease_ms: int = LEASE_MS
+    ) -> Self:
+        """Another writer that has taken the conversation over from this one."""
+        return await type(self).of(
+            self.store, self.conversation_id, seen=self.token, because=because, holder=holder, lease_ms=lease_ms
+        )
+
+    async def do(self, *steps: NextCommand, now: int | None = None) -> Reply:
+        """Judge the steps, one on the state that the other led to, and write all of it in one append; the last one's reply.
+
+        Raises:
+            HoldfastError: The last step was refused, as confirmed by the store; the ones before it were not written either.
+        """
+        moment = await self.store.now() if now is None else now
+        known: dict[str, IdempotencyRecord] = {}
+        while True:
+            state, events, lookups, reply, refusal = self.state, list[Event](), list[str](), None, None
+            for step in steps:
+                command = step(state)
+                try:
+                    judgement = decide(state, command.stamped(moment, self.spec, known))
+                except HoldfastError as error:
+                    state, events, refusal = self.state, [], error
+                    lookups += (*command.lookups(), *command.reasons())
+                    break
+                lookups += command.lookups()
+                reply = judgement.reply
+                events += judgement.events
+                for event in judgement.events:
+                    state = evolve(state, event)
+            absent = [key for key in lookups if key not in known]
+            written = await self.store.append(self.conversation_id, self.write(events, state, absent))
+            if isinstance(written, KnownIds):
+                known |= written.known
+                continue
+            self.adopt(events, state)
+            self.tail_bytes = written.tail_bytes
+            if refusal is not None:
+                raise refusal
+            return reply
+
+    def judged(self, *steps: NextCommand, now: int) -> Append:
+        """The write that steps lead to, for whoever wants to send it himself."""
+        state, events = self.state, list[Event]()
+        for step in steps:
+            judgement = decide(state, step(state).stamped(now, self.spec, {}))
+            events += judgement.events
+            for event in judgement.events:
+                state = evolve(state, event)
+        return self.write(events, state)
+
+    def write(self, events: Sequence[Event] = (), after: State | None = None, absent: Sequence[str] = ()) -> Append:
+        """A write by this writer, with an append id of its own."""
+        return Append(
+            token=self.token,
+            append_id=uuid.uuid4().hex,
+            before=self.state,
+            after=self.state if after is None else after,
+            lease_ms=self.lease_ms,
+            events=tuple(events),
+            absent=tuple(absent),
+            tail_bytes=self.tail_bytes,
+        )
+
+    def adopt(self, events: Sequence[Event], state: State) -> None:
+        """Believe what was written."""
+        self.events += events
+        self.state = state
+
+    async def release(self) -> None:
+        """Give the conversation up."""
+        await self.store.release(self.conversation_id, self.token)
+
+    @property
+    def effect_ids(self) -> tuple[str, ...]:
+        """The ids of what is outstanding."""
+        return tuple(effect.effect_id for effect in outstanding(self.state))
+
+    @property
+    def suspension_ids(self) -> tuple[str, ...]:
+        """The ids of the open suspensions."""
+        return tuple(call.suspension.suspension_id for call in self.state.calls if call.suspension is not None)
+
+
+def start(text: str = "hello", *, agent: str = "desk", message_id: str = "m-1", context: str = "null") -> NextCommand:
+    """Start the conversation."""
+    return lambda _: Start(agent=agent, app="shop:app", text=text, message_id=message_id, context=context)
+
+
+def send(text: str = "and then?", *, message_id: str | None = None) -> NextCommand:
+    """Send a message."""
+    return lambda _: Send(text=text, message_id=message_id or uuid.uuid4().hex)
+
+
+def begin() -> NextCommand:
+    """Begin the turn of the oldest queued message."""
+    return lambda state: TurnPrepared(effect_id=outstanding(state)[0].effect_id, code="code-1")
+
+
+def call(*calls: str | tuple[str, str], content: str | None = None, prompt: str | None = None) -> NextCommand:
+    """The model asks for calls, given by the tool's name or by name and arguments (JSON text)."""
+
+    def step(state: State) -> Command:
+        named = [(one, "{}") if isinstance(one, str) else one for one in calls]
+        proposed = tuple(
+            ProposedCall(tool_call_id=f"call_{state.seq + 1}_{number}", name=name, arguments=arguments, prompt=prompt)
+            for number, (name, arguments) in enumerate(named, 1)
+        )
+        return ModelReplied(effect_id=outstanding(state)[0].effect_id, content=content, calls=proposed)
+
+    return step
+
+
+def reply(text: str = "done") -> NextCommand:
+    """The model gives its final answer."""
+    return lambda state: ModelReplied(effect_id=outstanding(state)[0].effect_id, content=text)
+
+
+def fail_model(error: str = "the model is overloaded", *, reason: FailureReason | None = None) -> NextCommand:
+    """The model call fails for good."""
+    return lambda state: ModelFailed(effect_id=outstanding(state)[0].effect_id, error=error, reason=reason)
+
+
+def resolve(decision: Decision, *, decision_id: str | None = None, suspension_id: str | None = None) -> NextCommand:
+    """Settle the named suspension, else the first that is open."""
+
+    def step(state: State) -> Command:
+        waiting = [(one.tool_call_id, one.suspension.suspension_id) for one in state.calls if one.suspension is not None]
+        named = [(name, found) for name, found in waiting if suspension_id in (None, found)]
+        tool_call_id, shown = [*named, *waiting, ("call_0", None)][0]
+        return Resolve(
+            tool_call_id=tool_call_id,
+            ruling=Ruling.of(decision),
+            suspension_id=suspension_id or shown,
+            decision_id=decision_id or uuid.uuid4().hex,
+        )
+
+    return step
+
+
+def finish(effect_id: str | None = None, *, content: str = '{"ok":true,"result":1}', ok: bool = True) -> NextCommand:
+    """A run ends: the named one, else the first that is outstanding."""
+    return lambda state: RunFinished(effect_id=effect_id or _runs(state)[0], ok=ok, content=content)
+
+
+def lose(effect_id: str | None = None) -> NextCommand:
+    """A run's worker is gone without an outcome."""
+    return lambda state: RunLost(effect_id=effect_id or _runs(state)[0])
+
+
+def cancel(request_id: str | None = None) -> NextCommand:
+    """Cancel the turn."""
+    return lambda _: Cancel(request_id=request_id or uuid.uuid4().hex)
+
+
+def end(request_id: str | None = None) -> NextCommand:
+    """End the conversation for good."""
+    return lambda _: End(request_id=request_id or uuid.uuid4().hex)
+
+
+def wake() -> NextCommand:
+    """Settle what is due."""
+    return lambda _: Wake()
+
+
+def _runs(state: State) -> list[str]:
+    return [effect.effect_id for effect in outstanding(state) if isinstance(effect, RunTool)]

@@ -1,0 +1,141 @@
+"""The cluster under the real `RayWorkers`: workers as simulated processes, each a real `Worker` that serves the shop."""
+
+import asyncio
+import contextlib
+
+from holdfast.actors import StoreAddress, Worker
+from holdfast.actors.worker_cluster import WorkerDied, WorkerUnavailable
+
+from . import shop
+from .loop import PROCESS
+from .network import Died, Unavailable
+from .store import SimStore
+
+ADDRESS = StoreAddress(redis_url="simulated", namespace="holdfast", store_id="simulated")
+
+
+class SimWorker(Worker):
+    """The real one, but for what leaves the process: its store and its model are given, and the world ends it."""
+
+    def __init__(self, world, process, settings):
+        super().__init__(settings)
+        self._world = world
+        self._process = process
+        self._given = SimStore(world, process)
+        self._reached = lambda step: world.nemesis.reached(process, step)
+
+    @property
+    def incarnation(self):
+        return self._incarnation
+
+    async def _connected(self):
+        return self._given
+
+    async def _model(self, store, app, request, messages):
+        await self._spec(store, request.spec_digest)
+        await self._admitted(store, request.agent)
+        self._world.ledger.begins(request.agent, f"the model call {request.effect_id} of {request.conversation_id}")
+        await self._world.pause(self._world.model.seconds())
+        return self._world.model.answer(request, messages)
+
+    def _end(self):
+        self._world.leave(self._process)
+
+
+class SimRuntime:
+    """An app whose code runs on the worker's own loop. Stands for `AppRuntime` in every worker."""
+
+    app = shop.APP
+    resources = None
+    left = 0
+    worn = False
+    in_thread = staticmethod(asyncio.to_thread)
+    used = staticmethod(contextlib.nullcontext)
+
+    @classmethod
+    async def open(cls, _settings):
+        """Import the app, which does not always work out."""
+        world = PROCESS.get().world
+        await world.pause()
+        problem = world.faults.import_problem()
+        if problem is not None:
+            raise problem
+        return cls()
+
+    async def loop(self):
+        return self
+
+    async def run(self, work):
+        return await work
+
+    async def tidy(self):
+        pass
+
+    async def close(self):
+        pass
+
+
+class Seat:
+    """A worker's name in a cluster, and the process that has it: if that dies another is started, unless it has left."""
+
+    def __init__(self, settings, cluster):
+        self.settings = settings
+        self.cluster = cluster
+        self.label = settings.name.rpartition(":")[2] if settings.alone else f"worker-{settings.name.rpartition(':')[2]}"
+        self.left = False
+        self.process = None
+
+
+class SimWorkerHandle:
+    """See `WorkerHandle`: what is asked of it goes to whichever process has the seat by now."""
+
+    def __init__(self, world, seat):
+        self._world = world
+        self._seat = seat
+
+    def __getattr__(self, verb):
+        if verb.startswith("_"):
+            raise AttributeError(verb)
+        return lambda *args: self._call(verb, *args)
+
+    def drop(self, conversation_id, effect_id):
+        PROCESS.get().start(self._dropped(conversation_id, effect_id))
+
+    async def _dropped(self, conversation_id, effect_id):
+        with contextlib.suppress(WorkerUnavailable):
+            await self._call("drop", conversation_id, effect_id)
+
+    async def _call(self, verb, *args):
+        process = self._seat.process
+        try:
+            return await self._world.network.call(process, verb, lambda: getattr(process.worker, verb)(*args))
+        except Died as error:
+            raise (WorkerDied if self._seat.left else WorkerUnavailable)("Died") from error
+        except Unavailable as error:
+            raise WorkerUnavailable("Unavailable") from error
+
+
+class SimCluster:
+    """See `Cluster`."""
+
+    def __init__(self, world, cluster):
+        self._world = world
+        self._cluster = cluster
+
+    async def find(self, name):
+        await self._world.pause()
+        seat = self._world.seats.get(name)
+        return SimWorkerHandle(self._world, seat) if seat is not None and seat.cluster == self._cluster else None
+
+    async def key(self):
+        await self._world.pause()
+        return shop.KEY
+
+    async def environment(self, app, code):
+        await self._world.pause()
+        return {}
+
+    async def spawn(self, settings, *, avoid):
+        await self._world.pause()
+        seat = self._world.seats.get(settings.name) or self._world.employ(settings, self._cluster)
+        return SimWorkerHandle(self._world, seat)

@@ -1,0 +1,378 @@
+"""One activation, against a store in memory and workers that are a fake: what it does when something goes wrong."""
+
+import asyncio
+from unittest import mock
+
+import pytest
+from hosted import GATED, OPEN, START, FakeWorkers, activated, approve, asks, says, stored, until
+
+from holdfast.actors import NoWorker, WorkerLost
+from holdfast.conversation import (
+    AgentSpec,
+    Approve,
+    Limits,
+    ModelFailed,
+    ModelReplied,
+    Resolve,
+    RunFinished,
+    RunTool,
+    Send,
+    Status,
+    ToolSpec,
+    machine,
+)
+from holdfast.conversation.commands import ProposedCall
+from holdfast.conversation.decisions import Ruling
+from holdfast.conversation.envelope import success
+from holdfast.errors import ConversationExists, Fenced, StoreUnavailable
+from holdfast.persistence import RunStatus, TakeoverReason, codec
+from holdfast.testing import FailAfter, FailBefore, Faults, FaultyStore
+
+
+async def test_a_refused_start_with_another_spec_does_not_change_what_the_turn_runs_with():
+    store, workers = await stored(GATED, OPEN), FakeWorkers()
+    activation = await activated(store, workers)
+    await activation.ask(START)
+    await until(store, lambda state: state.turn is not None)
+    with pytest.raises(ConversationExists):
+        await activation.ask(START.model_copy(update={"text": "other", "spec": OPEN}))
+    workers.answers.append(asks())
+    workers.gate.set()
+    state = await until(store, lambda state: state.calls)
+    assert state.status is Status.AWAITING_INPUT  # gated, as the turn's own spec says
+
+
+async def test_a_second_activation_joins_the_run_of_this_conversation_and_runs_nothing():
+    store, workers = await stored(OPEN), FakeWorkers(asks())
+    activation = await activated(store, workers)
+    await activation.ask(START.model_copy(update={"spec": OPEN}))
+    async with asyncio.timeout(10):
+        while not workers.runs:
+            await asyncio.sleep(0)
+    second = FakeWorkers(says())
+    second.join_answer = RunFinished(effect_id="call_1#1", ok=True, content=success('"joined"'))
+    await activated(store, second, seen=(await store.owner("c-1")).token, because=TakeoverReason.DIED)
+    await until(store, lambda state: state.status is Status.IDLE)
+    assert second.joined == [("c-1", "call_1#1")]
+    assert (len(workers.runs), len(second.runs)) == (1, 0)
+    with pytest.raises(Fenced):
+        await activation.ask(START)
+
+
+async def test_an_outcome_that_was_recorded_is_taken_without_asking_any_worker():
+    store, workers = await stored(OPEN), FakeWorkers(asks())
+    activation = await activated(store, workers)
+    await activation.ask(START.model_copy(update={"spec": OPEN}))
+    async with asyncio.timeout(10):
+        while (await store.run("c-1", "call_1#1")) is None or not workers.runs:
+            await asyncio.sleep(0)
+    outcome = codec.encode_outcome(RunFinished(effect_id="call_1#1", ok=True, content=success("1")))
+    assert await store.finish("c-1", "call_1#1", incarnation="i.1", outcome=outcome)
+    second = FakeWorkers(says())
+    await activated(store, second, seen=(await store.owner("c-1")).token, because=TakeoverReason.DIED)
+    await until(store, lambda state: state.status is Status.IDLE)
+    assert (second.runs, second.joined) == ([], [])
+
+
+async def test_a_gated_run_that_is_lost_is_not_started_again():
+    store, workers = await stored(GATED), FakeWorkers(asks())
+    activation = await activated(store, workers)
+    await activation.ask(START)
+    await activation.ask(approve(await until(store, lambda state: state.calls)))
+    async with asyncio.timeout(10):
+        while not workers.runs:
+            await asyncio.sleep(0)
+    second = FakeWorkers(says())
+    await activated(store, second, seen=(await store.owner("c-1")).token, because=TakeoverReason.DIED)
+    await until(store, lambda state: state.status is Status.IDLE)
+    assert second.runs == []
+    results = [event.content for _, event in await store.read("c-1", after=0) if event.kind == "call_resolved"]
+    assert ["outcome unknown" in result for result in results] == [True]
+
+
+@pytest.mark.parametrize("fault", [FailBefore(), FailAfter()], ids=["not written", "written, reply lost"])
+async def test_a_decision_whose_append_failed_is_there_once_when_it_is_asked_again(fault):
+    inner, workers = await stored(GATED), FakeWorkers(asks())
+    activation = await activated(inner, workers)
+    await activation.ask(START)
+    decision = approve(await until(inner, lambda state: state.calls))
+    activation._store = FaultyStore(inner, Faults(append={1: fault}))
+    with pytest.raises(StoreUnavailable):
+        await activation.ask(decision)
+    receipt = await activation.ask(decision)
+    assert receipt.duplicate == isinstance(fault, FailAfter)
+    settled = [event for _, event in await inner.read("c-1", after=0) if event.kind == "suspension_settled"]
+    assert len(settled) == 1
+    workers.gate.set()
+
+
+async def test_while_the_store_is_away_whoever_asks_is_told_so_and_not_held():
+    inner, workers = await stored(GATED), FakeWorkers(asks())
+    activation = await activated(inner, workers)
+    await activation.ask(START)
+    decision = approve(await until(inner, lambda state: state.calls))
+    activation._store = store = FaultyStore(inner, Faults(append=FailBefore(), acquire=FailBefore()))
+    async with asyncio.timeout(10):
+        for _ in range(3):  # the first when it is written, the others while nobody can
+            with pytest.raises(StoreUnavailable):
+                await activation.ask(decision)
+    assert not activation.over
+    store.policy = Faults()
+    async with asyncio.timeout(10):
+        receipt = await activation.ask(decision)
+    assert not receipt.duplicate
+    workers.gate.set()
+
+
+async def test_an_activation_that_was_deposed_answers_nobody_and_leaves_nobody_waiting():
+    store, workers = await stored(GATED), FakeWorkers()
+    activation = await activated(store, workers)
+    await activation.ask(START)
+    await activated(store, FakeWorkers(), seen=(await store.owner("c-1")).token, because=TakeoverReason.DIED)
+    answers = await asyncio.gather(*(activation.ask(START) for _ in range(3)), return_exceptions=True)
+    assert [type(answer) for answer in answers] == [Fenced] * 3
+    assert activation.over
+
+
+async def test_a_lease_is_renewed_while_work_is_outstanding_and_a_deposed_one_stops():
+    store, workers = await stored(GATED), FakeWorkers()
+    activation = await activated(store, workers, lease_ms=60)
+    await activation.ask(START)
+    await until(store, lambda state: state.turn is not None)
+    renewed = store._conversations["c-1"].lease
+    async with asyncio.timeout(10):
+        while store._conversations["c-1"].lease == renewed:
+            await asyncio.sleep(0.005)
+    await activated(store, FakeWorkers(), seen=(await store.owner("c-1")).token, because=TakeoverReason.DIED)
+    async with asyncio.timeout(10):
+        while not activation.over:
+            await asyncio.sleep(0.005)
+
+
+async def test_a_worker_that_is_away_fails_no_turn():
+    store, workers = await stored(GATED), FakeWorkers(NoWorker("gone"), NoWorker("gone"), says())
+    activation = await activated(store, workers)
+    await activation.ask(START)
+    state = await until(store, lambda state: state.status is Status.IDLE)
+    assert state.last.outcome == "completed"
+    assert [request.attempt for request in workers.calls] == [1, 2, 3]
+
+
+async def test_an_answer_of_the_model_that_cannot_be_recorded_fails_the_turn_and_is_not_asked_for_again():
+    store, workers = await stored(GATED), FakeWorkers(ModelReplied(effect_id="", content="x", input_tokens=1 << 70))
+    activation = await activated(store, workers)
+    await activation.ask(START)
+    state = await until(store, lambda state: state.last is not None)
+    assert (state.last.outcome, len(workers.calls)) == ("failed", 1)
+
+
+async def test_a_permanent_model_error_fails_the_turn():
+    store, workers = await stored(GATED), FakeWorkers(ModelFailed(effect_id="", error="bad key"))
+    activation = await activated(store, workers)
+    await activation.ask(START)
+    state = await until(store, lambda state: state.last is not None)
+    assert state.status is Status.FAILED
+
+
+async def test_what_rests_is_left_and_what_works_is_not():
+    store, workers = await stored(GATED), FakeWorkers()
+    activation = await activated(store, workers)
+    await activation.ask(START)
+    assert not await activation.passivate()
+    workers.answers.append(asks())
+    workers.gate.set()
+    await until(store, lambda state: state.calls)
+    assert await activation.passivate()
+    assert (await store.owner("c-1")).holder == ""
+    with pytest.raises(Fenced):
+        await activation.ask(START)
+
+
+async def test_an_id_that_was_only_acquired_can_still_be_started_by_another():
+    store = await stored(GATED)
+    abandoned = await activated(store, FakeWorkers())
+    owner = await store.owner("c-1")
+    assert (owner.started, owner.holder) == (False, abandoned._holder)
+    workers = FakeWorkers()
+    activation = await activated(store, workers, seen=owner.token)
+    assert (await activation.ask(START)).seq == 2
+
+
+async def test_a_run_stays_runnable_until_a_worker_has_claimed_it():
+    store, workers = await stored(OPEN), FakeWorkers(asks())
+
+    async def away(app, code, request):
+        workers.runs.append(request)
+        raise NoWorker("gone")
+
+    workers.run_tool = away
+    activation = await activated(store, workers)
+    await activation.ask(START.model_copy(update={"spec": OPEN}))
+    async with asyncio.timeout(10):
+        while len(workers.runs) < 2:
+            await asyncio.sleep(0.01)
+    assert (await store.run("c-1", "call_1#1")).status is RunStatus.RUNNABLE
+    assert {run.effect_id for run in workers.runs} == {"call_1#1"}
+
+
+async def test_a_model_request_brings_the_events_since_the_models_last_answer():
+    store, workers = await stored(GATED), FakeWorkers(asks(), says())
+    activation = await activated(store, workers)
+    await activation.ask(START)
+    await activation.ask(approve(await until(store, lambda state: state.calls)))
+    workers.gate.set()
+    await until(store, lambda state: state.status is Status.IDLE)
+    first, second = workers.calls
+    log = [event for _, event in await store.read("c-1", after=0)]
+    assert list(first.log_tail) == log[: first.upto_seq]
+    assert second.log_tail[0].kind == "model_answered"
+    assert list(second.log_tail) == log[second.upto_seq - len(second.log_tail) : second.upto_seq]
+
+
+async def test_without_a_lease_nobody_works_and_with_it_the_work_is_taken_up_again():
+    class Noting(FakeWorkers):
+        def __init__(self):
+            super().__init__()
+            self.dropped = []
+
+        def drop(self, conversation_id, effect_id):
+            self.dropped.append(effect_id)
+
+    inner, workers = await stored(OPEN), Noting()
+    store = FaultyStore(inner, Faults())
+    activation = await activated(store, workers, lease_ms=150)
+    await activation.ask(START.model_copy(update={"spec": OPEN}))
+    await until(inner, lambda state: state.turn is not None)
+    async with asyncio.timeout(10):
+        while not workers.calls:
+            await asyncio.sleep(0)
+        # when the store cannot be reached for longer than the lease
+        store.policy = Faults(renew=FailBefore())
+        while not workers.dropped:
+            await asyncio.sleep(0.01)
+        asked = len(workers.calls)
+        assert not activation.over, "nobody has taken over"
+        # and then can
+        store.policy = Faults()
+        workers.answers.append(says())
+        workers.gate.set()
+        while len(workers.calls) == asked:
+            await asyncio.sleep(0.01)
+    assert (await until(inner, lambda state: state.status is Status.IDLE)).last.outcome == "completed"
+
+
+async def test_the_third_process_that_dies_of_its_work_puts_a_conversation_in_quarantine_and_ends_its_hosting():
+    inner = await stored(OPEN)
+    workers = FakeWorkers(*(WorkerLost("it died", f"process-{number}") for number in range(3)))
+    activation = await activated(inner, workers)
+    await activation.ask(START.model_copy(update={"spec": OPEN}))
+    async with asyncio.timeout(10):
+        while not activation.over:
+            await asyncio.sleep(0.01)
+    assert [request.alone for request in workers.calls] == [False, True, True]
+    assert "it died" in (await inner.quarantine("c-1")).reason
+    with pytest.raises(Fenced):
+        await activation.ask(START)
+
+
+async def test_what_waits_in_a_turn_is_not_read_again_by_the_next_activation():
+    store, workers = await stored(GATED), FakeWorkers()
+    activation = await activated(store, workers)
+    await activation.ask(START)
+    for number in range(12):
+        await activation.ask(Send(text="x" * 50_000, message_id=f"large-{number}"))
+
+    taken = await store.acquire(
+        "c-1",
+        seen_token=(await store.owner("c-1")).token,
+        new_token="t-2",
+        because=TakeoverReason.DIED,
+        holder="a",
+        lease_ms=1000,
+    )
+
+    assert len(taken.state.queue) >= 11
+    assert taken.tail_bytes <= 64 * 1024
+    with pytest.raises(Fenced):
+        await activation.ask(Send(text="x", message_id="late"))
+
+
+async def test_the_end_of_one_run_of_many_looks_at_no_other_run():
+    """Counted is what a host asks of each run: to make the effect that stands for it."""
+    made = []
+    for size in (50, 400):
+        spec = AgentSpec(name="desk", model="m", tools=(ToolSpec(name="refund"),), limits=Limits(max_calls=size))
+        proposed = tuple(ProposedCall(tool_call_id=f"call_{n}", name="refund", arguments="{}") for n in range(size))
+        store, workers = await stored(spec), FakeWorkers(ModelReplied(effect_id="", calls=proposed), says())
+        activation = await activated(store, workers)
+        await activation.ask(START.model_copy(update={"spec": spec}))
+        async with asyncio.timeout(30):
+            while len(workers.runs) < size:
+                await asyncio.sleep(0)
+        with mock.patch.object(machine, "RunTool", wraps=RunTool) as effects:
+            workers.gate.set()
+            state = await until(store, lambda state: state.status is Status.IDLE)
+        assert state.turns == 1
+        assert len(workers.runs) == size
+        made.append(effects.call_count / size)
+
+    assert made[1] <= 1.2 * made[0]
+
+
+async def test_runs_that_a_lapse_of_the_lease_stopped_are_taken_up_again_beside_others():
+    spec = AgentSpec(name="desk", model="m", tools=(ToolSpec(name="refund"),))
+    proposed = tuple(ProposedCall(tool_call_id=f"call_{n}", name="refund", arguments="{}") for n in range(3))
+    store, workers = await stored(spec), FakeWorkers(ModelReplied(effect_id="", calls=proposed), says())
+    activation = await activated(store, workers, lease_ms=150)
+    await activation.ask(START.model_copy(update={"spec": spec}))
+    async with asyncio.timeout(10):
+        while len(workers.runs) < 3:
+            await asyncio.sleep(0)
+    # given that the lease could not be renewed, so that all work was dropped
+    workers.join_answer = RunFinished(effect_id="", ok=True, content=success("1"))
+    workers.join = lambda _worker, _incarnation, _conversation_id, effect_id: joined(effect_id)
+    renew, store.renew = store.renew, away
+    async with asyncio.timeout(10):
+        while activation._effects:
+            await asyncio.sleep(0.01)
+    # when the store is there again, and a message comes meanwhile
+    store.renew = renew
+    await activation.ask(Send(text="and?", message_id="m-2"))
+    # then every run is joined, and the turn goes on
+    state = await until(store, lambda state: state.turns == 1 and not state.calls.any_open and len(workers.calls) > 1)
+    assert len(workers.runs) == 3
+    assert state.seq
+
+
+async def joined(effect_id):
+    return RunFinished(effect_id=effect_id, ok=True, content=success("1"))
+
+
+async def away(*_args):
+    raise StoreUnavailable("away")
+
+
+async def test_a_run_that_is_approved_beside_another_starts_and_one_that_ended_is_forgotten():
+    # given a run that goes on, and a call that waits beside it
+    tools = (ToolSpec(name="lookup"), ToolSpec(name="refund", approval="required"))
+    spec = AgentSpec(name="desk", model="m", tools=tools)
+    proposed = [ProposedCall(tool_call_id=f"call_{name}", name=name, arguments="{}") for name in ("lookup", "refund")]
+    store, workers = await stored(spec), FakeWorkers(ModelReplied(effect_id="", calls=tuple(proposed)), says())
+    activation = await activated(store, workers)
+    await activation.ask(START.model_copy(update={"spec": spec}))
+    state = await until(store, lambda state: state.status is Status.AWAITING_INPUT)
+    # when it is approved, then it runs too
+    await activation.ask(Resolve(tool_call_id="call_refund", ruling=Ruling.of(Approve()), decision_id="d-1"))
+    async with asyncio.timeout(10):
+        while len(workers.runs) < 2:
+            await asyncio.sleep(0)
+    assert set(activation._effects) == {"call_lookup#1", "call_refund#1"}
+    # and when the first ends, then only the other is still an effect
+    await activation.ask(RunFinished(effect_id="call_lookup#1", ok=True, content=success("1")))
+    async with asyncio.timeout(10):
+        while "call_lookup#1" in activation._effects:
+            await asyncio.sleep(0)
+    assert set(activation._effects) == {"call_refund#1"}
+    workers.gate.set()
+    state = await until(store, lambda state: state.status is Status.IDLE)
+    assert state.turns == 1

@@ -1,0 +1,342 @@
+"""What an activation starts, and when: after it is durable, and only while it holds the lease."""
+
+import asyncio
+
+import pytest
+from hosted import FromStore
+
+from holdfast.actors import Activation, NoOutcome, NoWorker
+from holdfast.actors.admission import Admission
+from holdfast.conversation import (
+    AgentSpec,
+    Answer,
+    Approve,
+    ModelReplied,
+    Resolve,
+    RunFinished,
+    Send,
+    Start,
+    Status,
+    ToolSpec,
+)
+from holdfast.conversation.commands import ProposedCall
+from holdfast.conversation.decisions import Ruling
+from holdfast.conversation.envelope import success
+from holdfast.errors import InvalidDecision
+from holdfast.persistence import AppRecord, MemoryStore, TakeoverReason
+from holdfast.settings import Timing
+from holdfast.testing import FailAfter, FailBefore, Faults, FaultyStore
+from holdfast.testing.writer import Writer, begin, start
+
+DESK = AgentSpec(
+    name="desk",
+    model="m",
+    tools=(
+        ToolSpec(name="refund", approval="required"),
+        ToolSpec(name="ask", executor="human"),
+        ToolSpec(name="lookup"),
+        ToolSpec(name="age", executor="human", response_schema='{"type": "integer"}'),
+    ),
+)
+START = Start(agent="desk", app="shop:app", text="hi", message_id="m-1", spec=DESK)
+LEASE_MS = 10_000
+
+
+class Order(list):
+    """What happened, in order: `written …` when an append is durable, `asked …` when a worker is."""
+
+    def written_before(self, asked):
+        """The kinds of events that were written before that was asked for."""
+        written = [entry.split()[1:] for entry in self[: self.index(asked)] if entry.startswith("written")]
+        return {kind for kinds in written for kind in kinds}
+
+
+class NotingStore(FaultyStore):
+    """Notes each append once its work is done; what it is then told to wait for delays the reply alone."""
+
+    def __init__(self, inner, order):
+        super().__init__(inner, Faults())
+        self.order = order
+        self.begun = 0
+        self.gate = asyncio.Event()
+        self.gate.set()
+
+    async def append(self, conversation_id, write):
+        self.begun += 1
+        await self.gate.wait()
+        answer = await self.inner.append(conversation_id, write)
+        self.order.append("written " + " ".join(event.kind for event in write.events))
+        return answer
+
+
+class NotingWorkers(FromStore):
+    """Workers that note what they are asked for; the model answers from a list, tools at once."""
+
+    def __init__(self, store, order, *answers):
+        self.store, self.order, self.answers = store, order, list(answers)
+
+    async def call_model(self, app, code, request):
+        self.order.append(f"asked {request.effect_id}")
+        answer = self.answers.pop(0) if self.answers else ModelReplied(effect_id="", content="Done.")
+        return answer.model_copy(update={"effect_id": request.effect_id})
+
+    async def run_tool(self, app, code, request):
+        self.order.append(f"asked {request.effect_id}")
+        if not await self.store.claim(request.conversation_id, request.effect_id, incarnation="i.1", worker="w"):
+            return NoOutcome.NOT_MINE
+        return RunFinished(effect_id=request.effect_id, ok=True, content=success('"done"'))
+
+    async def join(self, worker, incarnation, conversation_id, effect_id):
+        return NoOutcome.GONE
+
+    def drop(self, conversation_id, effect_id):
+        pass
+
+
+def asks(tool):
+    return ModelReplied(effect_id="", calls=(ProposedCall(tool_call_id="call_1", name=tool, arguments="{}"),))
+
+
+async def hosted(store, workers, *, seen="", because=TakeoverReason.ASKED):
+    activation = Activation(
+        store,
+        workers,
+        admission=Admission(store),
+        conversation_id="c-1",
+        holder="actor-1",
+        timing=Timing(lease_ms=LEASE_MS, tick_ms=60_000),
+        clock=lambda: 1_700_000_000_000,
+        rested=asyncio.Event(),
+        strikes=3,
+    )
+    assert await activation.activate(seen_token=seen, because=because, create=True) is None
+    return activation
+
+
+async def desk(*answers):
+    inner, order = MemoryStore(clock=lambda: 1_700_000_000_000), Order()
+    await inner.put_app(AppRecord(app="shop:app", code="k", agents={"desk": DESK.digest}), (DESK,))
+    store = NotingStore(inner, order)
+    return store, NotingWorkers(inner, order, *answers), order
+
+
+async def reached(store, *statuses):
+    async with asyncio.timeout(10):
+        while (await store.owner("c-1")).started is False or (await store.load("c-1")).status not in statuses:
+            await asyncio.sleep(0)
+    return await store.load("c-1")
+
+
+async def a_while():
+    """Everything that is ready has run, also what that made ready."""
+    for _ in range(200):
+        await asyncio.sleep(0)
+
+
+def decision(state, given):
+    return Resolve(tool_call_id=state.calls[0].tool_call_id, ruling=Ruling.of(given), decision_id="d-1")
+
+
+async def test_promise_1_a_start_and_a_message_are_written_before_the_model_is_asked():
+    store, workers, order = await desk()
+    activation = await hosted(store, workers)
+    store.gate.clear()
+    asked = asyncio.create_task(activation.ask(START))
+    await a_while()
+    assert (store.begun, order, asked.done()) == (1, [], False)
+    store.gate.set()
+    await asked
+    await reached(store, Status.IDLE)
+    assert order.written_before("asked t1.m1") >= {"message_accepted", "turn_started"}
+    store.gate.clear()
+    begun, before = store.begun, list(order)
+    asked = asyncio.create_task(activation.ask(Send(text="more", message_id="m-2")))
+    await a_while()
+    assert (store.begun, list(order), asked.done()) == (begun + 1, before, False)
+    store.gate.set()
+    await asked
+    await reached(store, Status.IDLE)
+    assert order.index("asked t2.m1") > len(before)
+
+
+async def test_promise_1_an_answer_is_written_before_the_model_is_asked():
+    store, workers, order = await desk(asks("ask"))
+    activation = await hosted(store, workers)
+    await activation.ask(START)
+    state = await reached(store, Status.AWAITING_INPUT)
+    store.gate.clear()
+    begun, before = store.begun, list(order)
+    asked = asyncio.create_task(activation.ask(decision(state, Answer("blue"))))
+    await a_while()
+    assert (store.begun, list(order), asked.done()) == (begun + 1, before, False)
+    store.gate.set()
+    receipt = await asked
+    assert (await store.at("c-1", [receipt.seq]))[0].kind == "suspension_settled"
+    await reached(store, Status.IDLE)
+    assert order.written_before("asked t1.m2") >= {"suspension_settled", "call_resolved"}
+
+
+async def test_promise_1_an_approval_is_written_before_the_tool_is_dispatched():
+    store, workers, order = await desk(asks("refund"))
+    activation = await hosted(store, workers)
+    await activation.ask(START)
+    state = await reached(store, Status.AWAITING_INPUT)
+    store.gate.clear()
+    begun, before = store.begun, list(order)
+    asked = asyncio.create_task(activation.ask(decision(state, Approve())))
+    await a_while()
+    assert (store.begun, list(order), asked.done()) == (begun + 1, before, False)
+    store.gate.set()
+    await asked
+    await reached(store, Status.IDLE)
+    (run,) = [entry for entry in order if entry.startswith("asked") and "#" in entry]
+    assert order.written_before(run) >= {"suspension_settled", "run_scheduled"}
+
+
+async def test_promise_1_a_call_of_the_model_is_written_before_the_tool_is_dispatched():
+    store, workers, order = await desk(asks("lookup"))
+    activation = await hosted(store, workers)
+    model = workers.call_model
+
+    async def answering(app, code, request):
+        store.gate.clear()
+        return await model(app, code, request)
+
+    workers.call_model = answering
+    await activation.ask(START)
+    async with asyncio.timeout(10):
+        while "asked t1.m1" not in order:
+            await asyncio.sleep(0)
+    await a_while()
+    assert order[-1] == "asked t1.m1"
+    workers.call_model = model
+    store.gate.set()
+    await reached(store, Status.IDLE)
+    (run,) = [entry for entry in order if entry.startswith("asked") and "#" in entry]
+    assert order.written_before(run) >= {"model_answered", "run_scheduled"}
+
+
+async def test_an_activation_whose_takeover_took_longer_than_its_lease_starts_nothing_until_it_is_renewed(skip):
+    noting, workers, order = await desk()
+    before = await Writer.of(noting.inner, "c-1", holder="dead-1")
+    await before.do(start("hello"), begin())
+    come, store = asyncio.Event(), FaultyStore(noting.inner, Faults(renew=FailBefore()))
+    store.acquire = _late(noting.inner.acquire, come)
+    activating = asyncio.create_task(hosted(store, workers, seen=before.token, because=TakeoverReason.DIED))
+    await a_while()
+    skip(2 * LEASE_MS / 1000)
+    come.set()
+    await activating
+    await a_while()
+    assert order == []
+    store.policy = Faults()
+    async with asyncio.timeout(10):
+        while "asked t1.m1" not in order:
+            skip(LEASE_MS / 3000)
+            await a_while()
+
+
+def _late(work, come):
+    """The work is done at once, and its answer comes once the event is set."""
+
+    async def late(*args, **kwargs):
+        answer = await work(*args, **kwargs)
+        await come.wait()
+        return answer
+
+    return late
+
+
+async def test_a_write_whose_answer_came_after_the_lease_starts_nothing_until_it_is_renewed(skip):
+    inner, workers, order = await desk()
+    come = asyncio.Event()
+    store = FaultyStore(inner.inner, Faults(renew=FailBefore()))
+    activation = await hosted(store, workers)
+    store.append = _late(inner.append, come)
+    asked = asyncio.create_task(activation.ask(START))
+    async with asyncio.timeout(10):
+        while not order:
+            await asyncio.sleep(0)
+    skip(2 * LEASE_MS / 1000)
+    come.set()
+    assert (await asked).seq  # it is written, and acknowledged
+    await a_while()
+    assert [entry for entry in order if entry.startswith("asked")] == []
+    store.policy = Faults()
+    async with asyncio.timeout(10):
+        while "asked t1.m1" not in order:
+            skip(LEASE_MS / 3000)
+            await a_while()
+
+
+async def test_no_effect_begins_while_nobody_knows_whether_the_last_outcome_was_recorded(skip):
+    # given an answer of the model that was written and whose writer heard nothing
+    noting, workers, order = await desk()
+    store = FaultyStore(noting, Faults())
+    activation = await hosted(store, workers)
+    answered, come = workers.call_model, asyncio.Event()
+
+    async def answering(app, code, request):
+        answer = await answered(app, code, request)
+        await come.wait()
+        return answer
+
+    workers.call_model = answering
+    await activation.ask(START)
+    async with asyncio.timeout(10):
+        while "asked t1.m1" not in order:
+            await asyncio.sleep(0)
+    # and a store that takes nobody's place, and for longer than the lease renews none
+    store.policy = Faults(append=FailAfter(), acquire=FailBefore(), renew=FailBefore())
+    come.set()
+    await reached(noting, Status.IDLE)
+    await a_while()
+    skip(LEASE_MS / 1000)
+    await a_while()
+    assert not activation._lease.held
+    # when the lease is renewed before it is known what was written
+    store.policy = Faults(acquire=FailBefore())
+    for _ in range(2):
+        skip(LEASE_MS / 3000)
+        await a_while()
+    assert activation._lease.held
+    # then the model is not asked what it has answered, neither now nor once that is known
+    assert order.count("asked t1.m1") == 1
+    store.policy = Faults()
+    workers.call_model = answered
+    skip(1)
+    await activation.ask(Send(text="more", message_id="m-2"))
+    await reached(store, Status.IDLE)
+    assert [entry for entry in order if entry.startswith("asked")] == ["asked t1.m1", "asked t2.m1"]
+
+
+async def test_an_activation_after_another_judges_an_answer_by_the_spec_of_its_turn():
+    noting, workers, order = await desk(asks("age"))
+    first = await hosted(noting, workers)
+    await first.ask(START)
+    state = await reached(noting, Status.AWAITING_INPUT)
+    owner = await noting.owner("c-1")
+    second = await hosted(noting, NotingWorkers(noting.inner, order), seen=owner.token, because=TakeoverReason.DIED)
+    with pytest.raises(InvalidDecision):
+        await second.ask(decision(state, Answer("forty")))
+    assert (await second.ask(decision(state, Answer(40)))).seq
+    await reached(noting, Status.IDLE)
+
+
+async def test_a_run_that_was_lost_with_its_worker_is_run_again_alone():
+    noting, workers, _ = await desk(asks("lookup"))
+    requests, run_tool = [], workers.run_tool
+
+    async def dying_once(app, code, request):
+        requests.append(request)
+        answer = await run_tool(app, code, request)
+        if len(requests) == 1:
+            raise NoWorker("its worker died, after it had claimed the run")
+        return answer
+
+    workers.run_tool = dying_once
+    activation = await hosted(noting, workers)
+    await activation.ask(START)
+    await reached(noting, Status.IDLE)
+    assert [(request.attempt, request.alone) for request in requests] == [(1, False), (2, True)]
+    assert len({request.tool_call_id for request in requests}) == 1
