@@ -14,7 +14,7 @@ from rich.table import Table as RichTable
 
 from benchmarks import docs, postgres, stack
 from benchmarks.result import GOALS, Part, Table
-from holdfast.embedded import local_redis as embedded
+from holdfast.embedded import server_binary
 
 PARTS = {
     "core": "the hot path against its floors",
@@ -22,6 +22,7 @@ PARTS = {
     "pages": "a page of what is pending, by how much is pending",
     "history": "bytes and revival by the length of the history",
     "command": "`holdfast pending` as a process",
+    "rehearsal": "three turns of an agent's unit test, without a stack",
     "throughput": "conversations a second, against the peers",
     "durability": "kill, resume, bytes, lists and races, against the peers",
 }
@@ -35,7 +36,7 @@ def machine() -> dict[str, str]:
         "cores": str(os.cpu_count()),
         "memory": f"{os.sysconf('SC_PAGE_SIZE') * os.sysconf('SC_PHYS_PAGES') / 2**30:.0f} GiB",
         "python": platform.python_version(),
-        "redis server": embedded._binary_version(embedded._binary()).text,
+        "redis server": max((version for _, version in server_binary._all_usable()), key=lambda version: version.series).text,
         **({"postgres server": postgres.version().partition(") ")[2].partition(" ")[0]} if has_postgres else {}),
         **{name: version(name) for name in names},
     }

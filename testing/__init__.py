@@ -1,13 +1,37 @@
-"""Fakes that users get too: a model server, a fault-injecting store, a toy cipher, the store conformance suite."""
+"""What users test with: conversations without a stack, a model server, a fault-injecting store, the conformance suite.
 
-from .anthropic_messages import blocks
-from .faulty_store import Delay, FailAfter, FailBefore, Fault, Faults, FaultyStore
-from .model_server import ModelServer, Request
-from .redis_server import RedisServer
-from .toy_cipher import ToyCipher
-from .transcripts import NoAnswer, Replay, call, calls, events, read_script, say
+Names are imported when they are first used: pytest loads the plugin of this package in every project.
+"""
+
+from typing import TYPE_CHECKING
+
+from holdfast.lazy import lazily
+
+if TYPE_CHECKING:
+    from .anthropic_messages import blocks
+    from .blocking_rehearsal import BlockingRehearsal, run_sync
+    from .faulty_store import Delay, FailAfter, FailBefore, Fault, Faults, FaultyStore
+    from .model_server import ModelServer, Request
+    from .redis_server import RedisServer
+    from .rehearsal import NeverRested, Rehearsal, run
+    from .rehearsal_result import RehearsalResult, ToolRun
+    from .toy_cipher import ToyCipher
+    from .transcripts import NoAnswer, Replay, call, calls, events, read_script, say
+
+_HOMES = {
+    "anthropic_messages": ("blocks",),
+    "blocking_rehearsal": ("BlockingRehearsal", "run_sync"),
+    "faulty_store": ("Delay", "FailAfter", "FailBefore", "Fault", "Faults", "FaultyStore"),
+    "model_server": ("ModelServer", "Request"),
+    "redis_server": ("RedisServer",),
+    "rehearsal": ("NeverRested", "Rehearsal", "run"),
+    "rehearsal_result": ("RehearsalResult", "ToolRun"),
+    "toy_cipher": ("ToyCipher",),
+    "transcripts": ("NoAnswer", "Replay", "call", "calls", "events", "read_script", "say"),
+}
 
 __all__ = [
+    "BlockingRehearsal",
     "Delay",
     "FailAfter",
     "FailBefore",
@@ -15,15 +39,23 @@ __all__ = [
     "Faults",
     "FaultyStore",
     "ModelServer",
+    "NeverRested",
     "NoAnswer",
     "RedisServer",
+    "Rehearsal",
+    "RehearsalResult",
     "Replay",
     "Request",
+    "ToolRun",
     "ToyCipher",
     "blocks",
     "call",
     "calls",
     "events",
     "read_script",
+    "run",
+    "run_sync",
     "say",
 ]
+
+__getattr__ = lazily(__name__, _HOMES)

@@ -91,7 +91,7 @@ class Script:
     def __init__(self, answers: Answers) -> None:
         self._function = answers if callable(answers) else None
         listed = [] if callable(answers) else answers
-        self._messages = [_complete(answer, f"script[{number}]") for number, answer in enumerate(listed)]
+        self._messages = [complete(answer, f"script[{number}]") for number, answer in enumerate(listed)]
         self._unused = list(range(len(self._messages)))  # a heap: what comes back is the next to go out
 
     @contextmanager
@@ -102,7 +102,7 @@ class Script:
             NoAnswer: All answers are used up.
         """
         if self._function is not None:
-            yield _complete(self._function(request), "the script's answer")
+            yield complete(self._function(request), "the script's answer")
             return
         if not self._unused:
             raise NoAnswer(f"the script is exhausted: all of its {len(self._messages)} answers are used up")
@@ -179,7 +179,7 @@ class Replay:
             following = _extend(digest, message)
             if message["role"] == "assistant":
                 where = f"transcript {number}, message {place}"
-                recorded = self._next.setdefault(digest, _complete(message, where))
+                recorded = self._next.setdefault(digest, complete(message, where))
                 if _extend(digest, recorded) != following:
                     raise ValueError(f"{where}: another transcript starts the same and then answers {_short(recorded)}")
             digest = following
@@ -288,7 +288,7 @@ def _parse(text: str, where: str) -> Any:
         raise ValueError(f"{where}: not JSON: {error}") from error
 
 
-def _complete(answer: Any, where: str) -> Message:
+def complete(answer: Any, where: str) -> Message:
     """The answer as a whole assistant message: text gets its role, tool calls their ids and types."""
     message: Any = say(answer) if isinstance(answer, str) else answer
     if not isinstance(message, dict) or message.get("role", "assistant") != "assistant":

@@ -19,9 +19,11 @@ os.environ["LITELLM_LOCAL_MODEL_COST_MAP"] = "True"  # without it the import tri
 import litellm
 
 from holdfast.actors.work_requests import ModelRequest
+from holdfast.actors.worker import model_outcome
+from holdfast.actors.worker.model_outcome import WORDS
 from holdfast.actors.workers import ModelOutcome
 from holdfast.agent import Agent
-from holdfast.conversation import AgentSpec, FailureReason, ModelFailed, ModelReplied, jsontext
+from holdfast.conversation import AgentSpec, FailureReason, ModelFailed
 from holdfast.conversation.commands import ProposedCall
 from holdfast.persistence import Store
 from holdfast.redaction import PLAIN, Redaction
@@ -46,8 +48,6 @@ CLOSE_S = 5.0
 """How long closing a connection may take."""
 ANTHROPIC_ELSEWHERE = frozenset({"vertex_ai", "azure_ai"})
 """Where Claude speaks Anthropic's interface too."""
-WORDS = 2000
-"""How many characters of what a provider says are kept."""
 PASSING_STATUSES = frozenset({408, 409, 425, 429})
 
 
@@ -71,24 +71,14 @@ async def call(
         async with asyncio.timeout(spec.limits.model_timeout_s):
             answer = await _with_retries(store, request, spec, lambda: _arguments(spec, called, route, messages), redaction)
     except TimeoutError:
-        error = f"the model did not answer within {spec.limits.model_timeout_s:g} s (Limits.model_timeout_s)"
-        return ModelFailed(effect_id=request.effect_id, error=error, reason=FailureReason.MODEL_TIMEOUT)
+        return model_outcome.overdue(request.effect_id, spec.limits)
     except _Failed as failed:
         return ModelFailed(effect_id=request.effect_id, error=str(failed), reason=FailureReason.MODEL_ERROR)
     except TooMuch as excess:
-        return ModelFailed(effect_id=request.effect_id, error=redaction.redacted(str(excess), WORDS), reason=excess.reason)
+        return model_outcome.excessive(request.effect_id, excess, redaction)
     try:
-        input_tokens, output_tokens = answer.tokens
-        return ModelReplied(
-            effect_id=request.effect_id,
-            content=answer.content,
-            calls=await _verdicts(agent, spec, answer.calls(), loop, redaction),
-            finish_reason=answer.finish_reason,
-            input_tokens=input_tokens,
-            output_tokens=output_tokens,
-            reasoning=answer.reasoning,
-            provider=answer.provider(route),
-        )
+        calls = await _verdicts(agent, spec, answer.calls(), loop, redaction)
+        return model_outcome.replied(request.effect_id, answer, calls, route=route)
     except Exception as error:  # the answer has been paid for: asking again would bring its like
         logger.exception("model call %s of %s: its answer cannot be used", request.effect_id, request.conversation_id)
         problem = f"the model's answer cannot be used: {_words(error, redaction)}"
@@ -185,26 +175,7 @@ async def _verdicts(
     if not calls:
         return ()
     there = await loop()
-    return tuple(
-        await there.ruled(lambda: [_judged(agent, spec, call, redaction) for call in calls], spec.limits.run_timeout_s)
-    )
-
-
-def _judged(agent: Agent | None, spec: AgentSpec, call: AnswerCall, redaction: Redaction) -> ProposedCall:
-    """The call with the verdict of the app: whether a signature's arguments validate, and what its prompt renders to."""
-    arguments, name = call.arguments, call.name
-    problem: str | None = None
-    shown: str | None = None
-    tool = agent.tool(name) if agent is not None else None
-    if agent is not None and tool is not None and spec.tool(name) is not None:
-        try:
-            value = jsontext.loads(arguments) if arguments.strip() else {}
-        except jsontext.NotJson:
-            value = None  # the machine says so
-        if isinstance(value, dict):
-            problem = tool.validate(value, errors=agent.errors, redaction=redaction)
-            shown = tool.render(value)
-    return ProposedCall(tool_call_id=call.tool_call_id, name=name, arguments=arguments, problem=problem, prompt=shown)
+    return await there.ruled(lambda: model_outcome.judged(agent, spec, calls, redaction), spec.limits.run_timeout_s)
 
 
 def _passes(error: Exception) -> bool:

@@ -3,6 +3,7 @@
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Coroutine
+from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
@@ -38,6 +39,8 @@ async def at_any_time() -> None:
 
 Carried: TypeAlias = Callable[[Coroutine[Any, Any, str]], Awaitable[str]]
 """Where a body runs: given its coroutine, what it leads to."""
+Bounded: TypeAlias = Callable[[float], AbstractAsyncContextManager[asyncio.Timeout]]
+"""How a body is bounded: given seconds, what `asyncio.timeout` gives."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,6 +74,7 @@ async def run(
     admitted: Admitted = at_any_time,
     carried: Carried = here,
     in_thread: InThread = asyncio.to_thread,
+    bounded: Bounded = asyncio.timeout,
     reached: Reached = untrapped,
     redaction: Redaction = PLAIN,
 ) -> RunFinished | NoOutcome:
@@ -99,6 +103,7 @@ async def run(
             resources=resources,
             carried=carried,
             in_thread=in_thread,
+            bounded=bounded,
             store=store,
             redaction=redaction,
         )
@@ -143,6 +148,7 @@ async def _body(
     resources: Any,
     carried: Carried,
     in_thread: InThread,
+    bounded: Bounded,
     store: Store,
     redaction: Redaction,
 ) -> tuple[bool, str]:
@@ -165,7 +171,7 @@ async def _body(
         return False, failure(redaction.redacted(said, limits.note_bytes))
 
     try:
-        async with asyncio.timeout(timeout_s) as bound:
+        async with bounded(timeout_s) as bound:
             return True, await carried(_resulting(tool, arguments, tool_context, limits, in_thread))
     except TimeoutError as error:
         if bound.expired():

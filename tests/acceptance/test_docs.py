@@ -18,6 +18,7 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
+from page_blocks import blocks_of
 from stack_fixture import eventually
 
 from holdfast.testing import call, calls
@@ -25,24 +26,14 @@ from holdfast.testing import call, calls
 ROOT = Path(__file__).parents[2]
 EXAMPLES = ROOT / "examples"
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
-BLOCK = re.compile(r"^```python\n(.*?)^```$", re.DOTALL | re.MULTILINE)
-NAME = re.compile(r"# (\w+\.py)\n")
 LINK = re.compile(r"\]\((?!https?://|#)([^)#]+)(?:#[^)]*)?\)")
 RUN_BY_OTHERS = {"ask.py"}  # README's try_it.py runs it, against a model of its own
 WITHIN_S = 120
 HAS_JOBS = importlib.util.find_spec("opencensus") is not None  # a part of ray[default] that nothing else brings
 
 
-def blocks_of(page: Path) -> dict[str, str]:
-    """A page's Python blocks in order, by file name: a first line like `# app.py` gives it."""
-    found = {}
-    for number, source in enumerate(BLOCK.findall(page.read_text()), 1):
-        name = NAME.match(source)
-        found[name[1] if name else f"block_{number}.py"] = source
-    return found
-
-
-RUNNING = [page for page in PAGES if blocks_of(page)]
+WITHOUT_A_STACK = {"testing.md"}  # its blocks are tests, which tests/unit/testing/test_testing_page.py runs
+RUNNING = [page for page in PAGES if page.name not in WITHOUT_A_STACK and blocks_of(page)]
 
 
 @pytest.fixture(scope="module")

@@ -34,6 +34,7 @@ OUTSIDE = {
     "rich": ("cli/",),
     "msgpack": ("persistence/codec.py",),
     "aiohttp": ("testing/model_server.py",),
+    "pytest": ("testing/",),
 }
 """Where each library may be imported: folders, and single files."""
 
@@ -132,8 +133,19 @@ def _is_call_by_name(node: ast.AST) -> bool:
 
 
 def test_what_a_reader_imports_at_once_is_neither_ray_nor_litellm():
-    """From `holdfast pending` on, along the imports that run when a module is imported."""
-    waiting = ["cli/__init__.py", "cli/app.py", "cli/pending.py", "client/__init__.py", "registry/__init__.py"]
+    """From `holdfast pending` on."""
+    reader = ["cli/__init__.py", "cli/app.py", "cli/pending.py", "client/__init__.py", "registry/__init__.py"]
+    assert {"client/async_client.py", "persistence/redis_store.py"} <= _light(reader)
+
+
+def test_what_a_rehearsal_imports_at_once_is_neither_ray_nor_litellm():
+    """From `holdfast.testing.run` and the plugin of pytest on."""
+    rehearsal = ["testing/__init__.py", "testing/pytest_plugin.py", "testing/blocking_rehearsal.py"]
+    assert {"actors/activation/activation.py", "actors/worker/tool_run.py", "conversation/machine.py"} <= _light(rehearsal)
+
+
+def _light(waiting: list[str]) -> set[str]:
+    """The files that are imported with these, along the imports that run when a module is imported; none is a heavy one."""
     seen: set[str] = set()
     while waiting:
         name = waiting.pop()
@@ -148,7 +160,7 @@ def test_what_a_reader_imports_at_once_is_neither_ray_nor_litellm():
                 for length in range(1, len(parts) + 1):
                     path = "/".join(parts[:length])
                     waiting += [f"{path}.py", f"{path}/__init__.py"]
-    assert {"client/async_client.py", "persistence/redis_store.py"} <= seen
+    return seen
 
 
 def _at_import(file: Path) -> Iterator[str]:

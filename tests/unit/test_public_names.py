@@ -53,8 +53,8 @@ PUBLIC = {
         main
     """,
     "testing": """
-        Delay FailAfter FailBefore Fault Faults FaultyStore ModelServer NoAnswer RedisServer Replay Request ToyCipher blocks
-        call calls events read_script say
+        BlockingRehearsal Delay FailAfter FailBefore Fault Faults FaultyStore ModelServer NeverRested NoAnswer RedisServer
+        Rehearsal RehearsalResult Replay Request ToolRun ToyCipher blocks call calls events read_script run run_sync say
     """,
     "embedded": """
     """,

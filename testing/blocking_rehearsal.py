@@ -1,0 +1,132 @@
+"""The blocking face of a rehearsal, for tests that are plain functions."""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Coroutine
+from dataclasses import replace
+from typing import Any, Self, TypeVar, Unpack, cast
+
+from holdfast.agent import Agent
+from holdfast.client.results import AsyncPendingCall, BlockingPendingCall
+from holdfast.conversation import Decision, Receipt
+
+from .rehearsal import Rehearsal, RehearsalArguments, RunArguments, run
+from .rehearsal_result import RehearsalResult
+
+_T = TypeVar("_T")
+
+
+class BlockingRehearsal:
+    """One conversation with one agent, in this process: a context manager with an event loop of its own.
+
+    It takes what `Rehearsal` takes, and has the same methods without `await`; each raises what its counterpart raises.
+
+    Raises:
+        RuntimeError: An event loop runs here already; use `async with Rehearsal(...)`.
+        ConfigurationError: See `Rehearsal`.
+    """
+
+    def __init__(self, agent: Agent, **arguments: Unpack[RehearsalArguments]) -> None:
+        _check_no_loop("async with Rehearsal(...)")
+        self._rehearsal = Rehearsal(agent, **arguments)
+        self._runner = asyncio.Runner()
+
+    def __enter__(self) -> Self:
+        try:
+            self._run(self._rehearsal.__aenter__())
+        except BaseException:
+            self._runner.close()
+            raise
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self.close()
+
+    @property
+    def id(self) -> str:
+        """The conversation's id."""
+        return self._rehearsal.id
+
+    @property
+    def now(self) -> int:
+        """See `Rehearsal.now`."""
+        return self._rehearsal.now
+
+    def send(self, text: str, *, message_id: str | None = None) -> RehearsalResult[Receipt]:
+        """See `Rehearsal.send`."""
+        return self._shown(self._rehearsal.send(text, message_id=message_id))
+
+    def post(self, text: str, *, message_id: str | None = None) -> Receipt:
+        """See `Rehearsal.post`."""
+        return self._run(self._rehearsal.post(text, message_id=message_id))
+
+    def resolve(
+        self, call: BlockingPendingCall | str, decision: Decision, *, decision_id: str | None = None
+    ) -> RehearsalResult[Receipt]:
+        """See `Rehearsal.resolve`."""
+        if not isinstance(call, str):
+            call.resolve(decision, decision_id=decision_id)
+            return self.rest()
+        return self._shown(self._rehearsal.resolve(call, decision, decision_id=decision_id))
+
+    def advance(self, seconds: float) -> RehearsalResult[Receipt]:
+        """See `Rehearsal.advance`."""
+        return self._shown(self._rehearsal.advance(seconds))
+
+    def rest(self) -> RehearsalResult[Receipt]:
+        """See `Rehearsal.rest`."""
+        return self._shown(self._rehearsal.rest())
+
+    def cancel(self) -> RehearsalResult[Receipt]:
+        """See `Rehearsal.cancel`."""
+        return self._shown(self._rehearsal.cancel())
+
+    def end(self) -> RehearsalResult[Receipt]:
+        """See `Rehearsal.end`."""
+        return self._shown(self._rehearsal.end())
+
+    def result(self) -> RehearsalResult[Receipt]:
+        """See `Rehearsal.result`."""
+        return self._shown(self._rehearsal.result())
+
+    def close(self) -> None:
+        """See `Rehearsal.close`; the event loop is closed too."""
+        try:
+            self._run(self._rehearsal.close())
+        finally:
+            self._runner.close()
+
+    def _shown(self, work: Coroutine[Any, Any, RehearsalResult[Awaitable[Receipt]]]) -> RehearsalResult[Receipt]:
+        return _blocking(self._run(work), self._run)
+
+    def _run(self, work: Coroutine[Any, Any, _T]) -> _T:
+        return self._runner.run(work)
+
+
+def run_sync(agent: Agent, *texts: str, **arguments: Unpack[RunArguments]) -> RehearsalResult[Receipt]:
+    """The blocking face of `run`, with the same arguments, for tests that are plain functions.
+
+    Raises:
+        RuntimeError: An event loop runs here already; await `run` there.
+        Exception: See `run`.
+    """
+    _check_no_loop("await run(...)")
+    return _blocking(asyncio.run(run(agent, *texts, **arguments)), asyncio.run)
+
+
+def _blocking(result: RehearsalResult[Awaitable[Receipt]], runner: Callable[[Any], Any]) -> RehearsalResult[Receipt]:
+    """The result with pending calls whose `resolve` blocks."""
+
+    def bound(call: AsyncPendingCall) -> Any:
+        return replace(call, _resolve=lambda *args, **kwargs: runner(call._resolve(*args, **kwargs)))  # noqa: SLF001 - rebound
+
+    state = replace(result.state, pending=[bound(call) for call in result.pending])
+    return cast("RehearsalResult[Receipt]", replace(result, state=state))
+
+
+def _check_no_loop(instead: str) -> None:
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return
+    message = f"this is the blocking face, and an event loop runs here: write `{instead}`"
+    raise RuntimeError(message)

@@ -1,0 +1,55 @@
+"""Who decides in a rehearsal: a function of the pending call, or a mapping from tools to decisions."""
+
+import inspect
+from collections.abc import Awaitable, Callable, Mapping
+from typing import TypeAlias, get_args
+
+from holdfast.agent import Agent
+from holdfast.client.results import AsyncPendingCall
+from holdfast.conversation import Decision
+from holdfast.errors import ConfigurationError, InvalidDecision
+
+Deciding: TypeAlias = Callable[[AsyncPendingCall], Decision | Awaitable[Decision | None] | None]
+"""A function that decides a pending call, or leaves it waiting with None."""
+Decide: TypeAlias = Deciding | Mapping[str, Decision | Deciding | None]
+"""One function for all tools, or a decision or function for each."""
+
+FIX = "give Approve(), Deny(...), Answer(...), Fail(...), Redispatch(), or None to leave the call waiting"
+
+
+class Decider:
+    """Decisions for one conversation.
+
+    Args:
+        agent: The agent whose tools a mapping names.
+        decide: The function or the mapping; None leaves everything waiting.
+
+    Raises:
+        ConfigurationError: `decide` is neither, or names a tool that the agent has not.
+    """
+
+    def __init__(self, agent: Agent, decide: Decide | None) -> None:
+        if decide is not None and not callable(decide) and not isinstance(decide, Mapping):
+            fix = 'give a function of the pending call, or a mapping such as {"refund": Approve()}'
+            raise ConfigurationError("decide", f"{type(decide).__name__} decides nothing", fix)
+        if isinstance(decide, Mapping):
+            unknown = sorted(str(name) for name in decide if agent.tool(name) is None)
+            if unknown:
+                known = ", ".join(tool.name for tool in agent.tools) or "none"
+                problem = f"agent {agent.name!r} has no tool {', '.join(unknown)}"
+                raise ConfigurationError("decide", problem, f"name one of its tools: {known}")
+        self._decide = decide
+
+    async def decision(self, call: AsyncPendingCall) -> Decision | None:
+        """The decision on a pending call; None leaves it waiting.
+
+        Raises:
+            InvalidDecision: What came back is no decision.
+            Exception: Whatever the function raised.
+        """
+        rule = self._decide.get(call.tool) if isinstance(self._decide, Mapping) else self._decide
+        said = rule(call) if callable(rule) else rule
+        decision = await said if inspect.isawaitable(said) else said
+        if decision is not None and not isinstance(decision, get_args(Decision)):
+            raise InvalidDecision("decide", f"it gave {decision!r:.60} for tool {call.tool}, which is no decision", FIX)
+        return decision

@@ -1,0 +1,178 @@
+"""The workers of a rehearsal: model calls come from a script, bodies run on the caller's own event loop."""
+
+import asyncio
+import contextvars
+import itertools
+import threading
+import uuid
+from collections.abc import Callable, Mapping
+from concurrent.futures import Future
+from functools import partial
+from typing import Any
+
+from holdfast.actors.published import Standing, standing_of
+from holdfast.actors.steps import Step
+from holdfast.actors.work_requests import ModelRequest, RunRequest
+from holdfast.actors.worker import model_outcome, prompt, tool_run
+from holdfast.actors.worker.model_answer import Broken, TooMuch
+from holdfast.actors.worker.ongoing import Ongoing
+from holdfast.actors.worker.transcripts import Transcripts
+from holdfast.actors.workers import ModelOutcome, NoOutcome
+from holdfast.agent import Agent
+from holdfast.conversation import FailureReason, ModelFailed, RunFinished, jsontext
+from holdfast.persistence import Store
+from holdfast.persistence.views import arguments_in
+from holdfast.redaction import PLAIN
+
+from .moved_clock import MovedClock
+from .rehearsal_result import ToolRun
+from .scripted_model import ScriptedModel, answer_of
+from .transcripts import Message
+
+
+class WorkerDied(Exception):
+    """The rehearsed worker is gone between a body's end and the record of its outcome."""
+
+
+class InProcessCrew:
+    """See `holdfast.actors.Workers`.
+
+    Args:
+        store: Where the conversation lies.
+        agent: Whose conversation it is.
+        model: What the model says.
+        clock: What bounds count by.
+        resources: What bodies find in `ToolContext.resources`.
+        lose: How many runs of each tool are lost.
+
+    Attributes:
+        runs: The executions of bodies, in the order of their ends.
+        prompts: The messages that each model call was sent.
+        mistake: The exception that the script raised, which is the test's mistake and not the model's.
+    """
+
+    def __init__(
+        self,
+        store: Store,
+        agent: Agent,
+        *,
+        model: ScriptedModel,
+        clock: MovedClock,
+        resources: Any,
+        lose: Mapping[str, int],
+    ) -> None:
+        self.runs: list[ToolRun] = []
+        self.prompts: list[list[Message]] = []
+        self.mistake: Exception | None = None
+        self._store = store
+        self._agent = agent
+        self._model = model
+        self._clock = clock
+        self._resources = resources
+        self._lose = dict(lose)
+        self._transcripts = Transcripts()
+        self._ongoing: Ongoing[RunFinished | NoOutcome] = Ongoing()
+        self._tasks = itertools.count(1)
+
+    async def standing(self, app: str, agent: str) -> Standing | None:
+        """See `Workers.standing`."""
+        record = await self._store.app(app)
+        return None if record is None else await standing_of(self._store, record, agent)
+
+    async def call_model(self, app: str, code: str, request: ModelRequest) -> ModelOutcome:
+        """See `Workers.call_model`."""
+        del app, code
+        spec, effect_id = self._agent.spec, request.effect_id
+        failed = partial(ModelFailed, effect_id=effect_id)
+        reading = await self._transcripts.reading(self._store, request)
+        messages = prompt.messages(reading.messages, instructions=spec.instructions, route="", anthropic=False)
+        self.prompts.append(messages)
+        try:
+            async with self._clock.bounded(effect_id, spec.limits.model_timeout_s) as bound:
+                said = await self._model.reply(messages)
+        except Exception as error:  # noqa: BLE001 - it is raised again where the conversation is driven
+            if isinstance(error, TimeoutError) and bound.expired():
+                return model_outcome.overdue(effect_id, spec.limits)
+            self.mistake = error
+            return failed(error=f"the test's own: {PLAIN.said(error, model_outcome.WORDS)}", reason=FailureReason.MODEL_ERROR)
+        if isinstance(said, Exception):
+            return failed(error=PLAIN.said(said, model_outcome.WORDS), reason=FailureReason.MODEL_ERROR)
+        try:
+            answer = answer_of(said, spec.limits)
+        except Broken as broken:
+            return failed(error=PLAIN.said(broken, model_outcome.WORDS), reason=FailureReason.MODEL_ERROR)
+        except TooMuch as excess:
+            return model_outcome.excessive(effect_id, excess, PLAIN)
+        try:
+            calls = model_outcome.judged(self._agent, spec, answer.calls(), PLAIN)
+        except Exception as error:  # noqa: BLE001 - the app's own rules may raise anything
+            problem = f"the model's answer cannot be used: {PLAIN.said(error, model_outcome.WORDS)}"
+            return failed(error=problem, reason=FailureReason.UNUSABLE)
+        return model_outcome.replied(effect_id, answer, calls, route="")
+
+    async def run_tool(self, app: str, code: str, request: RunRequest) -> RunFinished | NoOutcome:
+        """See `Workers.run_tool`; a run goes on when nobody waits for it any more."""
+        del app, code
+        begin = partial(self._run, request, f"{uuid.uuid4().hex}.{next(self._tasks)}")
+        try:
+            return await asyncio.shield(self._ongoing.joined(request.effect_id, begin))
+        except WorkerDied:
+            return NoOutcome.GONE
+
+    async def join(self, worker: str, incarnation: str, conversation_id: str, effect_id: str) -> RunFinished | NoOutcome:
+        """See `Workers.join`; whoever claimed a run and has no outcome of it is gone."""
+        del worker, incarnation, conversation_id, effect_id
+        return NoOutcome.GONE
+
+    def drop(self, conversation_id: str, effect_id: str) -> None:
+        """See `Workers.drop`; a model call ends with whoever waits for it."""
+
+    def close(self) -> None:
+        """End the runs that still go on."""
+        self._ongoing.cancel(lambda _: True)
+
+    async def _run(self, request: RunRequest, incarnation: str) -> RunFinished | NoOutcome:
+        inputs = await tool_run.inputs_of(self._store, request)
+        ran = partial(ToolRun, request.tool, request.tool_call_id, arguments_in(inputs.source, request.tool_call_id))
+        lost = self._lose.get(request.tool, 0) > 0
+        if lost:
+            self._lose[request.tool] -= 1
+
+        def reached(step: Step) -> None:
+            if lost and step is Step.RUN_3_RETURNED:
+                self.runs.append(ran(request.attempt, ok=False, result=None, lost=True))
+                raise WorkerDied(request.effect_id)
+
+        outcome = await tool_run.run(
+            self._store,
+            request,
+            inputs,
+            agent=self._agent,
+            limits=self._agent.spec.limits,
+            resources=self._resources,
+            incarnation=incarnation,
+            worker="rehearsal",
+            in_thread=in_daemon,
+            bounded=partial(self._clock.bounded, request.effect_id),
+            reached=reached,
+        )
+        if isinstance(outcome, RunFinished):
+            told = jsontext.loads(outcome.content)
+            self.runs.append(ran(request.attempt, ok=outcome.ok, result=told.get("result" if outcome.ok else "error")))
+        return outcome
+
+
+async def in_daemon(function: Callable[..., Any], /, *args: Any) -> Any:
+    """What a plain function returns, run in a thread of its own; one that hangs keeps no process from ending."""
+    future: Future[Any] = Future()
+    context = contextvars.copy_context()
+
+    def body() -> None:
+        future.set_running_or_notify_cancel()
+        try:
+            future.set_result(context.run(function, *args))
+        except BaseException as error:  # noqa: BLE001 - it is raised where the body is awaited
+            future.set_exception(error)
+
+    threading.Thread(target=body, name="holdfast-rehearsal", daemon=True).start()
+    return await asyncio.wrap_future(future)

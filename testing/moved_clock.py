@@ -1,0 +1,55 @@
+"""A clock that stands still until it is moved, and the bounds that count by it."""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+
+START_MS = 1_767_225_600_000
+"""Where the clock begins: 2026-01-01T00:00:00Z."""
+
+
+class MovedClock:
+    """Integer milliseconds UTC.
+
+    Args:
+        changed: The function that is called when a bound begins or ends.
+    """
+
+    def __init__(self, changed: Callable[[], None]) -> None:
+        self._now = START_MS
+        self._changed = changed
+        self._bounds: dict[asyncio.Timeout, tuple[str, int]] = {}
+
+    def __call__(self) -> int:
+        """The time."""
+        return self._now
+
+    @property
+    def bounded_effects(self) -> frozenset[str]:
+        """The ids of the effects that are under way within a bound."""
+        return frozenset(effect_id for effect_id, _ in self._bounds.values())
+
+    @property
+    def due_at(self) -> int | None:
+        """The moment at which the first bound ends; None where nothing is bounded."""
+        return min((until for _, until in self._bounds.values()), default=None)
+
+    def move(self, moment: int) -> None:
+        """Set the clock forward, and end the bounds that are over by then."""
+        self._now = max(self._now, moment)
+        for bound, (_, until) in list(self._bounds.items()):
+            if until <= self._now:
+                del self._bounds[bound]  # its effect counts as unsettled until the machine has judged the outcome
+                bound.reschedule(asyncio.get_running_loop().time())
+
+    @asynccontextmanager
+    async def bounded(self, effect_id: str, seconds: float) -> AsyncIterator[asyncio.Timeout]:
+        """Bound an effect as `asyncio.timeout` does, by the loop's clock or by this one, whichever comes first."""
+        async with asyncio.timeout(seconds) as bound:
+            self._bounds[bound] = (effect_id, self._now + round(seconds * 1000))
+            self._changed()
+            try:
+                yield bound
+            finally:
+                self._bounds.pop(bound, None)
+                self._changed()

@@ -1,0 +1,438 @@
+"""A conversation without a stack: the real machine, activation and codec in the process of a unit test."""
+
+import asyncio
+import contextlib
+import math
+import uuid
+from collections.abc import Awaitable, Callable, Mapping
+from contextlib import AsyncExitStack
+from typing import Any, Required, Self, TypedDict, cast
+
+from holdfast.actors.activation.activation import Activation
+from holdfast.actors.admission import Admission
+from holdfast.agent import Agent, App
+from holdfast.client.arguments import context_of, is_time, text_of
+from holdfast.client.results import AsyncPendingCall, PendingCall
+from holdfast.conversation import Cancel, Command, Decision, End, Receipt, Reply, Resolve, Send, Start, State, Wake, outstanding
+from holdfast.conversation.decisions import Ruling
+from holdfast.conversation.ids import check_conversation_id, check_request_id
+from holdfast.conversation.machine import due_at
+from holdfast.errors import ConfigurationError, Fenced, InvalidInput, InvalidMessage, Quarantined
+from holdfast.persistence import AppRecord, MemoryStore, TakeoverReason
+from holdfast.settings import ProcessLimits, Timing
+
+from .decider import Decide, Decider
+from .in_process_workers import InProcessCrew
+from .moved_clock import MovedClock
+from .rehearsal_result import RehearsalResult, log_of, state_of
+from .scripted_model import Model, ScriptedModel
+
+APP = "rehearsal:app"
+CONVERSATION = "rehearsal"
+LEASE_MS = 3_600_000
+"""The lease of the activation, by the loop's clock: longer than any test."""
+WITHIN_S = 10.0
+LOOK_S = 0.05
+"""How often it is looked at whether the activation is over, of which nothing else tells."""
+
+
+class RunArguments(TypedDict, total=False):
+    """What `run` takes beside the agent and the texts."""
+
+    model: Required[Model]
+    decide: Decide | None
+    context: Any
+    app: App | None
+    resources: Any
+    lose: Mapping[str, int] | None
+    within_s: float
+
+
+class RehearsalArguments(RunArguments, total=False):
+    """What `Rehearsal` takes beside the agent."""
+
+    conversation_id: str
+
+
+class NeverRested(TimeoutError):
+    """The conversation did not come to rest in time. The message names what still goes on."""
+
+
+class Rehearsal:
+    """One conversation with one agent, in this process: an async context manager.
+
+    It runs the code that production runs: the machine judges, the activation appends and starts what is outstanding, the
+    store keeps every event in its codec, and tools' bodies are claimed, bounded and recorded. Only the model is a script,
+    the workers are this event loop, and the store is memory. Nothing is connected to, and a thread is used for blocking
+    bodies alone. The clock stands still until `advance` moves it.
+
+    Args:
+        agent: The agent.
+        model: What the model says: a list of replies (`say`, `call`, `calls`, plain text; an exception is the error with
+            which the call fails), a function from the messages to one (async or not), or a `Replay`.
+        decide: Who decides pending calls: a function of the pending call (async or not), or a mapping from tools to decisions
+            or such functions. A call for which that is None waits. Asked whenever the conversation rests.
+        context: The JSON value that tools find in `ToolContext.context`.
+        app: An app whose lifespan is entered for as long as this lasts; what it yields becomes the resources.
+        resources: What tools find in `ToolContext.resources`, where no app is given.
+        lose: By tool, how many of its first runs are lost: their worker dies after the body and before the record.
+        conversation_id: The conversation's id.
+        within_s: How many seconds of real time the conversation may take to come to rest.
+
+    Raises:
+        ConfigurationError: An argument cannot be used; it names the argument, why, and what to do.
+        InvalidConversationId: The id is none.
+        InvalidMessage: The context is no JSON value.
+    """
+
+    def __init__(
+        self,
+        agent: Agent,
+        *,
+        model: Model,
+        decide: Decide | None = None,
+        context: Any = None,
+        app: App | None = None,
+        resources: Any = None,
+        lose: Mapping[str, int] | None = None,
+        conversation_id: str = CONVERSATION,
+        within_s: float = WITHIN_S,
+    ) -> None:
+        self._agent = _agent(agent, lose or {})
+        self._script = ScriptedModel(model)
+        self._decider = Decider(agent, decide)
+        self._context = context_of(context)
+        if app is not None and resources is not None:
+            raise ConfigurationError("resources", "the app's lifespan yields them already", "give app= or resources=")
+        self._app = app
+        self._resources = resources
+        self._lose = dict(lose or {})
+        self.id = check_conversation_id(conversation_id)
+        if not is_time(within_s) or within_s <= 0:
+            raise ConfigurationError("within_s", f"{within_s!r:.40} is no time", "give a number of seconds above 0")
+        self._within_s = within_s
+        self._news = asyncio.Event()
+        self._clock = MovedClock(self._news.set)
+        self._store = MemoryStore(clock=self._clock)
+        self._receipts: list[Receipt] = []
+        self._opened = AsyncExitStack()
+        self._workers: InProcessCrew | None = None
+        self._hosting: Activation | None = None
+
+    async def __aenter__(self) -> Self:
+        spec = self._agent.spec
+        await self._store.put_app(AppRecord(app=APP, code="rehearsal", agents={spec.name: spec.digest}), [spec])
+        if self._app is not None:
+            self._resources = await self._opened.enter_async_context(self._app.resources())
+        self._workers = InProcessCrew(
+            self._store,
+            self._agent,
+            model=self._script,
+            clock=self._clock,
+            resources=self._resources,
+            lose=self._lose,
+        )
+        self._hosting = Activation(
+            self._store,
+            self._workers,
+            admission=Admission(self._store),
+            conversation_id=self.id,
+            holder="rehearsal",
+            timing=Timing(lease_ms=LEASE_MS),
+            clock=self._clock,
+            rested=asyncio.Event(),
+            strikes=ProcessLimits().strikes,
+            reached=lambda _: self._news.set(),
+        )
+        await self._hosting.activate(seen_token="", because=TakeoverReason.ASKED, create=True)
+        return self
+
+    async def __aexit__(self, *exception: object) -> None:
+        await self.close()
+
+    @property
+    def now(self) -> int:
+        """The time of this conversation, in integer milliseconds UTC; it begins with the year 2026."""
+        return self._clock()
+
+    async def send(self, text: str, *, message_id: str | None = None) -> RehearsalResult[Awaitable[Receipt]]:
+        """Send the user's next message (the first one starts the conversation); the result once the conversation rests.
+
+        Raises:
+            InvalidMessage: The text or the id cannot be used.
+            ConversationEnded: It has ended.
+            QueueFull: As many messages wait as the agent's `Limits.queued` allows.
+            NoAnswer: The script has no more replies.
+            NeverRested: The conversation did not come to rest within `within_s`.
+            Quarantined: Its runs were lost so often that nothing of it is carried out.
+            Exception: Whatever the model's function or `decide` raised.
+        """
+        await self.post(text, message_id=message_id)
+        return await self.rest()
+
+    async def post(self, text: str, *, message_id: str | None = None) -> Receipt:
+        """Send the user's next message and do not wait for what comes of it: for bodies that end by `advance` alone.
+
+        Raises:
+            InvalidMessage, ConversationEnded, QueueFull: See `send`.
+        """
+        message_id = message_id if message_id is not None else uuid.uuid4().hex
+        check_request_id("message_id", message_id, InvalidMessage)
+        command: Command = Send(text=text_of(text), message_id=message_id)
+        if not (await self._log()).seq:
+            start = Start(agent=self._agent.name, app=APP, text=text_of(text), message_id=message_id, context=self._context)
+            command = start.model_copy(update={"spec": self._agent.spec})
+        return await self._acknowledged(command)
+
+    async def resolve(
+        self, call: AsyncPendingCall | str, decision: Decision, *, decision_id: str | None = None
+    ) -> RehearsalResult[Awaitable[Receipt]]:
+        """Decide a pending call, given as it was shown or by its `tool_call_id`; the result once the conversation rests.
+
+        Raises:
+            StaleCall: The call does not wait for this.
+            InvalidDecision: The decision does not fit; the call still waits.
+            NoAnswer, NeverRested, Quarantined, Exception: See `send`.
+        """
+        shown = None if isinstance(call, str) else call.suspension_id
+        tool_call_id = call if isinstance(call, str) else call.tool_call_id
+        await self._resolved(self.id, tool_call_id, decision, suspension_id=shown, decision_id=decision_id)
+        return await self.rest()
+
+    async def advance(self, seconds: float) -> RehearsalResult[Awaitable[Receipt]]:
+        """Move the clock forward; each deadline on the way passes at its moment, and what follows from it happens then.
+
+        Deadlines are those of approvals, answers and client calls, and the bounds of runs and model calls. What a body sleeps
+        by itself is real time. The result is that of the new moment; a body within its bound goes on.
+
+        Raises:
+            InvalidInput: `seconds` is no time, or negative.
+            NoAnswer, NeverRested, Quarantined, Exception: See `send`.
+        """
+        if not is_time(seconds) or seconds < 0:
+            raise InvalidInput("seconds", f"{seconds!r:.40} is no time to move by", "give a number of seconds, 0 or more")
+        until = self._clock() + round(seconds * 1000)
+        while True:
+            await self._settled(self._under_way)
+            waiting = due_at(await self._log())
+            due = min((at for at in (self._clock.due_at, waiting) if at is not None), default=math.inf)
+            if due > until:
+                break
+            self._clock.move(int(due))
+            if waiting is not None and waiting <= self._clock():
+                await self._ask(Wake())
+        self._clock.move(until)
+        return await self.result()
+
+    async def rest(self) -> RehearsalResult[Awaitable[Receipt]]:
+        """The result once the conversation rests: nothing runs, and whoever decides has decided.
+
+        Raises:
+            NoAnswer, NeverRested, Quarantined, Exception: See `send`.
+        """
+        await self._settled(self._rests)
+        return await self.result()
+
+    async def cancel(self) -> RehearsalResult[Awaitable[Receipt]]:
+        """Cancel the turn; the result once the conversation rests.
+
+        Raises:
+            ConversationNotFound: It was never started.
+            ConversationEnded: It has ended.
+        """
+        await self._ask(Cancel(request_id=uuid.uuid4().hex))
+        return await self.rest()
+
+    async def end(self) -> RehearsalResult[Awaitable[Receipt]]:
+        """End the conversation for good; what is pending is cancelled.
+
+        Raises:
+            ConversationNotFound: It was never started.
+        """
+        await self._acknowledged(End(request_id=uuid.uuid4().hex))
+        return await self.rest()
+
+    async def result(self) -> RehearsalResult[Awaitable[Receipt]]:
+        """Where the conversation stands now, and how it came there."""
+        workers, _ = self._open()
+        state = await self._log()
+        events, messages = await log_of(self._store, state)
+        return RehearsalResult(
+            state=await state_of(self._store, state, await self._pending()),
+            messages=messages,
+            events=events,
+            receipts=list(self._receipts),
+            runs=list(workers.runs),
+            prompts=list(workers.prompts),
+            replies_left=self._script.left,
+        )
+
+    async def close(self) -> None:
+        """Leave the conversation and the app's lifespan; what still goes on is given up."""
+        workers, hosting = self._workers, self._hosting
+        self._workers = self._hosting = None
+        if workers is not None and hosting is not None:
+            workers.close()
+            if not await hosting.passivate():  # it is busy: like a deposed one it learns of a successor
+                owner = await self._store.owner(self.id)
+                await self._store.acquire(
+                    self.id,
+                    seen_token=owner.token if owner is not None else "",
+                    new_token=uuid.uuid4().hex,
+                    because=TakeoverReason.DIED,
+                    holder="nobody",
+                    lease_ms=1,
+                )
+                with contextlib.suppress(Fenced):
+                    await hosting.ask(Wake())
+            await asyncio.sleep(0)  # what was cancelled ends now
+        await self._opened.aclose()
+
+    def _open(self) -> tuple[InProcessCrew, Activation]:
+        if self._workers is None or self._hosting is None:
+            message = "this rehearsal is not open: use it inside of `async with Rehearsal(...) as conversation:`"
+            raise RuntimeError(message)
+        return self._workers, self._hosting
+
+    async def _log(self) -> State:
+        owner = await self._store.owner(self.id)
+        started = owner is not None and owner.started
+        return await self._store.load(self.id) if started else State(conversation_id=self.id)
+
+    async def _ask(self, command: Command) -> Reply:
+        _, hosting = self._open()
+        if hosting.over:
+            await self._raise_over()
+        return await hosting.ask(command)
+
+    async def _acknowledged(self, command: Command) -> Receipt:
+        receipt = cast("Receipt", await self._ask(command))
+        self._receipts.append(receipt)
+        return receipt
+
+    async def _resolved(
+        self,
+        conversation_id: str,
+        tool_call_id: str,
+        decision: Decision,
+        *,
+        suspension_id: str | None = None,
+        decision_id: str | None = None,
+    ) -> Receipt:
+        """What `PendingCall.resolve` calls."""
+        del conversation_id
+        command = Resolve(
+            tool_call_id=tool_call_id,
+            ruling=Ruling.of(decision),
+            decision_id=decision_id or uuid.uuid4().hex,
+            suspension_id=suspension_id,
+        )
+        return await self._acknowledged(command)
+
+    async def _pending(self) -> list[AsyncPendingCall]:
+        if not (await self._log()).seq:
+            return []
+        return [PendingCall.of(view, self._resolved) for view in await self._store.pending_of(self.id)]
+
+    async def _settled(self, condition: Callable[[], Awaitable[bool]]) -> None:
+        """Wait until the condition holds and nothing more is decided."""
+        try:
+            async with asyncio.timeout(self._within_s) as bound:
+                await self._until(condition)
+                while await self._decided():
+                    await self._until(condition)
+        except TimeoutError:
+            if not bound.expired():
+                raise
+            raise NeverRested(await self._unrested()) from None
+
+    async def _until(self, condition: Callable[[], Awaitable[bool]]) -> None:
+        workers, hosting = self._open()
+        while not await condition():
+            if hosting.over:
+                await self._raise_over()
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(LOOK_S):
+                    await self._news.wait()
+            self._news.clear()
+        mistake, workers.mistake = workers.mistake, None
+        if mistake is not None:
+            raise mistake
+
+    async def _rests(self) -> bool:
+        _, hosting = self._open()
+        return not hosting.over and hosting.rested_at is not None
+
+    async def _under_way(self) -> bool:
+        """Whether it rests, or all that goes on is within a bound, which the clock can end."""
+        effects = {effect.effect_id for effect in outstanding(await self._log())}
+        return await self._rests() or (bool(effects) and effects <= self._clock.bounded_effects)
+
+    async def _decided(self) -> bool:
+        """Have what is pending decided; whether anything was."""
+        decided = False
+        for call in await self._pending():
+            decision = await self._decider.decision(call)
+            if decision is not None:
+                await call.resolve(decision)
+                decided = True
+        return decided
+
+    async def _raise_over(self) -> None:
+        quarantine = await self._store.quarantine(self.id)
+        if quarantine is not None:
+            raise Quarantined(self.id, quarantine.reason, quarantine.at)
+        raise Fenced(self.id)
+
+    async def _unrested(self) -> str:
+        state = await self._log()
+        effects = [" ".join((effect.kind, getattr(effect, "tool", ""))).strip() for effect in outstanding(state)]
+        within = f"the conversation did not come to rest within {self._within_s:g} s (within_s)"
+        return f"{within}: it is {state.status}, and these go on: {', '.join(effects) or 'none'}"
+
+
+async def run(
+    agent: Agent,
+    *texts: str,
+    model: Model,
+    decide: Decide | None = None,
+    context: Any = None,
+    app: App | None = None,
+    resources: Any = None,
+    lose: Mapping[str, int] | None = None,
+    within_s: float = WITHIN_S,
+) -> RehearsalResult[Awaitable[Receipt]]:
+    """Run a conversation with an agent in this process, without Ray and Redis; the result once it rests.
+
+    The texts are the user's messages; each is sent when the one before it has come to rest. The other arguments are those of
+    `Rehearsal`, which also moves time and decides step by step. It is async, since tools and resources of an async test
+    belong to that test's event loop; `run_sync` is its blocking face.
+
+    Raises:
+        ConfigurationError: An argument cannot be used; it names the argument, why, and what to do.
+        InvalidMessage: A text or the context cannot be used.
+        NoAnswer: The script has no more replies.
+        NeverRested: The conversation did not come to rest within `within_s`.
+        Quarantined: Its runs were lost so often that nothing of it is carried out.
+        Exception: Whatever the model's function or `decide` raised.
+    """
+    if not texts:
+        raise ConfigurationError("texts", "there is no message", 'give the user\'s messages: run(agent, "Hello", model=...)')
+    rehearsal = Rehearsal(
+        agent, model=model, decide=decide, context=context, app=app, resources=resources, lose=lose, within_s=within_s
+    )
+    async with rehearsal:
+        for text in texts:
+            await rehearsal.post(text)
+            await rehearsal.rest()
+        return await rehearsal.result()
+
+
+def _agent(agent: Agent, lose: Mapping[str, int]) -> Agent:
+    if not isinstance(agent, Agent):
+        raise ConfigurationError("agent", f"{type(agent).__name__} is no Agent", "give an Agent(...)")
+    for name, number in lose.items():
+        if agent.tool(name) is None or not isinstance(number, int):
+            problem = f"agent {agent.name!r} has no tool {name!r}, or {number!r:.40} is no number of its runs"
+            raise ConfigurationError("lose", problem, 'give tools and numbers: {"charge": 1}')
+    return agent

@@ -1,0 +1,121 @@
+"""What a rehearsal came to: the state of the conversation, its log, and what ran."""
+
+from collections.abc import Awaitable
+from dataclasses import dataclass
+from typing import Any, Generic, TypeVar
+
+from holdfast.client.results import ConversationState, Event, PendingCall
+from holdfast.client.running import running_calls, shown_arguments
+from holdfast.conversation import Receipt, State, Status
+from holdfast.conversation.events import CallSuspended, ModelAnswered, TurnCompleted, TurnFailed
+from holdfast.conversation.transcript import Transcript
+from holdfast.persistence import Store
+
+from .transcripts import Message
+
+R = TypeVar("R")
+
+
+@dataclass(frozen=True, slots=True)
+class ToolRun:
+    """One execution of a tool's body.
+
+    Attributes:
+        tool: The tool's name.
+        tool_call_id: The call.
+        arguments: The arguments that the body was given.
+        attempt: Which run of the call it was, from 1.
+        ok: Whether the body returned a result.
+        result: What the body returned, as JSON has it, or the error that the model reads; None where the run was lost.
+        lost: Whether the worker died after the body's end and before its outcome was recorded.
+    """
+
+    tool: str
+    tool_call_id: str
+    arguments: dict[str, Any]
+    attempt: int
+    ok: bool
+    result: Any
+    lost: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class RehearsalResult(Generic[R]):
+    """A conversation that rests, and how it came there.
+
+    Attributes:
+        state: The state as `Conversation.wait` of the client gives it.
+        messages: The messages in the OpenAI chat format, without the system message.
+        events: The durable events, as `Conversation.events` of the client gives them.
+        receipts: The receipts of messages and decisions, in their order.
+        runs: The executions of tools' bodies, in the order of their ends.
+        prompts: The messages that each model call was sent, with the system message.
+        replies_left: How many replies of the script were not asked for.
+    """
+
+    state: ConversationState[R]
+    messages: list[Message]
+    events: list[Event]
+    receipts: list[Receipt]
+    runs: list[ToolRun]
+    prompts: list[list[Message]]
+    replies_left: int
+
+    @property
+    def status(self) -> Status:
+        """Where the conversation stands."""
+        return self.state.status
+
+    @property
+    def reply(self) -> str | None:
+        """The last completed turn's answer."""
+        return self.state.reply
+
+    @property
+    def error(self) -> str | None:
+        """The last failed turn's error."""
+        return self.state.error
+
+    @property
+    def pending(self) -> list[PendingCall[R]]:
+        """The calls that wait for somebody, in the model's order."""
+        return self.state.pending
+
+    @property
+    def kinds(self) -> list[str]:
+        """The kinds of the events, in their order."""
+        return [event.kind for event in self.events]
+
+
+async def state_of(
+    store: Store, state: State, pending: list[PendingCall[Awaitable[Receipt]]]
+) -> ConversationState[Awaitable[Receipt]]:
+    """A state as the client shows it."""
+    last, reply, end = state.last, None, None
+    if last is not None:
+        answer, end = await store.at(state.conversation_id, [last.reply_seq or last.seq, last.seq])
+        reply = answer.content if isinstance(answer, ModelAnswered) else None
+    turn_id = state.turn.turn_id if state.turn is not None else (last.turn_id if last is not None else None)
+    return ConversationState(
+        status=state.status,
+        turn_id=turn_id,
+        reply=reply,
+        error=end.error if isinstance(end, TurnFailed) else None,
+        pending=pending,
+        running=await running_calls(store, state),
+        seq=state.seq,
+        stopped=end.stopped if isinstance(end, TurnCompleted) else None,
+        failed=end.reason if isinstance(end, TurnFailed) else None,
+    )
+
+
+async def log_of(store: Store, state: State) -> tuple[list[Event], list[Message]]:
+    """The durable events and the messages of a conversation."""
+    transcript, events = Transcript(), list[Event]()
+    for seq, event in await store.read(state.conversation_id, after=0, limit=state.seq):
+        transcript.add(seq, event)
+        data = event.model_dump(mode="json", exclude={"kind", "at"})
+        if isinstance(event, CallSuspended):
+            data["arguments"] = await shown_arguments(store, state.conversation_id, event)
+        events.append(Event(event.kind, seq, event.at, data))
+    return events, transcript.messages()

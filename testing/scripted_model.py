@@ -1,0 +1,112 @@
+"""The model of a rehearsal: a list of replies, a function of the messages, or recorded transcripts."""
+
+import inspect
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from types import SimpleNamespace
+from typing import Any, TypeAlias
+
+from holdfast.actors.worker.model_answer import ModelAnswer
+from holdfast.conversation import Limits
+from holdfast.errors import ConfigurationError
+
+from .transcripts import Message, NoAnswer, Replay, complete
+
+Said: TypeAlias = Message | str | Exception
+"""An assistant message, plain text, or the error with which the model call fails."""
+Model: TypeAlias = Sequence[Said] | Callable[[list[Message]], Said | Awaitable[Said]] | Replay
+"""A script."""
+
+FIX = 'give a list such as [call("refund", {"order": 7}), say("Done.")], a function of the messages, or a Replay'
+SHOWN = 80
+"""How many characters of the last message an error shows."""
+
+
+class ScriptedModel:
+    """Replies for one conversation.
+
+    Args:
+        model: The replies in their order, a function from the messages to one (async or not), or a `Replay`. A reply that is
+            an exception is the error with which the provider refuses the call, after all retries.
+
+    Raises:
+        ConfigurationError: The script, or a reply in it, is none.
+    """
+
+    def __init__(self, model: Model) -> None:
+        self._function = model if callable(model) else None
+        self._replay = model if isinstance(model, Replay) else None
+        if not (self._function or self._replay) and (isinstance(model, str | Mapping) or not isinstance(model, Sequence)):
+            raise ConfigurationError("model", f"{type(model).__name__} is no script", FIX)
+        listed = model if isinstance(model, Sequence) else ()
+        self._replies = [_reply(said, f"model[{number}]") for number, said in enumerate(listed)]
+        self._given = 0
+
+    @property
+    def left(self) -> int:
+        """How many replies of a list were not asked for."""
+        return len(self._replies) - self._given
+
+    async def reply(self, messages: list[Message]) -> Message | Exception:
+        """The reply to the messages: a whole assistant message, or the error with which the call fails.
+
+        Raises:
+            NoAnswer: The script has no more replies, or no recording goes on from here.
+            ConfigurationError: The function returned no reply.
+            Exception: Whatever the function raised.
+        """
+        if self._replay is not None:
+            return self._replay.answer({"messages": messages})
+        if self._function is not None:
+            said = self._function(messages)
+            return _reply(await said if inspect.isawaitable(said) else said, "the reply of the model's function")
+        if not self.left:
+            raise NoAnswer(
+                f"the script has {_counted(len(self._replies))}, and the model is asked once more, {_last(messages)}"
+            )
+        self._given += 1
+        return self._replies[self._given - 1]
+
+
+def answer_of(message: Message, limits: Limits) -> ModelAnswer:
+    """The whole answer, as the worker puts it together from a stream.
+
+    Raises:
+        Broken: The message says that it did not end, or failed.
+        TooMuch: The answer is beyond the limits.
+    """
+    answer = ModelAnswer(limits)
+    tool_calls = [
+        SimpleNamespace(index=index, id=called["id"], function=SimpleNamespace(**called["function"]))
+        for index, called in enumerate(message.get("tool_calls", ()))
+    ]
+    delta = SimpleNamespace(
+        content=message["content"], reasoning_content=message.get("reasoning_content"), tool_calls=tool_calls
+    )
+    answer.add(SimpleNamespace(choices=[SimpleNamespace(index=0, delta=delta)]))
+    answer.ended(message.get("finish_reason", "tool_calls" if tool_calls else "stop"))
+    answer.finish()
+    return answer
+
+
+def _reply(said: Any, where: str) -> Message | Exception:
+    if isinstance(said, Exception):
+        return said
+    try:
+        message = complete(said, where)
+    except ValueError as error:
+        raise ConfigurationError(where, str(error), FIX) from error
+    if "events" in message or "blocks" in message:
+        problem = "it is written as a provider's stream, which only `ModelServer` sends"
+        raise ConfigurationError(where, problem, "use say(), call() and calls()")
+    return message
+
+
+def _counted(number: int) -> str:
+    return "1 reply" if number == 1 else f"{number} replies"
+
+
+def _last(messages: list[Message]) -> str:
+    if not messages:
+        return "without any message"
+    text = f"{messages[-1].get('content')!r}"
+    return f"after the {messages[-1]['role']} message {text if len(text) <= SHOWN else text[:SHOWN] + '…'}"
