@@ -1,0 +1,121 @@
+"""Taking a conversation over: what its activation holds from then on, and for how long."""
+
+import uuid
+from collections.abc import Callable
+
+from holdfast.conversation import AgentSpec, Command, State
+from holdfast.persistence import Acquired, Append, Appended, Moved, Run, Store, TakeoverReason
+from holdfast.settings import Timing
+
+from .crashes import Crashes
+from .lease import Lease, now_s
+from .log_tail import LogTail
+from .specs import spec_of
+from .store_clock import StoreClock
+
+
+class Tenure:
+    """What one activation holds of its conversation.
+
+    Args:
+        store: Where the conversation is kept.
+        conversation_id: Which one it is.
+        holder: The name of the actor.
+        timing: How long a lease is.
+        clock: Milliseconds since whatever moment, by a clock that nobody sets.
+        strikes: How many processes the conversation may take down before it is put in quarantine.
+
+    Attributes:
+        over: Whether the activation has ended; nothing is done for it any more.
+        unsure: Whether the outcome of the last write is unknown: what seems outstanding may be done.
+        token: What the store knows its owner by.
+        state: The state that counts: the last one that is durable.
+        spec: What its commands are judged with; None before that is known.
+        tail_bytes: How long the log after the last snapshot is.
+        runs: The records of runs as they were at the takeover; each is used once.
+        lease: For how long the activation may work.
+        time: The store's clock.
+        log_tail: The end of the log, as far as this activation wrote it.
+        crashes: The crash count of the conversation.
+    """
+
+    def __init__(
+        self, store: Store, conversation_id: str, *, holder: str, timing: Timing, clock: Callable[[], int], strikes: int
+    ) -> None:
+        self.conversation_id = conversation_id
+        self.over = False
+        self.unsure = False
+        self.token = ""
+        self.state = State(conversation_id=conversation_id)
+        self.spec: AgentSpec | None = None
+        self.tail_bytes = 0
+        self.runs: dict[str, Run] = {}
+        self.lease = Lease(timing.lease_ms)
+        self.time = StoreClock(clock)
+        self.log_tail = LogTail()
+        self.crashes = Crashes(store, conversation_id, allowed=strikes)
+        self._store = store
+        self._holder = holder
+        self._lease_ms = timing.lease_ms
+
+    async def take_over(self, seen_token: str, because: TakeoverReason, *, create: bool) -> Moved | None:
+        """Become the owner, with the state as it is stored; who owns the conversation instead, if it moved.
+
+        Raises:
+            LeaseHeld: The owner still works on it.
+            ConversationNotFound: It was never started, and `create` is false.
+            Quarantined: It is in quarantine.
+            StoreError: The store cannot say.
+        """
+        token = uuid.uuid4().hex
+        asked_at_s = now_s()
+        acquired = await self._store.acquire(
+            self.conversation_id,
+            seen_token=seen_token,
+            new_token=token,
+            because=because,
+            holder=self._holder,
+            lease_ms=self._lease_ms,
+            create=create,
+        )
+        match acquired:
+            case Moved():
+                return acquired
+            case Acquired():
+                self.token = token
+                self.lease.granted(asked_at_s)
+                self.crashes.count = acquired.crash_count
+                self.state = acquired.state
+                self.tail_bytes = acquired.tail_bytes
+                self.log_tail = LogTail()
+                self.runs = dict(acquired.runs)
+                self.time.heard(acquired.now)
+                self.spec = await spec_of(self._store, self.state)
+                return None
+
+    async def renew(self) -> None:
+        """Have the lease last longer.
+
+        Raises:
+            Fenced: Another activation owns the conversation.
+            StoreError: Whether it was renewed is unknown.
+        """
+        asked_at_s = now_s()
+        now = await self._store.renew(self.conversation_id, self.token, self._lease_ms)
+        self.time.heard(now)
+        self.lease.granted(asked_at_s)
+
+    def adopt(self, write: Append, written: Appended) -> None:
+        """Have the state count that a write has made durable."""
+        self.state, self.tail_bytes = write.after, written.tail_bytes
+        self.log_tail.add(write.after.seq, write.events)
+        if write.advances:
+            self.crashes.count = 0
+
+    async def spec_for(self, command: Command) -> AgentSpec | None:
+        """What a command is judged with: what it brings itself, else that of its turn."""
+        if command.kind == "turn_prepared" or (command.kind == "start" and command.spec is not None):
+            return command.spec
+        if self.spec is None and self.state.seq:
+            self.spec = await spec_of(self._store, self.state)
+        return self.spec
