@@ -39,6 +39,7 @@ async def upgraded(stack, client, monkeypatch):
         await (await opened.enter_async_context(back))._stack.transport()
 
 
+@pytest.mark.gate
 async def test_conversations_that_wait_and_work_go_on_with_the_new_release_and_the_old_one_leaves(
     stack, client, store, upgraded
 ):
@@ -101,6 +102,7 @@ async def test_an_actor_on_a_node_with_another_build_refuses_with_the_fix(stack,
     await asyncio.to_thread(eventually, lambda: find(name) is None, 30, "the end of that actor")
 
 
+@pytest.mark.gate
 async def test_an_older_release_ends_nobody_of_a_newer_one_and_goes_back_only_when_told_to(stack, client, store, upgraded):
     text = stack.scenarios.add("downgrade", calls(call("refund", {"order": "A", "amount": 7})), "Refunded.")
     newer = await upgraded()
