@@ -269,11 +269,11 @@ class Rehearsal:
 
     async def close(self) -> None:
         """Leave the conversation and the app's lifespan; what still goes on is given up."""
-        workers, hosting = self._workers, self._activation
+        workers, activation = self._workers, self._activation
         self._workers = self._activation = None
-        if workers is not None and hosting is not None:
+        if workers is not None and activation is not None:
             workers.close()
-            if not await hosting.passivate():  # it is busy: like a deposed one it learns of a successor
+            if not await activation.passivate():  # it is busy: like a deposed one it learns of a successor
                 owner = await self._store.owner(self.id)
                 await self._store.acquire(
                     self.id,
@@ -284,7 +284,7 @@ class Rehearsal:
                     lease_ms=1,
                 )
                 with contextlib.suppress(Fenced):
-                    await hosting.ask(Wake())
+                    await activation.ask(Wake())
             await asyncio.sleep(0)  # what was cancelled ends now
         await self._opened.aclose()
 
@@ -300,10 +300,10 @@ class Rehearsal:
         return await self._store.load(self.id) if started else State(conversation_id=self.id)
 
     async def _ask(self, command: Command) -> Reply:
-        _, hosting = self._open()
-        if hosting.over:
+        _, activation = self._open()
+        if activation.over:
             await self._raise_over()
-        return await hosting.ask(command)
+        return await activation.ask(command)
 
     async def _acknowledged(self, command: Command) -> Receipt:
         receipt = cast("Receipt", await self._ask(command))
@@ -347,9 +347,9 @@ class Rehearsal:
             raise NeverRested(await self._unrested()) from None
 
     async def _until(self, condition: Callable[[], Awaitable[bool]]) -> None:
-        workers, hosting = self._open()
+        workers, activation = self._open()
         while not await condition():
-            if hosting.over:
+            if activation.over:
                 await self._raise_over()
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(LOOK_S):
@@ -360,8 +360,8 @@ class Rehearsal:
             raise mistake
 
     async def _rests(self) -> bool:
-        _, hosting = self._open()
-        return not hosting.over and hosting.rested_at is not None
+        _, activation = self._open()
+        return not activation.over and activation.rested_at is not None
 
     async def _under_way(self) -> bool:
         """Whether it rests, or all that goes on is within a bound, which the clock can end."""
