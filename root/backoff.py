@@ -7,7 +7,7 @@ import random
 class Backoff:
     """The pauses of one loop that tries again: each may be twice as long as the one before, up to the longest.
 
-    `tenacity` and `backoff` repeat a function that raises. Most loops here also go on after answers, so the pause is all they need.
+    `tenacity` and `backoff` repeat a function that raises; most loops here also go on after answers, and need the pause alone.
 
     Args:
         first_s: The first pause.
