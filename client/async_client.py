@@ -37,7 +37,7 @@ from holdfast.errors import (
     StaleReason,
     StoreUnavailable,
 )
-from holdfast.persistence import PAUSE_LAG_MS, Pause, RedisStore
+from holdfast.persistence import PAUSE_LAG_MS, Pause, Store
 from holdfast.settings import Settings
 
 from .arguments import (
@@ -342,13 +342,13 @@ class AsyncClient:
             problem = f"its module was not imported within {self._timeout_s:g} s"
             raise AppNotFound("app", problem, "import it before, or give the client a longer timeout_s") from error
 
-    async def _read(self, work: Callable[[RedisStore], Awaitable[_T]]) -> _T:
+    async def _read(self, work: Callable[[Store], Awaitable[_T]]) -> _T:
         """What is read from the store, the opening of which counts too."""
         until = self._deadline()
         store = await self._store(until)
         return await self._timely(work(store), until)
 
-    async def _store(self, until: float) -> RedisStore:
+    async def _store(self, until: float) -> Store:
         return await self._timely(self._stack.store(), until)
 
     async def _timely(self, work: Awaitable[_T], until: float) -> _T:

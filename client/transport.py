@@ -16,7 +16,7 @@ from holdfast.conversation import Command, Reply, Start
 from holdfast.daemon import in_daemon
 from holdfast.embedded.home import Home
 from holdfast.errors import AgentNotFound, AppNotPublished, ClusterStopped
-from holdfast.persistence import EVERYWHERE, RedisStore
+from holdfast.persistence import EVERYWHERE, Directory, RedisStore
 from holdfast.registry import cluster as clusters
 from holdfast.registry.encryption import checked_cipher
 from holdfast.registry.pool import Pool
@@ -187,7 +187,7 @@ def _key(settings: Settings, where: StoreAddress, *, makes: bool) -> bytes | Non
     return vault.ensure_key(brought, must_be=settings.app_key is not None)
 
 
-async def _compare(store: RedisStore, where: StoreAddress, key: bytes | None, here: Here) -> None:
+async def _compare(store: Directory, where: StoreAddress, key: bytes | None, here: Here) -> None:
     """Say what of the app is published otherwise than it is here; it stays so."""
     record = await store.app(here.path)
     if record is None:  # a start is refused then, with the fix

@@ -5,7 +5,7 @@ import contextlib
 import logging
 
 from holdfast.errors import ClusterUnavailable, StoreError
-from holdfast.persistence import Store
+from holdfast.persistence import Directory
 from holdfast.settings import ProcessLimits, Timing
 
 from .actors import Actors, ActorUnavailable, Handle
@@ -28,7 +28,7 @@ class Pool:
     """New actors for one who asks; `reserve` lets it go beyond the cap by so many."""
 
     def __init__(
-        self, store: Store, actors: Actors, *, timing: Timing, process_limits: ProcessLimits, reserve: int = 0
+        self, store: Directory, actors: Actors, *, timing: Timing, process_limits: ProcessLimits, reserve: int = 0
     ) -> None:
         self._store = store
         self._actors = actors

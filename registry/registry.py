@@ -5,7 +5,7 @@ import contextlib
 import logging
 from collections import OrderedDict
 from collections.abc import Coroutine
-from typing import Any
+from typing import Any, Protocol
 
 from holdfast.actors import AnswerToAsk, Failed, Hosted, NotHosted, Occupied, OwnedElsewhere, Replied
 from holdfast.conversation import Command, State, decide
@@ -18,7 +18,7 @@ from holdfast.errors import (
     StoreError,
     StoreUnavailable,
 )
-from holdfast.persistence import Owner, Store, TakeoverReason
+from holdfast.persistence import Conversations, Directory, Owner, TakeoverReason
 from holdfast.settings import Timing
 
 from .actors import ActorDied, Actors, ActorUnavailable, Handle
@@ -39,10 +39,14 @@ PATIENCE_S = 5.0
 """How long one actor is waited for, at least, before the store is asked whether another may take over."""
 
 
+class ConversationsAndDirectory(Conversations, Directory, Protocol):
+    """What a registry asks of a store."""
+
+
 class Registry:
     """A function over the store and the actors, with a cache of handles; any number of them may work at once."""
 
-    def __init__(self, store: Store, actors: Actors, *, pool: Pool, timing: Timing) -> None:
+    def __init__(self, store: ConversationsAndDirectory, actors: Actors, *, pool: Pool, timing: Timing) -> None:
         self._store = store
         self._actors = actors
         self._pool = pool
