@@ -4,7 +4,7 @@ import asyncio
 import random
 
 from holdfast.errors import CorruptStore, StoreUnavailable
-from holdfast.persistence import PAUSE_LAG_MS, Paused, Store
+from holdfast.persistence import PAUSE_LAG_MS, Paused, Pausing
 
 from .activation.lease import now_s
 from .worker.ongoing import Ongoing
@@ -20,7 +20,7 @@ LOOK_S = 1.0
 class Admission:
     """One process's view of the pauses; who asks at the same time shares a look. What cannot be looked at admits nothing."""
 
-    def __init__(self, store: Store) -> None:
+    def __init__(self, store: Pausing) -> None:
         self._store = store
         self._seen = Paused(0)
         self._asked_at_s = float("-inf")

@@ -16,9 +16,9 @@ CIPHER = ".cipher."
 CIPHER_DIGITS = 8
 """Fewer than a build has: what ends in `.cipher.` and so many characters is never a build that happens to be called so."""
 _SUFFIXES = (".py", ".lua")
-_ROOT = "holdfast"
-_PACKAGES = (
-    _ROOT,
+ROOT = "holdfast"
+PACKAGES = (
+    ROOT,
     *(f"holdfast.{name}" for name in ("conversation", "agent", "persistence", "embedded", "actors", "registry")),
 )
 
@@ -39,11 +39,11 @@ def build_of(release: str) -> str:
 def _digest() -> str:
     """The SHA-256 of what runs in actors and speaks to them, as the disk has it at the first call: soon after the import."""
     found = hashlib.sha256()
-    for package in _PACKAGES:
+    for package in PACKAGES:
         spec = find_spec(package)
         folder = Path((spec.submodule_search_locations or ["."])[0] if spec is not None else ".")
         for file in sorted(
-            folder.glob("*") if package == _ROOT else folder.rglob("*")
+            folder.glob("*") if package == ROOT else folder.rglob("*")
         ):  # where installed, all packages are in it
             if file.suffix in _SUFFIXES:
                 content = hashlib.sha256(file.read_bytes()).hexdigest()

@@ -5,7 +5,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 
 from holdfast.conversation import AgentSpec
-from holdfast.persistence import AppRecord, Store
+from holdfast.persistence import AppRecord, Directory
 from holdfast.persistence.sealing import UNENCRYPTED
 
 from .actor_settings import StoreAddress
@@ -30,7 +30,7 @@ class Published:
         key: The key that records are signed with, None where there is none yet.
     """
 
-    def __init__(self, store: Store, address: StoreAddress, key: Callable[[], Awaitable[bytes | None]]) -> None:
+    def __init__(self, store: Directory, address: StoreAddress, key: Callable[[], Awaitable[bytes | None]]) -> None:
         self._store = store
         self._address = address
         self._key = key
@@ -83,7 +83,7 @@ class Published:
             await self._store.put_problem(app, None)
 
 
-async def standing_of(store: Store, record: AppRecord, agent: str) -> Standing:
+async def standing_of(store: Directory, record: AppRecord, agent: str) -> Standing:
     """What the record says of an agent: its spec is stored under the digest that was signed, and has to have it.
 
     Raises:

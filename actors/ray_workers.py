@@ -5,13 +5,13 @@ import binascii
 import logging
 from collections import OrderedDict
 from collections.abc import Awaitable, Mapping
-from typing import TypeVar
+from typing import Protocol, TypeVar
 
 from holdfast.background import Background
 from holdfast.conversation import RunFinished
 from holdfast.conversation.ids import digest
 from holdfast.errors import ClusterStopped, HoldfastError
-from holdfast.persistence import EVERYWHERE, AppRecord, RunStatus, Store
+from holdfast.persistence import EVERYWHERE, AppRecord, Directory, Runs, RunStatus
 
 from . import wire
 from .actor_settings import ActorSettings, SweeperToKeep, WorkerSettings
@@ -39,10 +39,14 @@ CONVERSATIONS = 16
 """Of how many conversations is kept where their model calls were asked for."""
 
 
+class RunsAndDirectory(Runs, Directory, Protocol):
+    """What the workers ask of a store."""
+
+
 class RayWorkers:
     """The workers of one store, in a cluster that behaves as Ray's does."""
 
-    def __init__(self, store: Store, settings: ActorSettings, cluster: Cluster) -> None:
+    def __init__(self, store: RunsAndDirectory, settings: ActorSettings, cluster: Cluster) -> None:
         self._store = store
         self._settings = settings
         self._cluster = cluster
@@ -238,7 +242,7 @@ def successor_name(base: str, generation: int) -> str:
 
 
 async def ensure_worker(
-    store: Store, settings: ActorSettings, cluster: Cluster, record: AppRecord, slot: str
+    store: Directory, settings: ActorSettings, cluster: Cluster, record: AppRecord, slot: str
 ) -> tuple[str, int, WorkerHandle]:
     """The worker in this slot for what a publisher has signed, made if there is none: its base name, its generation, itself.
 

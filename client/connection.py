@@ -21,7 +21,7 @@ from holdfast.errors import (
     StaleReason,
     StoreUnavailable,
 )
-from holdfast.persistence import RedisStore
+from holdfast.persistence import Store
 from holdfast.registry.delivery import Delivered, Delivery, DeliveryResult, Unknown, Unsent
 
 from .arguments import encodes
@@ -65,13 +65,13 @@ class Connection:
             problem = f"its module was not imported within {self._timeout_s:g} s"
             raise AppNotFound("app", problem, "import it before, or give the client a longer timeout_s") from error
 
-    async def read(self, work: Callable[[RedisStore], Awaitable[_T]]) -> _T:
+    async def read(self, work: Callable[[Store], Awaitable[_T]]) -> _T:
         """What is read from the store, the opening of which counts too."""
         until = self.deadline()
         store = await self.store(until)
         return await self.timely(work(store), until)
 
-    async def store(self, until: float) -> RedisStore:
+    async def store(self, until: float) -> Store:
         """The store, opened by then."""
         return await self.timely(self.stack.store(), until)
 

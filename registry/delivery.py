@@ -116,8 +116,8 @@ class Delivery:
                 case Failed(StoreUnavailable() as away):
                     if not self._waits_for_store or self.left_s <= backoff.pause_s:
                         return self.given_up(away)
-                case Failed(error):
-                    return Refused(error)
+                case Failed(refusal):
+                    return Refused(refusal)
                 case NotHosted():
                     pass
             await backoff.sleep()
@@ -160,9 +160,9 @@ class Delivery:
             case NotHosted():
                 self.handed = had_it
                 await registry.not_hosted(self.conversation_id, name, until=self.until)
-            case Failed(Overloaded() as error):  # nothing was decided
+            case Failed(Overloaded() as overloaded):  # nothing was decided
                 self.handed = had_it
-                raise error
+                raise overloaded
             case _:
                 pass
         return answer

@@ -4,7 +4,7 @@ import logging
 import uuid
 
 from holdfast.errors import StoreError
-from holdfast.persistence import Store
+from holdfast.persistence import Conversations
 from holdfast.redaction import PLAIN
 
 logger = logging.getLogger("holdfast.actor")
@@ -19,7 +19,7 @@ class Crashes:
         allowed: With which one the conversation is put in quarantine.
     """
 
-    def __init__(self, store: Store, conversation_id: str, *, allowed: int) -> None:
+    def __init__(self, store: Conversations, conversation_id: str, *, allowed: int) -> None:
         self.count = 0
         self._store = store
         self._conversation_id = conversation_id

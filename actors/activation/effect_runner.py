@@ -21,7 +21,7 @@ from holdfast.conversation import (
 )
 from holdfast.conversation.commands import RunLost, TurnPrepared
 from holdfast.conversation.envelope import failure
-from holdfast.persistence import Run, RunStatus, Store, codec
+from holdfast.persistence import Run, Runs, RunStatus, codec
 
 from .log_tail import LogTail
 
@@ -36,7 +36,7 @@ class EffectRunner:
 
     def __init__(
         self,
-        store: Store,
+        store: Runs,
         workers: Workers,
         *,
         state: State,

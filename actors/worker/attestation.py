@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable
 from typing import TypeVar
 
 from holdfast.errors import StoreError
-from holdfast.persistence import Store
+from holdfast.persistence import Runs
 
 logger = logging.getLogger("holdfast.worker")
 
@@ -27,7 +27,7 @@ class Attestation:
         self._runs = 0
         self._saying: asyncio.Task[None] | None = None
 
-    async def during(self, store: Store, run: Callable[[], Awaitable[_T]]) -> _T:
+    async def during(self, store: Runs, run: Callable[[], Awaitable[_T]]) -> _T:
         """Carry a run out; its claim stands from before it is made until its outcome is recorded.
 
         Raises:
@@ -46,7 +46,7 @@ class Attestation:
                 self._saying.cancel()
                 self._saying = None
 
-    async def _go_on(self, store: Store) -> None:
+    async def _go_on(self, store: Runs) -> None:
         while True:
             await asyncio.sleep(EVERY_S)
             try:
@@ -54,7 +54,7 @@ class Attestation:
             except StoreError as error:
                 logger.warning("that incarnation %s lives could not be said: %s", self._incarnation, error)
 
-    async def _say(self, store: Store) -> None:
+    async def _say(self, store: Runs) -> None:
         asked_at = asyncio.get_running_loop().time()
         await store.attest(self._incarnation, STANDS_MS)
         self._said_at = asked_at

@@ -5,14 +5,14 @@ import logging
 from collections.abc import Awaitable, Callable
 
 from holdfast.actors.actor_settings import SweeperToKeep
-from holdfast.persistence import EVERYWHERE, Store
+from holdfast.persistence import EVERYWHERE, Directory
 
 logger = logging.getLogger("holdfast.worker")
 
 LOOK_EVERY_S = 5.0
 
 
-async def keep_sweeper(kept: SweeperToKeep, connected: Callable[[], Awaitable[Store]]) -> None:
+async def keep_sweeper(kept: SweeperToKeep, connected: Callable[[], Awaitable[Directory]]) -> None:
     """Look again and again, for ever, whether the sweeper is there, and have it made where it is not.
 
     A worker of a release that does not serve the store any more leaves that to the one that does. Once Holdfast was stopped on

@@ -15,7 +15,7 @@ from typing import Any
 from holdfast.actors.work_requests import ModelRequest, RunRequest
 from holdfast.conversation import jsontext
 from holdfast.errors import StoreError
-from holdfast.persistence import Store, codec
+from holdfast.persistence import Runs, codec
 
 logger = logging.getLogger("holdfast.worker")
 
@@ -36,7 +36,7 @@ NUMBER_LENGTH = 400
 class Deltas:
     """Publishes a model's text and reasoning as they come, several pieces at a time."""
 
-    def __init__(self, store: Store, request: ModelRequest, attempt: int) -> None:
+    def __init__(self, store: Runs, request: ModelRequest, attempt: int) -> None:
         self._store = store
         self._request = request
         self._attempt = attempt
@@ -75,7 +75,7 @@ class Progress:
     costs a write to the disk.
     """
 
-    def __init__(self, store: Store, request: RunRequest, loop: asyncio.AbstractEventLoop) -> None:
+    def __init__(self, store: Runs, request: RunRequest, loop: asyncio.AbstractEventLoop) -> None:
         self._store = store
         self._request = request
         self._loop = loop
@@ -141,7 +141,7 @@ def _short(text: str, value: Any, message: str | None) -> str:
     return jsontext.dumps({"value": plain, "message": (message or "")[:KEPT_TEXT], "truncated": True})
 
 
-async def _publish(store: Store, conversation_id: str, payload: bytes) -> None:
+async def _publish(store: Runs, conversation_id: str, payload: bytes) -> None:
     try:
         await store.publish(conversation_id, payload)
     except StoreError as error:

@@ -25,7 +25,7 @@ from holdfast.agent import Agent
 from holdfast.backoff import Backoff
 from holdfast.conversation import AgentSpec, FailureReason, ModelFailed
 from holdfast.conversation.commands import ProposedCall
-from holdfast.persistence import Store
+from holdfast.persistence import Runs
 from holdfast.redaction import PLAIN, Redaction
 
 from . import destination, prompt
@@ -52,7 +52,7 @@ PASSING_STATUSES = frozenset({408, 409, 425, 429})
 
 
 async def call(
-    store: Store,
+    store: Runs,
     request: ModelRequest,
     *,
     spec: AgentSpec,
@@ -90,7 +90,7 @@ class _Failed(Exception):
 
 
 async def _with_retries(
-    store: Store, request: ModelRequest, spec: AgentSpec, arguments: Callable[[], dict[str, Any]], redaction: Redaction
+    store: Runs, request: ModelRequest, spec: AgentSpec, arguments: Callable[[], dict[str, Any]], redaction: Redaction
 ) -> ModelAnswer:
     backoff = Backoff(FIRST_DELAY_S, LONGEST_DELAY_S, jitter=0.5)
     for attempt in range(1, ATTEMPTS + 1):

@@ -20,7 +20,7 @@ from holdfast.conversation import Event, Limits, RunFinished, jsontext
 from holdfast.conversation.envelope import failure, success
 from holdfast.conversation.events import ConversationStarted
 from holdfast.errors import CipherFailed, StoreError, StoreUnavailable
-from holdfast.persistence import Store, codec
+from holdfast.persistence import Conversations, Runs, codec
 from holdfast.persistence.views import arguments_in
 from holdfast.redaction import PLAIN, Redaction
 
@@ -52,7 +52,7 @@ class Inputs:
     source: Event | None
 
 
-async def inputs_of(store: Store, request: RunRequest) -> Inputs:
+async def inputs_of(store: Conversations, request: RunRequest) -> Inputs:
     """What stands in the log where the request says."""
     return Inputs(*await store.at(request.conversation_id, [1, request.arguments_at]))
 
@@ -63,7 +63,7 @@ async def here(work: Coroutine[Any, Any, str]) -> str:
 
 
 async def run(
-    store: Store,
+    store: Runs,
     request: RunRequest,
     inputs: Inputs,
     *,
@@ -115,7 +115,7 @@ async def run(
     return outcome
 
 
-async def _record(store: Store, request: RunRequest, incarnation: str, outcome: bytes) -> None:
+async def _record(store: Runs, request: RunRequest, incarnation: str, outcome: bytes) -> None:
     """The run is over only when its outcome is recorded: until then it can be joined.
 
     That is so however long the store stays away, or the cipher fails.
@@ -149,7 +149,7 @@ async def _body(
     carried: Carried,
     in_thread: InThread,
     bounded: Bounded,
-    store: Store,
+    store: Runs,
     redaction: Redaction,
 ) -> tuple[bool, str]:
     tool = agent.tool(request.tool) if agent is not None else None

@@ -15,7 +15,7 @@ from holdfast.actors.memory import footprint
 from holdfast.actors.work_requests import ModelRequest
 from holdfast.conversation import Event
 from holdfast.conversation.transcript import Transcript
-from holdfast.persistence import Store
+from holdfast.persistence import Conversations
 
 MOST = 256
 """How many transcripts a worker keeps."""
@@ -67,7 +67,7 @@ class Transcripts:
     def __len__(self) -> int:
         return len(self._kept)
 
-    async def reading(self, store: Store, request: ModelRequest) -> Reading:
+    async def reading(self, store: Conversations, request: ModelRequest) -> Reading:
         """The messages up to the request's place in the log.
 
         Raises:
@@ -97,7 +97,7 @@ class Transcripts:
             self._taken(next(iter(self._kept)))
 
 
-async def _continued(kept: _Kept, store: Store, request: ModelRequest) -> _Kept:
+async def _continued(kept: _Kept, store: Conversations, request: ModelRequest) -> _Kept:
     """The transcript up to where the request's own events begin. Each page begins with what was read last."""
     known_from = request.upto_seq - len(request.log_tail)
     certain = kept.seq == 0 or (bool(request.lineage) and kept.lineage == request.lineage)

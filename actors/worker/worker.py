@@ -26,7 +26,7 @@ from holdfast.actors.workers import ModelOutcome, NoOutcome, WorkPaused
 from holdfast.agent import Agent, App
 from holdfast.conversation import AgentSpec, RunFinished, Status
 from holdfast.errors import HoldfastError, StoreError
-from holdfast.persistence import EVERYWHERE, AppRecord, RedisStore
+from holdfast.persistence import EVERYWHERE, AppRecord, Directory, Lists, Pausing, RedisStore, Store
 from holdfast.redaction import Redaction
 
 from . import tool_run
@@ -116,7 +116,7 @@ class Worker:
         self._named: set[str] = set()
         self._learn(settings.environment)
         self._opening: Ongoing[None] = Ongoing()
-        self._opened: tuple[RedisStore, AppRuntime] | None = None
+        self._opened: tuple[Store, AppRuntime] | None = None
         self._specs: dict[str, AgentSpec] = {}
         self._transcripts = Transcripts()
         self._readings: Ongoing[Reading] = Ongoing()
@@ -135,7 +135,7 @@ class Worker:
         self._effects = 0
         self._asked_at = time.monotonic()
         self._allowed_mb = math.inf
-        self._store: RedisStore | None = None
+        self._store: Store | None = None
         self._admission: Admission | None = None
         self._attestation = Attestation(self._incarnation)
         self._keeping: asyncio.Task[None] | None = None
@@ -298,7 +298,7 @@ class Worker:
 
     async def _body(
         self,
-        store: RedisStore,
+        store: Store,
         runtime: AppRuntime,
         request: RunRequest,
         inputs: tool_run.Inputs,
@@ -361,7 +361,7 @@ class Worker:
         )
         logs.guard_process(self._redaction)
 
-    async def _admitted(self, store: RedisStore, agent: str) -> int:
+    async def _admitted(self, store: Pausing, agent: str) -> int:
         """Let new work of an agent begin, here and now; until when by the store's clock.
 
         Raises:
@@ -372,7 +372,7 @@ class Worker:
             self._admission = Admission(store)
         return await self._admission.admit(agent)
 
-    async def _connected(self) -> RedisStore:
+    async def _connected(self) -> Store:
         if self._store is None:
             address = self._settings.store
             store = RedisStore(address.redis_url, namespace=address.namespace, store_id=address.store_id, cipher=address.cipher)
@@ -385,7 +385,7 @@ class Worker:
         lane: Turnstile,
         key: Hashable,
         work: Callable[[], Awaitable[_T]],
-        store: RedisStore,
+        store: Store,
         runtime: AppRuntime,
         *,
         within_s: float,
@@ -410,7 +410,7 @@ class Worker:
             message = f"{self._settings.name}: {error}"
             raise Dropped(message) from None
 
-    async def _succeed(self, store: RedisStore) -> None:
+    async def _succeed(self, store: Directory) -> None:
         self._succeeded = True
         with contextlib.suppress(StoreError):  # once this one has left, then
             await self._put_successor(store)
@@ -423,7 +423,7 @@ class Worker:
             message = "this worker ends: other code stands for its app"
             raise AppBroken(message)
 
-    async def _open(self) -> tuple[RedisStore, AppRuntime]:
+    async def _open(self) -> tuple[Store, AppRuntime]:
         self._asked_at = time.monotonic()
         if self._opened is None:
             self._refuse_if_leaving()  # what could not be opened here in time is not tried here again
@@ -458,7 +458,7 @@ class Worker:
         self._opened = (store, runtime)
 
     async def _model(
-        self, store: RedisStore, runtime: AppRuntime, request: ModelRequest, messages: list[dict[str, Any]]
+        self, store: Store, runtime: AppRuntime, request: ModelRequest, messages: list[dict[str, Any]]
     ) -> ModelOutcome:
         from . import model  # noqa: PLC0415 - litellm takes seconds; only workers pay, once
 
@@ -475,7 +475,7 @@ class Worker:
             store, request, spec=spec, messages=messages, agent=agent, loop=latest, redaction=self._redaction
         )
 
-    async def _spec(self, store: RedisStore, digest: str) -> AgentSpec:
+    async def _spec(self, store: Directory, digest: str) -> AgentSpec:
         """The spec of a digest; what it says follows from that, so a store that is set back has no other."""
         spec = self._specs.pop(digest, None) or await store.spec(digest)
         if spec is None:
@@ -521,7 +521,7 @@ class Worker:
     def _end(self) -> None:
         ray.get_runtime_context().current_actor.leave.remote()
 
-    async def _end_unless_used(self, store: RedisStore, record: AppRecord | None, used_at: float) -> None:
+    async def _end_unless_used(self, store: Store, record: AppRecord | None, used_at: float) -> None:
         """Give way to a successor, which is made when somebody asks for it, once nothing was asked of this worker for long.
 
         It ends as one that is worn does: who asks meanwhile is told so before anything begins here, and asks the successor.
@@ -543,7 +543,7 @@ class Worker:
             except Exception:  # the app's lifespan may raise anything, or hang
                 logger.exception("%s could not leave the app's lifespan", self._settings.name)
 
-    async def _hand_over(self, store: RedisStore) -> None:
+    async def _hand_over(self, store: Directory) -> None:
         """Put a successor in office once this process has been used for long enough, has grown too much, or is to end."""
         settings = self._settings
         if await store.generation(settings.base) > settings.generation:
@@ -563,13 +563,13 @@ class Worker:
             await self._put_successor(store)
             self._succeeded = True
 
-    async def _put_successor(self, store: RedisStore) -> None:
+    async def _put_successor(self, store: Directory) -> None:
         base, generation = self._settings.base, self._settings.generation + 1
         if await store.generation(base) < generation:
             await store.succeed(base, generation)
 
 
-async def _under_way(store: RedisStore, record: AppRecord) -> bool:
+async def _under_way(store: Lists, record: AppRecord) -> bool:
     """Whether a turn of the app's agents is at a model call or at runs: one that awaits somebody needs no worker."""
     for agent in record.agents:
         for status in (Status.GENERATING, Status.EXECUTING_TOOLS):
