@@ -33,7 +33,7 @@ def _unsealed(data: bytes) -> Any:
 
 
 def release_with(cipher: CipherAt | None) -> str:
-    """The release of the actors that run this Holdfast with this cipher; actors with another cipher, or none, have another one.
+    """The release of actors that run this Holdfast with this cipher; actors with another cipher, or none, are of another.
 
     The cipher's digest follows the build in the local part (PEP 440), so that of two ciphers of one build neither is older.
     """

@@ -34,7 +34,7 @@ OFFER_AFTER_S = 0.02
 
 
 class Host:
-    """Hosts one conversation at a time; the next one can adopt the actor once that one rests or is left."""
+    """Hosts one conversation at a time; another conversation can adopt the actor once the hosted one rests or is left."""
 
     def __init__(
         self,

@@ -57,7 +57,7 @@ def traps() -> Reached:
             trap.rename(sprung)  # of several processes, one springs the trap
         except FileNotFoundError:
             return
-        # To this thread: a signal for the process may be taken by another one, and this one would run on meanwhile.
+        # The signal goes to this thread: one for the process may be taken by another thread while this one runs on.
         signal.pthread_kill(threading.get_ident(), signal.Signals(int(sprung.read_text())))
 
     return reached

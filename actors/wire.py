@@ -29,7 +29,7 @@ def unpack(data: bytes) -> Any:
     """
     if data[:_MARK_BYTES] != _mark():
         raise OtherBuild(this_release())
-    return pickle.loads(data[_MARK_BYTES:])  # noqa: S301 - it comes over Ray, which pickles by itself: who can call us can do worse
+    return pickle.loads(data[_MARK_BYTES:])  # noqa: S301 - the bytes come over Ray, which pickles by itself: its callers can do worse
 
 
 @functools.cache

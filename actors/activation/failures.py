@@ -6,9 +6,9 @@ from holdfast.errors import CorruptStore
 from holdfast.redaction import PLAIN
 
 UNEXPLAINED = 20
-"""How many failures that nothing explains end an effect: its tries until then take about a minute."""
+"""How many unexplained failures of an effect put its conversation in quarantine: its tries until then take about a minute."""
 UNREADABLE = 5
-"""How many failures end an effect if something in the store cannot be read, which mends itself less often."""
+"""How many failures put the conversation in quarantine if a record cannot be read, which mends itself less often."""
 
 
 class Failures:
@@ -18,11 +18,11 @@ class Failures:
         self._count = 0
 
     def unexplained(self, error: Exception) -> str | None:
-        """Count an error that nobody foresaw; the reason to give the effect up, None while it may be tried again."""
+        """Count an error that nobody foresaw; the reason for quarantine, None while the effect may be tried again."""
         return self._counted(error, UNEXPLAINED)
 
     def waited(self, error: Exception) -> str | None:
-        """Count an error if its cause is `CorruptStore`; the reason to give the effect up, None while it may be tried again.
+        """Count an error if its cause is `CorruptStore`; the reason for quarantine, None while the effect may be tried again.
 
         A record of a newer release does not count: processes of that release can read it.
         """

@@ -18,7 +18,7 @@ async def release(store: Store, tenure: Tenure, effects: Outstanding, mailbox: M
     """Give the conversation up if it rests; true if it was given up.
 
     A conversation rests where no command waits and no effect is outstanding, or all its effects wait for the end of a pause. A
-    release whose outcome is unknown counts as one: the lease ends, and then another activation can take the conversation over.
+    release whose outcome is unknown counts as done: the lease ends, and then another activation can take the conversation over.
     """
     paused = effects.paused
     if (busy(tenure.state) and not paused) or not mailbox.empty:

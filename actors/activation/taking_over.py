@@ -15,7 +15,7 @@ from .store_clock import StoreClock
 
 
 class Tenure:
-    """What one activation holds of its conversation.
+    """The tenure of one activation: the token, state, spec and lease with which it holds its conversation.
 
     Args:
         store: Where the conversation is kept.

@@ -1,4 +1,4 @@
-"""Where a model call goes, and with which options: the app that the worker has imported says so, never the store."""
+"""Where a model call goes, and with which options: the imported app says so; the store sets only `STORED_OPTIONS`."""
 
 import logging
 import re
