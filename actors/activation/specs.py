@@ -5,7 +5,11 @@ from holdfast.persistence import Directory
 
 
 async def spec_of(store: Directory, state: State) -> AgentSpec | None:
-    """The stored spec of the turn that goes on, else the one that a next turn would begin with; None if there is none."""
+    """The stored spec of the turn that goes on, else the spec that a next turn would begin with; None if none is stored.
+
+    Raises:
+        StoreError: The store does not answer, or holds something that cannot be read.
+    """
     turn = state.turn
     if turn is None or not turn.spec_digest:
         record = await store.app(state.app) if state.app else None

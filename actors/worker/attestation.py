@@ -1,4 +1,4 @@
-"""Saying in the store that a worker's incarnation lives, so that who cannot ask it knows that its claims stand."""
+"""Saying in the store that a worker's incarnation lives: actors of another cluster, which cannot ask it, trust its claims."""
 
 import asyncio
 import logging
@@ -12,14 +12,14 @@ from holdfast.persistence import Runs
 logger = logging.getLogger("holdfast.worker")
 
 STANDS_MS = 15_000
-"""For how long what was said stands, by the store's clock."""
+"""For how long one attestation holds, by the store's clock."""
 EVERY_S = 3.0
 
 _T = TypeVar("_T")
 
 
 class Attestation:
-    """One incarnation's: a write every few seconds, however many runs it has, and none while it has none."""
+    """The attestation of one incarnation: one write every few seconds, however many runs it has, and none without a run."""
 
     def __init__(self, incarnation: str) -> None:
         self._incarnation = incarnation
@@ -28,7 +28,7 @@ class Attestation:
         self._saying: asyncio.Task[None] | None = None
 
     async def during(self, store: Runs, run: Callable[[], Awaitable[_T]]) -> _T:
-        """Carry a run out; its claim stands from before it is made until its outcome is recorded.
+        """Carry a run out; its result. The incarnation is attested from before the claim until the outcome is recorded.
 
         Raises:
             StoreError: The store does not answer, and the run was not begun.
