@@ -2,23 +2,13 @@
 
 import shlex
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
 
-from holdfast.conversation import AgentSpec
 from holdfast.persistence import AppRecord, Directory
 from holdfast.persistence.sealing import UNENCRYPTED
 
 from .actor_settings import StoreAddress
 from .signature import vouched
-from .workers import NoWorker
-
-
-@dataclass(frozen=True, slots=True)
-class Standing:
-    """The code and the spec that a turn begins with; `spec` is None where the app has no such agent."""
-
-    code: str
-    spec: AgentSpec | None
+from .workers import NoWorker, Standing
 
 
 class Published:

@@ -15,7 +15,8 @@ from .actor_settings import RAY_NAMESPACE, ActorSettings, WorkerSettings
 from .placement import beside
 from .ray_workers import worker_settings
 from .vault import Vault
-from .worker.worker import AppBroken, Dropped, Restarted, Succeeded, Worker
+from .worker.refusals import AppBroken, Dropped, Restarted, Succeeded
+from .worker.worker import Worker
 from .worker_cluster import WorkerDied, WorkerUnavailable
 from .workers import WorkPaused
 

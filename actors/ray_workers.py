@@ -15,12 +15,12 @@ from holdfast.persistence import EVERYWHERE, AppRecord, Directory, Runs, RunStat
 
 from . import wire
 from .actor_settings import ActorSettings, SweeperToKeep, WorkerSettings
-from .published import Published, Standing
+from .published import Published
 from .work_requests import ModelRequest, RunRequest
 from .worker.attestation import EVERY_S
-from .worker.worker import AppBroken, Dropped, Restarted, Succeeded
+from .worker.refusals import AppBroken, Dropped, Restarted, Succeeded
 from .worker_cluster import Cluster, WorkerDied, WorkerHandle, WorkerUnavailable
-from .workers import ModelOutcome, NoOutcome, NoWorker, WorkerLost
+from .workers import ModelOutcome, NoOutcome, NoWorker, Standing, WorkerLost
 
 logger = logging.getLogger("holdfast.workers")
 

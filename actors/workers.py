@@ -1,16 +1,22 @@
 """The interface of the workers that an activation runs against."""
 
+from dataclasses import dataclass
 from enum import StrEnum
-from typing import TYPE_CHECKING, Protocol, TypeAlias
+from typing import Protocol, TypeAlias
 
-from holdfast.conversation import ModelFailed, ModelReplied, RunFinished
+from holdfast.conversation import AgentSpec, ModelFailed, ModelReplied, RunFinished
 
 from .work_requests import ModelRequest, RunRequest
 
-if TYPE_CHECKING:
-    from .published import Standing
-
 ModelOutcome: TypeAlias = ModelReplied | ModelFailed
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """The code and the spec that a turn begins with; `spec` is None where the app has no such agent."""
+
+    code: str
+    spec: AgentSpec | None
 
 
 class NoWorker(Exception):
@@ -43,7 +49,7 @@ class NoOutcome(StrEnum):
 class Workers(Protocol):
     """The workers that run effects."""
 
-    async def standing(self, app: str, agent: str) -> "Standing | None":
+    async def standing(self, app: str, agent: str) -> Standing | None:
         """The code and spec that a turn of an app's agent begins with, as published; None where the app is not known.
 
         Raises:

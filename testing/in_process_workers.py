@@ -10,14 +10,14 @@ from concurrent.futures import Future
 from functools import partial
 from typing import Any
 
-from holdfast.actors.published import Standing, standing_of
+from holdfast.actors.published import standing_of
 from holdfast.actors.steps import Step
 from holdfast.actors.work_requests import ModelRequest, RunRequest
 from holdfast.actors.worker import model_outcome, prompt, tool_run
 from holdfast.actors.worker.model_answer import Broken, TooMuch
 from holdfast.actors.worker.ongoing import Ongoing
 from holdfast.actors.worker.transcripts import Transcripts
-from holdfast.actors.workers import ModelOutcome, NoOutcome
+from holdfast.actors.workers import ModelOutcome, NoOutcome, Standing
 from holdfast.agent import Agent
 from holdfast.conversation import FailureReason, ModelFailed, RunFinished, jsontext
 from holdfast.persistence import Store

@@ -4,10 +4,11 @@ import asyncio
 import logging
 import os
 import sys
+from collections.abc import Sequence
 from typing import Self
 
 from holdfast.actors.actor_settings import WorkerSettings
-from holdfast.agent import App, load
+from holdfast.agent import Agent, App, load
 from holdfast.agent.path import placed
 
 from .app_loop import LEFT, AppLoop
@@ -143,3 +144,20 @@ def _import_litellm() -> None:
     from . import model  # noqa: PLC0415 - takes seconds, so it is done here, once, off the loop
 
     _ = model
+
+
+def agent_of(app: App, name: str) -> Agent | None:
+    """The agent of that name, None if the app has none."""
+    return next((agent for agent in app.agents if agent.name == name), None)
+
+
+def check_environment(needed: Sequence[str]) -> None:
+    """Refuse to run an app without the variables that it was published with.
+
+    Raises:
+        RuntimeError: One is not set in this process.
+    """
+    missing = [name for name in needed if name not in os.environ]
+    if missing:
+        message = f"{', '.join(missing)} is not in this worker's environment: run `holdfast up --app` where it is"
+        raise RuntimeError(message)

@@ -8,9 +8,9 @@ import os
 import time
 import traceback
 import uuid
-from collections.abc import Awaitable, Callable, Coroutine, Hashable, Iterable, Mapping, Sequence
-from functools import partial, wraps
-from typing import Any, Concatenate, ParamSpec, TypeVar
+from collections.abc import Awaitable, Callable, Hashable, Iterable, Mapping
+from functools import partial
+from typing import Any, TypeVar
 
 import ray
 from ray.actor import exit_actor
@@ -18,30 +18,30 @@ from ray.actor import exit_actor
 from holdfast.actors import logs, wire
 from holdfast.actors.actor_settings import WorkerSettings
 from holdfast.actors.admission import Admission
-from holdfast.actors.memory import allowed_mb, resident_mb
-from holdfast.actors.placement import drained
 from holdfast.actors.steps import traps
 from holdfast.actors.work_requests import ModelRequest, RunRequest
-from holdfast.actors.workers import ModelOutcome, NoOutcome, WorkPaused
-from holdfast.agent import Agent, App
-from holdfast.conversation import AgentSpec, RunFinished, Status
-from holdfast.errors import HoldfastError, StoreError
-from holdfast.persistence import EVERYWHERE, AppRecord, Directory, Lists, Pausing, RedisStore, Store
+from holdfast.actors.workers import ModelOutcome, NoOutcome
+from holdfast.agent import Agent
+from holdfast.conversation import AgentSpec, RunFinished
+from holdfast.errors import HoldfastError
+from holdfast.persistence import Directory, Pausing, RedisStore, Store
 from holdfast.redaction import Redaction
 
 from . import tool_run
 from .app_loop import THREADS, AppLoop
-from .app_runtime import AllBlocked, AppRuntime
+from .app_runtime import AllBlocked, AppRuntime, agent_of, check_environment
 from .attestation import Attestation
 from .keeper import keep_sweeper
 from .ongoing import Ongoing
+from .refusals import AppBroken, Dropped, Restarted, Succeeded, shared, told
+from .spec_cache import SpecCache
+from .succession import Succession
 from .threads import end_within
 from .transcripts import Reading, Transcripts
 from .turnstile import NotYet, Turnstile
 
 logger = logging.getLogger("holdfast.worker")
 
-_P = ParamSpec("_P")
 _T = TypeVar("_T")
 AT_ONCE = 1000
 """How many async bodies go on at once; of those that block, as many as there are threads."""
@@ -55,55 +55,14 @@ TURN_S = 12.0
 Twice this time is shorter than the actor's patience, which begins with the actor's request."""
 RESERVED_S = 10.0
 """For how long the turn of a model call that is made alone is kept for it."""
-SPECS = 1024
 SAID = 4096
 """How many characters are kept of an error that the app's code raised."""
 TRACEBACK = 16_384
 ENDING_S = 30.0
 """For how long a worker that has left may take to end, even if callbacks hold its threads."""
-CLOSING_S = 30.0
 DRAIN_CHECK_S = 5.0
-
-
 ALONE_IDLE_S = 30.0
 """How long a worker for work that is done alone waits for more."""
-
-
-class AppBroken(Exception):
-    """The app cannot be imported or opened here; the message says why."""
-
-
-class Dropped(Exception):
-    """This call was sent away: its effect was dropped, or its turn has not come yet. The caller can ask again."""
-
-
-class Restarted(Exception):
-    """This process is not the one that the call was meant for: that one has died, and this one has taken its place."""
-
-
-class Succeeded(Exception):
-    """This worker was used for long enough, was drained, or was not asked for work any more; its successor is in office."""
-
-
-class Unforeseen(Exception):
-    """An error that nobody foresaw was raised in this process; the message has its traceback."""
-
-
-def _told(
-    method: Callable[Concatenate["Worker", _P], Coroutine[Any, Any, _T]],
-) -> Callable[Concatenate["Worker", _P], Coroutine[Any, Any, _T]]:
-    """Replace an unforeseen error by its redacted traceback: Ray sends tracebacks, and only this process knows the secrets."""
-
-    @wraps(method)
-    async def carried_out(self: "Worker", /, *args: _P.args, **kwargs: _P.kwargs) -> _T:
-        try:
-            return await method(self, *args, **kwargs)
-        except (HoldfastError, WorkPaused, AppBroken, Dropped, Restarted, Succeeded):
-            raise
-        except Exception as error:  # noqa: BLE001 - it is raised again as `Unforeseen`
-            raise Unforeseen(self.without_secrets(error)) from None
-
-    return carried_out
 
 
 class Worker:
@@ -117,7 +76,7 @@ class Worker:
         self._learn(settings.environment)
         self._opening: Ongoing[None] = Ongoing()
         self._opened: tuple[Store, AppRuntime] | None = None
-        self._specs: dict[str, AgentSpec] = {}
+        self._specs = SpecCache()
         self._transcripts = Transcripts()
         self._readings: Ongoing[Reading] = Ongoing()
         self._runs: Ongoing[RunFinished | NoOutcome] = Ongoing()
@@ -125,16 +84,13 @@ class Worker:
         self._model_calls: Ongoing[ModelOutcome] = Ongoing()
         self._drain: asyncio.Task[None] | None = None
         self._leaving = False
-        self._succeeded = False
+        self._succession = Succession(settings)
         self._reached = traps()
         alone = Turnstile(1) if settings.alone else None
         self._models = alone or Turnstile(MODELS_AT_ONCE)
         self._bodies = alone or Turnstile(AT_ONCE)
         self._threads = alone or Turnstile(THREADS)
         self._reserved: dict[tuple[str, str], asyncio.TimerHandle] = {}
-        self._effects = 0
-        self._asked_at = time.monotonic()
-        self._allowed_mb = math.inf
         self._store: Store | None = None
         self._admission: Admission | None = None
         self._attestation = Attestation(self._incarnation)
@@ -147,7 +103,7 @@ class Worker:
         """The traceback of an error, without the secrets of this process."""
         return self._redaction.redacted("".join(traceback.format_exception(error)), TRACEBACK)
 
-    @_told
+    @told
     async def prepare(self, environment: Mapping[str, str] | None = None) -> str:
         """Import the app and open its resources, with these variables in the environment; the id of this incarnation.
 
@@ -161,7 +117,7 @@ class Worker:
         await self._open()
         return self._incarnation
 
-    @_told
+    @told
     async def environment(self) -> dict[str, str]:
         """The variables that the app names, with their values. Workers of older releases ask a living worker for them."""
         await self._open()
@@ -174,10 +130,10 @@ class Worker:
 
     async def retire(self) -> None:
         """Take on no new work: this worker is drained, or another release serves the store. It ends once its work is over."""
-        self._succeeded = True
+        self._succession.succeeded = True
         self._begin_draining()
         with contextlib.suppress(HoldfastError):  # an actor that comes back to this release finds a successor in office
-            await self._put_successor(await self._connected())
+            await self._succession.begin(await self._connected())
 
     async def leave(self) -> None:
         """End this worker: Ray ends an actor only at the end of a call. Its threads have `ENDING_S` seconds left."""
@@ -186,7 +142,7 @@ class Worker:
 
     async def work(self) -> dict[str, Any]:
         """The work of this worker in plain values: `app`, how many `runs` and `model_calls`, and whether it is `leaving`."""
-        leaving = self._succeeded or self._leaving
+        leaving = self._succession.succeeded or self._leaving
         return {
             "app": self._settings.app,
             "runs": len(self._runs),
@@ -198,7 +154,7 @@ class Worker:
         """The id of the process that runs this incarnation."""
         return os.getpid()
 
-    @_told
+    @told
     async def turn(self, conversation_id: str, effect_id: str) -> None:
         """Wait until a model call may be made here alone; its turn is then kept for the call itself for `RESERVED_S` seconds.
 
@@ -212,7 +168,7 @@ class Worker:
         """
         await self._turn_of((conversation_id, effect_id))
 
-    @_told
+    @told
     async def call_model(self, asked: bytes, incarnation: str = "") -> bytes:
         """Call the model with the conversation's transcript and judge the calls it asks for by the app's own rules.
 
@@ -229,7 +185,7 @@ class Worker:
             raise Restarted(message)
         return wire.pack(await self._model_called(wire.unpack(asked)))
 
-    @_told
+    @told
     async def run_tool(self, asked: bytes) -> bytes:
         """Claim a run, run its body and record its outcome; a second request for a run that goes on joins it.
 
@@ -242,7 +198,7 @@ class Worker:
         """
         return wire.pack(await self._tool_run(wire.unpack(asked)))
 
-    @_told
+    @told
     async def join(self, incarnation: str, conversation_id: str, effect_id: str) -> bytes:
         """Wait for a run that this incarnation has claimed; `GONE` if another has, `FORGOTTEN` if it is over here."""
         return wire.pack(await self._joined(incarnation, conversation_id, effect_id))
@@ -253,7 +209,7 @@ class Worker:
         if ticket in self._reserved or any(self._model_calls.keys(lambda key: key[:2] == ticket)):
             return
         await self._entered(self._models, ticket, TURN_S)
-        if self._succeeded or self._leaving:
+        if self._succession.succeeded or self._leaving:
             self._models.leave()
             self._refuse_if_leaving()
         self._reserved[ticket] = asyncio.get_running_loop().call_later(RESERVED_S, self._lapse, ticket)
@@ -272,7 +228,7 @@ class Worker:
         store, runtime = await self._open()
         self._refuse_if_leaving()
         ticket = (request.conversation_id, request.effect_id)
-        reading = await _shared(
+        reading = await shared(
             self._readings.joined(
                 (*ticket, request.upto_seq, request.lineage), lambda: self._transcripts.reading(store, request)
             )
@@ -281,7 +237,7 @@ class Worker:
         call = partial(self._model, store, runtime, request, reading.messages)
         # A call to be made alone has waited in `turn`: if it waited here, it would be blamed for a process that another ended.
         within_s = 0.0 if self._settings.alone else TURN_S
-        return await _shared(
+        return await shared(
             self._model_calls.joined(
                 key, lambda: self._in_turn(self._models, key, call, store, runtime, within_s=within_s, reserved=ticket)
             )
@@ -292,7 +248,7 @@ class Worker:
         self._refuse_if_leaving()
         spec = await self._spec(store, request.spec_digest)
         inputs = await tool_run.inputs_of(store, request)
-        agent = _agent(runtime.app, request.agent)
+        agent = agent_of(runtime.app, request.agent)
         tool = agent.tool(request.tool) if agent is not None else None
         lane = self._threads if tool is not None and tool.blocks else self._bodies
         key = (request.conversation_id, request.effect_id, inputs)
@@ -303,7 +259,7 @@ class Worker:
             run = partial(self._body, store, runtime, request, inputs, agent=agent, spec=spec, incarnation=incarnation)
             return self._claimable(incarnation, self._in_turn(lane, key, run, store, runtime, within_s=TURN_S))
 
-        return await _shared(self._runs.joined(key, begun))
+        return await shared(self._runs.joined(key, begun))
 
     async def _claimable(self, incarnation: str, work: Awaitable[RunFinished | NoOutcome]) -> RunFinished | NoOutcome:
         task = asyncio.current_task()
@@ -329,7 +285,7 @@ class Worker:
             async with asyncio.timeout(TURN_S) as bound:
                 loop = await runtime.loop()
         except AllBlocked as error:
-            await self._succeed(store)
+            await self._succession.begin(store)
             raise Succeeded(str(error)) from None
         except Exception as error:  # the lifespan may raise anything
             if bound.expired():
@@ -413,10 +369,12 @@ class Worker:
             await self._entered(lane, key, within_s)
         try:
             self._refuse_if_leaving()
-            self._effects += 1
+            self._succession.effects += 1
             result = await work()
-            if ((self._settings.alone and runtime.left) or runtime.worn) and not self._succeeded:
-                await self._succeed(store)  # a callback beyond its bound may go on here: the next call gets another process
+            if ((self._settings.alone and runtime.left) or runtime.worn) and not self._succession.succeeded:
+                await self._succession.begin(
+                    store
+                )  # a callback beyond its bound may go on here: the next call gets another process
             return result
         finally:
             lane.leave()
@@ -428,13 +386,8 @@ class Worker:
             message = f"{self._settings.name}: {error}"
             raise Dropped(message) from None
 
-    async def _succeed(self, store: Directory) -> None:
-        self._succeeded = True
-        with contextlib.suppress(StoreError):  # `_hand_over` puts the successor in office later
-            await self._put_successor(store)
-
     def _refuse_if_leaving(self) -> None:
-        if self._succeeded:
+        if self._succession.succeeded:
             message = "this worker's successor is in office"
             raise Succeeded(message)
         if self._leaving:
@@ -442,10 +395,10 @@ class Worker:
             raise AppBroken(message)
 
     async def _open(self) -> tuple[Store, AppRuntime]:
-        self._asked_at = time.monotonic()
+        self._succession.asked_at = time.monotonic()
         if self._opened is None:
             self._refuse_if_leaving()  # an app that could not be opened in time is not opened here again
-            await _shared(self._opening.joined("app", self._open_anew))
+            await shared(self._opening.joined("app", self._open_anew))
         if self._opened is None:
             message = "the app is not open"
             raise AppBroken(message)
@@ -460,19 +413,21 @@ class Worker:
             logs.guard_app()
         try:
             self._learn(self._settings.needed)
-            _check_environment(self._settings.needed)
+            check_environment(self._settings.needed)
             runtime = await AppRuntime.open(self._settings)
         except Exception as error:  # noqa: BLE001 - the app's own import and lifespan may raise anything
             self._learn(())  # the app may have put secrets into the environment
             problem = self._redaction.said(error, SAID)
             logger.warning("%s cannot open its app: %s", self._settings.name, problem)
             if isinstance(error, TimeoutError):
-                await self._succeed(store)  # an app that hangs may hold a thread, or a lock, for as long as this process lives
+                await self._succession.begin(
+                    store
+                )  # an app that hangs may hold a thread, or a lock, for as long as this process lives
             await store.put_problem(self._settings.app, problem)
             raise AppBroken(problem) from None
         self._learn(runtime.app.environment(os.environ))
         await store.put_problem(self._settings.app, None)
-        self._allowed_mb = allowed_mb(self._settings.memory_mb)
+        self._succession.opened()
         self._opened = (store, runtime)
 
     async def _model(
@@ -483,7 +438,7 @@ class Worker:
         async def latest() -> AppLoop:
             return runtime.latest  # the app's rules run in threads: whether its event loop turns is no matter
 
-        agent = _agent(runtime.app, request.agent)
+        agent = agent_of(runtime.app, request.agent)
         if agent is not None and agent.spec.digest == request.spec_digest:
             spec = agent.spec  # the spec that was imported, whatever the store has under its digest
         else:
@@ -494,15 +449,7 @@ class Worker:
         )
 
     async def _spec(self, store: Directory, digest: str) -> AgentSpec:
-        """The spec of a digest. Its content follows from the digest, so a store that is set back has no other."""
-        spec = self._specs.pop(digest, None) or await store.spec(digest)
-        if spec is None:
-            message = f"spec {digest} is not in the store"
-            raise RuntimeError(message)
-        self._specs[digest] = spec
-        while len(self._specs) > SPECS:
-            del self._specs[next(iter(self._specs))]
-        return spec
+        return await self._specs.spec(store, digest)
 
     def _begin_draining(self) -> None:
         if self._drain is None:
@@ -517,107 +464,37 @@ class Worker:
                 store = await self._connected()
                 if self._opened is not None:
                     await self._opened[1].tidy()
-                await self._hand_over(store)
-                if self._runs or self._model_calls:
+                held = self._opened is not None and self._opened[1].worn
+                await self._succession.hand_over(store, held=held)
+                if self._working():
                     idle_since = time.monotonic()
                     continue
                 record = await store.app(self._settings.app)
-                await self._end_unless_used(store, record, max(idle_since, self._asked_at))
+                used_at = max(idle_since, self._succession.asked_at)
+                await self._succession.end_unless_used(store, record, used_at, self._working)
             except HoldfastError:
                 continue
             except Exception:
                 logger.exception("%s: housekeeping", self._settings.name)
                 continue
-            replaced = self._succeeded or (record is not None and record.code != self._settings.code)
-            idle_s = 0.0 if self._runs or self._model_calls else time.monotonic() - idle_since
+            replaced = self._succession.succeeded or (record is not None and record.code != self._settings.code)
+            idle_s = 0.0 if self._working() else time.monotonic() - idle_since
             if idle_s > (2 * DRAIN_CHECK_S if replaced else ALONE_IDLE_S if self._settings.alone else math.inf):
                 self._leaving = True
                 await self._close()
                 self._end()
                 return
 
+    def _working(self) -> bool:
+        return bool(self._runs or self._model_calls)
+
     def _end(self) -> None:
         ray.get_runtime_context().current_actor.leave.remote()
-
-    async def _end_unless_used(self, store: Store, record: AppRecord | None, used_at: float) -> None:
-        """Give way to a successor, which is made when an actor asks for it, once this worker was not asked for long.
-
-        This worker ends as a worn one does: an actor that asks meanwhile is refused before its work begins here, and asks the
-        successor.
-        """
-        idle_s = self._settings.idle_s
-        if not idle_s or self._succeeded or time.monotonic() - used_at < idle_s:
-            return
-        if record is not None and await _under_way(store, record):
-            self._asked_at = time.monotonic()  # the turn's actor may ask at any moment: look again after `idle_s`
-        elif self._asked_at <= used_at and not self._runs and not self._model_calls:  # no request came while the store was read
-            logger.info("%s: nothing was asked of it for %d s", self._settings.name, idle_s)
-            await self._succeed(store)
 
     async def _close(self) -> None:
         if self._opened is not None:
             try:
-                async with asyncio.timeout(CLOSING_S):
+                async with asyncio.timeout(ENDING_S):
                     await self._opened[1].close()
             except Exception:  # the app's lifespan may raise anything, or hang
                 logger.exception("%s could not leave the app's lifespan", self._settings.name)
-
-    async def _hand_over(self, store: Directory) -> None:
-        """Put a successor in office once this process has been used for long enough, has grown too much, or is to end."""
-        settings = self._settings
-        if await store.generation(settings.base) > settings.generation:
-            self._succeeded = True
-        held = self._opened is not None and self._opened[1].worn
-        withheld = await store.withheld()  # `EVERYWHERE`: Holdfast was stopped while this worker was just being made
-        worn = (
-            held
-            or EVERYWHERE in withheld
-            or await drained(withheld)
-            or self._effects >= settings.effects
-            or resident_mb() > self._allowed_mb
-        )
-        if worn and not self._succeeded:
-            logger.info("%s is succeeded after %d effects, at %.0f MiB", settings.name, self._effects, resident_mb())
-        if worn or self._succeeded:  # again, as the store may have been away the last time
-            await self._put_successor(store)
-            self._succeeded = True
-
-    async def _put_successor(self, store: Directory) -> None:
-        base, generation = self._settings.base, self._settings.generation + 1
-        if await store.generation(base) < generation:
-            await store.succeed(base, generation)
-
-
-async def _under_way(store: Lists, record: AppRecord) -> bool:
-    """Whether a turn of the app's agents is at a model call or at runs: a turn that awaits an answer needs no worker."""
-    for agent in record.agents:
-        for status in (Status.GENERATING, Status.EXECUTING_TOOLS):
-            if (await store.conversations(limit=1, agent=agent, status=status)).items:
-                return True
-    return False
-
-
-async def _shared(task: asyncio.Task[_T]) -> _T:
-    """The task's result; a caller that stops waiting does not end the task.
-
-    Raises:
-        Dropped: The task itself was cancelled.
-    """
-    try:
-        return await asyncio.shield(task)
-    except asyncio.CancelledError:
-        if task.cancelled():
-            message = "it was dropped"
-            raise Dropped(message) from None
-        raise
-
-
-def _agent(app: App, name: str) -> Agent | None:
-    return next((agent for agent in app.agents if agent.name == name), None)
-
-
-def _check_environment(needed: Sequence[str]) -> None:
-    missing = [name for name in needed if name not in os.environ]
-    if missing:
-        message = f"{', '.join(missing)} is not in this worker's environment: run `holdfast up --app` where it is"
-        raise RuntimeError(message)
