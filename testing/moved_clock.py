@@ -9,7 +9,7 @@ START_MS = 1_767_225_600_000
 
 
 class MovedClock:
-    """Integer milliseconds UTC.
+    """A clock in integer milliseconds UTC, which begins at `START_MS`.
 
     Args:
         changed: The function that is called when a bound begins or ends.
