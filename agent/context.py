@@ -24,7 +24,7 @@ class ToolContext:
             a run that was lost is run again under the same key.
         attempt: 1 at first, and one more each time a lost run is run again.
         context: The JSON value that `start` was given for this conversation.
-        resources: What the app's lifespan yielded in this worker.
+        resources: The resources that the app's lifespan yielded in this worker.
         report: The function that `report_progress` calls, in the thread that the body runs in; None without streaming.
     """
 

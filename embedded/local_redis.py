@@ -66,7 +66,7 @@ def ensure_redis(
     Blocking; safe to call from many processes and threads at once.
 
     Args:
-        home: Where the data lives.
+        home: The home with the server's data.
         deadline_s: How long to wait for a server that someone starts, or that loads its data.
         announce: Called with one line if this call started the server.
         store_id_key: The key of the store's id; written here, once in the life of a home.

@@ -38,7 +38,7 @@ class Cipher(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class CipherAt:
-    """Where a cipher is found: its import path, `package.module:name`.
+    """The place of a cipher: its import path, `package.module:name`.
 
     `folder` is where a process looks for a module that its own search path does not have; '' for none.
     """

@@ -275,7 +275,7 @@ class OutcomeUnknown(HoldfastError):
 
 
 class StoreError(HoldfastError):
-    """The store cannot do what was asked."""
+    """The store cannot carry out a request."""
 
 
 class StoreUnavailable(StoreError):
@@ -367,7 +367,7 @@ class LeaseHeld(StoreError):
 
 
 class ClusterError(HoldfastError):
-    """The Ray cluster cannot do what was asked."""
+    """The Ray cluster cannot carry out a request."""
 
 
 class ClusterUnavailable(ClusterError):

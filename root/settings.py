@@ -39,7 +39,7 @@ def check_namespace(namespace: object) -> str:
     """The namespace, if it is one.
 
     Raises:
-        ConfigurationError: It does not match `[a-z0-9][a-z0-9_-]{0,62}`.
+        ConfigurationError: The value does not match `[a-z0-9][a-z0-9_-]{0,62}`.
     """
     if isinstance(namespace, str) and NAMESPACE.fullmatch(namespace):
         return namespace

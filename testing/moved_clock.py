@@ -5,7 +5,7 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 
 START_MS = 1_767_225_600_000
-"""Where the clock begins: 2026-01-01T00:00:00Z."""
+"""The first moment of the clock: 2026-01-01T00:00:00Z."""
 
 
 class MovedClock:

@@ -245,7 +245,7 @@ class Rehearsal:
         return await self.rest()
 
     async def end(self) -> RehearsalResult[Awaitable[Receipt]]:
-        """End the conversation for good; what is pending is cancelled.
+        """End the conversation for good; its pending calls are cancelled.
 
         Raises:
             ConversationNotFound: The conversation was never started.
