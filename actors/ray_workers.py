@@ -7,6 +7,7 @@ from collections import OrderedDict
 from collections.abc import Awaitable, Mapping
 from typing import TypeVar
 
+from holdfast.background import Background
 from holdfast.conversation import RunFinished
 from holdfast.conversation.ids import digest
 from holdfast.errors import ClusterStopped, HoldfastError
@@ -51,7 +52,7 @@ class RayWorkers:
         self._generations: dict[str, int] = {}
         self._broken: set[str] = set()
         self._calling: OrderedDict[str, tuple[str, str]] = OrderedDict()
-        self._dropping: set[asyncio.Task[None]] = set()
+        self._dropping = Background()
 
     async def standing(self, app: str, agent: str) -> Standing | None:
         """See `Workers.standing`."""
@@ -129,9 +130,7 @@ class RayWorkers:
 
     def drop(self, conversation_id: str, effect_id: str) -> None:
         """See `Workers.drop`."""
-        dropping = asyncio.create_task(self._drop(conversation_id, effect_id))
-        self._dropping.add(dropping)
-        dropping.add_done_callback(self._dropping.discard)
+        self._dropping.start(self._drop(conversation_id, effect_id))
 
     async def _drop(self, conversation_id: str, effect_id: str) -> None:
         try:

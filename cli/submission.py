@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any
 
+from holdfast.backoff import Backoff
 from holdfast.client import AsyncClient, Conversation
 from holdfast.client.results import ConversationState
 from holdfast.conversation import Receipt, Status
@@ -142,6 +143,7 @@ class Submission:
         Raises:
             HoldfastError: The job is refused, or `AWAY_AFTER` jobs in a row had no answer.
         """
+        backoff = Backoff(RETRY_S, RETRY_S * 2**TRIES)
         for number in range(1, TRIES + 1):
             try:
                 await slot.take()
@@ -152,10 +154,9 @@ class Submission:
                 self._unanswered = 0
                 return result
             left_s = self._left_s()
-            delay_s = RETRY_S * 2 ** (number - 1)
-            if number == TRIES or (left_s is not None and left_s <= delay_s):
+            if number == TRIES or (left_s is not None and left_s <= backoff.pause_s):
                 break
-            await asyncio.sleep(delay_s)
+            await backoff.sleep()
         if isinstance(last, Overloaded):
             return Result(job, NOT_STARTED, error=str(last))
         self._unanswered += 1

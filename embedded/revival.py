@@ -4,6 +4,7 @@ import asyncio
 import logging
 from collections.abc import Callable
 
+from holdfast.backoff import Backoff
 from holdfast.daemon import in_daemon
 from holdfast.errors import HoldfastError, StoreUnavailable
 from holdfast.single_flight import SingleFlight
@@ -35,7 +36,7 @@ class Revival:
         self._deadline_s = deadline_s
         self._announce = announce
         self._reviving = SingleFlight(self._revive)
-        self._delay_s = 0.0
+        self._backoff = Backoff(FIRST_DELAY_S, LONGEST_DELAY_S)
         self._next_at = 0.0
         self.stopped = False
 
@@ -56,16 +57,15 @@ class Revival:
         await self._reviving.close()
 
     async def _revive(self) -> bool:
-        now_s = asyncio.get_running_loop().time()
-        fresh = now_s > self._next_at + QUIET_S or not self._delay_s
-        self._delay_s = FIRST_DELAY_S if fresh else min(2 * self._delay_s, LONGEST_DELAY_S)
+        if asyncio.get_running_loop().time() > self._next_at + QUIET_S:
+            self._backoff.reset()
         try:
             await in_daemon(self._start)
         except HoldfastError as error:
             logger.warning("the embedded Redis could not be started again: %s", error)
             raise
         finally:
-            self._next_at = asyncio.get_running_loop().time() + self._delay_s
+            self._next_at = asyncio.get_running_loop().time() + self._backoff.next_s()
         return True
 
     def _start(self) -> None:

@@ -9,7 +9,6 @@ import copy
 import logging
 import math
 import os
-import random
 from asyncio import sleep
 from collections.abc import Awaitable, Callable
 from typing import Any
@@ -23,6 +22,7 @@ from holdfast.actors.worker import model_outcome
 from holdfast.actors.worker.model_outcome import WORDS
 from holdfast.actors.workers import ModelOutcome
 from holdfast.agent import Agent
+from holdfast.backoff import Backoff
 from holdfast.conversation import AgentSpec, FailureReason, ModelFailed
 from holdfast.conversation.commands import ProposedCall
 from holdfast.persistence import Store
@@ -92,7 +92,7 @@ class _Failed(Exception):
 async def _with_retries(
     store: Store, request: ModelRequest, spec: AgentSpec, arguments: Callable[[], dict[str, Any]], redaction: Redaction
 ) -> ModelAnswer:
-    delay_s = FIRST_DELAY_S
+    backoff = Backoff(FIRST_DELAY_S, LONGEST_DELAY_S, jitter=0.5)
     for attempt in range(1, ATTEMPTS + 1):
         try:  # the arguments are made anew: litellm changes some of what it is given
             return await _stream(Deltas(store, request, attempt), ModelAnswer(spec.limits), arguments())
@@ -103,9 +103,8 @@ async def _with_retries(
                 raise _Failed(_words(error, redaction)) from error
             said = _words(error, redaction)
             logger.info("model call %s of %s, try %d: %s", request.effect_id, request.conversation_id, attempt, said)
-            wait_s = _retry_after_s(error)
-            await sleep(wait_s if wait_s is not None else delay_s * random.uniform(0.5, 1))  # noqa: S311 - jitter
-            delay_s = min(2 * delay_s, LONGEST_DELAY_S)
+            asked_s, pause_s = _retry_after_s(error), backoff.next_s()
+            await sleep(pause_s if asked_s is None else asked_s)
     message = "unreachable: the last try returns or raises"
     raise AssertionError(message)
 

@@ -15,6 +15,7 @@ from holdfast.actors.workers import NoOutcome
 from holdfast.agent import Agent, InvalidArguments, Tool, ToolContext
 from holdfast.agent.callback import InThread
 from holdfast.agent.disclosure import told
+from holdfast.backoff import Backoff
 from holdfast.conversation import Event, Limits, RunFinished, jsontext
 from holdfast.conversation.envelope import failure, success
 from holdfast.conversation.events import ConversationStarted
@@ -119,7 +120,7 @@ async def _record(store: Store, request: RunRequest, incarnation: str, outcome: 
 
     That is so however long the store stays away, or the cipher fails.
     """
-    delay_s = 0.1
+    backoff = Backoff(0.1, 5)
     while True:
         try:
             known = await store.finish(request.conversation_id, request.effect_id, incarnation=incarnation, outcome=outcome)
@@ -129,8 +130,7 @@ async def _record(store: Store, request: RunRequest, incarnation: str, outcome: 
             logger.warning(
                 "run %s of %s: its outcome is not recorded yet: %s", request.effect_id, request.conversation_id, error
             )
-            await asyncio.sleep(delay_s)
-            delay_s = min(2 * delay_s, 5)
+            await backoff.sleep()
         except StoreError:
             logger.exception("run %s of %s: its outcome cannot be recorded", request.effect_id, request.conversation_id)
             return
