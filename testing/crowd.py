@@ -1,5 +1,5 @@
 """Many conversations at once, and whole lists of them, page by page."""
-# ruff: noqa: S101 -- what cannot be so fails the test that asked
+# ruff: noqa: S101 -- a broken page fails the test that asked for it
 
 from collections.abc import Awaitable, Callable
 from typing import Any

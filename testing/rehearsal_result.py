@@ -1,4 +1,4 @@
-"""What a rehearsal came to: the state of the conversation, its log, and what ran."""
+"""The result of a rehearsal: the state of the conversation, its log, and the runs of tools' bodies."""
 
 from collections.abc import Awaitable
 from dataclasses import dataclass
@@ -24,9 +24,9 @@ class ToolRun:
         tool: The tool's name.
         tool_call_id: The call.
         arguments: The arguments that the body was given.
-        attempt: Which run of the call it was, from 1.
+        attempt: The number of the run among the call's runs, from 1.
         ok: Whether the body returned a result.
-        result: What the body returned, as JSON has it, or the error that the model reads; None where the run was lost.
+        result: The body's result as a JSON value, or the error that the model reads; None where the run was lost.
         lost: Whether the worker died after the body's end and before its outcome was recorded.
     """
 
@@ -41,7 +41,7 @@ class ToolRun:
 
 @dataclass(frozen=True, slots=True)
 class RehearsalResult(Generic[R]):
-    """A conversation that rests, and how it came there.
+    """The state of a conversation, with its log, runs and model calls.
 
     Attributes:
         state: The state as `Conversation.wait` of the client gives it.
@@ -63,7 +63,7 @@ class RehearsalResult(Generic[R]):
 
     @property
     def status(self) -> Status:
-        """Where the conversation stands."""
+        """The status of the conversation."""
         return self.state.status
 
     @property

@@ -4,7 +4,7 @@
     await writer.do(start("hello"), begin(), call("ask"))     # one append
     await writer.do(resolve(Answer("blue")))
 
-What is done is given as steps: functions of the state that return the command, since ids of effects and calls follow from it.
+Steps are functions from the state to the command, since ids of effects and calls follow from the state.
 """
 
 import uuid
@@ -48,7 +48,7 @@ from holdfast.persistence import Acquired, Append, AppRecord, Conversations, Kno
 NextCommand: TypeAlias = Callable[[State], Command]
 
 LEASE_MS = 60_000
-"""Longer than any test."""
+"""A lease that is longer than any test."""
 
 DESK = AgentSpec(
     name="desk",
@@ -74,12 +74,12 @@ APP = AppRecord(
     environment=("OPENAI_API_KEY",),
     agents={"desk": DESK.digest},
 )
-"""What stands for the app that the desk belongs to."""
+"""The record of the app that the desk belongs to."""
 
 
 @dataclass(slots=True)
 class Writer:
-    """One writer of one conversation. `state` and `events` are what it believes; the store may know better."""
+    """One writer of one conversation. `state` and `events` are its own view; the store may be ahead of it."""
 
     store: Conversations
     conversation_id: str
@@ -107,7 +107,7 @@ class Writer:
         """Take a conversation over.
 
         Raises:
-            LookupError: It moved: another owner stands there than the one seen.
+            LookupError: The conversation has another owner than the one seen.
         """
         token = uuid.uuid4().hex
         acquired = await store.acquire(
@@ -130,16 +130,16 @@ class Writer:
     async def succeeded(
         self, *, because: TakeoverReason = TakeoverReason.DIED, holder: str = "actor-2", lease_ms: int = LEASE_MS
     ) -> Self:
-        """Another writer that has taken the conversation over from this one."""
+        """Another writer that takes the conversation over from this one."""
         return await type(self).of(
             self.store, self.conversation_id, seen=self.token, because=because, holder=holder, lease_ms=lease_ms
         )
 
     async def do(self, *steps: NextCommand, now: int | None = None) -> Reply:
-        """Judge the steps, one on the state that the other led to, and write all of it in one append; the last one's reply.
+        """Judge the steps, each on the state after the one before, and write all events in one append; the last step's reply.
 
         Raises:
-            HoldfastError: The last step was refused, as confirmed by the store; the ones before it were not written either.
+            HoldfastError: A step was refused, as confirmed by the store; the steps before it were not written either.
         """
         moment = await self.store.now() if now is None else now
         known: dict[str, IdempotencyRecord] = {}
@@ -170,7 +170,7 @@ class Writer:
             return reply
 
     def judged(self, *steps: NextCommand, now: int) -> Append:
-        """The write that steps lead to, for whoever wants to send it himself."""
+        """The write that steps lead to, for a caller that appends it itself."""
         state, events = self.state, list[Event]()
         for step in steps:
             judgement = decide(state, step(state).stamped(now, self.spec, {}))
@@ -193,7 +193,7 @@ class Writer:
         )
 
     def adopt(self, events: Sequence[Event], state: State) -> None:
-        """Believe what was written."""
+        """Take over events that were written, and the state after them."""
         self.events += events
         self.state = state
 
@@ -203,7 +203,7 @@ class Writer:
 
     @property
     def effect_ids(self) -> tuple[str, ...]:
-        """The ids of what is outstanding."""
+        """The ids of the outstanding effects."""
         return tuple(effect.effect_id for effect in outstanding(self.state))
 
     @property
@@ -213,22 +213,22 @@ class Writer:
 
 
 def start(text: str = "hello", *, agent: str = "desk", message_id: str = "m-1", context: str = "null") -> NextCommand:
-    """Start the conversation."""
+    """The step that starts the conversation."""
     return lambda _: Start(agent=agent, app="shop:app", text=text, message_id=message_id, context=context)
 
 
 def send(text: str = "and then?", *, message_id: str | None = None) -> NextCommand:
-    """Send a message."""
+    """The step that sends a message."""
     return lambda _: Send(text=text, message_id=message_id or uuid.uuid4().hex)
 
 
 def begin() -> NextCommand:
-    """Begin the turn of the oldest queued message."""
+    """The step that begins the turn of the oldest queued message."""
     return lambda state: TurnPrepared(effect_id=outstanding(state)[0].effect_id, code="code-1")
 
 
 def call(*calls: str | tuple[str, str], content: str | None = None, prompt: str | None = None) -> NextCommand:
-    """The model asks for calls, given by the tool's name or by name and arguments (JSON text)."""
+    """The step in which the model asks for calls, given by the tool's name or by name and arguments (JSON text)."""
 
     def step(state: State) -> Command:
         named = [(one, "{}") if isinstance(one, str) else one for one in calls]
@@ -242,17 +242,17 @@ def call(*calls: str | tuple[str, str], content: str | None = None, prompt: str 
 
 
 def reply(text: str = "done") -> NextCommand:
-    """The model gives its final answer."""
+    """The step in which the model gives its final answer."""
     return lambda state: ModelReplied(effect_id=outstanding(state)[0].effect_id, content=text)
 
 
 def fail_model(error: str = "the model is overloaded", *, reason: FailureReason | None = None) -> NextCommand:
-    """The model call fails for good."""
+    """The step in which the model call fails for good."""
     return lambda state: ModelFailed(effect_id=outstanding(state)[0].effect_id, error=error, reason=reason)
 
 
 def resolve(decision: Decision, *, decision_id: str | None = None, suspension_id: str | None = None) -> NextCommand:
-    """Settle the named suspension, else the first that is open."""
+    """The step that settles the named suspension, else the first open one."""
 
     def step(state: State) -> Command:
         waiting = [(one.tool_call_id, one.suspension.suspension_id) for one in state.calls if one.suspension is not None]
@@ -269,27 +269,27 @@ def resolve(decision: Decision, *, decision_id: str | None = None, suspension_id
 
 
 def finish(effect_id: str | None = None, *, content: str = '{"ok":true,"result":1}', ok: bool = True) -> NextCommand:
-    """A run ends: the named one, else the first that is outstanding."""
+    """The step in which a run ends: the named one, else the first outstanding one."""
     return lambda state: RunFinished(effect_id=effect_id or _runs(state)[0], ok=ok, content=content)
 
 
 def lose(effect_id: str | None = None) -> NextCommand:
-    """A run's worker is gone without an outcome."""
+    """The step in which a run's worker is gone without an outcome."""
     return lambda state: RunLost(effect_id=effect_id or _runs(state)[0])
 
 
 def cancel(request_id: str | None = None) -> NextCommand:
-    """Cancel the turn."""
+    """The step that cancels the turn."""
     return lambda _: Cancel(request_id=request_id or uuid.uuid4().hex)
 
 
 def end(request_id: str | None = None) -> NextCommand:
-    """End the conversation for good."""
+    """The step that ends the conversation for good."""
     return lambda _: End(request_id=request_id or uuid.uuid4().hex)
 
 
 def wake() -> NextCommand:
-    """Settle what is due."""
+    """The step that settles deadlines that have passed."""
     return lambda _: Wake()
 
 
