@@ -8,8 +8,7 @@ from typing import Any
 from holdfast.conversation.spec import AgentSpec, Limits
 from holdfast.errors import ConfigurationError
 
-from . import checks, disclosure
-from . import model_options as options
+from . import call_options, checks, disclosure
 from .disclosure import Disclosure, Errors
 from .tool import Tool
 
@@ -66,7 +65,7 @@ class Agent:
         if not checks.text(model, f"{field}.model").strip():
             raise ConfigurationError(f"{field}.model", "it is empty", 'name a model, such as "openai/gpt-4o-mini"')
         self.errors = disclosure.checked(errors, f"{field}.errors")
-        stored, self.own_options = options.checked(model_options or {}, f"{field}.model_options")
+        stored, self.own_options = call_options.checked(model_options or {}, f"{field}.model_options")
         self.spec = AgentSpec(
             name=name,
             model=model,

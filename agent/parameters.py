@@ -11,7 +11,7 @@ from holdfast.conversation.jsontext import JsonText, NotJson, dumps
 from holdfast.conversation.schema import schema_problem
 from holdfast.errors import ConfigurationError
 
-from . import type_schema as json_schema
+from . import type_schema
 from .callback import Callback, InvalidArguments, ValidatorRaised
 
 _SHOWN_ERRORS = 5
@@ -44,7 +44,7 @@ class Parameters:
                 property_.setdefault("description", descriptions[name])
         schema.setdefault("properties", {})
         try:
-            self.schema = dumps(json_schema.inlined(schema))
+            self.schema = dumps(type_schema.inlined(schema))
         except NotJson as error:
             raise ConfigurationError(field, f"its JSON Schema is not JSON ({error})", "correct the defaults") from error
         problem = schema_problem(self.schema)  # edited arguments are judged by it
@@ -118,7 +118,7 @@ def _adapted(callback: Callback, hints: dict[str, Any]) -> tuple[TypeAdapter[Any
     values.__annotations__ = dict(hints)
     function: Any = values  # pydantic documents functions as adaptable; its annotations know only types
     adapter: TypeAdapter[Any] = TypeAdapter(function)
-    return adapter, json_schema.of(adapter)
+    return adapter, type_schema.of(adapter)
 
 
 def _first_line(error: Exception) -> str:

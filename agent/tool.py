@@ -18,8 +18,7 @@ from holdfast.conversation.spec import Approval, Executor, OnLost, ToolSpec
 from holdfast.errors import ConfigurationError
 from holdfast.redaction import PLAIN, Redaction
 
-from . import checks, disclosure, docstring
-from . import type_schema as json_schema
+from . import checks, disclosure, docstring, type_schema
 from .callback import Callback, InThread, InvalidArguments
 from .context import ToolContext
 from .disclosure import Disclosure, Errors
@@ -345,7 +344,7 @@ def _response_schema(declared: Any, field: str) -> JsonText | None:
     if isinstance(declared, Mapping | str):
         return checks.json_schema(declared, field)
     try:
-        made = dumps(json_schema.inlined(json_schema.of(TypeAdapter(declared))))
+        made = dumps(type_schema.inlined(type_schema.of(TypeAdapter(declared))))
     except (
         PydanticInvalidForJsonSchema,
         PydanticSchemaGenerationError,

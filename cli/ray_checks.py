@@ -16,7 +16,7 @@ from holdfast.registry.doors import Door, Knocked, Manner
 from holdfast.registry.node_look import AppToImport
 from holdfast.settings import Settings
 
-from . import readiness as process_limits
+from . import readiness
 from .app_checks import app_of_workers
 from .binding import StoreStanding
 from .check import Check, Outcome, bounded, fail, ok, warn
@@ -208,11 +208,11 @@ def _release(settings: Settings, serving: str | None) -> list[Check]:
 
 async def _sweeper(settings: ActorSettings) -> list[Check]:
     try:
-        if await process_limits.sweeper(settings, within_s=ANSWER_S):
+        if await readiness.sweeper(settings, within_s=ANSWER_S):
             return [ok("sweeper", "it ticks")]
     except HoldfastError as error:
         return [fail("sweeper", str(error), "read Ray's logs of it; run: holdfast up")]
-    others = await in_daemon(process_limits.other_sweepers, settings)
+    others = await in_daemon(readiness.other_sweepers, settings)
     if others:
         fix = "use that release here, or change to this one: holdfast up"
         return [warn("sweeper", f"it is of another release ({others[0]})", fix)]

@@ -8,7 +8,7 @@ from holdfast.errors import AppNotFound, ClusterUnavailable
 
 if TYPE_CHECKING:
     from holdfast.actors import ActorSettings
-    from holdfast.persistence import Store
+    from holdfast.persistence import Directory
 
 _T = TypeVar("_T")
 
@@ -35,7 +35,7 @@ def other_sweepers(settings: "ActorSettings") -> list[str]:
     return [name for name in named(settings.family) if name.endswith(":sweeper") and not name.startswith(settings.prefix)]
 
 
-async def workers(store: "Store", settings: "ActorSettings", app: str, *, within_s: float) -> list[int]:
+async def workers(store: "Directory", settings: "ActorSettings", app: str, *, within_s: float) -> list[int]:
     """The processes of a published app's workers, once they have imported it.
 
     Raises:
@@ -46,7 +46,7 @@ async def workers(store: "Store", settings: "ActorSettings", app: str, *, within
     return [await _within(within_s, _prepared(store, settings, app, slot), "a worker") for slot in slots]
 
 
-async def _prepared(store: "Store", settings: "ActorSettings", app: str, slot: str) -> int:
+async def _prepared(store: "Directory", settings: "ActorSettings", app: str, slot: str) -> int:
     """A worker's process, once it has imported the app. One that ends meanwhile is made again."""
     from holdfast.actors import AppBroken, NoWorker, successor_name  # noqa: PLC0415 - as above
     from holdfast.actors.published import Published  # noqa: PLC0415 - as above

@@ -6,7 +6,7 @@ from enum import StrEnum
 
 from holdfast.conversation import Status, SuspensionKind
 from holdfast.errors import StoreError, StoreUnavailable
-from holdfast.persistence import Store
+from holdfast.persistence import Directory, Lists, Store
 from holdfast.registry.cluster import BINDING_STALE_MS
 from holdfast.settings import Timing
 
@@ -86,7 +86,7 @@ async def problems_of(store: Store, timing: Timing, where: Where) -> list[Proble
     return found
 
 
-async def _apps(store: Store, where: Where) -> Problem | None:
+async def _apps(store: Directory, where: Where) -> Problem | None:
     broken = await store.broken_apps()
     if not broken:
         return None
@@ -95,7 +95,7 @@ async def _apps(store: Store, where: Where) -> Problem | None:
     return Problem(Kind.APP, len(broken), "apps that no worker can run: their conversations wait", fix, which)
 
 
-async def _lost(store: Store, where: Where) -> Problem | None:
+async def _lost(store: Lists, where: Where) -> Problem | None:
     count = (await store.census(since=0)).lost
     if not count:
         return None
@@ -120,7 +120,7 @@ async def _quarantined(store: Store, where: Where) -> Problem | None:
     return Problem(Kind.QUARANTINE, count, "conversations in quarantine: nothing of them is carried out", fix, which)
 
 
-async def _troubled(store: Store, where: Where) -> Problem | None:
+async def _troubled(store: Lists, where: Where) -> Problem | None:
     troubles = await store.troubles()
     if not troubles:
         return None
@@ -129,7 +129,7 @@ async def _troubled(store: Store, where: Where) -> Problem | None:
     return Problem(Kind.TROUBLE, len(troubles), "conversations that need attention and cannot be taken up", fix, which)
 
 
-async def _hung(store: Store, timing: Timing, where: Where) -> Problem | None:
+async def _hung(store: Directory, timing: Timing, where: Where) -> Problem | None:
     """Silent actors, while their cluster lives: its sweeper knows those that are dead, and counts them no more."""
     bound = await store.binding()
     silent = await store.silent(timing.stale_ms)
@@ -143,7 +143,7 @@ async def _hung(store: Store, timing: Timing, where: Where) -> Problem | None:
     return Problem(Kind.HUNG_ACTOR, len(silent), "actors that live and have stopped to answer", fix, which)
 
 
-async def _overdue(store: Store, where: Where) -> Problem | None:
+async def _overdue(store: Lists, where: Where) -> Problem | None:
     found = await store.overdue(OVERDUE_MS, limit=NAMED)
     if not found.count:
         return None

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from . import readiness as process_limits
+from . import readiness
 from .display import clean
 from .options import Where
 from .redis_url import masked
@@ -36,13 +36,13 @@ async def _up(where: Where, *, roll_back: bool) -> None:
         store = await stack.store()
         redis = "embedded" if stack.settings.redis_url is None else "configured"
         ray = "embedded" if stack.settings.ray_address is None else "configured"
-        await process_limits.sweeper(transport.settings, within_s=READY_S)
+        await readiness.sweeper(transport.settings, within_s=READY_S)
         lines = [
             f"Redis   {masked(store.url)} ({redis}; store {store.store_id}, namespace {store.namespace})",
             f"Ray     {transport.cluster.address} ({ray}; cluster {transport.cluster.cluster_id}; the sweeper is there)",
         ]
         if stack.app_path is not None:
-            pids = await process_limits.workers(store, transport.settings, stack.app_path, within_s=READY_S)
+            pids = await readiness.workers(store, transport.settings, stack.app_path, within_s=READY_S)
             agents = ", ".join(agent.name for agent in stack.app().agents) or "none"
             lines.append(f"app     {stack.app_path} (agents: {agents}; workers: {', '.join(map(str, pids))})")
     sys.stdout.writelines(f"{clean(line)}\n" for line in lines)

@@ -22,7 +22,7 @@ from holdfast.errors import (
     StaleReason,
     StoreUnavailable,
 )
-from holdfast.persistence import RedisStore
+from holdfast.persistence import Store
 from holdfast.registry.delivery import Delivered, Delivery, DeliveryResult, Unknown, Unsent
 
 from .arguments import encodes
@@ -62,7 +62,7 @@ class Connection:
             problem = f"its module was not imported within {self._timeout_s:g} s"
             raise AppNotFound("app", problem, "import it before, or give the client a longer timeout_s") from error
 
-    async def read(self, work: Callable[[RedisStore], Awaitable[_T]], *, block_ms: int = 0) -> _T:
+    async def read(self, work: Callable[[Store], Awaitable[_T]], *, block_ms: int = 0) -> _T:
         """What is read from the store, the opening of which counts too; `block_ms` is what the store may wait for news.
 
         Raises:
@@ -71,7 +71,7 @@ class Connection:
         async with self._timely(self.allowed_s + block_ms / 1000):
             return await work(await self.stack.store())
 
-    async def store(self, within_s: float | None = None) -> RedisStore:
+    async def store(self, within_s: float | None = None) -> Store:
         """The store, opened.
 
         Raises:

@@ -26,12 +26,12 @@ from holdfast.conversation.events import ConversationEnded as EndedEvent
 from holdfast.conversation.ids import check_request_id
 from holdfast.conversation.transcript import Transcript
 from holdfast.errors import ConversationNotFound, InvalidInput, InvalidMessage, StoreUnavailable
-from holdfast.persistence import RedisStore, codec
+from holdfast.persistence import Conversations, codec
 
 from .arguments import check_place, is_time, request_id_of, text_of
 from .connection import Connection
 from .results import AsyncPendingCall, ConversationState, Event, PendingCall
-from .running import running_calls, shown_arguments
+from .running import ConversationsAndRuns, running_calls, shown_arguments
 
 BLOCK_MS = 5_000
 READ_AT_ONCE = 500
@@ -138,7 +138,7 @@ class Conversation:
             raise ConversationNotFound(self.id)
         return transcript.messages()
 
-    async def _transcript(self, store: RedisStore) -> Transcript:
+    async def _transcript(self, store: Conversations) -> Transcript:
         transcript = Transcript()
         while True:
             entries = await store.read(self.id, after=transcript.seq, limit=READ_AT_ONCE)
@@ -215,7 +215,7 @@ class Conversation:
     async def _reply_to(self, command: Command, what: str, retry_id: str) -> Reply:
         return await self._connection.reply_to(self.id, command, what=what, retry_id=retry_id)
 
-    async def _shown(self, store: RedisStore, state: State) -> ConversationState[Awaitable[Receipt]]:
+    async def _shown(self, store: ConversationsAndRuns, state: State) -> ConversationState[Awaitable[Receipt]]:
         last, reply, end = state.last, None, None
         quarantine = await store.quarantine(self.id)
         if last is not None:

@@ -15,7 +15,7 @@ from holdfast.conversation import Start
 from holdfast.daemon import in_daemon
 from holdfast.embedded.home import Home
 from holdfast.errors import AgentNotFound, AppNotPublished, ClusterStopped, HoldfastError
-from holdfast.persistence import EVERYWHERE, RedisStore
+from holdfast.persistence import EVERYWHERE, Directory, RedisStore
 from holdfast.registry import cluster as clusters
 from holdfast.registry.delivery import Delivery, DeliveryResult
 from holdfast.registry.encryption import checked_cipher
@@ -175,7 +175,7 @@ def _key(settings: Settings, where: StoreAddress, *, makes: bool) -> bytes | Non
     return vault.ensure_key(brought, must_be=settings.app_key is not None)
 
 
-async def _compare(store: RedisStore, where: StoreAddress, key: bytes | None, here: Here) -> None:
+async def _compare(store: Directory, where: StoreAddress, key: bytes | None, here: Here) -> None:
     """Say what of the app is published otherwise than it is here; it stays so."""
     record = await store.app(here.path)
     if record is None:  # a start is refused then, with the fix

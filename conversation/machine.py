@@ -6,8 +6,7 @@ clock, I/O or Ray; a live and a revived conversation take the same path through 
 
 from typing import assert_never
 
-from . import lifecycle as requests
-from . import outcomes, suspensions
+from . import lifecycle, outcomes, suspensions
 from .calls import Call
 from .commands import (
     Cancel,
@@ -110,13 +109,13 @@ def _run_tool(turn: Turn, call: Call) -> RunTool:
 def _duplicate(state: State, command: Command) -> Judgement | None:
     match command:
         case Start():
-            return requests.duplicate_start(state, command)
+            return lifecycle.duplicate_start(state, command)
         case Send():
-            return requests.duplicate_send(state, command)
+            return lifecycle.duplicate_send(state, command)
         case Resolve():
             return suspensions.duplicate(state, command)
         case Cancel() | End():
-            return requests.duplicate_request(state, command)
+            return lifecycle.duplicate_request(state, command)
         case TurnPrepared() | ModelReplied() | ModelFailed() | RunFinished() | RunLost():
             if effect_of(state, command.effect_id) is not None:
                 return None
@@ -130,15 +129,15 @@ def _duplicate(state: State, command: Command) -> Judgement | None:
 def _judge(state: State, command: Command) -> Judgement:
     match command:
         case Start():
-            return requests.start(state, command)
+            return lifecycle.start(state, command)
         case Send():
-            return requests.send(state, command)
+            return lifecycle.send(state, command)
         case Resolve():
             return suspensions.resolve(state, command)
         case Cancel():
-            return requests.cancel(state, command)
+            return lifecycle.cancel(state, command)
         case End():
-            return requests.end(state, command)
+            return lifecycle.end(state, command)
         case TurnPrepared():
             return outcomes.turn_prepared(state, command)
         case ModelReplied():

@@ -6,7 +6,7 @@ import logging
 
 from holdfast.background import Background
 from holdfast.errors import ClusterUnavailable, HoldfastError, StoreError
-from holdfast.persistence import Store
+from holdfast.persistence import Directory
 from holdfast.settings import ProcessLimits, Timing
 
 from .actors import Actors, ActorUnavailable, Handle
@@ -43,7 +43,7 @@ class Pool:
     """
 
     def __init__(
-        self, store: Store, actors: Actors, *, timing: Timing, process_limits: ProcessLimits, reserve: int = 0
+        self, store: Directory, actors: Actors, *, timing: Timing, process_limits: ProcessLimits, reserve: int = 0
     ) -> None:
         self._store = store
         self._actors = actors

@@ -9,7 +9,7 @@ from holdfast.background import Background
 from holdfast.backoff import Backoff
 from holdfast.conversation import Command, State, decide
 from holdfast.errors import ConversationNotFound, HoldfastError, LeaseHeld, Overloaded, Quarantined, StoreUnavailable
-from holdfast.persistence import Owner, Store, TakeoverReason
+from holdfast.persistence import Conversations, Owner, TakeoverReason
 from holdfast.settings import Timing
 
 from .actors import ActorDied, Actors, ActorUnavailable, Handle
@@ -32,7 +32,7 @@ class Registry:
         patience_s: How long an actor is waited for before the store is asked whether another may take over.
     """
 
-    def __init__(self, store: Store, actors: Actors, *, pool: Pool, timing: Timing) -> None:
+    def __init__(self, store: Conversations, actors: Actors, *, pool: Pool, timing: Timing) -> None:
         self.patience_s = max(timing.lease_ms / 2000, PATIENCE_S)
         self._store = store
         self._actors = actors

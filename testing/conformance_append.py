@@ -35,7 +35,7 @@ from holdfast.errors import (
     StoreUnavailable,
 )
 from holdfast.persistence import Appended, KnownIds, Store, TakeoverReason
-from holdfast.persistence.store import TAIL_BYTES
+from holdfast.persistence.conversations import TAIL_BYTES
 
 from .faulty_store import FailAfter, FailBefore, Fault, Faults, FaultyStore
 from .writer import DESK, Writer, begin, call, cancel, end, finish, reply, resolve, send, start

@@ -34,7 +34,7 @@ class WorkerDied(Exception):
     """The rehearsed worker is gone between a body's end and the record of its outcome."""
 
 
-class InProcessCrew:
+class InProcessWorkers:
     """See `holdfast.actors.Workers`.
 
     Args:

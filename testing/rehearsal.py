@@ -22,7 +22,7 @@ from holdfast.persistence import AppRecord, MemoryStore, TakeoverReason
 from holdfast.settings import ProcessLimits, Timing
 
 from .decider import Decide, Decider
-from .in_process_workers import InProcessCrew
+from .in_process_workers import InProcessWorkers
 from .moved_clock import MovedClock
 from .rehearsal_result import RehearsalResult, log_of, state_of
 from .scripted_model import Model, ScriptedModel
@@ -116,15 +116,15 @@ class Rehearsal:
         self._store = MemoryStore(clock=self._clock)
         self._receipts: list[Receipt] = []
         self._opened = AsyncExitStack()
-        self._workers: InProcessCrew | None = None
-        self._hosting: Activation | None = None
+        self._workers: InProcessWorkers | None = None
+        self._activation: Activation | None = None
 
     async def __aenter__(self) -> Self:
         spec = self._agent.spec
         await self._store.put_app(AppRecord(app=APP, code="rehearsal", agents={spec.name: spec.digest}), [spec])
         if self._app is not None:
             self._resources = await self._opened.enter_async_context(self._app.resources())
-        self._workers = InProcessCrew(
+        self._workers = InProcessWorkers(
             self._store,
             self._agent,
             model=self._script,
@@ -132,7 +132,7 @@ class Rehearsal:
             resources=self._resources,
             lose=self._lose,
         )
-        self._hosting = Activation(
+        self._activation = Activation(
             self._store,
             self._workers,
             admission=Admission(self._store),
@@ -144,7 +144,7 @@ class Rehearsal:
             strikes=ProcessLimits().strikes,
             reached=lambda _: self._news.set(),
         )
-        await self._hosting.activate(seen_token="", because=TakeoverReason.ASKED, create=True)
+        await self._activation.activate(seen_token="", because=TakeoverReason.ASKED, create=True)
         return self
 
     async def __aexit__(self, *exception: object) -> None:
@@ -269,11 +269,11 @@ class Rehearsal:
 
     async def close(self) -> None:
         """Leave the conversation and the app's lifespan; what still goes on is given up."""
-        workers, hosting = self._workers, self._hosting
-        self._workers = self._hosting = None
-        if workers is not None and hosting is not None:
+        workers, activation = self._workers, self._activation
+        self._workers = self._activation = None
+        if workers is not None and activation is not None:
             workers.close()
-            if not await hosting.passivate():  # it is busy: like a deposed one it learns of a successor
+            if not await activation.passivate():  # it is busy: like a deposed one it learns of a successor
                 owner = await self._store.owner(self.id)
                 await self._store.acquire(
                     self.id,
@@ -284,15 +284,15 @@ class Rehearsal:
                     lease_ms=1,
                 )
                 with contextlib.suppress(Fenced):
-                    await hosting.ask(Wake())
+                    await activation.ask(Wake())
             await asyncio.sleep(0)  # what was cancelled ends now
         await self._opened.aclose()
 
-    def _open(self) -> tuple[InProcessCrew, Activation]:
-        if self._workers is None or self._hosting is None:
+    def _open(self) -> tuple[InProcessWorkers, Activation]:
+        if self._workers is None or self._activation is None:
             message = "this rehearsal is not open: use it inside of `async with Rehearsal(...) as conversation:`"
             raise RuntimeError(message)
-        return self._workers, self._hosting
+        return self._workers, self._activation
 
     async def _log(self) -> State:
         owner = await self._store.owner(self.id)
@@ -300,10 +300,10 @@ class Rehearsal:
         return await self._store.load(self.id) if started else State(conversation_id=self.id)
 
     async def _ask(self, command: Command) -> Reply:
-        _, hosting = self._open()
-        if hosting.over:
+        _, activation = self._open()
+        if activation.over:
             await self._raise_over()
-        return await hosting.ask(command)
+        return await activation.ask(command)
 
     async def _acknowledged(self, command: Command) -> Receipt:
         receipt = cast("Receipt", await self._ask(command))
@@ -347,9 +347,9 @@ class Rehearsal:
             raise NeverRested(await self._unrested()) from None
 
     async def _until(self, condition: Callable[[], Awaitable[bool]]) -> None:
-        workers, hosting = self._open()
+        workers, activation = self._open()
         while not await condition():
-            if hosting.over:
+            if activation.over:
                 await self._raise_over()
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(LOOK_S):
@@ -360,8 +360,8 @@ class Rehearsal:
             raise mistake
 
     async def _rests(self) -> bool:
-        _, hosting = self._open()
-        return not hosting.over and hosting.rested_at is not None
+        _, activation = self._open()
+        return not activation.over and activation.rested_at is not None
 
     async def _under_way(self) -> bool:
         """Whether it rests, or all that goes on is within a bound, which the clock can end."""

@@ -43,7 +43,7 @@ from holdfast.conversation.decisions import Ruling
 from holdfast.conversation.events import FailureReason
 from holdfast.conversation.idempotency import IdempotencyRecord
 from holdfast.errors import HoldfastError
-from holdfast.persistence import Acquired, Append, AppRecord, KnownIds, Moved, Run, Store, TakeoverReason
+from holdfast.persistence import Acquired, Append, AppRecord, Conversations, KnownIds, Moved, Run, TakeoverReason
 
 NextCommand: TypeAlias = Callable[[State], Command]
 
@@ -81,7 +81,7 @@ APP = AppRecord(
 class Writer:
     """One writer of one conversation. `state` and `events` are what it believes; the store may know better."""
 
-    store: Store
+    store: Conversations
     conversation_id: str
     token: str
     epoch: int
@@ -95,7 +95,7 @@ class Writer:
     @classmethod
     async def of(
         cls,
-        store: Store,
+        store: Conversations,
         conversation_id: str,
         *,
         seen: str = "",

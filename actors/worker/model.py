@@ -1,7 +1,8 @@
 """Calling models, through litellm: the one file that imports it.
 
-Its retries are off and ours on: what may pass (rate limits, 5xx, connection errors, timeouts) is repeated with backoff and
-jitter, honouring retry-after; what will not (a bad key, an unknown model, a context overflow) is not.
+litellm's retries are off and ours on: a call that fails for a reason that may pass (rate limits, 5xx, connection errors,
+timeouts) is repeated with backoff and jitter, honouring retry-after; one that fails for a lasting reason (a bad key, an unknown
+model, a context overflow) is not.
 """
 
 import asyncio
@@ -25,7 +26,7 @@ from holdfast.agent import Agent
 from holdfast.backoff import Backoff
 from holdfast.conversation import AgentSpec, FailureReason, ModelFailed
 from holdfast.conversation.commands import ProposedCall
-from holdfast.persistence import Store
+from holdfast.persistence import Runs
 from holdfast.redaction import PLAIN, Redaction
 
 from . import destination, prompt
@@ -47,12 +48,12 @@ LONGEST_RETRY_AFTER_S = 60.0
 CLOSE_S = 5.0
 """How long closing a connection may take."""
 ANTHROPIC_ELSEWHERE = frozenset({"vertex_ai", "azure_ai"})
-"""Where Claude speaks Anthropic's interface too."""
+"""The other providers where Claude speaks Anthropic's interface."""
 PASSING_STATUSES = frozenset({408, 409, 425, 429})
 
 
 async def call(
-    store: Store,
+    store: Runs,
     request: ModelRequest,
     *,
     spec: AgentSpec,
@@ -61,7 +62,7 @@ async def call(
     loop: Callable[[], Awaitable[AppLoop]],
     redaction: Redaction = PLAIN,
 ) -> ModelOutcome:
-    """Call the spec's model with the messages; what came of it after all retries. The app's own rules run on its loop."""
+    """Call the spec's model with the messages; the outcome after all retries. The app's own rules run in the loop's threads."""
     try:
         called = destination.arguments(spec, agent, _provider, _keyed)
     except destination.Elsewhere as elsewhere:
@@ -79,7 +80,7 @@ async def call(
     try:
         calls = await _verdicts(agent, spec, answer.calls(), loop, redaction)
         return model_outcome.replied(request.effect_id, answer, calls, route=route)
-    except Exception as error:  # the answer has been paid for: asking again would bring its like
+    except Exception as error:  # the answer has been paid for, and asking again would bring another like it
         logger.exception("model call %s of %s: its answer cannot be used", request.effect_id, request.conversation_id)
         problem = f"the model's answer cannot be used: {_words(error, redaction)}"
         return ModelFailed(effect_id=request.effect_id, error=problem, reason=FailureReason.UNUSABLE)
@@ -90,7 +91,7 @@ class _Failed(Exception):
 
 
 async def _with_retries(
-    store: Store, request: ModelRequest, spec: AgentSpec, arguments: Callable[[], dict[str, Any]], redaction: Redaction
+    store: Runs, request: ModelRequest, spec: AgentSpec, arguments: Callable[[], dict[str, Any]], redaction: Redaction
 ) -> ModelAnswer:
     backoff = Backoff(FIRST_DELAY_S, LONGEST_DELAY_S, jitter=0.5)
     for attempt in range(1, ATTEMPTS + 1):
@@ -123,7 +124,7 @@ async def _stream(deltas: Deltas, answer: ModelAnswer, arguments: dict[str, Any]
 
 
 async def _close(stream: ProviderStream) -> None:
-    """Close the connection; an error in this changes nothing: a whole answer is paid for, a failure has its reason."""
+    """Close the connection. An error in this is only logged: a whole answer is paid for, and a failed call has its reason."""
     try:
         async with asyncio.timeout(CLOSE_S):
             await stream.aclose()
@@ -148,14 +149,14 @@ def _arguments(spec: AgentSpec, called: dict[str, Any], route: str, messages: li
 
 
 def _route(called: dict[str, Any]) -> str:
-    """The name of the provider's interface that litellm chooses; empty if it knows none, and will say so."""
+    """The name of the provider's interface that litellm chooses; '' if litellm knows none, and then the call itself fails."""
     return _provider(called["model"], called.get("custom_llm_provider"))
 
 
 def _provider(model: str, named: str | None = None) -> str:
     try:
         return str(litellm.get_llm_provider(model=model, custom_llm_provider=named)[1])
-    except Exception:  # noqa: BLE001 - the call itself brings the provider's words
+    except Exception:  # noqa: BLE001 - the call itself fails with the reason
         return ""
 
 
@@ -170,7 +171,7 @@ async def _verdicts(
     loop: Callable[[], Awaitable[AppLoop]],
     redaction: Redaction,
 ) -> tuple[ProposedCall, ...]:
-    """The calls with the app's verdicts; its own code gives them, so in a thread and within a bound."""
+    """The calls with the app's verdicts. The app's own code gives them, so it runs in a thread and within a bound."""
     if not calls:
         return ()
     there = await loop()

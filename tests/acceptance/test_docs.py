@@ -90,6 +90,7 @@ async def test_the_blocking_example_serves_its_threads(env):
     assert len(replies) == 3, printed
 
 
+@pytest.mark.gate
 @pytest.mark.skipif(not HAS_JOBS and not os.environ.get("CI"), reason="ray[default] (the extra `jobs`) is not installed")
 async def test_the_job_example_submits_its_file_to_a_cluster_and_reports_what_awaits(stack, env):
     mine = {name: value for name, value in env.items() if not name.startswith(("HOLDFAST_", "RAY_"))}

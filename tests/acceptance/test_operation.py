@@ -35,6 +35,7 @@ async def holdfast(stack, *words, typed=None, **env):
     return process.returncode, out.decode(), err.decode()
 
 
+@pytest.mark.gate
 async def test_a_drained_worker_sees_its_run_through_and_its_successor_takes_what_is_new(stack, client, store):
     text = stack.scenarios.add("drain-runs", calls(call("slow", {})), "Done.")
     runs = await client.start("support", text, conversation_id="drain-runs")
@@ -94,6 +95,7 @@ def own_cluster(stack, monkeypatch):
     return env
 
 
+@pytest.mark.gate
 async def test_holdfast_is_stopped_on_a_cluster_of_ones_own_and_goes_on_where_it_was(stack, client, own_cluster):
     await client._stack.transport()
     beside = {name for name in named(f"holdfast:{client._stack.settings.namespace}:") if name.endswith("sweeper")}

@@ -30,6 +30,7 @@ def replaying():
         end_stack(stack)
 
 
+@pytest.mark.gate
 @pytest.mark.timeout(900)
 async def test_every_recorded_conversation_ends_with_its_own_transcript_and_each_run_happened_once(replaying):
     stack, recordings = replaying

@@ -71,6 +71,7 @@ def test_a_living_client_commands_on_after_the_embedded_stack_was_killed(stack, 
     assert [run["kind"] for run in runs_of(stack, f"revived-{also}")] == ["refund"]
 
 
+@pytest.mark.gate
 async def test_a_wait_alone_has_the_ray_that_died_started_again(stack):
     text = stack.scenarios.add("waited", calls(call("slow", {})), "Done.")
     async with AsyncClient.connect("shop_app:app", timeout_s=90) as client:

@@ -112,6 +112,7 @@ async def test_what_takes_its_process_down_again_and_again_is_quarantined_and_re
     assert [run["attempt"] for run in runs_of(stack, poison.id)] == [1, 2, 3, 4]
 
 
+@pytest.mark.gate
 async def test_what_takes_the_process_down_that_judges_the_models_answer_is_quarantined_too(stack, client):
     asked = call("deadly_to_judge", {"conversation": "deadly-1"})
     text = stack.scenarios.add("deadly", calls(asked), "Survived.")
@@ -177,6 +178,7 @@ def fleet_of_eight(monkeypatch):
     monkeypatch.setenv("HOLDFAST_MAX_ACTORS", "8")
 
 
+@pytest.mark.gate
 async def test_a_hundred_conversations_wait_and_finish_on_a_fleet_of_eight(stack, fleet_of_eight):
     await _many(stack, 100)
 
@@ -187,6 +189,7 @@ async def test_a_thousand_conversations_wait_and_finish_on_a_fleet_of_eight(stac
     await _many(stack, 1000)
 
 
+@pytest.mark.gate
 async def test_actors_and_workers_are_replaced_after_so_much_use(stack, monkeypatch):
     monkeypatch.setenv("HOLDFAST_ADOPTIONS", "2")
     monkeypatch.setenv("HOLDFAST_EFFECTS", "3")
@@ -205,6 +208,7 @@ async def test_actors_and_workers_are_replaced_after_so_much_use(stack, monkeypa
     assert len(actors) >= 5  # more than there may be at once
 
 
+@pytest.mark.gate
 async def test_a_worker_that_a_callback_has_made_grow_is_replaced_and_one_that_is_large_by_itself_is_not(stack, monkeypatch):
     monkeypatch.setenv("HOLDFAST_WORKER_MB", "128")  # less than any worker needs from the beginning
     quick = stack.scenarios.add("small", calls(call("quick", {})), "Quickly done.")

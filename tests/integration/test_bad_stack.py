@@ -151,7 +151,7 @@ def test_a_variable_of_the_wrong_type_or_range_is_refused_by_name(monkeypatch, n
         ({"embedded": "perhaps"}, "embedded"),
         ({"home": 7}, "home"),
         ({"app": 7}, "app"),
-        ({"app": object()}, "app"),
+        ({"app": ...}, "app"),
         *(({"timeout_s": value}, "timeout_s") for value in ("30", 0, -1, True, None, float("nan"), float("inf"), [30])),
     ],
     ids=ascii,

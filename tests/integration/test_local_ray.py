@@ -320,6 +320,7 @@ def test_a_starter_may_be_killed_while_ray_comes_up(home):
     assert not set(before) & set(members(home))
 
 
+@pytest.mark.gate
 def test_workers_that_no_daemon_is_left_for_are_found_by_their_files(home):
     address = ensure_ray(home)
     with driver(address, address.env, "ray.get(ray.remote(num_cpus=0)(lambda: 1).remote())") as joined:
@@ -400,6 +401,7 @@ def test_waiting_for_somebody_else_ends_at_the_deadline(home):
             stop_ray(home, deadline_s=0)
 
 
+@pytest.mark.gate
 def test_of_a_ray_that_another_container_has_started_from_this_home_it_is_not_believed_that_it_is_gone(home):
     def record(cluster_id: str, seen_from: str) -> None:
         made = local_ray._Record(

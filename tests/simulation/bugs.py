@@ -33,7 +33,9 @@ def reply_before_the_append():
 
     async def hasty(self, asked):
         with contextlib.suppress(HoldfastError):
-            judged = decide(self._state, asked.command.stamped(self._time.now(), await self._spec_for(asked.command), {}))
+            tenure = self._tenure
+            stamped = asked.command.stamped(tenure.time.now(), await tenure.spec_for(asked.command), {})
+            judged = decide(tenure.state, stamped)
             if judged.reply is not None and not asked.reply.done():
                 asked.reply.set_result(judged.reply)
         await answer(self, asked)

@@ -9,10 +9,14 @@ SEEDS = 3000
 
 RARE = (bugs.a_run_of_another_release_that_is_given_up, bugs.a_worker_that_does_not_answer_taken_for_gone)
 """Bugs that show themselves only after hundreds of seeds."""
-PLANTED = [
-    pytest.param(bug, id=bug.__name__, marks=[pytest.mark.slow] if bug in RARE else [])
-    for bug in (*bugs.REQUIRED, *bugs.MORE, *bugs.WORKERS)
-]
+
+
+def marks(bug):
+    """What is not required tells of the simulation more than of the product, and so runs in the gate."""
+    return [pytest.mark.slow] if bug in RARE else [] if bug in bugs.REQUIRED else [pytest.mark.gate]
+
+
+PLANTED = [pytest.param(bug, id=bug.__name__, marks=marks(bug)) for bug in (*bugs.REQUIRED, *bugs.MORE, *bugs.WORKERS)]
 
 
 @pytest.mark.parametrize("bug", PLANTED)

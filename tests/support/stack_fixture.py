@@ -89,6 +89,7 @@ def start_stack(model: ModelServer, scenarios: Scenarios, **settings: str) -> Ru
         "ANTHROPIC_API_BASE": model.anthropic_url,
         "ANTHROPIC_API_KEY": "sk-test",
         "RAY_USAGE_STATS_ENABLED": "0",
+        "RAY_prestart_worker_first_driver": "0",  # processes that no actor of ours would be put into
         **settings,
     }
     before = {name: os.environ.get(name) for name in env}

@@ -124,6 +124,7 @@ def test_doctor_finds_nothing_wrong_with_the_embedded_default_and_an_app_from_wh
     assert (said.code, said.json()["schema"], said.json()["status"]) == (0, 1, "ok")
 
 
+@pytest.mark.gate
 def test_down_frees_the_store_at_once_and_leaves_another_clusters_binding_alone_whatever_its_address(cli, inside, other):
     with RedisServer(appendonly="yes", appendfsync="always") as server:
         where = ("--home", str(other.path), "--redis-url", server.url)

@@ -90,13 +90,19 @@ async def test_a_gated_run_that_is_lost_is_not_started_again():
     assert ["outcome unknown" in result for result in results] == [True]
 
 
+def move(activation, store):
+    """Have the activation go on with another store."""
+    for part in (activation, activation._tenure, activation._judge, activation._effects):
+        part._store = store
+
+
 @pytest.mark.parametrize("fault", [FailBefore(), FailAfter()], ids=["not written", "written, reply lost"])
 async def test_a_decision_whose_append_failed_is_there_once_when_it_is_asked_again(fault):
     inner, workers = await stored(GATED), FakeWorkers(asks())
     activation = await activated(inner, workers)
     await activation.ask(START)
     decision = approve(await until(inner, lambda state: state.calls))
-    activation._store = FaultyStore(inner, Faults(append={1: fault}))
+    move(activation, FaultyStore(inner, Faults(append={1: fault})))
     with pytest.raises(StoreUnavailable):
         await activation.ask(decision)
     receipt = await activation.ask(decision)
@@ -111,7 +117,8 @@ async def test_while_the_store_is_away_whoever_asks_is_told_so_and_not_held():
     activation = await activated(inner, workers)
     await activation.ask(START)
     decision = approve(await until(inner, lambda state: state.calls))
-    activation._store = store = FaultyStore(inner, Faults(append=FailBefore(), acquire=FailBefore()))
+    store = FaultyStore(inner, Faults(append=FailBefore(), acquire=FailBefore()))
+    move(activation, store)
     async with asyncio.timeout(10):
         for _ in range(3):  # the first when it is written, the others while nobody can
             with pytest.raises(StoreUnavailable):
@@ -192,7 +199,7 @@ async def test_an_id_that_was_only_acquired_can_still_be_started_by_another():
     store = await stored(GATED)
     abandoned = await activated(store, FakeWorkers())
     owner = await store.owner("c-1")
-    assert (owner.started, owner.holder) == (False, abandoned._holder)
+    assert (owner.started, owner.holder) == (False, abandoned._tenure._holder)
     workers = FakeWorkers()
     activation = await activated(store, workers, seen=owner.token)
     assert (await activation.ask(START)).seq == 2
@@ -333,7 +340,7 @@ async def test_runs_that_a_lapse_of_the_lease_stopped_are_taken_up_again_beside_
     workers.join = lambda _worker, _incarnation, _conversation_id, effect_id: joined(effect_id)
     renew, store.renew = store.renew, away
     async with asyncio.timeout(10):
-        while activation._effects:
+        while activation._effects.tasks:
             await asyncio.sleep(0.01)
     # when the store is there again, and a message comes meanwhile
     store.renew = renew
@@ -366,13 +373,13 @@ async def test_a_run_that_is_approved_beside_another_starts_and_one_that_ended_i
     async with asyncio.timeout(10):
         while len(workers.runs) < 2:
             await asyncio.sleep(0)
-    assert set(activation._effects) == {"call_lookup#1", "call_refund#1"}
+    assert set(activation._effects.tasks) == {"call_lookup#1", "call_refund#1"}
     # and when the first ends, then only the other is still an effect
     await activation.ask(RunFinished(effect_id="call_lookup#1", ok=True, content=success("1")))
     async with asyncio.timeout(10):
-        while "call_lookup#1" in activation._effects:
+        while "call_lookup#1" in activation._effects.tasks:
             await asyncio.sleep(0)
-    assert set(activation._effects) == {"call_refund#1"}
+    assert set(activation._effects.tasks) == {"call_refund#1"}
     workers.gate.set()
     state = await until(store, lambda state: state.status is Status.IDLE)
     assert state.turns == 1

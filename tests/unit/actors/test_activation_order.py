@@ -293,13 +293,13 @@ async def test_no_effect_begins_while_nobody_knows_whether_the_last_outcome_was_
     await a_while()
     skip(LEASE_MS / 1000)
     await a_while()
-    assert not activation._lease.held
+    assert not activation._tenure.lease.held
     # when the lease is renewed before it is known what was written
     store.policy = Faults(acquire=FailBefore())
     for _ in range(2):
         skip(LEASE_MS / 3000)
         await a_while()
-    assert activation._lease.held
+    assert activation._tenure.lease.held
     # then the model is not asked what it has answered, neither now nor once that is known
     assert order.count("asked t1.m1") == 1
     store.policy = Faults()

@@ -9,7 +9,7 @@ from hosted import GATED, OPEN, START, FakeWorkers, activated, approve, asks, sa
 
 from holdfast.actors import Activation, NoOutcome, NoWorker
 from holdfast.actors.activation import activation as activation_module
-from holdfast.actors.activation import failures
+from holdfast.actors.activation import failures, judging, outstanding
 from holdfast.actors.admission import Admission
 from holdfast.conversation import AgentSpec, ModelFailed, RunFinished, Send, Status, ToolSpec, Wake, decide
 from holdfast.conversation.envelope import failure
@@ -23,7 +23,7 @@ UNGATED = START.model_copy(update={"spec": OPEN})
 
 @pytest.fixture(autouse=True)
 def at_once(monkeypatch):
-    monkeypatch.setattr(activation_module, "LONGEST_DELAY_S", 0.01)
+    monkeypatch.setattr(outstanding, "LONGEST_DELAY_S", 0.01)
 
 
 def broken(monkeypatch, kind, times=10**6):
@@ -37,7 +37,7 @@ def broken(monkeypatch, kind, times=10**6):
             raise ZeroDivisionError(message)
         return decide(state, command)
 
-    monkeypatch.setattr(activation_module, "decide", judge)
+    monkeypatch.setattr(judging, "decide", judge)
 
 
 class Losing(FakeWorkers):

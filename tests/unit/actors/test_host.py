@@ -6,7 +6,7 @@ import time
 import pytest
 
 from holdfast.actors import Failed, Host, Occupied, conversation_actor
-from holdfast.actors.activation import activation as activation_module
+from holdfast.actors.activation import outstanding as outstanding_module
 from holdfast.errors import CorruptStore
 from holdfast.persistence import MemoryStore, TakeoverReason
 from holdfast.settings import ProcessLimits, Timing
@@ -86,7 +86,7 @@ async def test_what_cannot_be_begun_leaves_nothing_at_work(monkeypatch):
         monkeypatch.undo()  # once: what is left at work would not find out by itself
         raise ZeroDivisionError
 
-    monkeypatch.setattr(activation_module, "outstanding", broken)
+    monkeypatch.setattr(outstanding_module, "outstanding", broken)
     before = asyncio.all_tasks()
     host = Host(
         inner,

@@ -1,0 +1,89 @@
+"""Judging a command: decide, append, adopt the state."""
+
+import uuid
+from collections.abc import Callable
+
+from holdfast.actors.steps import Reached, Step
+from holdfast.conversation import Command, Judgement, Reply, decide
+from holdfast.conversation.idempotency import IdempotencyRecord
+from holdfast.errors import HoldfastError
+from holdfast.persistence import Append, KnownIds, Store
+
+from .lease import now_s
+from .taking_over import Tenure
+
+
+class Judge:
+    """The one writer of a conversation.
+
+    Args:
+        store: Where the conversation is kept.
+        tenure: What the activation holds of the conversation.
+        lease_ms: The length of a lease.
+        adopted: Called with each write that has become durable.
+        reached: Called at each numbered step.
+    """
+
+    def __init__(
+        self, store: Store, tenure: Tenure, *, lease_ms: int, adopted: Callable[[Append], None], reached: Reached
+    ) -> None:
+        self._store = store
+        self._tenure = tenure
+        self._lease_ms = lease_ms
+        self._adopted = adopted
+        self._reached = reached
+
+    async def judge(self, command: Command) -> Reply:
+        """Judge a command; its reply, once the events that it led to are durable.
+
+        The idempotency records of accepted ids stand beside the log and in no state, so `decide` has none of them at first: it
+        judges as if the command's ids were new, and the append is refused where one of them is known. The command is then
+        judged again with the records of these ids, which make it a duplicate. New ids, which nearly all are, cost no read.
+
+        A refusal is confirmed by an append of no events: a deposed activation must not say a final no.
+
+        Raises:
+            Fenced: Another activation owns the conversation.
+            CipherMissing: The store is encrypted, and this process has no cipher; nothing was written.
+            CipherFailed: Something cannot be encrypted or decrypted; nothing was written.
+            StoreError: Whether the command was written is unknown.
+            HoldfastError: The command was refused.
+        """
+        tenure = self._tenure
+        spec = await tenure.spec_for(command)
+        known: dict[str, IdempotencyRecord] = {}
+        while True:
+            stamped = command.stamped(tenure.time.now(), spec, known)
+            refusal: HoldfastError | None = None
+            judgement = Judgement()
+            try:
+                judgement = decide(tenure.state, stamped)
+            except HoldfastError as error:
+                refusal = error
+            self._reached(Step.ASK_2_JUDGED)
+            ids = (*command.lookups(), *command.reasons()) if refusal is not None else command.lookups()
+            asked_at_s = now_s()
+            write = Append(
+                token=tenure.token,
+                append_id=uuid.uuid4().hex,
+                before=tenure.state,
+                after=judgement.state or tenure.state,
+                lease_ms=self._lease_ms,
+                events=judgement.events,
+                absent=[key for key in ids if key not in known],
+                tail_bytes=tenure.tail_bytes,
+            )
+            written = await self._store.append(tenure.conversation_id, write)
+            tenure.time.heard(written.now)
+            tenure.lease.granted(asked_at_s)
+            if isinstance(written, KnownIds):
+                known |= written.known
+                continue
+            self._reached(Step.ASK_3_WRITTEN)
+            tenure.adopt(write, written)
+            self._adopted(write)
+            if judgement.events and command.kind in ("start", "turn_prepared"):
+                tenure.spec = spec  # no other command changes the spec of the turn
+            if refusal is not None:
+                raise refusal
+            return judgement.reply
