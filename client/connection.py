@@ -2,7 +2,8 @@
 
 import asyncio
 import uuid
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, TypeVar, cast
 
 from holdfast.conversation import Command, Decision, Receipt, Reply, Resolve
@@ -52,10 +53,6 @@ class Connection:
         """How long a call that begins now may take."""
         return self._timeout_s + (START_S if self._timeout_s >= DEFAULT_TIMEOUT_S and self.stack.may_start else 0.0)
 
-    def deadline(self) -> float:
-        """When a call that begins now must end, in the loop's time."""
-        return asyncio.get_running_loop().time() + self.allowed_s
-
     async def app(self) -> "App":
         """The app, loaded."""
         try:
@@ -65,25 +62,29 @@ class Connection:
             problem = f"its module was not imported within {self._timeout_s:g} s"
             raise AppNotFound("app", problem, "import it before, or give the client a longer timeout_s") from error
 
-    async def read(self, work: Callable[[Store], Awaitable[_T]]) -> _T:
-        """What is read from the store, the opening of which counts too."""
-        until = self.deadline()
-        store = await self.store(until)
-        return await self.timely(work(store), until)
-
-    async def store(self, until: float) -> Store:
-        """The store, opened by then."""
-        return await self.timely(self.stack.store(), until)
-
-    async def timely(self, work: Awaitable[_T], until: float) -> _T:
-        """What the store answers until then.
+    async def read(self, work: Callable[[Store], Awaitable[_T]], *, block_ms: int = 0) -> _T:
+        """What is read from the store, the opening of which counts too; `block_ms` is what the store may wait for news.
 
         Raises:
-            StoreUnavailable: It does not.
+            StoreUnavailable: It does not answer in time, or refuses.
         """
+        async with self._timely(self.allowed_s + block_ms / 1000):
+            return await work(await self.stack.store())
+
+    async def store(self, within_s: float | None = None) -> Store:
+        """The store, opened.
+
+        Raises:
+            StoreUnavailable: It is not open in time.
+        """
+        async with self._timely(self.allowed_s if within_s is None else within_s):
+            return await self.stack.store()
+
+    @asynccontextmanager
+    async def _timely(self, within_s: float) -> AsyncIterator[None]:
         try:
-            async with asyncio.timeout_at(until):
-                return await work
+            async with asyncio.timeout(within_s):
+                yield
         except TimeoutError as error:
             raise StoreUnavailable(f"no answer within {self._timeout_s:g} s") from error
 
@@ -127,7 +128,7 @@ class Connection:
         """What came of a command. When the embedded Ray dies under it, it goes on over the next one, with its ids."""
         while True:
             try:
-                transport = self.stack.ready or await self._joined(delivery.until)
+                transport = self.stack.ready or await self._joined(delivery)
             except ConfigurationError:
                 raise
             except HoldfastError as error:
@@ -145,10 +146,10 @@ class Connection:
                 case _:
                     return result
 
-    async def _joined(self, until: float) -> "RayTransport":
-        await self.store(until)
+    async def _joined(self, delivery: Delivery) -> "RayTransport":
+        await self.store(delivery.left_s)
         try:
-            async with asyncio.timeout_at(until):
+            async with asyncio.timeout_at(delivery.until):
                 return await self.stack.transport()
         except TimeoutError as error:
             raise ClusterUnavailable(f"it was not joined within {self._timeout_s:g} s; that goes on: call again") from error

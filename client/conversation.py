@@ -3,7 +3,7 @@
 import asyncio
 import logging
 import uuid
-from collections.abc import AsyncGenerator, AsyncIterator, Awaitable
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Sequence
 from typing import Any, cast
 
 from holdfast.conversation import (
@@ -20,6 +20,7 @@ from holdfast.conversation import (
     evolve,
     jsontext,
 )
+from holdfast.conversation import Event as LogEvent
 from holdfast.conversation.events import CallSuspended, ModelAnswered, TurnCompleted, TurnFailed
 from holdfast.conversation.events import ConversationEnded as EndedEvent
 from holdfast.conversation.ids import check_request_id
@@ -107,26 +108,18 @@ class Conversation:
             check_place(after)
         if timeout_s is not None and not is_time(timeout_s):
             raise InvalidInput("timeout_s", f"{timeout_s!r:.40} is no time", "give seconds, or None to wait without end")
-        connection, loop = self._connection, asyncio.get_running_loop()
+        read, loop = self._connection.read, asyncio.get_running_loop()
         give_up = None if timeout_s is None else loop.time() + timeout_s
-        until = connection.deadline()
-        store = await connection.store(until)
-        state = await connection.timely(store.load(self.id), until)
+        state = await read(lambda store: store.load(self.id))
         while not (state.resting and (after is None or state.seq > after or state.ended)):
-            until = connection.deadline()
-            if await connection.timely(store.quarantine(self.id), until) is not None:
+            if await read(lambda store: store.quarantine(self.id)) is not None:
                 break
             left_ms = BLOCK_MS if give_up is None else min(BLOCK_MS, int((give_up - loop.time()) * 1000))
             if left_ms <= 0:
                 break
-            until += left_ms / 1000
-            entries = await connection.timely(store.read(self.id, after=state.seq, block_ms=left_ms), until)
-            for _, event in entries:
+            for _, event in await self._news(state.seq, left_ms):
                 state = evolve(state, event)
-            if not entries:
-                await connection.stack.see_to_ray()
-            until = connection.deadline()
-        return await connection.timely(self._shown(store, state), until)
+        return await read(lambda store: self._shown(store, state))
 
     async def state(self) -> ConversationState[Awaitable[Receipt]]:
         """The state as it is now."""
@@ -244,24 +237,30 @@ class Conversation:
         )
 
     async def _durable(self, after: int) -> AsyncIterator[Event]:
-        connection = self._connection
         while True:
-            until = connection.deadline() + BLOCK_MS / 1000
-            store = await connection.store(until)
-            entries = await connection.timely(store.read(self.id, after=after, block_ms=BLOCK_MS), until)
-            if not entries:
-                await connection.stack.see_to_ray()
-            for seq, event in entries:
+            for seq, event in await self._news(after, BLOCK_MS):
                 after = seq
-                data = event.model_dump(mode="json", exclude={"kind", "at"})
-                if isinstance(event, CallSuspended):
-                    data["arguments"] = await connection.timely(shown_arguments(store, self.id, event), until)
-                yield Event(event.kind, seq, event.at, data)
+                yield Event(event.kind, seq, event.at, await self._data(event))
                 if isinstance(event, EndedEvent):
                     return
 
+    async def _data(self, event: LogEvent) -> dict[str, Any]:
+        data = event.model_dump(mode="json", exclude={"kind", "at"})
+        if isinstance(event, CallSuspended):
+            data["arguments"] = await self._connection.read(lambda store: shown_arguments(store, self.id, event))
+        return data
+
+    async def _news(self, after: int, block_ms: int) -> Sequence[tuple[int, LogEvent]]:
+        """The events after a place in the log, waited for so long; where none come, the embedded Ray is seen to."""
+        entries = await self._connection.read(
+            lambda store: store.read(self.id, after=after, block_ms=block_ms), block_ms=block_ms
+        )
+        if not entries:
+            await self._connection.stack.see_to_ray()
+        return entries
+
     async def _live(self) -> AsyncIterator[Event]:
-        store = await self._connection.store(self._connection.deadline())
+        store = await self._connection.store()
         while True:
             try:
                 async for payload in store.listen(self.id):

@@ -58,10 +58,10 @@ class Delivery:
 
     Args:
         conversation_id: The conversation.
-        command: The command.
-        timeout_s: How long it may take from now on.
-        create: Whether the conversation may begin with it.
-        waits_for_store: Whether it goes on, for as long as it has time, where the store is away.
+        command: The command, whose ids make a repetition safe.
+        timeout_s: How long the delivery may take from now on.
+        create: Whether the conversation may begin with the command.
+        waits_for_store: Whether a store that is away is tried again, for as long as there is time.
 
     Attributes:
         until: When its time is up, in the loop's time.
@@ -90,11 +90,11 @@ class Delivery:
         return max(self.until - _now(), 0.0)
 
     def given_up(self, error: HoldfastError | TimeoutError) -> Unsent | Unknown:
-        """What came of the command, by the book, if it is not tried again because of this error."""
+        """The result of a command that is not tried again because of this error: the book says which."""
         return Unknown(error) if self.handed else Unsent(error)
 
     async def through(self, registry: "Registry") -> DeliveryResult:
-        """What came of the command, handed over by means of this registry."""
+        """The result of the command, for which this registry finds the host as often as that is needed and there is time."""
         backoff = Backoff(FIRST_PAUSE_S, LONGEST_PAUSE_S)
         away: StoreUnavailable | None = None
         while True:
@@ -123,7 +123,7 @@ class Delivery:
             await backoff.sleep()
 
     async def _answer(self, registry: "Registry") -> AnswerToAsk:
-        """The answer of whoever hosts the conversation now. The book is right whatever this raises, also when it is cancelled.
+        """The answer of the actor that hosts the conversation now. The book is right when this raises or is cancelled, too.
 
         Raises:
             ActorDied: The host died.
