@@ -53,9 +53,9 @@ from holdfast.lazy import lazily
 from holdfast.persistence import Pause
 
 from .async_client import AsyncClient
+from .cautions import AppDiffersWarning, DurabilityWarning
 from .conversation import Conversation
 from .results import AsyncPendingCall, ConversationRow, ConversationState, Event, Page, PendingCall, RunningCall
-from .stack import AppDiffersWarning, DurabilityWarning
 
 if TYPE_CHECKING:
     from .blocking import BlockingConversation, Client

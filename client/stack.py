@@ -38,19 +38,9 @@ LEAVE_S = 20.0
 WATCH_S = 1.0
 TIDY_S = 600.0
 JOIN_AGAIN_S = 1.0
+from .cautions import DurabilityWarning
 
 logger = logging.getLogger("holdfast.client")
-
-
-class DurabilityWarning(UserWarning):
-    """The Redis in use may lose what was acknowledged; the message says in which case. `holdfast doctor` says the fix."""
-
-
-class AppDiffersWarning(UserWarning):
-    """The app that was named is published otherwise than it is here; conversations run with what is published.
-
-    The message says in what it differs. `holdfast up --app` or `connect(publish=True)` publishes it as it is here.
-    """
 
 
 def announce(line: str) -> None:

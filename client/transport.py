@@ -27,8 +27,8 @@ from holdfast.registry.sweeper import ensure_sweeper, restore_sweeper
 from holdfast.registry.upgrade import end_other_releases
 from holdfast.settings import Settings
 
+from .cautions import AppDiffersWarning
 from .publishing import Here, publish
-from .stack import AppDiffersWarning
 
 logger = logging.getLogger("holdfast.client")
 

@@ -12,6 +12,7 @@ from typing import Any
 from holdfast.actors.admission import Admission
 from holdfast.actors.steps import Reached, Step, untrapped
 from holdfast.actors.workers import Workers
+from holdfast.backoff import Backoff
 from holdfast.conversation import Command, Reply, Wake
 from holdfast.conversation.machine import busy
 from holdfast.errors import (
@@ -194,14 +195,13 @@ class Activation:
         """Drop the state in memory and take the conversation over anew by its own token, however long the store stays away."""
         begun = self._effects.cancel_all()
         self._tenure.unsure = True
-        delay_s = 0.05
+        backoff = Backoff(0.05, 1)
         while not self.over:
             try:
                 moved = await self._tenure.take_over(self._tenure.token, TakeoverReason.OWN, create=True)
             except (StoreUnavailable, LeaseHeld) as error:
                 self._mailbox.refuse(error)
-                await asyncio.sleep(delay_s)
-                delay_s = min(2 * delay_s, 1)
+                await backoff.sleep()
             except Quarantined:
                 self._stop()
             except HoldfastError:

@@ -2,12 +2,12 @@
 
 import asyncio
 import logging
-import random
 from collections.abc import Awaitable
 from typing import Protocol
 
 from holdfast.actors.admission import Admission
 from holdfast.actors.workers import NoWorker, WorkerLost, Workers, WorkPaused
+from holdfast.backoff import Backoff
 from holdfast.conversation import Command, Effect, ModelFailed, ModelReplied, RunFinished, RunTool, Wake, outstanding
 from holdfast.conversation.commands import RunLost, TurnPrepared
 from holdfast.conversation.machine import busy, effect_of
@@ -178,7 +178,7 @@ class Outstanding:
     async def _carry_out(self, effect: Effect) -> None:
         """Try an effect until it has an outcome, and put that outcome into the mailbox, where it is judged."""
         conversation_id = self._tenure.conversation_id
-        delay_s = 0.1
+        backoff = Backoff(0.1, LONGEST_DELAY_S, jitter=0.5)
         attempt = 1
         failures = Failures()
         while True:
@@ -211,8 +211,7 @@ class Outstanding:
                 return
             if enough is not None and await self._struck(None, f"{effect.effect_id} {enough}", limit=1):
                 return
-            await asyncio.sleep(delay_s * random.uniform(0.5, 1))  # noqa: S311 - jitter
-            delay_s = min(2 * delay_s, LONGEST_DELAY_S)
+            await backoff.sleep()
             attempt += 1
 
     async def _unrecorded(self, effect: Effect) -> RunLost | None:
