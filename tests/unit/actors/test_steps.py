@@ -40,6 +40,13 @@ def test_a_trap_springs_once_at_its_step(folder, sent):
     assert sent == [signal.SIGKILL]
 
 
+def test_a_trap_kills_the_process_that_it_catches(folder):
+    (folder / Step.RUN_2_CLAIMED).write_text(str(int(signal.SIGKILL)))
+    code = "from holdfast.actors.steps import Step, reached_here; reached_here()(Step.RUN_2_CLAIMED)"
+    ended = subprocess.run([sys.executable, "-I", "-c", code], check=False, env={TRAPS: str(folder)})
+    assert ended.returncode == -signal.SIGKILL
+
+
 def test_a_trap_sends_no_other_signal(folder, sent):
     (folder / Step.RUN_2_CLAIMED).write_text(str(int(signal.SIGUSR1)))
     reached_here()(Step.RUN_2_CLAIMED)
