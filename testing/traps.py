@@ -11,7 +11,7 @@ from holdfast.actors.steps import Reached, Step, untrapped
 SIGNALS = frozenset({signal.SIGKILL, signal.SIGSTOP})
 """What a trap may do to the process that it catches."""
 
-logger = logging.getLogger("holdfast.testing")
+logger = logging.getLogger("holdfast.actor")
 
 
 def trapped(folder: Path) -> Reached:
