@@ -22,7 +22,7 @@ from .host import Host
 from .placement import drained
 from .ray_cluster import RayCluster
 from .ray_workers import RayWorkers
-from .steps import traps
+from .steps import reached_here
 from .vault import Vault
 
 _STEADY = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
@@ -97,7 +97,7 @@ class ConversationActor:
                     process_limits=self._settings.process_limits,
                     clock=_clock,
                     leave=_leave,
-                    reached=traps(),
+                    reached=reached_here(),
                 )
             return self._host
 

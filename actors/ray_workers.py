@@ -3,7 +3,6 @@
 import asyncio
 import binascii
 import logging
-from collections import OrderedDict
 from collections.abc import Awaitable, Mapping
 from typing import Protocol, TypeVar
 
@@ -35,8 +34,6 @@ LOOK_AGAIN_S = 0.2
 LOOK_ABROAD_S = 1.0
 SILENT_S = 2 * EVERY_S
 """How long a worker of another cluster must be seen not to attest its claims before it is taken for gone."""
-CONVERSATIONS = 16
-"""For how many conversations the app and code of their last model call are remembered."""
 
 
 class RunsAndDirectory(Runs, Directory, Protocol):
@@ -55,7 +52,7 @@ class RayWorkers:
         self._processes: dict[str, str] = {}
         self._generations: dict[str, int] = {}
         self._broken: set[str] = set()
-        self._calling: OrderedDict[str, tuple[str, str]] = OrderedDict()
+        self._called: tuple[str, str, str] | None = None  # the conversation whose model was called last, its app and its code
         self._dropping = Background()
 
     async def standing(self, app: str, agent: str) -> Standing | None:
@@ -64,7 +61,7 @@ class RayWorkers:
 
     async def call_model(self, app: str, code: str, request: ModelRequest) -> ModelOutcome:
         """See `Workers.call_model`."""
-        self._note(request.conversation_id, app, code)
+        self._called = request.conversation_id, app, code
         name, worker = await self._worker(app, code, self._slot(request.conversation_id, alone=request.alone))
         if request.alone:  # a call that waits its turn is not at work: a process that dies meanwhile has not died of this call
             await self._asked(name, worker, worker.turn(request.conversation_id, request.effect_id))
@@ -151,19 +148,16 @@ class RayWorkers:
         """The workers that may be at a conversation's work, including work that an actor before this one has asked for."""
         slots = [self._slot(conversation_id, alone=alone) for alone in (False, True)]
         handles = {name: handle for name, handle in self._handles.items() if name.rpartition(":")[2].split(".")[0] in slots}
-        for slot in slots if conversation_id in self._calling else ():
-            base = worker_name(self._settings, *self._calling[conversation_id], slot)
+        if self._called is None or self._called[0] != conversation_id:
+            return list(handles.values())
+        _, app, code = self._called  # one is enough: an actor hosts one conversation at a time
+        for slot in slots:
+            base = worker_name(self._settings, app, code, slot)
             generation = await self._store.generation(base)
             for name in dict.fromkeys(successor_name(base, number) for number in (max(0, generation - 1), generation)):
                 handle = handles.get(name) or await self._cluster.find(name)
                 handles |= {name: handle} if handle is not None else {}
         return list(handles.values())
-
-    def _note(self, conversation_id: str, app: str, code: str) -> None:
-        self._calling[conversation_id] = (app, code)
-        self._calling.move_to_end(conversation_id)
-        while len(self._calling) > CONVERSATIONS:
-            self._calling.popitem(last=False)
 
     async def _worker(self, app: str, code: str, slot: str) -> tuple[str, WorkerHandle]:
         base = worker_name(self._settings, app, code, slot)

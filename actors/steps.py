@@ -1,12 +1,11 @@
-"""The numbered steps of what actors and workers do, and traps that end or freeze a process at one of them.
+"""The numbered steps of what actors and workers do.
 
-At each step a process may die, freeze, or live on after another has taken over. `tests/faults/` and the simulation do that at
-every one. In production nothing is trapped, and a step costs one call.
+At each step a process may die, freeze, or live on after another has taken over. `tests/faults/` (with the traps of
+`holdfast.testing.traps`) and the simulation do that at every one. In production nothing is trapped, and a step costs one call.
 """
 
+import importlib
 import os
-import signal
-import threading
 from collections.abc import Callable
 from enum import StrEnum
 from pathlib import Path
@@ -37,27 +36,20 @@ Reached: TypeAlias = Callable[[Step], None]
 """A function that is told each step as it is reached."""
 
 TRAPS = "HOLDFAST_TRAPS"
-"""The variable that names the folder of traps: a file named after a step, holding a signal's number, springs once."""
+"""The variable that names a folder of traps, in tests of faults."""
 
 
 def untrapped(_: Step) -> None:
     """Spring no trap at any step."""
 
 
-def traps() -> Reached:
-    """The function that is told this process's steps: it springs the traps that the environment names, if any."""
+def reached_here() -> Reached:
+    """What this process is told its steps by: nothing, but where the environment names a folder of traps.
+
+    The environment says which folder, and never which code: the module is this one, and it checks whose folder that is.
+    """
     folder = os.environ.get(TRAPS)
     if not folder:
         return untrapped
-
-    def reached(step: Step) -> None:
-        trap = Path(folder) / step
-        sprung = trap.with_name(f"{step}.{os.getpid()}")
-        try:
-            trap.rename(sprung)  # of several processes, one springs the trap
-        except FileNotFoundError:
-            return
-        # The signal goes to this thread: one for the process may be taken by another thread while this one runs on.
-        signal.pthread_kill(threading.get_ident(), signal.Signals(int(sprung.read_text())))
-
+    reached: Reached = importlib.import_module("holdfast.testing.traps").trapped(Path(folder))
     return reached

@@ -23,6 +23,8 @@ from holdfast.persistence import RedisStore
 from holdfast.settings import Settings
 from holdfast.single_flight import SingleFlight
 
+from .cautions import DurabilityWarning
+
 if TYPE_CHECKING:
     from holdfast.agent import App
     from holdfast.embedded.home import Home
@@ -38,7 +40,6 @@ LEAVE_S = 20.0
 WATCH_S = 1.0
 TIDY_S = 600.0
 JOIN_AGAIN_S = 1.0
-from .cautions import DurabilityWarning
 
 logger = logging.getLogger("holdfast.client")
 

@@ -18,7 +18,7 @@ from ray.actor import exit_actor
 from holdfast.actors import logs, wire
 from holdfast.actors.actor_settings import WorkerSettings
 from holdfast.actors.admission import Admission
-from holdfast.actors.steps import traps
+from holdfast.actors.steps import reached_here
 from holdfast.actors.work_requests import ModelRequest, RunRequest
 from holdfast.actors.workers import ModelOutcome, NoOutcome
 from holdfast.agent import Agent
@@ -85,7 +85,7 @@ class Worker:
         self._drain: asyncio.Task[None] | None = None
         self._leaving = False
         self._succession = Succession(settings)
-        self._reached = traps()
+        self._reached = reached_here()
         alone = Turnstile(1) if settings.alone else None
         self._models = alone or Turnstile(MODELS_AT_ONCE)
         self._bodies = alone or Turnstile(AT_ONCE)

@@ -9,7 +9,7 @@ SLOWEST = "test_properties.py"
 OUT_OF_REACH = {
     "actors/conversation_actor.py": "a Ray actor around `Host`: the acceptance tests run it",
     "actors/worker/model.py": "calls litellm: the acceptance tests run it against a model server",
-    "actors/steps.py": "traps for tests/faults",
+    "actors/steps.py": "names steps, for tests/faults and the simulation",
     "actors/worker/app_runtime.py": "imports an app by path: the acceptance tests and tests/integration run it",
     "actors/memory.py": "reads what the machine says of a process",
     "registry/cluster.py": "asks Ray and Redis: the acceptance tests and tests/faults/test_cluster.py run it",

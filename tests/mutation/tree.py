@@ -7,7 +7,7 @@ import subprocess
 import tomllib
 from pathlib import Path
 
-LEFT_OUT = shutil.ignore_patterns(".*", "__pycache__", "*.egg-info", "build", "docs", "benchmarks")
+LEFT_OUT = shutil.ignore_patterns(".*", "__pycache__", "*.egg-info", "build", "docs", "benchmarks", "peers")
 
 
 class Tree:

@@ -350,15 +350,6 @@ async def test_a_worker_that_cannot_import_older_code_gives_way_to_what_stands_n
     assert (older.prepared, newer.prepared) == (1, 1)
 
 
-async def test_of_many_conversations_only_the_latest_are_kept(known):
-    worker = Process()
-    known[ray_workers.worker_name(SETTINGS, "shop:app", "code-1", "0")] = worker
-    workers = RayWorkers(MemoryStore(), SETTINGS, known)
-    for number in range(100):
-        await workers.call_model("shop:app", "code-1", dataclasses.replace(REQUEST, conversation_id=f"c-{number}"))
-    assert (len(workers._calling), next(reversed(workers._calling))) == (ray_workers.CONVERSATIONS, "c-99")
-
-
 async def test_a_call_does_not_wait_for_a_worker_that_opens_its_app_for_ever(known, monkeypatch):
     monkeypatch.setattr(ray_workers, "PREPARED_S", 0.01)
     worker, opened = Process(), asyncio.Event()

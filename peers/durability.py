@@ -3,8 +3,8 @@
 from typing import Any
 
 from benchmarks import stack
-from benchmarks.peers import contenders, process
 from benchmarks.result import Chart, Part, Series, Table
+from peers import contenders, process
 
 RACES = 10
 

@@ -12,8 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from benchmarks.stack import ROOT, console
-
-from .environment import HERE, python_of
+from peers.environment import HERE, python
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,8 +21,8 @@ class Contender:
 
     name: str
     script: str
-    environment: str | None
-    """Whose environment; None is this one."""
+    peer: bool
+    """Whether it runs in the peers' environment; else in this one."""
     store: str
     """What is given as `--store`."""
 
@@ -60,10 +59,17 @@ def started(
     warm_s: float = 1.0,
 ) -> Iterator[tuple[subprocess.Popen, dict[str, Any]]]:
     """Start a verb and wait for what it prints."""
-    python = sys.executable if contender.environment is None else python_of(contender.environment)
-    command = [python, str(HERE / contender.script), verb, "--model-url", model_url, "--store", contender.store]
+    command = [
+        python() if contender.peer else sys.executable,
+        str(HERE / contender.script),
+        verb,
+        "--model-url",
+        model_url,
+        "--store",
+        contender.store,
+    ]
     command += ["--prefix", prefix, "--count", str(count), "--levels", *map(str, levels), "--warm-s", str(warm_s)]
-    env = {**os.environ, **({"PYTHONPATH": str(ROOT)} if contender.environment is None else {})}
+    env = {**os.environ, **({} if contender.peer else {"PYTHONPATH": str(ROOT)})}
     pipe = subprocess.PIPE
     with (
         console.status(f"{contender.name}: {verb}") as status,

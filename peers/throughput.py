@@ -3,8 +3,8 @@
 from typing import Any
 
 from benchmarks import stack
-from benchmarks.peers import contenders, process
 from benchmarks.result import Chart, Part, Row, Series, Table
+from peers import contenders, process
 
 
 def measure(*, quick: bool) -> Part:

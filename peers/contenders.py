@@ -5,9 +5,9 @@ import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
-from benchmarks import postgres, stack
-
-from .process import Contender
+from benchmarks import stack
+from peers import postgres
+from peers.process import Contender
 
 HOLDFAST = "Holdfast"
 LANGGRAPH_SQLITE = "LangGraph, SQLite"
@@ -20,19 +20,19 @@ def contender(name: str) -> Iterator[Contender]:
     system, _, saver = name.partition(", ")
     if system == HOLDFAST:
         with stack.home() as home:
-            yield Contender(name, "holdfast_peer.py", None, str(home))
+            yield Contender(name, "holdfast_peer.py", peer=False, store=str(home))
         return
-    script, environment = f"{system.lower()}_peer.py", system.lower()
+    script = f"{system.lower()}_peer.py"
     if saver == "Postgres":
         with postgres.server() as database:
             url = database("bench")
             if system == "DBOS":
                 url = url.replace("postgresql://", "postgresql+psycopg://")
-            yield Contender(name, script, environment, url)
+            yield Contender(name, script, peer=True, store=url)
         return
     with tempfile.TemporaryDirectory(prefix="hf-bench-", dir="/tmp") as folder:
         file = Path(folder) / "bench.db"
-        yield Contender(name, script, environment, f"sqlite:///{file}" if system == "DBOS" else str(file))
+        yield Contender(name, script, peer=True, store=f"sqlite:///{file}" if system == "DBOS" else str(file))
 
 
 def present() -> tuple[str, ...]:

@@ -1,1 +1,0 @@
-"""Contenders: each script holds the same conversation with another system, in an environment of its own."""

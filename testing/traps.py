@@ -1,0 +1,39 @@
+"""Traps that end or freeze a process at one of its numbered steps; an actor loads this module in tests of faults only."""
+
+import logging
+import os
+import signal
+import threading
+from pathlib import Path
+
+from holdfast.actors.steps import Reached, Step, untrapped
+
+SIGNALS = frozenset({signal.SIGKILL, signal.SIGSTOP})
+"""What a trap may do to the process that it catches."""
+
+logger = logging.getLogger("holdfast.actor")
+
+
+def trapped(folder: Path) -> Reached:
+    """What a process is told its steps by, so that the traps in a folder catch it.
+
+    A trap is a file that is named after a step and holds a signal's number. It springs once, in the first process that reaches
+    the step, and is named after that process then. Where somebody else could put traps into the folder, there are none.
+    """
+    if not folder.is_dir() or folder.stat().st_uid != os.getuid() or folder.stat().st_mode & 0o022:
+        logger.error("%s is no folder of traps, or one into which others may put some: nothing is trapped", folder)
+        return untrapped
+
+    def reached(step: Step) -> None:
+        trap = folder / step
+        sprung = trap.with_name(f"{step}.{os.getpid()}")
+        try:
+            trap.rename(sprung)  # of several processes, one
+        except FileNotFoundError:
+            return
+        wanted = signal.Signals(int(sprung.read_text()))
+        if wanted in SIGNALS:
+            # To this thread: a signal for the process may be taken by another one, and this one would run on meanwhile.
+            signal.pthread_kill(threading.get_ident(), wanted)
+
+    return reached
