@@ -4,7 +4,9 @@ import asyncio
 import logging
 import uuid
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Annotated, Any, cast
+
+from pydantic import Field, TypeAdapter
 
 from holdfast.conversation import (
     Cancel,
@@ -23,6 +25,7 @@ from holdfast.conversation import (
 from holdfast.conversation.events import CallSuspended, ModelAnswered, TurnCompleted, TurnFailed
 from holdfast.conversation.events import ConversationEnded as EndedEvent
 from holdfast.conversation.ids import check_request_id
+from holdfast.conversation.live import LiveEvent
 from holdfast.conversation.transcript import Transcript
 from holdfast.errors import ConversationNotFound, InvalidInput, InvalidMessage, StoreUnavailable
 from holdfast.persistence import RedisStore, codec
@@ -39,6 +42,7 @@ READ_AT_ONCE = 500
 LISTEN_AGAIN_S = 0.5
 
 logger = logging.getLogger("holdfast.client")
+_LIVE: TypeAdapter[LiveEvent] = TypeAdapter(Annotated[LiveEvent, Field(discriminator="kind")])
 
 
 class Conversation:
@@ -253,10 +257,10 @@ class Conversation:
                 await client._stack.see_to_ray()  # noqa: SLF001 - as above
             for seq, event in entries:
                 after = seq
-                data = event.model_dump(mode="json", exclude={"kind", "at"})
+                arguments = None
                 if isinstance(event, CallSuspended):
-                    data["arguments"] = await client._timely(shown_arguments(store, self.id, event), until)  # noqa: SLF001 - as above
-                yield Event(event.kind, seq, event.at, data)
+                    arguments = await client._timely(shown_arguments(store, self.id, event), until)  # noqa: SLF001 - as above
+                yield Event.recorded(seq, event, arguments=arguments)
                 if isinstance(event, EndedEvent):
                     return
 
@@ -277,9 +281,9 @@ def _live_event(payload: bytes) -> Event | None:
     """A live event; None where another release says something that this one cannot read: what is live is lossy."""
     try:
         kind, effect_id, attempt, at, value = codec.unpack(payload)
-        data = {"effect_id": effect_id, "attempt": attempt}
-        data |= {"text": value} if kind.endswith("_delta") else jsontext.loads(value)
-        return Event(kind, None, at, data)
+        told = {"text": value} if kind.endswith("_delta") else jsontext.loads(value)
+        fields = {**told, "kind": kind, "effect_id": effect_id, "attempt": attempt, "at": at}
+        return Event.live(_LIVE.validate_python(fields))
     except (ValueError, TypeError) as error:
         logger.debug("a live event cannot be read: %s", error)
         return None

@@ -2,7 +2,7 @@
 
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, TypeAlias, TypeVar
 
 from holdfast.conversation import (
     Approve,
@@ -15,11 +15,16 @@ from holdfast.conversation import (
     StopReason,
     SuspensionKind,
 )
+from holdfast.conversation import Event as RecordedEvent
 from holdfast.conversation.calls import PendingView
+from holdfast.conversation.events import CallSuspended
+from holdfast.conversation.live import LiveEvent
 from holdfast.errors import InvalidDecision
 
 T = TypeVar("T")
 R = TypeVar("R")
+EventBody: TypeAlias = RecordedEvent | LiveEvent
+"""The classes of `holdfast.events`, one for each kind of event."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,16 +39,45 @@ class Page(Generic[T]):
 class Event:
     """Something that happened in a conversation.
 
-    Durable events have their place in the log as `seq` and come without gaps. Live ones (`text_delta`, `reasoning_delta`,
-    `progress`) have `seq=None`; they are lossy, and carry `effect_id` and `attempt` in `data`. `at` is in integer
-    milliseconds UTC. `call_suspended` has the call's `arguments` (an object) beside its `prompt` and `response_schema` (JSON
-    text); they are None where they cannot be read, or are larger than `SHOWN_ARGUMENTS_BYTES`.
+    Recorded events come in the log's order and without gaps. Live ones (`TextDelta`, `ReasoningDelta`, `ProgressReported`) are
+    lossy. `docs/events.md` lists every kind with its fields.
+
+    Attributes:
+        kind: The kind, as in `call_suspended`; `body` is of the class that belongs to it.
+        seq: The event's place in the log, from 1; None for a live event.
+        at: When it happened, in integer milliseconds UTC.
+        data: The fields of `body` but `kind` and `at`, as plain JSON values. With a `call_suspended` come the call's
+            `arguments`, which the body refers to.
+        body: The event as a frozen object of its class in `holdfast.events`, to match on:
+            `match event.body: case CallSuspended(prompt=prompt): ...`.
     """
 
     kind: str
     seq: int | None
     at: int
-    data: Mapping[str, Any] = field(default_factory=dict)
+    data: Mapping[str, Any]
+    body: EventBody = field(repr=False)
+
+    @classmethod
+    def recorded(cls, seq: int, body: RecordedEvent, *, arguments: Mapping[str, Any] | None = None) -> "Event":
+        """The event at a place in the log; for a `CallSuspended`, with the arguments of its call."""
+        data = body.model_dump(mode="json", exclude={"kind", "at"})
+        if isinstance(body, CallSuspended):
+            data["arguments"] = arguments
+        return cls(body.kind, seq, body.at, data, body)
+
+    @classmethod
+    def live(cls, body: LiveEvent) -> "Event":
+        """A live event."""
+        return cls(body.kind, None, body.at, body.model_dump(mode="json", exclude={"kind", "at"}), body)
+
+    @property
+    def arguments(self) -> dict[str, Any] | None:
+        """The arguments of the call that a `call_suspended` is about; else None.
+
+        They are None too where they cannot be read, or have more than 1 MiB (`Conversation.pending` has them then).
+        """
+        return self.data["arguments"] if isinstance(self.body, CallSuspended) else None
 
 
 @dataclass(frozen=True, slots=True)
