@@ -59,14 +59,32 @@ class Conversation:
     async def send(self, text: str, *, message_id: str | None = None) -> Receipt:
         """Send the user's next message; during a turn it queues, durably and in order.
 
+        Args:
+            text: What the user says, at most `Limits.message_bytes` bytes of UTF-8 (1 MiB).
+            message_id: The idempotency key; the same again returns the same receipt. Without one, it is drawn.
+
         Raises:
             InvalidMessage: The text or the id cannot be used.
             ConversationNotFound: It was never started.
             ConversationEnded: It has ended.
             QueueFull: As many messages wait as the agent's `Limits.queued` allows.
-            OutcomeUnknown: No acknowledgement in time; retry with the same `message_id`.
-            Overloaded, Quarantined, StoreUnavailable, ClusterUnavailable, CipherMissing, CipherFailed: See
-                `AsyncClient.resolve`.
+            OutcomeUnknown: No acknowledgement came in time; retry with the same `message_id`.
+            Overloaded: No actor came free in time, or too many commands wait for the conversation; nothing was done.
+                Retry after `retry_after_ms`, with the same `message_id`.
+            Quarantined: The conversation's own work took processes down; see `Conversation.retry`.
+            StoreUnavailable: Redis does not answer in time, or refuses; nothing was done.
+            ClusterUnavailable: Ray does not answer in time, or cannot be joined.
+            ClusterStopped: Holdfast was stopped on its cluster, until `holdfast up`.
+            WrongCluster: The store is bound to another Ray cluster, which lives.
+            CipherMissing: Payloads are encrypted, and this client names no cipher.
+            CipherFailed: The cipher cannot encrypt this, or decrypt what it follows from; nothing was written.
+            WrongStore: The Redis there is not the store that this client has known.
+            CorruptStore: A key holds what Holdfast never wrote there, or the conversation cannot be taken up.
+            NewerRecord: A newer Holdfast has written what is to be read.
+            OlderRelease: A newer Holdfast serves the store.
+            OtherBuild: Another build of Holdfast serves the store, or runs in the cluster.
+            ConfigurationError: The store or Ray cannot be joined as configured, or the process was forked from one that had
+                joined Ray.
         """
         if message_id is not None:
             check_request_id("message_id", message_id, InvalidMessage)
@@ -77,7 +95,7 @@ class Conversation:
     async def resolve(
         self, tool_call_id: str, decision: Decision, *, suspension_id: str | None = None, decision_id: str | None = None
     ) -> Receipt:
-        """See `AsyncClient.resolve`."""
+        """Decide a pending call of this conversation: `AsyncClient.resolve`, which raises the same errors."""
         return await self._client.resolve(self.id, tool_call_id, decision, suspension_id=suspension_id, decision_id=decision_id)
 
     async def pending(self) -> list[AsyncPendingCall]:
@@ -86,6 +104,12 @@ class Conversation:
         Raises:
             ConversationNotFound: It was never started.
             StoreUnavailable: Redis does not answer in time, or refuses.
+            CipherMissing: The conversation is encrypted, and this client names no cipher.
+            CipherFailed: The cipher cannot decrypt it.
+            WrongStore: The Redis there is not the store that this client has known.
+            CorruptStore: A key holds what Holdfast never wrote there.
+            NewerRecord: A newer Holdfast has written what is to be read.
+            ConfigurationError: The store cannot be opened: there is no URL, the home is unusable, or its server is unsupported.
         """
         views = await self._client._read(lambda store: store.pending_of(self.id))  # noqa: SLF001 - the same module's own
         return [PendingCall.of(view, self._client.resolve) for view in views]
@@ -99,13 +123,18 @@ class Conversation:
         Args:
             after: Only a state whose `seq` is greater counts; pass `receipt.seq` to wait for what a command led to. Of a
                 conversation that has ended, the last state comes at once.
-            timeout_s: After which the state is returned as it is; None waits without end.
+            timeout_s: After how many seconds the state is returned as it is; None waits without end.
 
         Raises:
             InvalidInput: `after` is no place in a log, or `timeout_s` is no time.
             ConversationNotFound: It was never started.
             StoreUnavailable: Redis does not answer within the client's deadline, which each look at it has, or refuses.
-            CipherMissing, CipherFailed: It is encrypted, and cannot be read here.
+            CipherMissing: The conversation is encrypted, and this client names no cipher.
+            CipherFailed: The cipher cannot decrypt it.
+            WrongStore: The Redis there is not the store that this client has known.
+            CorruptStore: A key holds what Holdfast never wrote there.
+            NewerRecord: A newer Holdfast has written what is to be read.
+            ConfigurationError: The store cannot be opened: there is no URL, the home is unusable, or its server is unsupported.
         """
         if after is not None:
             check_place(after)
@@ -133,16 +162,32 @@ class Conversation:
         return await client._timely(self._shown(store, state), until)  # noqa: SLF001 - as above
 
     async def state(self) -> ConversationState[Awaitable[Receipt]]:
-        """The state as it is now."""
-        return await self.wait(timeout_s=0)
-
-    async def messages(self) -> list[dict[str, Any]]:
-        """The messages in the OpenAI chat format, without the system message.
+        """The state as it is now.
 
         Raises:
             ConversationNotFound: It was never started.
             StoreUnavailable: Redis does not answer in time, or refuses.
-            CipherMissing, CipherFailed: It is encrypted, and cannot be read here.
+            CipherMissing: The conversation is encrypted, and this client names no cipher.
+            CipherFailed: The cipher cannot decrypt it.
+            WrongStore: The Redis there is not the store that this client has known.
+            CorruptStore: A key holds what Holdfast never wrote there.
+            NewerRecord: A newer Holdfast has written what is to be read.
+            ConfigurationError: The store cannot be opened: there is no URL, the home is unusable, or its server is unsupported.
+        """
+        return await self.wait(timeout_s=0)
+
+    async def messages(self) -> list[dict[str, Any]]:
+        """The messages in the OpenAI chat format, as dicts with `role` and `content`, without the system message.
+
+        Raises:
+            ConversationNotFound: It was never started.
+            StoreUnavailable: Redis does not answer in time, or refuses.
+            CipherMissing: The conversation is encrypted, and this client names no cipher.
+            CipherFailed: The cipher cannot decrypt it.
+            WrongStore: The Redis there is not the store that this client has known.
+            CorruptStore: A key holds what Holdfast never wrote there.
+            NewerRecord: A newer Holdfast has written what is to be read.
+            ConfigurationError: The store cannot be opened: there is no URL, the home is unusable, or its server is unsupported.
         """
         transcript = await self._client._read(self._transcript)  # noqa: SLF001 - as above
         if transcript.seq == 0:
@@ -159,15 +204,24 @@ class Conversation:
                 return transcript
 
     async def events(self, *, after: int = 0, live: bool = True) -> AsyncGenerator[Event, None]:
-        """What happens from `after` on: durable events in order and without gaps, live ones as they come.
+        """What happens from `after` on: recorded events in order and without gaps, live ones as they come.
 
-        Ends with the conversation's end; leave the loop to stop earlier.
+        Ends with the conversation's end; leave the loop to stop earlier. `docs/events.md` lists every kind with its fields.
+
+        Args:
+            after: The `seq` of the last event that is known already; 0 begins with the conversation.
+            live: Whether live events are wanted too.
 
         Raises:
             InvalidInput: `after` is no place in a log.
             ConversationNotFound: It was never started.
             StoreUnavailable: Redis does not answer within the client's deadline, which each look at it has, or refuses.
-            CipherMissing, CipherFailed: It is encrypted, and cannot be read here.
+            CipherMissing: The conversation is encrypted, and this client names no cipher.
+            CipherFailed: The cipher cannot decrypt it.
+            WrongStore: The Redis there is not the store that this client has known.
+            CorruptStore: A key holds what Holdfast never wrote there.
+            NewerRecord: A newer Holdfast has written what is to be read.
+            ConfigurationError: The store cannot be opened: there is no URL, the home is unusable, or its server is unsupported.
         """
         check_place(after)
         state = await self._client._read(lambda store: store.load(self.id))  # noqa: SLF001 - as above
@@ -191,26 +245,63 @@ class Conversation:
             await asyncio.gather(*tasks, return_exceptions=True)
 
     async def cancel(self, *, request_id: str | None = None) -> Cancelled:
-        """Cancel the turn; what was really cancelled.
+        """Cancel the turn; what was really cancelled: the turn's id (None if there was none) and the ids of its open calls.
+
+        Args:
+            request_id: The idempotency key; the same again returns what was cancelled then. Without one, it is drawn.
 
         Raises:
+            InvalidInput: The id cannot be used, or was used for another request.
             ConversationNotFound: It was never started.
             ConversationEnded: It has ended.
-            OutcomeUnknown: No acknowledgement in time; retry with the same `request_id`.
-            Overloaded, Quarantined, StoreUnavailable, ClusterUnavailable, CipherMissing, CipherFailed: See
-                `AsyncClient.resolve`.
+            OutcomeUnknown: No acknowledgement came in time; retry with the same `request_id`.
+            Overloaded: No actor came free in time, or too many commands wait for the conversation; nothing was done.
+                Retry after `retry_after_ms`, with the same `request_id`.
+            Quarantined: The conversation's own work took processes down; see `Conversation.retry`.
+            StoreUnavailable: Redis does not answer in time, or refuses; nothing was done.
+            ClusterUnavailable: Ray does not answer in time, or cannot be joined.
+            ClusterStopped: Holdfast was stopped on its cluster, until `holdfast up`.
+            WrongCluster: The store is bound to another Ray cluster, which lives.
+            CipherMissing: Payloads are encrypted, and this client names no cipher.
+            CipherFailed: The cipher cannot encrypt this, or decrypt what it follows from; nothing was written.
+            WrongStore: The Redis there is not the store that this client has known.
+            CorruptStore: A key holds what Holdfast never wrote there, or the conversation cannot be taken up.
+            NewerRecord: A newer Holdfast has written what is to be read.
+            OlderRelease: A newer Holdfast serves the store.
+            OtherBuild: Another build of Holdfast serves the store, or runs in the cluster.
+            ConfigurationError: The store or Ray cannot be joined as configured, or the process was forked from one that had
+                joined Ray.
         """
         request_id = request_id_of(request_id)
         return cast("Cancelled", await self._ask(Cancel(request_id=request_id), "the cancellation", request_id))
 
     async def end(self, *, request_id: str | None = None) -> Receipt:
-        """End the conversation for good; what is pending is cancelled.
+        """End the conversation for good; what is pending is cancelled, what is queued is dropped.
+
+        Args:
+            request_id: The idempotency key; the same again returns the same receipt. Without one, it is drawn.
 
         Raises:
+            InvalidInput: The id cannot be used, or was used for another request.
             ConversationNotFound: It was never started.
-            OutcomeUnknown: No acknowledgement in time; retry with the same `request_id`.
-            Overloaded, Quarantined, StoreUnavailable, ClusterUnavailable, CipherMissing, CipherFailed: See
-                `AsyncClient.resolve`.
+            ConversationEnded: It has ended, by another request.
+            OutcomeUnknown: No acknowledgement came in time; retry with the same `request_id`.
+            Overloaded: No actor came free in time, or too many commands wait for the conversation; nothing was done.
+                Retry after `retry_after_ms`, with the same `request_id`.
+            Quarantined: The conversation's own work took processes down; see `Conversation.retry`.
+            StoreUnavailable: Redis does not answer in time, or refuses; nothing was done.
+            ClusterUnavailable: Ray does not answer in time, or cannot be joined.
+            ClusterStopped: Holdfast was stopped on its cluster, until `holdfast up`.
+            WrongCluster: The store is bound to another Ray cluster, which lives.
+            CipherMissing: Payloads are encrypted, and this client names no cipher.
+            CipherFailed: The cipher cannot encrypt this, or decrypt what it follows from; nothing was written.
+            WrongStore: The Redis there is not the store that this client has known.
+            CorruptStore: A key holds what Holdfast never wrote there, or the conversation cannot be taken up.
+            NewerRecord: A newer Holdfast has written what is to be read.
+            OlderRelease: A newer Holdfast serves the store.
+            OtherBuild: Another build of Holdfast serves the store, or runs in the cluster.
+            ConfigurationError: The store or Ray cannot be joined as configured, or the process was forked from one that had
+                joined Ray.
         """
         request_id = request_id_of(request_id)
         return cast("Receipt", await self._ask(End(request_id=request_id), "the end", request_id))
@@ -220,6 +311,10 @@ class Conversation:
 
         Raises:
             StoreUnavailable: Redis does not answer in time, or refuses; it may be done twice.
+            WrongStore: The Redis there is not the store that this client has known.
+            CorruptStore: A key holds what Holdfast never wrote there.
+            NewerRecord: A newer Holdfast has written what is to be read.
+            ConfigurationError: The store cannot be opened: there is no URL, the home is unusable, or its server is unsupported.
         """
         return await self._client._read(lambda store: store.retry(self.id))  # noqa: SLF001 - as above
 
