@@ -27,7 +27,7 @@ ROOT = Path(__file__).parents[2]
 EXAMPLES = ROOT / "examples"
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
 LINK = re.compile(r"\]\((?!https?://|#)([^)#]+)(?:#[^)]*)?\)")
-RUN_BY_OTHERS = {"ask.py"}  # README's try_it.py runs it, against a model of its own
+RUN_BY_OTHERS = {"ask.py", "web.py"}  # README's try_it.py, against a model of its own; the tutorial's browser.py
 WITHIN_S = 120
 README_LINES = 180
 HAS_JOBS = importlib.util.find_spec("opencensus") is not None  # a part of ray[default] that nothing else brings
@@ -48,6 +48,8 @@ def env(stack):
     done = "Your 42.00 are on their way to your card."
     stack.scenarios.add("Refund", call("look_up_order", {"order": "1042"}), refund, done)
     stack.scenarios.add("Where", call("look_up_order", {"order": "1042"}), "It is on its way.", "You are welcome.")
+    asked = call("refund", {"order": "1042", "amount": 42.0})
+    stack.scenarios.add("Broken", call("look_up_order", {"order": "1042"}), asked, done)
     stack.scenarios.add("Return", call("refund", {"order": "1044", "amount": 42.0}), "Done.")
     return {**os.environ, **stack.env, "HOLDFAST_NAMESPACE": "docs"}
 
@@ -77,6 +79,10 @@ async def test_every_python_block_of_a_page_runs(page, env, tmp_path):
     if page.name == "README.md":
         assert "approval refund {'order': '1042', 'amount': 42.0} Refund 42.0 for order 1042?" in printed["try_it.py"]
         assert "idle Your 42.00 are on their way to your card." in printed["try_it.py"]
+    if page.name == "tutorial.md":
+        assert "awaiting_input\nRefund 42.0 for order 1042?" in printed["start.py"]
+        assert "settled: approve click-1" in printed["follow.py"]
+        assert "idle Your 42.00 are on their way to your card." in printed["follow.py"]
 
 
 async def test_the_async_example_streams_decides_and_finishes(env):
