@@ -1,4 +1,4 @@
-"""Writing what was measured into the README and `docs/performance.md`, between their markers, and the charts beside it."""
+"""Writing what was measured into `docs/performance.md`, between its markers, and the charts beside it."""
 
 import re
 from typing import Any
@@ -6,13 +6,13 @@ from typing import Any
 from benchmarks import charts, stack
 from benchmarks.result import GOALS, Part
 
-PAGES = (stack.ROOT / "README.md", stack.ROOT / "docs" / "performance.md")
+PAGE = stack.ROOT / "docs" / "performance.md"
 CHARTS = stack.ROOT / "docs" / "charts"
 MARKED = re.compile(r"(<!-- (?P<name>[a-z]+) -->\n)(?P<text>.*?)(<!-- /(?P=name) -->)", re.DOTALL)
 
 
 def write(results: dict[str, Any]) -> None:
-    """Fill the pages' marked places: `goals`, `run`, and one for each benchmark; what was not measured stays as it was."""
+    """Fill the page's marked places: `goals`, `run`, and one for each benchmark; what was not measured stays as it was."""
     parts = {name: Part.from_json(result) for name, result in results.items()}
     CHARTS.mkdir(exist_ok=True)
     for part in parts.values():
@@ -31,10 +31,8 @@ def write(results: dict[str, Any]) -> None:
             return match[0]
         return f"<!-- {name} -->\n{text}\n<!-- /{name} -->"
 
-    for page in PAGES:
-        page.write_text(MARKED.sub(filled, page.read_text()))
-    pages = ", ".join(str(page.relative_to(stack.ROOT)) for page in PAGES)
-    stack.console.print(f"written: {pages}, {CHARTS.relative_to(stack.ROOT)}/*.svg")
+    PAGE.write_text(MARKED.sub(filled, PAGE.read_text()))
+    stack.console.print(f"written: {PAGE.relative_to(stack.ROOT)}, {CHARTS.relative_to(stack.ROOT)}/*.svg")
 
 
 def markdown(columns: list[str], rows: list[list[str]]) -> str:

@@ -87,6 +87,7 @@ class AsyncClient:
                 whose app differs from what `holdfast up` has published changes nothing, and an `AppDiffersWarning` says so.
 
         Raises:
+            InvalidInput: `app` is no app, or `timeout_s` is no time.
             ConfigurationError: A setting has the wrong type, or does not go with another.
         """
         if app is not None and not isinstance(app, str) and not is_app(app):
@@ -130,22 +131,38 @@ class AsyncClient:
             agent: The agent's name.
             text: The user's first message.
             conversation_id: Its id; without one, it is derived from `message_id`, so that one id is enough to retry.
-            message_id: The idempotency key of the first message.
+            message_id: The idempotency key of the first message, 1 to 200 printable ASCII characters without spaces; without
+                one, it is derived from `conversation_id`, else drawn.
             context: Any JSON value, given to tools as `ToolContext.context`; the model does not see it.
+
+        Returns:
+            The conversation, with the start's receipt as `receipt`.
 
         Raises:
             AgentNotFound: The app has no such agent, or its published version has none.
+            AppNotFound: The app's path leads to no app, or its module was not imported in time.
             AppNotPublished: Nobody has published the app, and this client does not.
+            ConversationEnded: The conversation of that id has ended.
             ConversationExists: The id was started with something else.
+            InvalidConversationId: The id is empty, too long or ill-formed.
             InvalidMessage: The text, the message id or the context cannot be used.
-            OutcomeUnknown: No acknowledgement in time; retry with the same `message_id`.
-            Overloaded: No actor is free, and none came free in time.
-            Quarantined: Its own work took processes down; see `Conversation.retry`.
-            StoreUnavailable: Redis does not answer in time, or refuses.
-            ClusterUnavailable: Ray does not answer in time.
+            OutcomeUnknown: No acknowledgement came in time; retry with the same `message_id`.
+            Overloaded: No actor came free in time, or too many commands wait for the conversation; nothing was done.
+                Retry after `retry_after_ms`, with the same `message_id`.
+            Quarantined: The conversation's own work took processes down; see `Conversation.retry`.
+            StoreUnavailable: Redis does not answer in time, or refuses; nothing was done.
+            ClusterUnavailable: Ray does not answer in time, or cannot be joined.
+            ClusterStopped: Holdfast was stopped on its cluster, until `holdfast up`.
+            WrongCluster: The store is bound to another Ray cluster, which lives.
             CipherMissing: Payloads are encrypted, and this client names no cipher.
             CipherFailed: The cipher cannot encrypt this, or decrypt what it follows from; nothing was written.
-            ConfigurationError: The process was forked from one that had joined Ray.
+            WrongStore: The Redis there is not the store that this client has known.
+            CorruptStore: A key holds what Holdfast never wrote there, or the conversation cannot be taken up.
+            NewerRecord: A newer Holdfast has written what is to be read.
+            OlderRelease: A newer Holdfast serves the store.
+            OtherBuild: Another build of Holdfast serves the store, or runs in the cluster.
+            ConfigurationError: The store or Ray cannot be joined as configured, or the process was forked from one that had
+                joined Ray.
         """
         if conversation_id is not None:
             check_conversation_id(conversation_id)
@@ -167,7 +184,11 @@ class AsyncClient:
         return Conversation(self._connection, conversation_id, receipt=cast("Receipt", receipt))
 
     def conversation(self, conversation_id: str) -> "Conversation":
-        """The conversation of that id; whether it exists is found out when it is used."""
+        """The conversation of that id; whether it exists is found out when it is used.
+
+        Raises:
+            InvalidConversationId: The id is empty, too long or ill-formed.
+        """
         return Conversation(self._connection, check_conversation_id(conversation_id))
 
     async def resolve(
@@ -186,20 +207,31 @@ class AsyncClient:
             tool_call_id: The call.
             decision: `Approve`, `Deny`, `Answer`, `Fail` or `Redispatch`, as the suspension's kind takes.
             suspension_id: Binds the decision to what was shown; needed once the call has been suspended twice.
-            decision_id: The idempotency key; the same again returns the same receipt.
+            decision_id: The idempotency key; the same again returns the same receipt. Without one, it is drawn.
 
         Raises:
             StaleCall: The call does not wait for this; the reason says why.
             InvalidDecision: The decision does not fit; the call still waits.
-            ConversationNotFound: It was never started.
-            ConversationEnded: It has ended.
-            OutcomeUnknown: No acknowledgement in time; retry with the same `decision_id`.
-            Overloaded: No actor is free, and none came free in time.
-            Quarantined: Its own work took processes down; see `Conversation.retry`.
-            StoreUnavailable: Redis does not answer in time, or refuses.
-            ClusterUnavailable: Ray does not answer in time.
-            CipherMissing, CipherFailed: See `start`.
-            ConfigurationError: The process was forked from one that had joined Ray.
+            InvalidConversationId: The id is empty, too long or ill-formed.
+            ConversationNotFound: The conversation was never started.
+            ConversationEnded: The conversation has ended.
+            OutcomeUnknown: No acknowledgement came in time; retry with the same `decision_id`.
+            Overloaded: No actor came free in time, or too many commands wait for the conversation; nothing was done.
+                Retry after `retry_after_ms`, with the same `decision_id`.
+            Quarantined: The conversation's own work took processes down; see `Conversation.retry`.
+            StoreUnavailable: Redis does not answer in time, or refuses; nothing was done.
+            ClusterUnavailable: Ray does not answer in time, or cannot be joined.
+            ClusterStopped: Holdfast was stopped on its cluster, until `holdfast up`.
+            WrongCluster: The store is bound to another Ray cluster, which lives.
+            CipherMissing: Payloads are encrypted, and this client names no cipher.
+            CipherFailed: The cipher cannot encrypt this, or decrypt what it follows from; nothing was written.
+            WrongStore: The Redis there is not the store that this client has known.
+            CorruptStore: A key holds what Holdfast never wrote there, or the conversation cannot be taken up.
+            NewerRecord: A newer Holdfast has written what is to be read.
+            OlderRelease: A newer Holdfast serves the store.
+            OtherBuild: Another build of Holdfast serves the store, or runs in the cluster.
+            ConfigurationError: The store or Ray cannot be joined as configured, or the process was forked from one that had
+                joined Ray.
         """
         return await self._connection.resolve(
             conversation_id, tool_call_id, decision, suspension_id=suspension_id, decision_id=decision_id
@@ -213,11 +245,21 @@ class AsyncClient:
         agent: str | None = None,
         kind: SuspensionKind | str | None = None,
     ) -> Page[AsyncPendingCall]:
-        """A page of what waits over all conversations, oldest first.
+        """A page of what waits over all conversations, oldest first. A call that cannot be read says so as its `problem`.
+
+        Args:
+            limit: How many calls the page may have, 1 to 1000.
+            after: The `next` of the page before.
+            agent: Only calls of this agent's conversations.
+            kind: Only calls that wait for this.
 
         Raises:
             InvalidInput: The limit, the cursor, the agent or the kind is none.
             StoreUnavailable: Redis does not answer in time, or refuses.
+            WrongStore: The Redis there is not the store that this client has known.
+            CorruptStore: A key holds what Holdfast never wrote there.
+            NewerRecord: A newer Holdfast has written what is to be read.
+            ConfigurationError: The store cannot be opened: there is no URL, the home is unusable, or its server is unsupported.
         """
         of_agent, of_kind = agent_of(agent), member_of(SuspensionKind, "kind", kind)
         page = await self._connection.read(lambda store: store.pending(limit=limit, after=after, agent=of_agent, kind=of_kind))
@@ -231,11 +273,21 @@ class AsyncClient:
         limit: int = 50,
         after: str | None = None,
     ) -> Page[ConversationRow]:
-        """A page of all conversations, oldest first.
+        """A page of all conversations, oldest first. One that cannot be read says so as its `problem`.
+
+        Args:
+            status: Only conversations of this status.
+            agent: Only conversations with this agent.
+            limit: How many conversations the page may have, 1 to 1000.
+            after: The `next` of the page before.
 
         Raises:
             InvalidInput: The limit, the cursor, the agent or the status is none.
             StoreUnavailable: Redis does not answer in time, or refuses.
+            WrongStore: The Redis there is not the store that this client has known.
+            CorruptStore: A key holds what Holdfast never wrote there.
+            NewerRecord: A newer Holdfast has written what is to be read.
+            ConfigurationError: The store cannot be opened: there is no URL, the home is unusable, or its server is unsupported.
         """
         of_agent, of_status = agent_of(agent), member_of(Status, "status", status)
         page = await self._connection.read(
@@ -266,6 +318,10 @@ class AsyncClient:
         Raises:
             InvalidInput: The agent or the reason cannot be used, or 64 pauses stand and this would be one more agent's.
             StoreUnavailable: Redis does not answer in time, or refuses; the pause may stand.
+            WrongStore: The Redis there is not the store that this client has known.
+            CorruptStore: A key holds what Holdfast never wrote there.
+            NewerRecord: A newer Holdfast has written what is to be read.
+            ConfigurationError: The store cannot be opened: there is no URL, the home is unusable, or its server is unsupported.
         """
         whose, why = pausable(agent), reason_of(reason)
         pause = await self._connection.read(lambda store: store.pause(whose, by=this_user(), reason=why))
@@ -281,6 +337,10 @@ class AsyncClient:
         Raises:
             InvalidInput: The agent is no name.
             StoreUnavailable: Redis does not answer in time, or refuses; the pause may be lifted.
+            WrongStore: The Redis there is not the store that this client has known.
+            CorruptStore: A key holds what Holdfast never wrote there.
+            NewerRecord: A newer Holdfast has written what is to be read.
+            ConfigurationError: The store cannot be opened: there is no URL, the home is unusable, or its server is unsupported.
         """
         whose = pausable(agent)
         return await self._connection.read(lambda store: store.resume(whose))
@@ -290,5 +350,9 @@ class AsyncClient:
 
         Raises:
             StoreUnavailable: Redis does not answer in time, or refuses.
+            WrongStore: The Redis there is not the store that this client has known.
+            CorruptStore: A key holds what Holdfast never wrote there.
+            NewerRecord: A newer Holdfast has written what is to be read.
+            ConfigurationError: The store cannot be opened: there is no URL, the home is unusable, or its server is unsupported.
         """
         return list((await self._connection.read(lambda store: store.paused())).pauses)

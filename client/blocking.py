@@ -26,6 +26,10 @@ T = TypeVar("T")
 class Client:
     """The same methods as `AsyncClient`, blocking. Make it with `connect`; it starts when it is used, also after a fork.
 
+    Each method takes the arguments of the one of the same name there, returns the same and raises the same errors; the calls
+    and conversations that it gives block too. A call that another thread's `close` interrupts raises
+    `concurrent.futures.CancelledError`, or `RuntimeError`.
+
     A process that is forked from one that has used it may read with it, on connections of its own. Its commands raise
     `ConfigurationError` if the parent had joined Ray before.
     """
@@ -51,7 +55,7 @@ class Client:
         home: str | Path | None = None,
         publish: bool | None = None,
     ) -> Self:
-        """See `AsyncClient.connect`."""
+        """A client; nothing is connected yet. `AsyncClient.connect` describes the arguments and the errors."""
         return cls(
             app=app,
             redis_url=redis_url,
@@ -95,14 +99,14 @@ class Client:
         message_id: str | None = None,
         context: Any = None,
     ) -> "BlockingConversation":
-        """See `AsyncClient.start`."""
+        """Start a conversation; returns once that is durable. `AsyncClient.start` describes the arguments and the errors."""
         started = self._run(
             self._async().start(agent, text, conversation_id=conversation_id, message_id=message_id, context=context)
         )
         return BlockingConversation(self, started.id, receipt=started.receipt)
 
     def conversation(self, conversation_id: str) -> "BlockingConversation":
-        """See `AsyncClient.conversation`."""
+        """The conversation of that id; a bad id raises `InvalidConversationId`, as in `AsyncClient.conversation`."""
         return BlockingConversation(self, check_conversation_id(conversation_id))
 
     def resolve(
@@ -114,7 +118,7 @@ class Client:
         suspension_id: str | None = None,
         decision_id: str | None = None,
     ) -> Receipt:
-        """See `AsyncClient.resolve`."""
+        """Decide a pending call. `AsyncClient.resolve` describes the arguments and the errors."""
         return self._run(
             self._async().resolve(conversation_id, tool_call_id, decision, suspension_id=suspension_id, decision_id=decision_id)
         )
@@ -127,7 +131,7 @@ class Client:
         agent: str | None = None,
         kind: SuspensionKind | str | None = None,
     ) -> Page[BlockingPendingCall]:
-        """See `AsyncClient.pending`."""
+        """A page of what waits. `AsyncClient.pending` describes the arguments and the errors."""
         page = self._run(self._async().pending(limit=limit, after=after, agent=agent, kind=kind))
         return Page([self._bound(call) for call in page.items], page.next)
 
@@ -139,19 +143,19 @@ class Client:
         limit: int = 50,
         after: str | None = None,
     ) -> Page[ConversationRow]:
-        """See `AsyncClient.conversations`."""
+        """A page of all conversations. `AsyncClient.conversations` describes the arguments and the errors."""
         return self._run(self._async().conversations(status=status, agent=agent, limit=limit, after=after))
 
     def pause(self, agent: str | None = None, reason: str = "") -> Pause:
-        """See `AsyncClient.pause`."""
+        """Stop new work. `AsyncClient.pause` describes the arguments, the result and the errors."""
         return self._run(self._async().pause(agent, reason))
 
     def resume(self, agent: str | None = None) -> Pause | None:
-        """See `AsyncClient.resume`."""
+        """Lift a pause. `AsyncClient.resume` describes the arguments, the result and the errors."""
         return self._run(self._async().resume(agent))
 
     def paused(self) -> list[Pause]:
-        """See `AsyncClient.paused`."""
+        """The pauses that stand. `AsyncClient.paused` describes the errors."""
         return self._run(self._async().paused())
 
     def _bound(self, call: PendingCall[Any]) -> BlockingPendingCall:
@@ -181,7 +185,12 @@ class Client:
 
 
 class BlockingConversation:
-    """One conversation, blocking. See `holdfast.client.Conversation`."""
+    """One conversation, blocking: the methods of `Conversation`, which describes their arguments, results and errors.
+
+    Attributes:
+        id: The conversation's id.
+        receipt: The receipt of the `start` that made this object, else None.
+    """
 
     def __init__(self, client: Client, conversation_id: str, *, receipt: Receipt | None = None) -> None:
         self._client = client
@@ -197,37 +206,37 @@ class BlockingConversation:
         return self._client._async().conversation(self.id)  # noqa: SLF001 - the same module's own
 
     def send(self, text: str, *, message_id: str | None = None) -> Receipt:
-        """See `Conversation.send`."""
+        """Send the user's next message. `Conversation.send` describes the arguments and the errors."""
         return self._client._run(self._conversation.send(text, message_id=message_id))  # noqa: SLF001 - the same module's own
 
     def resolve(
         self, tool_call_id: str, decision: Decision, *, suspension_id: str | None = None, decision_id: str | None = None
     ) -> Receipt:
-        """See `AsyncClient.resolve`."""
+        """Decide a pending call of this conversation. `AsyncClient.resolve` describes the arguments and the errors."""
         return self._client.resolve(self.id, tool_call_id, decision, suspension_id=suspension_id, decision_id=decision_id)
 
     def pending(self) -> list[BlockingPendingCall]:
-        """See `Conversation.pending`."""
+        """What waits in this conversation. `Conversation.pending` describes the errors."""
         calls = self._client._run(self._conversation.pending())  # noqa: SLF001 - as above
         return [self._client._bound(call) for call in calls]  # noqa: SLF001 - as above
 
     def wait(self, *, after: int | None = None, timeout_s: float | None = None) -> ConversationState[Receipt]:
-        """See `Conversation.wait`."""
+        """The state as soon as the conversation rests. `Conversation.wait` describes the arguments and the errors."""
         state = self._client._run(self._conversation.wait(after=after, timeout_s=timeout_s))  # noqa: SLF001 - as above
         shown = {field.name: getattr(state, field.name) for field in fields(state)}
         shown["pending"] = [self._client._bound(call) for call in state.pending]  # noqa: SLF001 - as above
         return ConversationState(**shown)
 
     def state(self) -> ConversationState[Receipt]:
-        """The state as it is now."""
+        """The state as it is now. `Conversation.state` describes the errors."""
         return self.wait(timeout_s=0)
 
     def messages(self) -> list[dict[str, Any]]:
-        """See `Conversation.messages`."""
+        """The messages in the OpenAI chat format. `Conversation.messages` describes the errors."""
         return self._client._run(self._conversation.messages())  # noqa: SLF001 - as above
 
     def events(self, *, after: int = 0, live: bool = True) -> Iterator[Event]:
-        """See `Conversation.events`."""
+        """What happens, event by event. `Conversation.events` describes the arguments and the errors."""
         source, reading = self._conversation.events(after=after, live=live), asyncio.Lock()
         try:
             while True:
@@ -239,15 +248,15 @@ class BlockingConversation:
             self._client._run(_close(source, reading))  # noqa: SLF001 - as above
 
     def cancel(self, *, request_id: str | None = None) -> Cancelled:
-        """See `Conversation.cancel`."""
+        """Cancel the turn. `Conversation.cancel` describes the arguments, the result and the errors."""
         return self._client._run(self._conversation.cancel(request_id=request_id))  # noqa: SLF001 - as above
 
     def retry(self) -> bool:
-        """See `Conversation.retry`."""
+        """Lift the quarantine. `Conversation.retry` describes the result and the errors."""
         return self._client._run(self._conversation.retry())  # noqa: SLF001 - as above
 
     def end(self, *, request_id: str | None = None) -> Receipt:
-        """See `Conversation.end`."""
+        """End the conversation for good. `Conversation.end` describes the arguments and the errors."""
         return self._client._run(self._conversation.end(request_id=request_id))  # noqa: SLF001 - as above
 
 

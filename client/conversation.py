@@ -4,7 +4,9 @@ import asyncio
 import logging
 import uuid
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Sequence
-from typing import Any, cast
+from typing import Annotated, Any, cast
+
+from pydantic import Field, TypeAdapter
 
 from holdfast.conversation import (
     Cancel,
@@ -24,6 +26,7 @@ from holdfast.conversation import Event as LogEvent
 from holdfast.conversation.events import CallSuspended, ModelAnswered, TurnCompleted, TurnFailed
 from holdfast.conversation.events import ConversationEnded as EndedEvent
 from holdfast.conversation.ids import check_request_id
+from holdfast.conversation.live import LiveEvent
 from holdfast.conversation.transcript import Transcript
 from holdfast.errors import ConversationNotFound, InvalidInput, InvalidMessage, StoreUnavailable
 from holdfast.persistence import Conversations, codec
@@ -38,6 +41,7 @@ READ_AT_ONCE = 500
 LISTEN_AGAIN_S = 0.5
 
 logger = logging.getLogger("holdfast.client")
+_LIVE: TypeAdapter[LiveEvent] = TypeAdapter(Annotated[LiveEvent, Field(discriminator="kind")])
 
 
 class Conversation:
@@ -54,14 +58,32 @@ class Conversation:
     async def send(self, text: str, *, message_id: str | None = None) -> Receipt:
         """Send the user's next message; during a turn it queues, durably and in order.
 
+        Args:
+            text: What the user says, at most `Limits.message_bytes` bytes of UTF-8 (1 MiB).
+            message_id: The idempotency key; the same again returns the same receipt. Without one, it is drawn.
+
         Raises:
             InvalidMessage: The text or the id cannot be used.
             ConversationNotFound: It was never started.
             ConversationEnded: It has ended.
             QueueFull: As many messages wait as the agent's `Limits.queued` allows.
-            OutcomeUnknown: No acknowledgement in time; retry with the same `message_id`.
-            Overloaded, Quarantined, StoreUnavailable, ClusterUnavailable, CipherMissing, CipherFailed: See
-                `AsyncClient.resolve`.
+            OutcomeUnknown: No acknowledgement came in time; retry with the same `message_id`.
+            Overloaded: No actor came free in time, or too many commands wait for the conversation; nothing was done.
+                Retry after `retry_after_ms`, with the same `message_id`.
+            Quarantined: The conversation's own work took processes down; see `Conversation.retry`.
+            StoreUnavailable: Redis does not answer in time, or refuses; nothing was done.
+            ClusterUnavailable: Ray does not answer in time, or cannot be joined.
+            ClusterStopped: Holdfast was stopped on its cluster, until `holdfast up`.
+            WrongCluster: The store is bound to another Ray cluster, which lives.
+            CipherMissing: Payloads are encrypted, and this client names no cipher.
+            CipherFailed: The cipher cannot encrypt this, or decrypt what it follows from; nothing was written.
+            WrongStore: The Redis there is not the store that this client has known.
+            CorruptStore: A key holds what Holdfast never wrote there, or the conversation cannot be taken up.
+            NewerRecord: A newer Holdfast has written what is to be read.
+            OlderRelease: A newer Holdfast serves the store.
+            OtherBuild: Another build of Holdfast serves the store, or runs in the cluster.
+            ConfigurationError: The store or Ray cannot be joined as configured, or the process was forked from one that had
+                joined Ray.
         """
         if message_id is not None:
             check_request_id("message_id", message_id, InvalidMessage)
@@ -72,7 +94,7 @@ class Conversation:
     async def resolve(
         self, tool_call_id: str, decision: Decision, *, suspension_id: str | None = None, decision_id: str | None = None
     ) -> Receipt:
-        """See `AsyncClient.resolve`."""
+        """Decide a pending call of this conversation: `AsyncClient.resolve`, which raises the same errors."""
         return await self._connection.resolve(
             self.id, tool_call_id, decision, suspension_id=suspension_id, decision_id=decision_id
         )
@@ -83,6 +105,12 @@ class Conversation:
         Raises:
             ConversationNotFound: It was never started.
             StoreUnavailable: Redis does not answer in time, or refuses.
+            CipherMissing: The conversation is encrypted, and this client names no cipher.
+            CipherFailed: The cipher cannot decrypt it.
+            WrongStore: The Redis there is not the store that this client has known.
+            CorruptStore: A key holds what Holdfast never wrote there.
+            NewerRecord: A newer Holdfast has written what is to be read.
+            ConfigurationError: The store cannot be opened: there is no URL, the home is unusable, or its server is unsupported.
         """
         views = await self._connection.read(lambda store: store.pending_of(self.id))
         return [PendingCall.of(view, self._connection.resolve) for view in views]
@@ -96,13 +124,18 @@ class Conversation:
         Args:
             after: Only a state whose `seq` is greater counts; pass `receipt.seq` to wait for what a command led to. Of a
                 conversation that has ended, the last state comes at once.
-            timeout_s: After which the state is returned as it is; None waits without end.
+            timeout_s: After how many seconds the state is returned as it is; None waits without end.
 
         Raises:
             InvalidInput: `after` is no place in a log, or `timeout_s` is no time.
             ConversationNotFound: It was never started.
             StoreUnavailable: Redis does not answer within the client's deadline, which each look at it has, or refuses.
-            CipherMissing, CipherFailed: It is encrypted, and cannot be read here.
+            CipherMissing: The conversation is encrypted, and this client names no cipher.
+            CipherFailed: The cipher cannot decrypt it.
+            WrongStore: The Redis there is not the store that this client has known.
+            CorruptStore: A key holds what Holdfast never wrote there.
+            NewerRecord: A newer Holdfast has written what is to be read.
+            ConfigurationError: The store cannot be opened: there is no URL, the home is unusable, or its server is unsupported.
         """
         if after is not None:
             check_place(after)
@@ -122,16 +155,32 @@ class Conversation:
         return await read(lambda store: self._shown(store, state))
 
     async def state(self) -> ConversationState[Awaitable[Receipt]]:
-        """The state as it is now."""
-        return await self.wait(timeout_s=0)
-
-    async def messages(self) -> list[dict[str, Any]]:
-        """The messages in the OpenAI chat format, without the system message.
+        """The state as it is now.
 
         Raises:
             ConversationNotFound: It was never started.
             StoreUnavailable: Redis does not answer in time, or refuses.
-            CipherMissing, CipherFailed: It is encrypted, and cannot be read here.
+            CipherMissing: The conversation is encrypted, and this client names no cipher.
+            CipherFailed: The cipher cannot decrypt it.
+            WrongStore: The Redis there is not the store that this client has known.
+            CorruptStore: A key holds what Holdfast never wrote there.
+            NewerRecord: A newer Holdfast has written what is to be read.
+            ConfigurationError: The store cannot be opened: there is no URL, the home is unusable, or its server is unsupported.
+        """
+        return await self.wait(timeout_s=0)
+
+    async def messages(self) -> list[dict[str, Any]]:
+        """The messages in the OpenAI chat format, as dicts with `role` and `content`, without the system message.
+
+        Raises:
+            ConversationNotFound: It was never started.
+            StoreUnavailable: Redis does not answer in time, or refuses.
+            CipherMissing: The conversation is encrypted, and this client names no cipher.
+            CipherFailed: The cipher cannot decrypt it.
+            WrongStore: The Redis there is not the store that this client has known.
+            CorruptStore: A key holds what Holdfast never wrote there.
+            NewerRecord: A newer Holdfast has written what is to be read.
+            ConfigurationError: The store cannot be opened: there is no URL, the home is unusable, or its server is unsupported.
         """
         transcript = await self._connection.read(self._transcript)
         if transcript.seq == 0:
@@ -148,15 +197,24 @@ class Conversation:
                 return transcript
 
     async def events(self, *, after: int = 0, live: bool = True) -> AsyncGenerator[Event, None]:
-        """What happens from `after` on: durable events in order and without gaps, live ones as they come.
+        """What happens from `after` on: recorded events in order and without gaps, live ones as they come.
 
-        Ends with the conversation's end; leave the loop to stop earlier.
+        Ends with the conversation's end; leave the loop to stop earlier. `docs/events.md` lists every kind with its fields.
+
+        Args:
+            after: The `seq` of the last event that is known already; 0 begins with the conversation.
+            live: Whether live events are wanted too.
 
         Raises:
             InvalidInput: `after` is no place in a log.
             ConversationNotFound: It was never started.
             StoreUnavailable: Redis does not answer within the client's deadline, which each look at it has, or refuses.
-            CipherMissing, CipherFailed: It is encrypted, and cannot be read here.
+            CipherMissing: The conversation is encrypted, and this client names no cipher.
+            CipherFailed: The cipher cannot decrypt it.
+            WrongStore: The Redis there is not the store that this client has known.
+            CorruptStore: A key holds what Holdfast never wrote there.
+            NewerRecord: A newer Holdfast has written what is to be read.
+            ConfigurationError: The store cannot be opened: there is no URL, the home is unusable, or its server is unsupported.
         """
         check_place(after)
         state = await self._connection.read(lambda store: store.load(self.id))
@@ -180,26 +238,63 @@ class Conversation:
             await asyncio.gather(*tasks, return_exceptions=True)
 
     async def cancel(self, *, request_id: str | None = None) -> Cancelled:
-        """Cancel the turn; what was really cancelled.
+        """Cancel the turn; what was really cancelled: the turn's id (None if there was none) and the ids of its open calls.
+
+        Args:
+            request_id: The idempotency key; the same again returns what was cancelled then. Without one, it is drawn.
 
         Raises:
+            InvalidInput: The id cannot be used, or was used for another request.
             ConversationNotFound: It was never started.
             ConversationEnded: It has ended.
-            OutcomeUnknown: No acknowledgement in time; retry with the same `request_id`.
-            Overloaded, Quarantined, StoreUnavailable, ClusterUnavailable, CipherMissing, CipherFailed: See
-                `AsyncClient.resolve`.
+            OutcomeUnknown: No acknowledgement came in time; retry with the same `request_id`.
+            Overloaded: No actor came free in time, or too many commands wait for the conversation; nothing was done.
+                Retry after `retry_after_ms`, with the same `request_id`.
+            Quarantined: The conversation's own work took processes down; see `Conversation.retry`.
+            StoreUnavailable: Redis does not answer in time, or refuses; nothing was done.
+            ClusterUnavailable: Ray does not answer in time, or cannot be joined.
+            ClusterStopped: Holdfast was stopped on its cluster, until `holdfast up`.
+            WrongCluster: The store is bound to another Ray cluster, which lives.
+            CipherMissing: Payloads are encrypted, and this client names no cipher.
+            CipherFailed: The cipher cannot encrypt this, or decrypt what it follows from; nothing was written.
+            WrongStore: The Redis there is not the store that this client has known.
+            CorruptStore: A key holds what Holdfast never wrote there, or the conversation cannot be taken up.
+            NewerRecord: A newer Holdfast has written what is to be read.
+            OlderRelease: A newer Holdfast serves the store.
+            OtherBuild: Another build of Holdfast serves the store, or runs in the cluster.
+            ConfigurationError: The store or Ray cannot be joined as configured, or the process was forked from one that had
+                joined Ray.
         """
         request_id = request_id_of(request_id)
         return cast("Cancelled", await self._reply_to(Cancel(request_id=request_id), "the cancellation", request_id))
 
     async def end(self, *, request_id: str | None = None) -> Receipt:
-        """End the conversation for good; what is pending is cancelled.
+        """End the conversation for good; what is pending is cancelled, what is queued is dropped.
+
+        Args:
+            request_id: The idempotency key; the same again returns the same receipt. Without one, it is drawn.
 
         Raises:
+            InvalidInput: The id cannot be used, or was used for another request.
             ConversationNotFound: It was never started.
-            OutcomeUnknown: No acknowledgement in time; retry with the same `request_id`.
-            Overloaded, Quarantined, StoreUnavailable, ClusterUnavailable, CipherMissing, CipherFailed: See
-                `AsyncClient.resolve`.
+            ConversationEnded: It has ended, by another request.
+            OutcomeUnknown: No acknowledgement came in time; retry with the same `request_id`.
+            Overloaded: No actor came free in time, or too many commands wait for the conversation; nothing was done.
+                Retry after `retry_after_ms`, with the same `request_id`.
+            Quarantined: The conversation's own work took processes down; see `Conversation.retry`.
+            StoreUnavailable: Redis does not answer in time, or refuses; nothing was done.
+            ClusterUnavailable: Ray does not answer in time, or cannot be joined.
+            ClusterStopped: Holdfast was stopped on its cluster, until `holdfast up`.
+            WrongCluster: The store is bound to another Ray cluster, which lives.
+            CipherMissing: Payloads are encrypted, and this client names no cipher.
+            CipherFailed: The cipher cannot encrypt this, or decrypt what it follows from; nothing was written.
+            WrongStore: The Redis there is not the store that this client has known.
+            CorruptStore: A key holds what Holdfast never wrote there, or the conversation cannot be taken up.
+            NewerRecord: A newer Holdfast has written what is to be read.
+            OlderRelease: A newer Holdfast serves the store.
+            OtherBuild: Another build of Holdfast serves the store, or runs in the cluster.
+            ConfigurationError: The store or Ray cannot be joined as configured, or the process was forked from one that had
+                joined Ray.
         """
         request_id = request_id_of(request_id)
         return cast("Receipt", await self._reply_to(End(request_id=request_id), "the end", request_id))
@@ -209,6 +304,10 @@ class Conversation:
 
         Raises:
             StoreUnavailable: Redis does not answer in time, or refuses; it may be done twice.
+            WrongStore: The Redis there is not the store that this client has known.
+            CorruptStore: A key holds what Holdfast never wrote there.
+            NewerRecord: A newer Holdfast has written what is to be read.
+            ConfigurationError: The store cannot be opened: there is no URL, the home is unusable, or its server is unsupported.
         """
         return await self._connection.read(lambda store: store.retry(self.id))
 
@@ -240,15 +339,15 @@ class Conversation:
         while True:
             for seq, event in await self._news(after, BLOCK_MS):
                 after = seq
-                yield Event(event.kind, seq, event.at, await self._data(event))
+                arguments = None
+                if isinstance(event, CallSuspended):
+                    arguments = await self._arguments(event)
+                yield Event.recorded(seq, event, arguments=arguments)
                 if isinstance(event, EndedEvent):
                     return
 
-    async def _data(self, event: LogEvent) -> dict[str, Any]:
-        data = event.model_dump(mode="json", exclude={"kind", "at"})
-        if isinstance(event, CallSuspended):
-            data["arguments"] = await self._connection.read(lambda store: shown_arguments(store, self.id, event))
-        return data
+    async def _arguments(self, event: CallSuspended) -> dict[str, Any] | None:
+        return await self._connection.read(lambda store: shown_arguments(store, self.id, event))
 
     async def _news(self, after: int, block_ms: int) -> Sequence[tuple[int, LogEvent]]:
         """The events after a place in the log, waited for so long; where none come, the embedded Ray is seen to."""
@@ -276,9 +375,9 @@ def _live_event(payload: bytes) -> Event | None:
     """A live event; None where another release says something that this one cannot read: what is live is lossy."""
     try:
         kind, effect_id, attempt, at, value = codec.unpack(payload)
-        data = {"effect_id": effect_id, "attempt": attempt}
-        data |= {"text": value} if kind.endswith("_delta") else jsontext.loads(value)
-        return Event(kind, None, at, data)
+        told = {"text": value} if kind.endswith("_delta") else jsontext.loads(value)
+        fields = {**told, "kind": kind, "effect_id": effect_id, "attempt": attempt, "at": at}
+        return Event.live(_LIVE.validate_python(fields))
     except (ValueError, TypeError) as error:
         logger.debug("a live event cannot be read: %s", error)
         return None

@@ -2,7 +2,7 @@
 
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, TypeAlias, TypeVar
 
 from holdfast.conversation import (
     Approve,
@@ -15,16 +15,26 @@ from holdfast.conversation import (
     StopReason,
     SuspensionKind,
 )
+from holdfast.conversation import Event as RecordedEvent
 from holdfast.conversation.calls import PendingView
+from holdfast.conversation.events import CallSuspended
+from holdfast.conversation.live import LiveEvent
 from holdfast.errors import InvalidDecision
 
 T = TypeVar("T")
 R = TypeVar("R")
+EventBody: TypeAlias = RecordedEvent | LiveEvent
+"""The classes of `holdfast.events`, one for each kind of event."""
 
 
 @dataclass(frozen=True, slots=True)
 class Page(Generic[T]):
-    """One page of a list; pass `next` as `after` for the page that follows, None at the end."""
+    """One page of a list.
+
+    Attributes:
+        items: What the page holds, oldest first.
+        next: The cursor to pass as `after` for the page that follows; None at the end.
+    """
 
     items: list[T]
     next: str | None = None
@@ -34,27 +44,69 @@ class Page(Generic[T]):
 class Event:
     """Something that happened in a conversation.
 
-    Durable events have their place in the log as `seq` and come without gaps. Live ones (`text_delta`, `reasoning_delta`,
-    `progress`) have `seq=None`; they are lossy, and carry `effect_id` and `attempt` in `data`. `at` is in integer
-    milliseconds UTC. `call_suspended` has the call's `arguments` (an object) beside its `prompt` and `response_schema` (JSON
-    text); they are None where they cannot be read, or are larger than `SHOWN_ARGUMENTS_BYTES`.
+    Recorded events come in the log's order and without gaps. Live ones (`TextDelta`, `ReasoningDelta`, `ProgressReported`) are
+    lossy. `docs/events.md` lists every kind with its fields.
+
+    Attributes:
+        kind: The kind, as in `call_suspended`; `body` is of the class that belongs to it.
+        seq: The event's place in the log, from 1; None for a live event.
+        at: When it happened, in integer milliseconds UTC.
+        data: The fields of `body` but `kind` and `at`, as plain JSON values. With a `call_suspended` come the call's
+            `arguments`, which the body refers to.
+        body: The event as a frozen object of its class in `holdfast.events`, to match on:
+            `match event.body: case CallSuspended(prompt=prompt): ...`.
     """
 
     kind: str
     seq: int | None
     at: int
-    data: Mapping[str, Any] = field(default_factory=dict)
+    data: Mapping[str, Any]
+    body: EventBody = field(repr=False)
+
+    @classmethod
+    def recorded(cls, seq: int, body: RecordedEvent, *, arguments: Mapping[str, Any] | None = None) -> "Event":
+        """The event at a place in the log; for a `CallSuspended`, with the arguments of its call."""
+        data = body.model_dump(mode="json", exclude={"kind", "at"})
+        if isinstance(body, CallSuspended):
+            data["arguments"] = arguments
+        return cls(body.kind, seq, body.at, data, body)
+
+    @classmethod
+    def live(cls, body: LiveEvent) -> "Event":
+        """A live event."""
+        return cls(body.kind, None, body.at, body.model_dump(mode="json", exclude={"kind", "at"}), body)
+
+    @property
+    def arguments(self) -> dict[str, Any] | None:
+        """The arguments of the call that a `call_suspended` is about; else None.
+
+        They are None too where they cannot be read, or have more than 1 MiB (`Conversation.pending` has them then).
+        """
+        return self.data["arguments"] if isinstance(self.body, CallSuspended) else None
 
 
 @dataclass(frozen=True, slots=True)
 class PendingCall(Generic[R]):
     """A suspended call as shown to whoever may resolve it; `resolve` is bound to exactly what it shows.
 
-    Times are integer milliseconds UTC. `resolve` returns a `Receipt` (with `AsyncClient`, an awaitable of one).
+    `resolve` returns a `Receipt` (with `AsyncClient`, an awaitable of one). A call with a `problem` can still be denied,
+    answered or failed where its `tool_call_id` is known; nobody approves what nobody was shown.
 
-    `problem` says why not all of it can be read: a newer Holdfast wrote it, the store is corrupt, it nests too deeply, or it
-    is gone. What is not known then is empty or None. Such a call can still be denied, answered or failed where its
-    `tool_call_id` is known; nobody approves what nobody was shown.
+    Attributes:
+        conversation_id: The conversation.
+        agent: The name of its agent.
+        tool_call_id: The call.
+        suspension_id: What a decision is bound to: this call, this phase and these arguments.
+        tool: The tool's name.
+        arguments: The arguments, a JSON object.
+        executor: Who produces the result.
+        kind: What the call waits for, which says which decisions it takes.
+        prompt: What the tool asks a person, if it has words for that.
+        response_schema: The JSON Schema that an answer must fit, if there is one.
+        created_at: Since when the call waits, in integer milliseconds UTC.
+        expires_at: The deadline, in integer milliseconds UTC.
+        problem: Why not all of it can be read: a newer Holdfast wrote it, the store is corrupt, it nests too deeply, or it is
+            gone. What is not known then is empty or None.
     """
 
     conversation_id: str
@@ -80,9 +132,14 @@ class PendingCall(Generic[R]):
     def resolve(self, decision: Decision, *, decision_id: str | None = None) -> R:
         """Decide this call, in the phase and with the arguments that are shown here.
 
+        Args:
+            decision: `Approve`, `Deny`, `Answer`, `Fail` or `Redispatch`, as the kind takes.
+            decision_id: The idempotency key; the same again returns the same receipt. Without one, it is drawn.
+
         Raises:
             StaleCall: It does not wait for this any more.
             InvalidDecision: The decision does not fit, or what it is about could not be shown; the call still waits.
+            HoldfastError: Whatever else `AsyncClient.resolve` names.
         """
         if self.problem is not None:
             self._check_shown(decision)
@@ -139,9 +196,16 @@ class RunningCall:
 class ConversationState(Generic[R]):
     """Where a conversation stands.
 
-    `turn_id` is the current turn's, or the last one's. `reply` is the last completed turn's answer; `stopped` says what cut
-    it off, if anything did. `error` is the last failed turn's, with `failed` as its reason, or why the conversation is in
-    quarantine. `running` are the calls that run.
+    Attributes:
+        status: The status; `quarantined` where its own work took processes down.
+        turn_id: The current turn's id, else the last one's; None before the first.
+        reply: The text of the last completed turn's answer.
+        error: The last failed turn's error, or why the conversation is in quarantine.
+        pending: The calls that wait for somebody, in the model's order.
+        running: The calls that run, in the model's order.
+        seq: The place of the last event in the log; pass it as `after`.
+        stopped: What cut the reply off, if anything did.
+        failed: Why the last turn failed, if it did.
     """
 
     status: Status
@@ -157,9 +221,16 @@ class ConversationState(Generic[R]):
 
 @dataclass(frozen=True, slots=True)
 class ConversationRow:
-    """One conversation in a list. Times are integer milliseconds UTC; `pending` counts the calls that wait.
+    """One conversation in a list.
 
-    `problem` says why it cannot be read; what is not known then is empty, 0 or None.
+    Attributes:
+        conversation_id: The conversation.
+        agent: The name of its agent.
+        status: Where it stands.
+        created_at: When it was started, in integer milliseconds UTC.
+        updated_at: When its last event was decided, in integer milliseconds UTC.
+        pending: How many of its calls wait.
+        problem: Why it cannot be read; what is not known then is empty, 0 or None.
     """
 
     conversation_id: str

@@ -1,7 +1,7 @@
 """What the machine decided, in the past tense. The log holds these and nothing else.
 
-Every event has `at`, the moment it was decided, in integer milliseconds UTC by the store's clock. Its `seq` is its place in
-the log (from 1) and is not repeated inside it. The record versions are the codec's (`holdfast.persistence`).
+An event's `seq` is its place in the log (from 1) and is not repeated inside it. Texts of JSON are kept as they came: see
+`jsontext`. The record versions are the codec's (`holdfast.persistence`).
 """
 
 from enum import StrEnum
@@ -19,13 +19,13 @@ from .spec import Approval, Executor, OnLost
 class SettledBy(StrEnum):
     """What settled a suspension or call."""
 
-    APPROVE = "approve"
-    DENY = "deny"
-    ANSWER = "answer"
-    FAIL = "fail"
-    REDISPATCH = "redispatch"
-    EXPIRY = "expiry"
-    CANCELLATION = "cancellation"
+    APPROVE = "approve"  # a person lets the call run
+    DENY = "deny"  # a person does not let it run, or does not answer
+    ANSWER = "answer"  # a person or client gave the result
+    FAIL = "fail"  # a client could not produce a result, or a person counts a lost run as failed
+    REDISPATCH = "redispatch"  # a person has a lost run run again
+    EXPIRY = "expiry"  # the deadline passed
+    CANCELLATION = "cancellation"  # the turn was cancelled, or the conversation ended
     RUN = "run"  # the callback's outcome
     LOSS = "loss"  # the run's worker was gone without an outcome
     REFUSAL = "refusal"  # the call could not run at all: unknown tool, bad arguments
@@ -53,7 +53,15 @@ class FailureReason(StrEnum):
 
 
 class ConversationStarted(Record):
-    """The first event of every log."""
+    """The first event of every log.
+
+    Attributes:
+        at: When it was decided, in integer milliseconds UTC by the store's clock.
+        conversation_id: The conversation.
+        agent: The name of the agent that it is with.
+        app: The import path of the agent's app, `package.module:app`.
+        context: The JSON text of what `start(context=...)` was given: tools read it, the model does not see it.
+    """
 
     kind: Literal["conversation_started"] = "conversation_started"
     at: int
@@ -64,7 +72,14 @@ class ConversationStarted(Record):
 
 
 class MessageAccepted(Record):
-    """A user's message is in; its turn begins when those before it are done."""
+    """A user's message is in; its turn begins when those before it are done.
+
+    Attributes:
+        at: When it was decided, in integer milliseconds UTC by the store's clock.
+        message_id: The message's idempotency key.
+        digest: What a repetition with the same id is compared with.
+        text: What the user wrote.
+    """
 
     kind: Literal["message_accepted"] = "message_accepted"
     at: int
@@ -74,7 +89,16 @@ class MessageAccepted(Record):
 
 
 class TurnStarted(Record):
-    """The turn of the message at `message_seq` began, with this spec and this code."""
+    """The turn of the message at `message_seq` began, with this spec and this code.
+
+    Attributes:
+        at: When it was decided, in integer milliseconds UTC by the store's clock.
+        turn_id: The turn: `t1`, `t2` and so on.
+        message_seq: The `seq` of its message.
+        spec_digest: The stored agent spec that the turn runs with; empty where there is none.
+        code: The digest of the app's code that its work runs with; empty where there is none.
+        max_model_calls: How many model calls it may have (`Limits.max_model_calls`).
+    """
 
     kind: Literal["turn_started"] = "turn_started"
     at: int
@@ -86,7 +110,14 @@ class TurnStarted(Record):
 
 
 class RequestedCall(Record):
-    """A tool call as the model asked for it; `original_id` where its own id had to be rewritten."""
+    """A tool call as the model asked for it; `original_id` where its own id had to be rewritten.
+
+    Attributes:
+        tool_call_id: The call's id, unique in the conversation for ever.
+        name: The tool's name as the model wrote it.
+        arguments: The arguments' text as the model wrote it, which need not be JSON.
+        original_id: The model's own id of the call, if that was missing, used before or too long; up to 200 characters.
+    """
 
     tool_call_id: str
     name: str
@@ -97,8 +128,17 @@ class RequestedCall(Record):
 class ModelAnswered(Record):
     """The model's message: text, calls, or both.
 
-    `reasoning` is what the model showed of its thinking, apart from the reply. `provider` is a JSON object of what only its
-    provider reads: calls that it executed with their results, signed or sealed thinking. It is sent back as it came.
+    Attributes:
+        at: When it was decided, in integer milliseconds UTC by the store's clock.
+        effect_id: The model call that this is the answer of.
+        content: The text, None if there was none.
+        calls: The tool calls, in the model's order.
+        finish_reason: How the answer ended, in the provider's word.
+        input_tokens: How many tokens the request had, if the provider said so.
+        output_tokens: How many tokens the answer had, if the provider said so.
+        reasoning: What the model showed of its thinking, apart from the reply.
+        provider: The JSON text of an object that only the model's provider reads: calls that it executed with their results,
+            signed or sealed thinking. It is sent back as it came.
     """
 
     kind: Literal["model_answered"] = "model_answered"
@@ -114,7 +154,18 @@ class ModelAnswered(Record):
 
 
 class RunScheduled(Record):
-    """A server call's run is outstanding from here on."""
+    """A server call's run is outstanding from here on.
+
+    Attributes:
+        at: When it was decided, in integer milliseconds UTC by the store's clock.
+        tool_call_id: The call.
+        tool: The tool's name.
+        attempt: Which run of the call this is, from 1; each repetition of a lost run is one more.
+        arguments_at: The `seq` of the event that has the arguments: a `model_answered`, or a `suspension_settled` that edited
+            them.
+        approval: Whether a person had to approve the call.
+        on_lost: What a loss of this run means.
+    """
 
     kind: Literal["run_scheduled"] = "run_scheduled"
     at: int
@@ -127,7 +178,22 @@ class RunScheduled(Record):
 
 
 class CallSuspended(Record):
-    """A call awaits someone outside."""
+    """A call awaits someone outside.
+
+    Attributes:
+        at: When it was decided, in integer milliseconds UTC by the store's clock.
+        tool_call_id: The call.
+        tool: The tool's name.
+        executor: Who produces the call's result.
+        approval: Whether a person has to approve the call.
+        suspension_id: The suspension, which a decision names: it stands for this call, phase and arguments.
+        suspension_kind: What the call waits for.
+        arguments_at: The `seq` of the event that has the arguments, as in `run_scheduled`.
+        expires_at: The deadline, in integer milliseconds UTC by the store's clock.
+        prompt: What a person is asked, as the tool's `prompt` rendered it.
+        response_schema: The JSON text of the schema that an answer must fit; None for an approval.
+        on_lost: What a loss of the call's run means.
+    """
 
     kind: Literal["call_suspended"] = "call_suspended"
     at: int
@@ -145,7 +211,18 @@ class CallSuspended(Record):
 
 
 class SuspensionSettled(Record):
-    """A suspension ended: by a decision, its deadline or a cancellation."""
+    """A suspension ended: by a decision, its deadline or a cancellation.
+
+    Attributes:
+        at: When it was decided, in integer milliseconds UTC by the store's clock.
+        tool_call_id: The call.
+        suspension_id: The suspension that ended.
+        by: What ended it.
+        body: The JSON text of what the decision said: edited arguments, a value, a reason or an error; None if it said nothing.
+        decision_id: The decision's idempotency key; None where no decision ended it.
+        digest: What a repetition with the same `decision_id` is compared with; empty where no decision ended it.
+        decision: Which kind of decision it was; None where no decision ended it.
+    """
 
     kind: Literal["suspension_settled"] = "suspension_settled"
     at: int
@@ -159,7 +236,16 @@ class SuspensionSettled(Record):
 
 
 class CallResolved(Record):
-    """A call has its result: the envelope that the model reads."""
+    """A call has its result: the envelope that the model reads.
+
+    Attributes:
+        at: When it was decided, in integer milliseconds UTC by the store's clock.
+        tool_call_id: The call.
+        ok: Whether the call succeeded.
+        content: The envelope's JSON text: `{"ok": true, "result": ...}` or `{"ok": false, "error": ...}`.
+        by: What produced the result.
+        untrusted: Whether a client sent the result; the envelope says so too.
+    """
 
     kind: Literal["call_resolved"] = "call_resolved"
     at: int
@@ -171,7 +257,14 @@ class CallResolved(Record):
 
 
 class TurnCompleted(Record):
-    """The turn ended with the model's final answer, at `reply_seq`; `stopped` says what cut its text off, if anything did."""
+    """The turn ended with the model's final answer, at `reply_seq`; `stopped` says what cut its text off, if anything did.
+
+    Attributes:
+        at: When it was decided, in integer milliseconds UTC by the store's clock.
+        turn_id: The turn.
+        reply_seq: The `seq` of the `model_answered` that has the reply.
+        stopped: What cut the reply off; None if it is whole.
+    """
 
     kind: Literal["turn_completed"] = "turn_completed"
     at: int
@@ -181,7 +274,14 @@ class TurnCompleted(Record):
 
 
 class TurnFailed(Record):
-    """The turn ended with an error; the conversation can go on."""
+    """The turn ended with an error; the conversation can go on.
+
+    Attributes:
+        at: When it was decided, in integer milliseconds UTC by the store's clock.
+        turn_id: The turn.
+        error: What went wrong, in words and without secrets.
+        reason: Which kind of error it was; None where none of the kinds fits.
+    """
 
     kind: Literal["turn_failed"] = "turn_failed"
     at: int
@@ -191,7 +291,14 @@ class TurnFailed(Record):
 
 
 class TurnCancelled(Record):
-    """The turn was cancelled, and with it these calls."""
+    """The turn was cancelled, and with it these calls.
+
+    Attributes:
+        at: When it was decided, in integer milliseconds UTC by the store's clock.
+        turn_id: The turn.
+        calls: The ids of the calls that were open, and have an error result now.
+        request_id: The cancellation's idempotency key; None where the conversation's end cancelled the turn.
+    """
 
     kind: Literal["turn_cancelled"] = "turn_cancelled"
     at: int
@@ -201,7 +308,12 @@ class TurnCancelled(Record):
 
 
 class NothingCancelled(Record):
-    """A cancellation found no turn; noted so that its repetition cancels none that came later."""
+    """A cancellation found no turn; noted so that its repetition cancels none that came later.
+
+    Attributes:
+        at: When it was decided, in integer milliseconds UTC by the store's clock.
+        request_id: The cancellation's idempotency key.
+    """
 
     kind: Literal["nothing_cancelled"] = "nothing_cancelled"
     at: int
@@ -209,7 +321,12 @@ class NothingCancelled(Record):
 
 
 class ConversationEnded(Record):
-    """Nothing follows."""
+    """Nothing follows.
+
+    Attributes:
+        at: When it was decided, in integer milliseconds UTC by the store's clock.
+        request_id: The idempotency key of the end.
+    """
 
     kind: Literal["conversation_ended"] = "conversation_ended"
     at: int

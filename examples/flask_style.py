@@ -12,7 +12,7 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
-from holdfast.client import Answer, Approve, Client, StaleCall, SuspensionKind
+from holdfast import Answer, Approve, Client, StaleCall, SuspensionKind
 
 client = Client.connect("refund.app:app")
 

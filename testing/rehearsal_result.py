@@ -114,8 +114,8 @@ async def log_of(store: Conversations, state: State) -> tuple[list[Event], list[
     transcript, events = Transcript(), list[Event]()
     for seq, event in await store.read(state.conversation_id, after=0, limit=state.seq):
         transcript.add(seq, event)
-        data = event.model_dump(mode="json", exclude={"kind", "at"})
+        arguments = None
         if isinstance(event, CallSuspended):
-            data["arguments"] = await shown_arguments(store, state.conversation_id, event)
-        events.append(Event(event.kind, seq, event.at, data))
+            arguments = await shown_arguments(store, state.conversation_id, event)
+        events.append(Event.recorded(seq, event, arguments=arguments))
     return events, transcript.messages()

@@ -1,6 +1,6 @@
 """The app of the job: an agent that answers, and asks a person where it must."""
 
-from holdfast.agent import Agent, App, tool
+from holdfast import Agent, App, tool
 
 
 @tool

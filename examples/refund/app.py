@@ -6,7 +6,7 @@ need open is opened by `lifespan`, once per worker.
 
 from collections.abc import Iterator
 
-from holdfast.agent import Agent, App, Limits, ToolContext, tool
+from holdfast import Agent, App, Limits, ToolContext, tool
 
 ORDERS = {"1042": {"item": "mug", "paid": 42.0}, "1043": {"item": "teapot", "paid": 96.0}}
 

@@ -9,7 +9,7 @@ While it waits you can decide from another terminal as well: `holdfast pending` 
 
 import asyncio
 
-from holdfast.client import (
+from holdfast import (
     Answer,
     Approve,
     AsyncClient,

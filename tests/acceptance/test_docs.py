@@ -27,8 +27,9 @@ ROOT = Path(__file__).parents[2]
 EXAMPLES = ROOT / "examples"
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
 LINK = re.compile(r"\]\((?!https?://|#)([^)#]+)(?:#[^)]*)?\)")
-RUN_BY_OTHERS = {"ask.py"}  # README's try_it.py runs it, against a model of its own
+RUN_BY_OTHERS = {"ask.py", "web.py"}  # README's try_it.py, against a model of its own; the tutorial's browser.py
 WITHIN_S = 120
+README_LINES = 180
 HAS_JOBS = importlib.util.find_spec("opencensus") is not None  # a part of ray[default] that nothing else brings
 
 
@@ -47,6 +48,8 @@ def env(stack):
     done = "Your 42.00 are on their way to your card."
     stack.scenarios.add("Refund", call("look_up_order", {"order": "1042"}), refund, done)
     stack.scenarios.add("Where", call("look_up_order", {"order": "1042"}), "It is on its way.", "You are welcome.")
+    asked = call("refund", {"order": "1042", "amount": 42.0})
+    stack.scenarios.add("Broken", call("look_up_order", {"order": "1042"}), asked, done)
     stack.scenarios.add("Return", call("refund", {"order": "1044", "amount": 42.0}), "Done.")
     return {**os.environ, **stack.env, "HOLDFAST_NAMESPACE": "docs"}
 
@@ -76,6 +79,10 @@ async def test_every_python_block_of_a_page_runs(page, env, tmp_path):
     if page.name == "README.md":
         assert "approval refund {'order': '1042', 'amount': 42.0} Refund 42.0 for order 1042?" in printed["try_it.py"]
         assert "idle Your 42.00 are on their way to your card." in printed["try_it.py"]
+    if page.name == "tutorial.md":
+        assert "awaiting_input\nRefund 42.0 for order 1042?" in printed["start.py"]
+        assert "settled: approve click-1" in printed["follow.py"]
+        assert "idle Your 42.00 are on their way to your card." in printed["follow.py"]
 
 
 async def test_the_async_example_streams_decides_and_finishes(env):
@@ -160,9 +167,17 @@ def test_every_file_in_examples_is_run_here():
     assert {str(file.relative_to(EXAMPLES)) for file in EXAMPLES.rglob("*.py")} == run_here
 
 
-def test_the_page_on_the_lifecycle_is_what_the_machine_says():
-    script = runpy.run_path(str(ROOT / "docs" / "lifecycle.py"))
-    assert (ROOT / "docs" / "lifecycle.md").read_text() == script["render"](), "run: python docs/lifecycle.py"
+@pytest.mark.parametrize("page", ["lifecycle", "events", "architecture"])
+def test_a_page_that_is_written_from_the_source_is_as_the_source_is(page):
+    script = runpy.run_path(str(ROOT / "docs" / f"{page}.py"))
+    assert (ROOT / "docs" / f"{page}.md").read_text() == script["render"](), f"run: python docs/{page}.py"
+
+
+def test_the_page_on_the_architecture_has_a_table_of_every_room():
+    script = runpy.run_path(str(ROOT / "docs" / "architecture.py"))
+    rooms = [marker.parent for marker in ROOT.glob("*/py.typed")]
+    files = [file for room in rooms for kind in ("*.py", "*.lua") for file in room.rglob(kind)]
+    assert script["folders"]() == {str(file.parent.relative_to(ROOT)) for file in files}
 
 
 @pytest.mark.parametrize("page", PAGES, ids=[str(page.relative_to(ROOT)) for page in PAGES])
@@ -181,10 +196,14 @@ def test_the_record_on_dependencies_names_each_of_them():
     assert not missing
 
 
-def test_the_readme_names_every_setting_and_every_command():
+def test_the_readme_is_short_and_two_pages_name_every_setting_and_every_command_once():
     from holdfast.cli.app import COMMANDS  # noqa: PLC0415 - the command line counts milliseconds, other tests too
     from holdfast.settings import Settings  # noqa: PLC0415 - as above
 
-    readme = (ROOT / "README.md").read_text()
-    assert not {name for name in Settings.model_fields if f"`HOLDFAST_{name.upper()}`" not in readme}
-    assert not {name for name in COMMANDS if f"holdfast {name}" not in readme}
+    assert len((ROOT / "README.md").read_text().splitlines()) <= README_LINES
+    rows = [page for page in PAGES for _ in re.findall(r"^\| `HOLDFAST_\w+`", page.read_text(), re.MULTILINE)]
+    assert {page.name for page in rows} == {"operations.md"}, "there is one table of settings"
+    settings = (ROOT / "docs" / "operations.md").read_text()
+    assert not {name for name in Settings.model_fields if f"| `HOLDFAST_{name.upper()}` |" not in settings}
+    commands = (ROOT / "docs" / "command-line.md").read_text()
+    assert not {name for name in COMMANDS if f"holdfast {name}" not in commands}

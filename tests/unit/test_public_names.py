@@ -18,6 +18,12 @@ PUBLIC = {
         Receipt Redispatch Report StaleCall StaleReason Status StopReason StoreError StoreUnavailable SuspensionKind Tool
         ToolContext UnsupportedServer WrongCluster WrongStore __version__ tool
     """,
+    "events": """
+        Approval CallResolved CallSuspended ConversationEnded ConversationStarted DecisionKind Event EventBody Executor
+        FailureReason MessageAccepted ModelAnswered NothingCancelled OnLost ProgressReported ReasoningDelta RequestedCall
+        RunScheduled SettledBy StopReason SuspensionKind SuspensionSettled TextDelta TurnCancelled TurnCompleted TurnFailed
+        TurnStarted
+    """,
     "conversation": """
         AgentSpec Answer Approval Approve BeginTurn CallModel Cancel Cancelled Command Decision Deny Effect End Event
         Executor Fail FailureReason Judgement Limits ModelFailed ModelReplied OnLost Receipt Redispatch Reply Resolve

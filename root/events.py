@@ -1,0 +1,101 @@
+"""The events of a conversation, a class for each kind: what `Event.body` is, to match on.
+
+`Event` is what `Conversation.events()` yields. A name is imported from its package when it is first used. `ConversationEnded`
+is the event here; the error of that name is `holdfast.ConversationEnded`.
+"""
+
+from typing import TYPE_CHECKING, Any
+
+from .lazy import lazily
+
+if TYPE_CHECKING:
+    from holdfast.client.results import Event, EventBody
+    from holdfast.conversation.calls import SuspensionKind
+    from holdfast.conversation.decisions import DecisionKind
+    from holdfast.conversation.events import (
+        CallResolved,
+        CallSuspended,
+        ConversationEnded,
+        ConversationStarted,
+        FailureReason,
+        MessageAccepted,
+        ModelAnswered,
+        NothingCancelled,
+        RequestedCall,
+        RunScheduled,
+        SettledBy,
+        StopReason,
+        SuspensionSettled,
+        TurnCancelled,
+        TurnCompleted,
+        TurnFailed,
+        TurnStarted,
+    )
+    from holdfast.conversation.live import ProgressReported, ReasoningDelta, TextDelta
+    from holdfast.conversation.spec import Approval, Executor, OnLost
+
+_HOMES = {
+    "client.results": ("Event", "EventBody"),
+    "conversation.calls": ("SuspensionKind",),
+    "conversation.decisions": ("DecisionKind",),
+    "conversation.events": (
+        "CallResolved",
+        "CallSuspended",
+        "ConversationEnded",
+        "ConversationStarted",
+        "FailureReason",
+        "MessageAccepted",
+        "ModelAnswered",
+        "NothingCancelled",
+        "RequestedCall",
+        "RunScheduled",
+        "SettledBy",
+        "StopReason",
+        "SuspensionSettled",
+        "TurnCancelled",
+        "TurnCompleted",
+        "TurnFailed",
+        "TurnStarted",
+    ),
+    "conversation.live": ("ProgressReported", "ReasoningDelta", "TextDelta"),
+    "conversation.spec": ("Approval", "Executor", "OnLost"),
+}
+
+__all__ = [
+    "Approval",
+    "CallResolved",
+    "CallSuspended",
+    "ConversationEnded",
+    "ConversationStarted",
+    "DecisionKind",
+    "Event",
+    "EventBody",
+    "Executor",
+    "FailureReason",
+    "MessageAccepted",
+    "ModelAnswered",
+    "NothingCancelled",
+    "OnLost",
+    "ProgressReported",
+    "ReasoningDelta",
+    "RequestedCall",
+    "RunScheduled",
+    "SettledBy",
+    "StopReason",
+    "SuspensionKind",
+    "SuspensionSettled",
+    "TextDelta",
+    "TurnCancelled",
+    "TurnCompleted",
+    "TurnFailed",
+    "TurnStarted",
+]
+
+_imported = lazily("holdfast", _HOMES)
+
+
+def __getattr__(name: str) -> Any:
+    if name in __all__:
+        return _imported(name)
+    message = f"module {__name__!r} has no attribute {name!r}"
+    raise AttributeError(message)
