@@ -23,8 +23,7 @@ from holdfast.conversation import (
     jsontext,
 )
 from holdfast.conversation import Event as LogEvent
-from holdfast.conversation.events import CallSuspended, ModelAnswered, TurnCompleted, TurnFailed
-from holdfast.conversation.events import ConversationEnded as EndedEvent
+from holdfast.conversation.events import CallSuspended, Ended, ModelAnswered, TurnCompleted, TurnFailed
 from holdfast.conversation.ids import check_request_id
 from holdfast.conversation.live import LiveEvent
 from holdfast.conversation.transcript import Transcript
@@ -343,7 +342,7 @@ class Conversation:
                 if isinstance(event, CallSuspended):
                     arguments = await self._arguments(event)
                 yield Event.recorded(seq, event, arguments=arguments)
-                if isinstance(event, EndedEvent):
+                if isinstance(event, Ended):
                     return
 
     async def _arguments(self, event: CallSuspended) -> dict[str, Any] | None:

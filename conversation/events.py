@@ -320,7 +320,7 @@ class NothingCancelled(Record):
     request_id: str
 
 
-class ConversationEnded(Record):
+class Ended(Record):
     """Nothing follows.
 
     Attributes:
@@ -346,7 +346,7 @@ Event: TypeAlias = Annotated[
     | TurnFailed
     | TurnCancelled
     | NothingCancelled
-    | ConversationEnded,
+    | Ended,
     Field(discriminator="kind"),
 ]
 EVENTS: tuple[type[Record], ...] = (
@@ -362,5 +362,5 @@ EVENTS: tuple[type[Record], ...] = (
     TurnFailed,
     TurnCancelled,
     NothingCancelled,
-    ConversationEnded,
+    Ended,
 )

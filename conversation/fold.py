@@ -6,8 +6,8 @@ from .calls import Call, CallStatus, Suspension
 from .events import (
     CallResolved,
     CallSuspended,
-    ConversationEnded,
     ConversationStarted,
+    Ended,
     Event,
     MessageAccepted,
     ModelAnswered,
@@ -58,7 +58,7 @@ def _apply(state: State, event: Event) -> State:
             return _turn_over(state, LastTurn(turn_id=event.turn_id, outcome="cancelled", seq=state.seq + 1))
         case NothingCancelled():
             return state
-        case ConversationEnded():
+        case Ended():
             return state.model_copy(update={"ended": True, "queue": ()})
         case _:
             assert_never(event)

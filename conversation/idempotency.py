@@ -10,7 +10,7 @@ from holdfast.errors import StaleReason
 
 from .events import (
     CallResolved,
-    ConversationEnded,
+    Ended,
     Event,
     MessageAccepted,
     ModelAnswered,
@@ -100,7 +100,7 @@ def facts(events: Sequence[Event], first_seq: int) -> dict[str, IdempotencyRecor
                 )
             case NothingCancelled():
                 known[request_key(event.request_id)] = IdempotencyRecord(seq=seq, at=event.at, digest="cancel")
-            case ConversationEnded(request_id=str() as request_id):
+            case Ended(request_id=str() as request_id):
                 known[request_key(request_id)] = IdempotencyRecord(seq=seq, at=event.at, digest="end")
             case _:
                 pass

@@ -7,8 +7,8 @@ from .calls import Call, SuspensionKind
 from .commands import Cancel, End, Send, Start
 from .envelope import failure
 from .events import (
-    ConversationEnded,
     ConversationStarted,
+    Ended,
     MessageAccepted,
     NothingCancelled,
     SettledBy,
@@ -127,7 +127,7 @@ def end(state: State, command: End) -> Judgement:
     draft = Draft(state, command.now)
     if state.turn is not None:
         _cancel_turn(draft, None)
-    seq = draft.emit(ConversationEnded(at=command.now, request_id=command.request_id))
+    seq = draft.emit(Ended(at=command.now, request_id=command.request_id))
     return draft.done(_receipt(state, seq, command.now))
 
 

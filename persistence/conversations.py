@@ -10,7 +10,7 @@ from holdfast.conversation.calls import PendingView
 from holdfast.conversation.delta import Delta, delta
 from holdfast.conversation.events import (
     CallSuspended,
-    ConversationEnded,
+    Ended,
     MessageAccepted,
     NothingCancelled,
     RunScheduled,
@@ -23,7 +23,7 @@ from holdfast.conversation.idempotency import IdempotencyRecord
 from .database import Database
 from .runs import Run
 
-TURN_OVER = (TurnCompleted, TurnFailed, TurnCancelled, ConversationEnded)
+TURN_OVER = (TurnCompleted, TurnFailed, TurnCancelled, Ended)
 """The events whose append always carries a snapshot, which is small then."""
 TAIL_BYTES = 64 * 1024
 """How long the tail of the log may become, which every revival reads, before an append carries a snapshot."""

@@ -1,7 +1,6 @@
 """The events of a conversation, a class for each kind: what `Event.body` is, to match on.
 
-`Event` is what `Conversation.events()` yields. A name is imported from its package when it is first used. `ConversationEnded`
-is the event here; the error of that name is `holdfast.ConversationEnded`.
+`Event` is what `Conversation.events()` yields. A name is imported from its package when it is first used.
 """
 
 from typing import TYPE_CHECKING, Any
@@ -15,8 +14,8 @@ if TYPE_CHECKING:
     from holdfast.conversation.events import (
         CallResolved,
         CallSuspended,
-        ConversationEnded,
         ConversationStarted,
+        Ended,
         FailureReason,
         MessageAccepted,
         ModelAnswered,
@@ -41,7 +40,7 @@ _HOMES = {
     "conversation.events": (
         "CallResolved",
         "CallSuspended",
-        "ConversationEnded",
+        "Ended",
         "ConversationStarted",
         "FailureReason",
         "MessageAccepted",
@@ -65,9 +64,9 @@ __all__ = [
     "Approval",
     "CallResolved",
     "CallSuspended",
-    "ConversationEnded",
     "ConversationStarted",
     "DecisionKind",
+    "Ended",
     "Event",
     "EventBody",
     "Executor",

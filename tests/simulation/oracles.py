@@ -18,7 +18,7 @@ from holdfast.conversation import (
 from holdfast.conversation.events import (
     CallResolved,
     CallSuspended,
-    ConversationEnded,
+    Ended,
     MessageAccepted,
     ModelAnswered,
     NothingCancelled,
@@ -133,7 +133,7 @@ def _every_call_is_settled_once(ledger, history):
     _once(ledger, history, "the end of", [event.suspension_id for event in history.of(SuspensionSettled)])
     _once(ledger, history, "message", [event.message_id for event in history.of(MessageAccepted)])
     _once(ledger, history, "decision", [event.decision_id for event in history.of(SuspensionSettled) if event.decision_id])
-    requests = [event.request_id for event in history.of(TurnCancelled, NothingCancelled, ConversationEnded)]
+    requests = [event.request_id for event in history.of(TurnCancelled, NothingCancelled, Ended)]
     _once(ledger, history, "request", [one for one in requests if one])
     if history.states[-1].turn is None and sorted(asked) != sorted(resolved):
         ledger.wrong("%s: calls %s have results %s", name, asked, resolved)
@@ -225,7 +225,7 @@ def _says(event, command):
                 command.ruling.kind,
             )
             return same and event.body == command.ruling.body and command.suspension_id in (None, event.suspension_id)
-        case (TurnCancelled() | NothingCancelled(), Cancel()) | (ConversationEnded(), End()):
+        case (TurnCancelled() | NothingCancelled(), Cancel()) | (Ended(), End()):
             return event.request_id == command.request_id
         case _:
             return False

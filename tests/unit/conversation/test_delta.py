@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from holdfast.conversation import Answer, Approve, RunTool, State, evolve, outstanding
 from holdfast.conversation.delta import Delta, delta
-from holdfast.conversation.events import ConversationEnded, ModelAnswered, TurnCancelled, TurnFailed
+from holdfast.conversation.events import Ended, ModelAnswered, TurnCancelled, TurnFailed
 from holdfast.conversation.index import PendingEntry, index
 
 
@@ -75,7 +75,7 @@ def test_the_events_alone_say_what_changes(conversations, data):
         TurnFailed(at=9, turn_id="t1", error="x"),
         TurnCancelled(at=9, turn_id="t1"),
         ModelAnswered(at=9, effect_id="t1.m2"),
-        ConversationEnded(at=9),
+        Ended(at=9),
     ],
     ids=lambda event: event.kind,
 )
