@@ -16,7 +16,8 @@ if TYPE_CHECKING:
     from .ray_cluster import find, in_cluster, named, spawn
     from .ray_workers import successor_name, worker_name
     from .steps import Step
-    from .worker.worker import AppBroken, Worker
+    from .worker.refusals import AppBroken
+    from .worker.worker import Worker
     from .workers import NoOutcome, NoWorker, WorkerLost, Workers, WorkPaused
 
 _HOMES = {
@@ -29,7 +30,8 @@ _HOMES = {
     "ray_cluster": ("find", "spawn", "in_cluster", "named"),
     "ray_workers": ("successor_name", "worker_name"),
     "actor_settings": ("RAY_NAMESPACE", "ActorSettings", "StoreAddress", "WorkerSettings"),
-    "worker.worker": ("AppBroken", "Worker"),
+    "worker.refusals": ("AppBroken",),
+    "worker.worker": ("Worker",),
 }
 
 __all__ = [

@@ -1,4 +1,4 @@
-"""What an actor or worker is told when it is made. Plain values: they travel by pickle between Ray processes of one build."""
+"""The settings with which actors and workers are made. Plain values: they travel by pickle between processes of one build."""
 
 import functools
 from collections.abc import Callable, Mapping
@@ -18,7 +18,7 @@ CLUSTER_DIGITS = 16
 
 
 class _Sealed:
-    """What is pickled in a seal that tells the build: an actor of another build refuses it before it reads anything."""
+    """A value that is pickled behind a seal with its build: a process of another build refuses it before it reads the value."""
 
     __slots__ = ()
 
@@ -33,18 +33,18 @@ def _unsealed(data: bytes) -> Any:
 
 
 def release_with(cipher: CipherAt | None) -> str:
-    """What actors of this Holdfast that have this cipher count as: those that have another one, or none, are others.
+    """The release of actors that run this Holdfast with this cipher; actors with another cipher, or none, are of another.
 
-    It goes on in the local part (PEP 440), which this build begins: of one release, neither is older.
+    The cipher's digest follows the build in the local part (PEP 440), so that of two ciphers of one build neither is older.
     """
     return this_release() if cipher is None else f"{this_release()}{CIPHER}{digest(cipher.path, length=CIPHER_DIGITS)}"
 
 
 @dataclass(frozen=True, slots=True)
 class StoreAddress:
-    """Where the store is, and which store it must be; `home` is that of the embedded Redis, '' for another one.
+    """The address of a store, and the id that it must have; `home` is that of the embedded Redis, '' for any other Redis.
 
-    `cipher` is where the cipher of its payloads is found. It comes over Ray, never from the store: it is code.
+    `cipher` says where the cipher of the store's payloads is found. It comes over Ray, never from the store, as it names code.
     """
 
     redis_url: str = field(repr=False)
@@ -56,17 +56,17 @@ class StoreAddress:
 
 @dataclass(frozen=True, slots=True)
 class ActorSettings(_Sealed):
-    """What every actor of a namespace is told.
+    """The settings with which every actor of a namespace is made.
 
     Attributes:
-        store: Whose actors these are.
-        timing: How long things take.
-        process_limits: How many processes there are.
-        release: Which Holdfast they run.
-        cluster: The id of the Ray cluster that they are made in.
+        store: The store whose actors these are.
+        timing: How long leases, rests and ticks last.
+        process_limits: How many processes there may be, and how long each is used.
+        release: The release of Holdfast that the actors run.
+        cluster: The id of the Ray cluster that the actors are made in.
         gone: The ids of clusters that are proven to be gone, with all their processes.
-        sweeper: What makes the store's sweeper where the cluster has none: called with these settings, and with the nodes
-            to avoid as `avoid`. It is handed in: this package does not know how.
+        sweeper: The function that makes the store's sweeper where the cluster has none, called with these settings and with
+            the nodes to avoid as `avoid`. It is handed in, since this package does not know the sweeper.
     """
 
     store: StoreAddress
@@ -79,12 +79,12 @@ class ActorSettings(_Sealed):
 
     @property
     def family(self) -> str:
-        """What the names of this store's actors begin with, whatever release of Holdfast they run."""
+        """The beginning of the names of this store's actors, whatever release of Holdfast they run."""
         return f"holdfast:{self.store.namespace}:{self.store.store_id}:"
 
     @property
     def prefix(self) -> str:
-        """What the names of this store's actors of this release begin with: releases do not talk to each other."""
+        """The beginning of the names of this store's actors of this release: releases do not talk to each other."""
         return f"{self._of_cluster(self.cluster)}{self.release}:"
 
     @property
@@ -93,10 +93,10 @@ class ActorSettings(_Sealed):
         return f"{self.prefix}sweeper"
 
     def judges(self, name: str) -> bool:
-        """Whether an actor of that name lives only if this cluster knows it.
+        """Whether an actor of that name lives only if this cluster knows the name.
 
-        That holds for names made in this very cluster, and in one that is proven to be gone. Of another cluster's, nothing
-        can be known here.
+        That holds for names made in this very cluster, and in a cluster that is proven to be gone. Nothing can be known here
+        of the actors of any other cluster.
         """
         return name.startswith(tuple(map(self._of_cluster, (self.cluster, *self.gone))))
 
@@ -106,22 +106,22 @@ class ActorSettings(_Sealed):
 
 @dataclass(frozen=True, slots=True)
 class SweeperToKeep:
-    """The sweeper that workers see to: what makes it where it is not there, and the release whose it is."""
+    """The sweeper that workers look after: the function that makes it where it is missing, and its release."""
 
     ensure: Callable[..., object]
     release: str
 
     @classmethod
     def of(cls, settings: ActorSettings) -> "SweeperToKeep | None":
-        """That of a store, None where it was not handed in how it is made."""
+        """The sweeper of these settings; None where they have no function that makes one."""
         return None if settings.sweeper is None else cls(functools.partial(settings.sweeper, settings), settings.release)
 
 
 @dataclass(frozen=True, slots=True)
 class WorkerSettings(_Sealed):
-    """What a worker is told: whose store it serves, and which code in which environment it runs.
+    """The settings with which a worker is made: the store that it serves, and which code it runs in which environment.
 
-    `needed` names the variables without which the app was not published.
+    `needed` names the variables that the app must find in its environment.
     """
 
     store: StoreAddress

@@ -1,10 +1,10 @@
-"""Whether new work may begin: what a process knows of the pauses, and how old that may be."""
+"""Whether new work may begin: the pauses as a process has read them, and how old that reading may be."""
 
 import asyncio
 import random
 
 from holdfast.errors import CorruptStore, StoreUnavailable
-from holdfast.persistence import PAUSE_LAG_MS, Paused, Store
+from holdfast.persistence import PAUSE_LAG_MS, Paused, Pausing
 
 from .activation.lease import now_s
 from .worker.ongoing import Ongoing
@@ -12,26 +12,26 @@ from .workers import WorkPaused
 
 LAG_S = PAUSE_LAG_MS / 1000
 FRESH_S = LAG_S / 2
-"""For how long what was read is used again. What begins has the rest of `LAG_S` to reach the store, or the model."""
+"""For how long a reading is used again. Work that begins has the rest of `LAG_S` to reach the store, or the model."""
 LOOK_S = 1.0
-"""How often who waits for the end of a pause looks whether it is over."""
+"""Seconds between looks of waiting work whether its pause is over."""
 
 
 class Admission:
-    """One process's view of the pauses; who asks at the same time shares a look. What cannot be looked at admits nothing."""
+    """One process's view of the pauses. Callers at one time share a reading; without one, no work may begin."""
 
-    def __init__(self, store: Store) -> None:
+    def __init__(self, store: Pausing) -> None:
         self._store = store
         self._seen = Paused(0)
         self._asked_at_s = float("-inf")
         self._looking: Ongoing[None] = Ongoing()
 
     async def admit(self, agent: str) -> int:
-        """Let a piece of the agent's new work begin; until when that may be relied on, in ms UTC by the store's clock.
+        """Let a piece of the agent's new work begin; the time by which it must begin, in ms UTC by the store's clock.
 
         Raises:
-            WorkPaused: It waits.
-            StoreUnavailable: Whether it waits cannot be said now.
+            WorkPaused: The agent's new work waits.
+            StoreUnavailable: Whether new work waits cannot be said now.
         """
         if self._age_s >= FRESH_S:
             await asyncio.shield(self._looking.joined("pauses", self._look))
@@ -45,7 +45,7 @@ class Admission:
         return self._seen.now + PAUSE_LAG_MS
 
     async def reopened(self, agent: str) -> None:
-        """Return once the agent's new work does not wait any more, as far as is known then."""
+        """Return once the agent's new work need not wait any more, as far as this process knows then."""
         while True:
             await asyncio.sleep(LOOK_S * random.uniform(0.75, 1.25))  # noqa: S311 - jitter
             try:
@@ -59,9 +59,9 @@ class Admission:
         return now_s() - self._asked_at_s
 
     async def _look(self) -> None:
-        asked_at_s = now_s()  # the answer says how it was at some moment after this
+        asked_at_s = now_s()  # the pauses are read at some moment after this
         try:
             self._seen = await self._store.paused()
-        except CorruptStore as error:  # which is no fault of the conversation that asks
+        except CorruptStore as error:  # an unreadable pause is no fault of the conversation that asks
             raise StoreUnavailable(f"whether new work is paused cannot be read ({error})") from None
         self._asked_at_s = asked_at_s

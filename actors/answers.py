@@ -1,4 +1,4 @@
-"""What an actor says when it is asked to host a conversation, or to have a command judged."""
+"""The answers of an actor that is asked to host a conversation, or to have a command judged."""
 
 from dataclasses import dataclass
 from typing import TypeAlias
@@ -25,21 +25,21 @@ class Occupied:
 
 @dataclass(frozen=True, slots=True)
 class OwnedElsewhere:
-    """Somebody else owns the conversation."""
+    """Another activation owns the conversation."""
 
     owner: Owner
 
 
 @dataclass(frozen=True, slots=True)
 class Replied:
-    """The command was judged, and what it led to is durable."""
+    """The command was judged, and the events that it led to are durable."""
 
     reply: Reply
 
 
 @dataclass(frozen=True, slots=True)
 class Failed:
-    """The command was refused, or its outcome is unknown."""
+    """The takeover or the command was refused, or its outcome is unknown."""
 
     error: HoldfastError
 

@@ -12,20 +12,20 @@ from pathlib import Path
 
 BUILD_DIGITS = 12
 CIPHER = ".cipher."
-"""What stands in a release between the build and the digest of where its actors find their cipher."""
+"""The mark in a release between the build and the digest of the path at which its actors find their cipher."""
 CIPHER_DIGITS = 8
-"""Fewer than a build has: what ends in `.cipher.` and so many characters is never a build that happens to be called so."""
+"""Fewer digits than a build has, so that no build by itself ends in `.cipher.` and so many characters."""
 _SUFFIXES = (".py", ".lua")
-_ROOT = "holdfast"
-_PACKAGES = (
-    _ROOT,
+ROOT = "holdfast"
+PACKAGES = (
+    ROOT,
     *(f"holdfast.{name}" for name in ("conversation", "agent", "persistence", "embedded", "actors", "registry")),
 )
 
 
 @functools.cache
 def this_release() -> str:
-    """Which Holdfast this process runs, as PEP 440 has it: the version, and a digest of its files as the local part."""
+    """The release of Holdfast that this process runs: its PEP 440 version, with a digest of its files as the local part."""
     version = metadata.version("holdfast")
     return f"{version}{'.' if '+' in version else '+'}{_digest()[:BUILD_DIGITS]}"
 
@@ -37,14 +37,14 @@ def build_of(release: str) -> str:
 
 
 def _digest() -> str:
-    """The SHA-256 of what runs in actors and speaks to them, as the disk has it at the first call: soon after the import."""
+    """The SHA-256 of the files that run in actors and speak to them, as they are at the first call: soon after the import."""
     found = hashlib.sha256()
-    for package in _PACKAGES:
+    for package in PACKAGES:
         spec = find_spec(package)
         folder = Path((spec.submodule_search_locations or ["."])[0] if spec is not None else ".")
         for file in sorted(
-            folder.glob("*") if package == _ROOT else folder.rglob("*")
-        ):  # where installed, all packages are in it
+            folder.glob("*") if package == ROOT else folder.rglob("*")
+        ):  # an installed root package holds all the others
             if file.suffix in _SUFFIXES:
                 content = hashlib.sha256(file.read_bytes()).hexdigest()
                 found.update(f"{package}/{file.relative_to(folder).as_posix()}\0{content}\n".encode())

@@ -29,7 +29,7 @@ _STEADY = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
 
 
 class ConversationActor:
-    """Hosts one conversation at a time."""
+    """The Ray actor that hosts one conversation at a time."""
 
     def __init__(self, settings: ActorSettings, name: str) -> None:
         logs.guard_process(Redaction.of_process(os.environ, urls=[settings.store.redis_url]))
@@ -39,9 +39,13 @@ class ConversationActor:
         self._connecting = asyncio.Lock()
 
     async def warm(self, *, offer: bool) -> str:
-        """Connect to the store and, if asked to, offer oneself for adoption; the actor's name."""
+        """Connect to the store and, with `offer`, offer this actor for adoption; the actor's name.
+
+        Raises:
+            HoldfastError: The store cannot be opened.
+        """
         host = await self._connected()
-        await asyncio.to_thread(schema.problem, "{}", {})  # its library is imported now, not at the first answer
+        await asyncio.to_thread(schema.problem, "{}", {})  # the schema library is imported now, not at the first answer
         if offer:
             await host.offer_blank()
         return self._name
@@ -49,7 +53,7 @@ class ConversationActor:
     async def activate(
         self, conversation_id: str, seen_token: str, because: TakeoverReason, *, create: bool
     ) -> AnswerToActivate:
-        """Host a conversation, leaving the one before if that rests."""
+        """Host a conversation, after leaving the one that is hosted now, if that rests."""
         try:
             host = await self._connected()
         except HoldfastError as error:
@@ -57,19 +61,23 @@ class ConversationActor:
         return await host.activate(conversation_id, seen_token, because, create=create)
 
     async def ask(self, asked: bytes) -> bytes:
-        """Have a command judged, if this actor hosts it: `(conversation_id, command)` to an `AnswerToAsk`, packed."""
+        """Have a packed `(conversation_id, command)` judged, if this actor hosts the conversation; a packed `AnswerToAsk`.
+
+        Raises:
+            OtherBuild: The request comes from another build.
+        """
         return wire.pack(NotHosted() if self._host is None else await self._host.ask(*wire.unpack(asked)))
 
     async def ping(self) -> str | None:
-        """The conversation that is hosted, if any."""
+        """The id of the conversation that is hosted; None while the actor is blank."""
         return self._host.hosted if self._host is not None else None
 
     async def leave(self) -> None:
-        """End this actor: Ray ends one only at the end of a call."""
+        """End this actor: Ray ends an actor only at the end of a call."""
         exit_actor()
 
     async def pid(self) -> int:
-        """The process of this actor."""
+        """The id of this actor's process."""
         return os.getpid()
 
     async def _connected(self) -> Host:
@@ -99,5 +107,5 @@ def _leave() -> None:
 
 
 def _clock() -> int:
-    """Milliseconds that pass also while the machine sleeps, whatever is done to its wall clock."""
+    """The actor's clock: milliseconds that also pass while the machine sleeps, whatever is done to its wall clock."""
     return time.clock_gettime_ns(_STEADY) // 1_000_000

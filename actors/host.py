@@ -1,4 +1,4 @@
-"""Hosting one conversation at a time, on interfaces: what a `ConversationActor` does, without Ray."""
+"""Hosting one conversation at a time: the work of a `ConversationActor`, on interfaces and without Ray."""
 
 import asyncio
 import contextlib
@@ -34,7 +34,7 @@ OFFER_AFTER_S = 0.02
 
 
 class Host:
-    """Hosts one conversation at a time, and is adopted by the next when that one is left."""
+    """Hosts one conversation at a time; another conversation can adopt the actor once the hosted one rests or is left."""
 
     def __init__(
         self,
@@ -73,13 +73,13 @@ class Host:
 
     @property
     def hosted(self) -> str | None:
-        """The conversation that is hosted, if any."""
+        """The id of the conversation that is hosted; None while the actor is blank."""
         return self._activation.conversation_id if self._activation is not None and not self._activation.over else None
 
     async def activate(
         self, conversation_id: str, seen_token: str, because: TakeoverReason, *, create: bool
     ) -> AnswerToActivate:
-        """Host a conversation, leaving the one before if that rests."""
+        """Host a conversation, after leaving the one that is hosted now, if that rests."""
         async with self._activating:
             self._reached(Step.ACTIVATE_1_ASKED)
             if self.hosted == conversation_id:
@@ -87,7 +87,7 @@ class Host:
             if self._leaving:
                 return Occupied()
             if self._drained:
-                self._on_offer = False  # whoever asks has taken the offer
+                self._on_offer = False  # the caller has taken the offer
                 return Occupied()
             if self._activation is not None and not await self._activation.passivate():
                 return Occupied()
@@ -107,7 +107,7 @@ class Host:
                 reached=self._reached,
             )
             try:
-                await self._store.hosts(self._name, conversation_id)  # before anything of it can make this process hang
+                await self._store.hosts(self._name, conversation_id)  # before the conversation can make this process hang
                 moved = await activation.activate(seen_token=seen_token, because=because, create=create)
             except (LeaseHeld, ConversationNotFound, Quarantined, StoreError) as error:
                 await self.offer_blank()
@@ -126,7 +126,7 @@ class Host:
     async def ask(self, conversation_id: str, command: Command) -> AnswerToAsk:
         """Have a command judged, if the conversation is hosted here."""
         if self.hosted != conversation_id and self._activating.locked():
-            async with self._activating:  # it may be this very conversation that is being activated
+            async with self._activating:  # perhaps this very conversation is being activated
                 pass
         activation = self._activation
         if activation is None or self.hosted != conversation_id:
@@ -139,15 +139,15 @@ class Host:
             return Failed(error)
 
     async def offer_blank(self) -> None:
-        """Be on offer for adoption, hosting nothing; or leave soon, if it has been used for long enough."""
+        """Offer this actor, which hosts nothing, for adoption; a worn actor is not offered, and leaves soon."""
         self._blank_since = self._clock()
-        worn = self._worn()  # then, with much to do, it would be adopted again and again
+        worn = self._worn()  # a worn actor on offer would, with much to do, be adopted again and again
         if worn:
             self._rested.set()
         else:
             self._on_offer = True
         try:
-            await self._store.hosts(self._name, None)  # whatever makes this process hang from now on, it is no conversation
+            await self._store.hosts(self._name, None)  # if this process hangs from now on, no conversation did it
             if worn:
                 return
             await self._store.offer(self._name, 0)
@@ -156,7 +156,7 @@ class Host:
         self._reached(Step.PASSIVATE_3_OFFERED)
 
     async def _keep_house(self) -> None:
-        """Leave what rests for long, stay on offer while idle, and end when there are blank actors enough."""
+        """Leave a conversation that rests for long, stay on offer while idle, and end where there are blank actors enough."""
         while not self._leaving:
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(self._timing.tick_ms / 1000):
@@ -168,11 +168,11 @@ class Host:
                 await self._tidy()
             except StoreError as error:
                 logger.warning("%s: %s", self._name, error)
-            except Exception:  # whoever keeps no house is never offered, and never leaves
+            except Exception:  # an actor whose housekeeping has ended is never offered, and never leaves
                 logger.exception("%s could not keep house", self._name)
 
     async def _be_heard(self) -> None:
-        """Say now and then that this actor lives, so that it counts."""
+        """Send a heartbeat about every third of a lease, after a look whether this actor's node is drained."""
         now = self._clock()
         if now - self._heard_at >= self._timing.lease_ms / 3:
             self._heard_at = now
@@ -189,7 +189,7 @@ class Host:
                 await self.offer_blank()
             elif activation is not None and activation.rested_at is not None:
                 if now - activation.rested_at < OFFER_AFTER_S * 1000:
-                    self._rested.set()  # it worked meanwhile: look again when it has rested for as long
+                    self._rested.set()  # the conversation worked meanwhile: look again when it has rested for long enough
                 elif now - activation.rested_at < linger_ms and not worn:
                     await self._store.offer(self._name, activation.rested_since or 1)
                 elif await activation.passivate():
@@ -201,9 +201,9 @@ class Host:
                 if not spare and not worn:
                     self._on_offer = True
                     await self._store.offer(self._name, 0)
-                elif await self._store.withdraw(self._name) or not self._on_offer:  # nobody has taken it meanwhile
-                    self._leaving = True  # its process may take a while to end, and is not to be adopted meanwhile
-                    with contextlib.suppress(StoreError):  # it is found out that it lives no more
+                elif await self._store.withdraw(self._name) or not self._on_offer:  # the offer was not taken meanwhile
+                    self._leaving = True  # the process may take a while to end, and must not be adopted meanwhile
+                    with contextlib.suppress(StoreError):  # without a heartbeat the actor counts as gone anyway
                         await self._store.deregister(self._name)
                     self._leave()
 

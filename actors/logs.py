@@ -1,4 +1,4 @@
-"""What Holdfast's processes log: no secrets, and nothing that models, people or Redis wrote can pose as a line of its own."""
+"""The logs of Holdfast's processes: they hold no secrets, and no text of models, people or Redis can pose as a log line."""
 
 import logging
 import sys
@@ -13,12 +13,12 @@ OURS = tuple(
     f"holdfast{name}"
     for name in ("", ".actor", ".agent", ".client", ".workers", ".persistence", ".ray", ".registry", ".sweeper", ".worker")
 )
-"""Our own loggers."""
+"""Holdfast's own loggers."""
 OTHERS = (
     *("LiteLLM", "LiteLLM Router", "LiteLLM Proxy", "httpx", "openai._base_client", "anthropic._base_client"),
     *("asyncio", "concurrent.futures", "py.warnings"),
 )
-"""Those of others that log, in our processes, what providers and the app's code raise."""
+"""Loggers of other libraries that log, in our processes, the errors of providers and of the app's code."""
 INDENT = "    "
 MESSAGE = 8192
 """How many characters of a message are logged."""
@@ -26,14 +26,14 @@ TRACEBACK = 65_536
 
 
 class Guard(logging.Filter):
-    """Has each record of a logger carry one line without secrets; a traceback's lines are indented below it."""
+    """A filter that makes each log record one line without secrets; the lines of a traceback are indented below it."""
 
     def __init__(self, redaction: Redaction = PLAIN) -> None:
         super().__init__()
         self._redaction = redaction
 
     def filter(self, record: logging.LogRecord) -> bool:
-        """Let the record pass, its message, traceback and stack as they may be shown."""
+        """Let the record pass, with its message, traceback and stack rid of secrets."""
         try:
             message = record.getMessage()
         except Exception:  # noqa: BLE001 - an argument's `__str__` may raise anything, and a log line is no place to fail
@@ -41,7 +41,7 @@ class Guard(logging.Filter):
         record.msg, record.args = line(self._redaction.redacted(message, MESSAGE)), ()
         if record.exc_info and record.exc_info[0] is not None:
             record.exc_text = self._block("".join(traceback.format_exception(*record.exc_info)))
-        record.exc_info = None  # who formats it anew, or sends it elsewhere, would have it with its secrets
+        record.exc_info = None  # a handler that formats the error anew, or sends it elsewhere, would show its secrets
         if record.stack_info:
             record.stack_info = self._block(record.stack_info)
         return True
@@ -51,7 +51,7 @@ class Guard(logging.Filter):
 
 
 def line(text: str) -> str:
-    """The text on one line, each character that is none to be seen written as its escape."""
+    """The text on one line, with each unprintable character written as its escape."""
     if text.isprintable():
         return text
     return "".join(
@@ -60,7 +60,7 @@ def line(text: str) -> str:
 
 
 def guard() -> None:
-    """Guard our own loggers where they are not guarded yet: in whatever process a client runs."""
+    """Guard those of Holdfast's own loggers that are not guarded yet, in whatever process a client runs."""
     for name in OURS:
         logger = logging.getLogger(name)
         if not any(isinstance(known, Guard) for known in logger.filters):
@@ -68,7 +68,7 @@ def guard() -> None:
 
 
 def guard_process(redaction: Redaction, *, loggers: Iterable[str] = (*OURS, *OTHERS)) -> None:
-    """Guard the loggers of a process that is ours: from now on with what is secret there."""
+    """Guard the loggers of an actor's or worker's process, with the secrets of that process from now on."""
     guarding = Guard(redaction)
     for name in loggers:
         logger = logging.getLogger(name)
@@ -78,8 +78,8 @@ def guard_process(redaction: Redaction, *, loggers: Iterable[str] = (*OURS, *OTH
 
 
 def guard_app() -> None:
-    """Have what the app warns of, what its threads die of and what nobody can catch be logged rather than printed as it is."""
-    warnings.showwarning = _warned  # `logging.captureWarnings` hides them where nobody has configured logging
+    """Log the app's warnings, the errors that end its threads and those that nobody can catch, rather than print them raw."""
+    warnings.showwarning = _warned  # `logging.captureWarnings` hides warnings where nobody has configured logging
     threading.excepthook = _thread_died
     sys.unraisablehook = _unraisable
 

@@ -15,9 +15,9 @@ def resident_mb() -> float:
 
 
 def allowed_mb(configured: float) -> float:
-    """To how much this process may grow: as configured, or by half if it is as large as that from the beginning.
+    """The size in MiB to which this process may grow: the configured one, but at least one and a half times its size now.
 
-    Otherwise an app that simply needs more would have its workers replaced without end, before they have done anything.
+    Otherwise the workers of an app that simply needs more would be replaced without end, before they have done anything.
     """
     return max(configured, _ROOM * resident_mb())
 

@@ -18,7 +18,7 @@ NODE_LABEL = "ray.io/node-id"
 
 
 def beside(avoid: Collection[str]) -> dict[str, Any]:
-    """The options with which an actor is made on another node than these; on one of them only where no other lives."""
+    """The Ray options for making an actor on another node than these; on one of these only where no other node lives."""
     nodes = sorted(set(avoid) - {EVERYWHERE})
     if not nodes:
         return {}
@@ -29,7 +29,7 @@ def beside(avoid: Collection[str]) -> dict[str, Any]:
 
 
 async def drained(withheld: Collection[str]) -> bool:
-    """Whether the node that this process runs on is drained, and another lives where its work can go on."""
+    """Whether the node that this process runs on is drained, and another node lives where the work can go on."""
     if not withheld or not ray.is_initialized() or ray.get_runtime_context().get_node_id() not in withheld:
         return False
     return any(node not in withheld for node in await asyncio.to_thread(living_nodes))

@@ -1,56 +1,48 @@
-"""What stands for an app, taken from the store only as its publisher signed it."""
+"""The published record of an app, which counts only as its publisher signed it."""
 
 import shlex
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
 
-from holdfast.conversation import AgentSpec
-from holdfast.persistence import AppRecord, Store
+from holdfast.persistence import AppRecord, Directory
 from holdfast.persistence.sealing import UNENCRYPTED
 
 from .actor_settings import StoreAddress
 from .signature import vouched
-from .workers import NoWorker
-
-
-@dataclass(frozen=True, slots=True)
-class Standing:
-    """What a turn that begins now runs with; `spec` is None where the app has no such agent."""
-
-    code: str
-    spec: AgentSpec | None
+from .workers import NoWorker, Standing
 
 
 class Published:
-    """The apps of one store. What somebody else than a publisher wrote there is waited out, and named as the app's problem.
+    """The apps of one store. A record that no publisher wrote is waited out, and named as the app's problem.
 
     Args:
         store: The store.
-        address: Which one it is; a record that was signed for another is nothing here.
-        key: The key that records are signed with, None where there is none yet.
+        address: The address of the store; a record that was signed for another store does not count.
+        key: A function that gives the key that records are signed with; None while there is no key.
     """
 
-    def __init__(self, store: Store, address: StoreAddress, key: Callable[[], Awaitable[bytes | None]]) -> None:
+    def __init__(self, store: Directory, address: StoreAddress, key: Callable[[], Awaitable[bytes | None]]) -> None:
         self._store = store
         self._address = address
         self._key = key
         self._wrong: dict[str, str] = {}
 
     async def record(self, app: str) -> AppRecord | None:
-        """The record of an app, None where there is none.
+        """The record of an app; None where nobody has published the app.
 
         Raises:
-            NoWorker: It was not signed by a publisher of this cluster.
+            NoWorker: The record was not signed by a publisher of this cluster.
+            StoreError: The store does not answer.
         """
         record = await self._verified(app)
         await self._settle(app)
         return record
 
     async def standing(self, app: str, agent: str) -> Standing | None:
-        """What a turn of an agent begins with, None where the app is not known.
+        """The code and the spec that a turn of an agent begins with; None where nobody has published the app.
 
         Raises:
             NoWorker: The record, or the agent that it names, is not as a publisher of this cluster wrote it.
+            StoreError: The store does not answer.
         """
         record = await self._verified(app)
         if record is None:
@@ -83,11 +75,12 @@ class Published:
             await self._store.put_problem(app, None)
 
 
-async def standing_of(store: Store, record: AppRecord, agent: str) -> Standing:
-    """What the record says of an agent: its spec is stored under the digest that was signed, and has to have it.
+async def standing_of(store: Directory, record: AppRecord, agent: str) -> Standing:
+    """The record's code and an agent's spec, which is stored under the digest that was signed, and must have that digest.
 
     Raises:
-        NoWorker: It has another one.
+        NoWorker: The stored spec has another digest.
+        StoreError: The store does not answer.
     """
     digest = record.agents.get(agent)
     spec = await store.spec(digest) if digest is not None else None

@@ -1,4 +1,4 @@
-"""The cluster on Ray: named actors, and what Ray says of those that do not answer."""
+"""The cluster on Ray: named actors, and Ray's errors for actors that do not answer."""
 
 import asyncio
 from collections.abc import Awaitable, Collection, Mapping
@@ -15,7 +15,8 @@ from .actor_settings import RAY_NAMESPACE, ActorSettings, WorkerSettings
 from .placement import beside
 from .ray_workers import worker_settings
 from .vault import Vault
-from .worker.worker import AppBroken, Dropped, Restarted, Succeeded, Worker
+from .worker.refusals import AppBroken, Dropped, Restarted, Succeeded
+from .worker.worker import Worker
 from .worker_cluster import WorkerDied, WorkerUnavailable
 from .workers import WorkPaused
 
@@ -40,7 +41,7 @@ class RayWorker:
         return await _answered(self._actor.process.remote())
 
     async def pid(self) -> int:
-        """The process that it is now, as its node numbers it."""
+        """The id of the worker's process, on its node."""
         return await _answered(self._actor.pid.remote())
 
     async def turn(self, conversation_id: str, effect_id: str) -> None:
@@ -103,7 +104,7 @@ async def _answered(answer: Awaitable[_T]) -> _T:
 
 
 def find(name: str) -> Any | None:
-    """The handle of a named actor, None if there is none.
+    """The handle of a named actor; None if no actor has that name.
 
     Raises:
         ClusterUnavailable: This process is in no cluster (any more), so nothing is known of its actors.
@@ -116,7 +117,7 @@ def find(name: str) -> Any | None:
 
 
 def named(prefix: str) -> list[str]:
-    """The names of all actors whose name begins so.
+    """The sorted names of all actors whose name begins with this prefix.
 
     Raises:
         ClusterUnavailable: This process is in no cluster (any more).
@@ -130,7 +131,7 @@ def in_cluster() -> None:
     """Make sure that this process is in a cluster: Ray would silently start one of its own.
 
     Raises:
-        ClusterUnavailable: It is in none (any more).
+        ClusterUnavailable: This process is in no cluster (any more).
     """
     if not ray.is_initialized():
         raise ClusterUnavailable("this process is in no Ray cluster (any more)")
@@ -145,9 +146,12 @@ def spawn(
     generation: int = 0,
     avoid: Collection[str] = (),
 ) -> Any:
-    """The handle of the worker for an app's code, made if there is none, if need be beside these nodes.
+    """The handle of the worker for an app's code; if there is none, one is made, if possible on another node than `avoid`.
 
     Ray restarts a worker that dies, with the same environment and as a new incarnation.
+
+    Raises:
+        ClusterUnavailable: This process is in no cluster (any more).
     """
     return _spawned(worker_settings(settings, record, slot, environment or {}, generation=generation), avoid)
 
@@ -161,6 +165,6 @@ def _spawned(settings: WorkerSettings, avoid: Collection[str]) -> Any:
         get_if_exists=True,
         num_cpus=0,
         max_restarts=-1,
-        max_concurrency=10_000,  # beyond what it does at once, so that it can always be asked how it is
+        max_concurrency=10_000,  # more calls than a worker carries out at once, so that it always says how it is
         **beside(avoid),
     ).remote(settings)

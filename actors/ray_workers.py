@@ -1,47 +1,52 @@
-"""Workers as named actors: named by what code they run, made when there is none, told apart by their incarnation."""
+"""Workers as named actors: named by the code that they run, made where they are missing, told apart by their incarnation."""
 
 import asyncio
 import binascii
 import logging
 from collections import OrderedDict
 from collections.abc import Awaitable, Mapping
-from typing import TypeVar
+from typing import Protocol, TypeVar
 
+from holdfast.background import Background
 from holdfast.conversation import RunFinished
 from holdfast.conversation.ids import digest
 from holdfast.errors import ClusterStopped, HoldfastError
-from holdfast.persistence import EVERYWHERE, AppRecord, RunStatus, Store
+from holdfast.persistence import EVERYWHERE, AppRecord, Directory, Runs, RunStatus
 
 from . import wire
 from .actor_settings import ActorSettings, SweeperToKeep, WorkerSettings
-from .published import Published, Standing
+from .published import Published
 from .work_requests import ModelRequest, RunRequest
 from .worker.attestation import EVERY_S
-from .worker.worker import AppBroken, Dropped, Restarted, Succeeded
+from .worker.refusals import AppBroken, Dropped, Restarted, Succeeded
 from .worker_cluster import Cluster, WorkerDied, WorkerHandle, WorkerUnavailable
-from .workers import ModelOutcome, NoOutcome, NoWorker, WorkerLost
+from .workers import ModelOutcome, NoOutcome, NoWorker, Standing, WorkerLost
 
 logger = logging.getLogger("holdfast.workers")
 
 _T = TypeVar("_T")
 ALONE = "alone-"
-"""What the slots of workers begin with that do one thing at a time."""
+"""The beginning of the slots of workers that do one thing at a time."""
 PREPARED_S = 20.0
-"""How long a call waits for a worker that imports its app; it goes on importing, and the call comes back."""
+"""How long a call waits for a worker that imports its app; the worker goes on importing, and the call comes back."""
 DIED_S = 20.0
 """How long a worker that may have died is given to say which process it is."""
 LOOK_AGAIN_S = 0.2
 LOOK_ABROAD_S = 1.0
 SILENT_S = 2 * EVERY_S
-"""For how long a worker of another cluster must not have attested its claims, as seen from here, to be taken for gone."""
+"""How long a worker of another cluster must be seen not to attest its claims before it is taken for gone."""
 CONVERSATIONS = 16
-"""Of how many conversations is kept where their model calls were asked for."""
+"""For how many conversations the app and code of their last model call are remembered."""
+
+
+class RunsAndDirectory(Runs, Directory, Protocol):
+    """What the workers ask of a store."""
 
 
 class RayWorkers:
     """The workers of one store, in a cluster that behaves as Ray's does."""
 
-    def __init__(self, store: Store, settings: ActorSettings, cluster: Cluster) -> None:
+    def __init__(self, store: RunsAndDirectory, settings: ActorSettings, cluster: Cluster) -> None:
         self._store = store
         self._settings = settings
         self._cluster = cluster
@@ -51,7 +56,7 @@ class RayWorkers:
         self._generations: dict[str, int] = {}
         self._broken: set[str] = set()
         self._calling: OrderedDict[str, tuple[str, str]] = OrderedDict()
-        self._dropping: set[asyncio.Task[None]] = set()
+        self._dropping = Background()
 
     async def standing(self, app: str, agent: str) -> Standing | None:
         """See `Workers.standing`."""
@@ -61,16 +66,16 @@ class RayWorkers:
         """See `Workers.call_model`."""
         self._note(request.conversation_id, app, code)
         name, worker = await self._worker(app, code, self._slot(request.conversation_id, alone=request.alone))
-        if request.alone:  # who waits in the line is at nothing yet: a process that dies meanwhile has not died of this
+        if request.alone:  # a call that waits its turn is not at work: a process that dies meanwhile has not died of this call
             await self._asked(name, worker, worker.turn(request.conversation_id, request.effect_id))
-        # Ray starts a process anew under the same handle: the call is for the process that would be blamed, or for none.
+        # Ray starts a new process under the same handle: the call is only for the process that would be blamed for a death.
         process = self._processes[name]
         try:
             answer = await self._asked(name, worker, worker.call_model(wire.pack(request), process))
             outcome: ModelOutcome = wire.unpack(answer)
         except NoWorker as error:
             cause = error.__cause__
-            left = isinstance(cause, WorkerDied)  # by itself, or ended on purpose: one that dies of its work is started again
+            left = isinstance(cause, WorkerDied)  # on purpose: Ray starts a worker that dies of its work again
             if isinstance(cause, WorkerUnavailable) and not left and await self._died(name, process):
                 message = f"the model call's worker died ({error})"
                 raise WorkerLost(message, process) from error
@@ -103,7 +108,11 @@ class RayWorkers:
         return outcome
 
     async def _elsewhere(self, name: str, handle: WorkerHandle, incarnation: str) -> NoOutcome:
-        """What is known of a run that a worker of another release has: as long as its process lives, its record will say."""
+        """`GONE` if the process of another release that had this run is gone; else `NoWorker`, as the run's record will say.
+
+        Raises:
+            NoWorker: The worker's process lives, or does not answer: look at the run's record again.
+        """
         process = await self._asked(name, handle, handle.process())
         if not incarnation.startswith(f"{process}."):
             return NoOutcome.GONE
@@ -111,9 +120,9 @@ class RayWorkers:
         raise NoWorker(message)
 
     async def _abroad(self, incarnation: str, conversation_id: str, effect_id: str) -> NoOutcome:
-        """Follow a run that a worker of another cluster has: nobody here can ask it, but it attests its claims in the store.
+        """Follow a run of a worker of another cluster, which cannot be asked from here but attests its claims in the store.
 
-        Its silence counts once it was seen for a while: a store that was away, or went back, knows of nothing at first.
+        The worker's silence counts only after a while: a store that was away, or went back, has no attestation at first.
         """
         loop = asyncio.get_running_loop()
         heard_at = loop.time()
@@ -129,19 +138,17 @@ class RayWorkers:
 
     def drop(self, conversation_id: str, effect_id: str) -> None:
         """See `Workers.drop`."""
-        dropping = asyncio.create_task(self._drop(conversation_id, effect_id))
-        self._dropping.add(dropping)
-        dropping.add_done_callback(self._dropping.discard)
+        self._dropping.start(self._drop(conversation_id, effect_id))
 
     async def _drop(self, conversation_id: str, effect_id: str) -> None:
         try:
             for handle in await self._handles_of(conversation_id):
                 handle.drop(conversation_id, effect_id)
-        except Exception as error:  # noqa: BLE001 - nobody waits for it
+        except Exception as error:  # noqa: BLE001 - nobody waits for the result
             logger.warning("%s of %s is not dropped: %s", effect_id, conversation_id, error)
 
     async def _handles_of(self, conversation_id: str) -> list[WorkerHandle]:
-        """The workers that may be at a conversation's work, also at what an actor before this one has asked for."""
+        """The workers that may be at a conversation's work, including work that an actor before this one has asked for."""
         slots = [self._slot(conversation_id, alone=alone) for alone in (False, True)]
         handles = {name: handle for name, handle in self._handles.items() if name.rpartition(":")[2].split(".")[0] in slots}
         for slot in slots if conversation_id in self._calling else ():
@@ -167,7 +174,7 @@ class RayWorkers:
         generation = self._generations[base] = await self._store.generation(base)
         name = successor_name(base, generation)
         handle = await self._cluster.find(name) if name not in self._broken else None
-        if handle is None:  # what stands now is what can run
+        if handle is None:  # a new worker can only run the code that is published now
             record = await self._published.record(app)
             if record is None:
                 message = f"no app {app!r} is known to the store"
@@ -181,11 +188,11 @@ class RayWorkers:
             raise NoWorker(f"{name} is still opening the app") from error
         self._processes[name] = process
         self._handles[name] = handle
-        self._broken.discard(name)  # what was missing there has been added
+        self._broken.discard(name)  # the app opens there by now
         return name, handle
 
     async def _died(self, name: str, process: str) -> bool:
-        """Whether the worker's process is another than the one that was asked; false if it does not say, or has left."""
+        """Whether another process has taken the asked one's place; false if the worker does not answer, or has left."""
         try:
             async with asyncio.timeout(DIED_S):
                 while True:
@@ -194,7 +201,7 @@ class RayWorkers:
                         return False
                     try:
                         return bool(await handle.process() != process)
-                    except WorkerUnavailable:  # Ray says so at once while it starts another
+                    except WorkerUnavailable:  # Ray answers so at once while it starts another process
                         await asyncio.sleep(LOOK_AGAIN_S)
         except TimeoutError:
             return False
@@ -222,29 +229,30 @@ class RayWorkers:
                 self._broken.add(name)
                 self._forget(handle)
             case Restarted():
-                self._forget(handle)  # its process is asked which one it is before it is asked for anything else
+                self._forget(handle)  # the next call first asks the new process which one it is
 
     def _forget(self, handle: WorkerHandle) -> None:
         self._handles = {name: kept for name, kept in self._handles.items() if kept is not handle}
 
 
 def worker_name(settings: ActorSettings, app: str, code: str, slot: str) -> str:
-    """The name of a worker: of this store, for this code of this app. Its successors' names are made from it."""
+    """The name of the store's worker in a slot for this code of this app; the names of its successors are made from it."""
     return f"{settings.prefix}worker:{digest(app, code)}:{slot}"
 
 
 def successor_name(base: str, generation: int) -> str:
-    """The name of a worker's successor; of the first, its own."""
+    """The name of a worker's successor in this generation; in generation 0, the worker's own name."""
     return base if generation == 0 else f"{base}.{generation}"
 
 
 async def ensure_worker(
-    store: Store, settings: ActorSettings, cluster: Cluster, record: AppRecord, slot: str
+    store: Directory, settings: ActorSettings, cluster: Cluster, record: AppRecord, slot: str
 ) -> tuple[str, int, WorkerHandle]:
-    """The worker in this slot for what a publisher has signed, made if there is none: its base name, its generation, itself.
+    """The base name, generation and handle of the worker in this slot for a signed record; a missing worker is made.
 
     Raises:
         ClusterStopped: Holdfast was stopped on this cluster.
+        ClusterUnavailable: This process is in no cluster (any more).
         StoreError: The store does not answer.
     """
     base = worker_name(settings, record.app, record.code, slot)
@@ -263,7 +271,7 @@ async def ensure_worker(
 def worker_settings(
     settings: ActorSettings, record: AppRecord, slot: str, environment: Mapping[str, str], *, generation: int
 ) -> WorkerSettings:
-    """What the worker in this slot for an app's code is told."""
+    """The settings of the worker in this slot for an app's code."""
     base = worker_name(settings, record.app, record.code, slot)
     return WorkerSettings(
         store=settings.store,

@@ -9,7 +9,7 @@ from holdfast.persistence import AppRecord
 from .actor_settings import StoreAddress
 
 SIGNED_AS = "holdfast-app-1"
-"""What is signed is said by this, so that no signature of anything else is one of an app's."""
+"""The first part of every signed record, so that no signature of anything else can pass for that of an app record."""
 PRINT_DIGITS = 16
 
 
@@ -19,19 +19,19 @@ def sealed(key: bytes, store: StoreAddress, record: AppRecord) -> AppRecord:
 
 
 def vouched(key: bytes | None, store: StoreAddress, app: str, record: AppRecord) -> bool:
-    """Whether the record is the app's, and whoever wrote it had the key."""
+    """Whether the record is the app's and was signed with the key; false without a key."""
     if key is None or record.app != app:
         return False
     return hmac.compare_digest(_signature(key, store, record).encode(), record.signature.encode("utf-8", "replace"))
 
 
 def keyed(key: bytes, *parts: str) -> str:
-    """A digest of the parts that nobody can try values against who has not the key, in hexadecimal."""
+    """A keyed digest of the parts, in hexadecimal: without the key, nobody can test guessed values against it."""
     return hmac.new(key, _packed(parts), hashlib.sha256).hexdigest()
 
 
 def fingerprint(key: bytes, name: str, value: str) -> str:
-    """What tells one value of a variable from another."""
+    """A short digest that tells one value of a variable from another."""
     return keyed(key, "holdfast-variable-1", name, value)[:PRINT_DIGITS]
 
 

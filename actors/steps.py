@@ -14,38 +14,38 @@ from typing import TypeAlias
 
 
 class Step(StrEnum):
-    """Where a process stands."""
+    """The step that a process has reached."""
 
     ASK_1_RECEIVED = "ask-1-received"  # a command is the loop's next item; nothing is judged
     ASK_2_JUDGED = "ask-2-judged"  # decided; nothing is written
     ASK_3_WRITTEN = "ask-3-written"  # durable; the actor has not adopted the state
     ASK_4_REPLIED = "ask-4-replied"  # the caller is answered; nothing that follows has been started
-    ASK_5_STARTED = "ask-5-started"  # what is outstanding has been started
+    ASK_5_STARTED = "ask-5-started"  # the outstanding effects have been started
     RUN_1_ASKED = "run-1-asked"  # a worker has the request; nothing is claimed
     RUN_2_CLAIMED = "run-2-claimed"  # claimed; the body has not begun
     RUN_3_RETURNED = "run-3-returned"  # the body is over; its outcome is not recorded
     RUN_4_RECORDED = "run-4-recorded"  # the outcome is recorded; the actor has not heard of it
-    ACTIVATE_1_ASKED = "activate-1-asked"  # an actor is to host a conversation; it owns nothing
-    ACTIVATE_2_ACQUIRED = "activate-2-acquired"  # the store knows it as the owner; nothing is started
-    ACTIVATE_3_STARTED = "activate-3-started"  # what is outstanding has been started; the caller has not heard of it
-    PASSIVATE_1_BEGUN = "passivate-1-begun"  # the last item of the queue; the conversation is still owned
-    PASSIVATE_2_RELEASED = "passivate-2-released"  # nobody owns it; the actor has not let go of it
+    ACTIVATE_1_ASKED = "activate-1-asked"  # an actor is to host a conversation; it does not own that yet
+    ACTIVATE_2_ACQUIRED = "activate-2-acquired"  # the store knows the actor as the owner; no effect is started
+    ACTIVATE_3_STARTED = "activate-3-started"  # the outstanding effects have been started; the caller has not heard of it
+    PASSIVATE_1_BEGUN = "passivate-1-begun"  # leaving is the last item of the queue; the conversation is still owned
+    PASSIVATE_2_RELEASED = "passivate-2-released"  # nobody owns the conversation; the actor has not dropped its activation
     PASSIVATE_3_OFFERED = "passivate-3-offered"  # the actor is on offer again
 
 
 Reached: TypeAlias = Callable[[Step], None]
-"""Told each step as it is reached."""
+"""A function that is told each step as it is reached."""
 
 TRAPS = "HOLDFAST_TRAPS"
 """The variable that names the folder of traps: a file named after a step, holding a signal's number, springs once."""
 
 
 def untrapped(_: Step) -> None:
-    """Go on."""
+    """Spring no trap at any step."""
 
 
 def traps() -> Reached:
-    """What this process is to be told its steps by: its traps, if the environment names any."""
+    """The function that is told this process's steps: it springs the traps that the environment names, if any."""
     folder = os.environ.get(TRAPS)
     if not folder:
         return untrapped
@@ -54,10 +54,10 @@ def traps() -> Reached:
         trap = Path(folder) / step
         sprung = trap.with_name(f"{step}.{os.getpid()}")
         try:
-            trap.rename(sprung)  # of several processes, one
+            trap.rename(sprung)  # of several processes, one springs the trap
         except FileNotFoundError:
             return
-        # To this thread: a signal for the process may be taken by another one, and this one would run on meanwhile.
+        # The signal goes to this thread: one for the process may be taken by another thread while this one runs on.
         signal.pthread_kill(threading.get_ident(), signal.Signals(int(sprung.read_text())))
 
     return reached

@@ -1,6 +1,6 @@
-"""What Ray's control store keeps for a store of Holdfast's, and Redis never sees: the key of app records, and apps' variables.
+"""The vault of a Holdfast store: the key of app records and apps' variables, which Ray's control store keeps, and never Redis.
 
-Whoever is in the cluster reads it: Ray has what its workers are given in its control process anyway.
+Every process in the cluster can read the vault: Ray has the variables of its workers in its control process anyway.
 """
 
 import json
@@ -21,27 +21,27 @@ KEY_BYTES = 32
 
 
 class Vault:
-    """That of one store. Every method blocks, and raises `ClusterUnavailable` where the cluster does not answer."""
+    """The vault of one store. Every method blocks, and raises `ClusterUnavailable` where the cluster does not answer."""
 
     def __init__(self, address: StoreAddress) -> None:
         self._prefix = f"{address.namespace}:{address.store_id}:"
         self._key: bytes | None = None
 
     def key(self) -> bytes | None:
-        """The key that app records are signed with; None where nobody has published or brought one. It never changes."""
+        """The key that app records are signed with, which never changes; None before anybody has published or brought one."""
         if self._key is None:
             self._key = self._get("key")
         return self._key
 
     def ensure_key(self, brought: bytes | None, *, must_be: bool) -> bytes:
-        """The key, made if there is none.
+        """The key that app records are signed with, made if there is none.
 
         Args:
-            brought: What it is to be where there is none; None for one at random.
-            must_be: Whether another one that is there is refused.
+            brought: The key to take where there is none; None for a random one.
+            must_be: Whether the cluster must not have another key than `brought`.
 
         Raises:
-            ConfigurationError: There is another one.
+            ConfigurationError: The cluster has another key than it must have.
         """
         if self.key() is None:
             self._put("key", brought or secrets.token_bytes(KEY_BYTES), overwrite=False)
@@ -59,7 +59,7 @@ class Vault:
         self._put(_entry(app, code), json.dumps(dict(values)).encode(), overwrite=True)
 
     def environment(self, app: str, code: str) -> dict[str, str]:
-        """The variables for this code of an app; none where nobody has handed them over."""
+        """The variables for this code of an app; empty where nobody has handed them over."""
         found = self._get(_entry(app, code))
         return dict(json.loads(found)) if found is not None else {}
 

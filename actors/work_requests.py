@@ -1,4 +1,4 @@
-"""What an actor asks of a worker. Plain values: they travel as `wire` packs them."""
+"""The requests of actors to workers. Plain values: they travel as `wire` packs them."""
 
 from dataclasses import dataclass
 
@@ -9,8 +9,8 @@ from holdfast.conversation import Event
 class ModelRequest:
     """Call the model with the transcript up to `upto_seq`; `attempt` counts the tries of this effect by one activation.
 
-    `alone`: in a worker that does nothing else meanwhile, since a process died of this conversation's work, perhaps.
-    `log_tail` are the durable events that end at `upto_seq`, as many as the actor had at hand: what is before them is read.
+    `alone` asks for a worker that does nothing else meanwhile, as a process has died of this conversation's work, perhaps.
+    `log_tail` are the durable events that end at `upto_seq`, as many as the actor had: the worker reads those before them.
     `lineage` names the activation's log: with one lineage, a place in the log stands for one entry and all before it.
     """
 
@@ -27,7 +27,7 @@ class ModelRequest:
 
 @dataclass(frozen=True, slots=True)
 class RunRequest:
-    """Run a server call's callback with the arguments that stand at `arguments_at`; `alone` as in `ModelRequest`."""
+    """Run a server call's callback with the arguments at the place `arguments_at` in the log; `alone` as in `ModelRequest`."""
 
     conversation_id: str
     agent: str

@@ -1,4 +1,4 @@
-"""What workers need of a cluster, as an interface: they are found, spawned and asked by name."""
+"""The interface of a cluster for workers, which are found, spawned and asked by name."""
 
 from collections.abc import Collection, Mapping
 from typing import Protocol
@@ -17,9 +17,9 @@ class WorkerDied(WorkerUnavailable):
 class WorkerHandle(Protocol):
     """One named worker, whichever process it is by now; see `Worker`, whose methods these are.
 
-    Each may raise, besides what the worker's own raises:
-        WorkerDied: It has ended for good.
-        WorkerUnavailable: It does not answer now.
+    Each method may raise, besides the errors of the worker's own method:
+        WorkerDied: The worker has ended for good.
+        WorkerUnavailable: The worker does not answer now.
     """
 
     async def prepare(self) -> str:
@@ -59,7 +59,7 @@ class Cluster(Protocol):
     """
 
     async def find(self, name: str) -> WorkerHandle | None:
-        """The worker of that name, None if there is none."""
+        """The worker of that name; None if there is none."""
         ...
 
     async def key(self) -> bytes | None:
@@ -71,8 +71,8 @@ class Cluster(Protocol):
         ...
 
     async def spawn(self, settings: WorkerSettings, *, avoid: Collection[str]) -> WorkerHandle:
-        """The worker of the name in the settings, made with them if there is none, if possible beside these nodes.
+        """The worker that the settings name; if there is none, one is made, if possible on another node than `avoid`.
 
-        If it dies, it is started again.
+        The cluster restarts a worker that dies.
         """
         ...

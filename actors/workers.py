@@ -1,20 +1,26 @@
-"""What a hosted conversation needs of the workers, so that its logic runs against an interface."""
+"""The interface of the workers that an activation runs against."""
 
+from dataclasses import dataclass
 from enum import StrEnum
-from typing import TYPE_CHECKING, Protocol, TypeAlias
+from typing import Protocol, TypeAlias
 
-from holdfast.conversation import ModelFailed, ModelReplied, RunFinished
+from holdfast.conversation import AgentSpec, ModelFailed, ModelReplied, RunFinished
 
 from .work_requests import ModelRequest, RunRequest
-
-if TYPE_CHECKING:
-    from .published import Standing
 
 ModelOutcome: TypeAlias = ModelReplied | ModelFailed
 
 
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """The code and the spec that a turn begins with; `spec` is None where the app has no such agent."""
+
+    code: str
+    spec: AgentSpec | None
+
+
 class NoWorker(Exception):
-    """No worker could do it now; ask again after a moment. The message says why."""
+    """No worker could carry the effect out now; ask again after a moment. The message says why."""
 
 
 class WorkerLost(NoWorker):
@@ -29,35 +35,39 @@ class WorkerLost(NoWorker):
 
 
 class WorkPaused(Exception):
-    """New work waits, and this is new; it can begin once the pause is over. The message says whose work waits."""
+    """The work is new, and new work is paused; it can begin once the pause is over. The message says whose work waits."""
 
 
 class NoOutcome(StrEnum):
     """Why a worker has no outcome of a run."""
 
-    NOT_MINE = "not_mine"  # the run was not runnable: somebody else has it, or it is settled
-    GONE = "gone"  # the incarnation that claimed it is no more
-    FORGOTTEN = "forgotten"  # that incarnation lives, and does not have it: its record is older than what became of it
+    NOT_MINE = "not_mine"  # the run was not runnable: another incarnation has claimed it, or it is settled
+    GONE = "gone"  # the incarnation that claimed the run is gone
+    FORGOTTEN = "forgotten"  # the incarnation that claimed the run lives, but has ended it since: the run's record is older
 
 
 class Workers(Protocol):
     """The workers that run effects."""
 
-    async def standing(self, app: str, agent: str) -> "Standing | None":
-        """What a turn of an app's agent begins with, as it was published; None where the app is not known.
+    async def standing(self, app: str, agent: str) -> Standing | None:
+        """The code and spec that a turn of an app's agent begins with, as published; None where the app is not known.
 
         Raises:
-            NoWorker: What stands there was not written by whoever publishes in this cluster.
+            NoWorker: The record of the app was not written by a publisher of this cluster.
+            StoreError: The store does not answer.
+            ClusterUnavailable: This process is in no cluster (any more).
         """
         ...
 
     async def call_model(self, app: str, code: str, request: ModelRequest) -> ModelOutcome:
-        """Call the model.
+        """Call the model; its answer, or why there is none.
 
         Raises:
-            WorkPaused: It was not called, since new work waits.
-            WorkerLost: Its process died of something meanwhile, perhaps of this.
+            WorkPaused: The model was not called, since new work waits.
+            WorkerLost: The process that called the model died meanwhile, perhaps of this call.
             NoWorker: The worker died or cannot import the app.
+            StoreError: The store does not answer.
+            ClusterError: This process is in no cluster, or Holdfast was stopped on it.
         """
         ...
 
@@ -65,16 +75,20 @@ class Workers(Protocol):
         """Claim the run, run its body, record its outcome and return it.
 
         Raises:
-            WorkPaused: It was not claimed, since new work waits.
-            NoWorker: The worker died or cannot import the app; the run's record says how far it came.
+            WorkPaused: The run was not claimed, since new work waits.
+            NoWorker: The worker died or cannot import the app; the run's record says how far the run came.
+            StoreError: The store does not answer.
+            ClusterError: This process is in no cluster, or Holdfast was stopped on it.
         """
         ...
 
     async def join(self, worker: str, incarnation: str, conversation_id: str, effect_id: str) -> RunFinished | NoOutcome:
-        """Wait for a run that a worker's incarnation has claimed.
+        """Wait for a run that a worker's incarnation has claimed; its outcome, or why there is none.
 
         Raises:
             NoWorker: The worker does not answer now.
+            StoreError: The store does not answer.
+            ClusterUnavailable: This process is in no cluster (any more).
         """
         ...
 

@@ -1,6 +1,6 @@
-"""What a user declares: agents, their tools, and the app that holds them.
+"""The declarations of a user: agents, their tools, and the app that holds them.
 
-Declarations are checked where they stand, so a wrong one fails at import, with an error that names the field and the fix.
+A declaration is checked where it stands, so a wrong one fails at import, with an error that names the field and the fix.
 """
 
 from holdfast.conversation import AgentSpec, Approval, Executor, Limits, OnLost, ToolSpec

@@ -16,30 +16,30 @@ _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 
 
 class Agent:
-    """Who answers in a conversation.
+    """The model that answers in a conversation, with its instructions and tools.
 
     Args:
         name: `[A-Za-z0-9][A-Za-z0-9._-]{0,63}`; conversations are started with it.
         model: The model as litellm names it, provider first (`openai/gpt-4o-mini`).
         instructions: The system message.
-        tools: What the model may call. A plain function becomes a server tool, as with `@tool`.
-        model_options: More arguments of the model call, such as `temperature`. What says where the call goes, or to whom
-            (`api_base`, headers, callbacks, ...), is not stored: workers take it from the app as they import it. Credentials
+        tools: The tools that the model may call. A plain function becomes a server tool, as with `@tool`.
+        model_options: More arguments of the model call, such as `temperature`. Options that say where the call goes, or to whom
+            (`api_base`, headers, callbacks, ...), are not stored: workers take them from the app that they import. Credentials
             are refused; they belong in the environment.
         limits: The bounds of the agent's conversations.
-        errors: What the model reads, and the store keeps, of an exception that a tool raised: its class and text (`full`), its
-            class alone (`type`), or what a function of the exception returns, which runs in the worker and has 10 s. Known
-            secrets are redacted from all of it. A function that fails, or takes longer, leaves the class.
+        errors: How much of a tool's exception the model reads and the store keeps: its class and text (`full`), its class alone
+            (`type`), or the text that a function of the exception returns, in the worker and within 10 s; if the function
+            fails or takes longer, the class alone. Known secrets are redacted.
 
     Attributes:
         name: The agent's name.
-        errors: The policy. It belongs to the code of the app and is not stored.
+        errors: The policy for exceptions. It belongs to the code of the app and is not stored.
         tools: Its tools, in the order given.
-        spec: The agent as the machine knows it, with a digest that names exactly this declaration, but for `own_options`.
-        own_options: What of the model options is not stored, by name.
+        spec: The agent as the state machine knows it; its digest names exactly this declaration without `own_options`.
+        own_options: The model options that are not stored, by name.
 
     Raises:
-        ConfigurationError: The declaration is wrong; it names the field, why, and what to do.
+        ConfigurationError: The declaration is wrong; the error names the field, the problem and the fix.
     """
 
     def __init__(

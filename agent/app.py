@@ -1,4 +1,4 @@
-"""An app: the agents that one import path leads to, and what their tools need."""
+"""An app: the agents that one import path leads to, with the resources and environment variables of their tools."""
 
 import fnmatch
 import inspect
@@ -12,32 +12,32 @@ from .agent import Agent
 
 ENVIRONMENT = ("*_API_KEY", "*_API_BASE")
 APP_KEY = "HOLDFAST_APP_KEY"
-"""What app records are signed with: tools, which a model has run, need it least of all."""
+"""The variable with the key that signs app records. Workers never get it: a model says which of their tools run."""
 
 
 class App:
-    """What a worker imports: agents, the resources of their tools, and the environment variables they need.
+    """The object that a worker imports: agents, the resources of their tools, and the environment variables they need.
 
     An app is a global of a module, so that a worker finds it by its import path: `package.module:app`.
 
     Args:
         agents: The agents, of different names.
         lifespan: A context manager function (async or not; a plain generator function will do) that takes nothing or the app,
-            and yields the resources, such as a database handle. It is entered once per worker; tools find what it yields
+            and yields the resources, such as a database handle. It is entered once per worker; tools find the resources
             in `ToolContext.resources`.
         env: Names of environment variables, or patterns of them, that workers need; a client passes their values on.
-        encrypt: A cipher of what conversations hold, as they lie in Redis: an object with `encrypt(data, context)` and
+        encrypt: The cipher of the conversations' payloads in Redis: an object with `encrypt(data, context)` and
             `decrypt(data, context)`, both from bytes to bytes, that is a global of a module; or its import path,
-            `package.module:name`. None: nothing is encrypted. Its keys are in every process's environment.
+            `package.module:name`. None: nothing is encrypted. Every process needs its keys in the environment.
 
     Attributes:
         agents: The agents, in the order given.
-        env: The patterns.
+        env: The names and patterns of environment variables, in the order given.
         encrypt: The cipher as it was given.
         module: The name of the module that constructed the app.
 
     Raises:
-        ConfigurationError: The declaration is wrong; it names the field, why, and what to do.
+        ConfigurationError: The declaration is wrong; the error names the field, the problem and the fix.
     """
 
     def __init__(
@@ -64,7 +64,7 @@ class App:
         """The agent of that name.
 
         Raises:
-            AgentNotFound: The app has none; the error lists those it has.
+            AgentNotFound: The app has no such agent; the error lists its agents.
         """
         found = self._by_name.get(name) if isinstance(name, str) else None
         if found is None:
@@ -82,7 +82,7 @@ class App:
 
     @asynccontextmanager
     async def resources(self) -> AsyncIterator[Any]:
-        """Enter the lifespan and yield what it yields; None without one. A worker does this once.
+        """Enter the lifespan and yield its resources; None without a lifespan. A worker does this once.
 
         Raises:
             ConfigurationError: The lifespan returned no context manager.
@@ -160,6 +160,6 @@ def _patterns(env: Any) -> tuple[str, ...]:
     for pattern in patterns:
         if not isinstance(pattern, str) or not pattern or "=" in pattern:
             shown = f"{pattern.partition('=')[0]}=..." if isinstance(pattern, str) and "=" in pattern else repr(pattern)
-            problem = f"{shown} is no name of an environment variable, nor a pattern of names"  # a value may be its secret
+            problem = f"{shown} is no name of an environment variable, nor a pattern of names"  # a value may be secret
             raise ConfigurationError("app.env", problem, 'name variables, never values: env=["MY_API_KEY", "*_API_BASE"]')
     return patterns

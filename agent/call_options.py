@@ -1,7 +1,7 @@
-"""What may stand in an agent's model options, and which of them are stored with its spec.
+"""The model options that an agent may have, and which of them are stored with its spec.
 
-Whoever writes to the store could change what is stored there. So only those are stored that say how a model answers; what says
-where a call goes, with which headers or to which callback stays with the app, from which the worker takes it.
+Whoever writes to the store could change stored options. So only options that say how a model answers are stored; those that say
+where a call goes, with which headers or to which callback, stay in the app, from which the worker takes them.
 """
 
 import re
@@ -34,15 +34,15 @@ _SECRET_VALUE = re.compile(
     r"|\beyJ[\w-]{8,}\.eyJ[\w-]{8,}\.[\w-]+"
 )
 _SCHEMA = frozenset({"type", "$ref", "anyOf", "oneOf", "allOf", "enum", "const", "properties"})
-"""One of these stands in every JSON Schema, where a name only describes a field (`response_format`)."""
+"""Keys of which every JSON Schema has one. Names in a schema (`response_format`) describe fields and hold no credentials."""
 _FIX = "set it in the environment (such as OPENAI_API_KEY) and let App(env=[...]) pass it on"
 
 
 def checked(options: Any, field: str) -> tuple[JsonText, dict[str, Any]]:
-    """The JSON text of what is stored of the options, and what stays with the app.
+    """The JSON text of the options that are stored, and by name the options that stay with the app.
 
     Raises:
-        ConfigurationError: They are no JSON object, set what Holdfast sets, or hold a credential.
+        ConfigurationError: The options are no JSON object, set a value that Holdfast sets, or hold a credential.
     """
     text = checks.json_object(options, field)
     values = loads(text)

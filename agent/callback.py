@@ -17,7 +17,7 @@ from holdfast.redaction import said
 from .context import ToolContext
 
 InThread: TypeAlias = Callable[..., Awaitable[Any]]
-"""What runs a function in a thread, as `asyncio.to_thread` does."""
+"""A function that runs another one in a thread, as `asyncio.to_thread` does."""
 
 
 class InvalidArguments(ValueError):
@@ -25,11 +25,11 @@ class InvalidArguments(ValueError):
 
 
 class ValidatorRaised(InvalidArguments):
-    """A validator of the app's raised something else than what is wrong with the arguments: its cause."""
+    """A validator of the app raised an exception that does not describe the arguments; that exception is the cause."""
 
 
 class Callback:
-    """A function with the names of its parameters that the call's context fills; the model fills the others.
+    """A tool's function, and the names of the parameters that receive the call's context; the model fills the others.
 
     Raises:
         ConfigurationError: The function cannot serve as a tool's body.
@@ -56,7 +56,7 @@ class Callback:
 
     @property
     def docstring(self) -> str | None:
-        """What the function says of itself."""
+        """The docstring of the function, None without one."""
         found: str | None = self._body.__doc__
         return found
 
@@ -70,6 +70,7 @@ class Callback:
 
         Raises:
             NameError: The annotation uses a name that is not known where the function is defined.
+            TypeError, AttributeError, SyntaxError: The annotation cannot be evaluated for another reason.
         """
         annotation = self.signature.parameters[name].annotation
         if annotation is inspect.Parameter.empty:
@@ -81,7 +82,7 @@ class Callback:
         """Refuse arguments that the function cannot be called with.
 
         Raises:
-            InvalidArguments: One is missing, unknown, or Holdfast's to fill.
+            InvalidArguments: An argument is missing or unknown, or Holdfast fills it.
         """
         for name in self.contexts:
             if name in arguments:
@@ -97,11 +98,12 @@ class Callback:
         return not inspect.iscoroutinefunction(self._body)
 
     async def run(self, arguments: Mapping[str, Any], context: ToolContext, in_thread: InThread = asyncio.to_thread) -> Any:
-        """What the function returns: awaited if it is a coroutine function, in a thread with the caller's contextvars if not.
+        """The result of the function: a coroutine function is awaited, another runs in a thread with the caller's contextvars.
 
         Raises:
             InvalidArguments: The function cannot be called with these arguments.
             RuntimeError: The body tried to end the process.
+            Exception: Whatever the body raises.
         """
         self.check(arguments)
         call = partial(self.function, **arguments, **dict.fromkeys(self.contexts, context))
@@ -142,7 +144,7 @@ def _attempt(call: Callable[[], Any]) -> tuple[Any, Exception | None]:
 
 @contextmanager
 def _unforked() -> Iterator[None]:
-    """End a child that the body has forked and that comes back from it: it must not go on as a second worker."""
+    """End a process that the body has forked and that leaves the body: it must not go on as a second worker."""
     process = os.getpid()
     try:
         yield
@@ -156,7 +158,7 @@ def _ended(error: BaseException) -> RuntimeError:
 
 
 def _body(function: Any) -> Any:
-    """The function whose kind and globals count, under `functools.partial`, methods and objects with `__call__`."""
+    """The function under a `functools.partial` or an object with `__call__`: its kind and its globals count."""
     while isinstance(function, partial):
         function = function.func
     if not inspect.isroutine(function):

@@ -1,4 +1,4 @@
-"""Checks of what a user declares: each returns the value in the form it is kept in, or says what is wrong and what to do."""
+"""Checks of a user's declarations: each returns the value in the form that is kept, or raises a `ConfigurationError`."""
 
 import math
 from collections.abc import Mapping

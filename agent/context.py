@@ -1,4 +1,4 @@
-"""What a tool's body may know of the call that it serves."""
+"""The call that a tool's body serves, as the body sees it."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -8,7 +8,7 @@ from holdfast.conversation.jsontext import NotJson, dumps, size_bytes
 from holdfast.errors import InvalidInput
 
 PROGRESS_BYTES = 64 << 10
-"""How large one report of progress may be, as JSON text."""
+"""The largest report of progress, in bytes of its JSON text."""
 
 Report: TypeAlias = Callable[[Any, str | None], None]
 
@@ -21,11 +21,11 @@ class ToolContext:
         conversation_id: The conversation of the call.
         turn_id: The turn of the call.
         tool_call_id: The call; unique in its conversation for ever. Conversation and call together are the idempotency key:
-            a run that was lost is run again under the same one.
+            a run that was lost is run again under the same key.
         attempt: 1 at first, and one more each time a lost run is run again.
         context: The JSON value that `start` was given for this conversation.
-        resources: What the app's lifespan yielded in this worker.
-        report: Where `report_progress` delivers to, called from whichever thread the body runs in; None where nothing listens.
+        resources: The resources that the app's lifespan yielded in this worker.
+        report: The function that `report_progress` calls, in the thread that the body runs in; None without streaming.
     """
 
     conversation_id: str
@@ -41,7 +41,7 @@ class ToolContext:
 
         Args:
             value: Any JSON value.
-            message: The same in a short line for a person.
+            message: A short line that says the same to a person.
 
         Raises:
             RuntimeError: The tool is not declared with `streaming=True`.

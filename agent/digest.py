@@ -18,8 +18,8 @@ def code_digest(path: str, *, main_file: str | None = None) -> str:
     """The SHA-256, in hexadecimal, of the app's own source files as they stand on the disk now.
 
     These are the app's module, the modules of its tools, and whatever their import statements lead to in the directories
-    they are imported from. It does not depend on what else this process has imported, so two processes
-    agree. Left out: the standard library, what is installed in site-packages, and Holdfast.
+    they are imported from. The digest does not depend on other imports of this process, so two processes agree.
+    Left out: the standard library, packages installed in site-packages, and Holdfast.
 
     Args:
         path: The app's import path, as in `load`.
@@ -27,6 +27,7 @@ def code_digest(path: str, *, main_file: str | None = None) -> str:
 
     Raises:
         AppNotFound: The path leads to no app.
+        ConfigurationError: The module declares a tool, an agent or the app wrongly.
     """
     app = load(path, main_file=main_file)
     roots = [module_of(path, main_file=main_file), *_modules_of_tools(app)]
@@ -48,7 +49,7 @@ def _modules_of_tools(app: App) -> list[ModuleType]:
 
 
 def _collect(name: str, file: Path, directory: Path, files: dict[str, Path]) -> None:
-    """Add the module and what it imports, followed from statement to statement."""
+    """Add a module and all modules that its import statements lead to, directly or through others."""
     owner = name.partition(".")[0]
     waiting = [(name, file)]
     while waiting:
@@ -70,7 +71,7 @@ def _imports(source: bytes, name: str, *, is_package: bool) -> Iterator[str]:
     try:
         tree = ast.parse(source)
     except (SyntaxError, ValueError):
-        return  # being edited: its content counts all the same
+        return  # somebody is editing the file; its content counts all the same
     package = name.split(".") if is_package else name.split(".")[:-1]
     yield ".".join(package)
     for node in ast.walk(tree):
@@ -90,7 +91,7 @@ def _source(directory: Path, parts: list[str]) -> Path | None:
 
 
 def _foreign(name: str, file: Path, *, owner: str | None) -> bool:
-    """Whether the module is not of the app's own code; an installed app (`owner`) owns its top-level package."""
+    """Whether a module is no part of the app's own code; an installed app (`owner`) owns its top-level package."""
     top = name.partition(".")[0]
     if top in ("holdfast", owner):
         return top == "holdfast"

@@ -1,4 +1,4 @@
-"""How much is told of what a tool's code raised: to the model, and to whoever reads the store."""
+"""How much of a tool's exception is told to the model and to the readers of the store."""
 
 import inspect
 import logging
@@ -23,14 +23,14 @@ class Disclosure(StrEnum):
 
 
 Errors: TypeAlias = str | Callable[[BaseException], str]
-"""A `Disclosure`, or a function of the app's that says what is told of an exception."""
+"""A `Disclosure`, or a function of the app that makes the text that is told of an exception."""
 
 
 def checked(errors: Any, field: str) -> Errors:
-    """The policy.
+    """The policy for exceptions, if the value is one.
 
     Raises:
-        ConfigurationError: It is none.
+        ConfigurationError: The value is neither a `Disclosure` nor a plain function of an exception.
     """
     if isinstance(errors, str) and errors in tuple(Disclosure):
         return Disclosure(errors)
@@ -45,9 +45,9 @@ def checked(errors: Any, field: str) -> Errors:
 
 
 def told(errors: Errors, error: BaseException) -> str:
-    """What is told of an exception, secrets still in it. A function of the app's that fails leaves the name of the class.
+    """The text that is told of an exception, secrets included; the name of its class where the app's function fails.
 
-    What Holdfast finds wrong with arguments is the model's to read, whatever the policy says.
+    A text of Holdfast's own about wrong arguments is told whatever the policy says.
     """
     if isinstance(error, ValidatorRaised) and error.__cause__ is not None:
         return f"$: a validator raised {told(errors, error.__cause__)}"
@@ -62,7 +62,7 @@ def told(errors: Errors, error: BaseException) -> str:
         text = errors(error)
         if not isinstance(text, str):
             raise TypeError(f"it returned {type(text).__name__}, not text")  # noqa: TRY301 - logged like any other failure
-    except BaseException:  # noqa: BLE001 - it is the app's code, and what it was asked about is told all the same
+    except BaseException:  # noqa: BLE001 - the app's code failed, and the class of the exception is told all the same
         _LOG.warning("errors= could not say what is told of %s", name, exc_info=True)
         return name
     return text

@@ -1,4 +1,4 @@
-"""What a docstring tells the model."""
+"""The parts of a docstring that the model reads."""
 
 import inspect
 import re
@@ -9,14 +9,14 @@ _ENTRY = re.compile(r"^\*{0,2}(?P<name>\w+)\s*(?:\([^)]*\))?:\s*(?P<text>.*)$")
 
 
 class Docstring(NamedTuple):
-    """The first paragraph, and what a Google-style section `Args:` says of each parameter; one line each."""
+    """The first paragraph, and the text of each parameter in a Google-style section `Args:`; one line each."""
 
     summary: str
     parameters: dict[str, str]
 
 
 def parse(text: str | None) -> Docstring:
-    """The parts of a docstring; empty where it has none."""
+    """The parts of a docstring, each empty where it is missing."""
     lines = inspect.cleandoc(text or "").splitlines()
     first = next((index for index, line in enumerate(lines) if not line.strip() or _SECTION.match(line)), len(lines))
     start = next((index + 1 for index, line in enumerate(lines) if _SECTION.match(line)), len(lines))

@@ -24,13 +24,13 @@ _WORDS = {
 
 
 class Parameters:
-    """What a function's signature asks of a model's arguments.
+    """The rules for a model's arguments that follow from a function's signature.
 
     Attributes:
-        schema: The JSON Schema of the arguments; unknown ones are refused by it.
+        schema: The JSON Schema of the arguments; it refuses unknown ones.
 
     Raises:
-        ConfigurationError: A parameter cannot be filled from JSON, or is no named one.
+        ConfigurationError: A parameter cannot be filled from JSON, or has no name of its own (`*args`, `**kwargs`).
     """
 
     schema: JsonText
@@ -55,7 +55,7 @@ class Parameters:
         """The arguments as the function's types, defaults applied.
 
         Raises:
-            InvalidArguments: They do not fit; the message is one line, with the path of each misfit, and may be long.
+            InvalidArguments: The arguments do not fit; the message is one line, with the paths of the first misfits.
         """
         try:
             text = dumps(dict(arguments))
@@ -90,7 +90,7 @@ class Parameters:
             return _adapted(callback, hints)
         except _UNUSABLE as error:
             first: Exception = error
-        for name, hint in hints.items():  # which one is it?
+        for name, hint in hints.items():  # which parameter cannot be filled?
             try:
                 _adapted(callback, {name: hint})
             except _UNUSABLE as error:

@@ -26,8 +26,8 @@ def load(path: str, *, main_file: str | None = None) -> App:
 
     Args:
         path: `package.module:app`; `:app` may be left out. `__main__:app` is the script that runs.
-        main_file: In another process than the script's: its file. It is loaded as a module of another name, so that what stands
-            under `if __name__ == "__main__"` does not run.
+        main_file: The script's file, in another process than the script's. It is loaded as a module of another name, so that
+            code under `if __name__ == "__main__"` does not run.
 
     Raises:
         AppNotFound: The path is ill-formed, does not import, or leads to no `App`; an error of the module's own is its cause.
@@ -77,7 +77,7 @@ def module_of(path: str, *, main_file: str | None = None) -> ModuleType:
         importlib.invalidate_caches()  # the file may be new
         return importlib.import_module(name)
     except ConfigurationError:
-        raise  # it names what is wrong better than the path could
+        raise  # this error names the fault better than one about the path could
     except (Exception, SystemExit) as error:  # noqa: BLE001 - importing runs the user's code
         _refuse(name, error)
 
@@ -86,7 +86,7 @@ def main_file(path: str) -> str | None:
     """The file of the running script if the path is `__main__:...`, for `load` in another process; else None.
 
     Raises:
-        AppNotFound: What runs is no file (a prompt, a notebook, `python -c`), or a module with a better name (`python -m`).
+        AppNotFound: The running script is no file (a prompt, a notebook, `python -c`), or a module with a name (`python -m`).
     """
     module, attribute = split(path)
     if module != MAIN:
@@ -105,7 +105,7 @@ def path_of(app: App) -> str:
     """The import path of an app: the global that holds it, in the module that constructed it or else in another one.
 
     Raises:
-        ConfigurationError: No loaded module has it as a global, so no worker could find it.
+        ConfigurationError: The value is no `App`, or no loaded module has the app as a global, so no worker could find it.
     """
     if not isinstance(app, App):
         raise ConfigurationError(_FIELD, f"{type(app).__name__} is not an App", "give an App, or its import path")
@@ -120,13 +120,13 @@ def path_of(app: App) -> str:
 
 
 def cipher_path(app: App) -> str | None:
-    """The import path of an app's cipher; None if it has none.
+    """The import path of an app's cipher; None without a cipher.
 
-    Of several modules that have it as a global, it is the cipher's own, else one that does not declare the app: every process
-    that opens the store imports it.
+    Of several modules that have the cipher as a global, the path names the cipher's own, else one that does not declare the
+    app: every process that opens the store imports that module.
 
     Raises:
-        ConfigurationError: No loaded module has it as a global, or none but the script that runs.
+        ConfigurationError: No loaded module but the running script has the cipher as a global.
     """
     cipher = app.encrypt
     if cipher is None or isinstance(cipher, str):
@@ -144,7 +144,7 @@ def cipher_path(app: App) -> str | None:
 
 
 def python_path() -> list[str]:
-    """The directories and archives that this process imports from, absolute, in order: what a worker needs to find the same."""
+    """The directories and archives that this process imports from, absolute, in order; a worker with them finds the same."""
     here = _here()
     entries = [Path(entry) if here is None else here / entry for entry in sys.path]  # "" is the current directory
     return list(dict.fromkeys(os.path.normpath(entry) for entry in entries if entry.is_absolute() and entry.exists()))
@@ -158,16 +158,16 @@ def _here() -> Path | None:
 
 
 def placed(theirs: Sequence[str], mine: Sequence[str]) -> list[str]:
-    """This process's search path with another one's entries in it, in the order that they have there.
+    """This process's search path with the entries that only another process has, in the order that they have there.
 
-    What stands before all that both have goes first; the rest, such as a directory that is looked in last, comes after.
+    Entries before the first shared one come first; the others, such as a directory that is searched last, come last.
     """
     first = next((place for place, entry in enumerate(theirs) if entry in mine), len(theirs))
     return [*theirs[:first], *mine, *(entry for entry in theirs[first:] if entry not in mine)]
 
 
 def _elsewhere(name: str, module: ModuleType) -> str:
-    """A hint for who meant a module of the current directory and got an installed one of the same name."""
+    """A hint for a user who meant a module of the current directory and got an installed one of the same name."""
     here, file = _here(), getattr(module, "__file__", None)
     if here is None or file is None or Path(file).is_relative_to(here):
         return ""
@@ -195,7 +195,7 @@ def _script(file: Path) -> ModuleType:
 
 
 def _importable(module_name: str) -> str:
-    """Under `python -m package.module` the script has a name that others can import."""
+    """The name by which other processes import a module; under `python -m package.module` the script has one too."""
     spec = getattr(sys.modules[MAIN], "__spec__", None) if module_name == MAIN else None
     return module_name if spec is None or spec.name is None else str(spec.name)
 

@@ -26,7 +26,7 @@ from .parameters import Parameters
 
 PROMPT_BYTES = 4 * 1024
 SHOWN_CHARACTERS = 600
-"""How much is said of arguments that do not fit."""
+"""The longest text about arguments that do not fit, in characters."""
 NO_PARAMETERS = '{"type":"object","properties":{}}'
 _NAME = re.compile(r"[a-zA-Z0-9_-]{1,64}")
 _LOG = logging.getLogger("holdfast.agent")
@@ -36,39 +36,39 @@ Prompt = str | Callable[[dict[str, Any]], str]
 
 
 class Tool:
-    """What a model may call: who produces the result, and whether a person confirms before it runs.
+    """A function that a model may call: who produces the result, and whether a person approves before it runs.
 
-    Everything is checked here, so a wrong declaration fails when the app is imported, not at the first call.
+    The constructor checks everything, so a wrong declaration fails when the app is imported, not at the first call.
 
     Args:
-        name: How the model calls it, `[a-zA-Z0-9_-]{1,64}` as in OpenAI's format; the callback's name by default.
-        description: What the model reads about it; the first paragraph of the callback's docstring by default.
+        name: The name that the model uses, `[a-zA-Z0-9_-]{1,64}` as in OpenAI's format; the callback's name by default.
+        description: The text that the model reads about the tool; the first paragraph of the callback's docstring by default.
         parameters: The JSON Schema of the arguments, as a dict or as JSON text, passed to the model verbatim. By default it
             comes from the callback's signature, and pydantic then validates the model's arguments.
         executor: Who produces the result: `server` (the callback), `human`, `client` or `provider`.
         approval: `auto`, or `required`: a person approves before it runs.
         callback: The body of a server tool, sync or async. Parameters annotated with `ToolContext` receive the context, the
             others the arguments by keyword. A human or client tool's body never runs.
-        prompt: What the person who decides reads: text, or a function of the arguments; at most 4 KiB.
-        response_schema: What the answer of a human or client tool must be: a pydantic model, any type that pydantic knows,
-            or a JSON Schema.
+        prompt: The text for the person who decides, or a function of the arguments that returns it; at most 4 KiB.
+        response_schema: The type of a human or client tool's answer: a pydantic model, any type that pydantic knows, or a JSON
+            Schema.
         streaming: Whether the body reports progress.
-        on_lost: What becomes of a run whose worker is gone: `redispatch` (run again with the same idempotency key; default of
-            ungated tools), `ask` (a person says: again, or what came of it; default of gated tools) or `error` (the model
-            reads "outcome unknown").
+        on_lost: The treatment of a run whose worker is gone: `redispatch` (run again with the same idempotency key; default of
+            ungated tools), `ask` (a person has it run again, or gives its result; default of gated tools) or `error` (the
+            model reads "outcome unknown").
         approval_timeout_s: How long an approval may take, in seconds; the agent's limit by default.
-        answer_timeout_s: How long an answer of a human or client tool may take; the agent's limit by default.
-        run_timeout_s: How long the body may run; the agent's limit by default.
+        answer_timeout_s: How long an answer of a human or client tool may take, in seconds; the agent's limit by default.
+        run_timeout_s: How long the body may run, in seconds; the agent's limit by default.
         strict: Whether the model's arguments must keep to a verbatim `parameters`.
         definition: A provider tool as its provider wants it, passed through verbatim.
 
     Attributes:
         name: The tool's name.
-        spec: The tool as the machine knows it.
+        spec: The tool as the state machine knows it.
         callback: The function given, or None.
 
     Raises:
-        ConfigurationError: The declaration is wrong; it names the field, why, and what to do.
+        ConfigurationError: The declaration is wrong; the error names the field, the problem and the fix.
     """
 
     def __init__(
@@ -135,7 +135,11 @@ class Tool:
             functools.update_wrapper(self, callback, updated=())
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        """What the plain function returns, as if it had not been declared a tool."""
+        """The result of the plain function, as if it had not been declared a tool.
+
+        Raises:
+            TypeError: The tool has no callback.
+        """
         if self.callback is None:
             raise TypeError(f"tool {self.name!r} has no callback to call")
         return self.callback(*args, **kwargs)
@@ -146,10 +150,10 @@ class Tool:
     def validate(
         self, arguments: Mapping[str, Any], *, errors: Errors = Disclosure.FULL, redaction: Redaction = PLAIN
     ) -> str | None:
-        """What is wrong with a model's arguments, in one line with paths (`$.amount: ...`); None if they may run.
+        """The misfits of a model's arguments, in one line with paths (`$.amount: ...`); None if the tool may run with them.
 
-        A verbatim schema is not judged here: that is the core's, where the tool is `strict`. `errors` says what is told of
-        what a validator of the app's raised, and `redaction` what nobody is told.
+        A verbatim schema is not judged here: the state machine does that, where the tool is `strict`. `errors` says how much
+        is told of an exception of an app's validator; `redaction` removes the secrets.
         """
         if self._parameters is None:
             return None
@@ -160,7 +164,7 @@ class Tool:
         return None
 
     def render(self, arguments: Mapping[str, Any]) -> str | None:
-        """What the person who decides reads, at most 4 KiB; None without a prompt, or if its function fails (it is logged)."""
+        """The text for the person who decides, at most 4 KiB; None without a prompt, or if its function fails (logged)."""
         if self._prompt is None or isinstance(self._prompt, str):
             return self._prompt
         try:
@@ -184,11 +188,11 @@ class Tool:
     async def invoke(
         self, arguments: Mapping[str, Any], context: ToolContext, *, in_thread: InThread = asyncio.to_thread
     ) -> Any:
-        """Run the body of a server tool once and return what it returns.
+        """Run the body of a server tool once and return its result.
 
         A tool made from a signature gets the values its annotations name, defaults applied; one with a verbatim schema gets the
-        arguments as they are. Coroutine functions are awaited, others run in a thread: `in_thread` finds one, as
-        `asyncio.to_thread` does.
+        arguments as they are. Coroutine functions are awaited; `in_thread` runs others in a thread, as `asyncio.to_thread`
+        does.
 
         Raises:
             InvalidArguments: The arguments do not fit; the body did not run.

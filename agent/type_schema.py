@@ -7,7 +7,7 @@ from pydantic.json_schema import GenerateJsonSchema
 
 _DEFINITIONS = "#/$defs/"
 MAX_INLINED = 5_000
-"""How many values a schema may have with each definition at its place: models nested in each other can double at each level."""
+"""How many values a schema may have with each definition inlined: models nested in each other can double at each level."""
 
 
 class PlainSchema(GenerateJsonSchema):
@@ -16,11 +16,11 @@ class PlainSchema(GenerateJsonSchema):
     ignored_warning_kinds = {"skipped-choice", "non-serializable-default"}  # noqa: RUF012 - as the base class declares it
 
     def field_title_should_be_set(self, schema: Any) -> bool:  # noqa: ARG002 - the base class's signature
-        """Never: the name says it already, and models pay for each word."""
+        """False for every field: its name says the same, and each word costs tokens."""
         return False
 
     def decimal_schema(self, schema: Any) -> dict[str, Any]:
-        """Without the pattern of some releases of pydantic, which looks ahead and so has no linear time."""
+        """The schema without the pattern of some releases of pydantic, which looks ahead and so has no linear time."""
         made = super().decimal_schema(schema)
         for one in (made, *made.get("anyOf", ())):
             one.pop("pattern", None)
@@ -28,12 +28,12 @@ class PlainSchema(GenerateJsonSchema):
 
 
 def of(adapter: TypeAdapter[Any]) -> dict[str, Any]:
-    """The schema of what the adapter accepts, as pydantic generates it (definitions apart)."""
+    """The schema of the values that an adapter accepts, as pydantic generates it (definitions apart)."""
     return adapter.json_schema(schema_generator=PlainSchema)
 
 
 def inlined(schema: dict[str, Any]) -> dict[str, Any]:
-    """The same schema with each definition at its place, as providers read it best, unless it recurs or would be huge."""
+    """The schema with its definitions inlined, as providers read it best; unchanged if one recurs or it would be huge."""
     definitions = schema.get("$defs", {})
     if any(_reaches(definitions[name], name, definitions, set()) for name in definitions):
         return schema
@@ -58,7 +58,7 @@ def _placed(node: Any, definitions: dict[str, Any]) -> Any:
 
 
 def _size(node: Any, definitions: dict[str, Any], known: dict[str, int]) -> int:
-    """How many values a node has with each definition at its place."""
+    """How many values a node has with its definitions inlined."""
     if isinstance(node, list):
         return 1 + sum(_size(item, definitions, known) for item in node)
     if not isinstance(node, dict):

@@ -1,4 +1,4 @@
-"""The command line as a whole: which commands there are, and what becomes of their errors."""
+"""The command line as a whole: its commands, and the output and exit code of their errors."""
 
 import sys
 import warnings
@@ -36,29 +36,29 @@ COMMANDS = {
     "doctor": "doctor",
     "reindex": "reindex",
 }
-"""The commands in the order of the help, each with the module that has it as `run`."""
+"""The commands in the order of the help, each with the module whose `run` it is."""
 
 TARGETLESS = frozenset({"demo"})
-"""Commands that have a stack of their own, and so take no options that say where everything is."""
+"""Commands that have a stack of their own, and so do not take the options of `Where`."""
 
 
 class Commands(TyperGroup):
-    """The commands, each imported when it is named: `holdfast pending` pays for nothing that the others need."""
+    """The commands, each imported when it is named: `holdfast pending` imports nothing that only the others need."""
 
     def list_commands(self, ctx: Any) -> list[str]:  # noqa: ARG002 - the base class's signature
         """All names, in the order of the help."""
         return list(COMMANDS)
 
     def get_command(self, ctx: Any, cmd_name: str) -> Any:  # noqa: ARG002 - as above
-        """The command of that name, None if there is none."""
+        """The command of a name, None if there is none."""
         if cmd_name not in COMMANDS:
-            self.commands = {name: _command(name) for name in COMMANDS}  # suggestions for a typing error come from here
+            self.commands = {name: _command(name) for name in COMMANDS}  # click suggests these for a misspelt name
             return None
         return _command(cmd_name)
 
 
 def run(arguments: Sequence[str]) -> int:
-    """Run the command that the arguments name; its exit code. An expected error is one line on stderr."""
+    """The exit code of the command that the arguments name, run here. An expected error is one line on stderr."""
     logs.guard()
     as_json = "--json" in arguments
     for stream in (sys.stdout, sys.stderr):
@@ -72,7 +72,7 @@ def run(arguments: Sequence[str]) -> int:
     except Exception as error:
         known = errors.code_of(error)
         if known is None:
-            raise  # a bug, and its traceback is what is needed
+            raise  # a bug, whose traceback is needed
         errors.say(error, as_json=as_json)
         return known
     return code if isinstance(code, int) else errors.ExitCode.DONE
@@ -87,13 +87,13 @@ _app = typer.Typer(
 
 
 def _show_warning(message: Warning | str, *_: object, **__: object) -> None:
-    """Say a warning in a line, without the place in the code that means nothing to whoever typed a command."""
+    """Print a warning as one line, without its place in the code, which means nothing to the user of a command."""
     sys.stderr.write(f"{clean(PLAIN.redacted(str(message)))}\n")
 
 
 def _version(wanted: bool) -> None:  # noqa: FBT001 - the signature of an option's callback
     if wanted:
-        metadata = import_module("importlib.metadata")  # 20 ms that only this needs
+        metadata = import_module("importlib.metadata")  # an import of 20 ms that only this option needs
         sys.stdout.write(f"holdfast {metadata.version('holdfast')}\n")
         raise typer.Exit
 
@@ -101,9 +101,9 @@ def _version(wanted: bool) -> None:  # noqa: FBT001 - the signature of an option
 @_app.callback()
 def holdfast(
     *,
-    version: Annotated[bool, typer.Option("--version", callback=_version, is_eager=True, help="Say the version.")] = False,
+    version: Annotated[bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version.")] = False,
 ) -> None:
-    """Supervise conversations of LLM agents: what waits for a person is never lost, and never runs twice.
+    """Supervise conversations of LLM agents: a call that waits for a person is never lost, and never runs twice.
 
     Exit codes: 0 done, 1 failed, 2 bad input, 3 stale, 4 unreachable, 5 awaiting (submit, drain).
     """

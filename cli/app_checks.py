@@ -1,4 +1,4 @@
-"""What `holdfast doctor` looks at in the app."""
+"""The checks of `holdfast doctor` on the app."""
 
 import asyncio
 import os
@@ -17,7 +17,7 @@ STORE_S = 15.0
 
 
 async def import_check(path: str | None) -> list[Check]:
-    """Whether the app imports here."""
+    """The check whether the app imports in this process."""
     if path is None:
         return [ok("app", "none is named (--app or HOLDFAST_APP); only start and submit need one")]
     try:
@@ -29,18 +29,22 @@ async def import_check(path: str | None) -> list[Check]:
 
 
 async def app_here(path: str | None) -> AppToImport | None:
-    """How this process imports the app, with the variables that the app names; None where that fails."""
+    """The way in which this process imports the app, with the variables that the app names; None where that fails."""
     if path is None:
         return None
     try:
         app = await in_daemon(load, path)
         return AppToImport(path, tuple(python_path()), main_file(path), app.environment(os.environ))
-    except Exception:  # noqa: BLE001 - importing runs the app's code; what it raised is said already
+    except Exception:  # noqa: BLE001 - importing runs the app's code; `import_check` names the error
         return None
 
 
 async def worker_checks(path: str, where: StoreAddress) -> list[Check]:
-    """Whether the app's workers can run it, as far as they have said."""
+    """The check whether the app's workers can run it, by the problem that they have reported to the store.
+
+    Raises:
+        HoldfastError: The store cannot be read.
+    """
     store = RedisStore(where.redis_url, namespace=where.namespace, store_id=where.store_id, cipher=where.cipher)
     try:
         problem = await store.problem(path)
@@ -49,14 +53,14 @@ async def worker_checks(path: str, where: StoreAddress) -> list[Check]:
         await store.close()
     if problem is not None:
         return [fail("workers", f"they cannot run {path}: {problem}", f"correct the app, then run: holdfast up --app {path}")]
-    return [ok("workers", "they have said nothing against it" if known else "the store has never heard of this app")]
+    return [ok("workers", "no worker has reported a problem with it" if known else "the app was never published to this store")]
 
 
 async def app_of_workers(here: AppToImport, where: StoreAddress) -> AppToImport:
-    """How the workers import the app: from where it was published. To be called once Ray was joined.
+    """The way in which workers import the app: that of its published record. To be called after Ray was joined.
 
     Raises:
-        AppNotPublished: What the store has for it was not signed by this cluster: nobody is to import from where that says.
+        AppNotPublished: The store's record of the app was not signed by this cluster, so no process may import from its paths.
     """
     from holdfast.actors.ray_cluster import RayCluster  # noqa: PLC0415 - imports ray
     from holdfast.actors.signature import vouched  # noqa: PLC0415 - only where it is needed
@@ -67,7 +71,7 @@ async def app_of_workers(here: AppToImport, where: StoreAddress) -> AppToImport:
         async with asyncio.timeout(STORE_S):
             record = await store.app(here.path)
     except (HoldfastError, TimeoutError):
-        return here  # said of Redis already
+        return here  # the checks of Redis name the error
     finally:
         await store.close()
     if record is None:

@@ -1,4 +1,4 @@
-"""Which Ray cluster a store is bound to, and which release serves it, read without changing anything."""
+"""The Ray cluster that a store is bound to, and the release that serves it, read without changing anything."""
 
 from collections.abc import Awaitable
 from dataclasses import dataclass
@@ -13,7 +13,7 @@ _T = TypeVar("_T")
 
 @dataclass(frozen=True, slots=True)
 class StoreStanding:
-    """A store's id, the binding that stands, and the release of Holdfast that serves it; None for what there is not."""
+    """A store's id, its binding to a cluster, and the release of Holdfast that serves it; each None where it is missing."""
 
     store_id: str | None = None
     bound: Binding | None = None
@@ -21,11 +21,11 @@ class StoreStanding:
 
 
 async def store_standing(url: str, namespace: str) -> StoreStanding:
-    """How a store stands to clusters and releases.
+    """The id, binding and release of a store.
 
     Raises:
         StoreUnavailable: Redis does not answer.
-        CorruptStore: Not all of it can be read.
+        CorruptStore: One of the three cannot be read.
     """
     standing, wrong = await readable_store_standing(url, namespace)
     for error in wrong.values():
@@ -34,7 +34,7 @@ async def store_standing(url: str, namespace: str) -> StoreStanding:
 
 
 async def readable_store_standing(url: str, namespace: str) -> tuple[StoreStanding, dict[str, CorruptStore]]:
-    """As much of how a store stands as can be read, and what is wrong with the rest, by key.
+    """The readable ones of a store's id, binding and release, and the errors of the others, by key.
 
     Raises:
         StoreUnavailable: Redis does not answer.

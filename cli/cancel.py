@@ -13,19 +13,19 @@ from .display import clean, to_json
 from .options import AsJson, Where
 from .session import session
 
-RequestId = Annotated[str | None, typer.Option("--request-id", metavar="ID", help="Makes it safe to repeat this.")]
+RequestId = Annotated[str | None, typer.Option("--request-id", metavar="ID", help="Makes the command safe to repeat.")]
 
 
 def run(
     where: Where,
-    conversation: Annotated[str, typer.Argument(help="The conversation.")],
+    conversation: Annotated[str, typer.Argument(help="The conversation's id.")],
     *,
     request_id: RequestId = None,
     as_json: AsJson = False,
 ) -> None:
-    """Cancel what a conversation is at: its turn, with the calls that wait. The next message begins another turn.
+    """Cancel the current turn of a conversation, with its pending calls. The next message begins another turn.
 
-    The id that is printed makes it safe to repeat the command: `--request-id ID` again cancels no later turn.
+    The printed id makes the command safe to repeat: with the same `--request-id ID` it cancels no later turn.
     """
     request_id = request_id if request_id is not None else uuid.uuid4().hex
     cancelled = asyncio.run(_cancel(where, conversation, request_id))

@@ -1,4 +1,4 @@
-"""One thing that `holdfast doctor` looks at, and how it is."""
+"""One check of `holdfast doctor`, and its outcome."""
 
 import asyncio
 import os
@@ -13,16 +13,16 @@ _NAMED = ("HOLDFAST_REDIS_URL",)
 
 
 class Outcome(StrEnum):
-    """How a check came out."""
+    """The outcome of a check."""
 
-    OK = "ok"  # as it should be
-    WARN = "warn"  # it works, and something should be known about it
-    FAIL = "fail"  # it does not work, loses what was acknowledged, lets anybody in, or waits for somebody to see to it
+    OK = "ok"  # the checked part is as it should be
+    WARN = "warn"  # the checked part works, with a weakness that the operator should know
+    FAIL = "fail"  # the checked part does not work, may lose acknowledged data, lets anybody in, or waits for a person
 
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """What was looked at, how it is, and what to do; `unreachable` if something did not answer."""
+    """The name of the checked part, the outcome, and what to do; `unreachable` if a server did not answer."""
 
     name: str
     status: Outcome
@@ -32,34 +32,34 @@ class Check:
 
 
 def ok(name: str, said: str) -> Check:
-    """It is as it should be."""
+    """The check of a part that is as it should be."""
     return Check(name, Outcome.OK, said)
 
 
 def warn(name: str, said: str, fix: str) -> Check:
-    """It works, and something should be known about it."""
+    """The check of a part that works, with a weakness that the operator should know."""
     return Check(name, Outcome.WARN, said, fix)
 
 
 def fail(name: str, said: str, fix: str, *, unreachable: bool = False) -> Check:
-    """It does not work."""
+    """The check of a part that does not work."""
     return Check(name, Outcome.FAIL, said, fix, unreachable)
 
 
 async def bounded(name: str, looking: Awaitable[Sequence[Check]], *, within_s: float) -> list[Check]:
-    """What a look finds out; one that fails or takes too long is itself a check, and hides no other."""
+    """The checks that a look makes; a look that fails or takes too long is itself a failed check, and hides no other."""
     try:
         async with asyncio.timeout(within_s):
             return list(await looking)
     except TimeoutError:
         said = f"it could not be looked at within {within_s:g} s"
-        return [fail(name, said, "see to whatever hangs there, and look again", unreachable=True)]
+        return [fail(name, said, "find out what hangs there, and run the command again", unreachable=True)]
     except Exception as error:  # noqa: BLE001 - whatever it is, the other checks are wanted all the same
         return [failed(name, error)]
 
 
 def judged(name: str, judging: Callable[[], Iterable[Check]]) -> list[Check]:
-    """What is judged of what was seen; a judgement that fails hides no other."""
+    """The checks that a judgement makes; a judgement that fails is itself a failed check, and hides no other."""
     try:
         return list(judging())
     except Exception as error:  # noqa: BLE001 - as above
@@ -67,6 +67,6 @@ def judged(name: str, judging: Callable[[], Iterable[Check]]) -> list[Check]:
 
 
 def failed(name: str, error: Exception) -> Check:
-    """What could not be looked at."""
+    """The check of a part that could not be looked at."""
     said = str(error) if isinstance(error, HoldfastError) else Redaction.of_process(os.environ, _NAMED).said(error, 300)
-    return fail(name, f"it could not be looked at: {said}", "correct what this names, and look again")
+    return fail(name, f"it could not be looked at: {said}", "correct the cause, and run the command again")

@@ -1,4 +1,4 @@
-"""What `holdfast doctor` looks at in the cipher: whether payloads are encrypted, and whether it could read and write them."""
+"""The checks of `holdfast doctor` on the cipher: whether payloads are encrypted, and whether this shell has their cipher."""
 
 from holdfast.actors.actor_settings import StoreAddress
 from holdfast.daemon import in_daemon
@@ -9,7 +9,7 @@ from .check import Check, fail, ok
 
 
 async def cipher_checks(where: StoreAddress) -> list[Check]:
-    """Whether this shell has the cipher that the store asks for, and whether it works; nothing where there is none."""
+    """The check whether this shell has the cipher that the store needs, and whether it works; none without encryption."""
     store = RedisStore(where.redis_url, namespace=where.namespace, store_id=where.store_id, cipher=where.cipher)
     try:
         encrypted = await store.encrypted()
@@ -17,7 +17,7 @@ async def cipher_checks(where: StoreAddress) -> list[Check]:
     except CipherFailed as error:
         return [fail("cipher", str(error), "correct it, or its keys in the environment")]
     except HoldfastError:
-        return []  # said of Redis already
+        return []  # the checks of Redis name the error
     finally:
         await store.close()
     if where.cipher is None:

@@ -21,10 +21,10 @@ LIMIT = 50
 def run(
     where: Where,
     *,
-    status: Annotated[str | None, typer.Option(help="Only these: idle, generating, awaiting_input, failed, ...")] = None,
-    agent: Annotated[str | None, typer.Option(help="Only this agent's.")] = None,
-    limit: Annotated[int, typer.Option(help="How many at most.")] = LIMIT,
-    after: Annotated[str | None, typer.Option(metavar="CURSOR", help="Go on where another page ended.")] = None,
+    status: Annotated[str | None, typer.Option(help="Only this status: idle, generating, awaiting_input, failed, ...")] = None,
+    agent: Annotated[str | None, typer.Option(help="Only this agent's conversations.")] = None,
+    limit: Annotated[int, typer.Option(help="How many are listed at most.")] = LIMIT,
+    after: Annotated[str | None, typer.Option(metavar="CURSOR", help="Go on after an earlier page.")] = None,
     as_json: AsJson = False,
 ) -> None:
     """List conversations, oldest first."""

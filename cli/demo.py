@@ -47,7 +47,7 @@ PATIENCE_S = 90.0
 
 
 def run(model: str | None = None, *, keep: bool = False) -> int:
-    """Tell the story; 0 if it ended as it should.
+    """The exit code of the demo, run here: 0 if the story ended as it should, else 1.
 
     Args:
         model: A real model in litellm's naming (`openai/gpt-4o-mini`), called with the key in the environment; without one, a
@@ -148,7 +148,7 @@ def _chapter(console: Console, number: int, title: str) -> None:
 
 def _table(items: list[AsyncPendingCall]) -> Table:
     table = Table(box=None, padding=(0, 2), header_style="dim")
-    for name in ("tool", "waits for", "arguments", "shown to whoever decides"):
+    for name in ("tool", "waits for", "arguments", "prompt"):
         table.add_column(name)
     for item in items:
         arguments = ", ".join(f"{clean(name)}={clean(to_json(value))}" for name, value in item.arguments.items())
@@ -185,7 +185,7 @@ def _figures(console: Console, milliseconds: list[float], events: int) -> None:
 
 @contextmanager
 def _environment(model: str | None, url: str | None) -> Iterator[None]:
-    """The environment of the demo alone: its own stack whatever the settings say, and the scripted model's address."""
+    """Set the demo's environment while the block runs: no setting of the user's stack, and the scripted model's address."""
     before = dict(os.environ)
     for name in ("APP", "REDIS_URL", "RAY_ADDRESS", "NAMESPACE", "HOME", "EMBEDDED"):
         os.environ.pop(f"HOLDFAST_{name}", None)

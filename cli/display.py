@@ -1,4 +1,4 @@
-"""Showing what models and people wrote: as data, never as anything that a terminal obeys."""
+"""Texts of models and people as a terminal may show them: as data, never as control characters that it obeys."""
 
 import json
 import re
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from rich.text import Text
 
 _SHORT = {"\n": "\\n", "\r": "\\r", "\t": "\\t"}
-_ESCAPED = re.compile(r"(?<!\\)(?:\\\\)*\\[ubf]")  # in JSON, what is no character that a person reads
+_ESCAPED = re.compile(r"(?<!\\)(?:\\\\)*\\[ubf]")  # escapes in JSON of characters that a person cannot read
 _UNBOUNDED = 1_000_000
 _UNITS = ((86_400, "d"), (3_600, "h"), (60, "m"), (1, "s"))
 
@@ -30,7 +30,7 @@ def clean_block(text: str) -> str:
 
 
 def shorten(text: str, length: int) -> str:
-    """The text, cut where it is longer."""
+    """The text, cut to a length in characters."""
     return text if len(text) <= length else text[: length - 1] + "…"
 
 
@@ -40,12 +40,12 @@ def is_whole(text: str, length: int) -> bool:
 
 
 def is_whole_json(text: str, length: int) -> bool:
-    """As `is_whole`, of what `to_json` made."""
+    """As `is_whole`, for a text that `to_json` made."""
     return is_whole(text, length) and _ESCAPED.search(text) is None
 
 
 def to_json(value: Any, *, indent: int | None = None) -> str:
-    """JSON text of a value, readable and harmless in a terminal, and the same value for whoever parses it."""
+    """The JSON text of a value, readable and harmless in a terminal; a parser reads the same value from it."""
     readable = (sys.stdout.encoding or "").lower().replace("-", "") == "utf8"
     text = json.dumps(value, ensure_ascii=not readable, indent=indent, default=str)
     return without_hidden(text, lambda char: json.dumps(char)[1:-1], kept="\n")
@@ -66,7 +66,7 @@ def span(milliseconds: int) -> str:
 
 
 def console() -> "Console":
-    """Standard output; where it is no terminal, as wide as it takes, so that nothing is cut or wrapped."""
+    """Standard output; where it is no terminal, without a bound to its width, so that nothing is cut or wrapped."""
     from rich.console import Console  # noqa: PLC0415 - `--json` does without
 
     width = None if sys.stdout.isatty() else _UNBOUNDED

@@ -1,4 +1,4 @@
-"""`holdfast doctor`: whether the setup keeps what it promises, and what to do where it does not."""
+"""`holdfast doctor`: checks of the setup, and a fix for each problem."""
 
 import asyncio
 import os
@@ -41,10 +41,10 @@ _STYLES = {Outcome.OK: "green", Outcome.WARN: "yellow", Outcome.FAIL: "bold red"
 
 
 def run(where: Where, *, as_json: AsJson = False) -> int:
-    """Check Redis, Ray, the home, the conversations and the app, and say the fix of what is wrong. It changes nothing.
+    """Check Redis, Ray, the home, the conversations and the app, and print a fix for each problem. Nothing is changed.
 
-    With an app, each node imports it in a process of its own that ends with that. What `holdfast problems` lists fails here
-    too. Exit code: 0 unless something fails; 4 if something does not answer, else 1.
+    With an app, each node imports it in a process of its own, which ends afterwards. Each problem of `holdfast problems` is a
+    failed check here too. Exit code: 0 if no check fails; 4 if one fails because a server does not answer, else 1.
     """
     settings = where.settings()
     secrets = Redaction.of_process(os.environ, urls=[settings.redis_url or ""])
@@ -60,7 +60,7 @@ def run(where: Where, *, as_json: AsJson = False) -> int:
 
 
 def as_dict(checks: Sequence[Check], *, at: int) -> dict[str, object]:
-    """What monitoring reads: the worst status of all, and each check with its own."""
+    """The output for monitoring: the worst status of all checks, and each check with its own."""
     statuses = {check.status for check in checks}
     worst = next((status for status in (Outcome.FAIL, Outcome.WARN) if status in statuses), Outcome.OK)
     return {"schema": SCHEMA, "status": worst, "at": at, "checks": [asdict(check) for check in checks]}
@@ -82,7 +82,7 @@ async def _examine(settings: Settings, where: Where) -> list[Check]:
     if url is not None:
         found = await bounded("redis", redis_checks(url, settings.namespace), within_s=REDIS_S)
         checks += found
-        if not found[0].unreachable:  # else each look would wait for it anew
+        if not found[0].unreachable:  # else each look would wait for Redis anew
             checks += await bounded("redis auth", door_checks(url, settings.namespace), within_s=REDIS_S)
             standing, wrong = await _standing(url, settings.namespace)
             checks += wrong
@@ -95,10 +95,10 @@ async def _examine(settings: Settings, where: Where) -> list[Check]:
             checks += await bounded("stored", stored_checks(url, settings.namespace), within_s=REDIS_S)
             checks += await bounded("conversations", problem_checks(store, settings.timing, where), within_s=REDIS_S)
     else:
-        checks.append(ok("redis", "the home's does not run; whatever needs it starts it"))
+        checks.append(ok("redis", "the home's Redis does not run; the first client that needs it starts it"))
     imported = await bounded("app", import_check(settings.app), within_s=IMPORT_S)
     app = None
-    if imported[0].status is Outcome.OK:  # else it would not import there either, and perhaps hang once more
+    if imported[0].status is Outcome.OK:  # else the app would not import there either, and perhaps hang once more
         app = await app_here(settings.app)
     checks += await bounded("ray", ray_checks(settings, home, store, standing, app), within_s=RAY_S)
     checks += imported
@@ -108,19 +108,19 @@ async def _examine(settings: Settings, where: Where) -> list[Check]:
 
 
 async def _standing(url: str, namespace: str) -> tuple[StoreStanding, list[Check]]:
-    """What leads to the store's actors, the cluster that it is bound to, and what is wrong with that."""
+    """The store's id, binding and release, and failed checks for a binding or release that cannot be read."""
     try:
         async with asyncio.timeout(REDIS_S):
             standing, wrong = await readable_store_standing(url, namespace)
     except (HoldfastError, TimeoutError):
-        return StoreStanding(), []  # said of Redis already
+        return StoreStanding(), []  # the checks of Redis name the error
     except Exception as error:  # noqa: BLE001 - whatever it is, it is to hide no other check
         return StoreStanding(), [failed("binding", error)]
     cluster, release = Keys(namespace).meta("cluster"), Keys(namespace).meta("release")
     fixes = {
         cluster: ("binding", f"stop all clusters of this store, and delete the key {cluster}"),
         release: ("release", f"stop all clusters of this store, and delete the key {release}"),
-    }  # of the store's id, it is said with Redis
+    }  # an error of the store's id is named by the checks of Redis
     return standing, [fail(fixes[key][0], str(error), fixes[key][1]) for key, error in wrong.items() if key in fixes]
 
 

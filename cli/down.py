@@ -35,8 +35,8 @@ def run(
     """Stop the Ray and the Redis of the home, and nothing else. The conversations stay, and go on at the next start.
 
     With `--cluster`, stop Holdfast on a Ray cluster of your own: the sweeper, the actors and the workers of this store and
-    namespace end, of every release, once their runs are done or the grace is over. Ray and everybody else's work on it go on.
-    Until `holdfast up`, nobody starts any of it again; the conversations stay in Redis, and go on then.
+    namespace end, of every release, once their runs are done or the grace is over. Ray and all other work on it go on.
+    Holdfast does not start there again before `holdfast up`; the conversations stay in Redis, and go on then.
     """
     if cluster:
         return asyncio.run(stop_cluster(where, yes=yes, grace_s=grace_s))
@@ -57,13 +57,13 @@ def run(
 
 
 async def _release(url: str, namespace: str, gone: Sequence[str]) -> None:
-    """Give the store's binding up, if it is to a Ray of this home that is gone; another's may have the same address."""
+    """Give the store's binding up if its cluster is a Ray of this home that is gone; another's may have the same address."""
     store = RedisStore(url, namespace=namespace)
     try:
         bound = await store.binding()
         if bound is not None and bound.cluster.partition("@")[0] in gone:
             await store.unbind(bound.cluster)
     except StoreError:
-        pass  # this home's next Ray knows that this one is gone; any other waits until the binding is old
+        pass  # the home's next Ray knows that this one is gone; any other cluster waits until the binding is old
     finally:
         await store.close()

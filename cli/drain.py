@@ -1,4 +1,4 @@
-"""`holdfast drain`: have nothing new come to a worker, a node or a release, and see what it has through."""
+"""`holdfast drain`: give a worker, a node or a release no new work, and wait for the work that it has."""
 
 import asyncio
 import sys
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 LOOK_EVERY_S = 1.0
 LONGEST_WAIT_S = 7 * 86_400.0
 NODE = 12
-"""How much of a node's id is shown, and leads to it."""
+"""How many characters of a node's id are shown, and are enough to name it."""
 
 
 def run(
@@ -37,21 +37,21 @@ def run(
     *,
     undo: Annotated[bool, typer.Option("--undo", help="Have new work placed on a drained node again.")] = False,
     wait_s: Annotated[
-        float, typer.Option("--wait", metavar="SECONDS", help="Wait until it is empty, for at most so long.", min=0)
+        float, typer.Option("--wait", metavar="SECONDS", help="Wait until it is empty, for at most this long.", min=0)
     ] = 0.0,
     as_json: AsJson = False,
 ) -> int:
-    """Drain a worker, a node or a release of Holdfast: what runs there goes on, nothing new comes. Without one, list them.
+    """Drain a worker, a node or a release of Holdfast: its runs go on, and it gets no new work. Without a target, list them.
 
-    A worker's successor is made elsewhere, and the worker ends when its runs are done. Of a node, the workers and the
-    conversations leave, each at its next rest, and nothing new of Holdfast is placed there while another node lives, until
-    `--undo`; nobody else's work on the cluster is touched. It goes on when this command has ended.
+    A drained worker gets a successor elsewhere, and ends when its runs are done. The workers and conversations of a drained
+    node leave it, each at its next rest, and no new actor of Holdfast is placed there while another node lives, until `--undo`;
+    other work on the cluster is not touched. The drain goes on when this command has ended.
 
-    Exit code: 0 if nothing is left there, 5 if something still is.
+    Exit code: 0 if no actor is left there, 5 if one still is.
     """
     if target is None and (undo or wait_s):
         raise ConfigurationError("target", "none is named", "name what to drain; `holdfast drain` alone lists it")
-    if not wait_s <= LONGEST_WAIT_S:  # which is what NaN is, too
+    if not wait_s <= LONGEST_WAIT_S:  # NaN is refused too
         raise ConfigurationError("wait", f"{wait_s:g} s cannot be waited", f"use at most {LONGEST_WAIT_S:g}")
     return asyncio.run(_drain(where, target, undo=undo, wait_s=wait_s, as_json=as_json))
 
@@ -86,7 +86,7 @@ async def _drain(where: Where, named: str | None, *, undo: bool, wait_s: float, 
 
 
 async def _emptied(found: Operated, wanted: "Target", wait_s: float) -> "list[Process]":
-    """What is still there once nothing is, or the time is up; told on stderr as it changes."""
+    """The actors that are left when none is, or when the time is up; each change is told on stderr."""
     from holdfast.registry import draining, inventory  # noqa: PLC0415 - as above
 
     loop = asyncio.get_running_loop()
@@ -124,7 +124,7 @@ class _Shown:
         self._running, self._work, self._nodes, self._withheld, self._now = running, work, nodes, withheld, now
 
     def as_dict(self) -> dict[str, Any]:
-        """All of it in plain values."""
+        """The workers and nodes as plain JSON values."""
         return {
             "workers": [
                 {
@@ -153,7 +153,7 @@ class _Shown:
         }
 
     def draw(self) -> None:
-        """Two tables on standard output."""
+        """Print two tables on standard output."""
         screen = console()
         workers = table("WORKER", "NODE", "RELEASE", "APP", "RUNS", "MODEL CALLS", "STATE")
         for process, work in self._workers():

@@ -19,15 +19,15 @@ from .session import session
 
 def run(
     where: Where,
-    conversation: Annotated[str, typer.Argument(help="The conversation.")],
+    conversation: Annotated[str, typer.Argument(help="The conversation's id.")],
     *,
-    yes: Annotated[bool, typer.Option("--yes", help="Do not ask whether it is meant.")] = False,
+    yes: Annotated[bool, typer.Option("--yes", help="Do not ask for confirmation.")] = False,
     request_id: RequestId = None,
     as_json: AsJson = False,
 ) -> None:
     """End a conversation for good: its turn and its pending calls are cancelled, and it takes no message any more.
 
-    On a terminal it asks first; elsewhere it takes --yes. The id that is printed makes it safe to repeat the command.
+    On a terminal the command asks first; elsewhere it needs --yes. The printed id makes the command safe to repeat.
     """
     check_conversation_id(conversation)
     if not yes and not _meant(conversation):
@@ -46,7 +46,7 @@ def run(
 def _meant(conversation: str) -> bool:
     if not sys.stdin.isatty():
         raise InvalidInput("--yes", "to end a conversation is for good, and nobody can be asked here", "give --yes")
-    sys.stderr.write(f"End {conversation} for good? It takes no message any more, and what waits in it is cancelled. [y/N] ")
+    sys.stderr.write(f"End {conversation} for good? It takes no message any more, and its pending calls are cancelled. [y/N] ")
     sys.stderr.flush()
     return sys.stdin.readline().strip().lower() in ("y", "yes")
 

@@ -1,4 +1,4 @@
-"""What an error means to whoever called: one exit code, and one line on stderr. The one place that decides it."""
+"""The exit code of each error and its line on stderr, decided here alone."""
 
 import sys
 from enum import IntEnum
@@ -25,14 +25,14 @@ from .display import clean, to_json
 
 
 class ExitCode(IntEnum):
-    """How a command ended."""
+    """The outcome of a command."""
 
-    DONE = 0  # what was asked is done
-    FAILED = 1  # it went wrong, or some conversation did
-    BAD_INPUT = 2  # what was given cannot be used; nothing was changed
+    DONE = 0  # the command did its work
+    FAILED = 1  # the command failed, or a conversation did
+    BAD_INPUT = 2  # an input cannot be used; nothing was changed
     STALE = 3  # the call does not wait for this decision any more
     UNREACHABLE = 4  # Redis or Ray does not answer, or not in time
-    AWAITING = 5  # some conversation awaits somebody (`submit`), or what is drained still has work (`drain`)
+    AWAITING = 5  # a conversation awaits somebody (`submit`), or actors are left in the drained place (`drain`)
 
 
 _CODES: dict[type[HoldfastError], ExitCode] = {
@@ -51,7 +51,7 @@ _CODES: dict[type[HoldfastError], ExitCode] = {
 
 
 class InvalidLines(InvalidInput):
-    """Lines of a file cannot be used, and none was; `lines` says of each what is wrong."""
+    """Some lines of a file cannot be used, so none was; `lines` has one text for each such line."""
 
     def __init__(self, field: str, problem: str, fix: str, lines: tuple[str, ...]) -> None:
         super().__init__(field, problem, fix)
@@ -60,7 +60,7 @@ class InvalidLines(InvalidInput):
 
 
 def code_of(error: Exception) -> int | None:
-    """The exit code for an error that is expected; None for one that is not."""
+    """The exit code of an expected error; None for any other."""
     if isinstance(error, typer.TyperException):
         return error.exit_code
     if isinstance(error, HoldfastError):
@@ -69,7 +69,7 @@ def code_of(error: Exception) -> int | None:
 
 
 def say(error: Exception, *, as_json: bool) -> None:
-    """Say an expected error on stderr: a line, or with `--json` an object."""
+    """Print an expected error on stderr: a line, or with `--json` an object."""
     sys.stdout.flush()
     if as_json:
         sys.stderr.write(to_json(as_dict(error)) + "\n")
@@ -94,5 +94,5 @@ def _redacted(value: Any) -> Any:
 
 
 def message_of(error: Exception) -> str:
-    """What the error says, without secrets."""
+    """The text of an error, without secrets."""
     return PLAIN.redacted(error.format_message() if isinstance(error, typer.TyperException) else str(error))

@@ -1,4 +1,4 @@
-"""How much room there is: memory and disk of Redis, and how much is stored and comes every day."""
+"""The checks of free room: memory and disk of Redis, the amount that is stored, and its growth in a day."""
 
 import shutil
 from collections.abc import Mapping
@@ -10,16 +10,16 @@ from holdfast.persistence import Census
 from .check import Check, Outcome, fail, ok, warn
 
 FULL, NEARLY_FULL = 0.9, 0.75
-"""Of its memory: how much Redis may use before it is too much, and before it is said."""
+"""The shares of its memory from which Redis's use is a failure, and a warning."""
 SOON_DAYS = 14
 FREE_BYTES, LEAST_BYTES = 1 << 30, 100 << 20
-"""How much of a disk should be free, and must be."""
+"""How many bytes of a disk should be free, and must be."""
 DAY_MS = 86_400_000
 _UNITS = ("bytes", "KiB", "MiB", "GiB", "TiB")
 
 
 def memory(info: Mapping[str, Any]) -> Check:
-    """What follows from what Redis says of its memory."""
+    """The check of Redis's memory, by its INFO."""
     used, limit, machine = (int(info.get(name, 0)) for name in ("used_memory", "maxmemory", "total_system_memory"))
     room, of = (limit, "maxmemory") if limit else (machine, "its machine's memory")
     if not used or not room:
@@ -33,9 +33,9 @@ def memory(info: Mapping[str, Any]) -> Check:
 
 
 def stored(info: Mapping[str, Any], census: Census) -> Check:
-    """How much is stored, what came within a day, and when that fills the memory.
+    """The check of the stored amount: what it is, how much a day adds, and when that fills the memory.
 
-    A day's growth is what was started within it, each conversation at the average of all: long-lived ones grow beside that.
+    A day's growth is that of the conversations started within it, each of average size; older ones may grow beside that.
     """
     data = int(info.get("used_memory_dataset", 0))
     each = data / census.conversations if census.conversations else 0
@@ -53,13 +53,13 @@ def stored(info: Mapping[str, Any], census: Census) -> Check:
 
 
 def disk(name: str, folder: Path, *, needed: int = 0) -> Check:
-    """How much room a disk has here; `needed` is what rewriting the append-only file takes."""
+    """The check of a disk of this machine; `needed` is how many bytes a rewrite of the append-only file takes."""
     free = shutil.disk_usage(folder).free
     return disk_judged(name, str(folder), free, needed)
 
 
 def disk_judged(name: str, folder: str, free: int, needed: int) -> Check:
-    """What follows from how much of a disk is free."""
+    """The check of a disk with `free` bytes left; `needed` is how many a rewrite of the append-only file takes."""
     wanted = max(FREE_BYTES, needed)
     said = f"{size(free)} free at {folder}" + (f", {size(needed)} needed to rewrite the append-only file" if needed else "")
     fix = "make room there: Redis ends itself when its disk is full"
@@ -69,13 +69,13 @@ def disk_judged(name: str, folder: str, free: int, needed: int) -> Check:
 
 
 def unseen_disk(folder: str | None) -> Check:
-    """Where Redis writes cannot be seen from here."""
+    """The check of a disk that cannot be seen from this machine."""
     where = f" ({folder})" if folder else ""
     return Check("redis disk", Outcome.OK, f"not seen from here: watch the free space of where Redis writes{where}")
 
 
 def size(count: float) -> str:
-    """A number of bytes in a unit that suits it."""
+    """A number of bytes as text, in a unit that suits it."""
     unit = 0
     while count >= 1024 and unit < len(_UNITS) - 1:  # noqa: PLR2004 - the units' step
         count, unit = count / 1024, unit + 1

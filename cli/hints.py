@@ -22,14 +22,14 @@ _ON_TRUST = (DecisionKind.APPROVE, DecisionKind.REDISPATCH)
 
 
 def command(words: Sequence[str], where: Where) -> str:
-    """A `holdfast` command with the options that lead where this one led, quoted for a shell."""
+    """A `holdfast` command with the options that lead to the same conversations, quoted for a shell."""
     return shlex.join(["holdfast", *words, *where.words()])
 
 
 def resolving(call: PendingCall[Any], where: Where) -> list[str]:
-    """The commands that resolve a call, the affirmative one first; capital words are for the person to replace.
+    """The commands that resolve a call, the affirmative one first; a person replaces the words in capitals.
 
-    Of a call that could not be read whole, only those that take no part of it on trust; none where its ids are not known.
+    For a call that could not be read whole, only commands that do not let it run; none where its ids are not known.
     """
     ids = (call.conversation_id, call.tool_call_id, call.suspension_id)
     if call.kind is None or any(not known or clean(known) != known for known in ids):
@@ -39,12 +39,12 @@ def resolving(call: PendingCall[Any], where: Where) -> list[str]:
 
 
 def next_step(call: PendingCall[Any], where: Where, *, whole: bool) -> str | None:
-    """What to do about a call that is listed: the first command that resolves it, None where there is none.
+    """The next step for a listed call: the first command that resolves it, None where there is none.
 
     Args:
         call: The call.
-        where: Where the list came from.
-        whole: Whether the list shows all of what is asked. Else nobody is handed the command that lets it run.
+        where: The options of the list.
+        whole: Whether the list shows the whole call. Else the step is to look at it, not the command that lets it run.
     """
     commands = resolving(call, where)
     if call.kind is None or not commands:
@@ -57,6 +57,6 @@ def next_step(call: PendingCall[Any], where: Where, *, whole: bool) -> str | Non
 def _resolve(call: PendingCall[Any], flag: tuple[str, ...], where: Where) -> str:
     place = [call.conversation_id, call.tool_call_id]
     options = ["--suspension", call.suspension_id, *flag]
-    if call.tool_call_id.startswith("-"):  # the model chose it, and it must not pass for an option
+    if call.tool_call_id.startswith("-"):  # the model chose the id, which must not pass for an option
         return shlex.join(["holdfast", "resolve", *options, *where.words(), "--", *place])
     return command(["resolve", *place, *options], where)

@@ -1,4 +1,4 @@
-"""What `holdfast doctor` looks at in the home of the embedded stack."""
+"""The checks of `holdfast doctor` on the home of the embedded stack."""
 
 from holdfast.embedded.home import Home, installed_version, python_version
 from holdfast.embedded.server_binary import server_for
@@ -9,7 +9,7 @@ from .check import Check, fail, ok, warn
 
 
 def home_checks(settings: Settings) -> tuple[Home | None, list[Check]]:
-    """The home, and how it is; None where it cannot be used."""
+    """The home, None where it cannot be used, and its checks."""
     try:
         home = Home.open(settings.home)
         home.socket("redis.sock")
@@ -29,7 +29,7 @@ def home_checks(settings: Settings) -> tuple[Home | None, list[Check]]:
 
 
 def server_check(home: Home) -> Check:
-    """Which Redis server would be started in the home, if any."""
+    """The check of the Redis server that would be started in the home."""
     try:
         binary, version = server_for(home)
         return ok("redis server", f"{version.name} {version.text} ({binary})")

@@ -21,7 +21,7 @@ _FIX = "correct it and submit again; nothing was started"
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """One conversation to run: whom with, and what the user says, in order."""
+    """One conversation to run: its agent, and the user's messages in order."""
 
     line: int
     conversation_id: str
@@ -30,7 +30,7 @@ class Job:
     context: Any = None
 
     def message_id(self, index: int) -> str:
-        """The idempotency key of a message, so that a file that is run again repeats nothing."""
+        """The message id of a message, so that a second run of the file repeats nothing."""
         return f"{self.conversation_id}:m{index}"
 
 
@@ -39,7 +39,7 @@ class _Wrong(Exception):
 
 
 def read(path: Path, app: App) -> list[Job]:
-    """The jobs of a file. Where a line names no conversation, its id comes of the file's digest and the line's number.
+    """The jobs of a file. A line without a conversation id gets one from the file's digest and the line's number.
 
     Raises:
         InvalidInput: The file cannot be read, or is empty.

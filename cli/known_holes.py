@@ -1,6 +1,6 @@
-"""Known holes of the servers that Holdfast stands on, as of `AS_OF`, and the first releases without them.
+"""Known security holes of Redis, Valkey and Ray, as of `AS_OF`, and the first releases without them.
 
-A hole is listed once it lets somebody run code or stop the server. Sources: the release notes of Redis and Valkey, and Ray's
+A hole is listed if it lets somebody run code or stop the server. Sources: the release notes of Redis and Valkey, and Ray's
 advisories. A server that its operator mends under an old number looks worse here than it is.
 """
 
@@ -16,7 +16,7 @@ Line = tuple[int, int]
 class Hole:
     """A hole: its id, and for each line of releases the first patch release without it.
 
-    A line that is not named has the hole if it is older than the newest one that is, and not older than `since`.
+    A line that `mended` does not name has the hole if it is older than the newest named line, and not older than `since`.
     """
 
     cve: str
@@ -24,7 +24,7 @@ class Hole:
     since: Line = (0, 0)
 
     def is_in(self, line: Line, patch: int) -> bool:
-        """Whether that release has it."""
+        """Whether a release has the hole."""
         if line in self.mended:
             return patch < self.mended[line]
         return self.since <= line < max(self.mended)
@@ -38,7 +38,7 @@ HOLES: Mapping[str, Sequence[Hole]] = {
         Hole("CVE-2025-49844", {(6, 2): 20, (7, 2): 11, (7, 4): 6, (8, 0): 4, (8, 2): 2}),
         Hole("CVE-2025-62507", {(8, 2): 3}, since=(8, 2)),
         Hole("CVE-2026-23479", {(7, 2): 14, (7, 4): 9, (8, 2): 6, (8, 4): 3, (8, 6): 3}, since=(7, 2)),
-        # Redis gave it no number; Valkey, which had it too, did.
+        # Redis gave this hole no number; Valkey, which had it too, did.
         Hole("CVE-2026-63639", {(6, 2): 23, (7, 2): 15, (7, 4): 10, (8, 2): 8, (8, 4): 5, (8, 6): 5, (8, 8): 1}),
     ),
     "Valkey": (
@@ -60,7 +60,7 @@ def holes_of(server: str, version: str) -> list[str]:
 
 
 def mended(server: str, version: str) -> str:
-    """The release without known holes that is nearest to this one: of its own line, else of the next that has one."""
+    """The nearest release without known holes: of the same line, else of the next line that has such a release."""
     line, _ = _read(version) or ((0, 0), 0)
     lines = sorted({line for hole in HOLES[server] for line in hole.mended})
     whole = [one for one in lines if not any(hole.is_in(one, 10**6) for hole in HOLES[server])]

@@ -1,4 +1,4 @@
-"""What `holdfast doctor` makes of what the nodes of a cluster said."""
+"""The checks of `holdfast doctor` on the nodes of a cluster."""
 
 from collections.abc import Callable, Sequence
 
@@ -7,12 +7,12 @@ from holdfast.registry.node_look import NodeLook
 from .check import Check, fail, ok, warn
 
 CLOCK_MS = 2_000
-"""How far a clock may be from Redis's."""
+"""How many milliseconds a clock may be from Redis's."""
 NAMED = 3
 
 
 def clock(ahead_ms: int, uncertain_ms: int) -> Check:
-    """What follows from how far this machine's clock is ahead of Redis's."""
+    """The check of this machine's clock, by how far it is ahead of Redis's."""
     if abs(ahead_ms) - uncertain_ms <= CLOCK_MS:
         return ok("clock", f"this machine's is {_apart(ahead_ms)} Redis's")
     said = f"this machine's is {_apart(ahead_ms)} Redis's, by which every deadline goes"
@@ -20,7 +20,7 @@ def clock(ahead_ms: int, uncertain_ms: int) -> Check:
 
 
 def node_checks(looks: Sequence[NodeLook], total: int, *, app: str | None, with_store: bool) -> list[Check]:
-    """What follows from what the nodes said: whether they run anything, reach Redis, keep time, and import the app."""
+    """The checks of the nodes by their looks: whether they run a task, reach Redis, keep time, and import the app."""
     checks = [_nodes(looks, total)]
     answered = [look for look in looks if look.failed is None]
     if with_store and answered:
@@ -44,10 +44,10 @@ def _nodes(looks: Sequence[NodeLook], total: int) -> Check:
     if failed:
         return fail(
             "nodes",
-            f"{len(failed)} of {len(looks)} run nothing: {_some(failed)}{others}",
-            "see to these nodes, or take them out",
+            f"{len(failed)} of {len(looks)} do not run a task: {_some(failed)}{others}",
+            "repair these nodes, or take them out of the cluster",
         )
-    return ok("nodes", f"{len(looks)} run what they are given{others}")
+    return ok("nodes", f"{len(looks)} nodes run tasks{others}")
 
 
 def _all(looks: Sequence[NodeLook], name: str, what: str, problem: Callable[[NodeLook], str | None], fix: str) -> Check:

@@ -1,4 +1,4 @@
-"""The cluster and the store as an operator's command needs them: what runs is joined, and nothing is started or changed."""
+"""The cluster and the store of an operator's command: it joins servers that run, and starts or changes nothing."""
 
 import asyncio
 import os
@@ -21,31 +21,32 @@ from .options import Where
 
 @dataclass(frozen=True, slots=True)
 class Operated:
-    """A store, opened, and what leads to its actors."""
+    """A store, opened, and the settings and the cluster of its actors."""
 
     store: RedisStore
     settings: ActorSettings
     joined: cluster.Cluster
 
     async def making(self) -> ActorSettings:
-        """The settings with which actors may be made: they need the cipher, if there is one, and where it was found.
+        """The settings for new actors, with the cipher and the place where this process found it.
 
         Raises:
             CipherMissing: Payloads are encrypted, and this shell names no cipher.
-            CipherFailed: It does not work here.
+            CipherFailed: The cipher does not work in this process.
         """
         return replace(self.settings, store=replace(self.settings.store, cipher=await checked_cipher(self.store)))
 
 
 @asynccontextmanager
 async def operated(where: Where) -> AsyncIterator[Operated]:
-    """The store and the cluster of the settings. It takes no office and makes no sweeper, unlike a client.
+    """The store and the cluster of the settings. Unlike a client, it does not bind the store and makes no sweeper.
 
     Raises:
-        ClusterUnavailable: No Ray runs there, or it does not answer.
-        ConfigurationError: Holdfast was never at work in that namespace.
+        ClusterUnavailable: The home's Redis or Ray does not run, or Ray does not answer.
+        ConfigurationError: The settings cannot be used, or Holdfast never ran in that namespace.
         WrongCluster: The store is bound to another cluster, which lives.
         StoreUnavailable: Redis does not answer.
+        CorruptStore: The store's id, binding or release cannot be read.
     """
     settings = where.settings()
     home = Home.open(settings.home) if settings.ray_address is None or settings.redis_url is None else None

@@ -1,4 +1,4 @@
-"""The options that every command takes: where the conversations are, and what runs them."""
+"""The options that every command takes: the addresses of Redis and Ray, the namespace, the app and the home."""
 
 import inspect
 import os
@@ -18,7 +18,7 @@ _PANEL = "Where everything is"
 
 @dataclass(frozen=True, slots=True)
 class Where:
-    """What the command line says of where everything is; what it leaves open is settled by `HOLDFAST_*` variables."""
+    """The options of the command line that lead to the conversations; `HOLDFAST_*` variables give those left out."""
 
     redis_url: Annotated[
         str | None,
@@ -30,7 +30,7 @@ class Where:
     ] = None
     namespace: Annotated[
         str | None,
-        typer.Option("--namespace", help="Which conversations of that Redis.", metavar="NAME", rich_help_panel=_PANEL),
+        typer.Option("--namespace", help="The namespace of the conversations.", metavar="NAME", rich_help_panel=_PANEL),
     ] = None
     app: Annotated[
         str | None,
@@ -45,12 +45,12 @@ class Where:
         """The settings in force.
 
         Raises:
-            ConfigurationError: One has the wrong type, or does not go with another.
+            ConfigurationError: A setting has the wrong type, or does not go with another.
         """
         return Settings.of(**asdict(self))
 
     def words(self) -> list[str]:
-        """The options as they were given, for another command that is to lead to the same conversations; not the app."""
+        """The options as they were given but for the app, for another command that leads to the same conversations."""
         url = None if self.redis_url is None else to_copy(self.redis_url)
         if url != self.redis_url and os.environ.get("HOLDFAST_REDIS_URL") == self.redis_url:
             url = None  # the variable leads there, and the password is not shown
@@ -63,7 +63,7 @@ AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 
 
 def everywhere(function: Callable[..., Any]) -> Callable[..., Any]:
-    """The function as typer is to see it: its first parameter, a `Where`, given as the options that every command takes."""
+    """The function in the form that typer sees: its first parameter, a `Where`, becomes the options of every command."""
     own = list(inspect.signature(function).parameters.values())[1:]
     common = [
         inspect.Parameter(place.name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=place.type)

@@ -20,13 +20,13 @@ def run(
     where: Where,
     *,
     agent: Annotated[str | None, typer.Option(help="Only this agent's work.")] = None,
-    reason: Annotated[str, typer.Option(help="Why, for those who look.")] = "",
+    reason: Annotated[str, typer.Option(help="The reason, shown wherever the pause is.")] = "",
     as_json: AsJson = False,
 ) -> None:
     """Stop new work until `holdfast resume`: turns, model calls and runs that have not begun wait, and nothing is lost.
 
-    What has begun goes on. Messages, decisions, cancellations, ends and deadlines go on being recorded. Once this is done,
-    nothing new begins. It asks Redis alone.
+    Work that has begun goes on. Messages, decisions, cancellations, ends and deadlines are recorded as before. Once this
+    command has ended, no new work begins. It needs Redis alone.
 
     With --json, `known` is false where no conversation has the agent, which may be misspelt.
     """

@@ -1,4 +1,4 @@
-"""Saying that new work is paused, wherever somebody looks who would wonder why nothing goes on."""
+"""The texts and checks of pauses, for each command whose reader would wonder why no work goes on."""
 
 from collections.abc import Sequence
 
@@ -16,18 +16,18 @@ REASON_LENGTH = 200
 
 
 def whose(agent: str | None) -> str:
-    """Whose work it is."""
+    """The text for an agent, or for the whole namespace."""
     return "the namespace" if agent is None else f"agent {clean(agent)}"
 
 
 def described(pause: Pause, now: int) -> str:
-    """What a pause says, on one line and without a full stop; `now` is the store's clock."""
+    """The text of a pause, on one line and without a full stop; `now` is the store's time in milliseconds UTC."""
     reason = f": {shorten(clean(pause.reason), REASON_LENGTH)}" if pause.reason else ""
     return f"New work of {whose(pause.agent)} has been paused for {span(now - pause.since)} by {clean(pause.by)}{reason}"
 
 
 async def standing(client: AsyncClient) -> list[Pause]:
-    """The pauses that stand. Where they cannot be read, `holdfast doctor` says so: who only lists is not to fail of it."""
+    """The pauses that stand; none where they cannot be read, so that a list does not fail: `holdfast doctor` says so."""
     try:
         return await client.paused()
     except CorruptStore:
@@ -35,7 +35,7 @@ async def standing(client: AsyncClient) -> list[Pause]:
 
 
 def notice(pauses: Sequence[Pause], now: int) -> str:
-    """The line that says what is paused, with its end; '' if nothing is."""
+    """The line about the pauses that stand, with its line end; '' without pauses."""
     if not pauses:
         return ""
     more = f" (and {len(pauses) - 1} more; see `holdfast doctor`)" if len(pauses) > 1 else ""
@@ -43,7 +43,7 @@ def notice(pauses: Sequence[Pause], now: int) -> str:
 
 
 async def pause_checks(url: str, namespace: str, where: Where) -> list[Check]:
-    """What `holdfast doctor` says of pauses."""
+    """The checks of `holdfast doctor` on pauses."""
     store = RedisStore(url, namespace=namespace)
     try:
         paused = await store.paused()

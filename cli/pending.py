@@ -1,4 +1,4 @@
-"""`holdfast pending`: what waits for somebody, and the command that resolves each. It asks Redis alone."""
+"""`holdfast pending`: the pending calls, and the command that resolves each. It needs Redis alone."""
 
 import asyncio
 import sys
@@ -20,7 +20,7 @@ from .session import Session, session
 
 LIMIT = 50
 SHORTEST, LONGEST = 20, 80
-"""How many characters of the arguments are shown, whatever room there is."""
+"""How many characters of the arguments are shown at least and at most."""
 PROMPT_LENGTH = 300
 
 ELSEWISE = {
@@ -35,16 +35,16 @@ def run(
     where: Where,
     conversation: Annotated[str | None, typer.Argument(help="Only this conversation's calls.")] = None,
     *,
-    limit: Annotated[int | None, typer.Option(help=f"How many at most; {LIMIT} if left out.")] = None,
-    after: Annotated[str | None, typer.Option(metavar="CURSOR", help="Go on where another page ended.")] = None,
+    limit: Annotated[int | None, typer.Option(help=f"How many are listed at most; {LIMIT} if left out.")] = None,
+    after: Annotated[str | None, typer.Option(metavar="CURSOR", help="Go on after an earlier page.")] = None,
     agent: Annotated[str | None, typer.Option(help="Only this agent's calls.")] = None,
-    kind: Annotated[str | None, typer.Option(help="Only these: approval, elicitation, client_exec or lost.")] = None,
+    kind: Annotated[str | None, typer.Option(help="Only this kind: approval, elicitation, client_exec or lost.")] = None,
     as_json: AsJson = False,
 ) -> None:
-    """List what waits for somebody, oldest first, with the command that resolves each.
+    """List pending calls, oldest first, each with the command that resolves it.
 
-    The arguments are shown in short; `holdfast show` has the whole of them, and the conversation. A command that lets a call
-    run is printed under what is shown whole only.
+    Long arguments are cut; `holdfast show` has all of them, and the conversation. A command that lets a call run is printed
+    only where the whole call is shown.
     """
     asyncio.run(_pending(where, conversation, limit=limit, after=after, agent=agent, kind=kind, as_json=as_json))
 
@@ -88,7 +88,7 @@ async def _of(opened: Session, conversation: str, filters: Mapping[str, object])
 
 
 def draw(calls: Sequence[AsyncPendingCall], now: int, where: Where) -> None:
-    """Print the table: a line for each call, and under it what it asks and the command that resolves it."""
+    """Print the table: a line for each call, and under it its prompt and the command that resolves it."""
     if not calls:
         sys.stdout.write("Nothing is pending.\n")
         return

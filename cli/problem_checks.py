@@ -1,4 +1,4 @@
-"""What `holdfast doctor` says of the problems of a store: a check for each kind, whether or not there is one."""
+"""The checks of `holdfast doctor` on the problems of a store: one for each kind, also where there is no problem."""
 
 from collections.abc import Sequence
 
@@ -12,20 +12,20 @@ from .options import Where
 from .unseen import Kind, Problem, problems_of
 
 NAMES = {
-    Kind.APP: ("apps", "workers have said nothing against any"),
-    Kind.LOST_RUN: ("lost runs", "none waits"),
-    Kind.QUARANTINE: ("quarantine", "no conversation is in it"),
-    Kind.TROUBLE: ("conversations", "each that needs attention can be taken up"),
-    Kind.HUNG_ACTOR: ("hung actors", "none"),
-    Kind.OVERDUE: ("deadlines", "each that passed was acted on"),
+    Kind.APP: ("apps", "no worker has reported a problem with an app"),
+    Kind.LOST_RUN: ("lost runs", "no lost run waits for a person"),
+    Kind.QUARANTINE: ("quarantine", "no conversation is in quarantine"),
+    Kind.TROUBLE: ("conversations", "every conversation that needs attention can be taken up"),
+    Kind.HUNG_ACTOR: ("hung actors", "no actor hangs"),
+    Kind.OVERDUE: ("deadlines", "no deadline is overdue"),
 }
-"""The check for each kind, and what it says where there is no problem."""
+"""The name of each kind's check, and its text where there is no problem."""
 SHOWN = 3
 LENGTH = 200
 
 
 async def problem_checks(at: StoreAddress, timing: Timing, where: Where) -> list[Check]:
-    """What must not stay unseen."""
+    """The checks on the problems of a store."""
     store = RedisStore(at.redis_url, namespace=at.namespace, store_id=at.store_id, cipher=at.cipher)
     try:
         found = await problems_of(store, timing, where)
@@ -36,7 +36,7 @@ async def problem_checks(at: StoreAddress, timing: Timing, where: Where) -> list
 
 
 def checks(found: Sequence[Problem], now: int) -> list[Check]:
-    """A check for each kind."""
+    """A check for each kind of problem."""
     by_kind = {problem.kind: problem for problem in found}
     return [_check(kind, by_kind.get(kind), now) for kind in NAMES]
 

@@ -1,4 +1,4 @@
-"""`holdfast problems`: what must not stay unseen, in one list. It asks Redis alone."""
+"""`holdfast problems`: all problems that a person must see, in one list. It needs Redis alone."""
 
 import asyncio
 import os
@@ -22,10 +22,10 @@ LINE_LENGTH = 200
 
 
 def run(where: Where, *, as_json: AsJson = False) -> int:
-    """List what must not stay unseen, with since when, how many, which, and the command that helps.
+    """List the problems that a person must see: each kind with its age, its number, some names, and the command that helps.
 
-    Apps that no worker can run, lost runs that wait for a person, conversations in quarantine or in trouble, actors that hang,
-    deadlines that nobody has acted on. It asks Redis alone and changes nothing. Exit code: 0 if there is nothing, else 1.
+    Problems are apps that no worker can run, lost runs that wait for a person, conversations in quarantine or in trouble, hung
+    actors, and overdue deadlines. It needs Redis alone and changes nothing. Exit code: 0 without a problem, else 1.
     """
     return asyncio.run(_problems(where, as_json=as_json))
 
@@ -45,7 +45,7 @@ async def _problems(where: Where, *, as_json: bool) -> int:
 
 
 def without_secrets(problem: Problem, secrets: Redaction) -> Problem:
-    """A problem as it may be shown, with the command that helps."""
+    """A problem whose texts and command have no secrets in them."""
     which = [replace(one, reason=secrets.redacted(one.reason)) for one in problem.which]
     return replace(problem, said=secrets.redacted(problem.said), fix=to_copy(problem.fix, secrets), which=which)
 
@@ -56,7 +56,7 @@ def as_dict(problem: Problem) -> dict[str, Any]:
 
 
 def drawn(found: Sequence[Problem], now: int) -> list[str]:
-    """The list for a person: a line for each kind, under it some by name, and what helps."""
+    """The lines for a person: one for each kind of problem, under it some names, and the command that helps."""
     if not found:
         return ["There are no problems."]
     said = []

@@ -1,4 +1,4 @@
-"""What `holdfast doctor` asks of Ray. It joins a cluster that runs, and starts nothing but a small task on each node."""
+"""The checks of `holdfast doctor` on Ray. They join a cluster that runs, and start only a small task on each node."""
 
 import os
 from collections.abc import Mapping, Sequence
@@ -33,22 +33,22 @@ NAMED = 3
 JOIN_S = 60.0
 DOORS_S = 30.0
 NODES_S = 150.0
-"""How long looking at all nodes may take: `nodes.AT_ONCE` at once, `nodes.LOOK_S` each."""
+"""How many seconds the look at all nodes may take: `nodes.AT_ONCE` at once, `nodes.LOOK_S` each."""
 
 
 async def ray_checks(
     settings: Settings, home: Home | None, store: StoreAddress | None, standing: StoreStanding, app: AppToImport | None = None
 ) -> list[Check]:
-    """How the Ray of the settings is, whether the store is bound to it, and whether this release may serve it.
+    """The checks of the settings' Ray, of the store's binding to it, and of the release that serves the store.
 
-    Its ports are tried before it is joined: they answer a stranger or not whether or not this process gets in.
+    Ray's ports are tried without a token also where this process cannot join the cluster.
     """
     embedded = running_ray(home) if home is not None and settings.ray_address is None else None
     address = settings.ray_address or (embedded.address if embedded is not None else None)
     mine = f"Ray {installed_version('ray')} on Python {python_version()}"
     if address is None:
         return [
-            ok("ray", f"the home's does not run; whatever needs it starts it ({mine})"),
+            ok("ray", f"the home's Ray does not run; the first client that needs it starts it ({mine})"),
             *_unbound(standing.bound),
             *_release(settings, standing.release),
         ]
@@ -122,7 +122,7 @@ def _token(embedded: "RayAddress") -> Check:
 
 
 async def _auth(front: Door, *, joined: bool) -> list[Check]:
-    """How the cluster's ports take somebody who has no token; all are known only to who has joined."""
+    """The checks of the cluster's ports, tried without a token; only a process that has joined knows all ports."""
     behind, readable = (await in_daemon(doors.doors), await in_daemon(doors.metrics)) if joined else ([], [])
     knocked = await doors.knock_all([front, *behind])
     untried = await in_daemon(doors.untried) if joined else 0
@@ -132,9 +132,9 @@ async def _auth(front: Door, *, joined: bool) -> list[Check]:
 
 
 def auth(knocked: Sequence[Knocked], local: Mapping[str, bool], untried: int = 0) -> Check:
-    """What follows from how Ray's ports took a stranger; `local` says of each address whether only this machine reaches it.
+    """The check of Ray's token, by the answers of ports that were tried without one.
 
-    On `untried` more nodes no port was tried.
+    `local` says of each address whether only this machine reaches it; on `untried` more nodes no port was tried.
     """
     more = f"; on {untried} more nodes none was tried" if untried else ""
     of = {manner: [one.door for one in knocked if one.manner is manner] for manner in Manner}
@@ -153,7 +153,7 @@ def auth(knocked: Sequence[Knocked], local: Mapping[str, bool], untried: int = 0
 
 
 def metrics(knocked: Sequence[Knocked], local: Mapping[str, bool]) -> list[Check]:
-    """What follows from whether strangers read the metrics; nothing where there are none."""
+    """The check of Ray's metrics, by the answers of ports that were tried without a token; none without metrics."""
     read = [one.door for one in knocked if one.manner is Manner.OPEN]
     if not knocked:
         return []
@@ -209,11 +209,11 @@ def _release(settings: Settings, serving: str | None) -> list[Check]:
 async def _sweeper(settings: ActorSettings) -> list[Check]:
     try:
         if await readiness.sweeper(settings, within_s=ANSWER_S):
-            return [ok("sweeper", "it ticks")]
+            return [ok("sweeper", "the sweeper runs")]
     except HoldfastError as error:
         return [fail("sweeper", str(error), "read Ray's logs of it; run: holdfast up")]
     others = await in_daemon(readiness.other_sweepers, settings)
     if others:
         fix = "use that release here, or change to this one: holdfast up"
         return [warn("sweeper", f"it is of another release ({others[0]})", fix)]
-    return [warn("sweeper", "there is none: nobody wakes what is due", "run: holdfast up")]
+    return [warn("sweeper", "there is no sweeper: no conversation is woken at its deadline", "run: holdfast up")]

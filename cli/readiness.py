@@ -1,4 +1,4 @@
-"""The actors behind a stack, asked whether they are ready. To be called once Ray was joined: asking imports it."""
+"""The readiness of a stack's sweeper and workers. To be called after Ray was joined: these functions import it."""
 
 import asyncio
 from collections.abc import Awaitable
@@ -8,19 +8,19 @@ from holdfast.errors import AppNotFound, ClusterUnavailable
 
 if TYPE_CHECKING:
     from holdfast.actors import ActorSettings
-    from holdfast.persistence import Store
+    from holdfast.persistence import Directory
 
 _T = TypeVar("_T")
 
 AGAIN_S = 0.2
-"""After what pause a worker that has ended is looked for again."""
+"""The pause before a worker that has ended is looked for again."""
 
 
 async def sweeper(settings: "ActorSettings", *, within_s: float) -> bool:
-    """Whether there is a sweeper, and it ticks.
+    """Whether there is a sweeper, and it runs.
 
     Raises:
-        ClusterUnavailable: It did not answer in time.
+        ClusterUnavailable: The sweeper did not answer in time.
     """
     from holdfast.actors import find  # noqa: PLC0415 - see above
 
@@ -35,19 +35,19 @@ def other_sweepers(settings: "ActorSettings") -> list[str]:
     return [name for name in named(settings.family) if name.endswith(":sweeper") and not name.startswith(settings.prefix)]
 
 
-async def workers(store: "Store", settings: "ActorSettings", app: str, *, within_s: float) -> list[int]:
-    """The processes of a published app's workers, once they have imported it.
+async def workers(store: "Directory", settings: "ActorSettings", app: str, *, within_s: float) -> list[int]:
+    """The process ids of a published app's workers, once they have imported it.
 
     Raises:
-        AppNotFound: They cannot import it, or open its resources.
-        ClusterUnavailable: They did not answer in time.
+        AppNotFound: The workers cannot import the app, or open its resources; or it is published no more.
+        ClusterUnavailable: A worker did not answer in time.
     """
     slots = map(str, range(settings.process_limits.workers))
     return [await _within(within_s, _prepared(store, settings, app, slot), "a worker") for slot in slots]
 
 
-async def _prepared(store: "Store", settings: "ActorSettings", app: str, slot: str) -> int:
-    """A worker's process, once it has imported the app. One that ends meanwhile is made again."""
+async def _prepared(store: "Directory", settings: "ActorSettings", app: str, slot: str) -> int:
+    """The process id of a worker that has imported the app. A worker that ends meanwhile is made again."""
     from holdfast.actors import AppBroken, NoWorker, successor_name  # noqa: PLC0415 - as above
     from holdfast.actors.published import Published  # noqa: PLC0415 - as above
     from holdfast.actors.ray_cluster import RayCluster  # noqa: PLC0415 - as above
@@ -70,7 +70,7 @@ async def _prepared(store: "Store", settings: "ActorSettings", app: str, slot: s
         except AppBroken as error:
             fix = "correct it, or start from where it can be imported"
             raise AppNotFound("app", f"workers cannot run {app!r} ({error})", fix) from error
-        except (NoWorker, WorkerUnavailable):  # somebody else has just published it, or the worker was about to end
+        except (NoWorker, WorkerUnavailable):  # another client has just published the app, or the worker was about to end
             await asyncio.sleep(AGAIN_S)
 
 

@@ -1,4 +1,4 @@
-"""What `holdfast doctor` asks of Redis. It only reads."""
+"""The checks of `holdfast doctor` on Redis. They only read."""
 
 import time
 from collections.abc import Awaitable, Callable, Iterator, Mapping
@@ -25,7 +25,7 @@ _SETTINGS = ("appendonly", "appendfsync", "maxmemory-policy", "min-replicas-to-w
 
 @dataclass(frozen=True, slots=True)
 class _Seen:
-    """What Redis said; `settings` lacks what it does not tell. `ahead_ms` is how far this machine's clock is ahead of its."""
+    """The answers of Redis; `settings` has those that it tells. `ahead_ms`: how far this machine's clock is ahead of its."""
 
     info: Mapping[str, Any]
     settings: Mapping[str, str]
@@ -36,7 +36,7 @@ class _Seen:
 
 
 async def redis_checks(url: str, namespace: str) -> list[Check]:
-    """How the Redis at a URL is."""
+    """The checks of the Redis at a URL."""
     try:
         seen = await _look(url, namespace)
     except InvalidInput as error:
@@ -59,7 +59,11 @@ async def redis_checks(url: str, namespace: str) -> list[Check]:
 
 
 async def stored_checks(url: str, namespace: str) -> list[Check]:
-    """How much is stored, and how much more comes."""
+    """The check of how much is stored, and how much a day adds.
+
+    Raises:
+        StoreError: Redis does not answer, or cannot be read.
+    """
     redis, store = client(url, lambda: None), RedisStore(url, namespace=namespace)
     try:
         async with translated():
@@ -101,7 +105,7 @@ async def _look(url: str, namespace: str) -> _Seen:
 
 
 async def _read(read: Callable[[str], Awaitable[Any]], key: str) -> Any:
-    """What a key holds; if it is of another type than Holdfast's, the error that says so: Redis did answer."""
+    """The value of a key; a `CorruptStore` in its place if the key has another type than Holdfast's: Redis did answer."""
     try:
         async with translated():
             return await read(key)
@@ -131,7 +135,7 @@ def _server(url: str, seen: _Seen) -> Check:
 
 
 def version(info: Mapping[str, Any], *, private: bool) -> Check:
-    """What is known of the server's release; `private` if only this user reaches it, by a socket."""
+    """The check of the server's release for known holes; `private` if only this user reaches it, by a socket."""
     server = "Valkey" if info.get("valkey_version") else "Redis"
     release = str(info.get("valkey_version") or info.get("redis_version", "0"))
     holes = holes_of(server, release)
@@ -155,11 +159,11 @@ def _persistence(seen: _Seen) -> Iterator[Check]:
     appends = seen.settings.get("appendonly", "yes" if seen.info.get("aof_enabled") else "no") == "yes"
     if not appends:
         fix = "redis-cli CONFIG SET appendonly yes; CONFIG SET appendfsync always; CONFIG REWRITE"
-        yield fail("persistence", "appendonly is off: what was acknowledged is lost when Redis restarts", fix)
+        yield fail("persistence", "appendonly is off: acknowledged writes are lost when Redis restarts", fix)
     elif seen.info.get("aof_last_write_status", "ok") != "ok":
         yield fail("persistence", "Redis cannot write its append-only file", "free space on its disk, and read its log")
     elif "appendfsync" not in seen.settings:
-        fix = "see to it that the service writes to disk before it acknowledges, or has replicas that do"
+        fix = "make sure that the service writes to disk before it acknowledges, or has replicas that do"
         yield warn("persistence", "appendonly is on; Redis does not tell its appendfsync", fix)
     elif seen.settings["appendfsync"] != "always":
         problem = f"appendfsync is {seen.settings['appendfsync']}: the last moment before a power failure may be lost"
@@ -184,7 +188,7 @@ def _replicas(seen: _Seen) -> Check:
     count = int(seen.info.get("connected_slaves", 0))
     needed = seen.settings.get("min-replicas-to-write")
     if count == 0 and needed in (None, "0"):
-        return ok("replicas", "none: what is acknowledged is as safe as this server's disk")
+        return ok("replicas", "none: acknowledged writes are as safe as this server's disk")
     said = f"{count} connected, min-replicas-to-write {needed or 'unknown'}"
     if needed in (None, "0"):
         problem = f"{said}: a failover may lose what only the primary had acknowledged"

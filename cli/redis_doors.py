@@ -1,4 +1,4 @@
-"""Who gets into a Redis besides this process: somebody without a password, somebody who listens on the way."""
+"""The checks of strangers' access to Redis: clients without a password, and listeners on the network."""
 
 import asyncio
 import ipaddress
@@ -18,12 +18,12 @@ _MAY_NOT = ("NOPERM", "NoPermission")
 _ASKS = ("NOAUTH", "WRONGPASS", "Authentication", "DENIED")
 _WORSE = [Outcome.OK, Outcome.WARN, Outcome.FAIL]
 _NO = ("0", "F", "FALSE", "N", "NO")
-"""What the driver takes for no."""
+"""The values that the driver takes for no."""
 _PASSWORD = "set a password (redis-cli ACL SETUSER, or requirepass), and put it into HOLDFAST_REDIS_URL"  # noqa: S105 - advice
 
 
 async def door_checks(url: str, namespace: str = "holdfast") -> list[Check]:
-    """Whether the Redis at a URL asks who comes, and whether the way there can be listened to."""
+    """The checks whether the Redis at a URL asks for credentials, and whether somebody can listen to the connection."""
     if by_socket(url):
         return [await _socket(url, namespace), tls(url, loopback=True)]
     loopback = await on_loopback(urlsplit(url).hostname or "localhost")
@@ -31,9 +31,9 @@ async def door_checks(url: str, namespace: str = "holdfast") -> list[Check]:
 
 
 async def answers_strangers(url: str, namespace: str = "holdfast") -> bool | None:
-    """Whether it lets somebody read who has no credentials; None where that is not to be known."""
+    """Whether the Redis at a URL lets a client without credentials read; None where its answer does not tell."""
     redis, keys = client(anonymous(url), lambda: None), Keys(namespace)
-    # Who may not read the one may be let in to the others: a user is let in to keys by their names.
+    # Redis permits keys to a user by their names: one key may be refused, and another not.
     looks: tuple[Callable[[], Awaitable[object]], ...] = (
         lambda: redis.get(STORE_ID),
         lambda: redis.exists(keys.meta("layout")),
@@ -45,7 +45,7 @@ async def answers_strangers(url: str, namespace: str = "holdfast") -> bool | Non
             try:
                 async with translated():
                     await look()
-            except CorruptStore:  # of a wrong type, which it has told
+            except CorruptStore:  # a value of a wrong type, whose type Redis has told
                 return True
             except HoldfastError as error:
                 if any(word in str(error) for word in _MAY_NOT):
@@ -58,9 +58,9 @@ async def answers_strangers(url: str, namespace: str = "holdfast") -> bool | Non
 
 
 def _wants_certificate(url: str, error: BaseException) -> bool:
-    """Whether a connection was broken off for want of a certificate."""
+    """Whether the server broke a connection off because the client had no certificate."""
     alerts = ["CERTIFICATE REQUIRED"]
-    if "ssl_certfile" in parse_qs(urlsplit(url).query):  # with which it is not broken off: what it lacked is the certificate
+    if "ssl_certfile" in parse_qs(urlsplit(url).query):  # this URL's own client has one, so its lack explains the failure
         alerts.append("HANDSHAKE FAILURE")
     found: BaseException | None = error
     while found is not None:
@@ -72,9 +72,9 @@ def _wants_certificate(url: str, error: BaseException) -> bool:
 
 
 def auth(*, loopback: bool, open_: bool | None, where: str = "") -> Check:
-    """What follows from whether strangers are let in; `where`, if not where the URL leads."""
+    """The check of Redis's password, by whether strangers are let in; `where` names a place other than the URL's."""
     if open_ is None:
-        return warn("redis auth", f"whether it lets somebody in who has no password could not be told{where}", _PASSWORD)
+        return warn("redis auth", f"whether it lets a client without a password in could not be told{where}", _PASSWORD)
     if not open_:
         return ok("redis auth", "it lets nobody in without credentials")
     if loopback:
@@ -85,7 +85,7 @@ def auth(*, loopback: bool, open_: bool | None, where: str = "") -> Check:
 
 
 async def _socket(url: str, namespace: str) -> Check:
-    """What follows for a server that was reached by a unix socket: it may listen elsewhere too."""
+    """The check of the password of a server that is reached by a unix socket: it may listen at TCP ports too."""
     private = own_socket(url)
     ports = await _ports(url)
     if private and ports == []:
@@ -99,20 +99,20 @@ async def _socket(url: str, namespace: str) -> Check:
 
 
 async def _port(scheme: str, port: int, namespace: str) -> Check:
-    """How a port takes strangers that the server listens on: at this machine's own address, and at one that others reach."""
+    """The check of a TCP port of the server: tried at this machine's own addresses, and at one that others reach."""
     query = "?ssl_cert_reqs=none&ssl_check_hostname=false" if scheme == "rediss" else ""
     outer = _outer_address()
     hosts = ["127.0.0.1", "[::1]", *([outer] if outer is not None else [])]
     answers = await asyncio.gather(*(answers_strangers(f"{scheme}://{host}:{port}/0{query}", namespace) for host in hosts))
     if outer is not None and answers[-1]:
         return auth(loopback=False, open_=True, where=f" at TCP port {port}, which {outer} has too")
-    # The same user comes in everywhere, so one refusal is enough.
+    # A stranger is the same user at each address, so one refusal is enough.
     open_ = True if True in answers else False if False in answers else None
     return auth(loopback=True, open_=open_, where=f" at TCP port {port}")
 
 
 async def _ports(url: str) -> list[tuple[str, int]] | None:
-    """By which TCP ports the server of a socket is reached too, each with its scheme; None if it does not tell."""
+    """The TCP ports of a server that is reached by a socket, each with its URL scheme; None if the server does not tell."""
     redis = client(url, lambda: None)
     try:
         try:
@@ -134,8 +134,8 @@ async def _ports(url: str) -> list[tuple[str, int]] | None:
 
 
 def tcp_ports(info: Mapping[str, Any]) -> set[int] | None:
-    """By which TCP ports a server is reached, as far as its INFO names them; None if that does not tell."""
-    port = info.get("tcp_port")  # with TLS alone, it is that one's
+    """The TCP ports of a server that its INFO names; None if INFO does not tell."""
+    port = info.get("tcp_port")  # with TLS alone, this is the TLS port
     if not isinstance(port, int):
         return None
     listeners = [value for name, value in info.items() if name.startswith("listener") and isinstance(value, dict)]
@@ -146,7 +146,7 @@ def _outer_address() -> str | None:
     """The address of this machine from which it would reach others, None if there is none. Nothing is sent."""
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as way:
         try:
-            way.connect(("192.0.2.1", 9))  # of a network that is kept for documents
+            way.connect(("192.0.2.1", 9))  # an address of a network that is reserved for documentation
             address = str(way.getsockname()[0])
         except OSError:
             return None
@@ -154,7 +154,7 @@ def _outer_address() -> str | None:
 
 
 def tls(url: str, *, loopback: bool) -> Check:
-    """What follows from how the URL leads there."""
+    """The check of the connection's encryption, by the URL."""
     parts = urlsplit(url)
     if parts.scheme == "rediss":
         if parse_qs(parts.query).get("ssl_cert_reqs", ["required"])[0].lower() in ("none", "optional", "cert_none"):

@@ -1,4 +1,4 @@
-"""A Redis URL as it may be shown, and what it says of the way there."""
+"""A Redis URL as it may be shown, and the kind of connection that it names."""
 
 import asyncio
 import ipaddress
@@ -18,12 +18,12 @@ def masked(url: str) -> str:
 
 
 def to_copy(text: str, redaction: Redaction = PLAIN) -> str:
-    """A URL, or a command with one, as it may be copied: without secrets; capital words are for the person to replace."""
+    """A URL, or a command with one, as it may be copied: without secrets; a person replaces the words in capitals."""
     return redaction.redacted(text).replace(f"://{HIDDEN}@", "://USER:PASSWORD@").replace(f"={HIDDEN}", "=PASSWORD")
 
 
 def anonymous(url: str) -> str:
-    """The same place without anything that says who comes: no password, no user, no certificate."""
+    """The URL of the same server without credentials: no password, no user, no certificate."""
     parts = urlsplit(url)
     query = {name: values for name, values in parse_qs(parts.query).items() if name not in _CREDENTIALS}
     place = f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path}"  # `urlunsplit` would drop an empty host
@@ -31,14 +31,14 @@ def anonymous(url: str) -> str:
 
 
 def by_socket(url: str) -> bool:
-    """Whether a unix socket leads there."""
+    """Whether the URL names a unix socket."""
     return urlsplit(url).scheme == "unix"
 
 
 def own_socket(url: str) -> bool:
-    """Whether a unix socket leads there that nobody but this user gets to: by its own mode, or a folder's above it.
+    """Whether the URL names a unix socket that only this user can reach: by its own mode, or that of a folder above it.
 
-    A link says nothing: it is where it leads to that counts.
+    The mode of a link does not count, only that of its target.
     """
     if not by_socket(url):
         return False
@@ -51,7 +51,7 @@ def own_socket(url: str) -> bool:
 
 
 async def on_loopback(host: str) -> bool:
-    """Whether a host is this machine, by addresses that nobody else reaches; one that cannot be resolved is not."""
+    """Whether all addresses of a host are loopback ones, which no other machine reaches; False if it cannot be resolved."""
     try:
         loop = asyncio.get_running_loop()
         found = await loop.getaddrinfo(host, None, type=socket.SOCK_STREAM)

@@ -19,7 +19,7 @@ from .session import session
 def run(where: Where, *, as_json: AsJson = False) -> int:
     """Rebuild every list from the conversations' logs, while everything goes on working.
 
-    Needed after an upgrade that says so, or where something else has written to Redis. It asks Redis alone. Exit code 1 if a
+    Needed after an upgrade that says so, or if another program has written to Redis. It needs Redis alone. Exit code 1 if a
     conversation could not be read: it is named, and left as it was.
     """
     return asyncio.run(_reindex(where, as_json=as_json))
@@ -46,7 +46,7 @@ async def _reindex(where: Where, *, as_json: bool) -> int:
 
 
 async def _shown(rebuild: AsyncIterator[Rebuilt]) -> AsyncIterator[Rebuilt]:
-    """The same, with a progress bar where stderr is a terminal."""
+    """The buckets of a rebuild, with a progress bar where stderr is a terminal."""
     console = Console(file=sys.stderr)
     with Progress(console=console, disable=not console.is_terminal) as progress:
         task = progress.add_task("buckets", total=BUCKETS)

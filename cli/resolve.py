@@ -17,17 +17,17 @@ from .session import session
 
 def run(
     where: Where,
-    conversation: Annotated[str, typer.Argument(help="The conversation.")],
-    call: Annotated[str, typer.Argument(help="The call that waits in it.")],
+    conversation: Annotated[str, typer.Argument(help="The conversation's id.")],
+    call: Annotated[str, typer.Argument(help="The id of the pending call.")],
     *,
-    suspension: Annotated[str, typer.Option(help="What was shown of it: the decision counts for that alone.")],
+    suspension: Annotated[str, typer.Option(help="The suspension that was shown: the decision counts for it alone.")],
     approve: Annotated[bool, typer.Option("--approve", help="The call may run.")] = False,
-    arguments: Annotated[str | None, typer.Option(metavar="JSON", help="With --approve: run it with these.")] = None,
-    deny: Annotated[str | None, typer.Option(metavar="REASON", help="It must not run, or nobody will answer.")] = None,
+    arguments: Annotated[str | None, typer.Option(metavar="JSON", help="With --approve: edited arguments.")] = None,
+    deny: Annotated[str | None, typer.Option(metavar="REASON", help="The call must not run, or has no answer.")] = None,
     answer: Annotated[str | None, typer.Option(metavar="JSON", help="The answer; text goes in JSON's quotes.")] = None,
-    fail: Annotated[str | None, typer.Option(metavar="ERROR", help="It could not be done, or failed.")] = None,
+    fail: Annotated[str | None, typer.Option(metavar="ERROR", help="The call could not be done, or failed.")] = None,
     redispatch: Annotated[bool, typer.Option("--redispatch", help="Run a lost call again.")] = False,
-    decision_id: Annotated[str | None, typer.Option(metavar="ID", help="Makes it safe to repeat this.")] = None,
+    decision_id: Annotated[str | None, typer.Option(metavar="ID", help="Makes the command safe to repeat.")] = None,
     as_json: AsJson = False,
 ) -> None:
     """Decide a pending call; done once the decision is durable.

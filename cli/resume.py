@@ -1,4 +1,4 @@
-"""`holdfast resume`: start the work again that `holdfast pause` has stopped."""
+"""`holdfast resume`: let new work begin again after `holdfast pause`."""
 
 import asyncio
 import sys
@@ -21,7 +21,7 @@ def run(
     agent: Annotated[str | None, typer.Option(help="Lift this agent's pause; without it, the namespace's.")] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Lift a pause: what waits goes on by itself. A pause of the namespace and those of agents are lifted one by one."""
+    """Lift a pause: waiting work goes on by itself. A pause of the namespace and those of agents are lifted one by one."""
     lifted, left, now = asyncio.run(_resume(where, agent))
     if as_json:
         said = {"lifted": None if lifted is None else asdict(lifted), "paused": [asdict(one) for one in left]}

@@ -1,4 +1,4 @@
-"""`holdfast retry`: take a conversation up again that is in quarantine."""
+"""`holdfast retry`: take up a conversation in quarantine again."""
 
 import asyncio
 import sys
@@ -15,15 +15,14 @@ from .session import session
 
 def run(
     where: Where,
-    conversation: Annotated[str, typer.Argument(help="The conversation.")],
+    conversation: Annotated[str, typer.Argument(help="The conversation's id.")],
     *,
     as_json: AsJson = False,
 ) -> None:
     """Lift a conversation's quarantine, so that it is taken up again where it stood.
 
     A conversation is put in quarantine when its own work took process after process down, or when it cannot be read or
-    carried on. `holdfast list --status
-    quarantined` names them all, `holdfast show` says why. It asks Redis alone.
+    carried on. `holdfast list --status quarantined` names them all, `holdfast show` says why. It needs Redis alone.
     """
     lifted = asyncio.run(_retry(where, conversation))
     if as_json:
@@ -35,7 +34,7 @@ def run(
 
 async def _retry(where: Where, conversation_id: str) -> bool:
     async with session(where) as opened:
-        owner = await (await opened.stack.store()).owner(conversation_id)  # its state may be what cannot be read
+        owner = await (await opened.stack.store()).owner(conversation_id)  # its state may be unreadable
         if owner is None or not owner.started:
             raise ConversationNotFound(conversation_id)
         return await opened.client.conversation(conversation_id).retry()

@@ -15,20 +15,20 @@ from .options import AsJson, Where
 from .session import session
 
 MOST_BYTES = 64 * 1024 * 1024
-"""What is read of a pipe at most; how long a message may be, its agent's limits say."""
+"""How many bytes of a pipe are read at most; the agent's limits say how long a message may be."""
 
 
 def run(
     where: Where,
-    conversation: Annotated[str, typer.Argument(help="The conversation.")],
+    conversation: Annotated[str, typer.Argument(help="The conversation's id.")],
     text: Annotated[str, typer.Argument(help="The message; - reads it from standard input.")],
     *,
-    message_id: Annotated[str | None, typer.Option(metavar="ID", help="Makes it safe to repeat this.")] = None,
+    message_id: Annotated[str | None, typer.Option(metavar="ID", help="Makes the command safe to repeat.")] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Send a conversation the user's next message; done once that is durable. During a turn it queues, in order.
+    """Send the user's next message to a conversation; done once it is durable. During a turn, messages queue in order.
 
-    The id that is printed makes it safe to repeat the command: `--message-id ID` again leads to the same receipt.
+    The printed id makes the command safe to repeat: with the same `--message-id ID` it prints the same receipt.
     """
     given = _from_stdin() if text == "-" else text
     message_id = message_id if message_id is not None else uuid.uuid4().hex

@@ -1,4 +1,4 @@
-"""What a command works with: a client, and the stack under it."""
+"""The client of a command, and the stack under it."""
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -14,7 +14,7 @@ TIMEOUT_S = 30.0
 
 @dataclass(frozen=True, slots=True)
 class Session:
-    """A client, and its stack for what the client does not say."""
+    """A client, and its stack for answers that the client does not give."""
 
     client: AsyncClient
     stack: Stack
@@ -30,16 +30,16 @@ async def session(
     publish: bool | None = None,
     lift: bool = False,
 ) -> AsyncIterator[Session]:
-    """A client of where the options lead; nothing is connected before it is needed.
+    """A client of the conversations that the options lead to; it connects when that is first needed.
 
     Args:
         where: The options.
         timeout_s: The deadline of each call.
-        with_app: Whether `HOLDFAST_APP` counts too. On the embedded stack, a client that names the app has its workers run as
-            in this very environment; who only decides a call, in a shell without the app's keys, must not do that unasked.
+        with_app: Whether `HOLDFAST_APP` counts too. On the embedded stack, a client that names the app publishes it with this
+            environment; a command that only decides a call, in a shell without the app's keys, must not do that.
         roll_back: Whether this release may take the place of a newer one.
-        publish: Whether the app is published, whatever the settings say; None leaves it to them.
-        lift: Whether Holdfast is started again, if it was stopped on its cluster.
+        publish: Whether the app is published, whatever the settings say; None leaves that to the settings.
+        lift: Whether Holdfast is started again if it was stopped on its cluster.
 
     Raises:
         ConfigurationError: The settings cannot be used.

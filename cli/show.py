@@ -1,4 +1,4 @@
-"""`holdfast show`: one conversation, and what it waits for; approvals, questions and clients' calls drawn apart."""
+"""`holdfast show`: one conversation and its pending calls; approvals, questions and clients' calls have frames of their own."""
 
 import asyncio
 import sys
@@ -38,7 +38,7 @@ _STYLES = {"user": "bold green", "assistant": "bold blue", "tool": "dim"}
 
 @dataclass(frozen=True, slots=True)
 class Shown:
-    """All that is shown of a conversation; `problem` is why the workers cannot run its app, `paused` why its new work waits."""
+    """The shown parts of a conversation; `problem` is why workers cannot run its app, `paused` the pause of its new work."""
 
     folded: State
     state: ConversationState[Any]
@@ -51,11 +51,11 @@ class Shown:
 
 def run(
     where: Where,
-    conversation: Annotated[str, typer.Argument(help="The conversation.")],
+    conversation: Annotated[str, typer.Argument(help="The conversation's id.")],
     *,
     as_json: AsJson = False,
 ) -> None:
-    """Show a conversation: its messages, where it stands, and what it waits for."""
+    """Show a conversation: its messages, its status and its pending calls."""
     shown = asyncio.run(_read(where, conversation))
     if as_json:
         sys.stdout.write(to_json(_as_dict(shown), indent=2) + "\n")
@@ -163,7 +163,7 @@ def _late(late: Late) -> str:
     try:
         return shorten(clean(codec.decode_outcome(late.outcome).content), 200)
     except StoreError as error:
-        return f"what cannot be read ({clean(str(error))})"
+        return f"an outcome that cannot be read ({clean(str(error))})"
 
 
 def _draw_message(screen: "Console", message: dict[str, Any]) -> None:
@@ -226,7 +226,7 @@ def _body(call: AsyncPendingCall) -> "Text":
             parts.append("A client is to run this; what it answers counts as untrusted.")
         case SuspensionKind.LOST:
             parts.append(
-                f"Find out whether {clean(call.tool)} took effect with these arguments: run it again, or say what came of it."
+                f"Find out whether {clean(call.tool)} took effect with these arguments: run it again, or give its outcome."
             )
     if call.problem is None:
         parts.append(clean_block(to_json(call.arguments, indent=2)))

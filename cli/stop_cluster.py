@@ -1,4 +1,4 @@
-"""`holdfast down --cluster`: what would end, the question, and the end."""
+"""`holdfast down --cluster`: the list of what would end, the confirmation, and the stop."""
 
 import asyncio
 import sys
@@ -19,13 +19,14 @@ LONGEST_GRACE_S = 86_400.0
 
 
 async def stop_cluster(where: Where, *, yes: str | None, grace_s: float) -> int:
-    """Stop Holdfast in the namespace of the settings, once that was confirmed; the exit code.
+    """Stop Holdfast in the namespace of the settings after a confirmation; the exit code.
 
     Raises:
-        ConfigurationError: The stack is embedded, or it was not confirmed; nothing was changed.
+        ConfigurationError: The stack is embedded, or the stop was not confirmed; nothing was changed.
+        HoldfastError: See `operated`; the store or the cluster cannot be used.
     """
     settings = where.settings()
-    if not grace_s <= LONGEST_GRACE_S:  # which is what NaN is, too
+    if not grace_s <= LONGEST_GRACE_S:  # NaN is refused too
         raise ConfigurationError("grace", f"{grace_s:g} s is no grace", f"use at most {LONGEST_GRACE_S:g}")
     if settings.ray_address is None:
         problem = "no Ray address is configured, and the embedded stack is stopped as a whole"
@@ -38,7 +39,7 @@ async def stop_cluster(where: Where, *, yes: str | None, grace_s: float) -> int:
 
 
 async def _stop(found: Operated, *, yes: str | None, grace_s: float) -> int:
-    from holdfast.persistence import EVERYWHERE  # noqa: PLC0415 - beside what follows
+    from holdfast.persistence import EVERYWHERE  # noqa: PLC0415 - beside the imports that follow
     from holdfast.registry import inventory, stopping  # noqa: PLC0415 - Ray is joined by now
 
     namespace = found.store.namespace
@@ -56,7 +57,7 @@ async def _stop(found: Operated, *, yes: str | None, grace_s: float) -> int:
         f"  {workers} workers and {len(running) - workers} other actors, of release {_releases(running)}, end;",
         f"  {runs} runs and {calls} model calls go on now"
         + (f" ({unknown} workers did not say), and" if unknown else ", and")
-        + f" have {grace_s:g} s to finish; what is cut short then is lost, which each tool's on_lost answers.",
+        + f" have {grace_s:g} s to finish; runs that are cut short then count as lost, and each tool's on_lost applies.",
         "The conversations stay in Redis. Ray, and whatever else runs on it, goes on. `holdfast up` starts Holdfast again.",
     ):
         sys.stderr.write(clean(line) + "\n")

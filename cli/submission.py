@@ -1,10 +1,11 @@
-"""Running many conversations: bounded, resumable, each message once."""
+"""The run of many conversations: bounded, resumable, each message sent once."""
 
 import asyncio
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any
 
+from holdfast.backoff import Backoff
 from holdfast.client import AsyncClient, Conversation
 from holdfast.client.results import ConversationState
 from holdfast.conversation import Receipt, Status
@@ -32,16 +33,16 @@ UNKNOWN = "unknown"
 TRIES = 3
 RETRY_S = 1.0
 AWAY_AFTER = 8
-"""After how many jobs in a row that nobody answered the whole is given up: then it is not the jobs."""
+"""How many jobs in a row may stay unanswered before the submission gives up: then the fault is not the jobs'."""
 _AT_REST = (Status.IDLE, Status.FAILED, Status.ENDED, Status.QUARANTINED)
 
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """How far a job came. `status` is the conversation's, `refused` where that says no.
+    """The outcome of a job. `status` is the conversation's, or `refused` where Holdfast refused the job.
 
-    `not_started` says that it is not known to have begun in the time there was, `unknown` that no acknowledgement came, try
-    after try. Run again, either goes on where it stopped.
+    `not_started`: the job is not known to have begun in time. `unknown`: no acknowledgement came, try after try. A second run
+    of either goes on where the first one stopped.
     """
 
     job: Job
@@ -52,7 +53,7 @@ class Result:
 
     @property
     def code(self) -> ExitCode:
-        """What the job's end means for the whole."""
+        """The exit code that this job alone would have."""
         if self.status == Status.IDLE:
             return ExitCode.DONE
         if self.status == UNKNOWN:
@@ -74,14 +75,14 @@ class Result:
 
 
 class Submission:
-    """Runs jobs, so many at once; every message has an id of its own, so running them again repeats nothing.
+    """Runs jobs, a bounded number at once; every message has an id of its own, so a second run repeats nothing.
 
     Args:
-        client: Of the conversations, with the app.
+        client: The client of the conversations, with the app.
         concurrency: How many conversations may go on at once.
         wait: Whether to wait for suspended conversations; they take no part of the concurrency while they wait.
-        timeout_s: After which whatever goes on is left to itself; None for no end.
-        report: Told each result as it comes.
+        timeout_s: After how many seconds the run ends and leaves the conversations to themselves; None for no end.
+        report: Called with each result as it comes.
     """
 
     def __init__(
@@ -106,7 +107,8 @@ class Submission:
         """Run all jobs.
 
         Raises:
-            HoldfastError: Redis or Ray is away, or another one; run again, what was started goes on meanwhile.
+            HoldfastError: Redis or Ray cannot be reached, or cannot be used. Conversations that were started go on meanwhile,
+                and a second run takes them up.
         """
         try:
             async with asyncio.TaskGroup() as group:
@@ -125,10 +127,10 @@ class Submission:
         slot = _Slot(self._slots)
         try:
             result = await self._tried(job, slot)
-        except (CorruptStore, NewerRecord) as error:  # this conversation's own
+        except (CorruptStore, NewerRecord) as error:  # a fault of this conversation alone
             result = Result(job, REFUSED, error=str(error))
         except (StoreError, ClusterError):
-            raise  # not this job's own
+            raise  # a fault that all jobs share
         except HoldfastError as error:
             result = Result(job, REFUSED, error=str(error))
         finally:
@@ -136,11 +138,12 @@ class Submission:
         self._report(result)
 
     async def _tried(self, job: Job, slot: "_Slot") -> Result:
-        """The job's result; what nobody answers is asked again, with the same ids, so that nothing is done twice.
+        """The job's result; a command without an answer is sent again with the same ids, so that nothing is done twice.
 
         Raises:
-            HoldfastError: The job is refused, or nobody has answered so many jobs in a row that it is not the jobs.
+            HoldfastError: The job is refused, or `AWAY_AFTER` jobs in a row had no answer.
         """
+        backoff = Backoff(RETRY_S, RETRY_S * 2**TRIES)
         for number in range(1, TRIES + 1):
             try:
                 await slot.take()
@@ -151,10 +154,9 @@ class Submission:
                 self._unanswered = 0
                 return result
             left_s = self._left_s()
-            delay_s = RETRY_S * 2 ** (number - 1)
-            if number == TRIES or (left_s is not None and left_s <= delay_s):
+            if number == TRIES or (left_s is not None and left_s <= backoff.pause_s):
                 break
-            await asyncio.sleep(delay_s)
+            await backoff.sleep()
         if isinstance(last, Overloaded):
             return Result(job, NOT_STARTED, error=str(last))
         self._unanswered += 1
@@ -190,15 +192,15 @@ class Submission:
         return Result(job, state.status, state.reply, state.error, tuple(call.to_dict() for call in state.pending))
 
     async def _rest(self, conversation: Conversation, receipt: Receipt | None, slot: "_Slot") -> ConversationState[Any]:
-        """The state in which the conversation rests after a message, or what it is when the time is over."""
-        # A duplicate's receipt has an old seq: then the conversation may rest already, wherever an earlier run left it.
+        """The state in which the conversation rests after a message, or its state when the time is over."""
+        # A duplicate's receipt has an old seq: the conversation may rest already, in the state where an earlier run left it.
         state = await conversation.wait(after=receipt.seq if receipt else None, timeout_s=self._left_s())
         while self._wait and state.status not in _AT_REST and not self._over():
             state = await self._watch(conversation, state, slot)
         return state
 
     async def _watch(self, conversation: Conversation, state: ConversationState[Any], slot: "_Slot") -> ConversationState[Any]:
-        """The next state of a conversation that awaits somebody, or how it is after a while; it holds no slot meanwhile."""
+        """The next state of a conversation that awaits somebody, or its state after `WATCH_S`; it holds no slot meanwhile."""
         slot.release()
         self.waiting += 1
         try:
@@ -216,7 +218,7 @@ class Submission:
 
 
 class _Slot:
-    """One of so many; taken when it is made, given back once."""
+    """One place of the concurrency; held from the start, and given back at most once for each time it was taken."""
 
     def __init__(self, slots: asyncio.Semaphore) -> None:
         self._slots = slots

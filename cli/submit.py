@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 CONCURRENCY = 16
 COMMAND_TIMEOUT_S = 300.0
-"""How long a start or a message may take: sixteen at once may each wait for an actor to be made."""
+"""How many seconds a start or a message may take: sixteen at once may each wait for a new actor."""
 BEAT_S = 0.5
 PATIENCE_S = 2.0
 SAY_S = 10.0
@@ -39,18 +39,18 @@ def run(
     *,
     concurrency: Annotated[int, typer.Option(min=1, max=1024, help="How many conversations go on at once.")] = CONCURRENCY,
     wait: Annotated[bool, typer.Option("--wait", help="Wait for conversations that await somebody.")] = False,
-    timeout: Annotated[float | None, typer.Option(metavar="SECONDS", help="End after this, whatever still goes on.")] = None,
+    timeout: Annotated[float | None, typer.Option(metavar="SECONDS", help="End after this time, also if work goes on.")] = None,
     as_json: AsJson = False,
 ) -> int:
-    """Run the conversations of a file: an object a line, with `agent` and `messages` (the user's texts, in order).
+    """Run the conversations of a file: one JSON object a line, with `agent` and `messages` (the user's texts, in order).
 
     Optional keys are `conversation_id` and `context`. Without an id, one is derived from the file's content and the line, so
-    that the same file run again takes up where it stopped. A conversation that awaits somebody is reported as
-    awaiting_input; once it is answered, running the file again sends what is left.
+    that a second run of the same file goes on where the first one stopped. A conversation that awaits somebody is reported as
+    awaiting_input; once it is answered, a second run of the file sends its remaining messages.
 
-    A line that nobody answers is asked again, with the same ids, and then reported as unknown; the others go on.
+    A line without an acknowledgement is sent again with the same ids, and then reported as unknown; the other lines go on.
 
-    Exit code: 0 all idle, 1 some failed, else 4 of some it is unknown, else 5 some await (or are unfinished).
+    Exit code: 0 if all are idle, 1 if some failed, else 4 if some are unknown, else 5 (some await somebody, or are unfinished).
     """
     if timeout is not None and not timeout > 0:
         raise InvalidInput("--timeout", f"{timeout:g} is no time", "give seconds, more than 0")
@@ -63,7 +63,7 @@ async def _submit(
     async with session(where, timeout_s=COMMAND_TIMEOUT_S, with_app=True) as opened:
         jobs = job_file.read(file, opened.stack.app())
         transport = await opened.stack.transport()
-        for agent in dict.fromkeys(job.agent for job in jobs):  # else each line would be refused for the same reason
+        for agent in dict.fromkeys(job.agent for job in jobs):  # checked once, for each line would be refused alike
             await transport.check_published(cast("str", opened.stack.app_path), agent)
         progress = _Progress(len(jobs), as_json=as_json)
         submission = Submission(opened.client, concurrency=concurrency, wait=wait, timeout_s=timeout_s, report=progress.report)
@@ -96,7 +96,7 @@ class _Progress:
 
     @asynccontextmanager
     async def shown(self, submission: Submission, opened: Session) -> AsyncIterator[None]:
-        """Show how far it is until the block ends."""
+        """Show the progress of a submission until the block ends."""
         if sys.stderr.isatty():
             self._bar = _bar()
             self._task = self._bar.add_task("", total=self._total)
@@ -107,7 +107,7 @@ class _Progress:
         finally:
             self._over = True
             beat.cancel()
-            await asyncio.wait({beat}, timeout=PATIENCE_S)  # whatever it is in the middle of holds nothing up
+            await asyncio.wait({beat}, timeout=PATIENCE_S)  # a beat that hangs in a call holds nothing up
             if self._bar is not None and self._task is not None:
                 self._bar.update(self._task, completed=len(self.results), description=self._summary(submission))
                 self._bar.stop()
@@ -127,9 +127,9 @@ class _Progress:
             problem = await self._warn(opened, problem)
 
     async def _warn(self, opened: Session, before: str | None) -> str | None:
-        """Say once why nothing goes on, if the workers know why."""
+        """Print the problem that keeps workers from running the app, if it is a new one; the problem that stands."""
         problem = before
-        with contextlib.suppress(StoreError):  # the submission itself meets it too
+        with contextlib.suppress(StoreError):  # the submission itself meets the error too
             problem = await (await opened.stack.store()).problem(opened.stack.app_path or "")
         if problem is not None and problem != before:
             line = f"holdfast: no worker can run the app, and its conversations wait: {clean(problem)}"

@@ -1,4 +1,4 @@
-"""What must not stay unseen, as Redis tells it: one list, for `holdfast problems` and for `holdfast doctor`."""
+"""The problems that a person must see, read from Redis: one list for `holdfast problems` and `holdfast doctor`."""
 
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
@@ -6,7 +6,7 @@ from enum import StrEnum
 
 from holdfast.conversation import Status, SuspensionKind
 from holdfast.errors import StoreError, StoreUnavailable
-from holdfast.persistence import Store
+from holdfast.persistence import Directory, Lists, Store
 from holdfast.registry.cluster import BINDING_STALE_MS
 from holdfast.settings import Timing
 
@@ -14,26 +14,26 @@ from .hints import command
 from .options import Where
 
 NAMED = 20
-"""How many of each kind are named; the others are counted."""
+"""How many items of each kind are named; the others are counted."""
 OVERDUE_MS = 60_000
-"""After what time a moment that passed is overdue: a sweeper looks twice a second."""
+"""How many milliseconds after its moment a deadline is overdue: a sweeper looks twice a second."""
 REASON_LENGTH = 300
 
 
 class Kind(StrEnum):
-    """What it is that must not stay unseen."""
+    """The kind of a problem."""
 
     APP = "app"  # workers cannot import an app: its conversations wait
-    LOST_RUN = "lost_run"  # a run was lost, and a person is asked what became of it
+    LOST_RUN = "lost_run"  # a run was lost, and a person is asked whether it took effect
     QUARANTINE = "quarantine"  # a conversation took down process after process, or cannot be read
     TROUBLE = "trouble"  # a conversation that needs attention cannot be taken up
     HUNG_ACTOR = "hung_actor"  # an actor lives and answers nothing
-    OVERDUE = "overdue"  # a deadline or a lost lease that nobody has acted on
+    OVERDUE = "overdue"  # a deadline or the end of a lease passed, and no sweeper has acted on it
 
 
 @dataclass(frozen=True, slots=True)
 class Which:
-    """One of those: its name, since when (ms UTC, None: not known), and what is said of it."""
+    """One item with a problem: its name, since when (ms UTC, None: not known), and the reason."""
 
     name: str
     since: int | None = None
@@ -42,9 +42,9 @@ class Which:
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """A kind of which there are some: how many, some of them by name, and the command that helps.
+    """All problems of one kind: their number, some of them by name, and the command that helps.
 
-    `since` is the earliest moment that is known of those that are named. `count` is None where it cannot be read.
+    `count` is None where it cannot be read.
     """
 
     kind: Kind
@@ -55,12 +55,12 @@ class Problem:
 
     @property
     def since(self) -> int | None:
-        """Since when there is one of those."""
+        """The earliest known moment of the named items, in milliseconds UTC; None where none is known."""
         return min((one.since for one in self.which if one.since is not None), default=None)
 
 
 async def problems_of(store: Store, timing: Timing, where: Where) -> list[Problem]:
-    """Everything of a store that must not stay unseen. What cannot be read of it is a problem too, and hides no other.
+    """The problems of a store. A kind that cannot be read is a problem too, and hides no other.
 
     Raises:
         StoreUnavailable: Redis does not answer.
@@ -80,13 +80,13 @@ async def problems_of(store: Store, timing: Timing, where: Where) -> list[Proble
         except StoreUnavailable:
             raise
         except StoreError as error:
-            problem = Problem(kind, None, f"it cannot be read: {error}", "correct what this names in Redis, and look again")
+            problem = Problem(kind, None, f"it cannot be read: {error}", "correct the key in Redis, and run the command again")
         if problem is not None:
             found.append(problem)
     return found
 
 
-async def _apps(store: Store, where: Where) -> Problem | None:
+async def _apps(store: Directory, where: Where) -> Problem | None:
     broken = await store.broken_apps()
     if not broken:
         return None
@@ -95,7 +95,7 @@ async def _apps(store: Store, where: Where) -> Problem | None:
     return Problem(Kind.APP, len(broken), "apps that no worker can run: their conversations wait", fix, which)
 
 
-async def _lost(store: Store, where: Where) -> Problem | None:
+async def _lost(store: Lists, where: Where) -> Problem | None:
     count = (await store.census(since=0)).lost
     if not count:
         return None
@@ -117,10 +117,10 @@ async def _quarantined(store: Store, where: Where) -> Problem | None:
     count = max((await store.census(since=0)).quarantined, len(page.items))
     name = which[0].name if which else "CONVERSATION"
     fix = f"correct the cause, then run: {command(['retry', name], where)}"
-    return Problem(Kind.QUARANTINE, count, "conversations in quarantine: nothing of them is carried out", fix, which)
+    return Problem(Kind.QUARANTINE, count, "conversations in quarantine: none of their work runs", fix, which)
 
 
-async def _troubled(store: Store, where: Where) -> Problem | None:
+async def _troubled(store: Lists, where: Where) -> Problem | None:
     troubles = await store.troubles()
     if not troubles:
         return None
@@ -129,8 +129,8 @@ async def _troubled(store: Store, where: Where) -> Problem | None:
     return Problem(Kind.TROUBLE, len(troubles), "conversations that need attention and cannot be taken up", fix, which)
 
 
-async def _hung(store: Store, timing: Timing, where: Where) -> Problem | None:
-    """Silent actors, while their cluster lives: its sweeper knows those that are dead, and counts them no more."""
+async def _hung(store: Directory, timing: Timing, where: Where) -> Problem | None:
+    """The silent actors of a cluster that lives: its sweeper deregisters those that are dead."""
     bound = await store.binding()
     silent = await store.silent(timing.stale_ms)
     if not silent or bound is None or bound.age_ms >= BINDING_STALE_MS:
@@ -140,13 +140,13 @@ async def _hung(store: Store, timing: Timing, where: Where) -> Problem | None:
         for one in silent[:NAMED]
     ]
     fix = f"read Ray's logs of its process; the sweeper ends it by itself, unless it hangs too: {command(['doctor'], where)}"
-    return Problem(Kind.HUNG_ACTOR, len(silent), "actors that live and have stopped to answer", fix, which)
+    return Problem(Kind.HUNG_ACTOR, len(silent), "actors that live and no longer answer", fix, which)
 
 
-async def _overdue(store: Store, where: Where) -> Problem | None:
+async def _overdue(store: Lists, where: Where) -> Problem | None:
     found = await store.overdue(OVERDUE_MS, limit=NAMED)
     if not found.count:
         return None
     which = [Which(name, at) for name, at in found.longest]
-    said = "conversations whose deadline, or whose actor's lease, passed and that nobody has looked at since"
-    return Problem(Kind.OVERDUE, found.count, said, f"have a cluster look after them: {command(['up'], where)}", which)
+    said = "conversations whose deadline passed, or whose actor's lease ended, without a sweeper acting on it"
+    return Problem(Kind.OVERDUE, found.count, said, f"start a cluster with a sweeper: {command(['up'], where)}", which)

@@ -21,10 +21,10 @@ RollBack = Annotated[bool, typer.Option("--roll-back", help="Take the place of a
 def run(where: Where, *, roll_back: RollBack = False) -> None:
     """Start the embedded stack of the home, or join the configured Redis and Ray; with an app, publish it.
 
-    All conversations run with the app as it is here from then on, with the values that its variables have here.
+    From then on, all conversations of the app run its code as it is here, with the values that its variables have here.
 
-    All of it goes on when this command has ended; `holdfast down` stops what is embedded. What `holdfast down --cluster` had
-    stopped is started again.
+    The stack goes on when this command has ended; `holdfast down` stops an embedded one. A Holdfast that
+    `holdfast down --cluster` has stopped is started again.
     """
     asyncio.run(_up(where, roll_back=roll_back))
 

@@ -1,4 +1,4 @@
-"""Which characters a person can see, and text in which no other one stands.
+"""Text in which a person can see every character.
 
 The rule is the standard library's: what `str.isprintable` refuses (control and format characters, tags, surrogates, private
 and unassigned ones, separators) is escaped. Unicode counts some more among the default-ignorable code points, which are
@@ -18,14 +18,14 @@ _BLANK = re.compile(
 )
 _SPACES = "\u00a0\u202f\u3000"  # French and Chinese prose has them, and they look like the space that they are
 _JOINERS = "\u200c\u200d"
-_STYLES = "\ufe0e\ufe0f"  # whether the symbol before is drawn as text or as emoji
+_STYLES = "\ufe0e\ufe0f"  # draw the symbol before them as text or as emoji
 # All but printable ASCII, and for speed but the bulk of Latin, Cyrillic, Japanese, Chinese and Korean letters.
 _MAY_HIDE = re.compile("[^\x20-\x7e\xa1-\xac\xae-\u034e\u0400-\u052f\u3041-\u3096\u3099-\u30ff\u4e00-\u9fff\uac00-\ud7a3]")
 _JOINING_SCRIPTS = re.compile("[\u0600-\u0dff\u1000-\u109f\u1780-\u18af]")  # where a joiner changes how letters are drawn
 
 
 def without_hidden(text: str, escape: Callable[[str], str], *, kept: str = "") -> str:
-    """The text with each character that nobody can see replaced by what `escape` makes of it.
+    """The text with each invisible character replaced by its escape.
 
     A joiner or variation selector stays where it draws something: one in an emoji, a joiner in Arabic or Indic letters.
 
@@ -60,7 +60,7 @@ def _draws(text: str, at: int) -> bool:
 
 
 def _is_emoji(char: str) -> bool:
-    """Whether it is a symbol from the arrows on, as nearly all emoji are, or one of the older ones, or the tone of a skin."""
+    """Whether a character is a symbol from the arrows on, as nearly all emoji are, or an older one, or a skin tone."""
     if char < "\u2190":
         return char != "" and char in "\xa9\xae\u203c\u2049\u2122\u2139"
     return (unicodedata.category(char) in ("So", "Sm") or "\U0001f3fb" <= char <= "\U0001f3ff") and _seen(char)

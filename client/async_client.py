@@ -2,48 +2,28 @@
 
 import asyncio
 import uuid
-from collections.abc import Awaitable, Callable
 from dataclasses import asdict
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Self, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Self, cast
 
 from holdfast.conversation import (
-    Command,
     Decision,
     Receipt,
-    Reply,
-    Resolve,
     Start,
     State,
     Status,
     SuspensionKind,
     decide,
 )
-from holdfast.conversation.decisions import Ruling
 from holdfast.conversation.ids import check_conversation_id, check_request_id, conversation_id_from
-from holdfast.errors import (
-    AppNotFound,
-    ClusterError,
-    ClusterUnavailable,
-    ConfigurationError,
-    HoldfastError,
-    InvalidDecision,
-    InvalidInput,
-    InvalidMessage,
-    OutcomeUnknown,
-    Overloaded,
-    StaleCall,
-    StaleReason,
-    StoreUnavailable,
-)
-from holdfast.persistence import PAUSE_LAG_MS, Pause, RedisStore
+from holdfast.errors import InvalidInput, InvalidMessage
+from holdfast.persistence import PAUSE_LAG_MS, Pause
 from holdfast.settings import Settings
 
 from .arguments import (
     agent_of,
     context_of,
-    encodes,
     is_app,
     is_time,
     member_of,
@@ -52,6 +32,7 @@ from .arguments import (
     text_of,
     this_user,
 )
+from .connection import Connection
 from .conversation import Conversation
 from .results import AsyncPendingCall, ConversationRow, Page, PendingCall
 from .stack import Stack
@@ -59,16 +40,8 @@ from .stack import Stack
 if TYPE_CHECKING:
     from holdfast.agent import App
 
-    from .transport import RayTransport
-
-DEFAULT_TIMEOUT_S = 30.0
-START_S = 60.0
-"""How much longer the first call may take, which may have to start the embedded stack, unless its deadline is a short one."""
-GRACE_S = 1.0
 LAPSED_MS = PAUSE_LAG_MS + 100
 """After what time every view from before a pause has lapsed, and what it let begin has begun."""
-
-_T = TypeVar("_T")
 
 
 class AsyncClient:
@@ -79,7 +52,7 @@ class AsyncClient:
 
     def __init__(self, stack: Stack, *, timeout_s: float) -> None:
         self._stack = stack
-        self._timeout_s = timeout_s
+        self._connection = Connection(stack, timeout_s=timeout_s)
 
     @classmethod
     def connect(
@@ -180,7 +153,7 @@ class AsyncClient:
             check_request_id("message_id", message_id, InvalidMessage)
         message_id = message_id or (f"start:{conversation_id}" if conversation_id is not None else uuid.uuid4().hex)
         conversation_id = conversation_id or conversation_id_from(message_id)
-        app = await self._app()
+        app = await self._connection.app()
         command = Start(
             agent=agent,
             app=cast("str", self._stack.app_path),
@@ -190,12 +163,12 @@ class AsyncClient:
             spec=app.agent(agent).spec,
         )
         decide(State(conversation_id=conversation_id), command)  # what is wrong with it by itself is refused before it travels
-        receipt = await self._ask(conversation_id, command, what="the start", retry_id=message_id, create=True)
-        return Conversation(self, conversation_id, receipt=cast("Receipt", receipt))
+        receipt = await self._connection.reply_to(conversation_id, command, what="the start", retry_id=message_id, create=True)
+        return Conversation(self._connection, conversation_id, receipt=cast("Receipt", receipt))
 
     def conversation(self, conversation_id: str) -> "Conversation":
         """The conversation of that id; whether it exists is found out when it is used."""
-        return Conversation(self, check_conversation_id(conversation_id))
+        return Conversation(self._connection, check_conversation_id(conversation_id))
 
     async def resolve(
         self,
@@ -228,20 +201,9 @@ class AsyncClient:
             CipherMissing, CipherFailed: See `start`.
             ConfigurationError: The process was forked from one that had joined Ray.
         """
-        check_conversation_id(conversation_id)
-        ruling = Ruling.of(decision)
-        if decision_id is not None:
-            check_request_id("decision_id", decision_id, InvalidDecision)
-        if suspension_id is not None and not isinstance(suspension_id, str):
-            raise InvalidDecision("suspension_id", f"{suspension_id!r:.40} is not a string", "pass PendingCall.suspension_id")
-        if not isinstance(tool_call_id, str):
-            raise InvalidDecision("tool_call_id", f"{tool_call_id!r:.40} is not a string", "pass PendingCall.tool_call_id")
-        if not (encodes(tool_call_id) and encodes(suspension_id or "")):
-            raise StaleCall(conversation_id, ascii(tool_call_id), StaleReason.UNKNOWN)
-        decision_id = decision_id or uuid.uuid4().hex
-        command = Resolve(tool_call_id=tool_call_id, ruling=ruling, decision_id=decision_id, suspension_id=suspension_id)
-        receipt = await self._ask(conversation_id, command, what="the decision", retry_id=decision_id)
-        return cast("Receipt", receipt)
+        return await self._connection.resolve(
+            conversation_id, tool_call_id, decision, suspension_id=suspension_id, decision_id=decision_id
+        )
 
     async def pending(
         self,
@@ -258,8 +220,8 @@ class AsyncClient:
             StoreUnavailable: Redis does not answer in time, or refuses.
         """
         of_agent, of_kind = agent_of(agent), member_of(SuspensionKind, "kind", kind)
-        page = await self._read(lambda store: store.pending(limit=limit, after=after, agent=of_agent, kind=of_kind))
-        return Page([PendingCall.of(view, self.resolve) for view in page.items], page.next)
+        page = await self._connection.read(lambda store: store.pending(limit=limit, after=after, agent=of_agent, kind=of_kind))
+        return Page([PendingCall.of(view, self._connection.resolve) for view in page.items], page.next)
 
     async def conversations(
         self,
@@ -276,7 +238,9 @@ class AsyncClient:
             StoreUnavailable: Redis does not answer in time, or refuses.
         """
         of_agent, of_status = agent_of(agent), member_of(Status, "status", status)
-        page = await self._read(lambda store: store.conversations(limit=limit, after=after, agent=of_agent, status=of_status))
+        page = await self._connection.read(
+            lambda store: store.conversations(limit=limit, after=after, agent=of_agent, status=of_status)
+        )
         return Page([ConversationRow(**asdict(row)) for row in page.items], page.next)
 
     async def pause(self, agent: str | None = None, reason: str = "") -> Pause:
@@ -304,8 +268,8 @@ class AsyncClient:
             StoreUnavailable: Redis does not answer in time, or refuses; the pause may stand.
         """
         whose, why = pausable(agent), reason_of(reason)
-        pause = await self._read(lambda store: store.pause(whose, by=this_user(), reason=why))
-        now = await self._read(lambda store: store.now())
+        pause = await self._connection.read(lambda store: store.pause(whose, by=this_user(), reason=why))
+        now = await self._connection.read(lambda store: store.now())
         await asyncio.sleep(min(max(pause.since + LAPSED_MS - now, 0), LAPSED_MS) / 1000)
         return pause
 
@@ -319,7 +283,7 @@ class AsyncClient:
             StoreUnavailable: Redis does not answer in time, or refuses; the pause may be lifted.
         """
         whose = pausable(agent)
-        return await self._read(lambda store: store.resume(whose))
+        return await self._connection.read(lambda store: store.resume(whose))
 
     async def paused(self) -> list[Pause]:
         """The pauses that stand, that of the namespace first, then by the agent's name.
@@ -327,70 +291,4 @@ class AsyncClient:
         Raises:
             StoreUnavailable: Redis does not answer in time, or refuses.
         """
-        return list((await self._read(lambda store: store.paused())).pauses)
-
-    def _deadline(self) -> float:
-        """When a call that begins now must end, in the loop's time."""
-        longer_s = START_S if self._timeout_s >= DEFAULT_TIMEOUT_S and self._stack.may_start else 0.0
-        return asyncio.get_running_loop().time() + self._timeout_s + longer_s
-
-    async def _app(self) -> "App":
-        try:
-            async with asyncio.timeout_at(self._deadline()):
-                return await self._stack.loaded_app()
-        except TimeoutError as error:
-            problem = f"its module was not imported within {self._timeout_s:g} s"
-            raise AppNotFound("app", problem, "import it before, or give the client a longer timeout_s") from error
-
-    async def _read(self, work: Callable[[RedisStore], Awaitable[_T]]) -> _T:
-        """What is read from the store, the opening of which counts too."""
-        until = self._deadline()
-        store = await self._store(until)
-        return await self._timely(work(store), until)
-
-    async def _store(self, until: float) -> RedisStore:
-        return await self._timely(self._stack.store(), until)
-
-    async def _timely(self, work: Awaitable[_T], until: float) -> _T:
-        """What the store answers until then."""
-        try:
-            async with asyncio.timeout_at(until):
-                return await work
-        except TimeoutError as error:
-            raise StoreUnavailable(f"no answer within {self._timeout_s:g} s") from error
-
-    async def _ask(self, conversation_id: str, command: Command, *, what: str, retry_id: str, create: bool = False) -> Reply:
-        """Have a command judged. When the embedded Ray dies under it, it is asked again on the next one, with its id."""
-        loop, until = asyncio.get_running_loop(), self._deadline()
-        handed = False
-        while True:
-            try:
-                transport = self._stack.ready or await self._joined(until)
-            except HoldfastError as error:
-                if handed and not isinstance(error, ConfigurationError):
-                    raise OutcomeUnknown(f"{what} ({error})", retry_id) from error
-                raise
-            again, handed = handed, True
-            left_s = max(until - loop.time(), 0.001)
-            try:
-                async with self._stack.asking(until + GRACE_S):
-                    return await transport.ask(
-                        conversation_id, command, what=what, retry_id=retry_id, timeout_s=left_s, create=create
-                    )
-            except (TimeoutError, ClusterError, OutcomeUnknown, Overloaded, StoreUnavailable) as error:
-                lost = not isinstance(error, Overloaded | StoreUnavailable) and await self._stack.lost(transport)
-                if lost and loop.time() < until:
-                    continue
-                if isinstance(error, TimeoutError):
-                    raise OutcomeUnknown(what, retry_id) from error
-                if again and not isinstance(error, OutcomeUnknown):  # the Ray that died may have had it
-                    raise OutcomeUnknown(f"{what} ({error})", retry_id) from error
-                raise
-
-    async def _joined(self, until: float) -> "RayTransport":
-        await self._store(until)
-        try:
-            async with asyncio.timeout_at(until):
-                return await self._stack.transport()
-        except TimeoutError as error:
-            raise ClusterUnavailable(f"it was not joined within {self._timeout_s:g} s; that goes on: call again") from error
+        return list((await self._connection.read(lambda store: store.paused())).pauses)

@@ -3,8 +3,8 @@
 import asyncio
 import logging
 import uuid
-from collections.abc import AsyncGenerator, AsyncIterator, Awaitable
-from typing import TYPE_CHECKING, Any, cast
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Sequence
+from typing import Any, cast
 
 from holdfast.conversation import (
     Cancel,
@@ -20,19 +20,18 @@ from holdfast.conversation import (
     evolve,
     jsontext,
 )
+from holdfast.conversation import Event as LogEvent
 from holdfast.conversation.events import CallSuspended, ModelAnswered, TurnCompleted, TurnFailed
 from holdfast.conversation.events import ConversationEnded as EndedEvent
 from holdfast.conversation.ids import check_request_id
 from holdfast.conversation.transcript import Transcript
 from holdfast.errors import ConversationNotFound, InvalidInput, InvalidMessage, StoreUnavailable
-from holdfast.persistence import RedisStore, codec
+from holdfast.persistence import Conversations, codec
 
 from .arguments import check_place, is_time, request_id_of, text_of
+from .connection import Connection
 from .results import AsyncPendingCall, ConversationState, Event, PendingCall
-from .running import running_calls, shown_arguments
-
-if TYPE_CHECKING:
-    from .async_client import AsyncClient
+from .running import ConversationsAndRuns, running_calls, shown_arguments
 
 BLOCK_MS = 5_000
 READ_AT_ONCE = 500
@@ -44,8 +43,8 @@ logger = logging.getLogger("holdfast.client")
 class Conversation:
     """One conversation. `receipt` is that of the `start` that made this object, else None."""
 
-    def __init__(self, client: "AsyncClient", conversation_id: str, *, receipt: Receipt | None = None) -> None:
-        self._client = client
+    def __init__(self, connection: Connection, conversation_id: str, *, receipt: Receipt | None = None) -> None:
+        self._connection = connection
         self.id = conversation_id
         self.receipt = receipt
 
@@ -68,13 +67,15 @@ class Conversation:
             check_request_id("message_id", message_id, InvalidMessage)
         message_id = message_id or uuid.uuid4().hex
         command = Send(text=text_of(text), message_id=message_id)
-        return cast("Receipt", await self._ask(command, "the message", message_id))
+        return cast("Receipt", await self._reply_to(command, "the message", message_id))
 
     async def resolve(
         self, tool_call_id: str, decision: Decision, *, suspension_id: str | None = None, decision_id: str | None = None
     ) -> Receipt:
         """See `AsyncClient.resolve`."""
-        return await self._client.resolve(self.id, tool_call_id, decision, suspension_id=suspension_id, decision_id=decision_id)
+        return await self._connection.resolve(
+            self.id, tool_call_id, decision, suspension_id=suspension_id, decision_id=decision_id
+        )
 
     async def pending(self) -> list[AsyncPendingCall]:
         """What waits in this conversation, in the model's order of calls.
@@ -83,8 +84,8 @@ class Conversation:
             ConversationNotFound: It was never started.
             StoreUnavailable: Redis does not answer in time, or refuses.
         """
-        views = await self._client._read(lambda store: store.pending_of(self.id))  # noqa: SLF001 - the same module's own
-        return [PendingCall.of(view, self._client.resolve) for view in views]
+        views = await self._connection.read(lambda store: store.pending_of(self.id))
+        return [PendingCall.of(view, self._connection.resolve) for view in views]
 
     async def wait(self, *, after: int | None = None, timeout_s: float | None = None) -> ConversationState[Awaitable[Receipt]]:
         """The state as soon as the conversation rests (anything but generating and executing tools), or is in quarantine.
@@ -107,26 +108,18 @@ class Conversation:
             check_place(after)
         if timeout_s is not None and not is_time(timeout_s):
             raise InvalidInput("timeout_s", f"{timeout_s!r:.40} is no time", "give seconds, or None to wait without end")
-        client, loop = self._client, asyncio.get_running_loop()
+        read, loop = self._connection.read, asyncio.get_running_loop()
         give_up = None if timeout_s is None else loop.time() + timeout_s
-        until = client._deadline()  # noqa: SLF001 - as above
-        store = await client._store(until)  # noqa: SLF001 - as above
-        state = await client._timely(store.load(self.id), until)  # noqa: SLF001 - as above
+        state = await read(lambda store: store.load(self.id))
         while not (state.resting and (after is None or state.seq > after or state.ended)):
-            until = client._deadline()  # noqa: SLF001 - as above
-            if await client._timely(store.quarantine(self.id), until) is not None:  # noqa: SLF001 - as above
+            if await read(lambda store: store.quarantine(self.id)) is not None:
                 break
             left_ms = BLOCK_MS if give_up is None else min(BLOCK_MS, int((give_up - loop.time()) * 1000))
             if left_ms <= 0:
                 break
-            until += left_ms / 1000
-            entries = await client._timely(store.read(self.id, after=state.seq, block_ms=left_ms), until)  # noqa: SLF001 - as above
-            for _, event in entries:
+            for _, event in await self._news(state.seq, left_ms):
                 state = evolve(state, event)
-            if not entries:
-                await client._stack.see_to_ray()  # noqa: SLF001 - as above
-            until = client._deadline()  # noqa: SLF001 - as above
-        return await client._timely(self._shown(store, state), until)  # noqa: SLF001 - as above
+        return await read(lambda store: self._shown(store, state))
 
     async def state(self) -> ConversationState[Awaitable[Receipt]]:
         """The state as it is now."""
@@ -140,12 +133,12 @@ class Conversation:
             StoreUnavailable: Redis does not answer in time, or refuses.
             CipherMissing, CipherFailed: It is encrypted, and cannot be read here.
         """
-        transcript = await self._client._read(self._transcript)  # noqa: SLF001 - as above
+        transcript = await self._connection.read(self._transcript)
         if transcript.seq == 0:
             raise ConversationNotFound(self.id)
         return transcript.messages()
 
-    async def _transcript(self, store: RedisStore) -> Transcript:
+    async def _transcript(self, store: Conversations) -> Transcript:
         transcript = Transcript()
         while True:
             entries = await store.read(self.id, after=transcript.seq, limit=READ_AT_ONCE)
@@ -166,7 +159,7 @@ class Conversation:
             CipherMissing, CipherFailed: It is encrypted, and cannot be read here.
         """
         check_place(after)
-        state = await self._client._read(lambda store: store.load(self.id))  # noqa: SLF001 - as above
+        state = await self._connection.read(lambda store: store.load(self.id))
         if state.ended and after >= state.seq:
             return
         queue: asyncio.Queue[Event | BaseException] = asyncio.Queue(maxsize=1000)
@@ -197,7 +190,7 @@ class Conversation:
                 `AsyncClient.resolve`.
         """
         request_id = request_id_of(request_id)
-        return cast("Cancelled", await self._ask(Cancel(request_id=request_id), "the cancellation", request_id))
+        return cast("Cancelled", await self._reply_to(Cancel(request_id=request_id), "the cancellation", request_id))
 
     async def end(self, *, request_id: str | None = None) -> Receipt:
         """End the conversation for good; what is pending is cancelled.
@@ -209,7 +202,7 @@ class Conversation:
                 `AsyncClient.resolve`.
         """
         request_id = request_id_of(request_id)
-        return cast("Receipt", await self._ask(End(request_id=request_id), "the end", request_id))
+        return cast("Receipt", await self._reply_to(End(request_id=request_id), "the end", request_id))
 
     async def retry(self) -> bool:
         """Lift the quarantine, so that the conversation is taken up again; whether it was in one.
@@ -217,12 +210,12 @@ class Conversation:
         Raises:
             StoreUnavailable: Redis does not answer in time, or refuses; it may be done twice.
         """
-        return await self._client._read(lambda store: store.retry(self.id))  # noqa: SLF001 - as above
+        return await self._connection.read(lambda store: store.retry(self.id))
 
-    async def _ask(self, command: Command, what: str, retry_id: str) -> Reply:
-        return await self._client._ask(self.id, command, what=what, retry_id=retry_id)  # noqa: SLF001 - as above
+    async def _reply_to(self, command: Command, what: str, retry_id: str) -> Reply:
+        return await self._connection.reply_to(self.id, command, what=what, retry_id=retry_id)
 
-    async def _shown(self, store: RedisStore, state: State) -> ConversationState[Awaitable[Receipt]]:
+    async def _shown(self, store: ConversationsAndRuns, state: State) -> ConversationState[Awaitable[Receipt]]:
         last, reply, end = state.last, None, None
         quarantine = await store.quarantine(self.id)
         if last is not None:
@@ -236,7 +229,7 @@ class Conversation:
             turn_id=turn_id,
             reply=reply,
             error=error if quarantine is None else quarantine.reason,
-            pending=[PendingCall.of(view, self._client.resolve) for view in views],
+            pending=[PendingCall.of(view, self._connection.resolve) for view in views],
             running=await running_calls(store, state),
             seq=state.seq,
             stopped=end.stopped if isinstance(end, TurnCompleted) else None,
@@ -244,24 +237,30 @@ class Conversation:
         )
 
     async def _durable(self, after: int) -> AsyncIterator[Event]:
-        client = self._client
         while True:
-            until = client._deadline() + BLOCK_MS / 1000  # noqa: SLF001 - as above
-            store = await client._store(until)  # noqa: SLF001 - as above
-            entries = await client._timely(store.read(self.id, after=after, block_ms=BLOCK_MS), until)  # noqa: SLF001 - as above
-            if not entries:
-                await client._stack.see_to_ray()  # noqa: SLF001 - as above
-            for seq, event in entries:
+            for seq, event in await self._news(after, BLOCK_MS):
                 after = seq
-                data = event.model_dump(mode="json", exclude={"kind", "at"})
-                if isinstance(event, CallSuspended):
-                    data["arguments"] = await client._timely(shown_arguments(store, self.id, event), until)  # noqa: SLF001 - as above
-                yield Event(event.kind, seq, event.at, data)
+                yield Event(event.kind, seq, event.at, await self._data(event))
                 if isinstance(event, EndedEvent):
                     return
 
+    async def _data(self, event: LogEvent) -> dict[str, Any]:
+        data = event.model_dump(mode="json", exclude={"kind", "at"})
+        if isinstance(event, CallSuspended):
+            data["arguments"] = await self._connection.read(lambda store: shown_arguments(store, self.id, event))
+        return data
+
+    async def _news(self, after: int, block_ms: int) -> Sequence[tuple[int, LogEvent]]:
+        """The events after a place in the log, waited for so long; where none come, the embedded Ray is seen to."""
+        entries = await self._connection.read(
+            lambda store: store.read(self.id, after=after, block_ms=block_ms), block_ms=block_ms
+        )
+        if not entries:
+            await self._connection.stack.see_to_ray()
+        return entries
+
     async def _live(self) -> AsyncIterator[Event]:
-        store = await self._client._store(self._client._deadline())  # noqa: SLF001 - as above
+        store = await self._connection.store()
         while True:
             try:
                 async for payload in store.listen(self.id):

@@ -12,7 +12,7 @@ from holdfast.actors.vault import Vault
 from holdfast.agent import AgentSpec, App, code_digest, main_file, python_path
 from holdfast.daemon import in_daemon
 from holdfast.errors import ClusterStopped
-from holdfast.persistence import EVERYWHERE, AppRecord, RedisStore
+from holdfast.persistence import EVERYWHERE, AppRecord, Directory
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +64,7 @@ class Here:
         return found
 
 
-async def publish(store: RedisStore, settings: ActorSettings, key: bytes, here: Here) -> None:
+async def publish(store: Directory, settings: ActorSettings, key: bytes, here: Here) -> None:
     """Say what stands for the app from now on, and have its workers there before they are needed.
 
     Raises:
@@ -85,7 +85,7 @@ async def publish(store: RedisStore, settings: ActorSettings, key: bytes, here: 
         worker.prepare.remote(here.environment)
 
 
-async def _unstopped(store: RedisStore, settings: ActorSettings) -> Mapping[str, int]:
+async def _unstopped(store: Directory, settings: ActorSettings) -> Mapping[str, int]:
     """Where nothing is to be made."""
     withheld = await store.withheld()
     if EVERYWHERE in withheld:

@@ -2,13 +2,13 @@
 
 import logging
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Protocol
 
 from holdfast.conversation import Event, State, jsontext
 from holdfast.conversation.calls import CallStatus, run_effect_id
 from holdfast.conversation.events import CallSuspended, RunScheduled
 from holdfast.errors import CorruptStore, NewerRecord
-from holdfast.persistence import Store, codec
+from holdfast.persistence import Conversations, Runs, codec
 from holdfast.persistence.views import arguments_in, arguments_text
 
 from .results import RunningCall
@@ -20,7 +20,11 @@ READ_AT_ONCE = 500
 logger = logging.getLogger("holdfast.client")
 
 
-async def running_calls(store: Store, state: State) -> list[RunningCall]:
+class ConversationsAndRuns(Conversations, Runs, Protocol):
+    """What is read of a store to say what a conversation's calls are at."""
+
+
+async def running_calls(store: ConversationsAndRuns, state: State) -> list[RunningCall]:
     """The calls of a state that run, in the model's order."""
     calls = [call for call in state.calls if call.status is CallStatus.RUNNING]
     if not calls or state.turn is None:
@@ -42,7 +46,7 @@ async def running_calls(store: Store, state: State) -> list[RunningCall]:
     ]
 
 
-async def shown_arguments(store: Store, conversation_id: str, suspended: CallSuspended) -> dict[str, Any] | None:
+async def shown_arguments(store: Conversations, conversation_id: str, suspended: CallSuspended) -> dict[str, Any] | None:
     """The arguments of a suspended call; None where they cannot be read, or are too large to be repeated in a stream."""
     try:
         (source,) = await store.at(conversation_id, [suspended.arguments_at])
@@ -54,7 +58,7 @@ async def shown_arguments(store: Store, conversation_id: str, suspended: CallSus
         return None
 
 
-async def _scheduled(store: Store, state: State, after: int) -> dict[str, int]:
+async def _scheduled(store: Conversations, state: State, after: int) -> dict[str, int]:
     """When each run since the model's last answer was scheduled, by effect id."""
     found: dict[str, int] = {}
     while after < state.seq:
@@ -67,7 +71,7 @@ async def _scheduled(store: Store, state: State, after: int) -> dict[str, int]:
     return found
 
 
-async def _source(store: Store, conversation_id: str, seq: int) -> Event | None:
+async def _source(store: Conversations, conversation_id: str, seq: int) -> Event | None:
     try:
         (event,) = await store.at(conversation_id, [seq])
     except (CorruptStore, NewerRecord) as error:

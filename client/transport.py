@@ -2,7 +2,6 @@
 
 import logging
 import shlex
-import time
 import warnings
 from collections.abc import Callable, Sequence
 from typing import cast
@@ -12,12 +11,13 @@ from holdfast.actors.actor_settings import release_with
 from holdfast.actors.signature import vouched
 from holdfast.actors.vault import Vault
 from holdfast.agent import App
-from holdfast.conversation import Command, Reply, Start
+from holdfast.conversation import Start
 from holdfast.daemon import in_daemon
 from holdfast.embedded.home import Home
-from holdfast.errors import AgentNotFound, AppNotPublished, ClusterStopped
-from holdfast.persistence import EVERYWHERE, RedisStore
+from holdfast.errors import AgentNotFound, AppNotPublished, ClusterStopped, HoldfastError
+from holdfast.persistence import EVERYWHERE, Directory, RedisStore
 from holdfast.registry import cluster as clusters
+from holdfast.registry.delivery import Delivery, DeliveryResult
 from holdfast.registry.encryption import checked_cipher
 from holdfast.registry.pool import Pool
 from holdfast.registry.ray_actors import RayActors
@@ -27,7 +27,6 @@ from holdfast.registry.sweeper import ensure_sweeper, restore_sweeper
 from holdfast.registry.upgrade import end_other_releases
 from holdfast.settings import Settings
 
-from .delivery import deliver
 from .publishing import Here, publish
 from .stack import AppDiffersWarning
 
@@ -35,7 +34,7 @@ logger = logging.getLogger("holdfast.client")
 
 
 class RayTransport:
-    """Commands to actors, each repeated with the same ids until it is answered or its deadline passes."""
+    """The way of commands to the actors of one Ray cluster."""
 
     def __init__(self, store: RedisStore, settings: ActorSettings, joined: clusters.Cluster, *, publishes: bool) -> None:
         self.settings = settings
@@ -128,26 +127,15 @@ class RayTransport:
             raise
         return cls(store, actor_settings, joined, publishes=publishes)
 
-    async def ask(
-        self, conversation_id: str, command: Command, *, what: str, retry_id: str, timeout_s: float, create: bool = False
-    ) -> Reply:
-        """Have a command judged; its reply, once what it led to is durable.
-
-        Raises:
-            OutcomeUnknown: No answer within the deadline; `retry_id` makes a repetition safe.
-            WrongCluster: Another cluster has the store now.
-            AppNotPublished: A conversation is to be started with an app that nobody has published.
-            ClusterStopped: Holdfast was stopped on its cluster.
-            HoldfastError: The command was refused.
-        """
-        began = time.monotonic()
-        if isinstance(command, Start):
-            await self.check_published(command.app, command.agent)
-        await self._bond.check(within_s=timeout_s)
-        left_s = timeout_s - (time.monotonic() - began)
-        return await deliver(
-            self._registry, conversation_id, command, what=what, retry_id=retry_id, timeout_s=left_s, create=create
-        )
+    async def deliver(self, delivery: Delivery) -> DeliveryResult:
+        """What came of a command. None is handed over by who has no say here any more, nor a start of what is not published."""
+        try:
+            if isinstance(delivery.command, Start):
+                await self.check_published(delivery.command.app, delivery.command.agent)
+            await self._bond.check(within_s=delivery.left_s)
+        except HoldfastError as error:
+            return delivery.given_up(error)
+        return await delivery.through(self._registry)
 
     async def check_published(self, app: str, agent: str) -> None:
         """Make sure that an agent of an app is published, as far as this client does not publish it itself.
@@ -187,7 +175,7 @@ def _key(settings: Settings, where: StoreAddress, *, makes: bool) -> bytes | Non
     return vault.ensure_key(brought, must_be=settings.app_key is not None)
 
 
-async def _compare(store: RedisStore, where: StoreAddress, key: bytes | None, here: Here) -> None:
+async def _compare(store: Directory, where: StoreAddress, key: bytes | None, here: Here) -> None:
     """Say what of the app is published otherwise than it is here; it stays so."""
     record = await store.app(here.path)
     if record is None:  # a start is refused then, with the fix

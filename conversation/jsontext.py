@@ -12,7 +12,7 @@ import json
 import math
 import re
 from itertools import accumulate
-from typing import Any, NoReturn, TypeAlias
+from typing import Any, NoReturn, TypeAlias, overload
 
 JsonText: TypeAlias = str
 
@@ -113,9 +113,17 @@ def check_text(text: str) -> str:
     return text
 
 
-def clean(text: str) -> str:
-    """The text with each lone surrogate replaced by a question mark, so that it can be encoded as UTF-8."""
-    return text.encode("utf-8", "replace").decode()
+@overload
+def clean(text: str) -> str: ...
+
+
+@overload
+def clean(text: str | None) -> str | None: ...
+
+
+def clean(text: str | None) -> str | None:
+    """The text with each lone surrogate replaced by a question mark, so that it can be encoded as UTF-8; None stays None."""
+    return None if text is None else text.encode("utf-8", "replace").decode()
 
 
 def size_bytes(text: str) -> int:

@@ -59,11 +59,6 @@ class Draft:
     now: int
     events: list[Event] = field(default_factory=list)
 
-    @property
-    def next_seq(self) -> int:
-        """The place in the log that the next event will have."""
-        return self.state.seq + 1
-
     def emit(self, event: Event) -> int:
         """Add an event; its place in the log."""
         self.events.append(event)

@@ -7,19 +7,18 @@ from .calls import Call, SuspensionKind
 from .commands import Cancel, End, Send, Start
 from .envelope import failure
 from .events import (
-    CallResolved,
     ConversationEnded,
     ConversationStarted,
     MessageAccepted,
     NothingCancelled,
     SettledBy,
-    SuspensionSettled,
     TurnCancelled,
     TurnStarted,
 )
 from .idempotency import message_key, request_key
 from .ids import check_conversation_id, check_request_id, payload_digest
 from .judgement import Cancelled, Draft, Judgement, Receipt
+from .progress import give_up
 from .spec import Limits
 from .state import State
 
@@ -151,24 +150,7 @@ def _cancel_turn(draft: Draft, request_id: str | None) -> Cancelled:
         return Cancelled(conversation_id=state.conversation_id)
     open_calls = turn.calls.open()
     for call in open_calls:
-        if call.suspension is not None:
-            draft.emit(
-                SuspensionSettled(
-                    at=draft.now,
-                    tool_call_id=call.tool_call_id,
-                    suspension_id=call.suspension.suspension_id,
-                    by=SettledBy.CANCELLATION,
-                )
-            )
-        draft.emit(
-            CallResolved(
-                at=draft.now,
-                tool_call_id=call.tool_call_id,
-                ok=False,
-                content=failure(_why_cancelled(call)),
-                by=SettledBy.CANCELLATION,
-            )
-        )
+        give_up(draft, call, failure(_why_cancelled(call)), by=SettledBy.CANCELLATION)
     calls = tuple(call.tool_call_id for call in open_calls)
     draft.emit(TurnCancelled(at=draft.now, turn_id=turn.turn_id, calls=calls, request_id=request_id))
     return Cancelled(conversation_id=state.conversation_id, turn_id=turn.turn_id, calls=calls)

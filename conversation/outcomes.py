@@ -7,11 +7,9 @@ from .calls import Call, CallStatus, SuspensionKind
 from .commands import ModelFailed, ModelReplied, ProposedCall, RunFinished, RunLost, TurnPrepared
 from .envelope import failure
 from .events import (
-    CallResolved,
     FailureReason,
     ModelAnswered,
     RequestedCall,
-    RunScheduled,
     SettledBy,
     StopReason,
     TurnCompleted,
@@ -21,7 +19,7 @@ from .events import (
 from .idempotency import call_key
 from .ids import unique_call_ids
 from .judgement import Draft, Judgement
-from .progress import advance, suspend
+from .progress import advance, schedule, settle, suspend, tool_of
 from .spec import AgentSpec, Approval, Executor, Limits, OnLost, ToolSpec
 from .state import State, Turn
 from .table import LATE
@@ -110,20 +108,19 @@ def model_replied(state: State, command: ModelReplied) -> Judgement:
         ModelAnswered(
             at=command.now,
             effect_id=command.effect_id,
-            content=None if command.content is None else jsontext.clean(command.content),
+            content=jsontext.clean(command.content),
             calls=requested,
-            finish_reason=None if command.finish_reason is None else jsontext.clean(command.finish_reason),
+            finish_reason=jsontext.clean(command.finish_reason),
             input_tokens=command.input_tokens,
             output_tokens=command.output_tokens,
-            reasoning=None if command.reasoning is None else jsontext.clean(command.reasoning),
-            provider=None if command.provider is None else jsontext.clean(command.provider),
+            reasoning=jsontext.clean(command.reasoning),
+            provider=jsontext.clean(command.provider),
         )
     )
     stopped = STOPPED.get(command.finish_reason or "")
     if stopped is not None and (requested or not command.content):
         for call_id in unique:  # the last may be cut off in the middle, and where it ends nobody knows
-            content = failure(CUT_OFF.format(stopped))
-            draft.emit(CallResolved(at=draft.now, tool_call_id=call_id, ok=False, content=content, by=SettledBy.REFUSAL))
+            settle(draft, call_id, failure(CUT_OFF.format(stopped)), by=SettledBy.REFUSAL)
         error = FRUITLESS[stopped]
         draft.emit(TurnFailed(at=command.now, turn_id=turn.turn_id, error=error, reason=FailureReason(stopped.value)))
         return draft.done()
@@ -155,15 +152,7 @@ def run_finished(state: State, command: RunFinished) -> Judgement:
     if call is None:
         return Judgement(ignored=LATE.why)
     draft = Draft(state, command.now)
-    draft.emit(
-        CallResolved(
-            at=command.now,
-            tool_call_id=call.tool_call_id,
-            ok=command.ok,
-            content=jsontext.clean(command.content),
-            by=SettledBy.RUN,
-        )
-    )
+    settle(draft, call.tool_call_id, jsontext.clean(command.content), by=SettledBy.RUN, ok=command.ok)
     advance(draft)
     return draft.done()
 
@@ -176,37 +165,19 @@ def run_lost(state: State, command: RunLost) -> Judgement:
     draft = Draft(state, command.now)
     match call.on_lost:
         case OnLost.REDISPATCH:
-            draft.emit(
-                RunScheduled(
-                    at=command.now,
-                    tool_call_id=call.tool_call_id,
-                    tool=call.tool,
-                    attempt=call.attempt + 1,
-                    arguments_at=call.arguments_at,
-                    approval=call.approval,
-                    on_lost=call.on_lost,
-                )
-            )
+            schedule(draft, call, attempt=call.attempt + 1, arguments_at=call.arguments_at)
         case OnLost.ASK:
             suspend(
                 draft,
                 call=call,
-                tool=(command.spec.tool(call.tool) if command.spec is not None else None) or ToolSpec(name=call.tool),
+                tool=tool_of(command.spec, call),
                 spec=command.spec,
                 kind=SuspensionKind.LOST,
                 arguments=f"@{call.arguments_at}#{call.attempt}",
                 prompt=ASK_ABOUT_LOST.format(call.attempt),
             )
         case OnLost.ERROR:
-            draft.emit(
-                CallResolved(
-                    at=command.now,
-                    tool_call_id=call.tool_call_id,
-                    ok=False,
-                    content=failure(LOST),
-                    by=SettledBy.LOSS,
-                )
-            )
+            settle(draft, call.tool_call_id, failure(LOST), by=SettledBy.LOSS)
     advance(draft)
     return draft.done()
 
@@ -220,8 +191,8 @@ def _clean(call: ProposedCall) -> ProposedCall:
             "tool_call_id": jsontext.clean(call.tool_call_id),
             "name": jsontext.clean(call.name[:NAME_CHARS]),
             "arguments": arguments,
-            "problem": None if problem is None else jsontext.clean(problem),
-            "prompt": None if call.prompt is None else jsontext.clean(call.prompt),
+            "problem": jsontext.clean(problem),
+            "prompt": jsontext.clean(call.prompt),
         }
     )
 
@@ -254,26 +225,9 @@ def _call(draft: Draft, call_id: str, proposed: ProposedCall, spec: AgentSpec | 
     tool = spec.tool(proposed.name) if spec is not None else None
     problem = _problem(proposed, tool)
     if tool is None or problem is not None:
-        content = failure(problem or "this tool does not exist")
-        draft.emit(CallResolved(at=draft.now, tool_call_id=call_id, ok=False, content=content, by=SettledBy.REFUSAL))
+        settle(draft, call_id, failure(problem or "this tool does not exist"), by=SettledBy.REFUSAL)
         return
     gated = tool.approval is Approval.REQUIRED
-    if tool.executor is Executor.SERVER and not gated:
-        draft.emit(
-            RunScheduled(
-                at=draft.now,
-                tool_call_id=call_id,
-                tool=tool.name,
-                attempt=1,
-                arguments_at=seq,
-                approval=tool.approval,
-                on_lost=tool.on_lost,
-            )
-        )
-        return
-    kind = SuspensionKind.APPROVAL
-    if not gated:
-        kind = SuspensionKind.ELICITATION if tool.executor is Executor.HUMAN else SuspensionKind.CLIENT_EXEC
     call = Call(
         tool_call_id=call_id,
         tool=tool.name,
@@ -283,6 +237,12 @@ def _call(draft: Draft, call_id: str, proposed: ProposedCall, spec: AgentSpec | 
         arguments_at=seq,
         on_lost=tool.on_lost,
     )
+    if tool.executor is Executor.SERVER and not gated:
+        schedule(draft, call, attempt=1, arguments_at=seq)
+        return
+    kind = SuspensionKind.APPROVAL
+    if not gated:
+        kind = SuspensionKind.ELICITATION if tool.executor is Executor.HUMAN else SuspensionKind.CLIENT_EXEC
     suspend(draft, call=call, tool=tool, spec=spec, kind=kind, arguments=proposed.arguments, prompt=proposed.prompt)
 
 

@@ -1,13 +1,49 @@
-"""What follows inside a turn: suspending a call, and going on once none of the calls is open."""
+"""What follows inside a turn: a call runs, is suspended or settled, and the turn goes on once none of its calls is open."""
 
 from .calls import Call, SuspensionKind
-from .events import CallSuspended, FailureReason, TurnFailed
+from .events import CallResolved, CallSuspended, FailureReason, RunScheduled, SettledBy, SuspensionSettled, TurnFailed
 from .ids import suspension_id
+from .jsontext import JsonText
 from .judgement import Draft
 from .spec import AgentSpec, Limits, ToolSpec
 
 ANSWERED_BY_SCHEMA = frozenset({SuspensionKind.ELICITATION, SuspensionKind.CLIENT_EXEC})
 MAX_MODEL_CALLS = "the turn reached its limit of {} model calls (Limits.max_model_calls)"
+
+
+def schedule(draft: Draft, call: Call, *, attempt: int, arguments_at: int) -> None:
+    """Make a run of a server call outstanding, with the arguments that stand at that place."""
+    draft.emit(
+        RunScheduled(
+            at=draft.now,
+            tool_call_id=call.tool_call_id,
+            tool=call.tool,
+            attempt=attempt,
+            arguments_at=arguments_at,
+            approval=call.approval,
+            on_lost=call.on_lost,
+        )
+    )
+
+
+def settle(
+    draft: Draft, tool_call_id: str, content: JsonText, *, by: SettledBy, ok: bool = False, untrusted: bool = False
+) -> None:
+    """Give a call its result: the envelope that the model reads."""
+    draft.emit(CallResolved(at=draft.now, tool_call_id=tool_call_id, ok=ok, content=content, by=by, untrusted=untrusted))
+
+
+def give_up(draft: Draft, call: Call, content: JsonText, *, by: SettledBy) -> None:
+    """Settle an open call that nobody answered, and its suspension where it has one."""
+    if call.suspension is not None:
+        name = call.suspension.suspension_id
+        draft.emit(SuspensionSettled(at=draft.now, tool_call_id=call.tool_call_id, suspension_id=name, by=by))
+    settle(draft, call.tool_call_id, content, by=by)
+
+
+def tool_of(spec: AgentSpec | None, call: Call) -> ToolSpec:
+    """The tool of a call as the spec has it; one without schemas or bounds of its own where the spec does not know it."""
+    return (spec.tool(call.tool) if spec is not None else None) or ToolSpec(name=call.tool)
 
 
 def suspend(

@@ -10,12 +10,12 @@ from .calls import ACCEPTED, Call, CallStatus, Suspension, SuspensionKind
 from .commands import Resolve, Wake
 from .decisions import DecisionKind, Ruling
 from .envelope import failure, success
-from .events import CallResolved, RunScheduled, SettledBy, SuspensionSettled
+from .events import SettledBy, SuspensionSettled
 from .idempotency import call_key, decision_key, result_key, suspension_key
 from .ids import check_request_id, payload_digest
 from .judgement import Draft, Judgement, Receipt
-from .progress import advance, suspend
-from .spec import Executor, Limits, ToolSpec
+from .progress import advance, give_up, schedule, settle, suspend, tool_of
+from .spec import Executor, Limits
 from .state import State
 
 NO_ANSWER = {
@@ -68,26 +68,8 @@ def wake(state: State, command: Wake) -> Judgement:
     """Settle what is due: each suspension whose deadline has passed ends with an error that the model can recover from."""
     draft = Draft(state, command.now)
     for call in state.calls.due(command.now):
-        suspension = call.suspension
-        if suspension is None:
-            continue
-        draft.emit(
-            SuspensionSettled(
-                at=command.now,
-                tool_call_id=call.tool_call_id,
-                suspension_id=suspension.suspension_id,
-                by=SettledBy.EXPIRY,
-            )
-        )
-        draft.emit(
-            CallResolved(
-                at=command.now,
-                tool_call_id=call.tool_call_id,
-                ok=False,
-                content=failure(NO_ANSWER[suspension.kind]),
-                by=SettledBy.EXPIRY,
-            )
-        )
+        if call.suspension is not None:
+            give_up(draft, call, failure(NO_ANSWER[call.suspension.kind]), by=SettledBy.EXPIRY)
     if not draft.events:
         return Judgement(ignored="nothing is due")
     advance(draft)
@@ -145,7 +127,7 @@ def _content(command: Resolve, call: Call, suspension: Suspension) -> Any:
         return None
     _check_size(ruling, command.spec.limits if command.spec is not None else Limits())
     body = _parsed(ruling)
-    tool = _tool(command, call)
+    tool = tool_of(command.spec, call)
     match ruling.kind:
         case DecisionKind.APPROVE:
             if not isinstance(body, Mapping):
@@ -159,10 +141,6 @@ def _content(command: Resolve, call: Call, suspension: Suspension) -> Any:
                 problem = f"{type(body).__name__} is not a string"
                 raise InvalidDecision("decision", problem, "say why in a string")
     return body
-
-
-def _tool(command: Resolve, call: Call) -> ToolSpec:
-    return (command.spec.tool(call.tool) if command.spec is not None else None) or ToolSpec(name=call.tool)
 
 
 def _parsed(ruling: Ruling) -> Any:
@@ -195,53 +173,30 @@ def _follow(draft: Draft, command: Resolve, call: Call, seq: int, body: Any) -> 
         case DecisionKind.DENY:
             reason = f": {body}" if body else ""
             denied = "the user declined to answer" if call.executor is Executor.HUMAN else "the user denied this call"
-            _resolved(draft, call, SettledBy.DENY, failure(denied + reason))
+            settle(draft, call.tool_call_id, failure(denied + reason), by=SettledBy.DENY)
         case DecisionKind.ANSWER:
             untrusted = call.executor is Executor.CLIENT
             content = success(command.ruling.body or "null", untrusted=untrusted)
-            _resolved(draft, call, SettledBy.ANSWER, content, ok=True, untrusted=untrusted)
+            settle(draft, call.tool_call_id, content, by=SettledBy.ANSWER, ok=True, untrusted=untrusted)
         case DecisionKind.FAIL:
             untrusted = call.executor is Executor.CLIENT
             said = f"the client failed: {body}" if untrusted else str(body)
             content = failure(said if body else "it failed, and nobody said why", untrusted=untrusted)
-            _resolved(draft, call, SettledBy.FAIL, content, untrusted=untrusted)
+            settle(draft, call.tool_call_id, content, by=SettledBy.FAIL, untrusted=untrusted)
         case DecisionKind.REDISPATCH:
-            _scheduled(draft, call, call.attempt + 1, call.arguments_at)
+            schedule(draft, call, attempt=call.attempt + 1, arguments_at=call.arguments_at)
 
 
 def _approved(draft: Draft, command: Resolve, call: Call, arguments_at: int) -> None:
     if call.executor is Executor.CLIENT:
         suspend(
             draft,
-            call=draft_call(call, arguments_at),
-            tool=_tool(command, call),
+            call=call.model_copy(update={"arguments_at": arguments_at}),
+            tool=tool_of(command.spec, call),
             spec=command.spec,
             kind=SuspensionKind.CLIENT_EXEC,
             arguments=command.ruling.body or f"@{arguments_at}",
             prompt=None,
         )
         return
-    _scheduled(draft, call, 1, arguments_at)
-
-
-def _scheduled(draft: Draft, call: Call, attempt: int, arguments_at: int) -> None:
-    draft.emit(
-        RunScheduled(
-            at=draft.now,
-            tool_call_id=call.tool_call_id,
-            tool=call.tool,
-            attempt=attempt,
-            arguments_at=arguments_at,
-            approval=call.approval,
-            on_lost=call.on_lost,
-        )
-    )
-
-
-def draft_call(call: Call, arguments_at: int) -> Call:
-    """The call with the arguments it goes on with."""
-    return call.model_copy(update={"arguments_at": arguments_at})
-
-
-def _resolved(draft: Draft, call: Call, by: SettledBy, content: str, *, ok: bool = False, untrusted: bool = False) -> None:
-    draft.emit(CallResolved(at=draft.now, tool_call_id=call.tool_call_id, ok=ok, content=content, by=by, untrusted=untrusted))
+    schedule(draft, call, attempt=1, arguments_at=arguments_at)

@@ -35,7 +35,7 @@ _NAMES_TRIED = 16  # of a runtime directory; a name is taken only where somebody
 
 
 class HomeRecord(BaseModel):
-    """What `home.json` holds: whose data this is, and what wrote it."""
+    """The content of `home.json`: the id of the home's store, and the versions that wrote its data."""
 
     model_config = ConfigDict(frozen=True)
 
@@ -49,7 +49,7 @@ class HomeRecord(BaseModel):
 
     @classmethod
     def of(cls, store_id: str, server: str, server_version: str) -> Self:
-        """Return the record of a store as this process sees it, with the versions it runs."""
+        """Return the record of a store, with the versions that this process runs."""
         return cls(
             store_id=store_id,
             server=server,
@@ -65,7 +65,7 @@ class Home:
     """A directory that one person's embedded stack lives in.
 
     Attributes:
-        path: The directory, resolved; data, logs, locks and records.
+        path: The directory, resolved; it holds data, logs, locks and records.
         runtime: A short directory for sockets, private to this user. It may vanish at a reboot or logout.
     """
 
@@ -80,8 +80,8 @@ class Home:
             path: The directory; else `$XDG_STATE_HOME/holdfast`, else `~/.local/state/holdfast`.
 
         Raises:
-            HomeUnusable: It cannot be made, is another user's, others may read or write it, or replace it by way of a
-                directory above; or no directory for sockets can be had.
+            HomeUnusable: The home cannot be made, is another user's, or others may read, write or replace it, the last by
+                way of a directory above; or no directory for sockets can be made.
         """
         given = _given(path)
         field = f"home {given}"
@@ -89,7 +89,7 @@ class Home:
             check_way(given, field, _ELSEWHERE)
             home = given.resolve()
             make_way(home)
-            for way in (given, home):  # what was missing is there now, and perhaps somebody else has made it
+            for way in (given, home):  # a missing directory is there now, and perhaps somebody else has made it
                 check_way(way, field, _ELSEWHERE)
             status = home.lstat()
         if not belongs_to(status):
@@ -121,10 +121,10 @@ class Home:
         return path
 
     def record(self) -> HomeRecord | None:
-        """Return what `home.json` says, or None where there is none yet.
+        """Return the content of `home.json`, or None where there is no such file yet.
 
         Raises:
-            HomeUnusable: It is not a record, or one of another format.
+            HomeUnusable: The file cannot be read, or is no record of this format.
         """
         path = self.path / "home.json"
         try:
@@ -150,7 +150,11 @@ class Home:
             raise HomeUnusable(f"{path}", "it is not a record that Holdfast wrote", _RESTORE) from error
 
     def write(self, record: HomeRecord) -> None:
-        """Replace `home.json`; it is on the disk, whole, when this returns."""
+        """Replace `home.json`; it is on the disk, whole, when this returns.
+
+        Raises:
+            HomeUnusable: The disk refuses it.
+        """
         self.write_file("home.json", record.model_dump_json(indent=2) + "\n")
 
     def write_file(self, name: str, text: str) -> None:
@@ -182,7 +186,7 @@ class Home:
                 with tempfile.TemporaryDirectory(dir=self.path, prefix=f".{name}.") as folder:
                     made = Path(folder) / name
                     _replace(made, f"{secrets.token_hex(SECRET_BYTES)}\n")
-                    with suppress(FileExistsError):  # somebody else was quicker, and theirs is whole
+                    with suppress(FileExistsError):  # another process was quicker, and its file is whole
                         os.link(made, path)
             try:
                 secret = path.read_text("ascii").strip()
@@ -204,7 +208,7 @@ class Home:
             and every process that inherited the descriptor has closed it.
 
         Raises:
-            HomeUnusable: The file system has no locks.
+            HomeUnusable: The lock's file cannot be opened, or the file system has no locks.
         """
         with _refusing(self.path):
             descriptor = _opened(self.path / name, os.O_RDWR)
@@ -266,8 +270,8 @@ def _runtime(home: Path) -> Path:
     """Return the runtime directory that the home remembers, else make one.
 
     It is remembered because processes of one person differ in XDG_RUNTIME_DIR (a shell and a cron job), and all of them
-    must find the same socket. Its name is drawn, and made again under the same name after a reboot or logout; if somebody
-    else has taken that, another is drawn.
+    must find the same socket. Its name is random. After a reboot or logout it is made again under the same name, or under
+    another if somebody else has taken that name.
     """
     note = home / "runtime"
     if (remembered := _remembered(note)) is not None and _is_ours(remembered):
@@ -280,7 +284,7 @@ def _runtime(home: Path) -> Path:
         with _refusing(home):
             fcntl.flock(turn, fcntl.LOCK_EX)  # held for as long as it takes to write a line
             remembered = _remembered(note)
-            if remembered is not None and _is_ours(remembered):  # made while this one waited
+            if remembered is not None and _is_ours(remembered):  # made while this process waited
                 return remembered
             for candidate in chain((remembered,), _candidates()):
                 if candidate is not None and _made(candidate):
@@ -307,12 +311,12 @@ def _candidates() -> Iterator[Path]:
 
 
 def _made(candidate: Path) -> bool:
-    """Make a runtime directory; false where there is something of that name, or somebody could replace it."""
+    """Make a runtime directory; return False where the name is taken, or somebody could replace the directory."""
     field = f"runtime directory {candidate}"
     try:
         check_way(candidate, field, _ELSEWHERE)
         candidate.mkdir(mode=0o700)
-        check_way(candidate, field, _ELSEWHERE)  # the one above it may have been missing, and made by somebody else since
+        check_way(candidate, field, _ELSEWHERE)  # somebody else may have made a missing directory above it since
     except (OSError, HomeUnusable):  # a parent that is gone, such as /run/user/1000 after the logout
         return False
     return True
@@ -327,10 +331,11 @@ def _remembered(note: Path) -> Path | None:
 
 
 def _is_ours(runtime: Path) -> bool:
-    """Say whether it is a directory of this user; false where it is gone, or somebody else has taken its name.
+    """Say whether a runtime directory is this user's; False where it is gone, or somebody else has taken its name.
 
     Raises:
-        HomeUnusable: It is this user's, and others may enter it: what runs has its sockets there, so no other is made.
+        HomeUnusable: The directory is this user's, and others may enter it. Running servers have their sockets there, so
+            no other directory is made.
     """
     try:
         status = runtime.lstat()

@@ -1,8 +1,8 @@
 """The embedded Ray: one local head per home, reachable from this machine only, and only with its token.
 
 Ray's own tools tell clusters apart badly (`ray stop` ends every Ray on the machine), so this module keeps its own account:
-`ray start` runs in a session of its own with a temporary directory of the home's own, and what belongs to the home is
-found among all processes by these two. Ray is never imported here; who starts or stops it holds the lock `ray.lock`.
+`ray start` runs in a session of its own with a temporary directory of the home's own, and the home's processes are found
+among all others by these two. Ray is never imported here; a process that starts or stops it holds the lock `ray.lock`.
 
 The temporary directory is `ray` in the home, where its logs outlive it; Ray is given a link to it, in the runtime
 directory, since the path of a socket must be short and Ray takes no space in one.
@@ -33,31 +33,31 @@ _LOCK = "ray.lock"
 _FOLDER = "ray"
 _KEEP = "ray.keep"
 _GONE = "ray-gone.json"
-_GONE_KEPT = 16  # more would have to start and end while a binding of the first is fresh
+_GONE_KEPT = 16  # more clusters would have to start and end while a binding to the first is fresh
 _POLL_S = 0.1
 _GRACE_S = 5.0
 _OBJECT_STORE_BYTES = 100_000_000  # Ray takes no less than 75 MiB
 _DAEMONS = ("gcs_server", "raylet")
 
 # Where `ray[default]` is installed, `ray start` opens more ports than a plain one and a Ray Client server on port 10001,
-# which no option turns off. It goes by whether it can import grpc; the daemons can.
+# which no option turns off. It does so where it can import grpc, so that import fails here; the daemons can import it.
 _RAY = "import sys; sys.modules['grpc'] = None; from ray.scripts.scripts import main; sys.exit(main())"
 
-# What would lead the new head, or a process that joins it, to another cluster.
+# Variables that would lead the new head, or a process that joins it, to another cluster.
 _MISLEADING = ("RAY_ADDRESS", "RAY_REDIS_ADDRESS", "RAY_AUTH_TOKEN", "RAY_JOB_ID", "RAY_RAYLET_PID", "RAY_CLIENT_MODE")
 _SIGNING = "HOLDFAST_APP_KEY"
-"""What published apps are signed with: no process that runs their tools is to have it."""
+"""The variable with the key that signs published apps; a process that runs tools must not have it."""
 
 
 @dataclass(frozen=True, slots=True)
 class RayAddress:
-    """Where the embedded Ray listens, and what opens it.
+    """The address of the embedded Ray, and the token that opens it.
 
     Attributes:
         address: Host and port, for `ray.init(address=...)`.
         token_path: The file, mode 0600, with the token that Ray asks for.
-        cluster_id: Which cluster it is; empty where Ray did not say.
-        gone: The ids of the clusters that the home had before. Every process of theirs was seen to be gone.
+        cluster_id: The id of the Ray cluster; empty where Ray did not say.
+        gone: The ids of the home's former clusters. All processes of each were seen to be gone.
     """
 
     address: str
@@ -67,40 +67,40 @@ class RayAddress:
 
     @property
     def env(self) -> dict[str, str]:
-        """The environment of a process that joins; see `join_environment`."""
+        """The variables of a process that joins; see `join_environment`."""
         return join_environment(self)
 
 
 def join_environment(address: RayAddress) -> dict[str, str]:
-    """Return what a process must have in `os.environ` *before* it imports ray, to join the embedded Ray.
+    """Return the variables that a process must have in `os.environ` *before* it imports ray, to join the embedded Ray.
 
-    Without it the process is refused, or listens on all network interfaces itself.
+    Without them the process is refused, or listens on all network interfaces itself.
     """
     return {
         "RAY_AUTH_MODE": "token",
-        "RAY_AUTH_TOKEN": "",  # another cluster's would win over the path; an empty one counts as none
+        "RAY_AUTH_TOKEN": "",  # another cluster's token would win over the path; an empty one counts as none
         "RAY_AUTH_TOKEN_PATH": str(address.token_path),
-        "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0",  # on Linux, what makes Ray listen on the given address alone
+        "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0",  # on Linux, this makes Ray listen on the given address alone
         "RAY_USAGE_STATS_ENABLED": "0",
-        "RAY_enable_metrics_collection": "0",  # an agent would serve them to whoever asks, without the token
+        "RAY_enable_metrics_collection": "0",  # an agent of Ray would serve metrics to anybody without the token
         **{name: os.environ.get(name, value) for name, value in ray_logs.ENVIRONMENT.items()},
     }
 
 
 def ensure_ray(home: Home, *, deadline_s: float = 60, announce: Callable[[str], None] | None = None) -> RayAddress:
-    """Return the address of the home's Ray, which lives; start it where none does.
+    """Return the address of the home's live Ray; start one where none lives.
 
-    It outlives this process and inherits its whole environment and working directory. Blocking; safe to call from many
+    The Ray outlives this process and inherits its whole environment and working directory. Blocking; safe to call from many
     processes and threads at once.
 
     Args:
-        home: Whose Ray.
-        deadline_s: How long to wait, for this start or for one that somebody else is at.
-        announce: Told one line if this call started it.
+        home: The home of the Ray.
+        deadline_s: How long to wait for this start, or for one under way in another process.
+        announce: Called with one line if this call started the Ray.
 
     Raises:
-        HomeUnusable: The Ray that runs has another Ray or Python version than this process.
-        ClusterUnavailable: It did not come up in time.
+        HomeUnusable: The Ray that runs has another Ray or Python version than this process, or the home's files cannot be used.
+        ClusterUnavailable: No Ray came up in time.
     """
     began = time.monotonic()
     while (running := _living(home)) is None:
@@ -119,7 +119,7 @@ def ensure_ray(home: Home, *, deadline_s: float = 60, announce: Callable[[str], 
 
 
 def bound_logs(home: Home) -> None:
-    """Delete the oldest logs of the home's Ray where they take up more than they may; its Ray may live."""
+    """Delete the oldest logs of the home's Ray beyond `ray_logs.KEPT_BYTES`; the Ray may live."""
     root = home.path / _FOLDER
     ray_logs.bound(
         root, lambda: {str(path) for one in processes() for path in opened_files(one.pid) if path.is_relative_to(root)}
@@ -141,7 +141,7 @@ def gone_rays(home: Home) -> tuple[str, ...]:
 
 
 def ray_lives(home: Home, cluster_id: str | None = None) -> bool:
-    """Say whether the home's Ray lives, and is still that cluster if one is named; Ray itself is not asked."""
+    """Say whether the processes of the home's Ray live, and are of the named cluster if one is named; Ray is not asked."""
     record = _recorded(home)
     return record is not None and (cluster_id is None or record.cluster_id in ("", cluster_id)) and _has_daemons(record)
 
@@ -159,7 +159,8 @@ def stop_ray(home: Home, *, deadline_s: float = 60) -> bool:
         Whether there was anything to stop.
 
     Raises:
-        ClusterUnavailable: Somebody is starting it all the time, or a process cannot be killed.
+        ClusterUnavailable: Another process holds `ray.lock` beyond the deadline, or a process cannot be killed.
+        HomeUnusable: The home's files cannot be used.
     """
     began = time.monotonic()
     while True:
@@ -172,13 +173,13 @@ def stop_ray(home: Home, *, deadline_s: float = 60) -> bool:
 
 
 class _Record(BaseModel):
-    """What `ray.json` holds while a Ray runs."""
+    """The content of `ray.json` while a Ray runs."""
 
     model_config = ConfigDict(frozen=True)
 
     address: str
     temp_dir: str
-    session: int  # of `ray start`; all it started belongs to it
+    session: int  # the session of `ray start` and of all processes that it started
     pids: dict[str, int]
     ray_version: str
     python_version: str
@@ -187,7 +188,7 @@ class _Record(BaseModel):
 
 
 class _Gone(BaseModel):
-    """What `ray-gone.json` holds: the home's last clusters, each of which was ended and seen to be gone."""
+    """The content of `ray-gone.json`: the home's last clusters, each of which was ended and seen to be gone."""
 
     model_config = ConfigDict(frozen=True)
 
@@ -212,7 +213,7 @@ def _start(home: Home, deadline_s: float) -> RayAddress:
 
 
 def _environment(home: Home, token_path: Path) -> dict[str, str]:
-    """What `ray start` and all that comes of it, workers included, have as their environment."""
+    """The environment of `ray start` and of all its processes, workers included."""
     env = {name: value for name, value in os.environ.items() if name not in (*_MISLEADING, _SIGNING)}
     env |= join_environment(RayAddress("", token_path)) | {
         "LITELLM_LOCAL_MODEL_COST_MAP": "True",
@@ -221,7 +222,7 @@ def _environment(home: Home, token_path: Path) -> dict[str, str]:
     del env["RAY_AUTH_TOKEN"]
     around = env.get("VIRTUAL_ENV")
     if around and home.path.is_relative_to(Path(around).resolve()):
-        del env["VIRTUAL_ENV"]  # Ray refuses a temporary directory in it, lest it copies that with the environment
+        del env["VIRTUAL_ENV"]  # Ray refuses a temporary directory in it: copying the environment would copy that too
     return env
 
 
@@ -282,15 +283,15 @@ def _observed(temp_dir: Path) -> _Record | None:
 
 
 def _option(process: Process, name: str) -> str:
-    """What a process was given with an option; the raylet hands its own on inside longer arguments."""
+    """The value of a process's option; the raylet has some options inside longer arguments."""
     words = " ".join(process.arguments).split()
     return next((word.removeprefix(f"{name}=") for word in words if word.startswith(f"{name}=")), "")
 
 
 def _seen_from() -> str:
-    """What tells from where processes are seen: the machine since it started, the pid namespace and the user.
+    """The place from which this process sees others, as text: the machine since it started, the pid namespace and the user.
 
-    Another container on the same machine has other processes under the same pids. Empty where that is not to be known.
+    Another container on the same machine has other processes under the same pids. Empty where the system does not tell.
     """
     try:
         boot_id = Path("/proc/sys/kernel/random/boot_id").read_text("ascii").strip()
@@ -300,7 +301,7 @@ def _seen_from() -> str:
 
 
 def _living(home: Home) -> _Record | None:
-    """Return the record of the home's Ray if it is the one that runs, whole, and its files are where they were."""
+    """Return the record of the home's Ray if its daemons run, its files are in place, and it takes connections; else None."""
     record = _recorded(home)
     if record is None or not _has_daemons(record) or not _has_files(home, record):
         return None
@@ -315,7 +316,7 @@ def _living(home: Home) -> _Record | None:
 def _has_files(home: Home, record: _Record) -> bool:
     """Say whether Ray finds its files where it looks for them.
 
-    A link that is old may have been removed by what cleans /tmp, and is made again. A runtime directory that the home had
+    A program that cleans /tmp may have removed an old link, which is made again. A runtime directory that the home had
     before is gone, or somebody else's by now.
     """
     temp_dir = Path(record.temp_dir)
@@ -381,7 +382,7 @@ def _end(home: Home, *, gently: bool) -> bool:
 
 
 def _signal_until_gone(find: Callable[[], list[Process]], number: signal.Signals) -> list[Process]:
-    """Signal each process once and return those that the grace did not suffice for."""
+    """Signal each process once and return those that still live after the grace."""
     signalled: set[int] = set()
     began = time.monotonic()
     while (left := find()) and time.monotonic() - began < _GRACE_S:
@@ -446,15 +447,15 @@ def _temp_dir(home: Home) -> Path:
 
 def _linked(home: Home) -> Path:
     """Return the short path of Ray's temporary directory, made where there is none."""
-    link = home.socket(_FOLDER)  # it refuses a runtime directory that is not this user's
+    link = home.socket(_FOLDER)  # this refuses a runtime directory that is not this user's
     try:
         (home.path / _FOLDER).mkdir(mode=0o700, exist_ok=True)
         fresh = link.with_name(f"{_FOLDER}.{secrets.token_hex(4)}")
         fresh.symlink_to(home.path / _FOLDER)
-        fresh.replace(link)  # at once, since several processes may find it gone
+        fresh.replace(link)  # in one step, since several processes may find the link gone
         keep = link.with_name(_KEEP)
         keep.touch(mode=0o600)
-        keep.chmod(0o1600)  # what cleans /tmp leaves a file with this bit, and so the directory, to its owner
+        keep.chmod(0o1600)  # programs that clean /tmp leave a file with this bit, and so its directory
     except OSError as error:
         problem = f"Ray's directory in it cannot be made ({error})"
         raise HomeUnusable(f"home {home.path}", problem, f"correct the cause, or remove {home.path / _FOLDER}") from error

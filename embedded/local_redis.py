@@ -1,8 +1,8 @@
-"""The embedded Redis: one server per home, started by whoever needs it first, joined by everyone later.
+"""The embedded Redis: one server per home, started by the first process that needs it, joined by all others.
 
-The home's lock `redis.lock` is held by whoever starts the server and, by inheriting the descriptor, by the server for as
-long as it lives. So nobody starts a second one beside it, and nobody has to tell a living server from a dead one by a
-pid: who gets the lock knows that there is none.
+The home's lock `redis.lock` is held by the process that starts the server and, by inheriting the descriptor, by the server
+for as long as it lives. So no process starts a second server beside it, or has to tell a living server from a dead one by
+a pid: a process that gets the lock knows that there is no server.
 """
 
 import os
@@ -66,13 +66,14 @@ def ensure_redis(
     Blocking; safe to call from many processes and threads at once.
 
     Args:
-        home: Where the data lives.
+        home: The home with the server's data.
         deadline_s: How long to wait for a server that someone starts, or that loads its data.
-        announce: Told one line if this call started the server.
+        announce: Called with one line if this call started the server.
         store_id_key: The key of the store's id; written here, once in the life of a home.
 
     Raises:
-        HomeUnusable: The data there is not what the home recorded, or not for this server.
+        HomeUnusable: The data is of another store than the home recorded, or no server here can read it; or the server cannot
+            be started.
         UnsupportedServer: There is no server binary, or it is too old.
         ConfigurationError: HOLDFAST_REDIS_SERVER names no program.
         StoreUnavailable: The server did not answer in time, or refuses writes.
@@ -102,9 +103,9 @@ def ensure_redis(
 
 
 def bound_log(home: Home) -> None:
-    """Begin a new log of the home's Redis where it has grown beyond 1 MiB, and keep the one before it.
+    """Begin a new log of the home's Redis where the log has grown beyond 1 MiB, and keep the one before.
 
-    The server opens its log anew for each line, so it may be running.
+    The server may be running: it opens its log anew for each line.
     """
     log = _log(home)
     with home.lock("logs.lock") as turn, suppress(FileNotFoundError):
@@ -123,13 +124,13 @@ def running_redis(home: Home) -> str | None:
 
 
 def redis_stopped(home: Home) -> bool:
-    """Say whether the home's Redis server was ended in an orderly way and nobody starts one: it did not die.
+    """Say whether the home's Redis server was stopped rather than died, and no process starts one.
 
-    A server removes its pidfile when it is told to end; one that was killed leaves it behind.
+    A server that is told to end removes its pidfile; one that was killed leaves it behind.
     """
     if (home.path / "redis.pid").exists() or running_redis(home) is not None:
         return False
-    with home.lock(_LOCK) as lock:  # somebody who holds it is starting one
+    with home.lock(_LOCK) as lock:  # another process that holds the lock is starting a server
         return lock is not None and not (home.path / "redis.pid").exists()
 
 
@@ -138,7 +139,7 @@ def revive_redis(home: Home, *, deadline_s: float = 30, announce: Callable[[str]
 
     Raises:
         HomeUnusable: The home has no record any more, or see `ensure_redis`.
-        StoreUnavailable: See `ensure_redis`.
+        UnsupportedServer, ConfigurationError, StoreUnavailable: See `ensure_redis`.
     """
     if home.record() is None:  # else the new server's empty data would count as the home's first
         raise HomeUnusable(f"home {home.path}", "it has lost its record home.json while it was in use", _LOOK)
@@ -152,7 +153,7 @@ def stop_redis(home: Home, *, deadline_s: float = 30) -> bool:
         Whether there was one to stop.
 
     Raises:
-        StoreUnavailable: Something holds the home's lock beyond the deadline.
+        StoreUnavailable: A process holds `redis.lock` beyond the deadline.
     """
     began = time.monotonic()
     target: int | None = None
@@ -166,7 +167,7 @@ def stop_redis(home: Home, *, deadline_s: float = 30) -> bool:
         if target is None and (target := _server_pid(home)) is not None:
             _shut_down(home, target)
         elif target is not None and _server_pid(home) not in {None, target}:
-            return True  # gone, and someone has started another since
+            return True  # the server is gone, and another process has started a new one since
         elif target is not None and waited_s > _GRACE_S:
             _signal_server(home, target, signal.SIGKILL)
         if waited_s > deadline_s:
@@ -178,8 +179,8 @@ _LOOK = "read the whole log, mend or restore the data, or set HOLDFAST_HOME to a
 
 
 def _join(home: Home, store_id_key: str, *, started: bool) -> bool:
-    """Return whether the server is ready, and see to it that server and home name the same store."""
-    record = home.record()  # before the key: whoever writes the record wrote the key before
+    """Return whether the server is ready, and refuse one whose store is not the one that the home recorded."""
+    record = home.record()  # read before the key, since the key is written before the record
     try:
         with _client(home) as client:
             found = cast("bytes | None", client.get(store_id_key))
@@ -238,7 +239,7 @@ def _start(home: Home, lock: int) -> None:
 
 
 def _environment() -> dict[str, str]:
-    """Return what the server needs; it lives long and has no business with anyone's credentials."""
+    """Return the server's environment, without credentials: it lives long and needs none."""
     kept = {name: os.environ[name] for name in ("PATH", "LD_LIBRARY_PATH", "TZ") if name in os.environ}
     return {**kept, "LC_ALL": "C"}  # Redis 7 refuses to start under a locale that is not installed
 
@@ -286,7 +287,7 @@ def _quoted(path: Path) -> str:
 
 
 def _server_pid(home: Home) -> int | None:
-    """Return the pid of the home's living server, as far as its pidfile or the server itself tells."""
+    """Return the pid of the home's living server from its pidfile, else from the server; None where neither tells."""
     with suppress(OSError, ValueError):
         pid = int((home.path / "redis.pid").read_text("ascii"))
         if _is_server(home, pid):
@@ -324,13 +325,13 @@ def _signal(pid: int, number: signal.Signals) -> None:
 def _lost_server(home: Home) -> int | None:
     """Return the pid of a living server that nobody can reach any more, because its socket was removed.
 
-    That happens when a logout removes XDG_RUNTIME_DIR. A server in another mount namespace has its socket there.
+    That happens when a logout removes XDG_RUNTIME_DIR. A server in another mount namespace counts as reached.
     """
     with suppress(OSError, ValueError):
         pid = int((home.path / "redis.pid").read_text("ascii"))
         same_files = Path(f"/proc/{pid}/ns/mnt").readlink() == Path("/proc/self/ns/mnt").readlink()
         configured = _configured_socket(home)
-        reached = configured == home.socket("redis.sock") and configured.exists()  # else the home has got another directory
+        reached = configured == home.socket("redis.sock") and configured.exists()  # else the home has a new directory
         if same_files and _is_server(home, pid) and not reached:
             return pid
     return None

@@ -19,7 +19,7 @@ def belongs_to(status: os.stat_result) -> bool:
 
 
 def is_private(status: os.stat_result) -> bool:
-    """Say whether a mode lets nobody else read, write or enter; an access list shows in the bits of the group."""
+    """Say whether the mode lets nobody else read, write or enter; an access list shows in the bits of the group."""
     return not status.st_mode & (stat.S_IRWXG | stat.S_IRWXO)
 
 
@@ -43,12 +43,12 @@ def check_way(path: Path, field: str, fix: str) -> None:
     renaming what is not theirs. A path is checked as far as it exists.
 
     Args:
-        path: An absolute path; what it leads to is not checked itself.
-        field: What is refused, for the error.
-        fix: What to do where no mode can be corrected.
+        path: An absolute path; the file at its end is not checked.
+        field: The field of the error.
+        fix: The fix of the error where no mode can be corrected.
 
     Raises:
-        HomeUnusable: Somebody else could.
+        HomeUnusable: Somebody else could lead the path elsewhere.
         OSError: A directory on the way cannot be read.
     """
     ahead = list(reversed(path.parts[1:]))
@@ -90,7 +90,7 @@ def _check_directory(directory: Path, field: str, fix: str) -> None:
 
 
 def _is_trusted(uid: int) -> bool:
-    """Whether the owner may be relied on: this user, or the machine's (whom a user namespace shows by another number)."""
+    """Whether an owner is trusted: this user, or the machine's root (which has another number in a user namespace)."""
     return uid in (0, os.getuid(), Path("/").stat().st_uid)
 
 

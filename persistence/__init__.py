@@ -4,30 +4,13 @@ from typing import TYPE_CHECKING
 
 from holdfast.lazy import lazily
 
-from .directory import EVERYWHERE, Binding
-from .inspection import BrokenApp, Census, Overdue, Silent
-from .pausing import PAUSE_LAG_MS, Pause, Paused
+from .conversations import Acquired, Append, Appended, Conversations, KnownIds, Moved, Owner, Quarantine, TakeoverReason
+from .directory import EVERYWHERE, AppRecord, Binding, BrokenApp, Directory, Silent
+from .lists import Census, ConversationRow, Due, Listing, Lists, Overdue, Rebuilt, Trouble
+from .pausing import PAUSE_LAG_MS, Pause, Paused, Pausing
 from .redis_store import RedisStore
-from .store import (
-    Acquired,
-    Append,
-    Appended,
-    AppRecord,
-    ConversationRow,
-    Due,
-    KnownIds,
-    Late,
-    Listing,
-    Moved,
-    Owner,
-    Quarantine,
-    Rebuilt,
-    Run,
-    RunStatus,
-    Store,
-    TakeoverReason,
-)
-from .supervision import Trouble
+from .runs import Late, Run, Runs, RunStatus
+from .store import Store
 
 if TYPE_CHECKING:
     from .memory_store import MemoryStore
@@ -43,21 +26,26 @@ __all__ = [
     "BrokenApp",
     "Census",
     "ConversationRow",
+    "Conversations",
+    "Directory",
     "Due",
     "KnownIds",
     "Late",
     "Listing",
+    "Lists",
     "MemoryStore",
     "Moved",
     "Overdue",
     "Owner",
     "Pause",
     "Paused",
+    "Pausing",
     "Quarantine",
     "Rebuilt",
     "RedisStore",
     "Run",
     "RunStatus",
+    "Runs",
     "Silent",
     "Store",
     "TakeoverReason",

@@ -17,7 +17,7 @@ from holdfast.conversation.idempotency import IdempotencyRecord
 from holdfast.conversation.record import Record
 from holdfast.errors import CipherMissing, CorruptStore, NewerRecord
 
-from .store import AppRecord
+from .directory import AppRecord
 
 VERSION = 3
 """The record version that this code writes; it reads this and every older one.

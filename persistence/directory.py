@@ -1,11 +1,54 @@
-"""What a store knows of the cluster that serves it: actors on offer and alive, workers in office, the binding, the release."""
+"""The cluster's directory: apps, actors and workers that serve a store, the cluster that it is bound to, the release."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
+from pydantic import Field
+
+from holdfast.conversation import AgentSpec
+from holdfast.conversation.record import Record
+
+from .database import Database
+
 EVERYWHERE = "*"
 """What is withheld where all of it is: Holdfast was stopped on its cluster, until `holdfast up`."""
+
+
+class AppRecord(Record):
+    """What the last who published the app said of it; names of variables, never their values.
+
+    `code` tells its workers apart; `source` is the digest of its source files, `prints` tell values of its variables apart. The
+    `signature` is made with a key that is not in the store.
+    """
+
+    app: str
+    code: str
+    python_path: tuple[str, ...] = ()
+    main_file: str | None = None
+    environment: tuple[str, ...] = ()
+    agents: Mapping[str, str] = Field(default_factory=dict)
+    source: str = ""
+    prints: Mapping[str, str] = Field(default_factory=dict)
+    signature: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class BrokenApp:
+    """An app that workers cannot run, why, and since when (ms UTC; None: an older release noted it)."""
+
+    app: str
+    problem: str
+    since: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Silent:
+    """An actor that counts among the living, when it was last heard of (ms UTC), and the conversation that it hosts."""
+
+    actor: str
+    since: int
+    conversation_id: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -17,8 +60,32 @@ class Binding:
     age_ms: int
 
 
-class Directory(Protocol):
-    """The verbs of a `Store` by which processes find each other, and a cluster and a release hold the store."""
+class Directory(Database, Protocol):
+    """The verbs of a `Store` by which processes find apps and each other, and a cluster and a release hold the store."""
+
+    async def put_app(self, record: AppRecord, specs: Sequence[AgentSpec]) -> None:
+        """Record what stands for an app from now on, with its specs."""
+        ...
+
+    async def app(self, path: str) -> AppRecord | None:
+        """What stands for an app."""
+        ...
+
+    async def spec(self, digest: str) -> AgentSpec | None:
+        """A spec by its digest."""
+        ...
+
+    async def put_problem(self, path: str, problem: str | None) -> None:
+        """Record why workers cannot run an app, from now on or as before, or (None) that they can."""
+        ...
+
+    async def problem(self, path: str) -> str | None:
+        """Why workers cannot run an app; None if they can, as far as is known."""
+        ...
+
+    async def broken_apps(self) -> Sequence[BrokenApp]:
+        """The apps that workers cannot run, the longest first; see `Store.put_problem`."""
+        ...
 
     async def offer(self, actor: str, since: int) -> None:
         """Offer an actor for adoption; the lowest `since` is taken first (0: blank, else idle since)."""
@@ -51,6 +118,18 @@ class Directory(Protocol):
         """The actors that count among those that live and have been quiet for so long, the longest unheard of first."""
         ...
 
+    async def silent(self, quiet_ms: int) -> Sequence[Silent]:
+        """The actors that count among the living and have been quiet for so long, the longest unheard of first."""
+        ...
+
+    async def hosts(self, actor: str, conversation_id: str | None) -> None:
+        """Note which conversation an actor is about to take over, or that it hosts none, for whoever finds that it hangs."""
+        ...
+
+    async def hosted(self, actor: str) -> str | None:
+        """The conversation that an actor hosts, as far as it has said so; None once it is deregistered."""
+        ...
+
     async def generation(self, worker: str) -> int:
         """Which successor of a worker is in office; 0 for the first."""
         ...
@@ -73,14 +152,6 @@ class Directory(Protocol):
 
     async def unbind(self, cluster: str) -> None:
         """Give the binding up, if it is this cluster's."""
-        ...
-
-    async def attest(self, incarnation: str, lease_ms: int) -> None:
-        """Say that a worker's incarnation lives, and that its claims stand for so long, by the store's clock."""
-        ...
-
-    async def attested(self, incarnation: str) -> bool:
-        """Whether that incarnation's claims stand."""
         ...
 
     async def serving(self) -> str | None:

@@ -1,19 +1,14 @@
 """Pauses in memory."""
 
-from collections.abc import Callable
 from dataclasses import replace
 
 from .keys import bucket_of
-from .memory_conversation import MemoryConversation
+from .memory_database import MemoryDatabase
 from .pausing import MOST_PAUSED, Pause, Paused, too_many
 
 
-class MemoryPausing:
+class MemoryPausing(MemoryDatabase):
     """The verbs of `Pausing`."""
-
-    _clock: Callable[[], int]
-    _conversations: dict[str, MemoryConversation]
-    _pauses: dict[str, Pause]
 
     async def pause(self, agent: str | None, *, by: str, reason: str) -> Pause:
         """See `Store.pause`."""

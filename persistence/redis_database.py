@@ -8,6 +8,7 @@ from typing import Any, TypeVar
 
 from redis import exceptions
 
+from holdfast.backoff import Backoff
 from holdfast.cipher import Cipher, CipherAt
 from holdfast.errors import CorruptStore, StoreUnavailable, WrongStore
 from holdfast.settings import check_namespace
@@ -134,7 +135,7 @@ class RedisDatabase:
     async def _do(self, operation: Callable[[], Awaitable[_T]]) -> _T:
         """Run an idempotent operation; on a broken connection, again for a moment, and after the server was started again."""
         give_up = time.monotonic() + self._retry_s
-        delay_s = 0.02
+        backoff = Backoff(0.02, 0.5)
         while True:
             try:
                 async with translated():
@@ -145,10 +146,9 @@ class RedisDatabase:
                     raise
                 if self._revive is not None and _gone(error.__cause__) and await self._revive():
                     give_up = time.monotonic() + self._retry_s
-                if time.monotonic() + delay_s > give_up:
+                if time.monotonic() + backoff.pause_s > give_up:
                     raise
-            await asyncio.sleep(delay_s)
-            delay_s = min(2 * delay_s, 0.5)
+            await backoff.sleep()
 
     async def _script(self, name: str, keys: list[str], args: list[str | bytes | int]) -> list[Any]:
         answer: list[Any] = await self._do(lambda: redis_scripts.run(self._redis, name, keys, args))

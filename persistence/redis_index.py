@@ -12,7 +12,7 @@ from holdfast.errors import ConversationNotFound, HoldfastError, StoreUnavailabl
 
 from . import redis_values
 from .keys import BUCKETS, Keys, bucket_of
-from .store import Rebuilt
+from .lists import Rebuilt
 
 AT_ONCE = 500
 TRIES = 5

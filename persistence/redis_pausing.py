@@ -9,10 +9,10 @@ from holdfast.errors import CorruptStore
 from . import redis_values
 from .keys import BUCKETS
 from .pausing import MOST_PAUSED, Pause, Paused, too_many
-from .redis_supervision import RedisSupervision
+from .redis_database import RedisDatabase
 
 
-class RedisPausing(RedisSupervision):
+class RedisPausing(RedisDatabase):
     """The verbs of `Pausing`."""
 
     async def pause(self, agent: str | None, *, by: str, reason: str) -> Pause:

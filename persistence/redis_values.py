@@ -11,10 +11,12 @@ from holdfast.conversation.machine import busy, due_at
 from holdfast.errors import CorruptStore, NewerRecord, UnsupportedServer
 
 from . import codec
+from .conversations import Append, Owner, Quarantine
 from .directory import Binding
 from .keys import BUCKETS
+from .lists import ConversationRow
 from .payloads import Payloads
-from .store import Append, ConversationRow, Late, Owner, Quarantine, Run, RunStatus
+from .runs import Late, Run, RunStatus
 
 OLDEST_SERVER = (6, 2)
 MOST_DIGITS = 19

@@ -14,8 +14,8 @@ from holdfast.conversation.calls import PendingView
 from holdfast.conversation.events import CallSuspended, ModelAnswered, SuspensionSettled
 from holdfast.errors import CipherMissing, CorruptStore, NewerRecord, StoreError
 
+from .lists import ConversationRow
 from .pages import PendingPlace
-from .store import ConversationRow
 
 Entry: TypeAlias = Event | StoreError | None
 """What stands at a place in a log: an event, why it cannot be read, or None: nothing."""

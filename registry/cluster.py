@@ -15,7 +15,7 @@ from typing import Any
 
 from holdfast.actors.actor_settings import RAY_NAMESPACE
 from holdfast.errors import ClusterStopped, ClusterUnavailable, ConfigurationError, StoreError, WrongCluster
-from holdfast.persistence import EVERYWHERE, Binding, Store
+from holdfast.persistence import EVERYWHERE, Binding, Directory
 from holdfast.redaction import PLAIN
 
 logger = logging.getLogger("holdfast.ray")
@@ -200,7 +200,7 @@ def _greet(address: str) -> None:
 
 
 async def bind(
-    store: Store, cluster: Cluster, *, gone: Sequence[str] = (), say: Callable[[str], None] = logger.warning
+    store: Directory, cluster: Cluster, *, gone: Sequence[str] = (), say: Callable[[str], None] = logger.warning
 ) -> None:
     """Bind the store to this cluster.
 
@@ -233,7 +233,7 @@ async def bind(
         await asyncio.sleep(LOOK_AT_BINDING_S)
 
 
-async def hold(store: Store, here: Callable[[], Cluster], *, gone: Sequence[str] = ()) -> None:
+async def hold(store: Directory, here: Callable[[], Cluster], *, gone: Sequence[str] = ()) -> None:
     """Renew the binding again and again, for ever, whatever else takes its time meanwhile; another cluster's is left alone."""
     while True:
         await asyncio.sleep(RENEW_EVERY_S)
@@ -258,7 +258,7 @@ def wrong(binding: Binding, cluster: Cluster) -> WrongCluster:
 class Bond:
     """What a client knows of the binding to its cluster: looked at anew before a command, now and then."""
 
-    def __init__(self, store: Store, cluster: Cluster, *, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(self, store: Directory, cluster: Cluster, *, clock: Callable[[], float] = time.monotonic) -> None:
         self._store = store
         self._cluster = cluster
         self._clock = clock

@@ -22,7 +22,7 @@ from holdfast.actors.ray_workers import ensure_worker
 from holdfast.actors.vault import Vault
 from holdfast.actors.worker_cluster import WorkerUnavailable
 from holdfast.errors import ConfigurationError, HoldfastError
-from holdfast.persistence import EVERYWHERE, Store
+from holdfast.persistence import EVERYWHERE, Directory
 
 from .inventory import Process, processes
 from .sweeper import ensure_sweeper
@@ -86,7 +86,7 @@ def target(wanted: str, found: list[Process], nodes: Mapping[str, str], withheld
     )
 
 
-async def drain(store: Store, settings: ActorSettings, wanted: Target) -> bool:
+async def drain(store: Directory, settings: ActorSettings, wanted: Target) -> bool:
     """Have nothing new come to what is wanted; false if it was so already. What it has is seen through.
 
     Raises:
@@ -99,7 +99,7 @@ async def drain(store: Store, settings: ActorSettings, wanted: Target) -> bool:
     return any([await _drain_worker(store, settings, process) for process in await _of(settings, wanted)])
 
 
-async def undo(store: Store, wanted: Target) -> bool:
+async def undo(store: Directory, wanted: Target) -> bool:
     """Have actors made on a node again; false if it was not drained.
 
     Raises:
@@ -121,7 +121,7 @@ async def _of(settings: ActorSettings, wanted: Target) -> list[Process]:
     return [process for process in await asyncio.to_thread(processes, settings) if wanted.has(process)]
 
 
-async def _drain_worker(store: Store, settings: ActorSettings, worker: Process) -> bool:
+async def _drain_worker(store: Directory, settings: ActorSettings, worker: Process) -> bool:
     base, generation = worker.base
     first = await store.generation(base) <= generation
     if first:
@@ -138,7 +138,7 @@ async def _drain_worker(store: Store, settings: ActorSettings, worker: Process) 
     return first
 
 
-async def _install(store: Store, settings: ActorSettings, worker: Process, handle: Any) -> None:
+async def _install(store: Directory, settings: ActorSettings, worker: Process, handle: Any) -> None:
     """Have the successor there, with the app imported, before it is needed."""
     cluster = RayCluster(Vault(settings.store))
     async with asyncio.timeout(ANSWER_S):
@@ -151,7 +151,7 @@ async def _install(store: Store, settings: ActorSettings, worker: Process, handl
         await successor.prepare()
 
 
-async def _drain_node(store: Store, settings: ActorSettings, wanted: Target) -> bool:
+async def _drain_node(store: Directory, settings: ActorSettings, wanted: Target) -> bool:
     nodes, withheld = await asyncio.to_thread(living_nodes), await store.withheld()
     if not set(nodes) - {wanted.name, *withheld}:
         problem = "it is the only node that is not drained: nothing would run anywhere"
@@ -174,7 +174,7 @@ def _move_sweeper(settings: ActorSettings, withheld: Mapping[str, int]) -> None:
     ensure_sweeper(settings, avoid=withheld)
 
 
-async def _drain_release(store: Store, settings: ActorSettings, wanted: Target) -> bool:
+async def _drain_release(store: Directory, settings: ActorSettings, wanted: Target) -> bool:
     serving = await store.serving()
     found = await _of(settings, wanted)
     if any(process.release == serving for process in found):

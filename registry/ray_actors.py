@@ -14,7 +14,7 @@ from holdfast.actors.wire import pack, unpack
 from holdfast.conversation import Command
 from holdfast.daemon import in_daemon
 from holdfast.errors import ClusterStopped, OtherBuild
-from holdfast.persistence import EVERYWHERE, Store, TakeoverReason
+from holdfast.persistence import EVERYWHERE, Directory, TakeoverReason
 
 from .actors import ActorDied, ActorUnavailable
 
@@ -49,7 +49,7 @@ class RayHandle:
 class RayActors:
     """See `Actors`."""
 
-    def __init__(self, settings: ActorSettings, store: Store) -> None:
+    def __init__(self, settings: ActorSettings, store: Directory) -> None:
         self._settings = settings
         self._store = store
 

@@ -6,12 +6,12 @@ from packaging.version import InvalidVersion, Version
 
 from holdfast.actors.build import build_of
 from holdfast.errors import ConfigurationError, OlderRelease, OtherBuild
-from holdfast.persistence import Store
+from holdfast.persistence import Directory
 
 logger = logging.getLogger("holdfast.registry")
 
 
-async def take_office(store: Store, release: str, *, roll_back: bool = False, other_builds: bool = True) -> None:
+async def take_office(store: Directory, release: str, *, roll_back: bool = False, other_builds: bool = True) -> None:
     """Note that this release serves the store from now on.
 
     Releases are in the order of PEP 440, without the local part, which tells builds of one version apart, and ciphers of one

@@ -10,7 +10,7 @@ from ray.exceptions import RayError
 
 from holdfast.actors import ActorSettings, find
 from holdfast.errors import ClusterError, ClusterUnavailable
-from holdfast.persistence import EVERYWHERE, Store
+from holdfast.persistence import EVERYWHERE, Directory
 
 from .inventory import Process, Work, processes, work_of
 
@@ -37,7 +37,7 @@ class StartedAgain(ClusterError):
 
 
 async def stop(
-    store: Store,
+    store: Directory,
     settings: ActorSettings,
     *,
     grace_s: float,
@@ -75,7 +75,7 @@ def going_on(work: Mapping[str, Work]) -> tuple[int, int, int]:
 
 
 async def _finished(
-    store: Store, settings: ActorSettings, workers: list[Process], grace_s: float, told: Callable[[int, int, int], None]
+    store: Directory, settings: ActorSettings, workers: list[Process], grace_s: float, told: Callable[[int, int, int], None]
 ) -> None:
     """Wait until nothing goes on in workers, for as long as they have."""
     with contextlib.suppress(TimeoutError):
@@ -86,7 +86,7 @@ async def _finished(
                 await asyncio.sleep(LOOK_EVERY_S)
 
 
-async def _check_stopped(store: Store, settings: ActorSettings) -> None:
+async def _check_stopped(store: Directory, settings: ActorSettings) -> None:
     if EVERYWHERE not in await store.withheld():
         raise StartedAgain(settings.store.namespace)
 
@@ -99,7 +99,7 @@ async def _retire(worker: Process) -> None:
                 await handle.retire.remote()
 
 
-async def _end(store: Store, settings: ActorSettings) -> list[Process]:
+async def _end(store: Directory, settings: ActorSettings) -> list[Process]:
     """End all of it, and again what was made meanwhile; what there was. What is made once the mark is lifted is not ours."""
     ended: dict[str, Process] = {}
     give_up = _now() + ENDED_S

@@ -8,10 +8,9 @@ import logging
 import random
 import uuid
 from collections import deque
-from collections.abc import Coroutine, Sequence
-from typing import Any
+from collections.abc import Sequence
 
-from holdfast.actors import Failed
+from holdfast.background import Background
 from holdfast.conversation import Wake
 from holdfast.conversation.machine import due_at
 from holdfast.errors import (
@@ -28,6 +27,7 @@ from holdfast.redaction import PLAIN
 from holdfast.settings import ProcessLimits, Timing
 
 from .actors import Actors, ActorUnavailable
+from .delivery import Delivered, Delivery
 from .pool import RESERVE, Pool, PoolFull
 from .registry import Registry
 
@@ -68,7 +68,7 @@ class Sweep:
         self._troubled: set[str] | None = None
         self._limit = asyncio.Semaphore(AT_ONCE)
         self._limit_in_trouble = asyncio.Semaphore(AT_ONCE_IN_TROUBLE)
-        self._tasks: set[asyncio.Task[None]] = set()
+        self._tasks = Background()
         self._healthy_since: float | None = None
         self._spawning = 0
         self._spawn_at = 0.0
@@ -91,7 +91,7 @@ class Sweep:
             for conversation_id in due.conversation_ids:
                 if conversation_id not in self._waking:
                     self._waking.add(conversation_id)
-                    self._begin(self._wake(conversation_id))
+                    self._tasks.start(self._wake(conversation_id))
             await self._pool.reap(quiet_ms=max(self._timing.lease_ms // 2, QUIET_MS))
             await self._refill()
         except StoreError:
@@ -130,20 +130,16 @@ class Sweep:
         """Whether the store has been there for a lease's length, so that an expired lease means what it says."""
         return self._healthy_since is not None and _now() - self._healthy_since >= self._timing.lease_ms / 1000
 
-    def _begin(self, work: Coroutine[Any, Any, None]) -> None:
-        task = asyncio.create_task(work)
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
-
     async def _wake(self, conversation_id: str) -> None:
         troubled = self._troubled if self._troubled is not None else set()
         try:
             async with self._limit_in_trouble if conversation_id in troubled else self._limit:
                 if not self._healthy() and await self._owner_lives(conversation_id):
                     return
-                answer = await self._registry.ask(conversation_id, Wake(), timeout_s=WAKE_TIMEOUT_S)
-                if isinstance(answer, Failed):
-                    raise answer.error  # noqa: TRY301 - one place says what follows
+                wake = Delivery(conversation_id, Wake(), timeout_s=WAKE_TIMEOUT_S, waits_for_store=False)
+                result = await wake.through(self._registry)
+                if not isinstance(result, Delivered):
+                    raise result.error  # noqa: TRY301 - one place says what follows
             if conversation_id in troubled:
                 troubled.discard(conversation_id)
                 await self._store.untroubled(conversation_id)
@@ -214,7 +210,7 @@ class Sweep:
         self._missing.append(self._process_limits.standby - await self._store.offers() - self._spawning)
         for _ in range(min(self._missing)):  # under load the pool runs short for moments: a process costs more than that
             self._spawning += 1
-            self._begin(self._spawn())
+            self._tasks.start(self._spawn())
 
     async def _spawn(self) -> None:
         try:

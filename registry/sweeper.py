@@ -17,7 +17,7 @@ from holdfast.actors.placement import beside
 from holdfast.embedded.home import Home
 from holdfast.embedded.revival import Revival
 from holdfast.errors import HomeUnusable, StoreError
-from holdfast.persistence import EVERYWHERE, RedisStore
+from holdfast.persistence import EVERYWHERE, Directory, RedisStore
 from holdfast.redaction import Redaction
 
 from . import cluster
@@ -89,7 +89,7 @@ class Sweeper:
             await asyncio.sleep(timing.tick_ms / 1000)
 
 
-async def _stopped(store: RedisStore) -> bool:
+async def _stopped(store: Directory) -> bool:
     """Whether Holdfast was stopped on its cluster; asked until the store says."""
     while True:
         try:

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from typing import Protocol
 
 from holdfast.errors import StoreError
-from holdfast.persistence import Store
+from holdfast.persistence import Conversations, Directory
 from holdfast.settings import ProcessLimits, Timing
 
 logger = logging.getLogger("holdfast.sweeper")
@@ -50,6 +50,10 @@ class Processes(Protocol):
         ...
 
 
+class ConversationsAndDirectory(Conversations, Directory, Protocol):
+    """What a watchdog asks of a store."""
+
+
 class Watchdog:
     """One who asks each worker and actor of a store whether it answers, and ends those that have stopped to.
 
@@ -57,7 +61,9 @@ class Watchdog:
     What an actor hosted is revived elsewhere.
     """
 
-    def __init__(self, store: Store, processes: Processes, *, timing: Timing, process_limits: ProcessLimits) -> None:
+    def __init__(
+        self, store: ConversationsAndDirectory, processes: Processes, *, timing: Timing, process_limits: ProcessLimits
+    ) -> None:
         self._store = store
         self._processes = processes
         self._strikes = process_limits.strikes

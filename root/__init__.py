@@ -1,7 +1,7 @@
 """The door of Holdfast: everything that a user of it imports, and every error.
 
-A name is imported from its package when it is first used, so that `import holdfast` costs nothing. This folder is also the room
-of what all packages share, and imports none of them: errors, settings, redaction, the place of a cipher.
+A name is imported from its package when it is first used, so that `import holdfast` costs nothing. This folder also holds the
+modules that all packages share, and imports none of the packages: errors, settings, redaction, the place of a cipher.
 """
 
 from importlib import metadata

@@ -16,10 +16,10 @@ _SHOWN = 200
 
 
 class Cipher(Protocol):
-    """What encrypts payloads before they reach the store, and decrypts them again.
+    """An object that encrypts payloads before they reach the store, and decrypts them again.
 
-    Both functions are called in event loops, several times for each write: they compute and return, and ask nobody. Whatever
-    they raise refuses the write or the read that needs them.
+    Both functions are called in event loops, several times for each write: they compute and return, without any I/O. An
+    exception of theirs refuses the write or the read that needs them.
     """
 
     def encrypt(self, data: bytes, context: bytes) -> bytes:
@@ -27,20 +27,20 @@ class Cipher(Protocol):
 
         Args:
             data: The payload.
-            context: What it is and whose: bytes that are authenticated with it, and not stored beside it.
+            context: The kind and the owner of the payload: bytes that are authenticated with it, and not stored beside it.
         """
         ...
 
     def decrypt(self, data: bytes, context: bytes) -> bytes:
-        """The payload of a ciphertext; it raises where the key is not known, or the context is another one."""
+        """The payload of a ciphertext; an unknown key or another context raises an exception."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class CipherAt:
-    """Where a cipher is found: its import path, `package.module:name`.
+    """The place of a cipher: its import path, `package.module:name`.
 
-    `folder` is where a process looks for the module that does not find it by itself; '' for none.
+    `folder` is where a process looks for a module that its own search path does not have; '' for none.
     """
 
     path: str
@@ -51,7 +51,7 @@ class CipherAt:
         """The place that a path names, looked for in the working directory too; nothing is imported yet.
 
         Raises:
-            ConfigurationError: It is no import path, or leads into the script that runs.
+            ConfigurationError: The path is no import path, or leads into the script that runs.
         """
         fix = 'write "package.module:name", where the name is a global with encrypt and decrypt'
         if not isinstance(path, str):
@@ -71,7 +71,7 @@ class CipherAt:
         """The cipher itself.
 
         Raises:
-            CipherFailed: Its module does not import, or has nothing with two such functions under that name.
+            CipherFailed: The module does not import, or has no object with both functions under that name.
         """
         name, _, attribute = self.path.partition(":")
         module = self._module(name)
@@ -103,7 +103,7 @@ class CipherAt:
                 top = name.partition(".")[0]
                 if error.name != top or not self.folder or self.folder in sys.path:
                     raise
-                sys.path.append(self.folder)  # after all that is installed: it stands for no other module
+                sys.path.append(self.folder)  # at the end, so that no file in it hides an installed module
                 importlib.invalidate_caches()
                 return importlib.import_module(name)
         except (Exception, SystemExit) as error:  # noqa: BLE001 - importing runs the user's code
@@ -121,10 +121,10 @@ def is_cipher(value: object) -> bool:
 
 
 def called(function: Callable[[bytes, bytes], bytes], data: bytes, context: bytes, what: str) -> bytes:
-    """What a function of a cipher returned.
+    """The bytes that a cipher's function returned for a payload.
 
     Raises:
-        CipherFailed: It raised, or returned no bytes. What encryption says is not repeated: it may hold what was to be hidden.
+        CipherFailed: The function raised, or returned no bytes. An error's text is left out where it may hold the payload.
     """
     name = getattr(function, "__name__", "it")
     try:

@@ -2,7 +2,7 @@
 
 ```
 HoldfastError
-├── InvalidInput                 what was given cannot be used; nothing was changed
+├── InvalidInput                 an input cannot be used; nothing was changed
 │   ├── InvalidConversationId
 │   ├── InvalidMessage
 │   ├── InvalidDecision
@@ -17,15 +17,15 @@ HoldfastError
 ├── ConversationNotFound
 ├── ConversationExists
 ├── ConversationEnded
-├── Quarantined                  it took process after process down, or cannot be read; nothing is carried out until `retry`
-├── QueueFull                    as many messages wait for their turn as may; send again once one has begun
-├── Overloaded                   no actor is free and there may be no more; try again after a moment
+├── Quarantined                  the conversation took process after process down, or cannot be read; it rests until `retry`
+├── QueueFull                    no more messages may wait for their turn; send again once a turn has begun
+├── Overloaded                   all actors that may live are at work; try again after a moment
 ├── StaleCall                    the call is not waiting for this decision any more, or never was
-├── OutcomeUnknown               no answer within the deadline; retry with the same id
+├── OutcomeUnknown               no acknowledgement within the deadline; retry with the same id
 ├── StoreError
 │   ├── StoreUnavailable         the store does not answer, or refuses writes
 │   ├── WrongStore               another store than the one known before
-│   ├── CorruptStore             a key holds what Holdfast never wrote there
+│   ├── CorruptStore             a key holds a value that Holdfast never wrote
 │   ├── NewerRecord              written by a newer Holdfast than this one
 │   ├── CipherMissing            payloads are encrypted, and this process has no cipher
 │   ├── CipherFailed             the cipher cannot encrypt or decrypt a payload
@@ -113,7 +113,7 @@ class HomeUnusable(ConfigurationError):
 class OlderRelease(ConfigurationError):
     """A newer Holdfast serves the store; nothing was changed. Upgrade here, or go back on purpose.
 
-    `release` is the one that was refused, `serving` the one that serves.
+    `release` is the refused release, `serving` the one that serves the store.
     """
 
     def __init__(self, release: str, serving: str) -> None:
@@ -156,7 +156,7 @@ class ConversationNotFound(HoldfastError):
 
 
 class ConversationExists(HoldfastError):
-    """The conversation was started before with something else. Use `send`, or another id."""
+    """The conversation was started before with another agent, message or context. Use `send`, or another id."""
 
     template = "conversation {0!r} was already started with another message; use send(), or another conversation_id"
 
@@ -176,9 +176,10 @@ class ConversationEnded(HoldfastError):
 
 
 class Quarantined(HoldfastError):
-    """The conversation took process after process down, or cannot be read or carried on, so nothing of it is carried out.
+    """The conversation took process after process down, or cannot be read or carried on, so none of its work runs.
 
-    Find out why (`reason` names what ran), correct it, then `holdfast retry CONVERSATION` or `Conversation.retry()`.
+    Find out why (`reason` names the work that ran; `at` is since when, in integer milliseconds UTC), correct the cause, then
+    run `holdfast retry CONVERSATION` or `Conversation.retry()`.
     """
 
     template = "conversation {0!r} is in quarantine since {2} ms ({1}): correct the cause, then `holdfast retry {0}`"
@@ -191,7 +192,7 @@ class Quarantined(HoldfastError):
 
 
 class QueueFull(HoldfastError):
-    """As many messages wait for their turn as the agent's `Limits.queued` allows; this one was not accepted.
+    """The agent's `Limits.queued` allows no more messages to wait for their turn; this one was not accepted.
 
     Wait until a turn has begun (`wait`), then send it again with the same id; or cancel the turn, or raise `Limits.queued`.
     """
@@ -208,7 +209,7 @@ class QueueFull(HoldfastError):
 
 
 class Overloaded(HoldfastError):
-    """Every actor that there may be is at work, or too many commands wait for this conversation, and nothing was done.
+    """All actors that may live are at work, or too many commands wait for this conversation; nothing was done.
 
     Try again after `retry_after_ms`, with the same id.
     """
@@ -225,7 +226,7 @@ class Overloaded(HoldfastError):
 
 
 class StaleReason(StrEnum):
-    """Why a decision came too late, or for nothing."""
+    """Why a decision has no call that waits for it."""
 
     UNKNOWN = "unknown"  # the conversation never had such a call or suspension
     ALREADY_RESOLVED = "already_resolved"  # another decision settled it
@@ -264,7 +265,7 @@ class StaleCall(HoldfastError):
 
 
 class OutcomeUnknown(HoldfastError):
-    """No acknowledgement came within the deadline; it may or may not have been done. Retry with `retry_id`."""
+    """No acknowledgement came within the deadline; the command may or may not have been recorded. Retry with `retry_id`."""
 
     template = "no acknowledgement of {0} within the deadline; retry with the same id {1!r}"
 
@@ -274,7 +275,7 @@ class OutcomeUnknown(HoldfastError):
 
 
 class StoreError(HoldfastError):
-    """The store cannot do what was asked."""
+    """The store cannot carry out a request."""
 
 
 class StoreUnavailable(StoreError):
@@ -299,7 +300,7 @@ class WrongStore(StoreError):
 
 
 class CorruptStore(StoreError):
-    """A key holds what Holdfast never wrote there; nothing was changed. Restore the store, or use another namespace."""
+    """A key holds a value that Holdfast never wrote; nothing was changed. Restore the store, or use another namespace."""
 
     template = "the store is not as Holdfast left it: {0}"
 
@@ -321,7 +322,7 @@ class NewerRecord(StoreError):
 
 
 class CipherMissing(StoreError):
-    """What is stored is encrypted, and this process has no cipher; nothing was changed. Name it: `HOLDFAST_CIPHER`."""
+    """A stored payload is encrypted, and this process has no cipher; nothing was changed. Name it: `HOLDFAST_CIPHER`."""
 
     template = "encrypted ({0}), and this process has no cipher: set HOLDFAST_CIPHER to its import path (module:name)"
 
@@ -333,7 +334,7 @@ class CipherMissing(StoreError):
 class CipherFailed(StoreError):
     """The cipher cannot encrypt or decrypt this payload; nothing was written. Correct it, or give it the key that it lacks.
 
-    What waits for it goes on by itself. A payload that was changed or moved in the store never decrypts.
+    Work that waits for the cipher goes on by itself. A payload that was changed or moved in the store never decrypts.
     """
 
     template = "the cipher (HOLDFAST_CIPHER) cannot be used for {0}: {1}; correct it, or give it the key that it lacks"
@@ -366,7 +367,7 @@ class LeaseHeld(StoreError):
 
 
 class ClusterError(HoldfastError):
-    """The Ray cluster cannot do what was asked."""
+    """The Ray cluster cannot carry out a request."""
 
 
 class ClusterUnavailable(ClusterError):
@@ -382,7 +383,7 @@ class ClusterUnavailable(ClusterError):
 class ClusterStopped(ClusterError):
     """Somebody stopped Holdfast on the cluster (`holdfast down --cluster`); nothing was done. Start it: `holdfast up`.
 
-    `namespace` is the one that was stopped. Its conversations are in Redis, and go on once it is started.
+    `namespace` is the one that was stopped. Its conversations are in Redis, and go on once Holdfast is started.
     """
 
     template = "Holdfast is stopped for the namespace {0!r} (`holdfast down --cluster`); `holdfast up` starts it again"

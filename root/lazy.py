@@ -1,4 +1,4 @@
-"""Names of a package that are imported when they are first used: what is heavy costs only who uses it."""
+"""Names of a package that are imported when they are first used, so that a heavy module costs only its users."""
 
 from collections.abc import Callable, Mapping, Sequence
 from importlib import import_module
@@ -10,7 +10,7 @@ def lazily(package: str, homes: Mapping[str, Sequence[str]]) -> Callable[[str], 
 
     Args:
         package: Its `__name__`.
-        homes: The modules that names are imported from, below the package, with the names of each.
+        homes: The names of each module, by the module's dotted name below the package.
     """
     modules = {name: module for module, names in homes.items() for name in names}
 

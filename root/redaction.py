@@ -1,4 +1,4 @@
-"""Texts without the secrets in them: what an exception, a provider or a server says is stored, logged and sent only so.
+"""The removal of secrets from texts of exceptions, providers and servers, before they are stored, logged or sent.
 
 A secret is known by its value (the variables that an app names, the password of a URL), in whatever way it was escaped, or by
 its place and shape: the user part of a URL, the value of a header or of `password=`, a key that begins as keys do.
@@ -13,31 +13,31 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import TypeAlias
 
 SHORTEST = 6
-"""A shorter value is no secret: it would be found in every other word."""
+"""The fewest characters of a secret: a shorter value would be found in every other word."""
 MOST_VALUES = 1000
-"""Of how many variables the values are looked for; those go first whose names say that they are secret."""
+"""How many variables' values are searched for; variables with the name of a secret come first."""
 MOST_CHARACTERS = 1 << 18
-"""How much of a text is looked at; what comes after is cut off."""
+"""How many characters of a text are searched; the rest is cut off."""
 HIDDEN = "***"
 PIECE = 8
-"""How much of a value must stand beside an ellipsis to be recognised as its beginning or end."""
+"""How many characters of a value must stand beside an ellipsis to be recognised as its beginning or end."""
 CUTS, WHOLE = 50, 100
-"""Beside how many ellipses of a text that is looked for, and of how many values."""
+"""How many ellipses of a text are searched for the pieces of values, and for the pieces of how many values."""
 SIDE = 256
-"""How far from an ellipsis: what cuts a value shows less of it."""
+"""How many characters on each side of an ellipsis are searched: a program that shortens a value shows fewer."""
 
 _MARGIN = 4096
 _LINE = 16
 _OCTETS = frozenset(b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_.-~")
 _BASE64_SKIPPED = (0, 2, 3)
-"""How many characters of base64 depend on the octets before, by how many of these there are."""
+"""How many characters of base64 depend on the preceding octets, by the number of those octets (0, 1 or 2)."""
 
 _Span: TypeAlias = tuple[int, int, str]
 
 _VARIABLE = r"(?i)((API|APP|ACCESS|SECRET|PRIVATE|SIGNING|ENCRYPTION)_?KEY|TOKEN|SECRET|PASSWORD|PASSWD|PASSPHRASE)S?$"
 
 _VALUE = r"(?:[^\s\"'`&;,)\]}]|[&;,](?!\s|$|[\w.-]{1,40}=)|[)\]}\"'`](?=\w))+"
-"""A value without quotes: it ends where the next one begins, or what is around it closes."""
+"""A value without quotes: it ends where the next value begins, or a quote or bracket around it closes."""
 _NOTHING = r"(?!(?:none|null|true|false)\b|\*{3}(?![^\s\"'`&;,)\]}\\])|\[[A-Z_])"
 _QUOTED = (
     r"""(?:"(?P<dq>(?:[^"\\]|\\.)+)"|'(?P<sq>(?:[^'\\]|\\.)+)'|(?P<open>\\{1,8}["'])(?P<eq>(?:(?!(?P=open)).)+)(?P=open))"""
@@ -57,11 +57,11 @@ _HOST = r"[^:@]*(?::\d{0,5})?|\[[0-9a-fA-F:.]*\](?::\d{0,5})?"
 
 
 class Redaction:
-    """What is secret here, beside what looks secret anywhere. Immutable, and its values are in no `repr`.
+    """The secrets that are removed from texts, beside all that has the place or shape of one. Immutable; no `repr` has values.
 
     Args:
         named: Values by the name of their variable. In a text, `[NAME]` stands for each.
-        urls: URLs whose passwords are secret; `***` stands for each, as for what is secret by its place or shape.
+        urls: URLs whose passwords are secret; `***` stands for each, as for a secret by its place or shape.
     """
 
     def __init__(self, named: Mapping[str, str] | None = None, *, urls: Iterable[str] = ()) -> None:
@@ -83,18 +83,18 @@ class Redaction:
 
     @classmethod
     def of_process(cls, environ: Mapping[str, str], named: Iterable[str] = (), *, urls: Iterable[str] = ()) -> "Redaction":
-        """That of a process: the variables that were named, and those whose own names say that they are secret."""
+        """The redaction of a process: of the named variables, and of those whose own names say that they are secret."""
         wanted = {*named, *filter(re.compile(_VARIABLE).search, environ)}
         return cls({name: environ[name] for name in wanted if name in environ}, urls=urls)
 
     def redacted(self, text: str, limit: int | None = None) -> str:
-        """The text without secrets, of at most `limit` characters; it is cut after that, so no half of a secret is left.
+        """The text without secrets, then cut to `limit` characters, so that no half of a secret is left.
 
-        Linear in the text, of which no more than `MOST_CHARACTERS` are looked at and returned.
+        The time is linear in the text, of which at most `MOST_CHARACTERS` characters are searched and returned.
         """
         most = MOST_CHARACTERS if limit is None else min(MOST_CHARACTERS, limit + 4 * self._margin)
         seen = text[: most + self._margin]
-        # What may be the beginning of a secret that goes on where nobody looks is not shown.
+        # The last characters are not shown: a secret may begin there and go on beyond the searched part.
         ends = len(seen) if len(seen) == len(text) else most
         parts, at = list[str](), 0
         for start, end, label in _merged(self._spans(seen)):
@@ -105,7 +105,7 @@ class Redaction:
         return "".join((*parts, seen[at : max(at, ends)]))[:limit]
 
     def said(self, error: BaseException, limit: int | None = None) -> str:
-        """What an error says, its class first, without secrets."""
+        """The class and text of an error without secrets, at most `limit` characters."""
         return self.redacted(said(error), limit)
 
     def _spans(self, text: str) -> Iterator[_Span]:
@@ -123,7 +123,7 @@ class Redaction:
                         yield *found.span(group), HIDDEN
 
     def _cut(self, text: str) -> Iterator[_Span]:
-        """What is left of a value that somebody else has cut in its middle: beside an ellipsis."""
+        """The pieces of values beside an ellipsis, left by a program that has cut a value in its middle."""
         cuts = re.finditer(r"[\s\[(]{0,2}(?:\.{3,}|[…⋯])[\s\])]{0,2}", text) if self._whole else ()
         for found, _ in zip(cuts, range(CUTS), strict=False):
             before, after = text[max(0, found.start() - SIDE) : found.start()], text[found.end() : found.end() + SIDE]
@@ -142,7 +142,7 @@ class Redaction:
 
 @functools.cache
 def _patterns() -> tuple[re.Pattern[str], ...]:
-    """The places and shapes of secrets, made when they are first needed: a command that fails at nothing does without."""
+    """The places and shapes of secrets, compiled at first use: a command without an error needs none."""
     return tuple(
         re.compile(pattern, re.IGNORECASE | re.DOTALL)
         for pattern in (
@@ -152,7 +152,7 @@ def _patterns() -> tuple[re.Pattern[str], ...]:
                 rf"(?P<value>(?:(?:bearer|basic|token|digest|apikey)\s{{1,3}})?{_NOTHING}{_VALUE})"
             ),
             rf"cookie(?:\s{{0,3}}:|{_CLOSED}\s{{0,3}}[:=,])\s{{0,3}}(?:b?{_CLOSED})?+(?P<value>[^\r\n\"']+)",
-            # `password=x`, also within quotes, and so in JSON and in what Python shows of a dict.
+            # `password=x`, also within quotes, and so in JSON and in the `repr` of a dict.
             rf"{_NAMES}(?:\s{{0,3}}=>?|{_CLOSED}\s{{0,3}}(?:[:=]|=>))\s{{0,3}}b?(?:{_QUOTED}|(?P<value>{_NOTHING}{_VALUE}))",
             # `password: x`: a value if it is quoted, or looks less like a word than like a secret.
             rf"{_NAMES}\s{{0,3}}:\s{{0,3}}(?:{_QUOTED}|(?P<value>{_NOTHING}(?=[^\s]{{0,64}}?[\d!#$%&*+/=@^_~]){_VALUE}))",
@@ -169,7 +169,7 @@ def _patterns() -> tuple[re.Pattern[str], ...]:
 
 
 def said(error: BaseException) -> str:
-    """What an error says: its class and its text, if it can say one."""
+    """The class and text of an error; the class alone where its text cannot be made."""
     try:
         return f"{type(error).__name__}: {error}"
     except Exception:  # noqa: BLE001 - `__str__` may be the app's code
@@ -177,7 +177,7 @@ def said(error: BaseException) -> str:
 
 
 def _merged(spans: Iterable[_Span]) -> Iterator[_Span]:
-    """The spans in order, those that overlap as one; the longest gives the label, of equals the one that has a name."""
+    """The spans in order, overlapping ones joined; the longest gives the label, among equal ones a variable's name."""
     start, end, label, longest = 0, 0, "", 0
     for span in sorted(spans, key=lambda found: (found[0], -found[1], found[2] == HIDDEN)):
         if span[0] >= end:
@@ -194,7 +194,7 @@ def _merged(spans: Iterable[_Span]) -> Iterator[_Span]:
 
 
 def _in_urls(text: str) -> Iterator[_Span]:
-    """The user parts of the URLs. A password may hold `/` and `@`, so that it ends with the last `@`."""
+    """The user parts of URLs. A password may hold `/` and `@`, so that the part ends with the last `@`."""
     ends = 0
     following = re.compile(_SCHEME).finditer(text)
     found = next(following, None)
@@ -212,7 +212,7 @@ def _in_urls(text: str) -> Iterator[_Span]:
 
 
 def _user_ends(text: str, scheme: "re.Match[str]", stop: int) -> int:
-    """Where the user part ends that begins after a scheme, -1 if there is none."""
+    """The index where the user part after a scheme ends, -1 if there is none."""
     start, at = scheme.end(), text.rfind("@", scheme.end(), stop)
     slash = min((place for sign in "/?#" if (place := text.find(sign, start, max(at, start))) >= 0), default=-1)
     if at < 0 or slash < 0:
@@ -220,14 +220,14 @@ def _user_ends(text: str, scheme: "re.Match[str]", stop: int) -> int:
     before = text[start:slash]
     if re.compile(_HTTP).search(
         text, max(0, scheme.start() - 5), scheme.start()
-    ):  # there an authority ends with the first slash
+    ):  # in HTTP an authority ends with the first slash
         inner = text.rfind("@", start, slash)
         return inner if inner >= 0 else -1 if re.compile(_HOST).fullmatch(before) else at
     return at if ":" in before or "@" in before else -1
 
 
 def _passwords(url: str) -> Iterator[str]:
-    """The passwords that a URL holds, as they stand there and as they are meant."""
+    """The passwords that a URL holds, as they stand there and unquoted."""
     for start, end, _ in _in_urls(url):
         password = url[start:end].partition(":")[2] or url[start:end]
         yield password
@@ -238,13 +238,13 @@ def _passwords(url: str) -> Iterator[str]:
 
 
 def _lines(value: str) -> list[str]:
-    """The lines of a value of many, such as a private key: they are shown one by one."""
+    """The long lines of a value that has several, such as a private key: a text may show them one by one."""
     lines = value.splitlines()
     return [line for line in lines if len(line) >= _LINE] if len(lines) > 1 else []
 
 
 def _words(value: str) -> list[str]:
-    """The parts of a value of several secrets, such as keys with their names."""
+    """The long parts of a value that holds several secrets, such as keys with their names."""
     words = re.split(r"[\s,;:]+", value)
     return [word for word in words if len(word) >= _LINE] if len(words) > 1 else []
 
@@ -260,7 +260,7 @@ def _add(forms: dict[str, str], value: str, label: str) -> None:
 def _escaped(value: str) -> set[str]:
     """A value as it may stand in a text: as it is, or escaped for JSON, for Python, for a URL, or in base64."""
     texts = {value}
-    for _ in range(2):  # JSON within JSON, and what Python shows of it
+    for _ in range(2):  # JSON within JSON, and the `repr` of JSON
         texts |= {escape(text) for text in tuple(texts) for escape in _ESCAPES}
     octets = value.encode("utf-8", "surrogatepass")
     for kept in (_OCTETS, _OCTETS | {ord("/")}):
@@ -291,4 +291,4 @@ def _unquoted(text: str) -> str:
 
 
 PLAIN = Redaction()
-"""Where nothing is known to be secret: what looks secret anywhere is."""
+"""The redaction without known values: it removes all that has the place or shape of a secret."""

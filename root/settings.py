@@ -27,19 +27,19 @@ PROCESS_LIMITS = (
     "worker_mb",
     "worker_idle_s",
 )
-"""The settings that say how many processes there are."""
+"""The settings that make up `ProcessLimits`."""
 
 KEY_BYTES = 32
-"""How long the key of app records is at least."""
+"""The least length of the key that signs app records, in bytes."""
 CGROUP_LIMITS = (Path("/sys/fs/cgroup/memory.max"), Path("/sys/fs/cgroup/memory/memory.limit_in_bytes"))
-"""Where a container's memory limit stands, in versions 2 and 1 of control groups."""
+"""The files with a container's memory limit, in versions 2 and 1 of control groups."""
 
 
 def check_namespace(namespace: object) -> str:
     """The namespace, if it is one.
 
     Raises:
-        ConfigurationError: It does not match `[a-z0-9][a-z0-9_-]{0,62}`.
+        ConfigurationError: The value does not match `[a-z0-9][a-z0-9_-]{0,62}`.
     """
     if isinstance(namespace, str) and NAMESPACE.fullmatch(namespace):
         return namespace
@@ -51,7 +51,7 @@ def check_namespace(namespace: object) -> str:
 
 
 def _key(given: Any) -> Any:
-    """A key in hexadecimal or base64, as bytes. What is wrong with it is said without it."""
+    """The bytes of a key in hexadecimal or base64. The error text does not show the key."""
     if not isinstance(given, str):
         return given
     try:
@@ -68,7 +68,7 @@ def _key(given: Any) -> Any:
 
 
 def _actors_that_fit() -> int:
-    """A quarter of the memory of this machine or container, at about 100 MB an actor; at least 8, at most 256."""
+    """How many actors fit into a quarter of this machine's or container's memory, at 100 MB each; at least 8, at most 256."""
     return min(max(_memory_bytes() // 4 // 100_000_000, 8), 256)
 
 
@@ -76,17 +76,17 @@ def _memory_bytes() -> int:
     pages = os.sysconf("SC_PHYS_PAGES") if "SC_PHYS_PAGES" in os.sysconf_names else 0
     sizes = [pages * os.sysconf("SC_PAGE_SIZE")]
     for path in CGROUP_LIMITS:
-        with contextlib.suppress(OSError, ValueError):  # no such limit; "max" is none either
+        with contextlib.suppress(OSError, ValueError):  # no such file; "max" is no limit
             sizes.append(int(path.read_text()))
     return min(sizes)
 
 
 @dataclass(frozen=True, slots=True)
 class Timing:
-    """How long things take, in milliseconds.
+    """The times of actors and the sweeper, in milliseconds.
 
-    `lease_ms`: after which silence others may take a busy conversation over. `linger_ms`: how long an actor keeps a
-    conversation that rests. `tick_ms`: how often actors and the sweeper look around.
+    `lease_ms`: how long an owner may be silent before others may take its busy conversation over. `linger_ms`: how long an
+    actor keeps a conversation that rests. `tick_ms`: the time between two rounds of an actor or the sweeper.
     """
 
     lease_ms: int = 10_000
@@ -95,7 +95,7 @@ class Timing:
 
     @property
     def stale_ms(self) -> int:
-        """After which silence an actor counts no more among those that live."""
+        """How long an actor may be silent, in milliseconds, before it no longer counts as live."""
         return max(3 * self.lease_ms, 30_000)
 
 
@@ -106,7 +106,7 @@ class ProcessLimits:
     `standby`: blank actors kept warm. `max_actors`: actors that may live at once. `workers`: workers for each app, and
     `alone`: those for work that a process may have died of, one piece at a time. `strikes`: how many processes may die of a
     conversation's work before it is put in quarantine. An actor is replaced after `adoptions`, a worker after `effects`, and
-    each once it has grown beyond its `_mb` of memory. A worker that nothing has asked for `worker_idle_s` ends (0: never).
+    each once it has grown beyond its `_mb` of memory. A worker ends after `worker_idle_s` without a request (0: never).
     """
 
     standby: int = 2
@@ -122,7 +122,7 @@ class ProcessLimits:
 
 
 class Settings(BaseModel):
-    """Where everything is, and how long things take (seconds). Made with `of`."""
+    """The settings of a process: addresses, times (`_s`: seconds), process limits. Made with `of`."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, hide_input_in_errors=True)
 
@@ -150,10 +150,11 @@ class Settings(BaseModel):
 
     @classmethod
     def of(cls, **given: Any) -> "Settings":
-        """The settings in force; what is given as None counts as not given, and so does a variable that is empty.
+        """The settings in force. An argument of None counts as not given, and so does a variable that is empty.
 
         Raises:
-            ConfigurationError: A setting has the wrong type or range, a Ray address has no Redis URL beside it, or `ray://`.
+            ConfigurationError: A setting has the wrong type or range; a Ray address begins with `ray://`, or has no Redis URL
+                beside it; or there is no Redis URL, and the embedded server is forbidden.
         """
         named: dict[str, Any] = {name: os.environ.get(f"HOLDFAST_{name.upper()}", "") for name in cls.model_fields}
         named = {name: value for name, value in named.items() if value}
@@ -198,22 +199,22 @@ class Settings(BaseModel):
 
     @property
     def publishes(self) -> bool:
-        """Whether who connects with an app publishes it: on the embedded stack unless told otherwise, elsewhere if told so."""
+        """Whether a client publishes its app when it connects: as `publish` says, else on the embedded Redis only."""
         return self.redis_url is None if self.publish is None else self.publish
 
     @property
     def cipher_at(self) -> CipherAt | None:
-        """Where the cipher is found that was named; None if none was."""
+        """The place of the cipher; None if no cipher is named."""
         return None if self.cipher is None else CipherAt.of(self.cipher)
 
     @property
     def timing(self) -> Timing:
-        """The times that actors are told."""
+        """The times as actors get them, in milliseconds."""
         return Timing(
             lease_ms=round(self.lease_s * 1000), linger_ms=round(self.linger_s * 1000), tick_ms=round(self.tick_s * 1000)
         )
 
     @property
     def process_limits(self) -> ProcessLimits:
-        """The numbers that actors are told."""
+        """The process limits as actors get them."""
         return ProcessLimits(**{name: getattr(self, name) for name in PROCESS_LIMITS})

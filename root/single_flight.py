@@ -1,4 +1,4 @@
-"""Work that many wait for and that is done once."""
+"""Work that is done once for many callers who wait for it."""
 
 import asyncio
 from collections.abc import Callable, Coroutine
@@ -8,10 +8,10 @@ T = TypeVar("T")
 
 
 class SingleFlight(Generic[T]):
-    """Each who waits may give up; the work goes on for the others, and for whoever comes next.
+    """At most one run of some work at a time, shared by all its callers; it goes on when a caller stops waiting.
 
     Args:
-        work: Makes the work anew; it is begun when somebody waits and none is under way.
+        work: Does the work once; called when a caller asks for a result and no run is under way.
     """
 
     def __init__(self, work: Callable[[], Coroutine[Any, Any, T]]) -> None:
@@ -20,28 +20,28 @@ class SingleFlight(Generic[T]):
 
     @property
     def under_way(self) -> bool:
-        """Whether the work goes on right now."""
+        """Whether a run is under way."""
         return self._task is not None and not self._task.done()
 
     async def result(self) -> T:
-        """What the work that is under way leads to; it is begun if none is."""
+        """The result of the run that is under way, else of a new one; an exception of the work is raised."""
         return await asyncio.shield(self.begin())
 
     def begin(self) -> "asyncio.Task[T]":
-        """Begin the work, unless it is under way."""
+        """The task of the run that is under way, else of a new one."""
         if self._task is None or self._task.done():
             self._task = asyncio.create_task(self._work())
             self._task.add_done_callback(_retrieved)
         return self._task
 
     async def close(self) -> None:
-        """Give the work up."""
+        """Cancel the run that is under way, and wait for its end."""
         if self._task is not None:
             self._task.cancel()
             await asyncio.gather(self._task, return_exceptions=True)
 
 
 def _retrieved(task: "asyncio.Task[Any]") -> None:
-    """Note the error, which nobody may wait for any more."""
+    """Take the error from the task, so that asyncio does not report it where no caller waits any more."""
     if not task.cancelled():
         task.exception()

@@ -16,7 +16,7 @@ def blocks(content: Sequence[dict[str, Any]], *, stop_reason: str | None = "end_
 
     Args:
         content: Blocks such as `{"type": "thinking", "thinking": "hm", "signature": "s"}`, whole.
-        stop_reason: What the stream says at its end; None says null.
+        stop_reason: The reason that the stream gives at its end; None gives null.
     """
     return {"role": "assistant", "content": None, "blocks": list(content), "stop_reason": stop_reason}
 
@@ -84,7 +84,7 @@ def _blocks_of(message: Message) -> list[dict[str, Any]]:
 
 
 def _streamed(block: dict[str, Any]) -> tuple[dict[str, Any], list[dict[str, Any]]]:
-    """How a block begins, and the deltas that follow."""
+    """The beginning of a streamed block, and the deltas that follow."""
     match block:
         case {"type": "text", "text": str(text)}:
             cited = [{"type": "citations_delta", "citation": citation} for citation in block.get("citations") or ()]

@@ -18,7 +18,7 @@ _T = TypeVar("_T")
 class BlockingRehearsal:
     """One conversation with one agent, in this process: a context manager with an event loop of its own.
 
-    It takes what `Rehearsal` takes, and has the same methods without `await`; each raises what its counterpart raises.
+    It has the arguments of `Rehearsal`, and the same methods without `await`; each raises the errors of its counterpart.
 
     Raises:
         RuntimeError: An event loop runs here already; use `async with Rehearsal(...)`.

@@ -1,4 +1,4 @@
-"""The conformance suite of stores: what every `holdfast.persistence.Store` must do, run over yours.
+"""The conformance suite of stores: the rules for every `holdfast.persistence.Store`, run over yours.
 
     import pytest
 
@@ -15,7 +15,7 @@
             await second.close()
 
 It needs pytest and pytest-asyncio with `asyncio_mode = auto`. A store that lives in one process gives the same object twice.
-Nothing here counts time: leases are short, and what must come is waited for.
+No case counts time: leases are short, and an expected change is waited for.
 """
 
 # ruff: noqa: E402 -- pytest must hear of the modules before they are imported, to show a failed assertion's values
@@ -78,7 +78,7 @@ class StoreConformance(
     Finding,
     Pausing,
 ):
-    """Every case. Subclass it, and override the fixture `stores`."""
+    """All cases of the suite. Subclass it, and override the fixture `stores`."""
 
     @pytest.fixture
     async def stores(self) -> tuple[Store, Store]:

@@ -1,4 +1,4 @@
-"""Taking over: one winner, and only for a reason."""
+"""Cases of a takeover: one of several writers gets the conversation, and only for a reason."""
 # ruff: noqa: S101, D102 -- tests: they assert, their names are sentences, their numbers are the expectation
 
 import asyncio
@@ -183,7 +183,7 @@ class Acquiring:
 
     async def test_a_resting_conversation_is_free_for_who_asks(self, store: Store) -> None:
         first = await Writer.of(store, "c-1")
-        await first.do(start(), begin(), call("ask"))  # it has a deadline, but that is nobody's work
+        await first.do(start(), begin(), call("ask"))  # it has a deadline, but no outstanding work
 
         acquired = await take(store, seen=first.token)
 
@@ -191,7 +191,7 @@ class Acquiring:
 
     async def test_a_released_conversation_is_free_for_who_asks(self, store: Store) -> None:
         first = await Writer.of(store, "c-1")
-        await first.do(start(), begin())  # busy, and yet given up
+        await first.do(start(), begin())  # busy, and released all the same
         await first.release()
 
         assert await store.owner("c-1") == Owner("", 1, "")

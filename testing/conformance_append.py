@@ -1,4 +1,4 @@
-"""Writing: all or nothing, once, and only where the writer's state is the store's."""
+"""Cases of a write: all or nothing, once, and only where the writer's state is the store's."""
 # ruff: noqa: S101, D102, PLR2004 -- tests: they assert, their names are sentences, their numbers are the expectation
 
 import asyncio
@@ -35,14 +35,14 @@ from holdfast.errors import (
     StoreUnavailable,
 )
 from holdfast.persistence import Appended, KnownIds, Store, TakeoverReason
-from holdfast.persistence.store import TAIL_BYTES
+from holdfast.persistence.conversations import TAIL_BYTES
 
 from .faulty_store import FailAfter, FailBefore, Fault, Faults, FaultyStore
 from .writer import DESK, Writer, begin, call, cancel, end, finish, reply, resolve, send, start
 
 
 class Appending:
-    """`append` is atomic and idempotent, and knows the ids of before."""
+    """`append` is atomic and idempotent, and knows the ids of earlier commands."""
 
     async def test_a_write_is_there_for_everyone(self, store: Store, other: Store) -> None:
         writer = await Writer.of(store, "c-1")
@@ -333,7 +333,7 @@ class Appending:
         await writer.do(send("x" * 200_000, message_id="longest"))
 
         assert max(sizes) <= TAIL_BYTES
-        assert max(sizes) > TAIL_BYTES / 2  # it waits until it is worth one
+        assert max(sizes) > TAIL_BYTES / 2  # the store waits until the tail is worth a snapshot
         assert sizes.count(0) == 3
         assert writer.tail_bytes == 0
         anew = await writer.succeeded()
@@ -373,7 +373,7 @@ class Appending:
             (row,) = (await other.conversations(limit=5)).items
             assert row.pending == len(waiting)
 
-        assert len(writer.suspension_ids) == 8  # what was shared awaits its client
+        assert len(writer.suspension_ids) == 8  # the shared calls await their client
         rebuilt = [bucket async for bucket in other.reindex()]
         assert sum(bucket.removed for bucket in rebuilt) == 0
         await writer.do(cancel())

@@ -1,4 +1,4 @@
-"""Attention: when a conversation must be looked at."""
+"""Cases of attention: when the sweeper must look at a conversation."""
 # ruff: noqa: S101, D102 -- tests: they assert, their names are sentences, their numbers are the expectation
 
 from collections.abc import Sequence
@@ -11,12 +11,12 @@ from .writer import LEASE_MS, Writer, begin, call, cancel, finish, reply, resolv
 
 
 async def due(store: Store, limit: int = 100) -> Sequence[str]:
-    """What is due now."""
+    """The ids of the conversations that need attention now."""
     return (await store.attention(limit)).conversation_ids
 
 
 class Attending:
-    """The end of a lease while work is outstanding, or a deadline, whichever comes first."""
+    """A conversation needs attention at the end of its lease while work is outstanding, or at a deadline if that is earlier."""
 
     async def test_nothing_is_due_at_first(self, store: Store) -> None:
         before = await store.now()

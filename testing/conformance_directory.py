@@ -1,4 +1,4 @@
-"""What belongs to no conversation: apps, standby actors, the cluster, live events."""
+"""Cases of records that belong to no conversation: apps, standby actors, the cluster, live events."""
 # ruff: noqa: S101, D102, PLR2004 -- tests: they assert, their names are sentences, their numbers are the expectation
 
 import asyncio
@@ -14,7 +14,7 @@ from .writer import APP, DESK
 
 
 async def heard(listening: AsyncIterator[bytes], store: Store, conversation_id: str, payload: bytes) -> bytes:
-    """The first payload that a listener gets; it is told again until it has begun to listen."""
+    """The first payload that a listener gets; it is published again and again until the listener has begun."""
     first = asyncio.ensure_future(anext(listening))
 
     async def came() -> bool:
@@ -26,7 +26,7 @@ async def heard(listening: AsyncIterator[bytes], store: Store, conversation_id: 
 
 
 class Finding:
-    """Apps and specs, offers, the binding, live events, identity."""
+    """The store keeps apps and specs, offers, the binding and its identity, and carries live events."""
 
     async def test_every_object_over_the_same_data_has_its_id(self, store: Store, other: Store) -> None:
         store_id = await store.open()
@@ -226,7 +226,7 @@ class Finding:
         assert await heard(elsewhere, store, "c-2", b"three") == b"three"
         await store.publish("c-1", b"last")
         async with asyncio.timeout(WITHIN_S):
-            while await anext(first) != b"last":  # what was told more than once comes before it
+            while await anext(first) != b"last":  # repeated payloads come before it
                 pass
         for listening in (first, second, elsewhere):
             await listening.aclose()  # type: ignore[attr-defined]

@@ -1,4 +1,4 @@
-"""One writer: what a deposed writer can no longer do."""
+"""Cases of fencing: a deposed writer can no longer write or confirm."""
 # ruff: noqa: S101, D102, PLR2004 -- tests: they assert, their names are sentences, their numbers are the expectation
 
 import pytest
@@ -12,7 +12,7 @@ from .writer import Writer, begin, call, reply, resolve, send, start
 
 
 class Fencing:
-    """Only the newest writer writes, and only it answers."""
+    """Only the newest writer writes, and only the newest writer answers."""
 
     async def test_a_deposed_writer_cannot_append(self, store: Store, other: Store) -> None:
         first = await Writer.of(store, "c-1")
@@ -36,7 +36,7 @@ class Fencing:
         await first.do(start(), begin(), call("ask"))
         await first.succeeded()
 
-        with pytest.raises(Fenced):  # not InvalidDecision: it has no say any more
+        with pytest.raises(Fenced):  # not InvalidDecision: a deposed writer gets no judgement
             await first.do(resolve(Approve()))
 
     async def test_a_deposed_writer_cannot_confirm_with_an_append_of_nothing(self, store: Store) -> None:

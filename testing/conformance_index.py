@@ -1,4 +1,4 @@
-"""The rebuild of indexes: it changes nothing where they are right, while others go on writing."""
+"""Cases of a rebuild of indexes: it changes nothing where they are right, while other writers go on."""
 # ruff: noqa: S101, D102, PLR2004 -- tests: they assert, their names are sentences, their numbers are the expectation
 
 from holdfast.conversation import Deny
@@ -10,7 +10,7 @@ from .writer import Writer, resolve
 
 
 class Indexing:
-    """`reindex`, with nothing damaged: what damage it repairs depends on the store."""
+    """`reindex` of indexes without damage; which damage it repairs depends on the store."""
 
     async def test_a_rebuild_says_what_it_did_bucket_by_bucket(self, store: Store) -> None:
         await crowd(store, 20)

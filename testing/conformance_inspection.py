@@ -1,4 +1,4 @@
-"""What an operator sees: apps that cannot be run, actors that are silent, deadlines that passed, and how much there is."""
+"""Cases of an operator's view: apps that cannot be run, silent actors, overdue deadlines, and the census."""
 # ruff: noqa: S101, D102, PLR2004 -- tests: they assert, their names are sentences, their numbers are the expectation
 
 from holdfast.conversation import Answer, Approve
@@ -10,7 +10,7 @@ from .writer import Writer, begin, call, lose, resolve, start
 
 
 class Inspecting:
-    """Problems and sizes are seen by whoever asks, and change nothing."""
+    """Problems and sizes are shown to every caller; reading them changes nothing."""
 
     async def test_an_app_that_cannot_be_run_is_named_with_since_when_until_it_can(self, store: Store, other: Store) -> None:
         assert await store.broken_apps() == []

@@ -1,4 +1,4 @@
-"""Pages: everything once, in order, by every filter, whatever the ties."""
+"""Cases of pages: each item once, in order, by every filter, also where times are equal."""
 # ruff: noqa: S101, D102, PLR2004 -- tests: they assert, their names are sentences, their numbers are the expectation
 
 from collections.abc import Sequence
@@ -222,11 +222,11 @@ class Paging:
 
 
 DEEP = '{"a":' * 500 + "1" + "}" * 500
-"""Arguments as a model's answer could hold them before there was a bound."""
+"""Arguments that are nested more deeply than answers may be now, and that an old store may hold."""
 
 
 class Unreadable:
-    """A list never fails for one row."""
+    """A list never fails because one row cannot be read."""
 
     @pytest.mark.parametrize("limit", [1, 2, 50])
     async def test_arguments_nested_too_deeply_are_a_row_that_says_so(self, store: Store, other: Store, limit: int) -> None:
@@ -262,7 +262,7 @@ class Unreadable:
 
 
 async def _suspended(store: Store, name: str, now: int, arguments: str) -> Writer:
-    """A conversation that waits for an approval of a call with these arguments, whatever a judge says of them today."""
+    """The writer of a conversation that waits for an approval of a call with these arguments, which are not judged."""
     writer = await Writer.of(store, name)
     await writer.do(start(), begin(), now=now)
     write = writer.judged(call("refund"), now=now)

@@ -1,4 +1,4 @@
-"""Pauses: what waits, who says so, and that who waits for the end of one is found again."""
+"""Cases of pauses: new work that waits, the record of a pause, and conversations that are found again at its end."""
 # ruff: noqa: S101, D102, PLR2004 -- tests: they assert, their names are sentences, their numbers are the expectation
 
 import asyncio
@@ -13,7 +13,7 @@ from .writer import Writer, begin, call, reply, send, start
 
 
 async def left(store: Store, conversation_id: str = "c-1", agent: str = "desk") -> Writer:
-    """A conversation whose model call is outstanding, and which was left since that is paused."""
+    """The former writer of a conversation whose model call is outstanding, and which was released because of a pause."""
     writer = await Writer.of(store, conversation_id, lease_ms=1)
     await writer.do(start(agent=agent), begin())
     await store.release(conversation_id, writer.token, paused=True)
@@ -21,12 +21,12 @@ async def left(store: Store, conversation_id: str = "c-1", agent: str = "desk") 
 
 
 async def due(store: Store) -> set[str]:
-    """Who needs attention now."""
+    """The ids of the conversations that need attention now."""
     return set((await store.attention(100)).conversation_ids)
 
 
 class Pausing:
-    """New work is stopped and started by a mark beside the conversations, and whoever waits for it is not forgotten."""
+    """A mark beside the conversations stops and starts new work, and no conversation that waits for it is forgotten."""
 
     async def test_a_pause_says_whose_work_waits_who_said_so_why_and_since_when(self, store: Store, other: Store) -> None:
         before = await store.now()
@@ -108,7 +108,7 @@ class Pausing:
         assert (await other.run("c-1", effect_id)).status is RunStatus.RUNNABLE  # type: ignore[union-attr]
         assert await store.claim("c-1", effect_id, incarnation="i-1", worker="w-1", until=now + 60_000)
 
-        # what is claimed is this incarnation's, whenever it asks again
+        # the incarnation that has claimed the run gets it again, whenever it asks
         assert await store.claim("c-1", effect_id, incarnation="i-1", worker="w-1", until=now - 1)
 
     async def test_who_was_left_since_its_work_is_paused_needs_no_attention_until_that_is_over(
@@ -146,7 +146,7 @@ class Pausing:
 
         anew = await Writer.of(other, "c-1", lease_ms=1)
 
-        while "c-1" not in await due(store):  # its lease ends, and nobody has renewed it
+        while "c-1" not in await due(store):  # its lease ends, and no owner has renewed it
             pass
         await store.resume(None)
         assert await store.readmit(100) == 0

@@ -1,4 +1,4 @@
-"""Reading: snapshot and tail, places in the log, waiting for the next event."""
+"""Cases of reading: snapshot and log tail, places in the log, waiting for the next event."""
 # ruff: noqa: S101, D102 -- tests: they assert, their names are sentences, their numbers are the expectation
 
 import asyncio
@@ -46,11 +46,11 @@ LIFE: tuple[tuple[NextCommand, ...], ...] = (
     (resolve(Answer(False)),),
     (end(),),
 )
-"""Appends that lead a conversation through everything that an event can say."""
+"""Appends that lead a conversation through every kind of event."""
 
 
 class Reading:
-    """What is read is what was written."""
+    """A reader gets the events and states that were written."""
 
     async def test_snapshot_and_tail_equal_the_fold(self, store: Store, other: Store) -> None:
         writer = await Writer.of(store, "c-1")

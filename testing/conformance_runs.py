@@ -1,4 +1,4 @@
-"""Runs: runnable, claimed, done, gone; each step by whom it is due to."""
+"""Cases of runs: runnable, claimed, done, removed; each step only by the process that may take it."""
 # ruff: noqa: S101, D102 -- tests: they assert, their names are sentences, their numbers are the expectation
 
 import asyncio
@@ -13,14 +13,14 @@ from .writer import Writer, begin, call, cancel, finish, lose, resolve, start
 
 
 async def running(store: Store, *tools: str) -> tuple[Writer, tuple[str, ...]]:
-    """A conversation whose calls run, and the ids of the runs."""
+    """The writer of a conversation whose calls run, and the ids of the runs."""
     writer = await Writer.of(store, "c-1")
     await writer.do(start(), begin(), call(*tools))
     return writer, writer.effect_ids
 
 
 async def lost(store: Store) -> tuple[Writer, str]:
-    """A conversation whose only call was approved with edited arguments, was claimed and is lost; the id of its run."""
+    """The writer of a conversation whose only call, with edited arguments, was claimed and lost; the id of the run."""
     writer, _ = await running(store, "ship")
     await writer.do(resolve(Approve({"to": "Rome"})))
     (effect_id,) = writer.effect_ids

@@ -1,4 +1,4 @@
-"""Crashes and quarantine, living actors, successors of workers."""
+"""Cases of supervision: crash counts and quarantine, live actors, successors of workers."""
 # ruff: noqa: S101, D102, PLR2004 -- tests: they assert, their names are sentences, their numbers are the expectation
 
 import pytest
@@ -12,19 +12,19 @@ from .writer import Writer, begin, call, lose, reply, resolve, send, start
 
 
 async def busy(store: Store) -> Writer:
-    """A conversation whose run may be lost and whose question waits."""
+    """The writer of a conversation with a run that may be lost and a question that waits."""
     writer = await Writer.of(store, "c-1")
     await writer.do(start(), begin(), call("lookup", "ask"))
     return writer
 
 
 async def strike(writer: Writer, process: str, limit: int = 3) -> int | None:
-    """Count a process that died."""
+    """The crash count of the conversation after one more process died."""
     return await writer.store.strike("c-1", writer.token, process=process, reason=f"{process} died", limit=limit)
 
 
 class Supervising:
-    """What takes process after process down is set aside, and only until it is told to go on."""
+    """A conversation that takes process after process down goes into quarantine, until it is retried."""
 
     async def test_the_death_of_one_process_counts_once(self, store: Store) -> None:
         writer = await busy(store)

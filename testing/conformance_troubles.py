@@ -1,4 +1,4 @@
-"""What hangs or fails: who hosts what, what is postponed, what is named, what is set aside by somebody else than its owner."""
+"""Cases of trouble: hosts of conversations, postponed attention, named troubles, quarantine by another than the owner."""
 # ruff: noqa: S101, D102, PLR2004 -- tests: they assert, their names are sentences, their numbers are the expectation
 
 import pytest
@@ -13,23 +13,23 @@ from .writer import Writer, begin, call, reply, resolve, send, start
 
 HOUR_MS = 3_600_000
 OVERDUE_MS = HOUR_MS + 1_000
-"""So long ago that what `ask` asks is overdue."""
+"""The age, in milliseconds, at which the deadline of a call of `ask` has passed."""
 
 
 async def overdue(store: Store, name: str) -> Writer:
-    """A conversation whose question has waited for too long."""
+    """The writer of a conversation whose question has passed its deadline."""
     writer = await Writer.of(store, name)
     await writer.do(start(), begin(), call("ask"), now=await store.now() - OVERDUE_MS)
     return writer
 
 
 async def due(store: Store) -> list[str]:
-    """What needs attention."""
+    """The ids of the conversations that need attention now."""
     return list((await store.attention(100)).conversation_ids)
 
 
 class Troubling:
-    """What cannot be taken up stands before nothing else, and is named."""
+    """A conversation that cannot be taken up blocks no other one, and is named."""
 
     async def test_who_sees_the_owner_may_strike_and_whoever_saw_another_may_not(self, store: Store, other: Store) -> None:
         writer = await overdue(store, "c-1")

@@ -1,12 +1,12 @@
 """Many conversations at once, and whole lists of them, page by page."""
-# ruff: noqa: S101 -- what cannot be so fails the test that asked
+# ruff: noqa: S101 -- a broken page fails the test that asked for it
 
 from collections.abc import Awaitable, Callable
 from typing import Any
 
 from holdfast.conversation import Status, SuspensionKind
 from holdfast.conversation.calls import PendingView
-from holdfast.persistence import ConversationRow, Listing, Store
+from holdfast.persistence import ConversationRow, Conversations, Listing, Lists
 
 from .writer import Writer, begin, call, start
 
@@ -28,20 +28,20 @@ async def walk(page: Callable[[str | None], Awaitable[Listing]], limit: int) -> 
 
 
 async def pending(
-    store: Store, limit: int = 7, agent: str | None = None, kind: SuspensionKind | None = None
+    store: Lists, limit: int = 7, agent: str | None = None, kind: SuspensionKind | None = None
 ) -> list[PendingView]:
     """Every pending call, page by page."""
     return await walk(lambda after: store.pending(limit=limit, after=after, agent=agent, kind=kind), limit)
 
 
 async def conversations(
-    store: Store, limit: int = 7, agent: str | None = None, status: Status | None = None
+    store: Lists, limit: int = 7, agent: str | None = None, status: Status | None = None
 ) -> list[ConversationRow]:
     """Every conversation, page by page."""
     return await walk(lambda after: store.conversations(limit=limit, after=after, agent=agent, status=status), limit)
 
 
-async def crowd(store: Store, count: int, *, apart_ms: int = 1) -> list[Writer]:
+async def crowd(store: Conversations, count: int, *, apart_ms: int = 1) -> list[Writer]:
     """Many conversations of two agents, all suspended: each waits for an answer, an approval or both."""
     made = []
     for number in range(count):

@@ -1,4 +1,4 @@
-"""Who decides in a rehearsal: a function of the pending call, or a mapping from tools to decisions."""
+"""The decisions of a rehearsal: by a function of the pending call, or by a mapping from tools to decisions."""
 
 import inspect
 from collections.abc import Awaitable, Callable, Mapping
@@ -22,10 +22,10 @@ class Decider:
 
     Args:
         agent: The agent whose tools a mapping names.
-        decide: The function or the mapping; None leaves everything waiting.
+        decide: The function or the mapping; None leaves every call waiting.
 
     Raises:
-        ConfigurationError: `decide` is neither, or names a tool that the agent has not.
+        ConfigurationError: `decide` is neither, or names a tool that the agent does not have.
     """
 
     def __init__(self, agent: Agent, decide: Decide | None) -> None:
@@ -44,7 +44,7 @@ class Decider:
         """The decision on a pending call; None leaves it waiting.
 
         Raises:
-            InvalidDecision: What came back is no decision.
+            InvalidDecision: The function or the mapping gave a value that is no decision.
             Exception: Whatever the function raised.
         """
         rule = self._decide.get(call.tool) if isinstance(self._decide, Mapping) else self._decide

@@ -1,4 +1,4 @@
-"""A store that fails on demand, around any other: before the work, after it, or late.
+"""A store around any other that fails on demand before or after the work, or delays it.
 
     store = FaultyStore(RedisStore(url), Faults(append={3: FailAfter()}, renew=FailBefore()))
 
@@ -40,11 +40,15 @@ class Delay:
 
 Fault: TypeAlias = FailBefore | FailAfter | Delay
 Policy: TypeAlias = Callable[[str, int], Fault | None]
-"""Given a method's name and how many calls of it there have been, this one included: what goes wrong, or None."""
+"""A function of a method's name and the number of its call, from 1, that returns the fault of this call, or None."""
 
 
 class Faults:
-    """A policy by method: a fault for each of its calls, or by the number of the call, from 1."""
+    """A policy by method: a fault for each of its calls, or faults by the number of the call, from 1.
+
+    Raises:
+        AttributeError: A store has no method of that name.
+    """
 
     def __init__(self, **methods: Fault | Mapping[int, Fault]) -> None:
         unknown = sorted(name for name in methods if not callable(getattr(Store, name, None)))
@@ -59,11 +63,11 @@ class Faults:
 
 
 class FaultyStore:
-    """A `Store` whose methods go wrong as the policy says; what it says nothing of passes through.
+    """A `Store` whose methods have the faults that the policy gives; other calls pass through.
 
     Attributes:
         inner: The store that does the work.
-        policy: What goes wrong; may be replaced at any time.
+        policy: The policy; may be replaced at any time.
         calls: How often each method was called.
     """
 
@@ -74,7 +78,7 @@ class FaultyStore:
         self.calls: Counter[str] = Counter()
 
     def listen(self, conversation_id: str) -> AsyncIterator[bytes]:
-        """See `Store.listen`; the fault meets whoever begins to iterate."""
+        """See `Store.listen`; the fault comes when the iteration begins, `FailAfter` after the first payload."""
         self.calls["listen"] += 1
         return self._listen(conversation_id, self.policy("listen", self.calls["listen"]))
 

@@ -10,14 +10,14 @@ from concurrent.futures import Future
 from functools import partial
 from typing import Any
 
-from holdfast.actors.published import Standing, standing_of
+from holdfast.actors.published import standing_of
 from holdfast.actors.steps import Step
 from holdfast.actors.work_requests import ModelRequest, RunRequest
 from holdfast.actors.worker import model_outcome, prompt, tool_run
 from holdfast.actors.worker.model_answer import Broken, TooMuch
 from holdfast.actors.worker.ongoing import Ongoing
 from holdfast.actors.worker.transcripts import Transcripts
-from holdfast.actors.workers import ModelOutcome, NoOutcome
+from holdfast.actors.workers import ModelOutcome, NoOutcome, Standing
 from holdfast.agent import Agent
 from holdfast.conversation import FailureReason, ModelFailed, RunFinished, jsontext
 from holdfast.persistence import Store
@@ -38,17 +38,17 @@ class InProcessWorkers:
     """See `holdfast.actors.Workers`.
 
     Args:
-        store: Where the conversation lies.
-        agent: Whose conversation it is.
-        model: What the model says.
-        clock: What bounds count by.
-        resources: What bodies find in `ToolContext.resources`.
-        lose: How many runs of each tool are lost.
+        store: The store with the conversation.
+        agent: The agent of the conversation.
+        model: The replies of the model.
+        clock: The clock of all bounds.
+        resources: The value that bodies find in `ToolContext.resources`.
+        lose: By tool, how many of its first runs are lost.
 
     Attributes:
         runs: The executions of bodies, in the order of their ends.
         prompts: The messages that each model call was sent.
-        mistake: The exception that the script raised, which is the test's mistake and not the model's.
+        mistake: The exception that the script itself raised: a mistake of the test, not an error of the model.
     """
 
     def __init__(
@@ -111,7 +111,7 @@ class InProcessWorkers:
         return model_outcome.replied(effect_id, answer, calls, route="")
 
     async def run_tool(self, app: str, code: str, request: RunRequest) -> RunFinished | NoOutcome:
-        """See `Workers.run_tool`; a run goes on when nobody waits for it any more."""
+        """See `Workers.run_tool`; a run goes on when its caller is cancelled."""
         del app, code
         begin = partial(self._run, request, f"{uuid.uuid4().hex}.{next(self._tasks)}")
         try:
@@ -120,12 +120,12 @@ class InProcessWorkers:
             return NoOutcome.GONE
 
     async def join(self, worker: str, incarnation: str, conversation_id: str, effect_id: str) -> RunFinished | NoOutcome:
-        """See `Workers.join`; whoever claimed a run and has no outcome of it is gone."""
+        """See `Workers.join`; a worker that claimed a run without an outcome is always gone."""
         del worker, incarnation, conversation_id, effect_id
         return NoOutcome.GONE
 
     def drop(self, conversation_id: str, effect_id: str) -> None:
-        """See `Workers.drop`; a model call ends with whoever waits for it."""
+        """See `Workers.drop`; nothing to do here, since a model call ends with its caller."""
 
     def close(self) -> None:
         """End the runs that still go on."""
@@ -163,7 +163,7 @@ class InProcessWorkers:
 
 
 async def in_daemon(function: Callable[..., Any], /, *args: Any) -> Any:
-    """What a plain function returns, run in a thread of its own; one that hangs keeps no process from ending."""
+    """The result of a plain function, run in a daemon thread of its own, so that a hanging one keeps no process from ending."""
     future: Future[Any] = Future()
     context = contextvars.copy_context()
 

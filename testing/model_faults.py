@@ -18,7 +18,7 @@ class Failure:
 
 @dataclass(frozen=True, slots=True)
 class Break:
-    """The answer stops after so many chunks; `clean` ends the response as if it were whole, else the connection is closed."""
+    """An answer that stops after some chunks; `clean` ends the response as if it were whole, else the connection is closed."""
 
     after_chunks: int
     clean: bool = False
@@ -39,7 +39,11 @@ class Schedule(Generic[_T]):
         self._entries: deque[tuple[_T, int | None]] = deque()
 
     def put(self, fault: _T, times: int | None) -> None:
-        """Set a fault after those that are set already."""
+        """Set a fault after those that are set already; one without an end gives way to it.
+
+        Raises:
+            ValueError: `times` is less than 1.
+        """
         if times is not None and times < 1:
             raise ValueError(f"times must be at least 1, or None for until cleared: {times}")
         if self._entries and self._entries[-1][1] is None:
@@ -56,5 +60,5 @@ class Schedule(Generic[_T]):
         return fault
 
     def clear(self) -> None:
-        """Forget all of them."""
+        """Forget all faults."""
         self._entries.clear()

@@ -31,7 +31,7 @@ from holdfast.testing.model_faults import Break, Failure, Pace, Schedule
 from holdfast.testing.transcripts import Answers, Completion, Message, NoAnswer, Replay, Script, read_script
 
 _MAX_REQUEST_BYTES = 256 * 1024 * 1024
-_SHUTDOWN_S = 0.1  # requests still held or slow are cut off after this
+_SHUTDOWN_S = 0.1  # after this time, requests that are held or slow are cut off
 _ERROR_TYPES: dict[int, str] = {  # litellm reads "invalid_request_error" as 400, whatever the status
     HTTPStatus.UNAUTHORIZED: "authentication_error",
     HTTPStatus.FORBIDDEN: "permission_error",
@@ -46,11 +46,11 @@ _Answering: TypeAlias = Completion | AnthropicCompletion
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """A request that reached the server, whatever became of it.
+    """A request that reached the server, whether it was answered, held, failed or broken off.
 
     Attributes:
         body: The parsed JSON body: `model`, `messages`, `tools` and so on.
-        arrived_at_s: When it was read whole, in seconds of Unix time.
+        arrived_at_s: When the server had read the whole request, in seconds of Unix time.
         authorization: The header of that name, None without one.
     """
 
@@ -67,15 +67,15 @@ class ModelServer:
     """A model server in a thread of its own: `POST {url}/chat/completions`, and `POST {anthropic_url}/v1/messages`.
 
     It is a context manager, blocking (`with`) and async (`async with`). All methods may be called from any thread, also
-    before it starts. After it stopped it can be started again: at the same URL, with what is left of its script.
+    before the server starts. After a stop it can be started again: at the same URL, with the unused answers of its script.
 
     Faults: a request is first held, if holding is on; when it goes on, it takes the next failure or broken connection
     in the order they were set, else it is answered at the pace that is set. An answer that did not go out whole stays
     the script's next one.
 
     Args:
-        script: The answers, in order, or a function of the request's body. Used up: status 400.
-        replay: Recorded transcripts, or a `Replay` of them. No transcript goes on from the request: status 400.
+        script: The answers, in order, or a function of the request's body. Without answers left, the status is 400.
+        replay: Recorded transcripts, or a `Replay` of them. Where no transcript goes on from the request, the status is 400.
         port: The port on 127.0.0.1; 0 takes a free one.
 
     Raises:
@@ -133,7 +133,7 @@ class ModelServer:
         """Listen; back as soon as `url` answers.
 
         Raises:
-            RuntimeError: It runs already.
+            RuntimeError: The server runs already.
             OSError: The port is taken.
         """
         if self._thread is not None:
@@ -145,7 +145,7 @@ class ModelServer:
         self._thread = thread
 
     def stop(self) -> None:
-        """Close every connection and stop listening; back when that is done. A second time does nothing."""
+        """Close every connection and stop listening; back when that is done. A second call does nothing."""
         thread, self._thread = self._thread, None
         if thread is not None and self._end is not None:
             self._end()
@@ -165,7 +165,7 @@ class ModelServer:
     async def __aexit__(self, *_: object) -> None:
         await asyncio.to_thread(self.stop)
 
-    # What it has seen
+    # Requests seen
 
     @property
     def requests(self) -> list[Request]:
@@ -177,7 +177,7 @@ class ModelServer:
         """Block until `count` requests have arrived since the server was made, and return all of them.
 
         Raises:
-            TimeoutError: Fewer arrived in time.
+            TimeoutError: Fewer requests arrived in time.
         """
         with self._changed:
             if not self._changed.wait_for(lambda: len(self._requests) >= count, timeout_s):
@@ -193,7 +193,7 @@ class ModelServer:
         """Block until `count` requests are held at once.
 
         Raises:
-            TimeoutError: Fewer are held when the time is over.
+            TimeoutError: Fewer requests are held when the time is over.
         """
         with self._changed:
             if not self._changed.wait_for(lambda: len(self._held) >= count, timeout_s):
@@ -208,7 +208,7 @@ class ModelServer:
         """Block until no request is being answered: each was answered whole, or its client has hung up.
 
         Raises:
-            TimeoutError: Some are, when the time is over.
+            TimeoutError: A request is still being answered when the time is over.
         """
         with self._changed:
             if not self._changed.wait_for(lambda: not self._answering, timeout_s):
@@ -221,7 +221,11 @@ class ModelServer:
     # Faults
 
     def hold(self, times: int | None = None) -> None:
-        """Let the next `times` requests wait, or with None all, until `release`; they get not a byte before."""
+        """Let the next `times` requests wait, or with None all, until `release`; they get no byte before.
+
+        Raises:
+            ValueError: `times` is less than 1.
+        """
         with self._changed:
             self._holds.put(True, times)
 
@@ -255,6 +259,9 @@ class ModelServer:
             message: The OpenAI-style error's message.
             code: The OpenAI-style error's code, such as `context_length_exceeded`.
             body: The whole body instead: JSON, or text as it is.
+
+        Raises:
+            ValueError: `times` is less than 1.
         """
         if body is None:
             body = _error_body(status, message or f"the model server was told to fail with {status}", code)
@@ -270,9 +277,12 @@ class ModelServer:
         """Close the connection of the next `times` requests, or with None of all until `clear`.
 
         Args:
-            after_chunks: After so many chunks of the stream, at the latest before its `[DONE]`; 0 is before the first
+            after_chunks: How many chunks of the stream go out, at most all before its `[DONE]`; with 0, not even the first
                 byte. An answer that is not streamed breaks off in the middle of its body.
             times: How many requests.
+
+        Raises:
+            ValueError: `times` is less than 1.
         """
         with self._changed:
             self._failures.put(Break(after_chunks), times)
@@ -280,11 +290,14 @@ class ModelServer:
     def end_stream(self, *, after_chunks: int = 0, times: int | None = 1) -> None:
         """End the stream of the next `times` requests, or with None of all until `clear`, early and without an error.
 
-        The response is whole to HTTP; what is missing is the rest of the answer, its last word included.
+        The HTTP response is whole; the rest of the answer is missing, its `[DONE]` included.
 
         Args:
-            after_chunks: After so many chunks (Anthropic: events); at the latest before the last word.
+            after_chunks: How many chunks (Anthropic: events) go out, at most all before `[DONE]`.
             times: How many requests. An answer that is not streamed is sent whole.
+
+        Raises:
+            ValueError: `times` is less than 1.
         """
         with self._changed:
             self._failures.put(Break(after_chunks, clean=True), times)
@@ -296,12 +309,15 @@ class ModelServer:
             first_token_s: Seconds before the first chunk; a stream's status and headers are out by then.
             between_chunks_s: Seconds between one chunk and the next.
             times: How many answers.
+
+        Raises:
+            ValueError: `times` is less than 1.
         """
         with self._changed:
             self._paces.put(Pace(first_token_s, between_chunks_s), times)
 
     def clear(self) -> None:
-        """Forget all faults that are set, and let the held requests go on."""
+        """Forget all faults, and let the held requests go on."""
         with self._changed:
             self._failures.clear()
             self._paces.clear()
@@ -360,7 +376,7 @@ class ModelServer:
         return await self._answer(request, lambda message: form(body, message), body, pace, failure)
 
     async def _admit(self, seen: Request) -> None:
-        """Record the request and, where that is on, hold it."""
+        """Record the request, and hold it if holding is on."""
         released: Future[None] | None = None
         with self._changed:
             self._requests.append(seen)

@@ -5,11 +5,11 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 
 START_MS = 1_767_225_600_000
-"""Where the clock begins: 2026-01-01T00:00:00Z."""
+"""The first moment of the clock: 2026-01-01T00:00:00Z."""
 
 
 class MovedClock:
-    """Integer milliseconds UTC.
+    """A clock in integer milliseconds UTC, which begins at `START_MS`.
 
     Args:
         changed: The function that is called when a bound begins or ends.

@@ -24,7 +24,7 @@ def holdfast_run() -> "Callable[..., RehearsalResult[Any]]":
 
 @pytest.fixture
 def holdfast_rehearsal() -> "Iterator[Callable[..., BlockingRehearsal]]":
-    """A function that takes what `holdfast.testing.Rehearsal` takes and opens one, which is closed with the test."""
+    """A function with the arguments of `holdfast.testing.Rehearsal` that opens a blocking one, closed with the test."""
     from .blocking_rehearsal import BlockingRehearsal  # noqa: PLC0415 - see above
 
     with ExitStack() as opened:

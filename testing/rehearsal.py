@@ -33,11 +33,11 @@ LEASE_MS = 3_600_000
 """The lease of the activation, by the loop's clock: longer than any test."""
 WITHIN_S = 10.0
 LOOK_S = 0.05
-"""How often it is looked at whether the activation is over, of which nothing else tells."""
+"""The time between two looks at whether the activation is over, which sets no event."""
 
 
 class RunArguments(TypedDict, total=False):
-    """What `run` takes beside the agent and the texts."""
+    """The arguments of `run` beside the agent and the texts."""
 
     model: Required[Model]
     decide: Decide | None
@@ -49,39 +49,39 @@ class RunArguments(TypedDict, total=False):
 
 
 class RehearsalArguments(RunArguments, total=False):
-    """What `Rehearsal` takes beside the agent."""
+    """The arguments of `Rehearsal` beside the agent."""
 
     conversation_id: str
 
 
 class NeverRested(TimeoutError):
-    """The conversation did not come to rest in time. The message names what still goes on."""
+    """The conversation did not come to rest in time. The message names the effects that still go on."""
 
 
 class Rehearsal:
     """One conversation with one agent, in this process: an async context manager.
 
-    It runs the code that production runs: the machine judges, the activation appends and starts what is outstanding, the
+    It runs the code that production runs: the machine judges, the activation appends and starts outstanding effects, the
     store keeps every event in its codec, and tools' bodies are claimed, bounded and recorded. Only the model is a script,
-    the workers are this event loop, and the store is memory. Nothing is connected to, and a thread is used for blocking
-    bodies alone. The clock stands still until `advance` moves it.
+    the workers are this event loop, and the store is memory. It opens no connection, and uses threads for blocking bodies
+    alone. The clock stands still until `advance` moves it.
 
     Args:
         agent: The agent.
-        model: What the model says: a list of replies (`say`, `call`, `calls`, plain text; an exception is the error with
-            which the call fails), a function from the messages to one (async or not), or a `Replay`.
-        decide: Who decides pending calls: a function of the pending call (async or not), or a mapping from tools to decisions
-            or such functions. A call for which that is None waits. Asked whenever the conversation rests.
+        model: The model: a list of replies (`say`, `call`, `calls`, plain text; an exception is the error with which the
+            call fails), a function from the messages to one (async or not), or a `Replay`.
+        decide: The decisions on pending calls: a function of the pending call (async or not), or a mapping from tools to
+            decisions or such functions. A call whose decision is None waits. Asked whenever the conversation rests.
         context: The JSON value that tools find in `ToolContext.context`.
-        app: An app whose lifespan is entered for as long as this lasts; what it yields becomes the resources.
-        resources: What tools find in `ToolContext.resources`, where no app is given.
+        app: An app whose lifespan is entered for as long as the rehearsal is open; it yields the resources.
+        resources: The value that tools find in `ToolContext.resources`, where no app is given.
         lose: By tool, how many of its first runs are lost: their worker dies after the body and before the record.
         conversation_id: The conversation's id.
         within_s: How many seconds of real time the conversation may take to come to rest.
 
     Raises:
-        ConfigurationError: An argument cannot be used; it names the argument, why, and what to do.
-        InvalidConversationId: The id is none.
+        ConfigurationError: An argument cannot be used; the error names the argument, the problem and the fix.
+        InvalidConversationId: The id is empty, too long or ill-formed.
         InvalidMessage: The context is no JSON value.
     """
 
@@ -160,18 +160,18 @@ class Rehearsal:
 
         Raises:
             InvalidMessage: The text or the id cannot be used.
-            ConversationEnded: It has ended.
+            ConversationEnded: The conversation has ended.
             QueueFull: As many messages wait as the agent's `Limits.queued` allows.
             NoAnswer: The script has no more replies.
             NeverRested: The conversation did not come to rest within `within_s`.
-            Quarantined: Its runs were lost so often that nothing of it is carried out.
+            Quarantined: The conversation's runs were lost so often that none of its work runs any more.
             Exception: Whatever the model's function or `decide` raised.
         """
         await self.post(text, message_id=message_id)
         return await self.rest()
 
     async def post(self, text: str, *, message_id: str | None = None) -> Receipt:
-        """Send the user's next message and do not wait for what comes of it: for bodies that end by `advance` alone.
+        """Send the user's next message without waiting for the conversation to rest: for bodies that only `advance` ends.
 
         Raises:
             InvalidMessage, ConversationEnded, QueueFull: See `send`.
@@ -190,7 +190,7 @@ class Rehearsal:
         """Decide a pending call, given as it was shown or by its `tool_call_id`; the result once the conversation rests.
 
         Raises:
-            StaleCall: The call does not wait for this.
+            StaleCall: The call does not wait for this decision.
             InvalidDecision: The decision does not fit; the call still waits.
             NoAnswer, NeverRested, Quarantined, Exception: See `send`.
         """
@@ -200,13 +200,13 @@ class Rehearsal:
         return await self.rest()
 
     async def advance(self, seconds: float) -> RehearsalResult[Awaitable[Receipt]]:
-        """Move the clock forward; each deadline on the way passes at its moment, and what follows from it happens then.
+        """Move the clock forward; each deadline on the way passes at its moment, with its consequences.
 
-        Deadlines are those of approvals, answers and client calls, and the bounds of runs and model calls. What a body sleeps
-        by itself is real time. The result is that of the new moment; a body within its bound goes on.
+        Deadlines are those of approvals, answers and client calls, and the bounds of runs and model calls. The sleep of a body
+        takes real time. The result is that of the new moment; a body within its bound goes on.
 
         Raises:
-            InvalidInput: `seconds` is no time, or negative.
+            InvalidInput: `seconds` is no number, or negative.
             NoAnswer, NeverRested, Quarantined, Exception: See `send`.
         """
         if not is_time(seconds) or seconds < 0:
@@ -225,7 +225,7 @@ class Rehearsal:
         return await self.result()
 
     async def rest(self) -> RehearsalResult[Awaitable[Receipt]]:
-        """The result once the conversation rests: nothing runs, and whoever decides has decided.
+        """The result once the conversation rests: nothing runs, and `decide` has no more decisions.
 
         Raises:
             NoAnswer, NeverRested, Quarantined, Exception: See `send`.
@@ -237,23 +237,25 @@ class Rehearsal:
         """Cancel the turn; the result once the conversation rests.
 
         Raises:
-            ConversationNotFound: It was never started.
-            ConversationEnded: It has ended.
+            ConversationNotFound: The conversation was never started.
+            ConversationEnded: The conversation has ended.
+            NoAnswer, NeverRested, Quarantined, Exception: See `send`.
         """
         await self._ask(Cancel(request_id=uuid.uuid4().hex))
         return await self.rest()
 
     async def end(self) -> RehearsalResult[Awaitable[Receipt]]:
-        """End the conversation for good; what is pending is cancelled.
+        """End the conversation for good; its pending calls are cancelled.
 
         Raises:
-            ConversationNotFound: It was never started.
+            ConversationNotFound: The conversation was never started.
+            NoAnswer, NeverRested, Quarantined, Exception: See `send`.
         """
         await self._acknowledged(End(request_id=uuid.uuid4().hex))
         return await self.rest()
 
     async def result(self) -> RehearsalResult[Awaitable[Receipt]]:
-        """Where the conversation stands now, and how it came there."""
+        """The state of the conversation now, with its log and its runs."""
         workers, _ = self._open()
         state = await self._log()
         events, messages = await log_of(self._store, state)
@@ -268,12 +270,12 @@ class Rehearsal:
         )
 
     async def close(self) -> None:
-        """Leave the conversation and the app's lifespan; what still goes on is given up."""
+        """Leave the conversation and the app's lifespan; effects that still go on are cancelled."""
         workers, activation = self._workers, self._activation
         self._workers = self._activation = None
         if workers is not None and activation is not None:
             workers.close()
-            if not await activation.passivate():  # it is busy: like a deposed one it learns of a successor
+            if not await activation.passivate():  # it is busy, and ends as a deposed one that learns of a successor
                 owner = await self._store.owner(self.id)
                 await self._store.acquire(
                     self.id,
@@ -285,7 +287,7 @@ class Rehearsal:
                 )
                 with contextlib.suppress(Fenced):
                     await activation.ask(Wake())
-            await asyncio.sleep(0)  # what was cancelled ends now
+            await asyncio.sleep(0)  # cancelled tasks end now
         await self._opened.aclose()
 
     def _open(self) -> tuple[InProcessWorkers, Activation]:
@@ -319,7 +321,7 @@ class Rehearsal:
         suspension_id: str | None = None,
         decision_id: str | None = None,
     ) -> Receipt:
-        """What `PendingCall.resolve` calls."""
+        """The receipt of a decision; `PendingCall.resolve` calls this."""
         del conversation_id
         command = Resolve(
             tool_call_id=tool_call_id,
@@ -335,7 +337,7 @@ class Rehearsal:
         return [PendingCall.of(view, self._resolved) for view in await self._store.pending_of(self.id)]
 
     async def _settled(self, condition: Callable[[], Awaitable[bool]]) -> None:
-        """Wait until the condition holds and nothing more is decided."""
+        """Wait until the condition holds and `decide` has no more decisions."""
         try:
             async with asyncio.timeout(self._within_s) as bound:
                 await self._until(condition)
@@ -364,12 +366,12 @@ class Rehearsal:
         return not activation.over and activation.rested_at is not None
 
     async def _under_way(self) -> bool:
-        """Whether it rests, or all that goes on is within a bound, which the clock can end."""
+        """Whether the conversation rests, or each outstanding effect is within a bound, which the clock can end."""
         effects = {effect.effect_id for effect in outstanding(await self._log())}
         return await self._rests() or (bool(effects) and effects <= self._clock.bounded_effects)
 
     async def _decided(self) -> bool:
-        """Have what is pending decided; whether anything was."""
+        """Have the pending calls decided; whether one was."""
         decided = False
         for call in await self._pending():
             decision = await self._decider.decision(call)
@@ -404,16 +406,16 @@ async def run(
 ) -> RehearsalResult[Awaitable[Receipt]]:
     """Run a conversation with an agent in this process, without Ray and Redis; the result once it rests.
 
-    The texts are the user's messages; each is sent when the one before it has come to rest. The other arguments are those of
-    `Rehearsal`, which also moves time and decides step by step. It is async, since tools and resources of an async test
-    belong to that test's event loop; `run_sync` is its blocking face.
+    The texts are the user's messages; each is sent when the conversation rests after the one before. The other arguments are
+    those of `Rehearsal`, which also moves time and decides step by step. It is async, since tools and resources of an async
+    test belong to that test's event loop; `run_sync` is its blocking face.
 
     Raises:
-        ConfigurationError: An argument cannot be used; it names the argument, why, and what to do.
+        ConfigurationError: An argument cannot be used; the error names the argument, the problem and the fix.
         InvalidMessage: A text or the context cannot be used.
         NoAnswer: The script has no more replies.
         NeverRested: The conversation did not come to rest within `within_s`.
-        Quarantined: Its runs were lost so often that nothing of it is carried out.
+        Quarantined: The conversation's runs were lost so often that none of its work runs any more.
         Exception: Whatever the model's function or `decide` raised.
     """
     if not texts:

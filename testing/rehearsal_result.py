@@ -1,15 +1,15 @@
-"""What a rehearsal came to: the state of the conversation, its log, and what ran."""
+"""The result of a rehearsal: the state of the conversation, its log, and the runs of tools' bodies."""
 
 from collections.abc import Awaitable
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
 from holdfast.client.results import ConversationState, Event, PendingCall
-from holdfast.client.running import running_calls, shown_arguments
+from holdfast.client.running import ConversationsAndRuns, running_calls, shown_arguments
 from holdfast.conversation import Receipt, State, Status
 from holdfast.conversation.events import CallSuspended, ModelAnswered, TurnCompleted, TurnFailed
 from holdfast.conversation.transcript import Transcript
-from holdfast.persistence import Store
+from holdfast.persistence import Conversations
 
 from .transcripts import Message
 
@@ -24,9 +24,9 @@ class ToolRun:
         tool: The tool's name.
         tool_call_id: The call.
         arguments: The arguments that the body was given.
-        attempt: Which run of the call it was, from 1.
+        attempt: The number of the run among the call's runs, from 1.
         ok: Whether the body returned a result.
-        result: What the body returned, as JSON has it, or the error that the model reads; None where the run was lost.
+        result: The body's result as a JSON value, or the error that the model reads; None where the run was lost.
         lost: Whether the worker died after the body's end and before its outcome was recorded.
     """
 
@@ -41,7 +41,7 @@ class ToolRun:
 
 @dataclass(frozen=True, slots=True)
 class RehearsalResult(Generic[R]):
-    """A conversation that rests, and how it came there.
+    """The state of a conversation, with its log, runs and model calls.
 
     Attributes:
         state: The state as `Conversation.wait` of the client gives it.
@@ -63,7 +63,7 @@ class RehearsalResult(Generic[R]):
 
     @property
     def status(self) -> Status:
-        """Where the conversation stands."""
+        """The status of the conversation."""
         return self.state.status
 
     @property
@@ -88,7 +88,7 @@ class RehearsalResult(Generic[R]):
 
 
 async def state_of(
-    store: Store, state: State, pending: list[PendingCall[Awaitable[Receipt]]]
+    store: ConversationsAndRuns, state: State, pending: list[PendingCall[Awaitable[Receipt]]]
 ) -> ConversationState[Awaitable[Receipt]]:
     """A state as the client shows it."""
     last, reply, end = state.last, None, None
@@ -109,7 +109,7 @@ async def state_of(
     )
 
 
-async def log_of(store: Store, state: State) -> tuple[list[Event], list[Message]]:
+async def log_of(store: Conversations, state: State) -> tuple[list[Event], list[Message]]:
     """The durable events and the messages of a conversation."""
     transcript, events = Transcript(), list[Event]()
     for seq, event in await store.read(state.conversation_id, after=0, limit=state.seq):

@@ -14,7 +14,7 @@ from .transcripts import Message, NoAnswer, Replay, complete
 Said: TypeAlias = Message | str | Exception
 """An assistant message, plain text, or the error with which the model call fails."""
 Model: TypeAlias = Sequence[Said] | Callable[[list[Message]], Said | Awaitable[Said]] | Replay
-"""A script."""
+"""The replies of a rehearsal's model; see `ScriptedModel`."""
 
 FIX = 'give a list such as [call("refund", {"order": 7}), say("Done.")], a function of the messages, or a Replay'
 SHOWN = 80
@@ -29,7 +29,7 @@ class ScriptedModel:
             an exception is the error with which the provider refuses the call, after all retries.
 
     Raises:
-        ConfigurationError: The script, or a reply in it, is none.
+        ConfigurationError: The value is no script, or has a reply that is none.
     """
 
     def __init__(self, model: Model) -> None:
@@ -51,7 +51,7 @@ class ScriptedModel:
 
         Raises:
             NoAnswer: The script has no more replies, or no recording goes on from here.
-            ConfigurationError: The function returned no reply.
+            ConfigurationError: The function returned a value that is no reply.
             Exception: Whatever the function raised.
         """
         if self._replay is not None:
@@ -68,10 +68,10 @@ class ScriptedModel:
 
 
 def answer_of(message: Message, limits: Limits) -> ModelAnswer:
-    """The whole answer, as the worker puts it together from a stream.
+    """The whole answer of a message, as the worker puts it together from a stream.
 
     Raises:
-        Broken: The message says that it did not end, or failed.
+        Broken: The message's finish reason is none, or an error.
         TooMuch: The answer is beyond the limits.
     """
     answer = ModelAnswer(limits)

@@ -1,4 +1,4 @@
-"""A cipher for tests: it hides and binds as a real one does, without a secret and without a library."""
+"""A cipher for tests: it scrambles payloads and binds them to their context, without a secret and without a library."""
 
 import hashlib
 
@@ -7,7 +7,7 @@ _MASK = 0x5A
 
 
 class UnknownKey(Exception):
-    """A payload was encrypted with a key that this cipher has not."""
+    """A payload was encrypted with a key that this cipher does not have."""
 
 
 class Tampered(Exception):
@@ -21,7 +21,7 @@ class ToyCipher:
 
     Args:
         key: The name of the key that encrypts.
-        older: The names of those that are still good for reading.
+        older: The names of further keys that decrypt.
     """
 
     def __init__(self, key: str = "key-1", *older: str) -> None:
@@ -36,8 +36,8 @@ class ToyCipher:
         """The payload.
 
         Raises:
-            UnknownKey: It was encrypted with another key.
-            Tampered: It was changed, or the context is another one.
+            UnknownKey: The payload was encrypted with a key that this cipher does not have.
+            Tampered: The payload was changed, or the context is another one.
         """
         key, _, rest = data.partition(b".")
         if key not in self.known:
@@ -50,7 +50,7 @@ class ToyCipher:
 
 
 cipher = ToyCipher()
-"""One that processes of a test find by its import path, `holdfast.testing.toy_cipher:cipher`."""
+"""A cipher that a test's processes find by its import path, `holdfast.testing.toy_cipher:cipher`."""
 
 
 def _tag(data: bytes, context: bytes) -> bytes:

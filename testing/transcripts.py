@@ -1,4 +1,4 @@
-"""What the model server says: scripts written by hand, replays of recorded transcripts, and an answer's wire format.
+"""The answers of a model server: scripts written by hand, replays of recorded transcripts, and an answer's wire format.
 
 A message is a dict in the OpenAI chat format. An assistant message's tool calls look like
 `{"id": "call_1", "type": "function", "function": {"name": "refund", "arguments": '{"order": 7}'}}`.
@@ -26,13 +26,13 @@ _BYTES_PER_TOKEN = 4  # usage is an estimate
 
 
 _MORE = ("finish_reason", "reasoning_content", "events", "blocks", "stop_reason")
-"""What an answer may have beside the format's own keys: `say`, `events` and `blocks` write it."""
+"""The keys that an answer may have beside the format's own: `say`, `events` and `blocks` write them."""
 
 
 class NoAnswer(LookupError):
     """The script or the recordings have no answer to this request; the server replies 400 with this text.
 
-    Either the conversation left the recording (its message names the first difference), or the script is too short.
+    Either the conversation left the recording (the error's text names the first difference), or the script is too short.
     """
 
 
@@ -41,8 +41,8 @@ def say(text: str, *, finish_reason: str | None = "stop", reasoning: str | None 
 
     Args:
         text: The text.
-        finish_reason: What the stream says at its end; with None it never says so.
-        reasoning: What the model shows of its thinking, sent before the text.
+        finish_reason: The reason that the stream gives at its end; with None it gives no end.
+        reasoning: The thinking that the model shows, sent before the text.
     """
     message: Message = {"role": "assistant", "content": text}
     more = {"reasoning_content": reasoning} if reasoning is not None else {}
@@ -85,14 +85,14 @@ class Script:
             body, called in the server's thread (so it must not block; `ModelServer.hold` is for that).
 
     Raises:
-        ValueError: An answer is no assistant message; the text names its place and what is wrong.
+        ValueError: An answer is no assistant message; the text names its place and the fault.
     """
 
     def __init__(self, answers: Answers) -> None:
         self._function = answers if callable(answers) else None
         listed = [] if callable(answers) else answers
         self._messages = [complete(answer, f"script[{number}]") for number, answer in enumerate(listed)]
-        self._unused = list(range(len(self._messages)))  # a heap: what comes back is the next to go out
+        self._unused = list(range(len(self._messages)))  # a heap: an answer that comes back is the next to go out
 
     @contextmanager
     def lend(self, request: dict[str, Any]) -> Iterator[Message]:
@@ -125,7 +125,7 @@ class Replay:
         transcripts: Recorded conversations, each a list of messages in the OpenAI chat format.
 
     Raises:
-        ValueError: Two transcripts start the same and then answer differently, or a message has not the format.
+        ValueError: Two transcripts start the same and then answer differently, or a message is ill-formed.
     """
 
     def __init__(self, transcripts: Iterable[Sequence[Message]]) -> None:
@@ -139,7 +139,7 @@ class Replay:
         """Read JSON Lines files: each line an object with `messages`, or the list of messages itself.
 
         Raises:
-            ValueError: A line is neither; the text names the file and the line.
+            ValueError: A line is neither (the text names the file and the line), or see the class.
             OSError: A file cannot be read.
         """
         return cls(transcript for path in paths for transcript in _read_transcripts(Path(path)))
@@ -148,7 +148,7 @@ class Replay:
         """The recorded assistant message that follows the request's messages, with its recorded tool call ids.
 
         Raises:
-            NoAnswer: No transcript goes on from here; the text says how far one agrees.
+            NoAnswer: No transcript goes on after these messages; the text says how far one agrees.
         """
         compared = [message for message in request["messages"] if message.get("role") in _COMPARED_ROLES]
         digest = b""
@@ -215,7 +215,7 @@ class Completion:
 
     @property
     def end(self) -> bytes:
-        """The last word of a stream that is whole."""
+        """The last bytes of a stream that is whole."""
         return b"" if "events" in self._message else b"data: [DONE]\n\n"
 
     def frames(self) -> Iterator[bytes]:
@@ -289,7 +289,11 @@ def _parse(text: str, where: str) -> Any:
 
 
 def complete(answer: Any, where: str) -> Message:
-    """The answer as a whole assistant message: text gets its role, tool calls their ids and types."""
+    """The answer as a whole assistant message: text gets its role, tool calls their ids and types.
+
+    Raises:
+        ValueError: The answer is no assistant message; the text names its place (`where`) and the fault.
+    """
     message: Any = say(answer) if isinstance(answer, str) else answer
     if not isinstance(message, dict) or message.get("role", "assistant") != "assistant":
         raise _malformed(where, "no assistant message", answer)

@@ -1,18 +1,18 @@
-"""Waiting for what must come true, with a deadline."""
+"""Waiting for a condition, with a deadline."""
 
 import asyncio
 import time
 from collections.abc import Awaitable, Callable
 
 WITHIN_S = 20.0
-"""How long to wait before it counts as never; a guard, not a measurement."""
+"""How many seconds to wait before a condition counts as never true; a guard, not a measurement."""
 
 
 async def until(condition: Callable[[], Awaitable[bool]], within_s: float = WITHIN_S) -> None:
     """Return once the condition holds.
 
     Raises:
-        AssertionError: It did not come true in time.
+        AssertionError: The condition did not come true in time.
     """
     deadline = time.monotonic() + within_s
     while not await condition():

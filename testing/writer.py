@@ -4,9 +4,9 @@
     await writer.do(start("hello"), begin(), call("ask"))     # one append
     await writer.do(resolve(Answer("blue")))
 
-What is done is given as steps: functions of the state that return the command, since ids of effects and calls follow from it.
-A step is for every driver: a `Writer` appends what it leads to, the tests of the core judge it without a store, and a worker
-that stands for a real one answers with it.
+Steps are functions from the state to the command, since ids of effects and calls follow from the state. Every driver of a
+conversation takes them: a `Writer` appends what a step leads to, the core's tests judge it without a store, and the fake
+workers of the actors' tests answer with it.
 """
 
 import uuid
@@ -45,12 +45,12 @@ from holdfast.conversation.decisions import Ruling
 from holdfast.conversation.events import FailureReason
 from holdfast.conversation.idempotency import IdempotencyRecord
 from holdfast.errors import HoldfastError
-from holdfast.persistence import Acquired, Append, AppRecord, KnownIds, Moved, Run, Store, TakeoverReason
+from holdfast.persistence import Acquired, Append, AppRecord, Conversations, KnownIds, Moved, Run, TakeoverReason
 
 NextCommand: TypeAlias = Callable[[State], Command]
 
 LEASE_MS = 60_000
-"""Longer than any test."""
+"""A lease that is longer than any test."""
 
 DESK = AgentSpec(
     name="desk",
@@ -76,14 +76,14 @@ APP = AppRecord(
     environment=("OPENAI_API_KEY",),
     agents={"desk": DESK.digest},
 )
-"""What stands for the app that the desk belongs to."""
+"""The record of the app that the desk belongs to."""
 
 
 @dataclass(slots=True)
 class Writer:
-    """One writer of one conversation. `state` and `events` are what it believes; the store may know better."""
+    """One writer of one conversation. `state` and `events` are its own view; the store may be ahead of it."""
 
-    store: Store
+    store: Conversations
     conversation_id: str
     token: str
     epoch: int
@@ -97,7 +97,7 @@ class Writer:
     @classmethod
     async def of(
         cls,
-        store: Store,
+        store: Conversations,
         conversation_id: str,
         *,
         seen: str = "",
@@ -109,7 +109,7 @@ class Writer:
         """Take a conversation over.
 
         Raises:
-            LookupError: It moved: another owner stands there than the one seen.
+            LookupError: The conversation has another owner than the one seen.
         """
         token = uuid.uuid4().hex
         acquired = await store.acquire(
@@ -132,16 +132,16 @@ class Writer:
     async def succeeded(
         self, *, because: TakeoverReason = TakeoverReason.DIED, holder: str = "actor-2", lease_ms: int = LEASE_MS
     ) -> Self:
-        """Another writer that has taken the conversation over from this one."""
+        """Another writer that takes the conversation over from this one."""
         return await type(self).of(
             self.store, self.conversation_id, seen=self.token, because=because, holder=holder, lease_ms=lease_ms
         )
 
     async def do(self, *steps: NextCommand, now: int | None = None) -> Reply:
-        """Judge the steps, one on the state that the other led to, and write all of it in one append; the last one's reply.
+        """Judge the steps, each on the state after the one before, and write all events in one append; the last step's reply.
 
         Raises:
-            HoldfastError: The last step was refused, as confirmed by the store; the ones before it were not written either.
+            HoldfastError: A step was refused, as confirmed by the store; the steps before it were not written either.
         """
         moment = await self.store.now() if now is None else now
         known: dict[str, IdempotencyRecord] = {}
@@ -172,7 +172,7 @@ class Writer:
             return reply
 
     def judged(self, *steps: NextCommand, now: int) -> Append:
-        """The write that steps lead to, for whoever wants to send it himself."""
+        """The write that steps lead to, for a caller that appends it itself."""
         state, events = self.state, list[Event]()
         for step in steps:
             judgement = decide(state, step(state).stamped(now, self.spec, {}))
@@ -195,7 +195,7 @@ class Writer:
         )
 
     def adopt(self, events: Sequence[Event], state: State) -> None:
-        """Believe what was written."""
+        """Take over events that were written, and the state after them."""
         self.events += events
         self.state = state
 
@@ -205,7 +205,7 @@ class Writer:
 
     @property
     def effect_ids(self) -> tuple[str, ...]:
-        """The ids of what is outstanding."""
+        """The ids of the outstanding effects."""
         return tuple(effect.effect_id for effect in outstanding(self.state))
 
     @property
@@ -223,24 +223,24 @@ def start(
     context: str = "null",
     spec: AgentSpec | None = None,
 ) -> NextCommand:
-    """Start the conversation."""
+    """The step that starts the conversation."""
     return lambda _: Start(agent=agent, app=app, text=text, message_id=message_id, context=context, spec=spec)
 
 
 def send(text: str = "and then?", *, message_id: str | None = None) -> NextCommand:
-    """Send a message."""
+    """The step that sends a message."""
     return lambda _: Send(text=text, message_id=message_id or uuid.uuid4().hex)
 
 
 def begin(*, problem: str | None = None) -> NextCommand:
-    """Begin the turn of the oldest queued message, or find that the app has a problem."""
+    """The step that begins the turn of the oldest queued message, or fails it with the app's problem."""
     return lambda state: TurnPrepared(effect_id=outstanding(state)[0].effect_id, code="code-1", problem=problem)
 
 
 def call(*calls: str | tuple[str, str] | ProposedCall, prompt: str | None = None, **answer: Any) -> NextCommand:
-    """The model asks for calls: by the tool's name, by name and arguments (JSON text), or as a whole with its own id.
+    """The step in which the model asks for calls: by tool name, by name and arguments (JSON text), or as whole proposed calls.
 
-    `answer` are further fields of the answer that they come in, `content` for example.
+    `answer` holds further fields of the model's answer, `content` for example.
     """
 
     def proposed(state: State, number: int, one: str | tuple[str, str] | ProposedCall) -> ProposedCall:
@@ -257,12 +257,12 @@ def call(*calls: str | tuple[str, str] | ProposedCall, prompt: str | None = None
 
 
 def reply(text: str | None = "done", **answer: Any) -> NextCommand:
-    """The model gives its final answer, with further fields of it."""
+    """The step in which the model gives its final answer; `answer` holds further fields of it."""
     return lambda state: ModelReplied(effect_id=outstanding(state)[0].effect_id, content=text, **answer)
 
 
 def fail_model(error: str = "the model is overloaded", *, reason: FailureReason | None = None) -> NextCommand:
-    """The model call fails for good."""
+    """The step in which the model call fails for good."""
     return lambda state: ModelFailed(effect_id=outstanding(state)[0].effect_id, error=error, reason=reason)
 
 
@@ -273,9 +273,9 @@ def resolve(
     decision_id: str | None = None,
     suspension_id: str | None = None,
 ) -> NextCommand:
-    """Decide about a call, naming a suspension only where one is given; without a call, about what waits.
+    """The step that settles a suspension of the named call; its command names the suspension only where one is given.
 
-    What waits is the suspension that is given, else the first that is open, and it is named.
+    Without a call, it settles the given suspension, else the first open one, and its command names that.
     """
 
     def step(state: State) -> Command:
@@ -291,27 +291,27 @@ def resolve(
 
 
 def finish(run: str | None = None, content: str = '{"ok":true,"result":1}', *, ok: bool = True) -> NextCommand:
-    """A run ends: the one of that effect id or of that call, else the first that is outstanding."""
+    """The step in which a run ends: the run of that effect id or call id, else the first outstanding one."""
     return lambda state: RunFinished(effect_id=_run(state, run), ok=ok, content=content)
 
 
 def lose(run: str | None = None) -> NextCommand:
-    """A run's worker is gone without an outcome; `run` as with `finish`."""
+    """The step in which a run's worker is gone without an outcome; `run` is as in `finish`."""
     return lambda state: RunLost(effect_id=_run(state, run))
 
 
 def cancel(request_id: str | None = None) -> NextCommand:
-    """Cancel the turn."""
+    """The step that cancels the turn."""
     return lambda _: Cancel(request_id=request_id or uuid.uuid4().hex)
 
 
 def end(request_id: str | None = None) -> NextCommand:
-    """End the conversation for good."""
+    """The step that ends the conversation for good."""
     return lambda _: End(request_id=request_id or uuid.uuid4().hex)
 
 
 def wake() -> NextCommand:
-    """Settle what is due."""
+    """The step that settles deadlines that have passed."""
     return lambda _: Wake()
 
 

@@ -1,4 +1,4 @@
-"""One conversation in one actor: taking it over, judging commands, carrying out what is outstanding, leaving it.
+"""One conversation in one actor: taking it over, judging commands, carrying out outstanding effects, leaving it.
 
-`activation` is the whole; the other modules are its parts. None of them knows Ray.
+The class `Activation` puts the parts together; each other module is one part. None of them knows Ray.
 """

@@ -1,7 +1,7 @@
-"""One conversation in one actor: a queue, a loop, and what is outstanding.
+"""One conversation in one actor: a queue of commands, the loop that takes them, and the outstanding effects.
 
-decide, append, adopt the state, reply, and only then start what is outstanding. It knows no Ray and no status: the machine says
-what a command means and what must be going on.
+The loop decides, appends, adopts the state, replies, and only then starts the outstanding effects. It knows no Ray and no
+status: the machine says what a command means and which effects must be going on.
 """
 
 import asyncio
@@ -40,14 +40,14 @@ from .taking_over import Tenure
 logger = logging.getLogger("holdfast.actor")
 
 MOST_WAITING = 500
-"""How many commands may wait for one conversation; whoever asks more is told to come back."""
+"""How many commands may wait for one conversation; one more is refused with `Overloaded`."""
 RETRY_AFTER_MS = 1000
 CIPHER_AGAIN_S = 1.0
-"""After what time an outcome that could not be encrypted is told again."""
+"""Seconds after which an outcome that could not be encrypted is put into the mailbox again."""
 
 
 class Activation:
-    """One activation of one conversation. Dropped whole when it ends: nothing of it is reused."""
+    """One activation of one conversation. The object is dropped whole when the activation ends: nothing of it is reused."""
 
     def __init__(
         self,
@@ -78,27 +78,30 @@ class Activation:
 
     @property
     def over(self) -> bool:
-        """Whether it has ended."""
+        """Whether this activation has ended."""
         return self._tenure.over
 
     @property
     def rested_at(self) -> int | None:
-        """Since when it rests, by the actor's clock: nothing is outstanding, or all that is waits for the end of a pause."""
+        """The moment since which the conversation rests, in ms by the actor's clock; None while it does not rest.
+
+        A conversation rests while no effect is outstanding, or every outstanding effect waits for the end of a pause.
+        """
         return self._rest.since
 
     @property
     def rested_since(self) -> int | None:
-        """When the conversation came to rest, by the store's clock; None while it does not."""
+        """The moment since which the conversation rests, in ms UTC by the store's clock; None while it does not rest."""
         return None if self.rested_at is None else self._tenure.time.at(self.rested_at)
 
     async def activate(self, *, seen_token: str, because: TakeoverReason, create: bool) -> Moved | None:
-        """Take the conversation over and start what is outstanding; who owns it instead, if it moved.
+        """Take the conversation over and start its outstanding effects; `Moved` names another owner, None means success.
 
         Raises:
-            LeaseHeld: The owner still works on it.
-            ConversationNotFound: It was never started.
-            Quarantined: It is in quarantine.
-            StoreError: The store cannot say.
+            LeaseHeld: The owner still works on the conversation.
+            ConversationNotFound: The conversation was never started, and `create` is false.
+            Quarantined: The conversation is in quarantine.
+            StoreError: The store does not answer, or holds something that cannot be read.
         """
         moved = await self._tenure.take_over(seen_token, because, create=create)
         if moved is not None:
@@ -113,12 +116,14 @@ class Activation:
         return None
 
     async def ask(self, command: Command) -> Reply:
-        """Have a command judged in its turn; its reply once that is durable.
+        """Have a command judged in its turn; its reply, once the events that it led to are durable.
 
         Raises:
             Fenced: Another activation owns the conversation; nothing was decided here.
             Overloaded: Too many commands wait already; nothing was decided.
-            StoreUnavailable: The outcome is unknown.
+            CipherMissing: The store is encrypted, and this process has no cipher; nothing was written.
+            CipherFailed: Something cannot be encrypted or decrypted; nothing was written.
+            StoreError: Whether the command was written is unknown.
             HoldfastError: The command was refused.
         """
         if self.over:
@@ -130,7 +135,7 @@ class Activation:
         return await asked.reply
 
     async def passivate(self) -> bool:
-        """Leave the conversation if it rests, as the last item of the queue; whether it was left."""
+        """Leave the conversation if it rests, after the commands that wait now; true if this activation is over then."""
         if self.over:
             return True
         leave = Leave()
@@ -159,16 +164,16 @@ class Activation:
             self._stop()
             asked.fail(error)
             return
-        except asyncio.CancelledError:  # this activation is over, and whether it was written is unknown
+        except asyncio.CancelledError:  # this activation is over, and whether the command was written is unknown
             asked.fail(StoreUnavailable("the conversation was given up here in the middle of this"))
             raise
         except (CipherFailed, CipherMissing) as error:  # nothing was written
             asked.fail(error)
-            if not asked.outside and not isinstance(asked.command, Wake):  # its effect is done: it stays so, and is told again
+            if not asked.outside and not isinstance(asked.command, Wake):  # the effect is over: only its outcome is told again
                 logger.warning("conversation %s: %s waits: %s", self.conversation_id, asked.command.kind, error)
                 asyncio.get_running_loop().call_later(CIPHER_AGAIN_S, self._mailbox.tell, asked.command)
         except StoreError as error:
-            # Whether it was written is unknown: what is in memory may be wrong now. The caller may repeat; we begin anew.
+            # Whether the command was written is unknown, so the state in memory may be wrong. The caller may repeat it.
             asked.fail(error)
             await self._begin_anew()
             if isinstance(error, CorruptStore) and not self.over:
@@ -186,7 +191,7 @@ class Activation:
         self._reached(Step.ASK_5_STARTED)
 
     async def _begin_anew(self) -> None:
-        """Drop the state and take the conversation over from oneself, however long the store stays away."""
+        """Drop the state in memory and take the conversation over anew by its own token, however long the store stays away."""
         begun = self._effects.cancel_all()
         self._tenure.unsure = True
         delay_s = 0.05
@@ -208,17 +213,17 @@ class Activation:
                     return
                 self._tenure.unsure = False
                 self._effects.look_at_all()
-                self._effects.drop_settled(begun)  # what became unknown has ended these
+                self._effects.drop_settled(begun)  # the write of unknown outcome may have settled some of these effects
                 return
 
     async def _struck(self, process: str | None, what: str, *, limit: int | None = None) -> bool:
-        """Count a strike; whether the conversation is in quarantine now, and this activation over."""
+        """Count a strike; true if this activation is over now, since the conversation is in quarantine or was left before."""
         if await self._tenure.crashes.add(self._tenure.token, what, process=process, limit=limit):
             self._stop()
         return self.over
 
     def _tended(self, work: Coroutine[Any, Any, None]) -> "asyncio.Task[None]":
-        """A task without which this activation cannot go on: if it breaks, the activation ends, and somebody takes over."""
+        """A task without which this activation cannot go on: if it breaks, the activation ends and another takes over."""
 
         def tended(task: "asyncio.Task[None]") -> None:
             if not task.cancelled() and (error := task.exception()) is not None:
@@ -237,21 +242,21 @@ class Activation:
             try:
                 await self._tenure.renew()
             except Fenced:
-                self._mailbox.tell(Wake())  # the loop finds out: its append of no events is refused, if that is still so
+                self._mailbox.tell(Wake())  # the append for this command is refused too, if another activation owns the log
             except StoreError as error:
                 logger.warning("conversation %s: its lease was not renewed: %s", self.conversation_id, error)
             else:
                 self._effects.start()
 
     async def _watch_lease(self) -> None:
-        """Stop the work once the lease is over: somebody else may be at it by then. What is claimed goes on and is joined."""
+        """Stop all effects when the lease ends: another activation may carry them out then. Claimed runs go on."""
         while not self.over:
             await self._tenure.lease.ended()
             self._effects.drop_all()
             await asyncio.sleep(self._timing.tick_ms / 1000)
 
     def _stop(self) -> None:
-        """End this activation at once: its tasks stop, whoever waits is told to ask the owner."""
+        """End this activation at once: its tasks stop, and every waiting command fails with `Fenced`."""
         self._tenure.over = True
         self._effects.cancel_all()
         for own in self._own:

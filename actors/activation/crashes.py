@@ -1,32 +1,32 @@
-"""What a conversation's work has cost since its last progress: processes that died, outcomes that could not be recorded."""
+"""The crash count: processes that died of a conversation's work, and unrecordable outcomes, since its log last got further."""
 
 import logging
 import uuid
 
 from holdfast.errors import StoreError
-from holdfast.persistence import Store
+from holdfast.persistence import Conversations
 from holdfast.redaction import PLAIN
 
 logger = logging.getLogger("holdfast.actor")
 
 
 class Crashes:
-    """The crash count of one conversation, as far as this activation knows; the store keeps it.
+    """The crash count of one conversation, as this activation last heard it; the store keeps the count.
 
     Args:
-        store: Where they are counted.
-        conversation_id: Whose they are.
-        allowed: With which one the conversation is put in quarantine.
+        store: The store, which counts the strikes.
+        conversation_id: The conversation that the strikes count against.
+        allowed: The crash count at which the conversation is put in quarantine.
     """
 
-    def __init__(self, store: Store, conversation_id: str, *, allowed: int) -> None:
+    def __init__(self, store: Conversations, conversation_id: str, *, allowed: int) -> None:
         self.count = 0
         self._store = store
         self._conversation_id = conversation_id
         self._allowed = allowed
 
     async def add(self, token: str, what: str, *, process: str | None = None, limit: int | None = None) -> bool:
-        """Count one; whether the conversation is in quarantine now. The death of one process counts once."""
+        """Count a strike; true if that put the conversation in quarantine. The death of one process counts once."""
         what = PLAIN.redacted(what)
         logger.warning("conversation %s: %s", self._conversation_id, what)
         process, limit = process or uuid.uuid4().hex, self._allowed if limit is None else limit

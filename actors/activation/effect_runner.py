@@ -1,4 +1,4 @@
-"""One effect on its way to its outcome: the workers are asked, a run is followed by its record, both within bounds."""
+"""Carrying out one effect: a worker is asked for a model call, a run is followed by its record, both within a bound of time."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -21,22 +21,22 @@ from holdfast.conversation import (
 )
 from holdfast.conversation.commands import RunLost, TurnPrepared
 from holdfast.conversation.envelope import failure
-from holdfast.persistence import Run, RunStatus, Store, codec
+from holdfast.persistence import Run, Runs, RunStatus, codec
 
 from .log_tail import LogTail
 
 GRACE_S = 30.0
-"""How long after the own bound of a run or model call its actor gives up on a worker that does not answer."""
+"""Seconds beyond the bound of a run or model call after which the actor gives up on a worker that does not answer."""
 LOOK_S = 5.0
-"""How often the record of a run is looked at that no worker has claimed: its bound begins with the claim."""
+"""Seconds between looks at the record of a run that no worker has claimed: the bound of a run begins with its claim."""
 
 
 class EffectRunner:
-    """One try at one effect, as the conversation stands when it sets out."""
+    """One try at one effect, with the state that the conversation has when the try begins."""
 
     def __init__(
         self,
-        store: Store,
+        store: Runs,
         workers: Workers,
         *,
         state: State,
@@ -58,13 +58,14 @@ class EffectRunner:
         self._struck = struck
 
     async def outcome(self, effect: Effect, attempt: int) -> Command | None:
-        """What came of it, for the machine to judge; None if that is not this conversation's business any more.
+        """The command that tells the machine the effect's outcome; None if the run has no record, or the activation is over.
 
         Raises:
-            NoWorker: No worker takes it, or has answered; it can be tried again.
-            WorkerLost: Its worker died of it, maybe.
-            WorkPaused: It is new work, which waits.
+            NoWorker: No worker takes the effect, or the worker does not answer; the effect can be tried again.
+            WorkerLost: The process that called the model died, perhaps of this call.
+            WorkPaused: The effect is new work, which waits for the end of a pause.
             StoreError: The store does not answer.
+            ClusterError: This process is in no cluster, or Holdfast was stopped on it.
         """
         match effect:
             case BeginTurn():
@@ -76,7 +77,7 @@ class EffectRunner:
 
     async def _prepare(self, effect: BeginTurn) -> TurnPrepared:
         app, agent = self._state.app, self._state.agent
-        await self._admission.admit(agent)  # else it would begin with the code of before the pause
+        await self._admission.admit(agent)  # else a paused turn would begin with the code from before the pause
         standing = await self._workers.standing(app, agent)
         if standing is None:
             return TurnPrepared(effect_id=effect.effect_id, problem=f"no app {app!r} is known to the store")
@@ -134,14 +135,14 @@ class EffectRunner:
                 if run is None:
                     return None
                 match run.status:
-                    case RunStatus.DONE:  # what is recorded counts, whatever else became of it
+                    case RunStatus.DONE:  # the recorded outcome counts, whether or not the worker answers
                         return codec.decode_outcome(run.outcome)
                     case RunStatus.CLAIMED if run.incarnation != claimed_by:
                         claimed_by, claimed_at_s = run.incarnation, now_s()
                     case RunStatus.CLAIMED:
                         problem = f"the tool did not finish within {bound_s:g} s, nor did its worker answer"
                         return RunFinished(effect_id=effect.effect_id, ok=False, content=failure(problem))
-                    case RunStatus.RUNNABLE if now_s() - asked_at_s >= GRACE_S:  # it waits for its turn, or was not heard
+                    case RunStatus.RUNNABLE if now_s() - asked_at_s >= GRACE_S:  # it waits its turn, or its request is lost
                         watching.cancel()
                         watching, asked_at_s, claimed_by = asyncio.create_task(self._watch(effect, request)), now_s(), ""
                     case RunStatus.RUNNABLE:
@@ -152,8 +153,8 @@ class EffectRunner:
             watching.cancel()
 
     async def _watch(self, effect: RunTool, request: RunRequest) -> RunFinished | RunLost | None:
-        """Follow a run by its record: dispatch what is runnable, join what is claimed, take what is done."""
-        run, self._run = self._run, None  # as it was at the takeover; looked at once
+        """Follow a run by its record: dispatch a runnable run, join a claimed one, take the outcome of one that is done."""
+        run, self._run = self._run, None  # the record as it was at the takeover, used once
         run = run or await self._store.run(self._state.conversation_id, effect.effect_id)
         while run is not None:
             answer: RunFinished | NoOutcome
@@ -178,7 +179,7 @@ class EffectRunner:
         return None
 
     def _runs_again(self, effect: RunTool) -> bool:
-        """Whether a lost run is started again without anybody being asked, so that it might end process after process."""
+        """Whether the machine starts a lost run again without asking anybody, so that it might end process after process."""
         call = self._state.turn.call(effect.tool_call_id) if self._state.turn is not None else None
         return call is not None and call.on_lost is OnLost.REDISPATCH
 

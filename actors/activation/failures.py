@@ -1,4 +1,4 @@
-"""What becomes of effects that fail for a reason which lies in their conversation: how often they may, and what is recorded."""
+"""Effects that fail for a reason in their own conversation: how often one may fail, and what is recorded in its place."""
 
 from holdfast.conversation import FailureReason, ModelFailed, ModelReplied, RunFinished
 from holdfast.conversation.envelope import failure
@@ -6,27 +6,27 @@ from holdfast.errors import CorruptStore
 from holdfast.redaction import PLAIN
 
 UNEXPLAINED = 20
-"""How often an effect may fail in a way that nothing explains: about a minute long."""
+"""How many unexplained failures of an effect put its conversation in quarantine: its tries until then take about a minute."""
 UNREADABLE = 5
-"""How often one may fail because the store holds what cannot be read: that mends itself less often."""
+"""How many failures put the conversation in quarantine if a record cannot be read, which mends itself less often."""
 
 
 class Failures:
-    """Those of one effect in one activation."""
+    """The count of one effect's failures in one activation."""
 
     def __init__(self) -> None:
         self._count = 0
 
     def unexplained(self, error: Exception) -> str | None:
-        """Count an error that nobody foresaw; what to say of it once that is enough."""
+        """Count an error that nobody foresaw; the reason for quarantine, None while the effect may be tried again."""
         return self._counted(error, UNEXPLAINED)
 
     def waited(self, error: Exception) -> str | None:
-        """Count an error that is waited out, if it says that something cannot be read; what to say once that is enough.
+        """Count an error if its cause is `CorruptStore`; the reason for quarantine, None while the effect may be tried again.
 
-        What a newer release wrote can be read, by others.
+        A record of a newer release does not count: processes of that release can read it.
         """
-        # A worker may have found it: then Ray has wrapped what was raised there.
+        # A worker may have met the unreadable record: then Ray has wrapped the error that was raised there.
         reasons = (error, error.__cause__, getattr(error.__cause__, "cause", None))
         unreadable = next((reason for reason in reasons if isinstance(reason, CorruptStore)), None)
         return self._counted(unreadable, UNREADABLE) if unreadable is not None else None
@@ -37,7 +37,7 @@ class Failures:
 
 
 def instead_of(outcome: ModelReplied | RunFinished, said: str) -> ModelFailed | RunFinished:
-    """The outcome that is recorded where this one could not be judged or written; `said` is what that attempt raised."""
+    """The failure to record in place of an outcome that could not be judged or written; `said` says what was raised then."""
     problem = f"what came back cannot be recorded ({said})"
     if isinstance(outcome, ModelReplied):
         return ModelFailed(effect_id=outcome.effect_id, error=problem, reason=FailureReason.UNUSABLE)

@@ -18,8 +18,8 @@ class Judge:
 
     Args:
         store: Where the conversation is kept.
-        tenure: What the activation holds of it.
-        lease_ms: How long a lease is.
+        tenure: What the activation holds of the conversation.
+        lease_ms: The length of a lease.
         adopted: Called with each write that has become durable.
         reached: Called at each numbered step.
     """
@@ -34,17 +34,19 @@ class Judge:
         self._reached = reached
 
     async def judge(self, command: Command) -> Reply:
-        """Judge a command; its reply, once what it led to is durable.
+        """Judge a command; its reply, once the events that it led to are durable.
 
-        What was ever accepted under an id stands beside the log and in no state, so `decide` is not told of it at first: it
-        judges as if the ids of the command were new, and the append is refused where one of them is known. The command is then
-        judged again with what is known of these ids, which makes it a duplicate. New ids, which nearly all are, cost no read.
+        The idempotency records of accepted ids stand beside the log and in no state, so `decide` has none of them at first: it
+        judges as if the command's ids were new, and the append is refused where one of them is known. The command is then
+        judged again with the records of these ids, which make it a duplicate. New ids, which nearly all are, cost no read.
 
         A refusal is confirmed by an append of no events: a deposed activation must not say a final no.
 
         Raises:
             Fenced: Another activation owns the conversation.
-            StoreError: Whether it was written is unknown.
+            CipherMissing: The store is encrypted, and this process has no cipher; nothing was written.
+            CipherFailed: Something cannot be encrypted or decrypted; nothing was written.
+            StoreError: Whether the command was written is unknown.
             HoldfastError: The command was refused.
         """
         tenure = self._tenure
@@ -81,7 +83,7 @@ class Judge:
             tenure.adopt(write, written)
             self._adopted(write)
             if judgement.events and command.kind in ("start", "turn_prepared"):
-                tenure.spec = spec  # nothing else changes what the turn runs with
+                tenure.spec = spec  # no other command changes the spec of the turn
             if refusal is not None:
                 raise refusal
             return judgement.reply

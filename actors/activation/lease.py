@@ -1,10 +1,10 @@
-"""The time for which an activation may work: each write grants it anew, and after it others may take over."""
+"""The lease: the time for which an activation may work. Each write grants it anew; after its end another may take over."""
 
 import asyncio
 
 
 class Lease:
-    """A lease of some milliseconds, by the loop's clock."""
+    """A lease of a fixed length, measured by the event loop's clock."""
 
     def __init__(self, lease_ms: int) -> None:
         self._length_s = lease_ms / 1000
@@ -12,19 +12,19 @@ class Lease:
 
     @property
     def held(self) -> bool:
-        """Whether it is not over."""
+        """Whether the lease is not over."""
         return now_s() < self._until_s
 
     def granted(self, asked_at_s: float) -> None:
-        """Note that it was granted; it counts from before it was asked for."""
+        """Note that the store granted the lease; its time counts from before the request was sent."""
         self._until_s = asked_at_s + self._length_s
 
     async def ended(self) -> None:
-        """Return once it is over."""
-        while (left_s := self._until_s - now_s()) > 0:  # noqa: ASYNC110 - a write in between makes it longer
+        """Return once the lease is over."""
+        while (left_s := self._until_s - now_s()) > 0:  # noqa: ASYNC110 - a write in between prolongs the lease
             await asyncio.sleep(left_s)
 
 
 def now_s() -> float:
-    """The loop's clock."""
+    """The time by the event loop's clock, in seconds."""
     return asyncio.get_running_loop().time()

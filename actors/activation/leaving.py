@@ -15,15 +15,15 @@ logger = logging.getLogger("holdfast.actor")
 
 
 async def release(store: Store, tenure: Tenure, effects: Outstanding, mailbox: Mailbox, reached: Reached) -> bool:
-    """Give the conversation up if it rests; whether it was given up.
+    """Give the conversation up if it rests; true if it was given up.
 
-    It rests where nobody asks anything of it and nothing goes on, or all that goes on waits for the end of a pause. A release
-    whose outcome is unknown counts: the lease ends, and whoever comes next takes the conversation over.
+    A conversation rests where no command waits and no effect is outstanding, or all its effects wait for the end of a pause. A
+    release whose outcome is unknown counts as done: the lease ends, and then another activation can take the conversation over.
     """
     paused = effects.paused
     if (busy(tenure.state) and not paused) or not mailbox.empty:
         return False
-    effects.cancel_all()  # they wait, and nothing of them may begin from now on
+    effects.cancel_all()  # effects that wait for the end of a pause must not begin from now on
     reached(Step.PASSIVATE_1_BEGUN)
     try:
         await store.release(tenure.conversation_id, tenure.token, paused=paused)

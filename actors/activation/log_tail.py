@@ -1,4 +1,4 @@
-"""What an activation wrote since the model last answered: handed to the worker, so that it need not read it back."""
+"""The log tail: the events that an activation wrote since the model's last answer, sent along with each model request."""
 
 import uuid
 from collections.abc import Sequence
@@ -8,9 +8,9 @@ from holdfast.conversation import Event
 from holdfast.conversation.events import ModelAnswered
 
 MOST = 64
-"""More events than this the worker reads itself."""
+"""How many events a log tail keeps; the worker reads those before them from the store."""
 MOST_BYTES = 1 << 20
-"""More than about this the worker reads itself, too."""
+"""About how much memory the events of a log tail may take, in bytes."""
 
 
 class LogTail:
@@ -18,13 +18,13 @@ class LogTail:
 
     def __init__(self) -> None:
         self.lineage = uuid.uuid4().hex
-        """Names the log as this activation knows it: its appends are compare-and-set, so it has no other meanwhile."""
+        """The id of the log as this activation writes it: appends are compare-and-set, so one id never stands for two logs."""
         self._seq = 0
         self._events: list[Event] = []
         self._sizes: list[int] = []
 
     def add(self, seq: int, events: Sequence[Event]) -> None:
-        """Keep events that are durable; the last stands at `seq`."""
+        """Keep durable events, the last of which stands at `seq`."""
         if not events:
             return
         if self._seq != seq - len(events):
@@ -41,5 +41,5 @@ class LogTail:
             del self._sizes[0], self._events[0]
 
     def upto(self, seq: int) -> tuple[Event, ...]:
-        """The events that end at `seq`; none where that is not the end."""
+        """The events up to `seq`; none if the log tail does not end there."""
         return tuple(self._events) if seq == self._seq else ()

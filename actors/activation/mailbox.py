@@ -1,4 +1,4 @@
-"""What a hosted conversation is asked, in order: commands, and that it be left."""
+"""The queue of an activation: commands, and requests to leave the conversation, in the order in which they came."""
 
 import asyncio
 from dataclasses import dataclass, field
@@ -10,7 +10,7 @@ from holdfast.errors import HoldfastError, StoreError, StoreUnavailable
 
 @dataclass(slots=True)
 class Asked:
-    """A command and whoever waits for its reply; `outside` if that is not the conversation itself."""
+    """A command and its future reply; `outside` is false for the conversation's own commands, such as outcomes."""
 
     command: Command
     outside: bool = True
@@ -22,14 +22,14 @@ class Asked:
             self.reply.set_result(reply)
 
     def fail(self, error: HoldfastError) -> None:
-        """Give an error instead."""
+        """Give an error in place of the reply, unless nobody waits for it any more."""
         if not self.reply.done():
             self.reply.set_exception(error)
 
 
 @dataclass(slots=True)
 class Leave:
-    """That the conversation be left, if it rests; the answer is whether it was."""
+    """A request to leave the conversation if it rests; `done` becomes true if it was left."""
 
     done: "asyncio.Future[bool]" = field(default_factory=lambda: asyncio.get_running_loop().create_future())
 
@@ -43,14 +43,14 @@ Item: TypeAlias = Asked | Leave
 
 
 class Mailbox:
-    """A queue of items."""
+    """A queue of commands and of requests to leave."""
 
     def __init__(self) -> None:
         self._queue: asyncio.Queue[Item] = asyncio.Queue()
 
     @property
     def empty(self) -> bool:
-        """Whether nothing waits."""
+        """Whether no item waits."""
         return self._queue.empty()
 
     @property
@@ -73,7 +73,7 @@ class Mailbox:
         self.put(asked)
 
     def refuse(self, error: StoreError) -> None:
-        """Tell everybody outside why nothing goes on; nothing of theirs was judged. Its own outcomes stay."""
+        """Fail every command from outside, none of which was judged, with `StoreUnavailable`; all other items stay."""
         for _ in range(self._queue.qsize()):
             match self._queue.get_nowait():
                 case Asked(outside=True) as asked:
@@ -82,7 +82,7 @@ class Mailbox:
                     self.put(item)
 
     def close(self, error: HoldfastError) -> None:
-        """Give everybody who waits this error; who wanted the conversation left has it left."""
+        """Fail every waiting command with this error; a waiting `Leave` is answered with true, since the activation is over."""
         while not self._queue.empty():
             match self._queue.get_nowait():
                 case Asked() as asked:
@@ -92,6 +92,6 @@ class Mailbox:
 
 
 def _retrieve(reply: "asyncio.Future[Reply]") -> None:
-    """Nobody waits for the reply to an outcome; a failed one is carried out again by what is outstanding."""
+    """Take note of a reply's error, as nobody else does: the effect of an outcome that was not recorded stays outstanding."""
     if not reply.cancelled():
         reply.exception()

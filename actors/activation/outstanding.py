@@ -1,4 +1,4 @@
-"""What is outstanding: the effects that go on, and those that must be started or dropped after a write."""
+"""The outstanding effects of an activation: those that go on, and those that must be started or dropped after a write."""
 
 import asyncio
 import logging
@@ -27,10 +27,16 @@ LONGEST_DELAY_S = 5.0
 
 
 class Struck(Protocol):
-    """Counts a strike against the conversation."""
+    """A function that counts a strike against the conversation."""
 
     def __call__(self, process: str | None, what: str, *, limit: int | None = None) -> Awaitable[bool]:
-        """Whether the conversation is in quarantine now, and its activation over."""
+        """Count a strike; true if the activation is over now.
+
+        Args:
+            process: The process that died, whose death counts once; None for a strike of its own.
+            what: The reason, for the log and the quarantine.
+            limit: The crash count that means quarantine; None for the configured one.
+        """
         ...
 
 
@@ -42,9 +48,9 @@ class Outstanding:
         workers: What carries effects out.
         tenure: What the activation holds of the conversation.
         mailbox: Where outcomes go.
-        rest: Is told when nothing goes on.
+        rest: The rest of the activation, which is told what goes on.
         admission: Says whether new work may begin.
-        struck: Counts what a process died of.
+        struck: Counts strikes.
     """
 
     def __init__(
@@ -66,15 +72,15 @@ class Outstanding:
         self._rest = rest
         self._admission = admission
         self._struck = struck
-        self._changed: set[str] | None = None  # effects that the last look did not see; None: it saw none
+        self._changed: set[str] | None = None  # ids of the effects changed since the last look; None: all may have changed
 
     @property
     def paused(self) -> bool:
-        """Whether all that goes on waits for the end of a pause."""
+        """Whether effects are outstanding and all of them wait for the end of a pause."""
         return busy(self._tenure.state) and self._rest.paused(self.tasks)
 
     def start(self) -> None:
-        """Start what must be going on and is not; drop what need not go on. Without a lease, nothing is started."""
+        """Start the outstanding effects that do not go on yet and drop those no longer outstanding, if the lease is held."""
         tenure = self._tenure
         if tenure.over or tenure.unsure or not tenure.lease.held:
             return
@@ -95,22 +101,22 @@ class Outstanding:
             self._changed = None
 
     def look_at_all(self) -> None:
-        """Have the next start look at every effect: the state is another one, or not all that is outstanding goes on."""
+        """Have the next `start` look at every effect, since the state was taken anew from the store."""
         self._changed = None
 
     def drop_all(self) -> None:
-        """Stop what goes on, and tell the workers that nobody waits for it: somebody else may be at it."""
+        """Stop every effect and tell the workers that nobody waits for it here: another activation may carry it out."""
         self._changed = None
         for effect_id in list(self.tasks):
             self._drop(effect_id)
 
     def drop_settled(self, effect_ids: set[str]) -> None:
-        """Tell the workers that nobody waits for those of these effects that are not outstanding any more."""
+        """Tell the workers that nobody waits for these effects any more, except for those that are still outstanding."""
         for effect_id in effect_ids - {effect.effect_id for effect in outstanding(self._tenure.state)}:
             self._workers.drop(self._tenure.conversation_id, effect_id)
 
     def cancel_all(self) -> set[str]:
-        """Stop waiting for what goes on here, which goes on where it runs; the ids of these effects."""
+        """Stop waiting for every effect, each of which goes on in its worker; the ids of these effects."""
         cancelled = set(self.tasks)
         for task in self.tasks.values():
             task.cancel()
@@ -120,9 +126,9 @@ class Outstanding:
     async def replace(self, command: Command, error: Exception) -> None:
         """Go on after a command that could not be judged or written, for a reason that nobody foresaw.
 
-        What somebody asked is refused, and that is all. An outcome becomes one that can be recorded: carrying its effect out
-        again would bring the same, at cost. If that one cannot be recorded either, the effect is carried out again after a
-        while; each time counts as a strike, so that this ends.
+        A client's command was refused, and needs nothing more. An outcome is replaced by a failure that can be recorded:
+        carrying its effect out again would bring the same outcome, at a cost. If the failure cannot be recorded either, the
+        effect is carried out again after a while; each time counts as a strike, so that this ends in quarantine.
         """
         said = PLAIN.said(error, 200)
         if isinstance(command, ModelReplied | RunFinished) and getattr(command, "ok", True):
@@ -131,7 +137,7 @@ class Outstanding:
             await self.put_off(command, said)
 
     async def put_off(self, command: Command, said: str) -> None:
-        """Have the effect carried out again after a while whose outcome cannot be recorded, or end it; `said` is why."""
+        """Count a strike for an outcome that cannot be recorded, and carry its effect out again later; `said` is the reason."""
         match command:
             case Wake():
                 await self._struck(None, f"what is due cannot be settled ({said})")
@@ -144,7 +150,7 @@ class Outstanding:
                 pass
 
     async def _again(self, effect_id: str) -> None:
-        """Start an effect anew after a while, longer with each strike; it stands among the effects meanwhile."""
+        """Start an effect anew after a delay that grows with the crash count; its place in `tasks` is taken meanwhile."""
         await asyncio.sleep(min(2 ** max(self._tenure.crashes.count - 1, 0), LONGEST_DELAY_S))
         self.tasks.pop(effect_id, None)
         self._changed = None
@@ -155,10 +161,10 @@ class Outstanding:
             self._workers.drop(self._tenure.conversation_id, effect_id)
 
     def _looked_at(self) -> dict[str, Effect | None]:
-        """By id: the effects that may have to be started or dropped, None where one is not outstanding.
+        """The effects that may have to be started or dropped, by id; None for an effect that is not outstanding.
 
-        While runs go on, those are what the writes since the last look have changed: the end of one run among a thousand costs
-        what it costs among two.
+        While runs go on, these are only the effects that the writes since the last look have changed: the end of one run among
+        a thousand costs as much as the end of one among two.
         """
         state = self._tenure.state
         changed, self._changed = self._changed, set()
@@ -170,7 +176,7 @@ class Outstanding:
         self._rest.see(idle=self._mailbox.empty, busy=busy(self._tenure.state), effects=self.tasks)
 
     async def _carry_out(self, effect: Effect) -> None:
-        """See an effect through to its outcome, whatever it takes, and have that judged."""
+        """Try an effect until it has an outcome, and put that outcome into the mailbox, where it is judged."""
         conversation_id = self._tenure.conversation_id
         delay_s = 0.1
         attempt = 1
@@ -183,7 +189,7 @@ class Outstanding:
                     outcome = await self._unrecorded(effect)
                 if outcome is None or self._tenure.over:
                     return
-                # It stays among the effects until it is judged, so that nobody starts it once more.
+                # The effect stays in `tasks` until its outcome is judged, so that it is not started once more.
                 self._mailbox.tell(outcome)
             except WorkPaused as paused:
                 logger.info("conversation %s: %s waits: %s", conversation_id, effect.effect_id, paused)
@@ -191,7 +197,7 @@ class Outstanding:
                 self._see_whether_it_rests()
                 await self._rest.reopened(effect.effect_id, self._tenure.state.agent)
                 self._see_whether_it_rests()
-                continue  # which was no try
+                continue  # a wait for the end of a pause is no try
             except WorkerLost as lost:
                 if await self._struck(lost.process, f"{effect.effect_id}: {lost}"):
                     return
@@ -210,7 +216,10 @@ class Outstanding:
             attempt += 1
 
     async def _unrecorded(self, effect: Effect) -> RunLost | None:
-        """A run without a record is settled, or its record is lost: then so is the run. Its owner, and no other, can tell."""
+        """`RunLost` for a run that has no record and is still outstanding, else None: the run is settled.
+
+        Only the owner can tell the two apart, and the reply to a `Wake` shows that this activation is the owner.
+        """
         confirmed = Asked(Wake(), outside=False)
         self._mailbox.put(confirmed)
         await confirmed.reply

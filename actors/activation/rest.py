@@ -1,4 +1,4 @@
-"""Since when nothing goes on in an activation, and which of its effects wait for the end of a pause."""
+"""The rest of an activation: the time in which nothing goes on, or every effect waits for the end of a pause."""
 
 import asyncio
 from collections.abc import Callable, Collection
@@ -7,15 +7,15 @@ from holdfast.actors.admission import Admission
 
 
 class Rest:
-    """The rest of one activation.
+    """Since when one activation rests, and which of its effects wait for the end of a pause.
 
     Args:
         admission: Says when a pause is over.
-        clock: The actor's, in ms.
-        rested: Set where the conversation is found at rest.
+        clock: The actor's clock, in ms.
+        rested: The event that is set where the conversation is found at rest.
 
     Attributes:
-        since: Since when it rests, by the clock; None while it does not.
+        since: The moment since which the conversation rests, by the actor's clock; None while it does not rest.
     """
 
     def __init__(self, admission: Admission, *, clock: Callable[[], int], rested: asyncio.Event) -> None:
@@ -26,11 +26,11 @@ class Rest:
         self._paused: set[str] = set()
 
     def paused(self, effects: Collection[str]) -> bool:
-        """Whether all these effects, of which there are some, wait for the end of a pause: they are at nothing meanwhile."""
+        """Whether there are any of these effects and all of them wait for the end of a pause."""
         return 0 < len(effects) <= len(self._paused) and self._paused.issuperset(effects)
 
     def see(self, *, idle: bool, busy: bool, effects: Collection[str]) -> None:
-        """Note whether the conversation rests: nobody asks anything of it, and it is not busy, or waits whole for a pause."""
+        """Note whether the conversation rests: no command waits, and it is not busy or all its effects wait out a pause."""
         if not idle or (busy and not self.paused(effects)):
             self.since = None
             return
@@ -39,11 +39,11 @@ class Rest:
         self._rested.set()
 
     def pause(self, effect_id: str) -> None:
-        """Note that an effect waits from now on."""
+        """Note that an effect waits for the end of a pause from now on."""
         self._paused.add(effect_id)
 
     async def reopened(self, effect_id: str, agent: str) -> None:
-        """Wait for the end of the pause for which an effect waits."""
+        """Return once the pause of the agent's new work is over, for which this effect waits."""
         try:
             await self._admission.reopened(agent)
         finally:

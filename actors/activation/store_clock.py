@@ -1,13 +1,13 @@
-"""The store's clock as an actor tells it: what the store said last, and the time that has passed here since."""
+"""The store's clock as an actor reckons it: the time that the store said last, and the time that has passed here since."""
 
 from collections.abc import Callable
 
 
 class StoreClock:
-    """Integer milliseconds UTC; it never goes back, whatever the wall clocks of this machine and of the store do.
+    """A clock in integer milliseconds UTC that never goes back, whatever the wall clocks of this machine and of the store do.
 
     Args:
-        clock: Milliseconds since whatever moment, by a clock that nobody sets.
+        clock: A clock that nobody sets, in milliseconds since an arbitrary moment.
     """
 
     def __init__(self, clock: Callable[[], int]) -> None:
@@ -16,7 +16,7 @@ class StoreClock:
         self._latest = 0
 
     def heard(self, now: int) -> None:
-        """Note what the store's clock says."""
+        """Note the time that the store's clock says now, in ms UTC."""
         self._offset = now - self._clock()
 
     def now(self) -> int:
@@ -25,5 +25,5 @@ class StoreClock:
         return self._latest
 
     def at(self, moment: int) -> int:
-        """The time by the store's clock at a moment of this machine's."""
+        """The time by the store's clock at a moment that the actor's clock has shown."""
         return moment + self._offset

@@ -15,25 +15,25 @@ from .store_clock import StoreClock
 
 
 class Tenure:
-    """What one activation holds of its conversation.
+    """The tenure of one activation: the token, state, spec and lease with which it holds its conversation.
 
     Args:
         store: Where the conversation is kept.
-        conversation_id: Which one it is.
+        conversation_id: The conversation's id.
         holder: The name of the actor.
-        timing: How long a lease is.
-        clock: Milliseconds since whatever moment, by a clock that nobody sets.
-        strikes: How many processes the conversation may take down before it is put in quarantine.
+        timing: The settings that say how long a lease is.
+        clock: A clock that nobody sets, in milliseconds since an arbitrary moment.
+        strikes: The crash count at which the conversation is put in quarantine.
 
     Attributes:
         over: Whether the activation has ended; nothing is done for it any more.
-        unsure: Whether the outcome of the last write is unknown: what seems outstanding may be done.
-        token: What the store knows its owner by.
-        state: The state that counts: the last one that is durable.
-        spec: What its commands are judged with; None before that is known.
-        tail_bytes: How long the log after the last snapshot is.
+        unsure: Whether the outcome of the last write is unknown, so that effects that seem outstanding may be settled.
+        token: The token by which the store knows this activation as the owner.
+        state: The last durable state.
+        spec: The spec that commands are judged with; None while it is not known.
+        tail_bytes: The size of the log after the last snapshot.
         runs: The records of runs as they were at the takeover; each is used once.
-        lease: For how long the activation may work.
+        lease: The time for which the activation may work.
         time: The store's clock.
         log_tail: The end of the log, as far as this activation wrote it.
         crashes: The crash count of the conversation.
@@ -59,13 +59,13 @@ class Tenure:
         self._lease_ms = timing.lease_ms
 
     async def take_over(self, seen_token: str, because: TakeoverReason, *, create: bool) -> Moved | None:
-        """Become the owner, with the state as it is stored; who owns the conversation instead, if it moved.
+        """Become the owner and take the state from the store; `Moved` names another owner, None means success.
 
         Raises:
-            LeaseHeld: The owner still works on it.
-            ConversationNotFound: It was never started, and `create` is false.
-            Quarantined: It is in quarantine.
-            StoreError: The store cannot say.
+            LeaseHeld: The owner still works on the conversation.
+            ConversationNotFound: The conversation was never started, and `create` is false.
+            Quarantined: The conversation is in quarantine.
+            StoreError: The store does not answer, or holds something that cannot be read.
         """
         token = uuid.uuid4().hex
         asked_at_s = now_s()
@@ -94,11 +94,11 @@ class Tenure:
                 return None
 
     async def renew(self) -> None:
-        """Have the lease last longer.
+        """Renew the lease.
 
         Raises:
             Fenced: Another activation owns the conversation.
-            StoreError: Whether it was renewed is unknown.
+            StoreError: Whether the lease was renewed is unknown.
         """
         asked_at_s = now_s()
         now = await self._store.renew(self.conversation_id, self.token, self._lease_ms)
@@ -106,14 +106,18 @@ class Tenure:
         self.lease.granted(asked_at_s)
 
     def adopt(self, write: Append, written: Appended) -> None:
-        """Have the state count that a write has made durable."""
+        """Adopt the state that a write has made durable, and reset the crash count if the write advances the conversation."""
         self.state, self.tail_bytes = write.after, written.tail_bytes
         self.log_tail.add(write.after.seq, write.events)
         if write.advances:
             self.crashes.count = 0
 
     async def spec_for(self, command: Command) -> AgentSpec | None:
-        """What a command is judged with: what it brings itself, else that of its turn."""
+        """The spec that a command is judged with: the one that it brings itself, else that of the turn.
+
+        Raises:
+            StoreError: The spec of the turn cannot be read from the store.
+        """
         if command.kind == "turn_prepared" or (command.kind == "start" and command.spec is not None):
             return command.spec
         if self.spec is None and self.state.seq:

@@ -1,4 +1,4 @@
-"""What runs models and tools: the worker, its apps, model calls and tool runs.
+"""The worker, which runs models and tools: its app, its model calls and its tool runs.
 
-Only workers import litellm and users' apps, so nothing is imported here.
+Only workers import litellm and users' apps, so this package's root imports nothing.
 """

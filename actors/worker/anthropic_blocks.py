@@ -1,8 +1,8 @@
-"""The content blocks of an answer in Anthropic's stream: kept as they came, and sent back so.
+"""The content blocks of an answer in Anthropic's stream: kept as they came, and sent back unchanged.
 
 litellm hands text, thinking and calls on without their order, and takes a call that Anthropic executed itself for one of ours.
 Anthropic verifies signed thinking by its place, and refuses a result that its call does not precede. The texts of a block are
-not kept twice: its `length` says how many characters of the message's text, or reasoning, are its own.
+not kept twice: the block's `length` says how many characters of the message's text, or reasoning, belong to the block.
 """
 
 from collections.abc import Mapping, Sequence
@@ -13,7 +13,7 @@ from holdfast.conversation import jsontext
 OURS = "tool_use"
 RESULT = "_tool_result"
 TEXTS = {"text": "text", "thinking": "thinking"}
-"""By the type of a block: where its text stands."""
+"""The name of the field that holds a block's text, by the type of the block."""
 
 
 class AnthropicBlocks:
@@ -25,7 +25,7 @@ class AnthropicBlocks:
         self._pieces: dict[int, list[str]] = {}
 
     def add(self, event: Mapping[str, Any], size: int) -> int:
-        """Take an event of `size` bytes; how many of them litellm does not hand on."""
+        """Add an event of `size` bytes to its block; the number of these bytes that litellm does not hand on."""
         index, kind = event.get("index"), event.get("type")
         part = event.get("content_block") if kind == "content_block_start" else event.get("delta")
         if not (isinstance(index, int) and isinstance(part, dict) and isinstance(part.get("type"), str)):
@@ -57,7 +57,7 @@ class AnthropicBlocks:
                 return 0
             case "input_json_delta", {"partial_json": str(piece)}:
                 self._pieces[index].append(piece)
-                return 0  # litellm hands on what is ours, and what is the provider's, as arguments
+                return 0  # litellm hands on the arguments of our calls and of the provider's
             case "signature_delta", {"signature": str(piece)}:
                 block["signature"] = piece
             case "citations_delta", {"citation": citation}:
@@ -72,7 +72,7 @@ class AnthropicBlocks:
         return size
 
     def kept(self, content: str, reasoning: str, calls: int) -> list[dict[str, Any]]:
-        """The blocks as they are kept beside the message; none where the message says all that they do."""
+        """The blocks to keep beside the message; none where the message alone says all that they say."""
         blocks = [self._blocks[index] | {"_": "".join(self._pieces[index])} for index in sorted(self._blocks)]
         plain = all(block["type"] in (OURS, "text") and not block.get("citations") for block in blocks)
         if plain or sum(block["type"] == OURS for block in blocks) != calls:
@@ -95,13 +95,13 @@ def _kept(block: dict[str, Any], said: Mapping[str, bool]) -> dict[str, Any]:
     if pieces:
         try:
             block["input"] = jsontext.loads(pieces)
-        except jsontext.NotJson:  # it was cut off
+        except jsontext.NotJson:  # the input was cut off
             block["input"] = {}
     return block
 
 
 def whole(blocks: Sequence[Mapping[str, Any]], message: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """The blocks as they came, of what is kept beside a message of the transcript; in place of our calls their `index`."""
+    """The blocks as they came, rebuilt from those kept beside a transcript's message; our calls have only an `index`."""
     texts = {"text": message.get("content") or "", "thinking": message.get("reasoning_content") or ""}
     places, calls = dict.fromkeys(texts, 0), 0
     found: list[dict[str, Any]] = []
@@ -123,8 +123,8 @@ def acceptable(blocks: Sequence[dict[str, Any]], answered: frozenset[str], *, la
 
     Args:
         blocks: The whole blocks of one message.
-        answered: The provider's calls that have their results, in this message or in those that go on from it.
-        last: The provider is to go on from here, so that what it has not answered is still to come.
+        answered: The ids of the provider's calls that have their results, in this message or in those that go on from it.
+        last: Whether the provider is to go on from this message, so that results of its calls are still to come.
     """
 
     def complete(block: Mapping[str, Any]) -> bool:

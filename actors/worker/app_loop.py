@@ -1,7 +1,7 @@
-"""The thread on which the app's own code runs, with an event loop of its own, and the threads for what of it blocks.
+"""The thread with the event loop on which the app's async code runs, and the threads for the app's blocking code.
 
-What blocks there blocks neither the worker's model calls nor its claims, and every bound holds: who waits stops waiting.
-Bodies, the app's rules for its calls, and what async bodies hand to threads themselves have threads of their own each.
+App code that blocks there blocks neither the worker's model calls nor its claims, and every bound holds: the worker stops
+waiting. Bodies, the app's rules for its calls, and functions that async bodies hand to threads have a pool of threads each.
 """
 
 import asyncio
@@ -20,7 +20,7 @@ THREADS = 128
 RULES = 32
 """How many of the app's rules and prompts run side by side."""
 LEFT = THREADS // 2
-"""How many works that passed their bounds may go on, and keep their threads, until another process is due."""
+"""How many callbacks that passed their bounds may go on, and keep their threads, until another process is due."""
 OPENING_S = 300.0
 """How long the app's lifespan may take to open."""
 
@@ -51,11 +51,11 @@ class AppLoop:
 
     @classmethod
     async def open(cls, app: App) -> Self:
-        """A loop with the app's resources.
+        """A new loop on which the app's lifespan is entered.
 
         Raises:
             TimeoutError: The lifespan did not open within `OPENING_S`.
-            Exception: Whatever the lifespan raised.
+            Exception: Any error that the lifespan raised.
         """
         opened = cls()
         try:
@@ -71,18 +71,18 @@ class AppLoop:
 
     @property
     def held(self) -> int:
-        """How many works go on here, or keep a thread, though nobody waits for them any more."""
+        """How many callbacks go on here, or keep a thread, though nobody waits for them any more."""
         given_up = sum(work.given_up for work in tuple(self._going))
         return given_up + self._bodies.held + self._rules.held + self._app.held
 
     @property
     def idle(self) -> bool:
-        """Whether nothing of the app is at work here, or is about to be."""
+        """Whether no code of the app runs here, or is about to run here."""
         return not (self._users or self._going or self.held)
 
     @contextmanager
     def used(self) -> Iterator[None]:
-        """As long as this lasts, the loop is not idle."""
+        """A context in which the loop does not count as idle."""
         self._users += 1
         try:
             yield
@@ -90,7 +90,7 @@ class AppLoop:
             self._users -= 1
 
     async def run(self, work: Coroutine[Any, Any, _T]) -> _T:
-        """What the work returns, run on that loop. Cancelled, it is left at once, whether or not the work heeds it."""
+        """Run the work on this loop; its result. A cancelled caller stops waiting at once, even if the work goes on."""
         mark = _Work()
         try:
             return await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(self._carried(work, mark), self._loop))
@@ -102,15 +102,15 @@ class AppLoop:
             raise
 
     async def in_thread(self, function: Callable[..., _T], /, *args: Any) -> _T:
-        """What a plain function returns, run in a thread for bodies."""
+        """Run a plain function in a thread for bodies; its result."""
         return await self._bodies.run(function, *args)
 
     async def ruled(self, rule: Callable[[], _T], within_s: float) -> _T:
-        """What one of the app's own rules says, in a thread for rules; its bound begins when it does.
+        """Run one of the app's own rules in a thread for rules; its result. The bound begins when the rule does.
 
         Raises:
-            TimeoutError: It did not return in time.
-            Exception: Whatever it raised.
+            TimeoutError: The rule did not return in time.
+            Exception: Any error that the rule raised.
         """
         async with self._ruling:
             try:
@@ -121,7 +121,7 @@ class AppLoop:
                 raise
 
     async def answers(self, within_s: float) -> bool:
-        """Whether the loop turns: false if something blocks it for so long."""
+        """Whether the loop turns: false if app code blocks it for `within_s` seconds."""
         if self._turning is None or self._turning.done():
             self._turning = asyncio.run_coroutine_threadsafe(asyncio.sleep(0), self._loop)
         try:
@@ -132,7 +132,7 @@ class AppLoop:
         return True
 
     async def close(self) -> None:
-        """Leave the lifespan."""
+        """Leave the app's lifespan and end the loop."""
         try:
             await self.run(self._stack.aclose())
         finally:
@@ -154,4 +154,4 @@ class AppLoop:
     def _end(self) -> None:
         self._loop.call_soon_threadsafe(self._loop.stop)
         for threads in (self._bodies, self._rules, self._app):
-            threads.shutdown(wait=False)  # those that are not held end
+            threads.shutdown(wait=False)  # ends the threads that no callback holds

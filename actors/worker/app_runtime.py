@@ -4,10 +4,11 @@ import asyncio
 import logging
 import os
 import sys
+from collections.abc import Sequence
 from typing import Self
 
 from holdfast.actors.actor_settings import WorkerSettings
-from holdfast.agent import App, load
+from holdfast.agent import Agent, App, load
 from holdfast.agent.path import placed
 
 from .app_loop import LEFT, AppLoop
@@ -16,7 +17,7 @@ from .ongoing import Ongoing
 logger = logging.getLogger("holdfast.worker")
 
 STUCK_S = 1.0
-"""How long the app's loop may be blocked before another takes its place for what comes after."""
+"""How long the app's loop may be blocked before another loop takes its place for new work."""
 LOOPS = 4
 """How many loops, each with the app's lifespan entered on it, a worker has at most."""
 IMPORTING_S = 300.0
@@ -25,11 +26,11 @@ CLOSING_S = 30.0
 
 
 class AllBlocked(Exception):
-    """Callbacks block every loop that this process may have: another process has to take what comes."""
+    """Callbacks block every loop that this process may have: another process has to take new work."""
 
 
 class AppRuntime:
-    """The app, and a loop for its code that turns."""
+    """The imported app, and the loops for its async code, one of which turns."""
 
     def __init__(self, app: App, loop: AppLoop) -> None:
         self.app = app
@@ -38,11 +39,11 @@ class AppRuntime:
 
     @classmethod
     async def open(cls, settings: WorkerSettings) -> Self:
-        """The app, imported, with its lifespan entered.
+        """The imported app, with its lifespan entered on a first loop.
 
         Raises:
-            TimeoutError: Importing or opening it takes too long.
-            Exception: Whatever importing or opening it raised.
+            TimeoutError: Importing the app or entering its lifespan takes too long.
+            Exception: Any error that the app's import or its lifespan raised.
         """
         os.environ["LITELLM_LOCAL_MODEL_COST_MAP"] = "True"
         sys.path[:] = placed(settings.python_path, sys.path)
@@ -58,26 +59,26 @@ class AppRuntime:
         return cls(app, await AppLoop.open(app))
 
     async def loop(self) -> AppLoop:
-        """A loop for the app's code that turns: what blocks one keeps it, and the lifespan is entered anew on another.
+        """A loop that turns: a callback that blocks a loop keeps that loop, and the lifespan is entered anew on another.
 
         Raises:
-            AllBlocked: There are `LOOPS` of them, and none turns.
-            Exception: Whatever entering the lifespan raised.
+            AllBlocked: This process has `LOOPS` loops, and none turns.
+            Exception: Any error that the lifespan raised.
         """
         current = self._loops[-1]
         if await current.answers(STUCK_S):
             return current
         replacing = self._replacing.joined("loop", lambda: self._replace(current))
-        await asyncio.shield(replacing)  # who stops waiting does not stop a lifespan from being entered
+        await asyncio.shield(replacing)  # a caller that stops waiting does not stop a lifespan from being entered
         return self._loops[-1]
 
     @property
     def latest(self) -> AppLoop:
-        """The loop that was found to turn last; its threads are to be had whether or not it does now."""
+        """The loop that was last found to turn; its threads can be used even if something blocks the loop now."""
         return self._loops[-1]
 
     async def tidy(self) -> None:
-        """Leave the lifespans of the loops that are not needed any more: they turn again, and nothing runs on them."""
+        """Close the replaced loops that turn again and on which nothing runs, and leave their lifespans."""
         for loop in self._loops[:-1]:
             turns = loop.idle and await loop.answers(STUCK_S)
             if turns and loop.idle and loop in self._loops[:-1]:
@@ -87,21 +88,21 @@ class AppRuntime:
 
     @property
     def loops(self) -> int:
-        """How many loops there are."""
+        """How many loops this process has."""
         return len(self._loops)
 
     @property
     def left(self) -> int:
-        """How many works passed their bounds here, whatever became of them."""
+        """How many callbacks passed their bounds on these loops, whether or not they have ended since."""
         return sum(loop.left for loop in self._loops)
 
     @property
     def worn(self) -> bool:
-        """Whether so many works go on that nobody waits for that another process has to take what comes."""
+        """Whether so many callbacks go on for which nobody waits that another process has to take new work."""
         return sum(loop.held for loop in self._loops) >= LEFT
 
     async def close(self) -> None:
-        """Leave the lifespans that can be left; what is blocked ends with the process."""
+        """Leave the lifespans on the loops that turn; a blocked loop ends with the process."""
         for loop in self._loops:
             if await loop.answers(STUCK_S):
                 await loop.close()
@@ -143,3 +144,20 @@ def _import_litellm() -> None:
     from . import model  # noqa: PLC0415 - takes seconds, so it is done here, once, off the loop
 
     _ = model
+
+
+def agent_of(app: App, name: str) -> Agent | None:
+    """The agent of that name, None if the app has none."""
+    return next((agent for agent in app.agents if agent.name == name), None)
+
+
+def check_environment(needed: Sequence[str]) -> None:
+    """Refuse to run an app without the variables that it was published with.
+
+    Raises:
+        RuntimeError: One is not set in this process.
+    """
+    missing = [name for name in needed if name not in os.environ]
+    if missing:
+        message = f"{', '.join(missing)} is not in this worker's environment: run `holdfast up --app` where it is"
+        raise RuntimeError(message)

@@ -1,4 +1,4 @@
-"""Saying in the store that a worker's incarnation lives, so that who cannot ask it knows that its claims stand."""
+"""Saying in the store that a worker's incarnation lives: actors of another cluster, which cannot ask it, trust its claims."""
 
 import asyncio
 import logging
@@ -7,19 +7,19 @@ from collections.abc import Awaitable, Callable
 from typing import TypeVar
 
 from holdfast.errors import StoreError
-from holdfast.persistence import Store
+from holdfast.persistence import Runs
 
 logger = logging.getLogger("holdfast.worker")
 
 STANDS_MS = 15_000
-"""For how long what was said stands, by the store's clock."""
+"""For how long one attestation holds, by the store's clock."""
 EVERY_S = 3.0
 
 _T = TypeVar("_T")
 
 
 class Attestation:
-    """One incarnation's: a write every few seconds, however many runs it has, and none while it has none."""
+    """The attestation of one incarnation: one write every few seconds, however many runs it has, and none without a run."""
 
     def __init__(self, incarnation: str) -> None:
         self._incarnation = incarnation
@@ -27,8 +27,8 @@ class Attestation:
         self._runs = 0
         self._saying: asyncio.Task[None] | None = None
 
-    async def during(self, store: Store, run: Callable[[], Awaitable[_T]]) -> _T:
-        """Carry a run out; its claim stands from before it is made until its outcome is recorded.
+    async def during(self, store: Runs, run: Callable[[], Awaitable[_T]]) -> _T:
+        """Carry a run out; its result. The incarnation is attested from before the claim until the outcome is recorded.
 
         Raises:
             StoreError: The store does not answer, and the run was not begun.
@@ -46,7 +46,7 @@ class Attestation:
                 self._saying.cancel()
                 self._saying = None
 
-    async def _go_on(self, store: Store) -> None:
+    async def _go_on(self, store: Runs) -> None:
         while True:
             await asyncio.sleep(EVERY_S)
             try:
@@ -54,7 +54,7 @@ class Attestation:
             except StoreError as error:
                 logger.warning("that incarnation %s lives could not be said: %s", self._incarnation, error)
 
-    async def _say(self, store: Store) -> None:
+    async def _say(self, store: Runs) -> None:
         asked_at = asyncio.get_running_loop().time()
         await store.attest(self._incarnation, STANDS_MS)
         self._said_at = asked_at

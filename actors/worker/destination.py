@@ -1,4 +1,4 @@
-"""Where a model call goes, and with what: the app that the worker has imported says so, never what stands in the store."""
+"""Where a model call goes, and with which options: the imported app says so; the store sets only `STORED_OPTIONS`."""
 
 import logging
 import re
@@ -33,14 +33,14 @@ FIXED = {
 }
 """Providers whose address is a constant or stands in the environment, with the variables of their own keys.
 
-A model's name is no part of such an address. Where a provider's own key is not set, litellm would send it another's.
+A model's name is no part of such an address. Where a provider's own key is not set, litellm would send it another provider's.
 """
 _WORD = re.compile(r"(?!arn:)[A-Za-z0-9][A-Za-z0-9._:@+-]{0,199}")
 """A part of a model's name that says nothing but which model it is."""
 
 
 class Elsewhere(Exception):
-    """The store names a model that the app does not, and that could lead elsewhere; the message names the fix."""
+    """The store names a model that the app does not name, and that could be called elsewhere; the message names the fix."""
 
 
 def arguments(
@@ -50,9 +50,9 @@ def arguments(
 
     Args:
         spec: The stored spec. A turn that goes on may have begun with an older one than the app's.
-        agent: The app's agent of that name, None if it has none any more.
-        provider: Which provider a model is called at; '' if none is known.
-        keyed: Whether one of `FIXED` would be called with its own key.
+        agent: The app's agent that the spec names; None if the app does not have it any more.
+        provider: A function that gives the provider a model is called at; '' if none is known.
+        keyed: A function that tells whether a provider of `FIXED` would be called with its own key.
 
     Raises:
         Elsewhere: The spec's model is not the agent's, and might choose a destination.
@@ -77,10 +77,10 @@ def arguments(
 
 
 def _place(model: str, provider: Callable[[str], str]) -> str:
-    """What of a model's name may choose where its calls go: two with the same are called at the same place. '' if not known."""
+    """The part of a model's name that may choose where its calls go: models with one part go to one place. '' if unknown."""
     words = model.split("/")
     family = words[0] if len(words) > 1 else provider(model)
-    if family in FIXED:  # and called there: "azure/mistral-large-latest" is called as OpenAI's
+    if family in FIXED:  # a prefix proves nothing: "azure/mistral-large-latest" is called as OpenAI's
         return family if provider(model) == family and all(_WORD.fullmatch(word) for word in words) else ""
     head, slash, word = model.rpartition("/")
     return f"{head}/" if slash and _WORD.fullmatch(word) else ""

@@ -5,18 +5,18 @@ import logging
 from collections.abc import Awaitable, Callable
 
 from holdfast.actors.actor_settings import SweeperToKeep
-from holdfast.persistence import EVERYWHERE, Store
+from holdfast.persistence import EVERYWHERE, Directory
 
 logger = logging.getLogger("holdfast.worker")
 
 LOOK_EVERY_S = 5.0
 
 
-async def keep_sweeper(kept: SweeperToKeep, connected: Callable[[], Awaitable[Store]]) -> None:
-    """Look again and again, for ever, whether the sweeper is there, and have it made where it is not.
+async def keep_sweeper(kept: SweeperToKeep, connected: Callable[[], Awaitable[Directory]]) -> None:
+    """Check for ever, every few seconds, that the store's sweeper is there, and have it made where it is missing.
 
-    A worker of a release that does not serve the store any more leaves that to the one that does. Once Holdfast was stopped on
-    the cluster, none is made.
+    A worker whose release does not serve the store any more leaves that to the workers of the release that does. Once Holdfast
+    was stopped on the cluster, no sweeper is made.
     """
     while True:
         await asyncio.sleep(LOOK_EVERY_S)
@@ -25,5 +25,5 @@ async def keep_sweeper(kept: SweeperToKeep, connected: Callable[[], Awaitable[St
             withheld = await store.withheld()
             if EVERYWHERE not in withheld and await store.serving() == kept.release:
                 await asyncio.to_thread(kept.ensure, avoid=withheld)
-        except Exception as error:  # noqa: BLE001 - whatever it is, the next look may find it otherwise
+        except Exception as error:  # noqa: BLE001 - whatever the error is, the next check may succeed
             logger.warning("the sweeper could not be looked after: %s", error)

@@ -1,8 +1,9 @@
-"""Live events: deltas of text and of reasoning, and progress. They are lossy: published while somebody listens.
+"""Live events: deltas of text and of reasoning, and progress. They are lossy: only those who listen get them.
 
 Only the last progress of a run is kept.
 
-A live message is the msgpack array `[kind, effect_id, attempt, at, value]`; `value` is text, for progress JSON text.
+A live message is the msgpack array `[kind, effect_id, attempt, at, value]`; `at` is the worker's wall clock, in ms UTC; `value`
+is text, for progress JSON text.
 """
 
 import asyncio
@@ -15,7 +16,7 @@ from typing import Any
 from holdfast.actors.work_requests import ModelRequest, RunRequest
 from holdfast.conversation import jsontext
 from holdfast.errors import StoreError
-from holdfast.persistence import Store, codec
+from holdfast.persistence import Runs, codec
 
 logger = logging.getLogger("holdfast.worker")
 
@@ -23,10 +24,10 @@ DELTA_EVERY_S = 0.03
 TEXT_DELTA = "text_delta"
 REASONING_DELTA = "reasoning_delta"
 PROGRESS_WAITING = 64
-"""How many reports of one run wait to be published; of more, the oldest are lost."""
+"""How many reports of one run may wait to be published; if more wait, the oldest are lost."""
 PROGRESS_AT_ONCE = 32
 PROGRESS_PAUSE_S = 0.1
-"""For how long a run that has reported so much at once publishes nothing."""
+"""For how long a run publishes nothing after `PROGRESS_AT_ONCE` reports in a row."""
 KEEP_EVERY_S = 0.5
 KEPT_BYTES = 4096
 KEPT_TEXT = 500
@@ -36,7 +37,7 @@ NUMBER_LENGTH = 400
 class Deltas:
     """Publishes a model's text and reasoning as they come, several pieces at a time."""
 
-    def __init__(self, store: Store, request: ModelRequest, attempt: int) -> None:
+    def __init__(self, store: Runs, request: ModelRequest, attempt: int) -> None:
         self._store = store
         self._request = request
         self._attempt = attempt
@@ -45,7 +46,7 @@ class Deltas:
         self._published_at = 0.0
 
     async def add(self, text: str, reasoning: str = "") -> None:
-        """Add pieces; they are published at once or with those of their kind that follow."""
+        """Add a piece of text, of reasoning or of both; it is published at once or with the next pieces of its kind."""
         for kind, piece in ((REASONING_DELTA, reasoning), (TEXT_DELTA, text)):
             if not piece:
                 continue
@@ -57,7 +58,7 @@ class Deltas:
             await self.flush()
 
     async def flush(self) -> None:
-        """Publish what is left."""
+        """Publish the pieces that are not published yet."""
         if not self._pieces:
             return
         text = "".join(self._pieces).encode("utf-8", "replace").decode()
@@ -68,14 +69,14 @@ class Deltas:
 
 
 class Progress:
-    """What `ToolContext.report_progress` calls, from whatever thread the body runs in.
+    """The function that `ToolContext.report_progress` calls, from whatever thread the body runs in.
 
-    Reports are published to those who listen, one after the other: of a body that reports faster than that, the oldest are
-    lost. The last one is kept in the store too, for those who look later: at most one in `KEEP_EVERY_S`, since what is kept
-    costs a write to the disk.
+    Reports are published to listeners one after the other: where a body reports faster than that, its oldest reports are lost.
+    The last report is kept in the store too, for later readers: at most one in `KEEP_EVERY_S`, since keeping one costs a write
+    to the disk.
     """
 
-    def __init__(self, store: Store, request: RunRequest, loop: asyncio.AbstractEventLoop) -> None:
+    def __init__(self, store: Runs, request: RunRequest, loop: asyncio.AbstractEventLoop) -> None:
         self._store = store
         self._request = request
         self._loop = loop
@@ -108,7 +109,7 @@ class Progress:
                 if published % PROGRESS_AT_ONCE == 0:
                     await asyncio.sleep(PROGRESS_PAUSE_S)
         except BaseException:
-            self._publishing = False  # the next report begins anew
+            self._publishing = False  # the next report starts publishing anew
             raise
 
     def _next(self) -> bytes | None:
@@ -134,14 +135,14 @@ class Progress:
 
 
 def _short(text: str, value: Any, message: str | None) -> str:
-    """What is kept of a report: all of it, or its message cut off where it is large."""
+    """The JSON text to keep of a report: all of it, or its message cut off where the report is large."""
     if len(text.encode()) <= KEPT_BYTES:
         return text
     plain = value if isinstance(value, bool | int | float) and len(str(value)) < NUMBER_LENGTH else None
     return jsontext.dumps({"value": plain, "message": (message or "")[:KEPT_TEXT], "truncated": True})
 
 
-async def _publish(store: Store, conversation_id: str, payload: bytes) -> None:
+async def _publish(store: Runs, conversation_id: str, payload: bytes) -> None:
     try:
         await store.publish(conversation_id, payload)
     except StoreError as error:

@@ -1,7 +1,8 @@
 """Calling models, through litellm: the one file that imports it.
 
-Its retries are off and ours on: what may pass (rate limits, 5xx, connection errors, timeouts) is repeated with backoff and
-jitter, honouring retry-after; what will not (a bad key, an unknown model, a context overflow) is not.
+litellm's retries are off and ours on: a call that fails for a reason that may pass (rate limits, 5xx, connection errors,
+timeouts) is repeated with backoff and jitter, honouring retry-after; one that fails for a lasting reason (a bad key, an unknown
+model, a context overflow) is not.
 """
 
 import asyncio
@@ -9,7 +10,6 @@ import copy
 import logging
 import math
 import os
-import random
 from asyncio import sleep
 from collections.abc import Awaitable, Callable
 from typing import Any
@@ -23,9 +23,10 @@ from holdfast.actors.worker import model_outcome
 from holdfast.actors.worker.model_outcome import WORDS
 from holdfast.actors.workers import ModelOutcome
 from holdfast.agent import Agent
+from holdfast.backoff import Backoff
 from holdfast.conversation import AgentSpec, FailureReason, ModelFailed
 from holdfast.conversation.commands import ProposedCall
-from holdfast.persistence import Store
+from holdfast.persistence import Runs
 from holdfast.redaction import PLAIN, Redaction
 
 from . import destination, prompt
@@ -47,12 +48,12 @@ LONGEST_RETRY_AFTER_S = 60.0
 CLOSE_S = 5.0
 """How long closing a connection may take."""
 ANTHROPIC_ELSEWHERE = frozenset({"vertex_ai", "azure_ai"})
-"""Where Claude speaks Anthropic's interface too."""
+"""The other providers where Claude speaks Anthropic's interface."""
 PASSING_STATUSES = frozenset({408, 409, 425, 429})
 
 
 async def call(
-    store: Store,
+    store: Runs,
     request: ModelRequest,
     *,
     spec: AgentSpec,
@@ -61,7 +62,7 @@ async def call(
     loop: Callable[[], Awaitable[AppLoop]],
     redaction: Redaction = PLAIN,
 ) -> ModelOutcome:
-    """Call the spec's model with the messages; what came of it after all retries. The app's own rules run on its loop."""
+    """Call the spec's model with the messages; the outcome after all retries. The app's own rules run in the loop's threads."""
     try:
         called = destination.arguments(spec, agent, _provider, _keyed)
     except destination.Elsewhere as elsewhere:
@@ -79,7 +80,7 @@ async def call(
     try:
         calls = await _verdicts(agent, spec, answer.calls(), loop, redaction)
         return model_outcome.replied(request.effect_id, answer, calls, route=route)
-    except Exception as error:  # the answer has been paid for: asking again would bring its like
+    except Exception as error:  # the answer has been paid for, and asking again would bring another like it
         logger.exception("model call %s of %s: its answer cannot be used", request.effect_id, request.conversation_id)
         problem = f"the model's answer cannot be used: {_words(error, redaction)}"
         return ModelFailed(effect_id=request.effect_id, error=problem, reason=FailureReason.UNUSABLE)
@@ -90,9 +91,9 @@ class _Failed(Exception):
 
 
 async def _with_retries(
-    store: Store, request: ModelRequest, spec: AgentSpec, arguments: Callable[[], dict[str, Any]], redaction: Redaction
+    store: Runs, request: ModelRequest, spec: AgentSpec, arguments: Callable[[], dict[str, Any]], redaction: Redaction
 ) -> ModelAnswer:
-    delay_s = FIRST_DELAY_S
+    backoff = Backoff(FIRST_DELAY_S, LONGEST_DELAY_S, jitter=0.5)
     for attempt in range(1, ATTEMPTS + 1):
         try:  # the arguments are made anew: litellm changes some of what it is given
             return await _stream(Deltas(store, request, attempt), ModelAnswer(spec.limits), arguments())
@@ -103,9 +104,8 @@ async def _with_retries(
                 raise _Failed(_words(error, redaction)) from error
             said = _words(error, redaction)
             logger.info("model call %s of %s, try %d: %s", request.effect_id, request.conversation_id, attempt, said)
-            wait_s = _retry_after_s(error)
-            await sleep(wait_s if wait_s is not None else delay_s * random.uniform(0.5, 1))  # noqa: S311 - jitter
-            delay_s = min(2 * delay_s, LONGEST_DELAY_S)
+            asked_s, pause_s = _retry_after_s(error), backoff.next_s()
+            await sleep(pause_s if asked_s is None else asked_s)
     message = "unreachable: the last try returns or raises"
     raise AssertionError(message)
 
@@ -124,7 +124,7 @@ async def _stream(deltas: Deltas, answer: ModelAnswer, arguments: dict[str, Any]
 
 
 async def _close(stream: ProviderStream) -> None:
-    """Close the connection; an error in this changes nothing: a whole answer is paid for, a failure has its reason."""
+    """Close the connection. An error in this is only logged: a whole answer is paid for, and a failed call has its reason."""
     try:
         async with asyncio.timeout(CLOSE_S):
             await stream.aclose()
@@ -149,14 +149,14 @@ def _arguments(spec: AgentSpec, called: dict[str, Any], route: str, messages: li
 
 
 def _route(called: dict[str, Any]) -> str:
-    """The name of the provider's interface that litellm chooses; empty if it knows none, and will say so."""
+    """The name of the provider's interface that litellm chooses; '' if litellm knows none, and then the call itself fails."""
     return _provider(called["model"], called.get("custom_llm_provider"))
 
 
 def _provider(model: str, named: str | None = None) -> str:
     try:
         return str(litellm.get_llm_provider(model=model, custom_llm_provider=named)[1])
-    except Exception:  # noqa: BLE001 - the call itself brings the provider's words
+    except Exception:  # noqa: BLE001 - the call itself fails with the reason
         return ""
 
 
@@ -171,7 +171,7 @@ async def _verdicts(
     loop: Callable[[], Awaitable[AppLoop]],
     redaction: Redaction,
 ) -> tuple[ProposedCall, ...]:
-    """The calls with the app's verdicts; its own code gives them, so in a thread and within a bound."""
+    """The calls with the app's verdicts. The app's own code gives them, so it runs in a thread and within a bound."""
     if not calls:
         return ()
     there = await loop()

@@ -12,16 +12,16 @@ EMPTY_CHUNKS = 10_000
 """How many pieces of a stream may bring nothing: role, usage, a sign of life."""
 LONGEST_ESCAPE = 6
 LINE_ROOM = 64 * 1024
-"""How many bytes JSON takes for one byte of text at most, and what a line may have beside."""
+"""`LONGEST_ESCAPE`: the most bytes that JSON takes for one byte of text; `LINE_ROOM`: how many more bytes a line may have."""
 ID_CHARS = 200
 NAME_CHARS = 256
 REASON_CHARS = 100
-"""What is kept of a call's id, of its name and of how an answer ended; those that mean something are shorter."""
+"""How much is kept of a call's id, of its tool's name and of the word for how an answer ended; meaningful ones are shorter."""
 EXECUTED = "srvtoolu_"
-"""What the ids of calls begin with that Anthropic executes itself, on whatever route they come."""
+"""The beginning of the ids of calls that Anthropic executes itself, on whatever route they come."""
 
 SIGNED = "__thought__"
-"""What stands between a call's id and the signature of the thought that led to it, in the ids that litellm makes for Gemini."""
+"""The mark between a call's id and the signature of the thought that led to it, in the ids that litellm makes for Gemini."""
 
 SAME = {
     **{word: word for word in ("stop", "length", "tool_calls", "function_call", "content_filter", "pause_turn")},
@@ -36,7 +36,7 @@ SAME = {
     **dict.fromkeys(("other", "no_image", "image_recitation", "image_other", "image_prohibited_content"), "content_filter"),
     "compaction": "pause_turn",
 }
-"""What providers say at the end of an answer, in lower case, as the word of OpenAI (or of Anthropic) for it."""
+"""OpenAI's (or Anthropic's) word for how an answer ended, by the provider's word in lower case."""
 NO_REASONS = ("", "FINISH_REASON_UNSPECIFIED")
 FAILED = frozenset(
     {
@@ -46,9 +46,9 @@ FAILED = frozenset(
         *("too_many_tool_calls", "malformed_model_output", "malformed_tool_use"),
     }
 )
-"""What providers say, in lower case, at the end of an answer that went wrong: there is no answer."""
+"""The words, in lower case, by which providers say that an answer went wrong: then there is no answer."""
 KNOWN = frozenset(SAME.values())
-"""How an answer ends that is one. The text of an answer that ended otherwise is taken; its calls are not run."""
+"""The words with which a whole answer ends. An answer that ends with an unknown word is taken only if it has no calls."""
 CALLING = frozenset({"tool_calls", "function_call"})
 CUT = frozenset({"length", "content_filter"})
 
@@ -58,7 +58,7 @@ class Broken(Exception):
 
 
 class TooMuch(Exception):
-    """The answer is larger than the agent's limits allow; `reason` says which."""
+    """The answer is larger than the agent's limits allow; `reason` says which limit it passed."""
 
     def __init__(self, reason: FailureReason, message: str) -> None:
         super().__init__(reason, message)
@@ -79,12 +79,12 @@ class AnswerCall:
 
     @property
     def name(self) -> str:
-        """The tool's name, as long as a tool's can be."""
+        """The tool's name, cut off at `NAME_CHARS` characters."""
         return jsontext.clean("".join(self.names)[:NAME_CHARS])
 
     @property
     def arguments(self) -> str:
-        """The arguments' text."""
+        """The text of the arguments."""
         return jsontext.clean("".join(self.pieces))
 
 
@@ -99,12 +99,16 @@ class _Thinking:
 
 
 class ModelAnswer:
-    """One answer: `add` takes what litellm makes of the stream, the other verbs what the provider itself was heard to say."""
+    """One answer of a model.
+
+    `add` takes the chunks that litellm makes of the stream; `received`, `heard`, `ended` and `refused` note what the provider
+    itself has sent.
+    """
 
     def __init__(self, limits: Limits) -> None:
         self.blocks: AnthropicBlocks | None = None
         self.call_made_text = False
-        """Whether litellm has made text of a call of its own, which stands for the `response_format`."""
+        """Whether litellm has turned the call with which it imitates a `response_format` into text."""
         self._limits = limits
         self._ended: str | None = None
         self._size = 0
@@ -119,10 +123,10 @@ class ModelAnswer:
         self._executed = 0
         self._usage: Any = None
 
-    # What the provider was heard to say.
+    # Noted from the provider's own stream.
 
     def received(self, data: bytes) -> bool:
-        """Count bytes as they come; whether to go on: a line longer than a whole answer could be written is none."""
+        """Count bytes as they come; false once the answer is too large. A line longer than any allowed answer is too large."""
         end = data.rfind(b"\n")
         self._line = self._line + len(data) if end < 0 else len(data) - end - 1
         if self._line > LINE_ROOM + LONGEST_ESCAPE * self._limits.reply_bytes:
@@ -130,13 +134,13 @@ class ModelAnswer:
         return self._size <= self._limits.reply_bytes
 
     def heard(self, *, brought: int = 0) -> bool:
-        """Count a piece of the provider's stream, and bytes that litellm does not hand on; whether to go on reading."""
+        """Count a piece of the provider's stream, and bytes that litellm does not hand on; false to stop reading."""
         self._chunks += 1
         self._size += brought
         return not self._barren and self._size <= self._limits.reply_bytes
 
     def ended(self, reason: object) -> None:
-        """Note how the provider says that the answer ended; of several such words one that tells of a cut counts."""
+        """Note the provider's word for how the answer ended; of several words, one that tells of a cut-off answer counts."""
         if isinstance(reason, str) and reason not in NO_REASONS and self._ended not in CUT:
             self._ended = SAME.get(reason.lower(), reason)
 
@@ -145,10 +149,10 @@ class ModelAnswer:
         self._refusal.append(text)
         self._size += _bytes(text)
 
-    # What litellm makes of it.
+    # Folded from litellm's chunks.
 
     def add(self, chunk: Any) -> tuple[str, str]:
-        """Fold a chunk in; the text and the reasoning that it brought.
+        """Fold a chunk into the answer; the text and the reasoning that the chunk brought.
 
         Raises:
             Broken: The stream brings nothing.
@@ -172,7 +176,7 @@ class ModelAnswer:
         return text, reasoning
 
     def check(self) -> None:
-        """Refuse what is more than an answer may be.
+        """Check the answer so far against the limits.
 
         Raises:
             Broken: The stream brings nothing.
@@ -190,10 +194,11 @@ class ModelAnswer:
             raise TooMuch(FailureReason.MAX_CALLS, message)
 
     def finish(self) -> None:
-        """Take the answer for whole.
+        """Check that the answer, whose stream has ended, is whole.
 
         Raises:
-            Broken: The provider did not say how it ended, said that it went wrong, or said what nobody knows and calls.
+            Broken: The provider did not say how the answer ended, said that it went wrong, used an unknown word for the end of
+                an answer with calls, or announced calls and sent none.
             TooMuch: The answer is beyond the limits.
         """
         self.check()
@@ -212,29 +217,29 @@ class ModelAnswer:
             message = f"the answer ended with finish_reason {self._ended} and without a call"
             raise Broken(message)
 
-    # The whole.
+    # The whole answer.
 
     @property
     def finish_reason(self) -> str | None:
-        """How the answer ended; a refusal is the content filter's, whatever else was said."""
+        """The word for how the answer ended; a refusal that was not cut off counts as the content filter's."""
         if self._refusal and self._ended not in CUT:
             return "content_filter"
         return None if self._ended is None else jsontext.clean(self._ended[:REASON_CHARS])
 
     @property
     def content(self) -> str | None:
-        """The text; that of a refusal, if there is no other."""
+        """The text of the answer, or of the refusal where there is no other; None without either."""
         pieces = self._texts or self._refusal
         return jsontext.clean("".join(pieces)) if pieces else None
 
     @property
     def reasoning(self) -> str | None:
-        """What the model showed of its thinking."""
+        """The thinking that the model showed; None if it showed none."""
         return jsontext.clean("".join(self._reasoning)) or None
 
     @property
     def tokens(self) -> tuple[int | None, int | None]:
-        """The tokens of the request and of the answer, as far as they are counts."""
+        """The numbers of tokens of the request and of the answer; None where the provider gave no count."""
         return _count(getattr(self._usage, "prompt_tokens", None)), _count(getattr(self._usage, "completion_tokens", None))
 
     def calls(self) -> list[AnswerCall]:
@@ -242,7 +247,7 @@ class ModelAnswer:
         return [call for call in self._calls if not self._is_executed(call.tool_call_id)]
 
     def provider(self, route: str) -> str | None:
-        """A JSON object of what only the provider reads, to be sent back on the same route; None if there is nothing."""
+        """A JSON object with the parts that only the provider reads, to be sent back on the same route; None without any."""
         found: dict[str, Any] = {}
         if self.blocks is not None:
             blocks = self.blocks.kept(self.content or "", self.reasoning or "", len(self.calls()))
@@ -281,7 +286,7 @@ class ModelAnswer:
         index = getattr(part, "index", None)
         index = index if isinstance(index, int) else position
         call = self._at.get(index)
-        # Servers that number no calls send one after the other under the same index.
+        # Servers that do not number calls send one after the other under the same index.
         if call is None or (name and call_id and call.tool_call_id not in ("", call_id.partition(SIGNED)[0][:ID_CHARS])):
             call = self._at[index] = AnswerCall()
             self._calls.append(call)

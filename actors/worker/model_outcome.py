@@ -1,4 +1,4 @@
-"""What a model call comes to, for the machine: the whole answer with the app's verdicts, or why there is none.
+"""The outcomes of model calls, for the machine: the whole answer with the app's verdicts, or why there is none.
 
 The worker makes these outcomes of what litellm streams; `holdfast.testing.run` makes them of what a script says.
 """
@@ -13,7 +13,7 @@ from holdfast.redaction import Redaction
 from .model_answer import AnswerCall, ModelAnswer, TooMuch
 
 WORDS = 2000
-"""How many characters of what a provider says are kept."""
+"""How many characters of a provider's error are kept."""
 
 
 def replied(effect_id: str, answer: ModelAnswer, calls: tuple[ProposedCall, ...], *, route: str) -> ModelReplied:
@@ -22,8 +22,8 @@ def replied(effect_id: str, answer: ModelAnswer, calls: tuple[ProposedCall, ...]
     Args:
         effect_id: The effect that the call carried out.
         answer: The whole answer.
-        calls: Its calls, judged.
-        route: The name of the provider's interface that it came by.
+        calls: The calls of the answer, with the app's verdicts.
+        route: The name of the provider's interface that the answer came by.
     """
     input_tokens, output_tokens = answer.tokens
     return ModelReplied(
@@ -50,12 +50,12 @@ def excessive(effect_id: str, excess: TooMuch, redaction: Redaction) -> ModelFai
 
 
 def judged(agent: Agent | None, spec: AgentSpec, calls: Iterable[AnswerCall], redaction: Redaction) -> tuple[ProposedCall, ...]:
-    """The calls with the app's verdicts, which its own code gives: it may take long, or raise."""
+    """The calls with the app's verdicts. The app's own code gives them: it may take long, or raise any error."""
     return tuple(_judged(agent, spec, call, redaction) for call in calls)
 
 
 def _judged(agent: Agent | None, spec: AgentSpec, call: AnswerCall, redaction: Redaction) -> ProposedCall:
-    """The call with the verdict of the app: whether a signature's arguments validate, and what its prompt renders to."""
+    """The call with the app's verdict: what is wrong with its arguments, if anything, and the tool's rendered prompt."""
     arguments, name = call.arguments, call.name
     problem: str | None = None
     shown: str | None = None
@@ -64,7 +64,7 @@ def _judged(agent: Agent | None, spec: AgentSpec, call: AnswerCall, redaction: R
         try:
             value = jsontext.loads(arguments) if arguments.strip() else {}
         except jsontext.NotJson:
-            value = None  # the machine says so
+            value = None  # the machine reports the error
         if isinstance(value, dict):
             problem = tool.validate(value, errors=agent.errors, redaction=redaction)
             shown = tool.render(value)

@@ -1,4 +1,4 @@
-"""Work that goes on in this process, each under what it was begun for: who asks for the same joins it."""
+"""Tasks that go on in this process, each under a key: a caller that asks for the same key joins the task."""
 
 import asyncio
 from collections.abc import Callable, Coroutine, Hashable
@@ -8,7 +8,7 @@ _T = TypeVar("_T")
 
 
 class Ongoing(Generic[_T]):
-    """Tasks by key; a key says all that the work's outcome follows from, so what differs is not joined."""
+    """Tasks by key. A key holds all that the task's outcome follows from, so that different work never shares a task."""
 
     def __init__(self) -> None:
         self._tasks: dict[Hashable, asyncio.Task[_T]] = {}
@@ -17,7 +17,7 @@ class Ongoing(Generic[_T]):
         return len(self._tasks)
 
     def keys(self, wanted: Callable[[Any], bool]) -> list[Hashable]:
-        """The keys of what goes on, as far as they are wanted."""
+        """The keys of the ongoing tasks that are wanted."""
         return [key for key in self._tasks if wanted(key)]
 
     def joined(self, key: Hashable, begin: Callable[[], Coroutine[Any, Any, _T]]) -> asyncio.Task[_T]:
@@ -37,4 +37,4 @@ class Ongoing(Generic[_T]):
         if self._tasks.get(key) is done:
             del self._tasks[key]
         if not done.cancelled():
-            done.exception()  # whoever waits is told; if nobody does, it is nobody's
+            done.exception()  # so that asyncio does not report an error for which no caller waits any more

@@ -1,6 +1,6 @@
-"""What a model is sent: the transcript's messages as its provider takes them, and the spec's tools.
+"""The request to a model: the transcript's messages as its provider takes them, and the spec's tools.
 
-A message of the transcript has more than providers take: its reasoning, how it was cut off, what only the provider reads.
+A message of the transcript has more than providers take: its reasoning, how it was cut off, and parts for one provider only.
 """
 
 import re
@@ -12,7 +12,7 @@ from holdfast.conversation import AgentSpec, Executor, jsontext
 from . import anthropic_blocks
 
 SENT = ("role", "content", "tool_calls", "tool_call_id", "name")
-"""What of a message every provider takes; many refuse a key that they do not know."""
+"""The keys of a message that every provider takes; many providers refuse a key that they do not know."""
 
 
 def messages(transcript: Sequence[dict[str, Any]], *, instructions: str, route: str, anthropic: bool) -> list[dict[str, Any]]:
@@ -21,8 +21,8 @@ def messages(transcript: Sequence[dict[str, Any]], *, instructions: str, route: 
     Args:
         transcript: The messages of the transcript, which are left as they are.
         instructions: The system message, if not empty.
-        route: The name of the provider's interface; what only a provider reads goes back on the route that it came from.
-        anthropic: The interface is Anthropic's, on whatever route.
+        route: The name of the provider's interface; parts for one provider only go back on the route that they came from.
+        anthropic: Whether the interface is Anthropic's, on whatever route.
     """
     sent: list[dict[str, Any]] = [{"role": "system", "content": instructions}] if instructions else []
     run: list[dict[str, Any]] = []
@@ -42,14 +42,14 @@ def messages(transcript: Sequence[dict[str, Any]], *, instructions: str, route: 
 
 
 def tools(spec: AgentSpec) -> list[dict[str, Any]]:
-    """The spec's tools, those that the provider executes as they were declared."""
+    """The spec's tools as a provider takes them; tools that the provider executes are sent as they were declared."""
     return [_tool(spec, tool.name) for tool in spec.tools]
 
 
 def _plain(message: dict[str, Any]) -> dict[str, Any]:
     """The message with tool calls that every provider takes back: a legal name, and arguments that parse.
 
-    What the model really wrote stays in the log; its result has told it what was wrong.
+    The text that the model really wrote stays in the log; the result of the call has told the model what was wrong.
     """
     plain = {key: message[key] for key in SENT if key in message}  # a copy: litellm may change what it is given
     if "tool_calls" in plain:
@@ -77,7 +77,7 @@ def _call(called: dict[str, Any]) -> dict[str, Any]:
 
 
 def _to_anthropic(run: Sequence[dict[str, Any]], *, last: bool) -> list[dict[str, Any]]:
-    """Assistant messages that follow each other, which litellm sends as one; `last`: the provider goes on from them."""
+    """The messages to send for successive assistant messages, which litellm joins; `last`: the provider goes on from them."""
     wholes = [anthropic_blocks.whole((message.get("provider") or {}).get("anthropic") or (), message) for message in run]
     answered = frozenset(
         str(block["tool_use_id"])

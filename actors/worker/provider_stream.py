@@ -1,9 +1,9 @@
 """Listening to a provider's stream before litellm reads it.
 
 litellm ends each stream that ends without an exception with a finish reason: "stop", if the provider gave none. In Anthropic's
-stream it takes null for "stop" too, in Gemini's each chunk that has none, and in most every reason that it does not know. So
-what the provider itself says is noted here.
-Nothing is raised in here: litellm would take it for the provider's error.
+stream litellm takes null for "stop" too, in Gemini's each chunk that has none, and in most streams every reason that it does
+not know. So this module notes what the provider itself says.
+It raises no errors: litellm would take them for the provider's.
 """
 
 import json
@@ -22,7 +22,7 @@ KEPT_CHUNKS = 10_000
 
 
 class ProviderStream:
-    """One stream of litellm's, with what it reads listened to."""
+    """One stream of litellm's, in which the answer notes what the provider sends before litellm reads it."""
 
     def __init__(self, stream: Any, answer: ModelAnswer) -> None:
         self._stream = stream
@@ -55,11 +55,11 @@ class ProviderStream:
             raise
 
     def _forget(self) -> None:
-        """Drop what litellm gathers of a long stream: it joins all text anew for each chunk, and keeps every chunk."""
+        """Drop the text and the chunks that litellm gathers: it joins all text anew for each chunk, and keeps every chunk."""
         if hasattr(self._stream, "response_uptil_now"):
             self._stream.response_uptil_now = ""
         chunks = getattr(self._stream, "chunks", None)
-        if isinstance(chunks, list) and len(chunks) > 2 * KEPT_CHUNKS:  # the first and the last have the usage
+        if isinstance(chunks, list) and len(chunks) > 2 * KEPT_CHUNKS:  # the first and the last chunks have the usage
             del chunks[2:-KEPT_CHUNKS]
 
     async def aclose(self) -> None:
@@ -102,7 +102,7 @@ class _Lines:
 
     @property
     def understood(self) -> bool:
-        """Whether the provider's own words were there to be heard: every line was of a form that is known here."""
+        """Whether the provider's own words could be noted: some line had a form that is known here, and no line was garbled."""
         return self._known and not self._garbled
 
     def __aiter__(self) -> Self:
@@ -125,7 +125,7 @@ class _Lines:
         try:
             return json.loads(text) if text not in ("", "[DONE]") else None
         except (ValueError, RecursionError):
-            self._garbled = True  # litellm may put it together with what follows, so that here is a gap
+            self._garbled = True  # litellm may join this line with the next, which would be a gap here
             self._answer.blocks = None
             return None
 
@@ -170,8 +170,8 @@ class _Metered(httpx.AsyncByteStream):
 
 
 def _made_text(parser: object) -> bool:
-    """Whether litellm has made text of the call of `json_tool_call`, by which models without `response_format` answer it."""
-    made = getattr(parser, "converted_response_format_tool", None)  # Anthropic's alone says which call it was
+    """Whether litellm has turned the call of `json_tool_call`, which imitates a `response_format`, into text."""
+    made = getattr(parser, "converted_response_format_tool", None)  # only Anthropic's parser says which call it was
     return bool(getattr(parser, "json_mode", None) if made is None else made)
 
 
@@ -212,7 +212,7 @@ class _Chunks:
 
 
 def _hear_choice(answer: ModelAnswer, choice: object) -> None:
-    """A choice of OpenAI's form, as an object or as JSON; there are others than the first where model_options has `n`."""
+    """Note the end or refusal in the first choice of OpenAI's form, an object or JSON; `n` in model_options makes more."""
     if _of(choice, "index"):
         return
     answer.ended(_of(choice, "finish_reason"))

@@ -1,4 +1,4 @@
-"""Threads for what blocks, which know how many are held by works that nobody waits for any more."""
+"""Threads for blocking callbacks, with a count of the threads held by callbacks that nobody waits for any more."""
 
 import asyncio
 import contextvars
@@ -12,14 +12,14 @@ _T = TypeVar("_T")
 
 
 def end_within(seconds: float) -> None:
-    """End this process at the latest then: a thread that is held keeps the interpreter from ending by itself."""
+    """End this process after so many seconds at the latest: a held thread keeps the interpreter from ending by itself."""
     timer = threading.Timer(seconds, os._exit, (0,))
     timer.daemon = True
     timer.start()
 
 
 class Threads(ThreadPoolExecutor):
-    """A pool of threads. Who waits may stop waiting; the thread is held until the work returns, if it ever does."""
+    """A pool of threads. A caller may stop waiting; the thread is held until the function returns, if it ever does."""
 
     def __init__(self, most: int, name: str) -> None:
         super().__init__(most, thread_name_prefix=name)
@@ -27,7 +27,7 @@ class Threads(ThreadPoolExecutor):
 
     @property
     def held(self) -> int:
-        """How many threads are at works that were given up."""
+        """How many threads run functions that nobody waits for any more."""
         return len(self._held)
 
     def submit(self, fn: Callable[..., _T], /, *args: Any, **kwargs: Any) -> Future[_T]:
@@ -47,6 +47,6 @@ class Threads(ThreadPoolExecutor):
         return future
 
     async def run(self, function: Callable[..., _T], /, *args: Any) -> _T:
-        """What the function returns, run in one of the threads with the caller's contextvars."""
+        """Run the function in one of the threads, with the caller's contextvars; its result."""
         context = contextvars.copy_context()
         return await asyncio.get_running_loop().run_in_executor(self, lambda: context.run(function, *args))

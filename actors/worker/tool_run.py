@@ -15,11 +15,12 @@ from holdfast.actors.workers import NoOutcome
 from holdfast.agent import Agent, InvalidArguments, Tool, ToolContext
 from holdfast.agent.callback import InThread
 from holdfast.agent.disclosure import told
+from holdfast.backoff import Backoff
 from holdfast.conversation import Event, Limits, RunFinished, jsontext
 from holdfast.conversation.envelope import failure, success
 from holdfast.conversation.events import ConversationStarted
 from holdfast.errors import CipherFailed, StoreError, StoreUnavailable
-from holdfast.persistence import Store, codec
+from holdfast.persistence import Conversations, Runs, codec
 from holdfast.persistence.views import arguments_in
 from holdfast.redaction import PLAIN, Redaction
 
@@ -28,41 +29,45 @@ from .live import Progress
 logger = logging.getLogger("holdfast.worker")
 
 TOLD_S = 10.0
-"""How long a function of the app's may take to say what is told of an exception."""
+"""How long the app's `errors=` function may take to say what the model is told of an exception."""
 Admitted: TypeAlias = Callable[[], Awaitable[int | None]]
-"""Asked just before the claim: until when the run may begin, in ms UTC by the store's clock; it raises where it may not."""
+"""Called just before the claim: gives the time by which the run must begin, in ms UTC by the store's clock, or raises."""
 
 
 async def at_any_time() -> None:
-    """Whenever it is asked."""
+    """Let the run begin at any time."""
 
 
 Carried: TypeAlias = Callable[[Coroutine[Any, Any, str]], Awaitable[str]]
-"""Where a body runs: given its coroutine, what it leads to."""
+"""Runs a body's coroutine where bodies run, and gives its result."""
 Bounded: TypeAlias = Callable[[float], AbstractAsyncContextManager[asyncio.Timeout]]
-"""How a body is bounded: given seconds, what `asyncio.timeout` gives."""
+"""Bounds a body: given seconds, it gives a context like that of `asyncio.timeout`."""
 
 
 @dataclass(frozen=True, slots=True)
 class Inputs:
-    """The log's entries that a run follows from: runs of other entries are other runs, whatever they are called."""
+    """The log entries that a run follows from: a run that follows from other entries is another one, even with the same ids."""
 
     started: Event | None
     source: Event | None
 
 
-async def inputs_of(store: Store, request: RunRequest) -> Inputs:
-    """What stands in the log where the request says."""
+async def inputs_of(store: Conversations, request: RunRequest) -> Inputs:
+    """The log entries at the places that the request names.
+
+    Raises:
+        StoreError: The store does not answer, or an entry cannot be read.
+    """
     return Inputs(*await store.at(request.conversation_id, [1, request.arguments_at]))
 
 
 async def here(work: Coroutine[Any, Any, str]) -> str:
-    """On the caller's own loop."""
+    """Run the body on the caller's own loop."""
     return await work
 
 
 async def run(
-    store: Store,
+    store: Runs,
     request: RunRequest,
     inputs: Inputs,
     *,
@@ -78,14 +83,19 @@ async def run(
     reached: Reached = untrapped,
     redaction: Redaction = PLAIN,
 ) -> RunFinished | NoOutcome:
-    """Claim the run, run its body, record its outcome and return it; `NOT_MINE` if it was not runnable (in time)."""
+    """Claim the run, run its body, record its outcome and return it; `NOT_MINE` if it was not runnable (in time).
+
+    Raises:
+        WorkPaused: `admitted` says that new work waits; nothing was claimed.
+        StoreError: The store does not answer; the body did not run.
+    """
     reached(Step.RUN_1_ASKED)
     # Everything that can fail before the body does so before the claim.
     unreadable, context, arguments = None, None, dict[str, Any]()
     try:
         context = jsontext.loads(inputs.started.context) if isinstance(inputs.started, ConversationStarted) else None
         arguments = arguments_in(inputs.source, request.tool_call_id)
-    except jsontext.NotJson as error:  # stored before there was such a bound; no later try would read more
+    except jsontext.NotJson as error:  # the text was stored before there was such a bound; no later try would read more of it
         unreadable = f"the tool did not run: its arguments or context cannot be read ({error})"
     until = await admitted()
     if not await store.claim(request.conversation_id, request.effect_id, incarnation=incarnation, worker=worker, until=until):
@@ -114,12 +124,9 @@ async def run(
     return outcome
 
 
-async def _record(store: Store, request: RunRequest, incarnation: str, outcome: bytes) -> None:
-    """The run is over only when its outcome is recorded: until then it can be joined.
-
-    That is so however long the store stays away, or the cipher fails.
-    """
-    delay_s = 0.1
+async def _record(store: Runs, request: RunRequest, incarnation: str, outcome: bytes) -> None:
+    """Record the outcome, however long the store stays away or the cipher fails; until then the run can be joined."""
+    backoff = Backoff(0.1, 5)
     while True:
         try:
             known = await store.finish(request.conversation_id, request.effect_id, incarnation=incarnation, outcome=outcome)
@@ -129,8 +136,7 @@ async def _record(store: Store, request: RunRequest, incarnation: str, outcome: 
             logger.warning(
                 "run %s of %s: its outcome is not recorded yet: %s", request.effect_id, request.conversation_id, error
             )
-            await asyncio.sleep(delay_s)
-            delay_s = min(2 * delay_s, 5)
+            await backoff.sleep()
         except StoreError:
             logger.exception("run %s of %s: its outcome cannot be recorded", request.effect_id, request.conversation_id)
             return
@@ -149,7 +155,7 @@ async def _body(
     carried: Carried,
     in_thread: InThread,
     bounded: Bounded,
-    store: Store,
+    store: Runs,
     redaction: Redaction,
 ) -> tuple[bool, str]:
     tool = agent.tool(request.tool) if agent is not None else None
@@ -176,7 +182,7 @@ async def _body(
     except TimeoutError as error:
         if bound.expired():
             return False, failure(f"the tool did not finish within {timeout_s:g} s")
-        return await failed(error)  # the body's own
+        return await failed(error)  # the body itself raised the error
     except InvalidArguments as error:
         return await failed(error, "invalid arguments: ")
     except _NoResult as error:
@@ -185,7 +191,7 @@ async def _body(
     except BaseException as error:
         task = asyncio.current_task()
         if isinstance(error, asyncio.CancelledError) and task is not None and task.cancelling():
-            raise  # otherwise the body has cancelled itself, or awaited what was cancelled
+            raise  # otherwise the body has cancelled itself, or awaited a cancelled task
         logger.warning("tool %s of %s raised", request.tool, request.conversation_id, exc_info=error)
         return await failed(error)
 
@@ -202,11 +208,11 @@ async def _told(agent: Agent, error: BaseException, in_thread: InThread) -> str:
 
 
 class _NoResult(Exception):
-    """What a body returned cannot be its result, for a reason that is ours, or that its cause says."""
+    """The value that a body returned cannot be a result; the message says why, or the exception's cause does."""
 
 
 async def _resulting(tool: Tool, arguments: dict[str, Any], context: ToolContext, limits: Limits, in_thread: InThread) -> str:
-    """The envelope of what the body returns, made where the body runs: it may be large, and then it takes a while."""
+    """Run the body; the envelope of its result. It is made where the body runs, since a large one takes a while."""
     return _result(await tool.invoke(arguments, context, in_thread=in_thread), tool, limits)
 
 

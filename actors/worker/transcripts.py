@@ -1,9 +1,9 @@
 """The transcripts that a worker keeps, so that a model call reads only what is new in the log.
 
-A log can be set back and go on otherwise, so a number says nothing of what stands before it. A transcript is continued only
-where it is known to be the beginning of the very log that the call is for: either the same activation has led to both (its
-appends are compare-and-set, so what it has written stands), or the entries that the transcript ends with, times included, stand
-in the log at that place.
+A log can be set back and go on otherwise, so a sequence number says nothing of the events before it. A transcript is continued
+only where it is known to be the beginning of the very log that the call is for: either the same activation has led to both (its
+appends are compare-and-set, so the log that it wrote stands), or the entries that the transcript ends with, times included,
+stand in the log at that place.
 """
 
 from collections import OrderedDict, deque
@@ -15,22 +15,22 @@ from holdfast.actors.memory import footprint
 from holdfast.actors.work_requests import ModelRequest
 from holdfast.conversation import Event
 from holdfast.conversation.transcript import Transcript
-from holdfast.persistence import Store
+from holdfast.persistence import Conversations
 
 MOST = 256
 """How many transcripts a worker keeps."""
 MOST_BYTES = 128 << 20
-"""How much memory they may take together, roughly."""
+"""About how many bytes of memory these transcripts may take together."""
 PAGE = 500
 OVERLAP = 8
-"""With how many of the entries that are known a page begins."""
+"""How many known entries a page begins with, which show whether the log is still the same."""
 TRIES = 3
 """How often a transcript is read anew because the log has changed under the reader."""
 
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """What a model is sent; `mark` tells apart what was read from different logs, whatever their length."""
+    """The messages to send to a model; `mark` tells apart readings of different logs, whatever their length."""
 
     messages: list[dict[str, Any]]
     mark: int
@@ -67,11 +67,12 @@ class Transcripts:
     def __len__(self) -> int:
         return len(self._kept)
 
-    async def reading(self, store: Store, request: ModelRequest) -> Reading:
+    async def reading(self, store: Conversations, request: ModelRequest) -> Reading:
         """The messages up to the request's place in the log.
 
         Raises:
             RuntimeError: The log does not reach that far, or changes again and again while it is read.
+            StoreError: The store does not answer, or an entry cannot be read.
         """
         kept = self._taken(request.conversation_id)
         if kept is None or kept.seq > request.upto_seq:
@@ -97,8 +98,8 @@ class Transcripts:
             self._taken(next(iter(self._kept)))
 
 
-async def _continued(kept: _Kept, store: Store, request: ModelRequest) -> _Kept:
-    """The transcript up to where the request's own events begin. Each page begins with what was read last."""
+async def _continued(kept: _Kept, store: Conversations, request: ModelRequest) -> _Kept:
+    """The transcript up to where the request's own events begin. Each page begins with the entries that were read last."""
     known_from = request.upto_seq - len(request.log_tail)
     certain = kept.seq == 0 or (bool(request.lineage) and kept.lineage == request.lineage)
     anew = 0

@@ -1,4 +1,4 @@
-"""A turnstile: so many at once, in the order in which they came."""
+"""A turnstile: it lets a limited number of callers in at once, in the order in which they came."""
 
 import asyncio
 import time
@@ -7,12 +7,12 @@ from collections.abc import Callable, Hashable
 from dataclasses import dataclass
 
 KEEP_S = 60.0
-"""For how long the place of somebody who has left the line is kept."""
+"""For how long the place of a caller who has left the line is kept."""
 MOST_WAITING = 10_000
 
 
 class NotYet(Exception):
-    """It was not this one's turn in time; whoever comes back soon has kept the place in the line."""
+    """The caller's turn did not come in time; a caller who comes back soon has kept the place in the line."""
 
 
 @dataclass(slots=True, eq=False)
@@ -22,9 +22,9 @@ class _Place:
 
 
 class Turnstile:
-    """Lets in `places` at once. Who waits for a while and comes back with the same ticket has lost no place meanwhile.
+    """Lets `places` callers in at once. A caller who stops waiting and soon comes back with the same ticket keeps the place.
 
-    So nobody has to wait within one call for as long as it takes, and nobody who asks again and again is overtaken for ever.
+    So no caller has to wait within one call for as long as it takes, and none who asks again and again is overtaken for ever.
     """
 
     def __init__(self, places: int, *, clock: Callable[[], float] = time.monotonic) -> None:
@@ -33,10 +33,10 @@ class Turnstile:
         self._line: OrderedDict[Hashable, _Place] = OrderedDict()
 
     async def enter(self, ticket: Hashable, within_s: float) -> None:
-        """Go through, when it is the ticket's turn; `leave` gives the place back.
+        """Go through when it is the ticket's turn; `leave` gives the place back.
 
         Raises:
-            NotYet: It was not, within this time, or too many wait.
+            NotYet: The ticket's turn did not come within this time, the ticket waits already, or too many wait.
         """
         place = self._line.get(ticket) or _Place()
         if place.waiter is not None:
@@ -70,7 +70,7 @@ class Turnstile:
             raise
 
     def leave(self) -> None:
-        """Give a place back; the first in the line who is there goes through."""
+        """Give a place back; the first caller in the line who still waits goes through."""
         self._free += 1
         for ticket, place in self._line.items():
             if place.waiter is not None and not place.waiter.done():
@@ -80,7 +80,7 @@ class Turnstile:
                 return
 
     def _before(self, place: _Place) -> bool:
-        """Whether somebody who is there stands before this place in the line."""
+        """Whether a caller who still waits stands before this place in the line."""
         for other in self._line.values():
             if other is place:
                 return False

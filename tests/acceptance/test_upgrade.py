@@ -1,13 +1,12 @@
 """Another release of Holdfast comes into a cluster that goes on, while conversations wait and work."""
 
 import asyncio
-import shutil
 from contextlib import AsyncExitStack
-from importlib import import_module
 from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
+from installed_copy import installed_at
 from stack_fixture import eventually, open_gate, pid_of, results, runs_of
 
 from holdfast.actors import find, named
@@ -84,9 +83,7 @@ async def test_conversations_that_wait_and_work_go_on_with_the_new_release_and_t
 
 async def test_an_actor_on_a_node_with_another_build_refuses_with_the_fix(stack, client, tmp_path, monkeypatch):
     transport = await client._stack.transport()
-    for package in ("conversation", "agent", "persistence", "actors", "registry"):  # as an older image would have it
-        source = Path(import_module(f"holdfast.{package}").__file__).parent
-        shutil.copytree(source, tmp_path / "holdfast" / package, ignore=shutil.ignore_patterns("__pycache__"))
+    installed_at(tmp_path)
     with (tmp_path / "holdfast" / "actors" / "host.py").open("a") as file:
         file.write("# another build\n")
     elsewhere = {"env_vars": {"PYTHONPATH": str(tmp_path)}}

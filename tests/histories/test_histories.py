@@ -31,7 +31,7 @@ from holdfast.conversation.machine import due_at
 from holdfast.conversation.transcript import Transcript
 from holdfast.errors import ConversationEnded
 from holdfast.persistence import MemoryStore, RunStatus, codec
-from holdfast.persistence.memory_store import _Conversation
+from holdfast.persistence.memory_kept import Kept
 from holdfast.persistence.redis_values import run_of
 from holdfast.testing.writer import Writer, begin, finish, reply, resolve, send
 
@@ -193,7 +193,7 @@ async def load(store, recorded: History, step: Step) -> None:
     if isinstance(store, MemoryStore):
         runs = {effect_id: run_of(CONVERSATION, effect_id, record, store.payloads) for effect_id, record in kept.runs.items()}
         snapshot = kept.head.get("snapshot", b"")
-        store._conversations[CONVERSATION] = _Conversation(
+        store._conversations[CONVERSATION] = Kept(
             log=list(kept.log),
             snapshot=snapshot,
             folded=codec.decode_state(snapshot).seq if snapshot else 0,

@@ -165,7 +165,7 @@ async def test_a_call_that_the_token_limit_cut_off_never_runs_and_a_cut_text_is_
         # then the turn says so, and the call has not run
         assert isinstance(caller.events[-1], TurnFailed)
         assert caller.events[-1].reason is FailureReason.LENGTH
-        assert caller.activation.effect_ids == ()
+        assert caller.writer.effect_ids == ()
         # and when a text is, then it is the reply, and marked; no provider is sent the mark
         await caller.send()
         await caller.turn()

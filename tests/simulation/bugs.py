@@ -13,7 +13,7 @@ from holdfast.actors.activation.activation import Activation
 from holdfast.actors.activation.store_clock import StoreClock
 from holdfast.actors.ray_workers import RayWorkers
 from holdfast.actors.worker import tool_run
-from holdfast.actors.worker.worker import Restarted
+from holdfast.actors.worker.refusals import Restarted
 from holdfast.actors.worker_cluster import WorkerUnavailable
 from holdfast.conversation import OnLost, decide, outcomes, suspensions
 from holdfast.errors import HoldfastError, StoreUnavailable

@@ -2,10 +2,11 @@
 
 import contextlib
 
-from holdfast.client.delivery import deliver
+from holdfast.client.connection import reply_in
 from holdfast.conversation import Answer, Approve, Cancel, Deny, End, Fail, Redispatch, Resolve, Send, Start
 from holdfast.conversation.decisions import Ruling
 from holdfast.errors import HoldfastError, OutcomeUnknown
+from holdfast.registry.delivery import Delivery
 from holdfast.registry.pool import Pool
 from holdfast.registry.registry import Registry
 
@@ -98,7 +99,7 @@ class Client:
         if holder is not None:
             self._world.trace.note("doubts %s of %s", holder, conversation_id)
             with contextlib.suppress(HoldfastError, TimeoutError):
-                await self._registry.not_hosted(conversation_id, holder.name)
+                await self._registry.not_hosted(conversation_id, holder.name, until=self._world.loop.time() + 5)
                 await self._registry.ensure_started(conversation_id, timeout_s=5)
 
     async def _decide(self, conversation_id):
@@ -137,9 +138,8 @@ class Client:
             world.trace.note("asks %s: %s", conversation_id, shown(command))
             answer = error = None
             try:
-                answer = await deliver(
-                    self._registry, conversation_id, command, what="it", retry_id="id", timeout_s=timeout_s, create=create
-                )
+                delivery = Delivery(conversation_id, command, timeout_s=timeout_s, create=create)
+                answer = reply_in(await delivery.through(self._registry), what="it", retry_id="id")
             except Exception as raised:
                 error = raised
             world.ledger.answered(asked, answer, error)

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from unittest import mock
 
 from holdfast.actors import conversation_actor, host, logs
-from holdfast.actors.worker import worker
+from holdfast.actors.worker import succession, worker
 
 from . import oracles
 from .clocks import Clocks
@@ -91,9 +91,9 @@ def _seeded(seed):
     gc.disable()
     try:
         with contextlib.ExitStack() as given:
-            for module in (host, worker):
+            for module in (host, succession):
                 given.enter_context(mock.patch.object(module, "resident_mb", return_value=0.0))
-            for module in (conversation_actor, worker):
+            for module in (conversation_actor, worker, succession):
                 given.enter_context(mock.patch.object(module, "time", Clocks()))
             given.enter_context(mock.patch.object(worker, "AppRuntime", SimRuntime))
             yield

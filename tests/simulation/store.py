@@ -9,7 +9,7 @@ from holdfast.persistence import Acquired, Appended
 from . import shop
 from .faults import Fate
 
-ITS_OWN = ("namespace", "store_id", "_clock", "_now", "_changed", "_listeners", "_runs_of")
+ITS_OWN = ("namespace", "store_id", "_clock", "_changed", "_listeners")
 """What a store in memory has that is no data."""
 LONGEST_S = 10.0
 """How long a request may take before its sender gives up on it, as the driver's socket timeout has it."""

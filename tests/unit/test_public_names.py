@@ -29,9 +29,9 @@ PUBLIC = {
         code_digest load main_file path_of python_path tool
     """,
     "persistence": """
-        Acquired AppRecord Append Appended Binding BrokenApp Census ConversationRow Due EVERYWHERE KnownIds Late Listing
-        MemoryStore Moved Overdue Owner PAUSE_LAG_MS Pause Paused Quarantine Rebuilt RedisStore Run RunStatus Silent Store
-        TakeoverReason Trouble
+        Acquired AppRecord Append Appended Binding BrokenApp Census ConversationRow Conversations Directory Due
+        EVERYWHERE KnownIds Late Listing Lists MemoryStore Moved Overdue Owner PAUSE_LAG_MS Pause Paused Pausing
+        Quarantine Rebuilt RedisStore Run RunStatus Runs Silent Store TakeoverReason Trouble
     """,
     "actors": """
         Activation ActorSettings AnswerToActivate AnswerToAsk AppBroken ConversationActor Failed Host Hosted NoOutcome

@@ -12,7 +12,7 @@ from holdfast.actors.work_requests import ModelRequest, RunRequest
 from holdfast.actors.worker import worker as module
 from holdfast.actors.worker.app_loop import THREADS, AppLoop
 from holdfast.actors.worker.app_runtime import AllBlocked
-from holdfast.actors.worker.worker import Dropped, Succeeded
+from holdfast.actors.worker.refusals import Dropped, Succeeded
 from holdfast.agent import Agent, App, Tool
 from holdfast.conversation import ModelReplied, RunFinished
 from holdfast.persistence import MemoryStore, RunStatus
@@ -173,7 +173,7 @@ async def test_a_successor_that_the_store_did_not_hear_of_is_put_in_office_when_
         await worker._tool_run(await asked(worker, "quick", "c-quick"))
     assert await inner.generation("worker-0") == 0
     worker.store.policy = Faults()
-    await worker._hand_over(worker.store)
+    await worker._succession.hand_over(worker.store, held=False)
     assert await inner.generation("worker-0") == 1
     with pytest.raises(Succeeded, match="successor"):
         await worker._tool_run(await asked(worker, "quick", "c-other"))

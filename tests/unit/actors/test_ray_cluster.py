@@ -5,7 +5,7 @@ from ray.exceptions import ActorDiedError, ActorUnavailableError, RayTaskError
 
 from holdfast.actors import AppBroken, WorkPaused
 from holdfast.actors.ray_cluster import RayWorker
-from holdfast.actors.worker.worker import Dropped, Restarted, Succeeded
+from holdfast.actors.worker.refusals import Dropped, Restarted, Succeeded
 from holdfast.actors.worker_cluster import WorkerDied, WorkerUnavailable
 from holdfast.errors import StoreUnavailable
 

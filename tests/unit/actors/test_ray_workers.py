@@ -23,7 +23,7 @@ from holdfast.actors.ray_workers import RayWorkers
 from holdfast.actors.signature import sealed
 from holdfast.actors.work_requests import ModelRequest
 from holdfast.actors.worker.attestation import EVERY_S, STANDS_MS
-from holdfast.actors.worker.worker import Restarted
+from holdfast.actors.worker.refusals import Restarted
 from holdfast.actors.worker_cluster import WorkerDied, WorkerUnavailable
 from holdfast.conversation import ModelReplied, RunFinished
 from holdfast.errors import ClusterStopped

@@ -10,7 +10,7 @@ from pydantic import AfterValidator
 
 from holdfast.actors.work_requests import RunRequest
 from holdfast.actors.worker import tool_run
-from holdfast.actors.worker.worker import Unforeseen
+from holdfast.actors.worker.refusals import Unforeseen
 from holdfast.agent import Agent, Limits, Tool
 from holdfast.persistence import AppRecord, MemoryStore
 from holdfast.redaction import PLAIN

@@ -9,8 +9,9 @@ from given_worker import SETTINGS, GivenWorker
 
 from holdfast.actors.work_requests import ModelRequest
 from holdfast.actors.worker import worker as module
+from holdfast.actors.worker.refusals import Succeeded
+from holdfast.actors.worker.succession import Succession, under_way
 from holdfast.actors.worker.transcripts import Reading
-from holdfast.actors.worker.worker import Succeeded
 from holdfast.conversation import ModelFailed
 from holdfast.persistence import EVERYWHERE, MemoryStore
 from holdfast.testing.writer import APP, DESK, Writer, begin, reply, start
@@ -39,6 +40,7 @@ class Unused(GivenWorker):
     def __init__(self, store, idle_s):
         super().__init__(store)
         self._settings = dataclasses.replace(SETTINGS, app=APP.app, idle_s=idle_s)
+        self._succession = Succession(self._settings)
         self.reading_gate, self.gate = asyncio.Event(), asyncio.Event()
         self.reading_gate.set()
         self._transcripts = self
@@ -47,7 +49,7 @@ class Unused(GivenWorker):
         return self._given
 
     async def _open(self):
-        self._asked_at = time.monotonic()
+        self._succession.asked_at = time.monotonic()
         return await super()._open()
 
     async def reading(self, store, request):
@@ -148,13 +150,13 @@ async def test_while_a_turn_of_its_app_is_under_way_it_stays_although_nobody_ask
     writer = await Writer.of(store, "c-1")
     await writer.do(start(), begin())
     worker = Unused(store, idle_s=0.05)
-    assert await module._under_way(store, RECORD)
-    await worker._end_unless_used(store, RECORD, 0.0)
+    assert await under_way(store, RECORD)
+    await worker._succession.end_unless_used(store, RECORD, 0.0, worker._working)
     assert await store.generation("worker-0") == 0
-    before = worker._asked_at
+    before = worker._succession.asked_at
     assert before <= time.monotonic()
     await writer.do(reply())
-    await worker._end_unless_used(store, RECORD, before)
+    await worker._succession.end_unless_used(store, RECORD, before, worker._working)
     assert await store.generation("worker-0") == 0  # it is looked at again after as long
     await worker.process()
     await succeeded(store)
@@ -193,7 +195,7 @@ async def test_who_asked_before_it_gave_way_and_has_not_begun_is_told_so_and_not
 async def test_who_asks_while_the_store_is_asked_keeps_it(left):
     store = await stored()
     worker = Unused(store, idle_s=0.01)
-    used_at = worker._asked_at
+    used_at = worker._succession.asked_at
     await asyncio.sleep(0.05)
     asked = store.conversations
 
@@ -202,6 +204,6 @@ async def test_who_asks_while_the_store_is_asked_keeps_it(left):
         return await asked(**wanted)
 
     store.conversations = conversations
-    await worker._end_unless_used(store, RECORD, used_at)
+    await worker._succession.end_unless_used(store, RECORD, used_at, worker._working)
     assert await store.generation("worker-0") == 0
     del left

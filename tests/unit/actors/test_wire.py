@@ -1,13 +1,12 @@
 """What goes between our processes comes out as it went in."""
 
 import pickle
-import shutil
 import subprocess
 import sys
-from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
+from installed_copy import installed_at
 
 from holdfast.actors import ActorSettings, Failed, NoOutcome, NotHosted, Replied, StoreAddress, build, wire
 from holdfast.actors.actor_settings import WorkerSettings
@@ -40,7 +39,6 @@ def test_a_refusal_keeps_its_fields():
 # -- of one build only --------------------------------------------------------------------------------------------------
 
 ADDRESS = StoreAddress("redis://x", "holdfast", "store-1")
-PACKAGES = build._PACKAGES
 
 
 class Exploding:
@@ -91,21 +89,6 @@ def test_what_an_actor_is_told_when_it_is_made_comes_out_whole_and_only_in_its_b
         foreign = pickle.dumps(settings)
     with pytest.raises(OtherBuild):
         pickle.loads(foreign)  # noqa: S301 - our own
-
-
-def installed_at(folder: Path) -> Path:
-    """A copy of the installed product, as another image would have it."""
-    for package in PACKAGES:
-        source = Path(find_spec(package).origin).parent
-        shutil.copytree(source, folder.joinpath(*package.split(".")), ignore=unpacked(package), dirs_exist_ok=True)
-    return folder
-
-
-def unpacked(package):
-    """What is left out of a copy of a package's folder; the room of all has the packages in it where it is installed."""
-    return lambda at, names: [
-        name for name in names if name == "__pycache__" or (package == "holdfast" and Path(at, name).is_dir())
-    ]
 
 
 def digest_at(folder: Path) -> str:

@@ -9,12 +9,12 @@ import pytest
 
 from holdfast.actors import AppBroken, StoreAddress, Worker, WorkerSettings, memory
 from holdfast.actors.work_requests import ModelRequest, RunRequest
-from holdfast.actors.worker import tool_run
+from holdfast.actors.worker import succession, tool_run
 from holdfast.actors.worker import worker as module
 from holdfast.actors.worker.app_loop import AppLoop
 from holdfast.actors.worker.app_runtime import AppRuntime
+from holdfast.actors.worker.refusals import Dropped, Restarted, Succeeded
 from holdfast.actors.worker.transcripts import Reading
-from holdfast.actors.worker.worker import Dropped, Restarted, Succeeded
 from holdfast.agent import App
 from holdfast.conversation import ModelFailed, RunFinished
 from holdfast.persistence import MemoryStore
@@ -144,7 +144,7 @@ async def test_who_has_waited_for_its_turn_for_long_is_sent_away_and_keeps_its_p
     monkeypatch.setattr(module, "TURN_S", 0.01)
     first = asyncio.create_task(worker._model_called(model_request(1)))
     async with asyncio.timeout(10):
-        while not worker._effects:
+        while not worker._succession.effects:
             await asyncio.sleep(0)
     with pytest.raises(Dropped, match="its turn"):
         await worker.turn("c-2", "t1.m1")
@@ -193,7 +193,7 @@ async def test_an_app_that_cannot_be_opened_is_tried_once_for_all_who_wait(monke
 
 async def test_a_worker_that_grew_beyond_its_bound_since_it_opened_its_app_is_succeeded(monkeypatch):
     resident_mb = [100.0]
-    for where in (module, memory):
+    for where in (succession, memory):
         monkeypatch.setattr(where, "resident_mb", lambda: resident_mb[0])
 
     async def opened(settings):
@@ -205,10 +205,10 @@ async def test_a_worker_that_grew_beyond_its_bound_since_it_opened_its_app_is_su
     await worker.prepare()
     worker._drain.cancel()
     resident_mb[0] = 200.0
-    await worker._hand_over(store)
+    await worker._succession.hand_over(store, held=worker._opened[1].worn)
     assert await store.generation("alone-0") == 0
     resident_mb[0] = 201.0
-    await worker._hand_over(store)
+    await worker._succession.hand_over(store, held=worker._opened[1].worn)
     assert await store.generation("alone-0") == 1
     with pytest.raises(Succeeded):
         await worker._tool_run(run_request(1))
@@ -243,7 +243,7 @@ async def test_a_worker_whose_successor_is_in_office_leaves_once_nothing_runs_th
     going = worker._runs.joined("run", left.wait)
     worker._begin_draining()
     async with asyncio.timeout(10):
-        while not worker._succeeded:
+        while not worker._succession.succeeded:
             await asyncio.sleep(0.001)
         with pytest.raises(Succeeded):
             await worker._tool_run(run_request(1)) if runtime is not None else await worker.prepare()

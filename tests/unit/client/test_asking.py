@@ -8,6 +8,7 @@ from holdfast.client import AsyncClient
 from holdfast.conversation import Receipt
 from holdfast.errors import ClusterUnavailable, OutcomeUnknown, Overloaded, StoreUnavailable, WrongCluster
 from holdfast.persistence import MemoryStore
+from holdfast.registry.delivery import Delivered
 
 RECEIPT = Receipt(conversation_id="c-1", seq=3, accepted_at=1)
 
@@ -18,11 +19,12 @@ class Transport:
     def __init__(self, *answers):
         self._answers = list(answers)
 
-    async def ask(self, conversation_id, command, **_):
+    async def deliver(self, delivery):
         answer = self._answers.pop(0)
-        if isinstance(answer, Exception):
+        if isinstance(answer, TimeoutError):  # it dies, with an actor that has the command
+            delivery.handed = True
             raise answer
-        return answer
+        return delivery.given_up(answer) if isinstance(answer, Exception) else Delivered(answer)
 
 
 class Restarted:
@@ -73,3 +75,9 @@ async def test_what_the_ray_that_died_may_have_done_is_of_unknown_outcome_whatev
 async def test_a_refusal_by_the_first_ray_is_told_as_it_is():
     with pytest.raises(StoreUnavailable):
         await conversation(StoreUnavailable("away"), RECEIPT).send("hello")
+
+
+@pytest.mark.parametrize("refusal", REFUSALS, ids=repr)
+async def test_what_the_ray_that_died_never_had_is_told_as_the_next_one_says_it(refusal):
+    with pytest.raises(type(refusal)):
+        await conversation(ClusterUnavailable("gone"), refusal).send("hello")

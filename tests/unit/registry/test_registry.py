@@ -19,12 +19,18 @@ from holdfast.errors import (
 )
 from holdfast.persistence import MemoryStore, TakeoverReason
 from holdfast.registry.actors import ActorDied, ActorUnavailable
+from holdfast.registry.delivery import Delivered, Delivery, Refused, Unknown, Unsent
 from holdfast.registry.pool import Pool, PoolFull
 from holdfast.registry.registry import Registry
 from holdfast.registry.sweep import LOOKS, Sweep
 from holdfast.settings import ProcessLimits, Timing
 from holdfast.testing import Delay, FailBefore, Faults, FaultyStore
 from holdfast.testing.writer import Writer, begin, call, reply, start
+
+
+async def delivered(registry, command, *, timeout_s=5, create=False):
+    """What came of a command to `c-1`, which is not tried again where the store is away."""
+    return await Delivery("c-1", command, timeout_s=timeout_s, create=create, waits_for_store=False).through(registry)
 
 
 class Stranger:
@@ -59,8 +65,8 @@ class Refusing:
 
 
 async def test_a_deadline_that_meets_an_answer_is_still_one(monkeypatch):
-    monkeypatch.setattr("holdfast.registry.registry.SHORT_S", 0)
-    monkeypatch.setattr("holdfast.registry.registry.LOOK_AGAIN_S", 0)
+    monkeypatch.setattr("holdfast.registry.pool.SHORT_S", 0)
+    monkeypatch.setattr("holdfast.registry.pool.LOOK_AGAIN_S", 0)
     actor = Refusing()
 
     class Hirable(Found):
@@ -91,8 +97,8 @@ async def test_a_store_that_hangs_does_not_hold_a_caller_beyond_its_deadline():
     pool = Pool(store, Found(), timing=Timing(), process_limits=ProcessLimits())
     registry = Registry(store, Found(), pool=pool, timing=Timing())
     async with asyncio.timeout(10):
-        with pytest.raises(TimeoutError):
-            await registry.ask("c-1", Wake(), timeout_s=0.05, create=True)
+        result = await delivered(registry, Wake(), timeout_s=0.05, create=True)
+    assert isinstance(result.error, TimeoutError)
     hanging.set()
     while not registry._not_hosting:  # what it finds still helps whoever asks next
         await asyncio.sleep(0)
@@ -167,7 +173,7 @@ async def test_for_how_long_nobody_was_free_counts_anew_once_nobody_has_waited(s
         await registry.ensure_started("c-1", timeout_s=0.03, create=True)
     skip(60)
     later = asyncio.create_task(registry.ensure_started("c-2", timeout_s=5, create=True))
-    while not registry._waiting:
+    while not registry._pool._waiting:
         await asyncio.sleep(0)
     await asyncio.sleep(0.001)  # it has looked in vain by then
     await store.offer("idle-1", 0)
@@ -202,7 +208,7 @@ async def test_at_the_cap_one_who_waits_alone_is_told_so():
 
 
 async def test_that_there_was_no_room_is_not_told_who_comes_after_nobody_waited_for_it(monkeypatch):
-    monkeypatch.setattr("holdfast.registry.registry.FULL_S", 0)
+    monkeypatch.setattr("holdfast.registry.pool.FULL_S", 0)
     looked, told = asyncio.Event(), asyncio.Event()
 
     class Slow(MemoryStore):
@@ -218,7 +224,7 @@ async def test_that_there_was_no_room_is_not_told_who_comes_after_nobody_waited_
         first.cancel()
         await asyncio.gather(first, return_exceptions=True)
         told.set()
-        while registry._noting:
+        while len(registry._pool._spawning):
             await asyncio.sleep(0)
     with pytest.raises(TimeoutError):  # nobody has looked for room since
         await registry.ensure_started("c-2", timeout_s=0.05, create=True)
@@ -252,8 +258,8 @@ async def test_who_is_told_of_the_cap_is_told_so_while_it_is_looked_at_once_more
     "failure", [None, ActorUnavailable("it did not start"), ZeroDivisionError(), ClusterUnavailable("gone")], ids=repr
 )
 async def test_who_waits_after_there_was_room_again_is_not_told_of_the_cap(monkeypatch, failure):
-    monkeypatch.setattr("holdfast.registry.registry.SHORT_S", 0)
-    monkeypatch.setattr("holdfast.registry.registry.FULL_S", 0)
+    monkeypatch.setattr("holdfast.registry.pool.SHORT_S", 0)
+    monkeypatch.setattr("holdfast.registry.pool.FULL_S", 0)
     tried = asyncio.Event()
 
     class Failing(Company):
@@ -389,7 +395,7 @@ async def test_what_is_on_its_way_is_given_up_at_the_close_and_counted_no_more()
 
 
 async def test_an_actor_that_never_comes_keeps_nobody_from_hiring_another(monkeypatch):
-    monkeypatch.setattr("holdfast.registry.registry.LATE_S", 0.05)
+    monkeypatch.setattr("holdfast.registry.pool.LATE_S", 0.05)
 
     class Lost(Company):
         async def spawn(self, name, *, offer):
@@ -426,7 +432,7 @@ async def test_what_comes_when_nobody_waits_any_more_concerns_nobody_who_comes_l
         with pytest.raises(TimeoutError):
             await registry.ensure_started("c-1", timeout_s=0.2, create=True)
         assert len(company.spawned) == 1
-        while registry._noting:
+        while len(registry._pool._spawning):
             await asyncio.sleep(0.01)
         later = asyncio.create_task(registry.ensure_started("c-2", timeout_s=9, create=True))
         await asyncio.sleep(0.05)  # it has looked in vain by then
@@ -514,18 +520,20 @@ async def test_in_quarantine_what_was_answered_before_is_answered_so_again_and_n
     await store.heartbeat("busy-1", limit=1)
     # when the same comes again, then it gets the same answer
     for command, reply_ in zip(commands, first, strict=True):
-        again = await registry.ask("c-1", command, timeout_s=5)
-        assert isinstance(again, Replied)
+        again = await delivered(registry, command)
+        assert isinstance(again, Delivered)
         assert again.reply == reply_.model_copy(update={"duplicate": True})
     # and the same id with something else is refused as ever
     other = decision.model_copy(update={"ruling": Ruling.of(Deny("no"))})
-    refused = await registry.ask("c-1", other, timeout_s=5)
-    assert isinstance(refused, Failed)
+    refused = await delivered(registry, other)
+    assert isinstance(refused, Refused)
     assert isinstance(refused.error, InvalidDecision)
     # and what is new is not done
     for command in (Send(text="more", message_id="m-3"), End(request_id="x-2"), Wake()):
-        with pytest.raises(Quarantined, match="it hangs"):
-            await registry.ask("c-1", command, timeout_s=5)
+        result = await delivered(registry, command)
+        assert isinstance(result, Unsent)
+        assert isinstance(result.error, Quarantined)
+        assert "it hangs" in str(result.error)
     assert company.spawned == []
 
 
@@ -544,11 +552,12 @@ async def test_in_quarantine_a_store_that_goes_away_leaves_open_what_an_actor_ha
     await activation.do(start(), begin(), reply())
     store = FaultyStore(inner, Faults(known=FailBefore()))
     registry = registry_of(store, Deadly(takes_s=0))
-    answer = await registry.ask("c-1", Send(text="hi", message_id="m-2"), timeout_s=5)
-    assert isinstance(answer, Failed)
-    assert isinstance(answer.error, StoreUnavailable)
-    with pytest.raises(StoreUnavailable):  # nobody has had this one
-        await registry.ask("c-1", Send(text="hi", message_id="m-3"), timeout_s=5)
+    result = await delivered(registry, Send(text="hi", message_id="m-2"))
+    assert isinstance(result, Unknown)
+    assert isinstance(result.error, StoreUnavailable)
+    result = await delivered(registry, Send(text="hi", message_id="m-3"))
+    assert isinstance(result, Unsent)  # nobody has had this one
+    assert isinstance(result.error, StoreUnavailable)
 
 
 async def test_an_actor_that_dies_before_the_start_keeps_nobody_from_starting_under_that_id():
@@ -579,9 +588,9 @@ async def test_an_actor_that_dies_before_the_start_keeps_nobody_from_starting_un
     store, company = MemoryStore(), Gone(takes_s=0)
     await Writer.of(store, "c-1", holder="dead-1")
     registry = registry_of(store, company)
-    with pytest.raises(ConversationNotFound):
-        await registry.ask("c-1", Wake(), timeout_s=5)
+    result = await delivered(registry, Wake())
+    assert isinstance(result.error, ConversationNotFound)
     assert (await store.attention(10)).conversation_ids == []
     assert (await store.conversations(limit=10)).items == []
-    assert isinstance(await registry.ask("c-1", Wake(), timeout_s=5, create=True), Replied)
+    assert isinstance(await delivered(registry, Wake(), create=True), Delivered)
     assert (await store.owner("c-1")).holder == "actor-1"

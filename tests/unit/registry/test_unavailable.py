@@ -4,11 +4,12 @@ import asyncio
 
 import pytest
 
-from holdfast.actors import Failed, Hosted, Replied
+from holdfast.actors import Hosted, Replied
 from holdfast.conversation import Wake
 from holdfast.errors import ConversationNotFound, StoreUnavailable
 from holdfast.persistence import MemoryStore, TakeoverReason
 from holdfast.registry.actors import ActorDied, ActorUnavailable
+from holdfast.registry.delivery import Delivered, Delivery, Unknown, Unsent
 from holdfast.registry.pool import Pool
 from holdfast.registry.registry import Registry
 from holdfast.settings import ProcessLimits, Timing
@@ -78,6 +79,12 @@ def registry_of(store, company):
     return Registry(store, company, pool=hiring_of(store, company), timing=Timing())
 
 
+async def delivered(store, company):
+    """What came of a command to `c-1`, which is not tried again where the store is away."""
+    delivery = Delivery("c-1", Wake(), timeout_s=10, waits_for_store=False)
+    return await delivery.through(registry_of(store, company))
+
+
 def hiring_of(store, company):
     return Pool(store, company, timing=Timing(), process_limits=ProcessLimits())
 
@@ -96,8 +103,8 @@ async def test_an_owner_that_is_unavailable_is_asked_again_and_nobody_takes_over
     await hiring_of(store, company).spawn(offer=False)
     before = await store.owner("c-1")
     async with asyncio.timeout(20):
-        answer = await registry_of(store, company).ask("c-1", Wake(), timeout_s=10)
-    assert (answer, owner.asked) == (Replied(None), 3)
+        result = await delivered(store, company)
+    assert (result, owner.asked) == (Delivered(None), 3)
     assert await store.owner("c-1") == before
     assert list(company.actors) == ["owner-1"]
     assert list(await store.live()) == ["owner-1"]
@@ -109,9 +116,9 @@ async def test_an_owner_that_died_is_succeeded_at_once_and_counted_no_more():
     company = Company(store, Fleeting(store, "owner-1", ActorDied("it is dead"), times=1))
     await hiring_of(store, company).spawn(offer=False)
     async with asyncio.timeout(20):
-        answer = await registry_of(store, company).ask("c-1", Wake(), timeout_s=10)
+        result = await delivered(store, company)
     (successor,) = set(company.actors) - {"owner-1"}
-    assert answer == Replied(None)
+    assert result == Delivered(None)
     assert company.actors[successor].activations == [TakeoverReason.DIED]
     assert (await store.owner("c-1")).holder == successor
     async with asyncio.timeout(10):
@@ -139,17 +146,18 @@ async def test_a_store_that_goes_away_after_the_owner_died_leaves_the_outcome_un
     company = Company(inner, Fleeting(inner, "owner-1", ActorDied("it died while it was asked"), times=1))
     store = FaultyStore(inner, Faults(owner={2: FailBefore()}))
     async with asyncio.timeout(20):
-        answer = await registry_of(store, company).ask("c-1", Wake(), timeout_s=10)
-    assert isinstance(answer, Failed)  # the owner may have judged it: this is no final refusal
-    assert isinstance(answer.error, StoreUnavailable)
+        result = await delivered(store, company)
+    assert isinstance(result, Unknown)  # the owner may have judged it: this is no final refusal
+    assert isinstance(result.error, StoreUnavailable)
 
 
 async def test_a_store_that_is_away_before_anybody_was_asked_is_a_refusal():
     inner = MemoryStore()
     await working(inner, "owner-1")
     store = FaultyStore(inner, Faults(owner=FailBefore()))
-    with pytest.raises(StoreUnavailable):
-        await registry_of(store, Company(inner)).ask("c-1", Wake(), timeout_s=10)
+    result = await delivered(store, Company(inner))
+    assert isinstance(result, Unsent)
+    assert isinstance(result.error, StoreUnavailable)
 
 
 async def test_what_was_never_started_is_not_begun_by_whoever_only_looks_for_it():

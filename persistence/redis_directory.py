@@ -1,23 +1,25 @@
-"""What a store knows beside its conversations, all under one slot: apps and agents, actors and workers, the cluster."""
+"""The cluster's directory in Redis, all under one slot."""
 
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 from holdfast.conversation import AgentSpec
-from holdfast.errors import CorruptStore
+from holdfast.errors import (
+    CorruptStore,
+)
 
 from . import codec
-from .directory import Binding
+from .directory import AppRecord, Binding, BrokenApp, Silent
 from .redis_connection import translated
 from .redis_database import RedisDatabase
 from .redis_values import binding_of
-from .store import AppRecord
 
 SINCE = "|since"
 """What stands behind an app's path in the field that says since when workers cannot run it; no path has it."""
 
 
-class RedisMeta(RedisDatabase):
-    """The verbs of `Store` that concern no conversation."""
+class RedisDirectory(RedisDatabase):
+    """The verbs of `Directory`."""
 
     async def put_app(self, record: AppRecord, specs: Sequence[AgentSpec]) -> None:
         """See `Store.put_app`."""
@@ -65,6 +67,17 @@ class RedisMeta(RedisDatabase):
         text = await self._do(lambda: self._redis.hget(self._keys.meta("problems"), path))
         return self.payloads.open_text(text, "problem", path) if text is not None else None
 
+    async def broken_apps(self) -> Sequence[BrokenApp]:
+        """See `Store.broken_apps`."""
+        fields = await self._do(lambda: self._redis.hgetall(self._keys.meta("problems")))
+        said = {name.decode(errors="replace"): text for name, text in fields.items()}
+        found = [
+            BrokenApp(path, self.payloads.open_text(text, "problem", path), _moment(said.get(f"{path}{SINCE}")))
+            for path, text in said.items()
+            if not path.endswith(SINCE)
+        ]
+        return sorted(found, key=lambda broken: (broken.since or 0, broken.app))
+
     async def offer(self, actor: str, since: int) -> None:
         """See `Store.offer`."""
         await self._do(lambda: self._redis.zadd(self._keys.meta("standby"), {actor: since}))
@@ -105,6 +118,39 @@ class RedisMeta(RedisDatabase):
         found = await self._do(lambda: self._redis.zrangebyscore(self._keys.meta("living"), "-inf", heard_before))
         return [actor.decode() for actor in found]
 
+    async def silent(self, quiet_ms: int) -> Sequence[Silent]:
+        """See `Store.silent`."""
+        heard_before = await self.now() - quiet_ms
+
+        async def read() -> Any:
+            async with self._redis.pipeline(transaction=True) as pipe:
+                pipe.zrangebyscore(self._keys.meta("living"), "-inf", heard_before, withscores=True)
+                pipe.hgetall(self._keys.meta("hosting"))
+                return await pipe.execute()
+
+        actors, hosting = await self._do(read)
+        return [
+            Silent(
+                name.decode(errors="replace"),
+                int(at),
+                hosted.decode(errors="replace") if (hosted := hosting.get(name)) is not None else None,
+            )
+            for name, at in actors
+        ]
+
+    async def hosts(self, actor: str, conversation_id: str | None) -> None:
+        """See `Store.hosts`."""
+        key = self._keys.meta("hosting")
+        if conversation_id is None:
+            await self._do(lambda: self._redis.hdel(key, actor))
+        else:
+            await self._do(lambda: self._redis.hset(key, actor, conversation_id))
+
+    async def hosted(self, actor: str) -> str | None:
+        """See `Store.hosted`."""
+        found = await self._do(lambda: self._redis.hget(self._keys.meta("hosting"), actor))
+        return found.decode() if found is not None else None
+
     async def generation(self, worker: str) -> int:
         """See `Store.generation`."""
         return int(await self._do(lambda: self._redis.hget(self._keys.meta("generations"), worker)) or 0)
@@ -128,14 +174,6 @@ class RedisMeta(RedisDatabase):
     async def unbind(self, cluster: str) -> None:
         """See `Store.unbind`."""
         await self._script("unbind", [self._keys.meta("cluster")], [cluster])
-
-    async def attest(self, incarnation: str, lease_ms: int) -> None:
-        """See `Store.attest`."""
-        await self._do(lambda: self._redis.set(self._keys.meta(f"incarnation:{incarnation}"), b"", px=lease_ms))
-
-    async def attested(self, incarnation: str) -> bool:
-        """See `Store.attested`."""
-        return bool(await self._do(lambda: self._redis.exists(self._keys.meta(f"incarnation:{incarnation}"))))
 
     async def serving(self) -> str | None:
         """See `Store.serving`."""
@@ -163,3 +201,7 @@ class RedisMeta(RedisDatabase):
             return {where.decode(): int(since) for where, since in found.items()}
         except ValueError as error:
             raise CorruptStore(f"{self._keys.meta('withheld')} says no time ({error!s:.100})") from error
+
+
+def _moment(text: bytes | None) -> int | None:
+    return int(text) if text is not None and text.isdigit() else None

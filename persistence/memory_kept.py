@@ -6,11 +6,11 @@ from holdfast.conversation import State, Status
 from holdfast.conversation.index import Index, PendingEntry
 from holdfast.conversation.machine import busy, due_at
 
-from .store import Late, Run
+from .runs import Late, Run
 
 
 @dataclass(slots=True)
-class MemoryConversation:
+class Kept:
     """Log, snapshot, index entries and what stands beside them."""
 
     token: str = ""

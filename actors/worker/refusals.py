@@ -1,0 +1,71 @@
+"""Why a worker did not do what it was asked for: errors that cross Ray, and none that nobody foresaw as it was raised."""
+
+import asyncio
+from collections.abc import Callable, Coroutine
+from functools import wraps
+from typing import Any, Concatenate, ParamSpec, Protocol, TypeVar
+
+from holdfast.actors.workers import WorkPaused
+from holdfast.errors import HoldfastError
+
+_T = TypeVar("_T")
+_P = ParamSpec("_P")
+
+
+class AppBroken(Exception):
+    """The app cannot be imported or opened here; the message says why."""
+
+
+class Dropped(Exception):
+    """This call was sent away: its effect was dropped, or its turn has not come yet. The caller can ask again."""
+
+
+class Restarted(Exception):
+    """This process is not the one that the call was meant for: that one has died, and this one has taken its place."""
+
+
+class Succeeded(Exception):
+    """This worker was used for long enough, was drained, or was not asked for work any more; its successor is in office."""
+
+
+class Unforeseen(Exception):
+    """An error that nobody foresaw was raised in this process; the message has its traceback."""
+
+
+class _Redacting(Protocol):
+    def without_secrets(self, error: Exception) -> str: ...
+
+
+_W = TypeVar("_W", bound=_Redacting)
+
+
+def told(
+    method: Callable[Concatenate[_W, _P], Coroutine[Any, Any, _T]],
+) -> Callable[Concatenate[_W, _P], Coroutine[Any, Any, _T]]:
+    """Replace an unforeseen error by its redacted traceback: Ray sends tracebacks, and only this process knows the secrets."""
+
+    @wraps(method)
+    async def carried_out(self: _W, /, *args: _P.args, **kwargs: _P.kwargs) -> _T:
+        try:
+            return await method(self, *args, **kwargs)
+        except (HoldfastError, WorkPaused, AppBroken, Dropped, Restarted, Succeeded):
+            raise
+        except Exception as error:  # noqa: BLE001 - it is raised again as `Unforeseen`
+            raise Unforeseen(self.without_secrets(error)) from None
+
+    return carried_out
+
+
+async def shared(task: asyncio.Task[_T]) -> _T:
+    """The task's result; a caller that stops waiting does not end the task.
+
+    Raises:
+        Dropped: The task itself was cancelled.
+    """
+    try:
+        return await asyncio.shield(task)
+    except asyncio.CancelledError:
+        if task.cancelled():
+            message = "it was dropped"
+            raise Dropped(message) from None
+        raise

@@ -1,0 +1,112 @@
+"""When a worker gives way to its successor: it was used for long, grew too much, is to end, or was not asked for work."""
+
+import contextlib
+import logging
+import math
+import time
+from collections.abc import Callable
+from typing import Protocol
+
+from holdfast.actors.actor_settings import WorkerSettings
+from holdfast.actors.memory import allowed_mb, resident_mb
+from holdfast.actors.placement import drained
+from holdfast.conversation import Status
+from holdfast.errors import StoreError
+from holdfast.persistence import EVERYWHERE, AppRecord, Directory, Lists
+
+logger = logging.getLogger("holdfast.worker")
+
+
+class DirectoryAndLists(Directory, Lists, Protocol):
+    """What a worker without work asks of a store."""
+
+
+class Succession:
+    """The end of one worker's term, and its successor in office.
+
+    Args:
+        settings: The settings of the worker.
+
+    Attributes:
+        succeeded: Whether the successor is in office, or will be once the store is back.
+        effects: How many effects this worker has begun.
+        asked_at: When it was last asked for work, by the monotonic clock.
+    """
+
+    def __init__(self, settings: WorkerSettings) -> None:
+        self.succeeded = False
+        self.effects = 0
+        self.asked_at = time.monotonic()
+        self._settings = settings
+        self._allowed_mb = math.inf
+
+    def opened(self) -> None:
+        """Bound the growth of this process from its present size on: the app is open."""
+        self._allowed_mb = allowed_mb(self._settings.memory_mb)
+
+    async def begin(self, store: Directory) -> None:
+        """Take on nothing new, and put the successor in office; if the store is away, `hand_over` does that later."""
+        self.succeeded = True
+        with contextlib.suppress(StoreError):
+            await self._put_successor(store)
+
+    async def hand_over(self, store: Directory, *, held: bool) -> None:
+        """Put a successor in office once this process has been used for long enough, has grown too much, or is to end.
+
+        Args:
+            store: The store.
+            held: Whether callbacks that passed their bound hold so much of this process that another is needed.
+        """
+        settings = self._settings
+        if await store.generation(settings.base) > settings.generation:
+            self.succeeded = True
+        withheld = await store.withheld()  # `EVERYWHERE`: Holdfast was stopped while this worker was just being made
+        worn = (
+            held
+            or EVERYWHERE in withheld
+            or await drained(withheld)
+            or self.effects >= settings.effects
+            or resident_mb() > self._allowed_mb
+        )
+        if worn and not self.succeeded:
+            logger.info("%s is succeeded after %d effects, at %.0f MiB", settings.name, self.effects, resident_mb())
+        if worn or self.succeeded:  # again, as the store may have been away the last time
+            await self._put_successor(store)
+            self.succeeded = True
+
+    async def end_unless_used(
+        self, store: DirectoryAndLists, record: AppRecord | None, used_at: float, working: Callable[[], bool]
+    ) -> None:
+        """Give way to a successor, which is made when an actor asks for it, once this worker was not asked for long.
+
+        This worker ends as a worn one does: an actor that asks meanwhile is refused before its work begins here, and asks the
+        successor.
+
+        Args:
+            store: The store.
+            record: The record of the app, None where there is none.
+            used_at: When the worker was last at work or asked for it, as far as the caller knows.
+            working: Says whether it is at work now.
+        """
+        idle_s = self._settings.idle_s
+        if not idle_s or self.succeeded or time.monotonic() - used_at < idle_s:
+            return
+        if record is not None and await under_way(store, record):
+            self.asked_at = time.monotonic()  # the turn's actor may ask at any moment: look again after `idle_s`
+        elif self.asked_at <= used_at and not working():  # no request came while the store was read
+            logger.info("%s: nothing was asked of it for %d s", self._settings.name, idle_s)
+            await self.begin(store)
+
+    async def _put_successor(self, store: Directory) -> None:
+        base, generation = self._settings.base, self._settings.generation + 1
+        if await store.generation(base) < generation:
+            await store.succeed(base, generation)
+
+
+async def under_way(store: Lists, record: AppRecord) -> bool:
+    """Whether a turn of the app's agents is at a model call or at runs: a turn that awaits an answer needs no worker."""
+    for agent in record.agents:
+        for status in (Status.GENERATING, Status.EXECUTING_TOOLS):
+            if (await store.conversations(limit=1, agent=agent, status=status)).items:
+                return True
+    return False

@@ -1,0 +1,171 @@
+"""What a client and its conversations do with the stack: read within a deadline, and have commands judged."""
+
+import asyncio
+import uuid
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING, TypeVar, cast
+
+from holdfast.conversation import Command, Decision, Receipt, Reply, Resolve
+from holdfast.conversation.decisions import Ruling
+from holdfast.conversation.ids import check_conversation_id, check_request_id
+from holdfast.errors import (
+    AppNotFound,
+    ClusterError,
+    ClusterUnavailable,
+    ConfigurationError,
+    HoldfastError,
+    InvalidDecision,
+    LeaseHeld,
+    OutcomeUnknown,
+    StaleCall,
+    StaleReason,
+    StoreUnavailable,
+)
+from holdfast.persistence import Store
+from holdfast.registry.delivery import Delivered, Delivery, DeliveryResult, Unknown, Unsent
+
+from .arguments import encodes
+from .stack import Stack
+
+if TYPE_CHECKING:
+    from holdfast.agent import App
+
+    from .transport import RayTransport
+
+DEFAULT_TIMEOUT_S = 30.0
+START_S = 60.0
+"""How much longer the first call may take, which may have to start the embedded stack, unless its deadline is a short one."""
+GRACE_S = 1.0
+
+_T = TypeVar("_T")
+
+
+class Connection:
+    """A stack with the deadline of each call."""
+
+    def __init__(self, stack: Stack, *, timeout_s: float) -> None:
+        self.stack = stack
+        self._timeout_s = timeout_s
+
+    @property
+    def allowed_s(self) -> float:
+        """How long a call that begins now may take."""
+        return self._timeout_s + (START_S if self._timeout_s >= DEFAULT_TIMEOUT_S and self.stack.may_start else 0.0)
+
+    async def app(self) -> "App":
+        """The app, loaded."""
+        try:
+            async with asyncio.timeout(self.allowed_s):
+                return await self.stack.loaded_app()
+        except TimeoutError as error:
+            problem = f"its module was not imported within {self._timeout_s:g} s"
+            raise AppNotFound("app", problem, "import it before, or give the client a longer timeout_s") from error
+
+    async def read(self, work: Callable[[Store], Awaitable[_T]], *, block_ms: int = 0) -> _T:
+        """What is read from the store, the opening of which counts too; `block_ms` is what the store may wait for news.
+
+        Raises:
+            StoreUnavailable: It does not answer in time, or refuses.
+        """
+        async with self._timely(self.allowed_s + block_ms / 1000):
+            return await work(await self.stack.store())
+
+    async def store(self, within_s: float | None = None) -> Store:
+        """The store, opened.
+
+        Raises:
+            StoreUnavailable: It is not open in time.
+        """
+        async with self._timely(self.allowed_s if within_s is None else within_s):
+            return await self.stack.store()
+
+    @asynccontextmanager
+    async def _timely(self, within_s: float) -> AsyncIterator[None]:
+        try:
+            async with asyncio.timeout(within_s):
+                yield
+        except TimeoutError as error:
+            raise StoreUnavailable(f"no answer within {self._timeout_s:g} s") from error
+
+    async def resolve(
+        self,
+        conversation_id: str,
+        tool_call_id: str,
+        decision: Decision,
+        *,
+        suspension_id: str | None = None,
+        decision_id: str | None = None,
+    ) -> Receipt:
+        """See `AsyncClient.resolve`."""
+        check_conversation_id(conversation_id)
+        ruling = Ruling.of(decision)
+        if decision_id is not None:
+            check_request_id("decision_id", decision_id, InvalidDecision)
+        if suspension_id is not None and not isinstance(suspension_id, str):
+            raise InvalidDecision("suspension_id", f"{suspension_id!r:.40} is not a string", "pass PendingCall.suspension_id")
+        if not isinstance(tool_call_id, str):
+            raise InvalidDecision("tool_call_id", f"{tool_call_id!r:.40} is not a string", "pass PendingCall.tool_call_id")
+        if not (encodes(tool_call_id) and encodes(suspension_id or "")):
+            raise StaleCall(conversation_id, ascii(tool_call_id), StaleReason.UNKNOWN)
+        decision_id = decision_id or uuid.uuid4().hex
+        command = Resolve(tool_call_id=tool_call_id, ruling=ruling, decision_id=decision_id, suspension_id=suspension_id)
+        return cast("Receipt", await self.reply_to(conversation_id, command, what="the decision", retry_id=decision_id))
+
+    async def reply_to(
+        self, conversation_id: str, command: Command, *, what: str, retry_id: str, create: bool = False
+    ) -> Reply:
+        """The reply to a command, once what it led to is durable.
+
+        Raises:
+            OutcomeUnknown: Nobody has acknowledged it in time; `retry_id` makes a repetition safe.
+            HoldfastError: It was refused, or has reached nobody.
+        """
+        delivery = Delivery(conversation_id, command, timeout_s=self.allowed_s, create=create)
+        return reply_in(await self._delivered(delivery), what=what, retry_id=retry_id)
+
+    async def _delivered(self, delivery: Delivery) -> DeliveryResult:
+        """What came of a command. When the embedded Ray dies under it, it goes on over the next one, with its ids."""
+        while True:
+            try:
+                transport = self.stack.ready or await self._joined(delivery)
+            except ConfigurationError:
+                raise
+            except HoldfastError as error:
+                return delivery.given_up(error)
+            result: DeliveryResult
+            try:
+                async with self.stack.asking(delivery.until + GRACE_S):
+                    result = await transport.deliver(delivery)
+            except TimeoutError as error:
+                result = delivery.given_up(error)
+            match result:
+                case Unknown() | Unsent(TimeoutError() | ClusterError() | LeaseHeld()):
+                    if not await self.stack.lost(transport) or not delivery.left_s:
+                        return result
+                case _:
+                    return result
+
+    async def _joined(self, delivery: Delivery) -> "RayTransport":
+        await self.store(delivery.left_s)
+        try:
+            async with asyncio.timeout_at(delivery.until):
+                return await self.stack.transport()
+        except TimeoutError as error:
+            raise ClusterUnavailable(f"it was not joined within {self._timeout_s:g} s; that goes on: call again") from error
+
+
+def reply_in(result: DeliveryResult, *, what: str, retry_id: str) -> Reply:
+    """The reply that a delivery led to, or the error that the caller is told.
+
+    Raises:
+        OutcomeUnknown: Whether the command was judged is unknown, or no actor was reached in time.
+        HoldfastError: It was refused, or has reached nobody.
+    """
+    match result:
+        case Delivered(reply):
+            return reply
+        case Unknown(error) | Unsent(TimeoutError() | LeaseHeld() as error):
+            raise OutcomeUnknown(f"{what} ({error})" if str(error) else what, retry_id) from error
+        case _:
+            raise result.error

@@ -1,0 +1,209 @@
+"""Conversations in memory, one at a time."""
+
+import asyncio
+from collections.abc import Mapping, Sequence
+
+from holdfast.conversation import Event, State
+from holdfast.conversation.calls import PendingView
+from holdfast.conversation.idempotency import IdempotencyRecord, facts
+from holdfast.errors import ConversationNotFound, Fenced, LeaseHeld, Quarantined
+
+from .conversations import Acquired, Append, Appended, KnownIds, Moved, Owner, Quarantine, TakeoverReason
+from .memory_database import MemoryDatabase, check
+from .memory_kept import Kept
+from .pages import PendingPlace
+from .runs import Run, RunStatus
+from .views import naming, raised
+
+UNSTARTED_LEASES, UNSTARTED_MS = 10, 2_000
+"""For how many leases an id is held under which nothing was started, and for how long at least."""
+
+
+class MemoryConversations(MemoryDatabase):
+    """The verbs of `Conversations`."""
+
+    async def owner(self, conversation_id: str) -> Owner | None:
+        """See `Store.owner`."""
+        found = self._unexpired(conversation_id)
+        if found is None or not (found.log or found.token):
+            return None
+        quarantine = await self.quarantine(conversation_id)
+        return Owner(found.token, found.epoch, found.holder, started=bool(found.log), quarantine=quarantine)
+
+    async def acquire(
+        self,
+        conversation_id: str,
+        *,
+        seen_token: str,
+        new_token: str,
+        because: TakeoverReason,
+        holder: str,
+        lease_ms: int,
+        create: bool = False,
+    ) -> Acquired | Moved:
+        """See `Store.acquire`."""
+        check(bool(new_token), "arguments")
+        found = self._unexpired(conversation_id)
+        if (found is None or not found.log) and not create:
+            raise ConversationNotFound(conversation_id)
+        quarantine = await self.quarantine(conversation_id)
+        if quarantine is not None:
+            raise Quarantined(conversation_id, quarantine.reason, quarantine.at)
+        found = self._conversations.setdefault(conversation_id, found or Kept())
+        now = self._clock()
+        state, runs = self._state(conversation_id, found), self._opened_runs(conversation_id)
+        if found.token != new_token:
+            if found.token != seen_token:
+                return Moved(Owner(found.token, found.epoch, found.holder))
+            if found.token and found.busy and because is TakeoverReason.ASKED and found.lease > now:
+                raise LeaseHeld(conversation_id, found.lease - now)
+            found.token, found.holder, found.epoch, found.lease = new_token, holder, found.epoch + 1, now + lease_ms
+            found.expires = None if found.log else now + max(UNSTARTED_LEASES * lease_ms, UNSTARTED_MS)
+            found.postponed, found.paused = 0, False
+        return Acquired(found.epoch, now, state, runs, found.crash_count, found.tail_bytes)
+
+    async def append(self, conversation_id: str, write: Append) -> Appended | KnownIds:
+        """See `Store.append`."""
+        check(bool(write.token and write.append_id), "arguments: an empty token or append id")
+        found = self._unexpired(conversation_id) or Kept()
+        now = self._clock()
+        if found.token != write.token:
+            raise Fenced(conversation_id)
+        if found.append_id == write.append_id:
+            return Appended(now, found.tail_bytes)
+        check(len(found.log) == write.before.seq, f"the head is at {len(found.log)}, the writer at {write.before.seq}")
+        known = await self.known(conversation_id, write.absent)
+        if known:
+            return KnownIds(now, known)
+        first = write.before.seq + 1
+        entries = [self.payloads.seal_event(conversation_id, seq, event) for seq, event in enumerate(write.events, first)]
+        tail_bytes = write.tail_bytes + sum(map(len, entries))
+        fresh = write.snapshot(tail_bytes)
+        snapshot = self.payloads.seal_state(conversation_id, write.after) if fresh else found.snapshot
+        changes = write.delta
+        facts_known = {
+            key: self.payloads.seal_known(conversation_id, key, value) for key, value in facts(write.events, first).items()
+        }
+        # Everything is checked and encoded: write.
+        self._encrypted = self._encrypted or self.payloads.cipher is not None
+        found.postponed = 0
+        if write.events:
+            found.expires = None
+        found.append_id, found.lease, found.snapshot = write.append_id, now + write.lease_ms, snapshot
+        found.folded = write.after.seq if fresh else found.folded
+        found.after = write.after
+        for entry in changes.closed:
+            found.pending.pop(entry.suspension_id, None)
+        found.pending |= {entry.suspension_id: entry for entry in changes.opened}
+        if write.events:
+            found.at = now
+        if write.advances:
+            found.crash_count, found.struck_by = 0, frozenset()
+        found.log.extend(entries)
+        found.known |= facts_known
+        found.runs |= {effect_id: Run(RunStatus.RUNNABLE) for effect_id in changes.scheduled}
+        for effect_id in changes.settled:
+            found.runs.pop(effect_id, None)
+        async with self._changed:
+            self._changed.notify_all()
+        return Appended(now, 0 if fresh else tail_bytes)
+
+    async def renew(self, conversation_id: str, token: str, lease_ms: int) -> int:
+        """See `Store.renew`."""
+        found = self._owned(conversation_id, token)
+        found.lease, found.postponed = self._clock() + lease_ms, 0
+        return self._clock()
+
+    async def release(self, conversation_id: str, token: str, *, paused: bool = False) -> None:
+        """See `Store.release`."""
+        check(bool(token), "arguments")
+        found = self._conversations.get(conversation_id)
+        if found is None or found.token != token:
+            return
+        if not found.log:
+            del self._conversations[conversation_id]
+            return
+        found.token, found.holder, found.lease, found.postponed = "", "", self._clock(), 0
+        found.paused = paused and found.busy
+
+    async def strike(self, conversation_id: str, token: str, *, process: str, reason: str, limit: int) -> int | None:
+        """See `Store.strike`."""
+        check(bool(process) and "," not in process and limit > 0, "arguments")
+        found = self._conversations.get(conversation_id)
+        if found is None or not found.log or found.token != token or found.quarantine is not None:
+            raise Fenced(conversation_id)
+        if process not in found.struck_by:
+            found.crash_count, found.struck_by = found.crash_count + 1, found.struck_by | {process}
+        if found.crash_count < limit:
+            return found.crash_count
+        found.quarantine = self.payloads.seal_text(reason, "quarantine", conversation_id), self._clock()
+        found.token, found.holder, found.lease = "", "", self._clock()
+        return None
+
+    async def retry(self, conversation_id: str) -> bool:
+        """See `Store.retry`."""
+        found = self._conversations.get(conversation_id)
+        if found is None or found.quarantine is None:
+            return False
+        found.quarantine, found.crash_count, found.lease, found.postponed = None, 0, self._clock(), 0
+        found.paused = False
+        return True
+
+    async def quarantine(self, conversation_id: str) -> Quarantine | None:
+        """See `Store.quarantine`."""
+        found = self._conversations.get(conversation_id)
+        if found is None or found.quarantine is None:
+            return None
+        reason, at = found.quarantine
+        return Quarantine(self.payloads.open_text(reason, "quarantine", conversation_id), at)
+
+    async def known(self, conversation_id: str, keys: Sequence[str]) -> Mapping[str, IdempotencyRecord]:
+        """See `Store.known`."""
+        found = self._conversations.get(conversation_id)
+        known = found.known if found is not None else {}
+        return {key: self.payloads.open_known(conversation_id, key, known[key]) for key in keys if key in known}
+
+    async def load(self, conversation_id: str) -> State:
+        """See `Store.load`."""
+        found = self._conversations.get(conversation_id)
+        if found is None or not found.log:
+            raise ConversationNotFound(conversation_id)
+        with naming(conversation_id):
+            return self._state(conversation_id, found)
+
+    async def read(
+        self, conversation_id: str, *, after: int, limit: int = 500, block_ms: int = 0
+    ) -> Sequence[tuple[int, Event]]:
+        """See `Store.read`."""
+
+        def entries() -> list[bytes]:
+            return self._conversations.get(conversation_id, Kept()).log[after : after + limit]
+
+        if block_ms and not entries():
+            async with self._changed:
+                try:
+                    async with asyncio.timeout(block_ms / 1000):
+                        await self._changed.wait_for(lambda: bool(entries()))
+                except TimeoutError:
+                    return []
+        with naming(conversation_id):
+            return [
+                (seq, self.payloads.open_event(conversation_id, seq, data)) for seq, data in enumerate(entries(), after + 1)
+            ]
+
+    async def at(self, conversation_id: str, seqs: Sequence[int]) -> Sequence[Event | None]:
+        """See `Store.at`."""
+        return raised([self._entry(conversation_id, seq) for seq in seqs])
+
+    async def pending_of(self, conversation_id: str) -> Sequence[PendingView]:
+        """See `Store.pending_of`."""
+        state = await self.load(conversation_id)
+        open_ones = [call.suspension for call in state.calls if call.suspension is not None]
+        return [self._view(PendingPlace(conversation_id, one.seq, one.suspension_id, one.created_at)) for one in open_ones]
+
+    def _owned(self, conversation_id: str, token: str) -> Kept:
+        check(bool(token), "arguments")
+        found = self._unexpired(conversation_id)
+        if found is None or found.token != token:
+            raise Fenced(conversation_id)
+        return found

@@ -1,0 +1,127 @@
+"""What a store in memory holds, and how its verbs reach it."""
+
+import asyncio
+import time
+import uuid
+from collections.abc import Callable
+from dataclasses import replace
+
+from holdfast.cipher import Cipher, CipherAt
+from holdfast.conversation import State, evolve
+from holdfast.conversation.calls import PendingView
+from holdfast.conversation.events import CallSuspended
+from holdfast.errors import CorruptStore, StoreError
+from holdfast.settings import check_namespace
+
+from .memory_kept import Kept
+from .pages import PendingPlace
+from .pausing import Pause
+from .payloads import Payloads
+from .runs import Run
+from .views import Entry, naming, pending_view
+
+
+def _wall_clock() -> int:
+    return time.time_ns() // 1_000_000
+
+
+class MemoryDatabase:
+    """All that is kept, in this process. Each conversation is a `Kept`."""
+
+    def __init__(
+        self,
+        *,
+        namespace: str = "holdfast",
+        clock: Callable[[], int] = _wall_clock,
+        cipher: Cipher | CipherAt | None = None,
+    ) -> None:
+        self.namespace = check_namespace(namespace)
+        self.store_id = uuid.uuid4().hex
+        self.payloads = Payloads(self.namespace, lambda: self.store_id, cipher)
+        self._clock = clock
+        self._conversations: dict[str, Kept] = {}
+        self._apps: dict[str, bytes] = {}
+        self._specs: dict[str, bytes] = {}
+        self._problems: dict[str, bytes] = {}
+        self._problems_since: dict[str, int] = {}
+        self._standby: dict[str, int] = {}
+        self._living: dict[str, int] = {}
+        self._generations: dict[str, int] = {}
+        self._hosting: dict[str, str] = {}
+        self._troubles: dict[str, tuple[int, int, bytes]] = {}
+        self._pauses: dict[str, Pause] = {}
+        self._encrypted = False
+        self._binding: tuple[str, str, int] | None = None
+        self._attested: dict[str, int] = {}
+        self._release: str | None = None
+        self._withheld: dict[str, int] = {}
+        self._listeners: dict[str, list[asyncio.Queue[bytes]]] = {}
+        self._progress: dict[str, dict[str, bytes]] = {}
+        self._kept_until: dict[str, int] = {}
+        self._changed = asyncio.Condition()
+
+    async def open(self) -> str:
+        """See `Store.open`."""
+        return self.store_id
+
+    async def identity(self) -> str:
+        """See `Store.identity`."""
+        return self.store_id
+
+    async def close(self) -> None:
+        """See `Store.close`."""
+
+    async def weaknesses(self) -> list[str]:
+        """See `Store.weaknesses`."""
+        return ["it is in memory: it ends with this process"]
+
+    async def encrypted(self) -> bool:
+        """See `Store.encrypted`."""
+        return self._encrypted
+
+    async def now(self) -> int:
+        """See `Store.now`."""
+        return self._clock()
+
+    def _unexpired(self, conversation_id: str) -> Kept | None:
+        found = self._conversations.get(conversation_id)
+        if found is not None and found.expires is not None and found.expires <= self._clock():
+            del self._conversations[conversation_id]
+            return None
+        return found
+
+    def _runs(self, conversation_id: str) -> dict[str, Run]:
+        found = self._conversations.get(conversation_id)
+        return found.runs if found is not None else {}
+
+    def _opened_runs(self, conversation_id: str) -> dict[str, Run]:
+        return {
+            name: replace(run, outcome=self.payloads.open_outcome(conversation_id, name, run.outcome)) if run.outcome else run
+            for name, run in self._runs(conversation_id).items()
+        }
+
+    def _state(self, conversation_id: str, found: Kept) -> State:
+        state = self.payloads.open_state(conversation_id, found.snapshot)
+        for data in found.log[state.seq :]:
+            state = evolve(state, self.payloads.open_event(conversation_id, state.seq + 1, data))
+        return state
+
+    def _entry(self, conversation_id: str, seq: int) -> Entry:
+        log = self._conversations.get(conversation_id, Kept()).log
+        try:
+            with naming(conversation_id):
+                return self.payloads.open_event(conversation_id, seq, log[seq - 1]) if 1 <= seq <= len(log) else None
+        except StoreError as error:
+            return error
+
+    def _view(self, place: PendingPlace) -> PendingView:
+        entry = self._entry(place.conversation_id, place.seq)
+        source = self._entry(place.conversation_id, entry.arguments_at) if isinstance(entry, CallSuspended) else None
+        found = self._conversations[place.conversation_id].index
+        return pending_view(place, found.agent if found is not None else "", entry, source)
+
+
+def check(fine: bool, what: str) -> None:  # noqa: FBT001 - the condition itself
+    """Raise `CorruptStore` unless the condition holds."""
+    if not fine:
+        raise CorruptStore(what)

@@ -1,0 +1,129 @@
+"""The lists over all conversations in memory."""
+
+from collections import Counter
+from collections.abc import AsyncIterator, Sequence
+
+from holdfast.conversation import Status, SuspensionKind
+from holdfast.conversation.index import index
+from holdfast.redaction import PLAIN
+
+from . import pages
+from .keys import BUCKETS, bucket_of
+from .lists import TROUBLE_MS, TROUBLES, Census, ConversationRow, Due, Listing, Overdue, Rebuilt, Trouble
+from .memory_database import check
+from .memory_pausing import MemoryPausing
+
+
+class MemoryLists(MemoryPausing):
+    """The verbs of `Lists`."""
+
+    async def pending(
+        self, *, limit: int, after: str | None = None, agent: str | None = None, kind: SuspensionKind | None = None
+    ) -> Listing:
+        """See `Store.pending`."""
+        members = sorted(
+            f"{entry.created_at:015d}|{entry.suspension_id}|{conversation_id}|{entry.seq}"
+            for conversation_id, found in self._conversations.items()
+            if found.index is not None and agent in (None, found.index.agent)
+            for entry in found.index.pending
+            if kind in (None, entry.kind)
+        )
+        page, following = _page(members, limit, pages.pending_after(after))
+        places = [pages.pending_place(member) for member in page]
+        return Listing([self._view(place) for place in places if place is not None], following)
+
+    async def conversations(
+        self, *, limit: int, after: str | None = None, agent: str | None = None, status: Status | None = None
+    ) -> Listing:
+        """See `Store.conversations`."""
+        rows = {
+            f"{found.index.created_at:015d}|{conversation_id}": ConversationRow(
+                conversation_id,
+                found.index.agent,
+                found.status,
+                found.index.created_at,
+                found.at,
+                len(found.index.pending),
+            )
+            for conversation_id, found in self._conversations.items()
+            if found.index is not None and agent in (None, found.index.agent) and status in (None, found.status)
+        }
+        page, following = _page(sorted(rows), limit, pages.conversations_after(after))
+        return Listing([rows[member] for member in page], following)
+
+    async def reindex(self) -> AsyncIterator[Rebuilt]:
+        """See `Store.reindex`."""
+        for bucket in range(BUCKETS):
+            mine = [name for name, found in self._conversations.items() if found.log and bucket_of(name) == bucket]
+            for conversation_id in mine:
+                found = self._conversations[conversation_id]
+                found.after = self._state(conversation_id, found)
+                found.pending = {entry.suspension_id: entry for entry in index(found.after).pending}
+            yield Rebuilt(bucket, len(mine), 0, [])
+
+    async def attention(self, limit: int) -> Due:
+        """See `Store.attention`."""
+        now = self._clock()
+        due = [(found.attention, name) for name, found in self._conversations.items() if found.attention is not None]
+        return Due(now, [name for at, name in sorted(due) if at <= now][:limit])
+
+    async def postpone(self, conversation_id: str, delay_ms: int) -> None:
+        """See `Store.postpone`."""
+        check(delay_ms >= 0, "arguments")
+        found = self._conversations.get(conversation_id)
+        now = self._clock()
+        if found is not None and found.attention is not None and found.attention <= now:
+            found.postponed = now + delay_ms
+
+    async def overdue(self, late_ms: int, *, limit: int) -> Overdue:
+        """See `Store.overdue`."""
+        before = self._clock() - late_ms
+        moments = [(found.attention, name) for name, found in self._conversations.items() if found.attention is not None]
+        late = sorted((at, name) for at, name in moments if at <= before)
+        return Overdue(len(late), tuple((name, at) for at, name in late[:limit]))
+
+    async def census(self, *, since: int) -> Census:
+        """See `Store.census`."""
+        listed = {name: found for name, found in self._conversations.items() if found.index is not None}
+        starts = [found.index.created_at for found in listed.values() if found.index is not None]
+        waiting = [entry for found in listed.values() for entry in found.pending.values()]
+        return Census(
+            conversations=len(listed),
+            begun=sum(at >= since for at in starts),
+            fullest=max(Counter(map(bucket_of, listed)).values(), default=0),
+            pending=len(waiting),
+            lost=sum(entry.kind is SuspensionKind.LOST for entry in waiting),
+            quarantined=sum(found.status is Status.QUARANTINED for found in listed.values()),
+        )
+
+    async def troubled(self, conversation_id: str, reason: str) -> int:
+        """See `Store.troubled`."""
+        now = self._clock()
+        fresh = {name: found for name, found in self._troubles.items() if found[1] > now - TROUBLE_MS}
+        if conversation_id not in fresh and len(fresh) >= TROUBLES:
+            return TROUBLE_MS
+        since = fresh[conversation_id][0] if conversation_id in fresh else now
+        text = self.payloads.seal_text(PLAIN.redacted(reason, 500), "trouble", conversation_id)
+        self._troubles = fresh | {conversation_id: (since, now, text)}
+        return max(now - since, 0)
+
+    async def untroubled(self, conversation_id: str) -> None:
+        """See `Store.untroubled`."""
+        self._troubles.pop(conversation_id, None)
+
+    async def troubles(self) -> Sequence[Trouble]:
+        """See `Store.troubles`."""
+        now = self._clock()
+        fresh = [
+            Trouble(name, self.payloads.open_text(text, "trouble", name), since)
+            for name, (since, last, text) in self._troubles.items()
+            if last > now - TROUBLE_MS
+        ]
+        return sorted(fresh, key=lambda trouble: trouble.since)
+
+
+def _page(members: Sequence[str], limit: int, after: str) -> tuple[list[str], str | None]:
+    pages.check_limit(limit)
+    left = [member for member in members if member > after]
+    page = left[:limit]
+    return page, pages.cursor_of(page[-1]) if len(left) > limit else None

@@ -1,0 +1,215 @@
+"""Conversations in Redis, one at a time."""
+
+import contextlib
+from collections.abc import Mapping, Sequence
+
+from holdfast.conversation import Event, State
+from holdfast.conversation.calls import PendingView
+from holdfast.conversation.idempotency import IdempotencyRecord
+from holdfast.errors import (
+    CipherFailed,
+    CipherMissing,
+    ConversationNotFound,
+    Fenced,
+    LeaseHeld,
+    NewerRecord,
+    Quarantined,
+    StoreError,
+)
+
+from . import codec, redis_values
+from .conversations import Acquired, Append, Appended, KnownIds, Moved, Owner, Quarantine, TakeoverReason
+from .keys import bucket_of
+from .pages import PendingPlace
+from .redis_views import RedisViews
+from .runs import Run
+from .views import naming, raised
+
+
+class RedisConversations(RedisViews):
+    """The verbs of `Conversations`."""
+
+    async def owner(self, conversation_id: str) -> Owner | None:
+        """See `Store.owner`."""
+        key = self._keys.head(conversation_id)
+        fields = ["token", "epoch", "holder", "seq", "quarantine", "quarantined_at"]
+        with naming(conversation_id):
+            head = await self._do(lambda: self._redis.hmget(key, fields))
+            return redis_values.owner_of(conversation_id, head, self.payloads)
+
+    async def acquire(
+        self,
+        conversation_id: str,
+        *,
+        seen_token: str,
+        new_token: str,
+        because: TakeoverReason,
+        holder: str,
+        lease_ms: int,
+        create: bool = False,
+    ) -> Acquired | Moved:
+        """See `Store.acquire`."""
+        keys = [
+            self._keys.head(conversation_id),
+            self._keys.log(conversation_id),
+            self._keys.runs(conversation_id),
+            self._keys.attention(bucket_of(conversation_id)),
+            self._keys.paused(bucket_of(conversation_id)),
+        ]
+        opens = int(self.payloads.cipher is not None)
+        args: list[str | bytes | int] = [
+            seen_token,
+            new_token,
+            because,
+            holder,
+            lease_ms,
+            int(create),
+            conversation_id,
+            codec.VERSION,
+            opens,
+        ]
+        answer = await self._script("acquire", keys, args)
+        match answer[0]:
+            case b"missing":
+                raise ConversationNotFound(conversation_id)
+            case b"busy":
+                raise LeaseHeld(conversation_id, int(answer[1]))
+            case b"moved":
+                return Moved(Owner(token=answer[1].decode(), epoch=int(answer[2]), holder=answer[3].decode()))
+            case b"quarantined":
+                reason = self.payloads.open_text(answer[1], "quarantine", conversation_id)
+                raise Quarantined(conversation_id, reason, int(answer[2]))
+            case b"sealed":
+                raise CipherMissing(f"conversation {conversation_id!r}")
+            case b"newer":
+                raise NewerRecord(answer[1].decode(), int(answer[2]), codec.VERSION)
+        _, epoch, now, seq, snapshot, runs, tail, crash_count = answer
+        tail_bytes = sum(len(part) for _, fields in tail for part in fields[1::2])
+        try:
+            state = redis_values.fold(conversation_id, snapshot, tail, int(seq), self.payloads)
+            records = self._runs_of(conversation_id, runs)
+        except CipherFailed:
+            with contextlib.suppress(StoreError):  # one that has the key is not to wait for the end of this lease
+                await self.release(conversation_id, new_token)
+            raise
+        return Acquired(
+            epoch=int(epoch), now=int(now), state=state, runs=records, crash_count=int(crash_count), tail_bytes=tail_bytes
+        )
+
+    async def append(self, conversation_id: str, write: Append) -> Appended | KnownIds:
+        """See `Store.append`."""
+        keys = [
+            self._keys.head(conversation_id),
+            self._keys.log(conversation_id),
+            self._keys.known(conversation_id),
+            self._keys.runs(conversation_id),
+            self._keys.attention(bucket_of(conversation_id)),
+        ]
+        args, tail_bytes = redis_values.append_args(conversation_id, self._keys.prefix(conversation_id), write, self.payloads)
+        await self._raise_indexes()
+        await self._note_encryption()
+        answer = await self._script("append", keys, args)
+        match answer[0]:
+            case b"fenced":
+                raise Fenced(conversation_id)
+            case b"known":
+                known = {
+                    key.decode(): self.payloads.open_known(conversation_id, key.decode(), value)
+                    for key, value in zip(answer[2::2], answer[3::2], strict=True)
+                }
+                return KnownIds(now=int(answer[1]), known=known)
+        return Appended(now=int(answer[1]), tail_bytes=tail_bytes)
+
+    async def renew(self, conversation_id: str, token: str, lease_ms: int) -> int:
+        """See `Store.renew`."""
+        keys = [self._keys.head(conversation_id), self._keys.attention(bucket_of(conversation_id))]
+        answer = await self._script("renew", keys, [token, lease_ms, conversation_id])
+        if answer[0] == b"fenced":
+            raise Fenced(conversation_id)
+        return int(answer[1])
+
+    async def release(self, conversation_id: str, token: str, *, paused: bool = False) -> None:
+        """See `Store.release`."""
+        log, bucket = self._keys.log(conversation_id), bucket_of(conversation_id)
+        keys = [self._keys.head(conversation_id), self._keys.attention(bucket), log, f"{log}:copy", self._keys.paused(bucket)]
+        await self._script("release", keys, [token, conversation_id, int(paused)])
+
+    async def strike(self, conversation_id: str, token: str, *, process: str, reason: str, limit: int) -> int | None:
+        """See `Store.strike`."""
+        keys = [self._keys.head(conversation_id), self._keys.attention(bucket_of(conversation_id))]
+        prefix = self._keys.prefix(conversation_id)
+        await self._raise_indexes()
+        text = self.payloads.seal_text(reason, "quarantine", conversation_id)
+        answer = await self._script("strike", keys, [token, process, limit, text, conversation_id, prefix])
+        if answer[0] == b"fenced":
+            raise Fenced(conversation_id)
+        return None if answer[2] else int(answer[1])
+
+    async def retry(self, conversation_id: str) -> bool:
+        """See `Store.retry`."""
+        keys = [self._keys.head(conversation_id), self._keys.attention(bucket_of(conversation_id))]
+        await self._raise_indexes()
+        answer = await self._script("retry", keys, [conversation_id, self._keys.prefix(conversation_id)])
+        return bool(answer[0] == b"ok")
+
+    async def quarantine(self, conversation_id: str) -> Quarantine | None:
+        """See `Store.quarantine`."""
+        fields = ["quarantine", "quarantined_at"]
+        with naming(conversation_id):
+            reason, at = await self._do(lambda: self._redis.hmget(self._keys.head(conversation_id), fields))
+            return redis_values.quarantine_of(conversation_id, reason, at, self.payloads)
+
+    async def known(self, conversation_id: str, keys: Sequence[str]) -> Mapping[str, IdempotencyRecord]:
+        """See `Store.known`."""
+        if not keys:
+            return {}
+        found = await self._do(lambda: self._redis.hmget(self._keys.known(conversation_id), list(keys)))
+        return {
+            key: self.payloads.open_known(conversation_id, key, data)
+            for key, data in zip(keys, found, strict=True)
+            if data is not None
+        }
+
+    async def load(self, conversation_id: str) -> State:
+        """See `Store.load`."""
+        keys = [self._keys.head(conversation_id), self._keys.log(conversation_id)]
+        with naming(conversation_id):
+            _, seq, snapshot, tail = await self._script("load", keys, [])
+            if int(seq) == 0:
+                raise ConversationNotFound(conversation_id)
+            return redis_values.fold(conversation_id, snapshot, tail, int(seq), self.payloads)
+
+    async def read(
+        self, conversation_id: str, *, after: int, limit: int = 500, block_ms: int = 0
+    ) -> Sequence[tuple[int, Event]]:
+        """See `Store.read`."""
+        log = self._keys.log(conversation_id)
+        with naming(conversation_id):
+            if block_ms:
+                got = await self._do(
+                    lambda: self._bounded(block_ms, self._blocking.xread({log: f"{after}-0"}, limit, block_ms))
+                )
+                entries = got[0][1] if got else []
+            else:
+                entries = await self._do(lambda: self._redis.xrange(log, min=f"{after + 1}-0", count=limit))
+            found = [(redis_values.seq_of(entry_id), fields) for entry_id, fields in entries]
+            return [(seq, redis_values.event_of(conversation_id, seq, fields, self.payloads)) for seq, fields in found]
+
+    async def at(self, conversation_id: str, seqs: Sequence[int]) -> Sequence[Event | None]:
+        """See `Store.at`."""
+        return raised(await self._entries([(conversation_id, seq) for seq in seqs]))
+
+    async def pending_of(self, conversation_id: str) -> Sequence[PendingView]:
+        """See `Store.pending_of`."""
+        state = await self.load(conversation_id)
+        return await self._views(
+            [
+                PendingPlace(conversation_id, one.seq, one.suspension_id, one.created_at)
+                for one in (call.suspension for call in state.calls)
+                if one is not None
+            ]
+        )
+
+    def _runs_of(self, conversation_id: str, records: Sequence[bytes]) -> dict[str, Run]:
+        named = [(effect_id.decode(), record) for effect_id, record in zip(records[::2], records[1::2], strict=True)]
+        return {name: redis_values.run_of(conversation_id, name, record, self.payloads) for name, record in named}

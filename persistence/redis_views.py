@@ -1,0 +1,98 @@
+"""What several verbs of the store on Redis read alike: events at their places, heads, open suspensions as they are shown."""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from holdfast.conversation.calls import PendingView
+from holdfast.conversation.events import CallSuspended
+from holdfast.errors import CorruptStore, StoreError
+
+from . import redis_values
+from .lists import ConversationRow
+from .pages import PendingPlace
+from .redis_connection import is_wrong_type
+from .redis_database import RedisDatabase
+from .views import Entry, checked_row, naming, pending_view, unreadable_row
+
+
+class RedisViews(RedisDatabase):
+    """Reads of many conversations at once; what cannot be read spoils its own place alone."""
+
+    async def _entries(self, places: Sequence[tuple[str, int]]) -> list[Entry]:
+        """What stands at places in logs; what cannot be read is an error in its place.
+
+        A place that is asked for many times, as the source of many calls is, is read once.
+        """
+        once = list(dict.fromkeys(places))
+
+        def fill(pipe: Any) -> None:
+            for conversation_id, seq in once:
+                pipe.xrange(self._keys.log(conversation_id), min=f"{seq}-0", max=f"{seq}-0")
+
+        found = zip(once, await self._each(fill), strict=True)
+        by_place = {place: self._entry(place, one) for place, one in found}
+        return [by_place[place] for place in places]
+
+    async def _heads(self, conversation_ids: Sequence[str], fields: Sequence[str]) -> list[Any]:
+        once = list(dict.fromkeys(conversation_ids))
+
+        def fill(pipe: Any) -> None:
+            for conversation_id in once:
+                pipe.hmget(self._keys.head(conversation_id), fields)
+
+        by_name = dict(zip(once, await self._each(fill), strict=True))
+        return [by_name[conversation_id] for conversation_id in conversation_ids]
+
+    async def _each(self, fill: Callable[[Any], None]) -> list[Any]:
+        """The answers to a pipeline of reads; a key of the wrong type spoils its own answer alone."""
+
+        async def read() -> list[Any]:
+            async with self._redis.pipeline(transaction=False) as pipe:
+                fill(pipe)
+                answers = await pipe.execute(raise_on_error=False) if len(pipe) else []
+            for answer in answers:
+                if isinstance(answer, Exception) and not is_wrong_type(answer):
+                    raise answer
+            return [CorruptStore(f"a key has the wrong type ({one})") if isinstance(one, Exception) else one for one in answers]
+
+        return await self._do(read)
+
+    def _entry(self, place: tuple[str, int], found: Any) -> Entry:
+        try:
+            with naming(place[0]):
+                if isinstance(found, StoreError):
+                    raise found
+                return redis_values.event_of(*place, found[0][1], self.payloads) if found else None
+        except StoreError as error:
+            return error
+
+    async def _views(self, places: Sequence[PendingPlace]) -> list[PendingView]:
+        entries = await self._entries([(place.conversation_id, place.seq) for place in places])
+        wanted = [
+            (place.conversation_id, entry.arguments_at if isinstance(entry, CallSuspended) else 0)
+            for place, entry in zip(places, entries, strict=True)
+        ]
+        sources = await self._entries(wanted)
+        heads = await self._heads([place.conversation_id for place in places], ["index", "at"])
+        return [
+            pending_view(place, _agent(place, head), entry, source)
+            for place, head, entry, source in zip(places, heads, entries, sources, strict=True)
+        ]
+
+
+def row_of_head(created_at: int, conversation_id: str, head: Any) -> ConversationRow:
+    """The row that a head gives; what cannot be read is a row with a problem."""
+    try:
+        if isinstance(head, StoreError):
+            raise head
+        packed, at = head
+        if not packed:
+            raise CorruptStore(f"the head of {conversation_id!r} is gone, or says nothing of it")
+        return checked_row(redis_values.row_of(conversation_id, packed, at))
+    except StoreError as error:
+        return unreadable_row(conversation_id, created_at, str(error))
+
+
+def _agent(place: PendingPlace, head: Any) -> str | StoreError:
+    row = row_of_head(place.created_at, place.conversation_id, head)
+    return row.agent if row.problem is None else CorruptStore(row.problem)

@@ -1,0 +1,43 @@
+"""Tasks that go on beside their owner."""
+
+import asyncio
+import logging
+from collections.abc import Coroutine
+from typing import Any, TypeVar
+
+T = TypeVar("T")
+
+logger = logging.getLogger("holdfast")
+
+
+class Background:
+    """The tasks that an object has begun and that nobody has to wait for. An event loop itself holds tasks only weakly.
+
+    The error of a task is for whoever waits for it; it is logged at debug level in case nobody does.
+    """
+
+    def __init__(self) -> None:
+        self._tasks: set[asyncio.Task[Any]] = set()
+
+    def __len__(self) -> int:
+        return len(self._tasks)
+
+    def start(self, work: Coroutine[Any, Any, T]) -> "asyncio.Task[T]":
+        """Begin some work."""
+        task = asyncio.create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._over)
+        return task
+
+    async def close(self, *, wait_s: float = 0.0) -> None:
+        """Cancel what goes on, after some seconds in which it may come to its end."""
+        if self._tasks and wait_s:
+            await asyncio.wait(self._tasks, timeout=wait_s)
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+
+    def _over(self, task: "asyncio.Task[Any]") -> None:
+        self._tasks.discard(task)
+        if not task.cancelled() and (error := task.exception()) is not None:
+            logger.debug("work in the background failed: %r", error)
