@@ -9,9 +9,9 @@ from typing import Any
 from benchmarks import stack
 from benchmarks.bench_app import app
 from holdfast.client import Answer, AsyncClient
-from holdfast.conversation import AgentSpec, Command, Start, State
+from holdfast.conversation import AgentSpec
 from holdfast.persistence import RedisStore
-from holdfast.testing.writer import NextCommand, Writer, begin, call, reply, resolve, send
+from holdfast.testing.writer import NextCommand, Writer, begin, call, reply, resolve, send, start
 
 SPEC = app.agents[0].spec
 AT_ONCE = 64
@@ -27,11 +27,7 @@ async def opened(home: Path, namespace: str = "holdfast") -> AsyncIterator[tuple
 
 def started(agent: str = "bench", text: str = "turn 1") -> NextCommand:
     """Start the conversation, of the benchmarks' app."""
-
-    def step(state: State) -> Command:
-        return Start(agent=agent, app=stack.APP, text=text, message_id=f"start:{state.conversation_id}")
-
-    return step
+    return lambda state: start(text, agent=agent, app=stack.APP, message_id=f"start:{state.conversation_id}")(state)
 
 
 async def suspended(store: RedisStore, name: str, *, spec: AgentSpec = SPEC, tool: str = "ask") -> Writer:

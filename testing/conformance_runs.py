@@ -82,7 +82,7 @@ class Running:
         for effect_id in (lookup, charge):
             assert await store.claim("c-1", effect_id, incarnation="i-1", worker="w-1")
             assert await store.keep_progress("c-1", effect_id, b"half")
-        await writer.do(finish(effect_id=lookup))
+        await writer.do(finish(lookup))
 
         assert await store.keep_progress("c-1", charge, b"nearly")
 

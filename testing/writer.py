@@ -4,13 +4,15 @@
     await writer.do(start("hello"), begin(), call("ask"))     # one append
     await writer.do(resolve(Answer("blue")))
 
-Steps are functions from the state to the command, since ids of effects and calls follow from the state.
+Steps are functions from the state to the command, since ids of effects and calls follow from the state. Every driver of a
+conversation takes them: a `Writer` appends what a step leads to, the core's tests judge it without a store, and the fake
+workers of the actors' tests answer with it.
 """
 
 import uuid
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Self, TypeAlias
+from typing import Any, Self, TypeAlias
 
 from holdfast.conversation import (
     AgentSpec,
@@ -212,9 +214,17 @@ class Writer:
         return tuple(call.suspension.suspension_id for call in self.state.calls if call.suspension is not None)
 
 
-def start(text: str = "hello", *, agent: str = "desk", message_id: str = "m-1", context: str = "null") -> NextCommand:
+def start(
+    text: str = "hello",
+    *,
+    agent: str = "desk",
+    app: str = "shop:app",
+    message_id: str = "m-1",
+    context: str = "null",
+    spec: AgentSpec | None = None,
+) -> NextCommand:
     """The step that starts the conversation."""
-    return lambda _: Start(agent=agent, app="shop:app", text=text, message_id=message_id, context=context)
+    return lambda _: Start(agent=agent, app=app, text=text, message_id=message_id, context=context, spec=spec)
 
 
 def send(text: str = "and then?", *, message_id: str | None = None) -> NextCommand:
@@ -222,28 +232,33 @@ def send(text: str = "and then?", *, message_id: str | None = None) -> NextComma
     return lambda _: Send(text=text, message_id=message_id or uuid.uuid4().hex)
 
 
-def begin() -> NextCommand:
-    """The step that begins the turn of the oldest queued message."""
-    return lambda state: TurnPrepared(effect_id=outstanding(state)[0].effect_id, code="code-1")
+def begin(*, problem: str | None = None) -> NextCommand:
+    """The step that begins the turn of the oldest queued message, or fails it with the app's problem."""
+    return lambda state: TurnPrepared(effect_id=outstanding(state)[0].effect_id, code="code-1", problem=problem)
 
 
-def call(*calls: str | tuple[str, str], content: str | None = None, prompt: str | None = None) -> NextCommand:
-    """The step in which the model asks for calls, given by the tool's name or by name and arguments (JSON text)."""
+def call(*calls: str | tuple[str, str] | ProposedCall, prompt: str | None = None, **answer: Any) -> NextCommand:
+    """The step in which the model asks for calls: by tool name, by name and arguments (JSON text), or as whole proposed calls.
+
+    `answer` holds further fields of the model's answer, `content` for example.
+    """
+
+    def proposed(state: State, number: int, one: str | tuple[str, str] | ProposedCall) -> ProposedCall:
+        if isinstance(one, ProposedCall):
+            return one
+        name, arguments = (one, "{}") if isinstance(one, str) else one
+        return ProposedCall(tool_call_id=f"call_{state.seq + 1}_{number}", name=name, arguments=arguments, prompt=prompt)
 
     def step(state: State) -> Command:
-        named = [(one, "{}") if isinstance(one, str) else one for one in calls]
-        proposed = tuple(
-            ProposedCall(tool_call_id=f"call_{state.seq + 1}_{number}", name=name, arguments=arguments, prompt=prompt)
-            for number, (name, arguments) in enumerate(named, 1)
-        )
-        return ModelReplied(effect_id=outstanding(state)[0].effect_id, content=content, calls=proposed)
+        asked = tuple(proposed(state, number, one) for number, one in enumerate(calls, 1))
+        return ModelReplied(effect_id=outstanding(state)[0].effect_id, calls=asked, **answer)
 
     return step
 
 
-def reply(text: str = "done") -> NextCommand:
-    """The step in which the model gives its final answer."""
-    return lambda state: ModelReplied(effect_id=outstanding(state)[0].effect_id, content=text)
+def reply(text: str | None = "done", **answer: Any) -> NextCommand:
+    """The step in which the model gives its final answer; `answer` holds further fields of it."""
+    return lambda state: ModelReplied(effect_id=outstanding(state)[0].effect_id, content=text, **answer)
 
 
 def fail_model(error: str = "the model is overloaded", *, reason: FailureReason | None = None) -> NextCommand:
@@ -251,16 +266,23 @@ def fail_model(error: str = "the model is overloaded", *, reason: FailureReason 
     return lambda state: ModelFailed(effect_id=outstanding(state)[0].effect_id, error=error, reason=reason)
 
 
-def resolve(decision: Decision, *, decision_id: str | None = None, suspension_id: str | None = None) -> NextCommand:
-    """The step that settles the named suspension, else the first open one."""
+def resolve(
+    decision: Decision | Ruling,
+    tool_call_id: str | None = None,
+    *,
+    decision_id: str | None = None,
+    suspension_id: str | None = None,
+) -> NextCommand:
+    """The step that settles a suspension of the named call; its command names the suspension only where one is given.
+
+    Without a call, it settles the given suspension, else the first open one, and its command names that.
+    """
 
     def step(state: State) -> Command:
-        waiting = [(one.tool_call_id, one.suspension.suspension_id) for one in state.calls if one.suspension is not None]
-        named = [(name, found) for name, found in waiting if suspension_id in (None, found)]
-        tool_call_id, shown = [*named, *waiting, ("call_0", None)][0]
+        named, shown = (tool_call_id, None) if tool_call_id is not None else _waiting(state, suspension_id)
         return Resolve(
-            tool_call_id=tool_call_id,
-            ruling=Ruling.of(decision),
+            tool_call_id=named,
+            ruling=decision if isinstance(decision, Ruling) else Ruling.of(decision),
             suspension_id=suspension_id or shown,
             decision_id=decision_id or uuid.uuid4().hex,
         )
@@ -268,14 +290,14 @@ def resolve(decision: Decision, *, decision_id: str | None = None, suspension_id
     return step
 
 
-def finish(effect_id: str | None = None, *, content: str = '{"ok":true,"result":1}', ok: bool = True) -> NextCommand:
-    """The step in which a run ends: the named one, else the first outstanding one."""
-    return lambda state: RunFinished(effect_id=effect_id or _runs(state)[0], ok=ok, content=content)
+def finish(run: str | None = None, content: str = '{"ok":true,"result":1}', *, ok: bool = True) -> NextCommand:
+    """The step in which a run ends: the run of that effect id or call id, else the first outstanding one."""
+    return lambda state: RunFinished(effect_id=_run(state, run), ok=ok, content=content)
 
 
-def lose(effect_id: str | None = None) -> NextCommand:
-    """The step in which a run's worker is gone without an outcome."""
-    return lambda state: RunLost(effect_id=effect_id or _runs(state)[0])
+def lose(run: str | None = None) -> NextCommand:
+    """The step in which a run's worker is gone without an outcome; `run` is as in `finish`."""
+    return lambda state: RunLost(effect_id=_run(state, run))
 
 
 def cancel(request_id: str | None = None) -> NextCommand:
@@ -293,5 +315,16 @@ def wake() -> NextCommand:
     return lambda _: Wake()
 
 
-def _runs(state: State) -> list[str]:
-    return [effect.effect_id for effect in outstanding(state) if isinstance(effect, RunTool)]
+def _waiting(state: State, suspension_id: str | None) -> tuple[str, str | None]:
+    """The call that waits with that suspension, else the first that waits, and its suspension."""
+    waiting = [(one.tool_call_id, one.suspension.suspension_id) for one in state.calls if one.suspension is not None]
+    named = [(name, found) for name, found in waiting if suspension_id in (None, found)]
+    return [*named, *waiting, ("call_0", None)][0]
+
+
+def _run(state: State, named: str | None) -> str:
+    """The effect id of a run; a call's id never has a `#` in it, and its run's always does."""
+    if named is not None and "#" in named:
+        return named
+    runs = [effect for effect in outstanding(state) if isinstance(effect, RunTool)]
+    return next(run.effect_id for run in runs if named in (None, run.tool_call_id))

@@ -27,28 +27,20 @@ from holdfast.conversation import (
     Answer,
     Approval,
     Approve,
-    Cancel,
     Cancelled,
     Command,
     Deny,
-    End,
     Executor,
     Fail,
     Limits,
-    ModelReplied,
     OnLost,
     Receipt,
     Redispatch,
-    Resolve,
     RunFinished,
-    Send,
-    Start,
     State,
     ToolSpec,
-    outstanding,
 )
 from holdfast.conversation.commands import ProposedCall
-from holdfast.conversation.decisions import Ruling
 from holdfast.conversation.events import FailureReason, StopReason
 from holdfast.conversation.transcript import Transcript
 from holdfast.persistence import AppRecord, RedisStore, codec
@@ -158,34 +150,26 @@ class Recorder:
 
     async def model(self, step: str, *calls: tuple[str, str], **more: Any) -> None:
         """The model asks for calls, each by its id and its tool's name."""
-        proposed = tuple(
+        proposed = (
             ProposedCall(
                 tool_call_id=call_id, name=name, arguments='{"amount":5}', prompt="Really?" if name == "refund" else None
             )
             for call_id, name in calls
         )
-        await self.does(step, lambda state: ModelReplied(effect_id=outstanding(state)[0].effect_id, calls=proposed, **more))
+        await self.does(step, steps.call(*proposed, **more))
 
     async def decides(self, step: str, call_id: str, decision: Any) -> None:
         """Somebody decides about a call that waits."""
         self.answers += 1
-
-        def resolve(state: State) -> Command:
-            (shown,) = (call.suspension for call in state.calls if call.tool_call_id == call_id)
-            return Resolve(
-                tool_call_id=call_id,
-                ruling=Ruling.of(decision),
-                suspension_id=None if shown is None else shown.suspension_id,
-                decision_id=f"d-{self.answers}",
-            )
-
-        await self.does(step, resolve)
+        (shown,) = (call.suspension for call in self.state.calls if call.tool_call_id == call_id)
+        assert shown is not None
+        named = {"suspension_id": shown.suspension_id, "decision_id": f"d-{self.answers}"}
+        await self.does(step, steps.resolve(decision, call_id, **named))
 
     async def runs(self, call_id: str, tool: str, attempt: int = 1, *, ok: bool = True) -> None:
         """A worker claims a run, records its outcome, and the conversation hears of it."""
-        outcome = RunFinished(
-            effect_id=f"{call_id}#{attempt}", ok=ok, content='{"ok":true,"result":0.10}' if ok else '{"ok":false,"error":"no"}'
-        )
+        content = '{"ok":true,"result":0.10}' if ok else '{"ok":false,"error":"no"}'
+        outcome = RunFinished(effect_id=f"{call_id}#{attempt}", ok=ok, content=content)
         await self.claims(call_id, tool, attempt)
         await self.store.finish(CONVERSATION, outcome.effect_id, incarnation="i-1", outcome=codec.encode_outcome(outcome))
         await self.notes(f"the worker records the outcome of {tool}")
@@ -205,21 +189,19 @@ class Recorder:
 async def troubles(tells: Recorder) -> None:
     """Turns that fail or are cut off, for every reason there is."""
     for number, reason in enumerate(FailureReason, 1):
-        await tells.does("one more message comes", lambda _, number=number: Send(text="and now?", message_id=f"m-f{number}"))
+        await tells.does("one more message comes", steps.send("and now?", message_id=f"m-f{number}"))
         await tells.does("its turn begins", steps.begin())
         await tells.does(f"the turn fails: {reason}", steps.fail_model(f"it is {reason}", reason=reason))
     for number, stopped in enumerate(StopReason, 1):
-        await tells.does("one more message comes", lambda _, number=number: Send(text="go on", message_id=f"m-s{number}"))
+        await tells.does("one more message comes", steps.send("go on", message_id=f"m-s{number}"))
         await tells.does("its turn begins", steps.begin())
         await tells.model(f"the answer is cut off: {stopped}", content="I was about to", finish_reason=stopped.value)
 
 
 async def life(tells: Recorder) -> None:
     """One conversation that says everything."""
-    first = Start(
-        agent="desk", app="shop.app:app", text="Hello? 🙂", message_id="m-1", context='{"order":12345678901234567890}'
-    )
-    await tells.does("it is started", lambda _: first)
+    first = steps.start("Hello? 🙂", app="shop.app:app", context='{"order":12345678901234567890}')
+    await tells.does("it is started", first)
     await tells.does("its turn begins", steps.begin())
 
     await tells.model(
@@ -240,7 +222,7 @@ async def life(tells: Recorder) -> None:
         reasoning="they want everything",
         provider='{"thinking_blocks":[{"type":"thinking","thinking":"hm","signature":"s-1"}]}',
     )
-    await tells.does("a second message comes", lambda _: Send(text="and this?", message_id="m-2"))
+    await tells.does("a second message comes", steps.send("and this?", message_id="m-2"))
     await tells.runs("lookup_1", "lookup")
     await tells.loses("charge_1", "charge")
     await tells.decides("the age is answered", "age_1", Answer({"years": 7}))
@@ -264,14 +246,14 @@ async def life(tells: Recorder) -> None:
 
     await tells.does("the turn of the second message begins", steps.begin())
     await tells.model("the model asks once more", ("lookup_3", "lookup"), ("refund_3", "refund"))
-    await tells.does("the turn is cancelled", lambda _: Cancel(request_id="x-1"))
-    await tells.does("nothing is left to cancel", lambda _: Cancel(request_id="x-2"))
-    await tells.does("a third message comes", lambda _: Send(text="again", message_id="m-3"))
+    await tells.does("the turn is cancelled", steps.cancel("x-1"))
+    await tells.does("nothing is left to cancel", steps.cancel("x-2"))
+    await tells.does("a third message comes", steps.send("again", message_id="m-3"))
     await tells.does("its turn begins", steps.begin())
     await tells.does("the model fails", steps.fail_model())
     await troubles(tells)
 
-    await tells.does("a fourth message comes", lambda _: Send(text="ship it", message_id="m-4"))
+    await tells.does("a fourth message comes", steps.send("ship it", message_id="m-4"))
     await tells.does("its turn begins", steps.begin())
     await tells.model("the model asks to ship", ("ship_1", "ship"), ("ship_2", "ship"), ("ship_3", "ship"), ("ship_4", "ship"))
     for number in (1, 2, 3, 4):
@@ -289,7 +271,7 @@ async def life(tells: Recorder) -> None:
     await tells.model("the model asks for the last time", *calls)
     await tells.decides("ship 5 is approved", "ship_5", Approve())
     await tells.loses("ship_5", "ship 5")
-    await tells.does("it is ended", lambda _: End(request_id="x-3"))
+    await tells.does("it is ended", steps.end("x-3"))
 
 
 async def record() -> list[dict[str, Any]]:

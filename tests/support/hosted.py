@@ -1,4 +1,4 @@
-"""One activation, against a store in memory and workers that are a fake."""
+"""One activation, against a store in memory and workers that are a fake, which answer with the steps of a writer."""
 
 import asyncio
 import time
@@ -7,16 +7,27 @@ import uuid
 from holdfast.actors import Activation, NoOutcome
 from holdfast.actors.admission import Admission
 from holdfast.actors.published import standing_of
-from holdfast.conversation import AgentSpec, Approve, ModelReplied, Resolve, RunFinished, Start, ToolSpec
-from holdfast.conversation.commands import ProposedCall
-from holdfast.conversation.decisions import Ruling
+from holdfast.conversation import AgentSpec, RunFinished, State, ToolSpec, decide
 from holdfast.conversation.envelope import success
 from holdfast.persistence import AppRecord, MemoryStore, TakeoverReason
 from holdfast.settings import Timing
+from holdfast.testing.writer import begin, resolve, start
 
 GATED = AgentSpec(name="desk", model="m", tools=(ToolSpec(name="refund", approval="required", on_lost="error"),))
 OPEN = AgentSpec(name="desk", model="m", tools=(ToolSpec(name="refund"),))
-START = Start(agent="desk", app="shop:app", text="hi", message_id="m-1", spec=GATED)
+ABSENT = State(conversation_id="c-1")
+START = start("hi", spec=GATED)(ABSENT)
+
+
+def _generating():
+    state = ABSENT
+    for step in (start("hi"), begin()):
+        state = decide(state, step(state).stamped(0, GATED, {})).state
+    return state
+
+
+GENERATING = _generating()
+"""A conversation whose first model call is outstanding. Answers of the model are made of it, with the request's effect id."""
 
 
 class FromStore:
@@ -28,7 +39,7 @@ class FromStore:
 
 
 class FakeWorkers(FromStore):
-    """Answers model calls from a list; runs as they are told to."""
+    """Answers model calls from a list of steps, or of errors to raise; runs as they are told to."""
 
     def __init__(self, *answers):
         self.answers = list(answers)
@@ -46,7 +57,7 @@ class FakeWorkers(FromStore):
         answer = self.answers.pop(0)
         if isinstance(answer, Exception):
             raise answer
-        return answer.model_copy(update={"effect_id": request.effect_id})
+        return answer(GENERATING).model_copy(update={"effect_id": request.effect_id})
 
     async def run_tool(self, app, code, request):
         claimed = await self.store.claim(request.conversation_id, request.effect_id, incarnation="i.1", worker="w")
@@ -64,24 +75,21 @@ class FakeWorkers(FromStore):
         pass
 
 
-def asks(name="refund", call_id="call_1"):
-    return ModelReplied(effect_id="", calls=(ProposedCall(tool_call_id=call_id, name=name, arguments="{}"),))
+def wall_ms():
+    return time.time_ns() // 1_000_000
 
 
-def says(text="Done."):
-    return ModelReplied(effect_id="", content=text)
-
-
-async def activated(store, workers, *, seen="", because=TakeoverReason.ASKED, lease_ms=10_000):
-    workers.store = store
+async def activated(store, workers, *, seen="", because=TakeoverReason.ASKED, clock=wall_ms, **timing):
+    """An activation that has taken the conversation over; `timing` is what differs of it."""
+    workers.store = workers.store or store
     hosting = Activation(
         store,
         workers,
         admission=Admission(store),
         conversation_id="c-1",
         holder=f"actor-{uuid.uuid4().hex[:4]}",
-        timing=Timing(lease_ms=lease_ms),
-        clock=lambda: time.time_ns() // 1_000_000,
+        timing=Timing(**timing),
+        clock=clock,
         rested=asyncio.Event(),
         strikes=3,
     )
@@ -89,8 +97,8 @@ async def activated(store, workers, *, seen="", because=TakeoverReason.ASKED, le
     return hosting
 
 
-async def stored(*specs):
-    store = MemoryStore()
+async def stored(*specs, **options):
+    store = MemoryStore(**options)
     await store.put_app(AppRecord(app="shop:app", code="k", agents={"desk": specs[0].digest}), specs)
     return store
 
@@ -103,6 +111,7 @@ async def until(store, condition):
             await asyncio.sleep(0)
 
 
-def approve(state, **more):
-    (call,) = state.calls
-    return Resolve(tool_call_id=call.tool_call_id, ruling=Ruling.of(Approve()), decision_id="d-1", **more)
+def decided(state, decision):
+    """The decision about the only call, under one id however often it is said."""
+    (waiting,) = state.calls
+    return resolve(decision, waiting.tool_call_id, decision_id="d-1")(state)

@@ -2,7 +2,6 @@
 
 import asyncio
 import json
-import uuid
 
 import pytest
 
@@ -12,8 +11,7 @@ from holdfast.agent import Agent, App, Tool, ToolContext, tool
 from holdfast.cli import job_file, resolve
 from holdfast.cli.errors import InvalidLines
 from holdfast.client.arguments import context_of
-from holdfast.conversation import Answer, Approve, Deny, Limits, Resolve, Start, State, decide, jsontext, outstanding
-from holdfast.conversation.commands import ModelReplied, ProposedCall
+from holdfast.conversation import Answer, Approve, Deny, Limits, Start, State, decide, jsontext
 from holdfast.conversation.decisions import DecisionKind, Ruling
 from holdfast.errors import ConfigurationError, InvalidDecision, InvalidMessage
 from holdfast.persistence import MemoryStore, codec
@@ -47,12 +45,8 @@ async def test_a_decision_that_came_all_the_same_is_refused_by_the_core(body, ki
     writer = await Writer.of(store, "c-1")
     await writer.do(start(), begin(), call("ask" if kind is DecisionKind.ANSWER else "refund"))
     [waiting] = writer.state.calls
-
-    def step(_state):
-        return Resolve(tool_call_id=waiting.tool_call_id, ruling=Ruling(kind=kind, body=body), decision_id=uuid.uuid4().hex)
-
     with pytest.raises(InvalidDecision):
-        await writer.do(step)
+        await writer.do(resolved(Ruling(kind=kind, body=body), waiting.tool_call_id))
     assert [view.problem for view in await store.pending_of("c-1")] == [None]
 
 
@@ -86,13 +80,7 @@ def test_a_context_is_refused_by_the_client():
 async def test_arguments_of_a_model_become_an_error_result(arguments, name):
     store = MemoryStore()
     writer = await Writer.of(store, "c-1")
-    await writer.do(start(), begin())
-
-    def step(state):
-        proposed = ProposedCall(tool_call_id="call_1", name=name, arguments=arguments)
-        return ModelReplied(effect_id=outstanding(state)[0].effect_id, calls=(proposed,))
-
-    await writer.do(step)
+    await writer.do(start(), begin(), call((name, arguments)))
 
     assert await store.pending_of("c-1") == []
     [result] = [event for event in writer.events if event.kind == "call_resolved"]

@@ -4,16 +4,13 @@ import asyncio
 from unittest import mock
 
 import pytest
-from hosted import GATED, OPEN, START, FakeWorkers, activated, approve, asks, says, stored, until
+from hosted import GATED, OPEN, START, FakeWorkers, activated, decided, stored, until
 
 from holdfast.actors import NoWorker, WorkerLost
 from holdfast.conversation import (
     AgentSpec,
     Approve,
     Limits,
-    ModelFailed,
-    ModelReplied,
-    Resolve,
     RunFinished,
     RunTool,
     Send,
@@ -21,12 +18,11 @@ from holdfast.conversation import (
     ToolSpec,
     machine,
 )
-from holdfast.conversation.commands import ProposedCall
-from holdfast.conversation.decisions import Ruling
 from holdfast.conversation.envelope import success
 from holdfast.errors import ConversationExists, Fenced, StoreUnavailable
 from holdfast.persistence import RunStatus, TakeoverReason, codec
 from holdfast.testing import FailAfter, FailBefore, Faults, FaultyStore
+from holdfast.testing.writer import call, fail_model, reply, resolve
 
 
 async def test_a_refused_start_with_another_spec_does_not_change_what_the_turn_runs_with():
@@ -36,53 +32,53 @@ async def test_a_refused_start_with_another_spec_does_not_change_what_the_turn_r
     await until(store, lambda state: state.turn is not None)
     with pytest.raises(ConversationExists):
         await activation.ask(START.model_copy(update={"text": "other", "spec": OPEN}))
-    workers.answers.append(asks())
+    workers.answers.append(call("refund"))
     workers.gate.set()
     state = await until(store, lambda state: state.calls)
     assert state.status is Status.AWAITING_INPUT  # gated, as the turn's own spec says
 
 
 async def test_a_second_activation_joins_the_run_of_this_conversation_and_runs_nothing():
-    store, workers = await stored(OPEN), FakeWorkers(asks())
+    store, workers = await stored(OPEN), FakeWorkers(call("refund"))
     activation = await activated(store, workers)
     await activation.ask(START.model_copy(update={"spec": OPEN}))
     async with asyncio.timeout(10):
         while not workers.runs:
             await asyncio.sleep(0)
-    second = FakeWorkers(says())
-    second.join_answer = RunFinished(effect_id="call_1#1", ok=True, content=success('"joined"'))
+    second = FakeWorkers(reply())
+    second.join_answer = RunFinished(effect_id="call_4_1#1", ok=True, content=success('"joined"'))
     await activated(store, second, seen=(await store.owner("c-1")).token, because=TakeoverReason.DIED)
     await until(store, lambda state: state.status is Status.IDLE)
-    assert second.joined == [("c-1", "call_1#1")]
+    assert second.joined == [("c-1", "call_4_1#1")]
     assert (len(workers.runs), len(second.runs)) == (1, 0)
     with pytest.raises(Fenced):
         await activation.ask(START)
 
 
 async def test_an_outcome_that_was_recorded_is_taken_without_asking_any_worker():
-    store, workers = await stored(OPEN), FakeWorkers(asks())
+    store, workers = await stored(OPEN), FakeWorkers(call("refund"))
     activation = await activated(store, workers)
     await activation.ask(START.model_copy(update={"spec": OPEN}))
     async with asyncio.timeout(10):
-        while (await store.run("c-1", "call_1#1")) is None or not workers.runs:
+        while (await store.run("c-1", "call_4_1#1")) is None or not workers.runs:
             await asyncio.sleep(0)
-    outcome = codec.encode_outcome(RunFinished(effect_id="call_1#1", ok=True, content=success("1")))
-    assert await store.finish("c-1", "call_1#1", incarnation="i.1", outcome=outcome)
-    second = FakeWorkers(says())
+    outcome = codec.encode_outcome(RunFinished(effect_id="call_4_1#1", ok=True, content=success("1")))
+    assert await store.finish("c-1", "call_4_1#1", incarnation="i.1", outcome=outcome)
+    second = FakeWorkers(reply())
     await activated(store, second, seen=(await store.owner("c-1")).token, because=TakeoverReason.DIED)
     await until(store, lambda state: state.status is Status.IDLE)
     assert (second.runs, second.joined) == ([], [])
 
 
 async def test_a_gated_run_that_is_lost_is_not_started_again():
-    store, workers = await stored(GATED), FakeWorkers(asks())
+    store, workers = await stored(GATED), FakeWorkers(call("refund"))
     activation = await activated(store, workers)
     await activation.ask(START)
-    await activation.ask(approve(await until(store, lambda state: state.calls)))
+    await activation.ask(decided(await until(store, lambda state: state.calls), Approve()))
     async with asyncio.timeout(10):
         while not workers.runs:
             await asyncio.sleep(0)
-    second = FakeWorkers(says())
+    second = FakeWorkers(reply())
     await activated(store, second, seen=(await store.owner("c-1")).token, because=TakeoverReason.DIED)
     await until(store, lambda state: state.status is Status.IDLE)
     assert second.runs == []
@@ -98,10 +94,10 @@ def move(activation, store):
 
 @pytest.mark.parametrize("fault", [FailBefore(), FailAfter()], ids=["not written", "written, reply lost"])
 async def test_a_decision_whose_append_failed_is_there_once_when_it_is_asked_again(fault):
-    inner, workers = await stored(GATED), FakeWorkers(asks())
+    inner, workers = await stored(GATED), FakeWorkers(call("refund"))
     activation = await activated(inner, workers)
     await activation.ask(START)
-    decision = approve(await until(inner, lambda state: state.calls))
+    decision = decided(await until(inner, lambda state: state.calls), Approve())
     move(activation, FaultyStore(inner, Faults(append={1: fault})))
     with pytest.raises(StoreUnavailable):
         await activation.ask(decision)
@@ -113,10 +109,10 @@ async def test_a_decision_whose_append_failed_is_there_once_when_it_is_asked_aga
 
 
 async def test_while_the_store_is_away_whoever_asks_is_told_so_and_not_held():
-    inner, workers = await stored(GATED), FakeWorkers(asks())
+    inner, workers = await stored(GATED), FakeWorkers(call("refund"))
     activation = await activated(inner, workers)
     await activation.ask(START)
-    decision = approve(await until(inner, lambda state: state.calls))
+    decision = decided(await until(inner, lambda state: state.calls), Approve())
     store = FaultyStore(inner, Faults(append=FailBefore(), acquire=FailBefore()))
     move(activation, store)
     async with asyncio.timeout(10):
@@ -157,7 +153,7 @@ async def test_a_lease_is_renewed_while_work_is_outstanding_and_a_deposed_one_st
 
 
 async def test_a_worker_that_is_away_fails_no_turn():
-    store, workers = await stored(GATED), FakeWorkers(NoWorker("gone"), NoWorker("gone"), says())
+    store, workers = await stored(GATED), FakeWorkers(NoWorker("gone"), NoWorker("gone"), reply())
     activation = await activated(store, workers)
     await activation.ask(START)
     state = await until(store, lambda state: state.status is Status.IDLE)
@@ -166,7 +162,7 @@ async def test_a_worker_that_is_away_fails_no_turn():
 
 
 async def test_an_answer_of_the_model_that_cannot_be_recorded_fails_the_turn_and_is_not_asked_for_again():
-    store, workers = await stored(GATED), FakeWorkers(ModelReplied(effect_id="", content="x", input_tokens=1 << 70))
+    store, workers = await stored(GATED), FakeWorkers(reply("x", input_tokens=1 << 70))
     activation = await activated(store, workers)
     await activation.ask(START)
     state = await until(store, lambda state: state.last is not None)
@@ -174,7 +170,7 @@ async def test_an_answer_of_the_model_that_cannot_be_recorded_fails_the_turn_and
 
 
 async def test_a_permanent_model_error_fails_the_turn():
-    store, workers = await stored(GATED), FakeWorkers(ModelFailed(effect_id="", error="bad key"))
+    store, workers = await stored(GATED), FakeWorkers(fail_model("bad key"))
     activation = await activated(store, workers)
     await activation.ask(START)
     state = await until(store, lambda state: state.last is not None)
@@ -186,7 +182,7 @@ async def test_what_rests_is_left_and_what_works_is_not():
     activation = await activated(store, workers)
     await activation.ask(START)
     assert not await activation.passivate()
-    workers.answers.append(asks())
+    workers.answers.append(call("refund"))
     workers.gate.set()
     await until(store, lambda state: state.calls)
     assert await activation.passivate()
@@ -206,7 +202,7 @@ async def test_an_id_that_was_only_acquired_can_still_be_started_by_another():
 
 
 async def test_a_run_stays_runnable_until_a_worker_has_claimed_it():
-    store, workers = await stored(OPEN), FakeWorkers(asks())
+    store, workers = await stored(OPEN), FakeWorkers(call("refund"))
 
     async def away(app, code, request):
         workers.runs.append(request)
@@ -218,15 +214,15 @@ async def test_a_run_stays_runnable_until_a_worker_has_claimed_it():
     async with asyncio.timeout(10):
         while len(workers.runs) < 2:
             await asyncio.sleep(0.01)
-    assert (await store.run("c-1", "call_1#1")).status is RunStatus.RUNNABLE
-    assert {run.effect_id for run in workers.runs} == {"call_1#1"}
+    assert (await store.run("c-1", "call_4_1#1")).status is RunStatus.RUNNABLE
+    assert {run.effect_id for run in workers.runs} == {"call_4_1#1"}
 
 
 async def test_a_model_request_brings_the_events_since_the_models_last_answer():
-    store, workers = await stored(GATED), FakeWorkers(asks(), says())
+    store, workers = await stored(GATED), FakeWorkers(call("refund"), reply())
     activation = await activated(store, workers)
     await activation.ask(START)
-    await activation.ask(approve(await until(store, lambda state: state.calls)))
+    await activation.ask(decided(await until(store, lambda state: state.calls), Approve()))
     workers.gate.set()
     await until(store, lambda state: state.status is Status.IDLE)
     first, second = workers.calls
@@ -261,7 +257,7 @@ async def test_without_a_lease_nobody_works_and_with_it_the_work_is_taken_up_aga
         assert not activation.over, "nobody has taken over"
         # and then can
         store.policy = Faults()
-        workers.answers.append(says())
+        workers.answers.append(reply())
         workers.gate.set()
         while len(workers.calls) == asked:
             await asyncio.sleep(0.01)
@@ -309,8 +305,7 @@ async def test_the_end_of_one_run_of_many_looks_at_no_other_run():
     made = []
     for size in (50, 400):
         spec = AgentSpec(name="desk", model="m", tools=(ToolSpec(name="refund"),), limits=Limits(max_calls=size))
-        proposed = tuple(ProposedCall(tool_call_id=f"call_{n}", name="refund", arguments="{}") for n in range(size))
-        store, workers = await stored(spec), FakeWorkers(ModelReplied(effect_id="", calls=proposed), says())
+        store, workers = await stored(spec), FakeWorkers(call(*["refund"] * size), reply())
         activation = await activated(store, workers)
         await activation.ask(START.model_copy(update={"spec": spec}))
         async with asyncio.timeout(30):
@@ -328,8 +323,7 @@ async def test_the_end_of_one_run_of_many_looks_at_no_other_run():
 
 async def test_runs_that_a_lapse_of_the_lease_stopped_are_taken_up_again_beside_others():
     spec = AgentSpec(name="desk", model="m", tools=(ToolSpec(name="refund"),))
-    proposed = tuple(ProposedCall(tool_call_id=f"call_{n}", name="refund", arguments="{}") for n in range(3))
-    store, workers = await stored(spec), FakeWorkers(ModelReplied(effect_id="", calls=proposed), says())
+    store, workers = await stored(spec), FakeWorkers(call(*["refund"] * 3), reply())
     activation = await activated(store, workers, lease_ms=150)
     await activation.ask(START.model_copy(update={"spec": spec}))
     async with asyncio.timeout(10):
@@ -363,23 +357,22 @@ async def test_a_run_that_is_approved_beside_another_starts_and_one_that_ended_i
     # given a run that goes on, and a call that waits beside it
     tools = (ToolSpec(name="lookup"), ToolSpec(name="refund", approval="required"))
     spec = AgentSpec(name="desk", model="m", tools=tools)
-    proposed = [ProposedCall(tool_call_id=f"call_{name}", name=name, arguments="{}") for name in ("lookup", "refund")]
-    store, workers = await stored(spec), FakeWorkers(ModelReplied(effect_id="", calls=tuple(proposed)), says())
+    store, workers = await stored(spec), FakeWorkers(call("lookup", "refund"), reply())
     activation = await activated(store, workers)
     await activation.ask(START.model_copy(update={"spec": spec}))
     state = await until(store, lambda state: state.status is Status.AWAITING_INPUT)
     # when it is approved, then it runs too
-    await activation.ask(Resolve(tool_call_id="call_refund", ruling=Ruling.of(Approve()), decision_id="d-1"))
+    await activation.ask(resolve(Approve(), "call_4_2")(state))
     async with asyncio.timeout(10):
         while len(workers.runs) < 2:
             await asyncio.sleep(0)
-    assert set(activation._effects.tasks) == {"call_lookup#1", "call_refund#1"}
+    assert set(activation._effects.tasks) == {"call_4_1#1", "call_4_2#1"}
     # and when the first ends, then only the other is still an effect
-    await activation.ask(RunFinished(effect_id="call_lookup#1", ok=True, content=success("1")))
+    await activation.ask(RunFinished(effect_id="call_4_1#1", ok=True, content=success("1")))
     async with asyncio.timeout(10):
-        while "call_lookup#1" in activation._effects.tasks:
+        while "call_4_1#1" in activation._effects.tasks:
             await asyncio.sleep(0)
-    assert set(activation._effects.tasks) == {"call_refund#1"}
+    assert set(activation._effects.tasks) == {"call_4_2#1"}
     workers.gate.set()
     state = await until(store, lambda state: state.status is Status.IDLE)
     assert state.turns == 1

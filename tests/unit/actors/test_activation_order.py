@@ -3,30 +3,21 @@
 import asyncio
 
 import pytest
-from hosted import FromStore
+from hosted import ABSENT, FakeWorkers, activated, decided, stored, until
 
-from holdfast.actors import Activation, NoOutcome, NoWorker
-from holdfast.actors.admission import Admission
+from holdfast.actors import NoWorker
 from holdfast.conversation import (
     AgentSpec,
     Answer,
     Approve,
-    ModelReplied,
-    Resolve,
-    RunFinished,
     Send,
-    Start,
     Status,
     ToolSpec,
 )
-from holdfast.conversation.commands import ProposedCall
-from holdfast.conversation.decisions import Ruling
-from holdfast.conversation.envelope import success
 from holdfast.errors import InvalidDecision
-from holdfast.persistence import AppRecord, MemoryStore, TakeoverReason
-from holdfast.settings import Timing
+from holdfast.persistence import TakeoverReason
 from holdfast.testing import FailAfter, FailBefore, Faults, FaultyStore
-from holdfast.testing.writer import Writer, begin, start
+from holdfast.testing.writer import Writer, begin, call, reply, start
 
 DESK = AgentSpec(
     name="desk",
@@ -38,8 +29,9 @@ DESK = AgentSpec(
         ToolSpec(name="age", executor="human", response_schema='{"type": "integer"}'),
     ),
 )
-START = Start(agent="desk", app="shop:app", text="hi", message_id="m-1", spec=DESK)
+START = start("hi", spec=DESK)(ABSENT)
 LEASE_MS = 10_000
+NOW = 1_700_000_000_000
 
 
 class Order(list):
@@ -69,72 +61,42 @@ class NotingStore(FaultyStore):
         return answer
 
 
-class NotingWorkers(FromStore):
+class NotingWorkers(FakeWorkers):
     """Workers that note what they are asked for; the model answers from a list, tools at once."""
 
     def __init__(self, store, order, *answers):
-        self.store, self.order, self.answers = store, order, list(answers)
+        super().__init__(*answers)
+        self.store, self.order = store, order
+        self.gate.set()
 
     async def call_model(self, app, code, request):
         self.order.append(f"asked {request.effect_id}")
-        answer = self.answers.pop(0) if self.answers else ModelReplied(effect_id="", content="Done.")
-        return answer.model_copy(update={"effect_id": request.effect_id})
+        self.answers = self.answers or [reply()]
+        return await super().call_model(app, code, request)
 
     async def run_tool(self, app, code, request):
         self.order.append(f"asked {request.effect_id}")
-        if not await self.store.claim(request.conversation_id, request.effect_id, incarnation="i.1", worker="w"):
-            return NoOutcome.NOT_MINE
-        return RunFinished(effect_id=request.effect_id, ok=True, content=success('"done"'))
-
-    async def join(self, worker, incarnation, conversation_id, effect_id):
-        return NoOutcome.GONE
-
-    def drop(self, conversation_id, effect_id):
-        pass
+        return await super().run_tool(app, code, request)
 
 
-def asks(tool):
-    return ModelReplied(effect_id="", calls=(ProposedCall(tool_call_id="call_1", name=tool, arguments="{}"),))
-
-
-async def hosted(store, workers, *, seen="", because=TakeoverReason.ASKED):
-    activation = Activation(
-        store,
-        workers,
-        admission=Admission(store),
-        conversation_id="c-1",
-        holder="actor-1",
-        timing=Timing(lease_ms=LEASE_MS, tick_ms=60_000),
-        clock=lambda: 1_700_000_000_000,
-        rested=asyncio.Event(),
-        strikes=3,
-    )
-    assert await activation.activate(seen_token=seen, because=because, create=True) is None
-    return activation
+async def hosted(store, workers, **more):
+    return await activated(store, workers, clock=lambda: NOW, lease_ms=LEASE_MS, tick_ms=60_000, **more)
 
 
 async def desk(*answers):
-    inner, order = MemoryStore(clock=lambda: 1_700_000_000_000), Order()
-    await inner.put_app(AppRecord(app="shop:app", code="k", agents={"desk": DESK.digest}), (DESK,))
+    inner, order = await stored(DESK, clock=lambda: NOW), Order()
     store = NotingStore(inner, order)
     return store, NotingWorkers(inner, order, *answers), order
 
 
-async def reached(store, *statuses):
-    async with asyncio.timeout(10):
-        while (await store.owner("c-1")).started is False or (await store.load("c-1")).status not in statuses:
-            await asyncio.sleep(0)
-    return await store.load("c-1")
+async def reached(store, status):
+    return await until(store, lambda state: state.status is status)
 
 
 async def a_while():
     """Everything that is ready has run, also what that made ready."""
     for _ in range(200):
         await asyncio.sleep(0)
-
-
-def decision(state, given):
-    return Resolve(tool_call_id=state.calls[0].tool_call_id, ruling=Ruling.of(given), decision_id="d-1")
 
 
 async def test_promise_1_a_start_and_a_message_are_written_before_the_model_is_asked():
@@ -160,13 +122,13 @@ async def test_promise_1_a_start_and_a_message_are_written_before_the_model_is_a
 
 
 async def test_promise_1_an_answer_is_written_before_the_model_is_asked():
-    store, workers, order = await desk(asks("ask"))
+    store, workers, order = await desk(call("ask"))
     activation = await hosted(store, workers)
     await activation.ask(START)
     state = await reached(store, Status.AWAITING_INPUT)
     store.gate.clear()
     begun, before = store.begun, list(order)
-    asked = asyncio.create_task(activation.ask(decision(state, Answer("blue"))))
+    asked = asyncio.create_task(activation.ask(decided(state, Answer("blue"))))
     await a_while()
     assert (store.begun, list(order), asked.done()) == (begun + 1, before, False)
     store.gate.set()
@@ -177,13 +139,13 @@ async def test_promise_1_an_answer_is_written_before_the_model_is_asked():
 
 
 async def test_promise_1_an_approval_is_written_before_the_tool_is_dispatched():
-    store, workers, order = await desk(asks("refund"))
+    store, workers, order = await desk(call("refund"))
     activation = await hosted(store, workers)
     await activation.ask(START)
     state = await reached(store, Status.AWAITING_INPUT)
     store.gate.clear()
     begun, before = store.begun, list(order)
-    asked = asyncio.create_task(activation.ask(decision(state, Approve())))
+    asked = asyncio.create_task(activation.ask(decided(state, Approve())))
     await a_while()
     assert (store.begun, list(order), asked.done()) == (begun + 1, before, False)
     store.gate.set()
@@ -194,7 +156,7 @@ async def test_promise_1_an_approval_is_written_before_the_tool_is_dispatched():
 
 
 async def test_promise_1_a_call_of_the_model_is_written_before_the_tool_is_dispatched():
-    store, workers, order = await desk(asks("lookup"))
+    store, workers, order = await desk(call("lookup"))
     activation = await hosted(store, workers)
     model = workers.call_model
 
@@ -311,20 +273,20 @@ async def test_no_effect_begins_while_nobody_knows_whether_the_last_outcome_was_
 
 
 async def test_an_activation_after_another_judges_an_answer_by_the_spec_of_its_turn():
-    noting, workers, order = await desk(asks("age"))
+    noting, workers, order = await desk(call("age"))
     first = await hosted(noting, workers)
     await first.ask(START)
     state = await reached(noting, Status.AWAITING_INPUT)
     owner = await noting.owner("c-1")
     second = await hosted(noting, NotingWorkers(noting.inner, order), seen=owner.token, because=TakeoverReason.DIED)
     with pytest.raises(InvalidDecision):
-        await second.ask(decision(state, Answer("forty")))
-    assert (await second.ask(decision(state, Answer(40)))).seq
+        await second.ask(decided(state, Answer("forty")))
+    assert (await second.ask(decided(state, Answer(40)))).seq
     await reached(noting, Status.IDLE)
 
 
 async def test_a_run_that_was_lost_with_its_worker_is_run_again_alone():
-    noting, workers, _ = await desk(asks("lookup"))
+    noting, workers, _ = await desk(call("lookup"))
     requests, run_tool = [], workers.run_tool
 
     async def dying_once(app, code, request):

@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 from given_worker import GivenWorker
-from hosted import GATED, OPEN, START, FakeWorkers, activated, approve, asks, says, stored, until
+from hosted import GATED, OPEN, START, FakeWorkers, activated, decided, stored, until
 
 from holdfast.actors import ActorSettings, NoWorker, StoreAddress, actor_settings, build
 from holdfast.actors.activation import activation as activation_module
@@ -15,12 +15,12 @@ from holdfast.actors.signature import sealed
 from holdfast.actors.work_requests import RunRequest
 from holdfast.agent import Agent, tool
 from holdfast.cipher import CipherAt
-from holdfast.conversation import Status
+from holdfast.conversation import Approve, Status
 from holdfast.errors import CipherFailed
 from holdfast.persistence import AppRecord, MemoryStore, RunStatus, TakeoverReason
 from holdfast.registry.releases import older
 from holdfast.testing import ToyCipher
-from holdfast.testing.writer import DESK, Writer, begin, call, start
+from holdfast.testing.writer import DESK, Writer, begin, call, reply, start
 
 
 class Failing(ToyCipher):
@@ -67,16 +67,16 @@ async def hosted(spec, *answers):
 
 
 async def test_a_command_is_refused_while_nothing_can_be_encrypted_and_the_same_is_done_after():
-    store, _, cipher, active = await hosted(GATED, asks(), says())
+    store, _, cipher, active = await hosted(GATED, call("refund"), reply())
     await active.ask(START)
     state = await until(store, lambda state: state.status is Status.AWAITING_INPUT)
     cipher.writes = False
 
     with pytest.raises(CipherFailed, match="encrypt raised RuntimeError"):
-        await active.ask(approve(state))
+        await active.ask(decided(state, Approve()))
     assert (await store.load("c-1")).seq == state.seq
     cipher.writes = True
-    receipt = await active.ask(approve(state))
+    receipt = await active.ask(decided(state, Approve()))
 
     assert receipt.seq > state.seq
     assert await store.quarantine("c-1") is None
@@ -89,7 +89,7 @@ async def test_a_models_answer_waits_until_it_can_be_encrypted_and_the_model_is_
     while not workers.calls:
         await asyncio.sleep(0)
     cipher.writes = False
-    workers.answers.append(says("Done."))
+    workers.answers.append(reply())
     workers.gate.set()
     await refused(cipher, 5)
     assert await store.quarantine("c-1") is None
@@ -106,7 +106,7 @@ async def test_a_models_answer_waits_until_it_can_be_encrypted_and_the_model_is_
 
 
 async def test_what_cannot_be_decrypted_for_a_while_is_no_strike_and_goes_on_after():
-    store, workers, cipher, active = await hosted(OPEN, asks(), says())
+    store, workers, cipher, active = await hosted(OPEN, call("refund"), reply())
     cipher.reads = False
     asking = asyncio.ensure_future(active.ask(START.model_copy(update={"spec": OPEN})))
     await refused(cipher, 2)

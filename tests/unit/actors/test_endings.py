@@ -2,20 +2,18 @@
 
 import asyncio
 import time
-import uuid
 
 import pytest
-from hosted import GATED, OPEN, START, FakeWorkers, activated, approve, asks, says, stored, until
+from hosted import GATED, OPEN, START, FakeWorkers, activated, decided, stored, until
 
-from holdfast.actors import Activation, NoOutcome, NoWorker
+from holdfast.actors import NoOutcome, NoWorker
 from holdfast.actors.activation import activation as activation_module
 from holdfast.actors.activation import failures, judging, outstanding
-from holdfast.actors.admission import Admission
-from holdfast.conversation import AgentSpec, ModelFailed, RunFinished, Send, Status, ToolSpec, Wake, decide
+from holdfast.conversation import AgentSpec, Approve, RunFinished, Send, Status, ToolSpec, Wake, decide
 from holdfast.conversation.envelope import failure
 from holdfast.errors import CorruptStore, Fenced, NewerRecord, Overloaded, StoreUnavailable
-from holdfast.persistence import TakeoverReason, codec
-from holdfast.settings import Timing
+from holdfast.persistence import codec
+from holdfast.testing.writer import call, fail_model, reply
 
 DEADLINE_S = 20
 UNGATED = START.model_copy(update={"spec": OPEN})
@@ -58,10 +56,10 @@ class Losing(FakeWorkers):
 
 
 PLAYS = {
-    "turn_prepared": lambda: FakeWorkers(says()),
-    "model_failed": lambda: FakeWorkers(*[ModelFailed(effect_id="", error="bad key") for _ in range(9)]),
-    "run_finished": lambda: Losing(asks(), says(), lost=False),
-    "run_lost": lambda: Losing(asks(), says(), lost=True),
+    "turn_prepared": lambda: FakeWorkers(reply()),
+    "model_failed": lambda: FakeWorkers(*[fail_model("bad key") for _ in range(9)]),
+    "run_finished": lambda: Losing(call("refund"), reply(), lost=False),
+    "run_lost": lambda: Losing(call("refund"), reply(), lost=True),
 }
 """For each kind of outcome, workers that bring it about."""
 
@@ -104,7 +102,7 @@ async def test_an_outcome_that_could_not_be_judged_once_is_brought_about_again(k
 
 async def test_what_is_due_and_cannot_be_settled_ends_in_quarantine(monkeypatch):
     broken(monkeypatch, "wake")
-    store, workers = await stored(GATED), FakeWorkers(asks())
+    store, workers = await stored(GATED), FakeWorkers(call("refund"))
     active = await activated(store, workers)
     await active.ask(START)
     await until(store, lambda state: state.calls)
@@ -119,13 +117,13 @@ async def test_what_is_due_and_cannot_be_settled_ends_in_quarantine(monkeypatch)
 
 async def test_what_somebody_asks_and_nobody_can_judge_sets_nothing_aside(monkeypatch):
     broken(monkeypatch, "send")
-    store, workers = await stored(GATED), FakeWorkers(asks())
+    store, workers = await stored(GATED), FakeWorkers(call("refund"))
     active = await activated(store, workers)
     await active.ask(START)
     for number in range(5):
         with pytest.raises(StoreUnavailable):
             await active.ask(Send(text="hi", message_id=f"m-{number + 2}"))
-    await active.ask(approve(await until(store, lambda state: state.calls)))
+    await active.ask(decided(await until(store, lambda state: state.calls), Approve()))
     assert await store.quarantine("c-1") is None
     workers.gate.set()
 
@@ -160,7 +158,7 @@ async def test_an_effect_that_fails_again_and_again_for_no_outside_reason_ends_i
 @pytest.mark.parametrize("error", [wrapped(NewerRecord("log", 9, 3)), NoWorker("no worker")], ids=["newer", "away"])
 async def test_what_an_older_process_cannot_read_or_no_worker_takes_is_waited_for(error, monkeypatch):
     monkeypatch.setattr(failures, "UNEXPLAINED", 3)
-    store, workers = await stored(GATED), FakeWorkers(*[error] * 10, says())
+    store, workers = await stored(GATED), FakeWorkers(*[error] * 10, reply())
     active = await activated(store, workers)
     await active.ask(START)
 
@@ -171,7 +169,7 @@ async def test_what_an_older_process_cannot_read_or_no_worker_takes_is_waited_fo
 
 async def test_a_run_whose_record_is_gone_is_lost():
     once = AgentSpec(name="desk", model="m", tools=(ToolSpec(name="refund", on_lost="error"),))
-    store, workers = await stored(once), FakeWorkers(asks(), says())
+    store, workers = await stored(once), FakeWorkers(call("refund"), reply())
     workers.run_tool = None
     active = await activated(store, workers)
 
@@ -207,7 +205,7 @@ async def test_an_activation_whose_renewal_breaks_ends_and_can_be_taken_over(mon
 
 async def test_too_many_commands_for_one_conversation_are_refused_and_what_waits_is_answered(monkeypatch):
     monkeypatch.setattr(activation_module, "MOST_WAITING", 3)
-    store, workers = await stored(GATED), FakeWorkers(asks())
+    store, workers = await stored(GATED), FakeWorkers(call("refund"))
     active = await activated(store, workers)
     await active.ask(START)
     await until(store, lambda state: state.calls)
@@ -227,19 +225,8 @@ async def test_a_clock_that_steps_back_stores_no_call_that_has_expired_already()
         name="desk", model="m", tools=(ToolSpec(name="refund", approval="required", approval_timeout_s=60, on_lost="error"),)
     )
     store, workers = await stored(brief), FakeWorkers()
-    workers.store, stepped = store, [0]
-    active = Activation(
-        store,
-        workers,
-        admission=Admission(store),
-        conversation_id="c-1",
-        holder=uuid.uuid4().hex,
-        timing=Timing(),
-        clock=lambda: time.monotonic_ns() // 1_000_000 - stepped[0],
-        rested=asyncio.Event(),
-        strikes=3,
-    )
-    assert await active.activate(seen_token="", because=TakeoverReason.ASKED, create=True) is None
+    stepped = [0]
+    active = await activated(store, workers, clock=lambda: time.monotonic_ns() // 1_000_000 - stepped[0])
     await active.ask(START.model_copy(update={"spec": brief}))
     await until(store, lambda state: state.turn is not None)
     async with asyncio.timeout(DEADLINE_S):
@@ -247,7 +234,7 @@ async def test_a_clock_that_steps_back_stores_no_call_that_has_expired_already()
             await asyncio.sleep(0)
     stepped[0] = 120_000
     # when it asks for a call that waits a minute for its approval
-    workers.answers.append(asks())
+    workers.answers.append(call("refund"))
     workers.gate.set()
     state = await until(store, lambda state: state.calls)
     # then that minute has begun
@@ -274,7 +261,7 @@ class Refusing:
 
 async def test_an_answer_that_the_store_cannot_take_in_is_not_paid_for_without_end():
     # given a store that refuses the append of what the model answers, and takes everything else
-    store, workers = await stored(GATED), FakeWorkers(*[asks() for _ in range(99)])
+    store, workers = await stored(GATED), FakeWorkers(*[call("refund") for _ in range(99)])
     activation = await activated(Refusing(store), workers)
     await activation.ask(START)
     # then the conversation is set aside after as many tries as are allowed, with the reason
@@ -287,7 +274,7 @@ async def test_an_answer_that_the_store_cannot_take_in_is_not_paid_for_without_e
 
 async def test_a_run_without_a_record_is_looked_at_again_where_that_look_breaks(monkeypatch):
     # given a run whose record is gone, and a first look at it that breaks
-    store, workers = await stored(OPEN), FakeWorkers(asks(), says())
+    store, workers = await stored(OPEN), FakeWorkers(call("refund"), reply())
     hosting_ = await activated(store, workers)
     broken(monkeypatch, "wake", times=1)
     await hosting_.ask(UNGATED)

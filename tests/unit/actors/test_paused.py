@@ -7,19 +7,19 @@ import types
 
 import pytest
 from given_worker import GivenWorker
-from hosted import GATED, OPEN, START, FakeWorkers, activated, approve, asks, says, stored, until
+from hosted import GATED, OPEN, START, FakeWorkers, activated, decided, stored, until
 
 from holdfast.actors import Host, Hosted, NoOutcome, WorkPaused, admission, wire
 from holdfast.actors import worker as worker_package
 from holdfast.actors.admission import FRESH_S, LAG_S, Admission
 from holdfast.actors.work_requests import ModelRequest, RunRequest
 from holdfast.agent import Agent, tool
-from holdfast.conversation import ModelReplied, Send, Status, Wake
+from holdfast.conversation import Approve, ModelReplied, Send, Status, Wake
 from holdfast.errors import CorruptStore, StoreUnavailable
 from holdfast.persistence import AppRecord, MemoryStore, RunStatus, TakeoverReason
 from holdfast.settings import ProcessLimits, Timing
 from holdfast.testing import Delay, FailBefore, Faults, FaultyStore
-from holdfast.testing.writer import DESK, Writer, begin, call, start
+from holdfast.testing.writer import DESK, Writer, begin, call, reply, start
 
 OPEN_START = START.model_copy(update={"spec": OPEN})
 RAN = []
@@ -211,7 +211,7 @@ async def test_a_worker_calls_no_model_while_that_is_paused(at_once, monkeypatch
 
 
 async def test_a_turn_that_is_paused_before_it_begins_waits_and_begins_with_what_stands_then(at_once):
-    store, workers = await stored(GATED, OPEN), Workers(says())
+    store, workers = await stored(GATED, OPEN), Workers(reply())
     await pause(store)
     activation = await activated(store, workers)
 
@@ -229,7 +229,7 @@ async def test_a_turn_that_is_paused_before_it_begins_waits_and_begins_with_what
 
 
 async def test_what_runs_goes_on_and_what_follows_from_it_waits(at_once):
-    store, workers = await stored(OPEN), Workers(asks(), says())
+    store, workers = await stored(OPEN), Workers(call("refund"), reply())
     activation = await activated(store, workers)
     await activation.ask(OPEN_START)
     async with asyncio.timeout(10):
@@ -251,14 +251,14 @@ async def test_what_runs_goes_on_and_what_follows_from_it_waits(at_once):
 
 
 async def test_a_decision_is_acknowledged_while_its_run_waits_and_no_look_counts_as_a_strike(at_once):
-    store, workers = await stored(GATED), Workers(asks(), says())
+    store, workers = await stored(GATED), Workers(call("refund"), reply())
     activation = await activated(store, workers)
     await activation.ask(START)
     state = await until(store, lambda state: state.status is Status.AWAITING_INPUT)
     await pause(store)
 
-    assert not (await activation.ask(approve(state))).duplicate
-    assert (await activation.ask(approve(state))).duplicate
+    assert not (await activation.ask(decided(state, Approve()))).duplicate
+    assert (await activation.ask(decided(state, Approve()))).duplicate
     await at_rest(activation)
     for _ in range(20):
         await asyncio.sleep(0.01)
@@ -275,7 +275,7 @@ async def test_a_decision_is_acknowledged_while_its_run_waits_and_no_look_counts
 
 
 async def test_a_conversation_that_waits_is_left_and_taken_up_again_when_the_pause_is_over(at_once):
-    store, workers = await stored(GATED), Workers(says())
+    store, workers = await stored(GATED), Workers(reply())
     await pause(store)
     activation = await activated(store, workers, lease_ms=60_000)
     await activation.ask(START)
@@ -361,7 +361,7 @@ async def test_a_deadline_that_passes_while_work_is_paused_is_recorded(at_once):
     await writer.do(start(), begin(), call("ask"), now=await store.now() - 3_700_000)
     await pause(store)
 
-    workers = Workers(says())
+    workers = Workers(reply())
     workers.store = store
     host = Host(
         store, workers, name="actor-1", timing=Timing(), process_limits=ProcessLimits(), clock=lambda: 0, leave=lambda: None

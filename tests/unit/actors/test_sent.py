@@ -7,15 +7,13 @@ import types
 
 import pytest
 from given_worker import GivenWorker
-from hosted import FromStore
+from hosted import ABSENT, FromStore, activated, stored
 
-from holdfast.actors import Activation
 from holdfast.actors import worker as worker_package
-from holdfast.actors.admission import Admission
 from holdfast.agent import Agent
-from holdfast.conversation import ModelReplied, Send, Start, Status
-from holdfast.persistence import AppRecord, MemoryStore, TakeoverReason
-from holdfast.settings import Timing
+from holdfast.conversation import ModelReplied, Send, Status
+from holdfast.persistence import TakeoverReason
+from holdfast.testing.writer import start
 
 AGENT = Agent(name="desk", model="m")
 
@@ -57,20 +55,8 @@ def model(monkeypatch):
 
 async def hosted(store, worker):
     owner = await store.owner("c-1")
-    activation = Activation(
-        store,
-        OneWorker(worker),
-        admission=Admission(store),
-        conversation_id="c-1",
-        holder="actor-1",
-        timing=Timing(),
-        clock=lambda: 1_700_000_000_000,
-        rested=asyncio.Event(),
-        strikes=3,
-    )
     seen = owner.token if owner is not None else ""
-    assert await activation.activate(seen_token=seen, because=TakeoverReason.DIED, create=True) is None
-    return activation
+    return await activated(store, OneWorker(worker), seen=seen, because=TakeoverReason.DIED, clock=lambda: 1_700_000_000_000)
 
 
 async def answered(store, activation, command):
@@ -87,11 +73,10 @@ def set_back(store, kept):
 
 
 async def test_the_model_is_sent_what_the_log_holds_after_the_log_was_set_back(model):
-    store = MemoryStore()
-    await store.put_app(AppRecord(app="shop:app", code="k", agents={"desk": AGENT.spec.digest}), (AGENT.spec,))
+    store = await stored(AGENT.spec)
     worker = GivenWorker(store, AGENT)
     activation = await hosted(store, worker)
-    await answered(store, activation, Start(agent="desk", app="shop:app", text="one", message_id="m-1", spec=AGENT.spec))
+    await answered(store, activation, start("one", spec=AGENT.spec)(ABSENT))
     kept = copy.deepcopy(store._conversations)
     await answered(store, activation, Send(text="two", message_id="m-2"))
     await answered(store, activation, Send(text="three", message_id="m-3"))

@@ -3,21 +3,17 @@
 import asyncio
 import copy
 import threading
-import time
 from types import SimpleNamespace
 
-from hosted import FromStore
+from hosted import FromStore, activated, decided
 
 import holdfast.actors.worker
-from holdfast.actors import Activation, StoreAddress, Worker, WorkerSettings, wire
-from holdfast.actors.admission import Admission
+from holdfast.actors import StoreAddress, Worker, WorkerSettings, wire
 from holdfast.actors.worker.app_loop import AppLoop
 from holdfast.agent import Agent, App, Tool, tool
-from holdfast.conversation import Answer, Approve, ModelReplied, Resolve, Start, Status
+from holdfast.conversation import Answer, Approve, ModelReplied, Start, Status
 from holdfast.conversation.commands import ProposedCall
-from holdfast.conversation.decisions import Ruling
 from holdfast.persistence import AppRecord, MemoryStore, TakeoverReason
-from holdfast.settings import Timing
 
 SETTINGS = WorkerSettings(StoreAddress("redis://x", "holdfast", "store-1"), "worker-0", "shop:app", "k", base="worker-0")
 
@@ -90,20 +86,8 @@ class Stack:
 
     async def activated(self, because=TakeoverReason.ASKED):
         owner = await self.store.owner("c-1")
-        activation = Activation(
-            self.store,
-            OneWorker(self.worker),
-            admission=Admission(self.store),
-            conversation_id="c-1",
-            holder="actor-1",
-            timing=Timing(),
-            clock=lambda: time.time_ns() // 1_000_000,
-            rested=asyncio.Event(),
-            strikes=3,
-        )
         seen = owner.token if owner is not None else ""
-        assert await activation.activate(seen_token=seen, because=because, create=True) is None
-        return activation
+        return await activated(self.store, OneWorker(self.worker), seen=seen, because=because)
 
     async def begun(self):
         activation = await self.activated()
@@ -124,11 +108,6 @@ class Stack:
         self.store._conversations = copy.deepcopy(copied)
 
 
-def resolve(state, decision):
-    (call,) = state.calls
-    return Resolve(tool_call_id=call.tool_call_id, ruling=Ruling.of(decision), decision_id="d-1")
-
-
 def idle(state):
     return state.status is Status.IDLE
 
@@ -142,13 +121,13 @@ async def test_the_model_is_sent_the_answer_that_the_log_holds(monkeypatch):
     stack = await Stack(asking(), monkeypatch).opened()
     activation, state = await stack.begun()
     older = stack.copied()
-    await activation.ask(resolve(state, Answer("old")))
+    await activation.ask(decided(state, Answer("old")))
     await stack.until(idle)
     assert "old" in str(stack.sent[-1])
 
     stack.set_back(older)
     again = await stack.activated(TakeoverReason.DIED)
-    await again.ask(resolve(await stack.store.load("c-1"), Answer("new")))
+    await again.ask(decided(await stack.store.load("c-1"), Answer("new")))
     await stack.until(idle)
     assert "new" in str(stack.sent[-1])
     assert "old" not in str(stack.sent[-1])
@@ -159,14 +138,14 @@ async def test_a_call_that_is_under_way_for_the_old_log_is_not_joined_by_the_new
     activation, state = await stack.begun()
     older = stack.copied()
     stack.held.clear()
-    await activation.ask(resolve(state, Answer("old")))
+    await activation.ask(decided(state, Answer("old")))
     async with asyncio.timeout(10):
         while len(stack.sent) < 2:
             await asyncio.sleep(0.001)
 
     stack.set_back(older)
     again = await stack.activated(TakeoverReason.DIED)
-    await again.ask(resolve(await stack.store.load("c-1"), Answer("new")))
+    await again.ask(decided(await stack.store.load("c-1"), Answer("new")))
     async with asyncio.timeout(10):
         while len(stack.sent) < 3:
             await asyncio.sleep(0.001)
@@ -181,7 +160,7 @@ async def test_a_call_of_the_same_log_is_joined_by_who_takes_the_conversation_ov
     stack = await Stack(asking(), monkeypatch).opened()
     activation, state = await stack.begun()
     stack.held.clear()
-    await activation.ask(resolve(state, Answer("one")))
+    await activation.ask(decided(state, Answer("one")))
     async with asyncio.timeout(10):
         while len(stack.sent) < 2:
             await asyncio.sleep(0.001)
@@ -209,14 +188,14 @@ async def test_a_body_that_runs_for_the_old_log_is_not_taken_for_the_run_of_the_
     try:
         activation, state = await stack.begun()
         older = stack.copied()
-        await activation.ask(resolve(state, Approve(arguments={"amount": 1})))
+        await activation.ask(decided(state, Approve(arguments={"amount": 1})))
         async with asyncio.timeout(10):
             while ran != [1]:
                 await asyncio.sleep(0.001)
 
         stack.set_back(older)
         again = await stack.activated(TakeoverReason.DIED)
-        await again.ask(resolve(await stack.store.load("c-1"), Approve(arguments={"amount": 2})))
+        await again.ask(decided(await stack.store.load("c-1"), Approve(arguments={"amount": 2})))
         async with asyncio.timeout(10):
             while ran != [1, 2]:
                 await asyncio.sleep(0.001)

@@ -1,4 +1,4 @@
-"""A shell without I/O around the pure core: it keeps state, log and what is known, and speaks in the words of the domain."""
+"""A shell without I/O around the pure core: it keeps state, log and what is known, and is driven by the steps of a writer."""
 
 import contextlib
 import json
@@ -8,30 +8,20 @@ import pytest
 from holdfast.conversation import (
     AgentSpec,
     Approval,
-    Cancel,
-    End,
     Executor,
     Limits,
-    ModelFailed,
-    ModelReplied,
     OnLost,
-    Resolve,
-    RunFinished,
     RunTool,
-    Send,
-    Start,
     State,
     SuspensionKind,
     ToolSpec,
-    Wake,
     decide,
     evolve,
     outstanding,
 )
-from holdfast.conversation.commands import ProposedCall, RunLost, TurnPrepared
-from holdfast.conversation.decisions import Ruling
 from holdfast.conversation.idempotency import facts
 from holdfast.conversation.transcript import Transcript
+from holdfast.testing.writer import begin, call, cancel, end, fail_model, finish, lose, reply, resolve, send, start, wake
 
 BEGAN_AT = 1_700_000_000_000
 AMOUNT = '{"type":"object","properties":{"amount":{"type":"integer","maximum":100}},"required":["amount"]}'
@@ -74,6 +64,15 @@ WAITING = {
 """Of each kind of suspension, a tool whose call has it first."""
 
 
+def said(step):
+    """A step as a method: it is done a second after the last one, or at a moment."""
+
+    def method(self, *args, at=None, **more):
+        return self.do(step(*args, **more), at=at)
+
+    return method
+
+
 class Conversation:
     """One conversation as a shell drives it, at a clock that only the test moves."""
 
@@ -85,7 +84,6 @@ class Conversation:
         self.log = []
         self.known = {}
         self.now = BEGAN_AT
-        self._ids = 0
 
     @staticmethod
     def desk_with(limits=None, **tools):
@@ -95,61 +93,32 @@ class Conversation:
 
     # The shell.
 
-    def judge(self, command, *, at=None):
+    def judge(self, command):
         """What the core says to a command, without adopting it."""
         asked = (*command.lookups(), *command.reasons())
         known = {key: self.known[key] for key in asked if key in self.known}
-        return decide(self.state, command.stamped(self.now if at is None else at, self.spec, known))
+        return decide(self.state, command.stamped(self.now, self.spec, known))
 
-    def do(self, command, *, at=None):
-        """Judge a command a second after the last one, or at a moment, and adopt what it led to."""
+    def do(self, step, *, at=None):
+        """Judge a step, or a command as it is, a second after the last one, or at a moment, and adopt what it led to."""
         self.now = self.now + 1000 if at is None else at
-        judgement = self.judge(command)
+        judgement = self.judge(step(self.state) if callable(step) else step)
         self.known |= facts(judgement.events, self.state.seq + 1)
         for event in judgement.events:
             self.state = evolve(self.state, event)
             self.log.append(event)
         return judgement
 
-    def fresh(self, prefix):
-        self._ids += 1
-        return f"{prefix}-{self._ids}"
+    # The steps of `holdfast.testing.writer`, as methods.
 
-    # What people ask.
+    start, send, resolve, cancel, end, wake = map(said, (start, send, resolve, cancel, end, wake))
+    begin, reply, fail_model, finish, lose = map(said, (begin, reply, fail_model, finish, lose))
 
-    def start(self, text="hello", *, message_id=None, **more):
-        return self.do(Start(agent="desk", app="shop:app", text=text, message_id=message_id or self.fresh("m"), **more))
-
-    def send(self, text="and then?", *, message_id=None):
-        return self.do(Send(text=text, message_id=message_id or self.fresh("m")))
-
-    def resolve(self, tool_call_id, decision, *, suspension_id=None, decision_id=None, at=None):
-        ruling = decision if isinstance(decision, Ruling) else Ruling.of(decision)
-        command = Resolve(
-            tool_call_id=tool_call_id,
-            ruling=ruling,
-            suspension_id=suspension_id,
-            decision_id=decision_id or self.fresh("d"),
-        )
-        return self.do(command, at=at)
-
-    def cancel(self, request_id=None):
-        return self.do(Cancel(request_id=request_id or self.fresh("x")))
-
-    def end(self, request_id=None):
-        return self.do(End(request_id=request_id or self.fresh("x")))
-
-    def wake(self, *, at=None):
-        return self.do(Wake(), at=at)
-
-    # What comes of the work.
-
-    @property
-    def effect_ids(self):
-        return [effect.effect_id for effect in outstanding(self.state)]
-
-    def begin(self, *, problem=None):
-        return self.do(TurnPrepared(effect_id=self.effect_ids[0], code="code-1", problem=problem))
+    def call(self, *calls, **answer):
+        """As the step, with arguments that the desk's tools accept for a name alone; the ids that the calls have."""
+        given = [(one, '{"amount":5}') if isinstance(one, str) else one for one in calls]
+        [answered, *_] = self.do(call(*given, **answer)).events
+        return [called.tool_call_id for called in answered.calls]
 
     def begun(self, text="hello"):
         """Started, and its first turn is at its first model call."""
@@ -157,45 +126,24 @@ class Conversation:
         self.begin()
         return self
 
-    def reply(self, text="done"):
-        return self.do(ModelReplied(effect_id=self.effect_ids[0], content=text))
-
-    def call(self, *calls, content=None, effect_id=None):
-        """The model asks for calls: names, or `(name, arguments)`, or whole `ProposedCall`s; the ids they have."""
-        proposed = tuple(self._proposed(call) for call in calls)
-        before = len(self.log)
-        self.do(ModelReplied(effect_id=effect_id or self.effect_ids[0], content=content, calls=proposed))
-        return [call.tool_call_id for call in self.log[before].calls]
-
-    def _proposed(self, call):
-        if isinstance(call, ProposedCall):
-            return call
-        name, arguments = (call, '{"amount":5}') if isinstance(call, str) else call
-        return ProposedCall(tool_call_id=self.fresh("call"), name=name, arguments=arguments)
-
-    def fail_model(self, error="the model is overloaded"):
-        return self.do(ModelFailed(effect_id=self.effect_ids[0], error=error))
+    def waiting_for(self, kind):
+        """A call that waits, as its first suspension, for what suspensions of that kind wait for."""
+        [waiting] = self.call(WAITING[kind])
+        if kind is SuspensionKind.LOST:
+            self.lose(waiting)
+        assert self.suspension(waiting).kind is kind
+        return waiting
 
     def run(self, tool_call_id):
         """The run of a call that is outstanding."""
         runs = [effect for effect in outstanding(self.state) if isinstance(effect, RunTool)]
         return next(effect for effect in runs if effect.tool_call_id == tool_call_id)
 
-    def finish(self, tool_call_id, content='{"ok":true,"result":1}', *, ok=True):
-        return self.do(RunFinished(effect_id=self.run(tool_call_id).effect_id, ok=ok, content=content))
-
-    def lose(self, tool_call_id):
-        return self.do(RunLost(effect_id=self.run(tool_call_id).effect_id))
-
-    def waiting_for(self, kind):
-        """A call that waits, as its first suspension, for what suspensions of that kind wait for."""
-        [call] = self.call(WAITING[kind])
-        if kind is SuspensionKind.LOST:
-            self.lose(call)
-        assert self.suspension(call).kind is kind
-        return call
-
     # What there is to see.
+
+    @property
+    def effect_ids(self):
+        return [effect.effect_id for effect in outstanding(self.state)]
 
     @property
     def status(self):

@@ -32,9 +32,9 @@ def test_the_next_model_call_waits_for_the_last_of_the_calls(begun):
     # given a run, a gated run and a question
     run, gated, question = begun.call("lookup", "refund", "ask")
     steps = [
-        lambda: begun.resolve(question, Answer("blue")),
+        lambda: begun.resolve(Answer("blue"), question),
         lambda: begun.finish(run),
-        lambda: begun.resolve(gated, Approve()),
+        lambda: begun.resolve(Approve(), gated),
         lambda: begun.finish(gated),
     ]
     # when they are settled one by one, then the model is called after the last one only
@@ -48,7 +48,7 @@ def test_the_next_model_call_waits_for_the_last_of_the_calls(begun):
 def test_the_status_is_executing_tools_only_while_nothing_awaits(begun):
     run, question = begun.call("lookup", "ask")
     assert begun.status is Status.AWAITING_INPUT
-    begun.resolve(question, Answer(1))
+    begun.resolve(Answer(1), question)
     assert begun.status is Status.EXECUTING_TOOLS
     begun.finish(run)
     assert begun.status is Status.GENERATING
@@ -58,9 +58,9 @@ def test_results_stand_in_the_models_order_whatever_came_first(begun):
     # given four calls
     calls = begun.call("ask", "nope", "lookup", "refund")
     # when they are settled from the last to the first
-    begun.resolve(calls[3], Deny("no"))
+    begun.resolve(Deny("no"), calls[3])
     begun.finish(calls[2])
-    begun.resolve(calls[0], Answer("blue"))
+    begun.resolve(Answer("blue"), calls[0])
     # then the model reads them in its own order
     tools = [message for message in begun.messages() if message["role"] == "tool"]
     assert [message["tool_call_id"] for message in tools] == calls
@@ -69,7 +69,7 @@ def test_results_stand_in_the_models_order_whatever_came_first(begun):
 
 def test_a_call_with_a_result_is_resolved_and_one_with_an_error_is_errored(begun):
     calls = begun.call("ask", "nope", "lookup", "charge", "refund")
-    begun.resolve(calls[0], Answer(None))
+    begun.resolve(Answer(None), calls[0])
     begun.finish(calls[2])
     begun.finish(calls[3], '{"ok":false,"error":"boom"}', ok=False)
     statuses = [call.status for call in begun.state.calls]
@@ -223,10 +223,10 @@ def test_ids_repeated_in_one_answer_are_told_apart(begun):
 def test_an_id_repeated_in_a_later_answer_or_turn_is_rewritten(begun):
     # given a call id that was used, and settled
     [first] = begun.call(proposed("a"))
-    begun.resolve(first, Answer(1))
+    begun.resolve(Answer(1), first)
     # when the model uses it again, in the same turn and in the next
     [second] = begun.call(proposed("a"))
-    begun.resolve(second, Answer(2))
+    begun.resolve(Answer(2), second)
     begun.reply()
     begun.send()
     begun.begin()

@@ -27,7 +27,7 @@ def test_a_client_tool_may_have_its_own_deadline(conversations):
 def test_the_earliest_deadline_is_due_first(begun):
     calls = begun.call("ask", "locate", "refund", "lookup")
     assert due_at(begun.state) == begun.suspension(calls[1]).expires_at
-    begun.resolve(calls[1], Answer(1))
+    begun.resolve(Answer(1), calls[1])
     assert due_at(begun.state) == begun.suspension(calls[0]).expires_at
 
 
@@ -80,7 +80,7 @@ def test_a_wake_again_changes_nothing(begun):
 def test_an_answer_before_the_expiry_is_swept_counts_even_after_the_deadline(begun):
     [call] = begun.call("ask")
     late = begun.suspension(call).expires_at + 10_000
-    begun.resolve(call, Answer("blue"), at=late)
+    begun.resolve(Answer("blue"), call, at=late)
     with begun.unchanged():
         assert begun.wake(at=late + 1).ignored
     assert begun.result(call) == {"ok": True, "result": "blue"}
@@ -89,7 +89,7 @@ def test_an_answer_before_the_expiry_is_swept_counts_even_after_the_deadline(beg
 def test_a_deadline_ends_with_its_suspension(begun):
     [call] = begun.call("share")
     approval = begun.suspension(call)
-    begun.resolve(call, Approve())
+    begun.resolve(Approve(), call)
     execution = begun.suspension(call)
     assert execution.expires_at < approval.expires_at
     begun.wake(at=execution.expires_at)

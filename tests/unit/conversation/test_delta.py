@@ -50,14 +50,14 @@ def test_the_events_alone_say_what_changes(conversations, data):
         if one.suspension is None:
             step(lambda one=one: data.draw(st.sampled_from([conversation.finish, conversation.lose]))(one.tool_call_id))
         elif one.suspension.kind == "approval":
-            step(lambda one=one: conversation.resolve(one.tool_call_id, Approve(), suspension_id=one.suspension.suspension_id))
+            step(lambda one=one: conversation.resolve(Approve(), one.tool_call_id, suspension_id=one.suspension.suspension_id))
         elif one.suspension.kind == "lost":
             step(lambda: conversation.wake(at=conversation.state.calls.due_at))
         else:
             answer = Answer({"years": 3} if one.tool == "share" else "x")
             step(
                 lambda one=one, answer=answer: conversation.resolve(
-                    one.tool_call_id, answer, suspension_id=one.suspension.suspension_id
+                    answer, one.tool_call_id, suspension_id=one.suspension.suspension_id
                 )
             )
     if data.draw(st.booleans()):

@@ -10,25 +10,18 @@ from holdfast.conversation import (
     Answer,
     Approval,
     Approve,
-    Cancel,
     Executor,
     Limits,
-    ModelReplied,
-    Resolve,
-    RunFinished,
-    Start,
     State,
     ToolSpec,
-    Wake,
     decide,
     evolve,
     outstanding,
 )
-from holdfast.conversation.commands import ProposedCall, RunLost, TurnPrepared
-from holdfast.conversation.decisions import Ruling
 from holdfast.conversation.delta import delta
 from holdfast.conversation.ids import unique_call_ids
 from holdfast.conversation.machine import busy, due_at
+from holdfast.testing.writer import begin, call, cancel, finish, lose, resolve, start, wake
 
 NOW = 1_700_000_000_000
 SPEC = AgentSpec(
@@ -60,29 +53,22 @@ def work(function, *args):
     return counted["call"] + counted["c_call"], result
 
 
-def replied(state, tool, count):
-    """The model's answer that asks for so many calls."""
-    (effect,) = outstanding(state)
-    calls = tuple(ProposedCall(tool_call_id=f"call_{number}", name=tool, arguments="{}") for number in range(count))
-    return ModelReplied(effect_id=effect.effect_id, calls=calls).stamped(NOW, SPEC, {})
+def said(state, step, at=NOW):
+    """The command that a step makes of the state, as a host hands it over."""
+    return step(state).stamped(at, SPEC, {})
 
 
 def asked_for(tool, count):
-    """A conversation whose model has just asked for so many calls of one tool."""
+    """A conversation before and after its model has asked for so many calls of one tool."""
     state = State(conversation_id="c-1")
-    state = decide(state, Start(agent="desk", app="a:b", text="hi", message_id="m-1").stamped(NOW, SPEC, {})).state
-    state = decide(state, TurnPrepared(effect_id="begin:2").stamped(NOW, SPEC, {})).state
-    return state, decide(state, replied(state, tool, count)).state
+    for step in (start(), begin()):
+        state = decide(state, said(state, step)).state
+    return state, decide(state, said(state, call(*[tool] * count))).state
 
 
-def resolution(state, number, decision):
-    call = state.calls[number]
-    return Resolve(
-        tool_call_id=call.tool_call_id,
-        suspension_id=call.suspension.suspension_id,
-        ruling=Ruling.of(decision),
-        decision_id=f"d-{number}",
-    ).stamped(NOW + 1, SPEC, {})
+def resolution(state, number, decision, at=NOW + 1):
+    one = state.calls[number]
+    return said(state, resolve(decision, one.tool_call_id, suspension_id=one.suspension.suspension_id), at)
 
 
 def judged(state, command):
@@ -97,17 +83,9 @@ STEPS = {
     "an approval": ("refund", lambda state, number: resolution(state, number, Approve())),
     "an answer": ("ask", lambda state, number: resolution(state, number, Answer("x"))),
     "the first of two approvals": ("share", lambda state, number: resolution(state, number, Approve())),
-    "a run's end": (
-        "lookup",
-        lambda state, number: RunFinished(
-            effect_id=state.calls[number].effect_id, ok=True, content='{"ok":true,"result":1}'
-        ).stamped(NOW + 1, SPEC, {}),
-    ),
-    "a lost run": (
-        "lookup",
-        lambda state, number: RunLost(effect_id=state.calls[number].effect_id).stamped(NOW + 1, SPEC, {}),
-    ),
-    "a late outcome": ("lookup", lambda _state, _number: RunLost(effect_id="call_1#7").stamped(NOW + 1, SPEC, {})),
+    "a run's end": ("lookup", lambda state, number: said(state, finish(state.calls[number].effect_id), NOW + 1)),
+    "a lost run": ("lookup", lambda state, number: said(state, lose(state.calls[number].effect_id), NOW + 1)),
+    "a late outcome": ("lookup", lambda state, _number: said(state, lose(f"{state.calls[1].tool_call_id}#7"), NOW + 1)),
 }
 
 
@@ -151,12 +129,12 @@ def test_four_times_as_many_calls_cost_four_times_as_much(tool):
     for size in (FEW, MANY):
         before, _ = asked_for("lookup", 1)
         # when the model asks for them, the answer is folded again, all is cancelled, or all has expired
-        answered, judgement = work(decide, before, replied(before, tool, size))
+        answered, judgement = work(decide, before, said(before, call(*[tool] * size)))
         state = judgement.state
         folded, again = work(fold, before, judgement.events)
         changed, _ = work(delta, before, state, judgement.events)
-        cancelled, cancelling = work(decide, state, Cancel(request_id="x-1").stamped(NOW, SPEC, {}))
-        expired, _ = work(decide, state, Wake().stamped((due_at(state) or NOW) + 1, SPEC, {}))
+        cancelled, cancelling = work(decide, state, said(state, cancel()))
+        expired, _ = work(decide, state, said(state, wake(), (due_at(state) or NOW) + 1))
         over, _ = work(delta, state, cancelling.state, cancelling.events)
         listed, _ = work(outstanding, state)
         assert again == state
@@ -193,8 +171,7 @@ def test_every_call_of_an_answer_may_be_decided_on_in_any_order():
     _, state = asked_for("share", 40)
     for number in [*range(39, -1, -1), *range(40)]:
         decision = Approve() if state.calls[number].suspensions == 1 else Answer(number)
-        command = resolution(state, number, decision).model_copy(update={"now": NOW + 100 - number})
-        judgement = decide(state, command)
+        judgement = decide(state, resolution(state, number, decision, NOW + 100 - number))
         changes = delta(state, judgement.state, judgement.events)
         assert [entry.suspension_id for entry in changes.closed] == [state.calls[number].suspension.suspension_id]
         state = judgement.state

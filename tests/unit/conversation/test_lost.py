@@ -35,7 +35,7 @@ def lost(begun):
 def approved(begun):
     """A conversation whose only call was approved with edited arguments, ran, and was lost."""
     [call] = begun.call(("ship", '{"amount":99}'))
-    begun.resolve(call, Approve(arguments={"amount": 10}))
+    begun.resolve(Approve(arguments={"amount": 10}), call)
     begun.lose(call)
     return begun
 
@@ -90,7 +90,7 @@ def test_edited_arguments_are_shown_where_they_ran(approved):
 def test_there_is_as_much_time_as_for_an_approval(begun, tool, timeout_s):
     [call] = begun.call(tool)
     if tool == "ship":
-        begun.resolve(call, Approve())
+        begun.resolve(Approve(), call)
     begun.lose(call)
     suspension = begun.suspension(call)
     assert suspension.created_at == begun.now
@@ -108,9 +108,9 @@ def test_other_calls_go_on_meanwhile(begun):
     post, lookup, ask = begun.call("post", "lookup", "ask")
     begun.lose(post)
     begun.finish(lookup)
-    begun.resolve(ask, Answer("blue"))
+    begun.resolve(Answer("blue"), ask)
     assert begun.effect_ids == []
-    begun.resolve(post, Answer("sent"))
+    begun.resolve(Answer("sent"), post)
     assert begun.effect_ids == ["t1.m2"]
 
 
@@ -135,7 +135,7 @@ def test_a_redispatch_runs_it_again_under_the_same_idempotency_key(conversation,
     before = len(conversation.log)
     # when somebody says: again
     shown = call.suspension.suspension_id
-    receipt = conversation.resolve(call.tool_call_id, Redispatch(), suspension_id=shown, decision_id="d-again").reply
+    receipt = conversation.resolve(Redispatch(), call.tool_call_id, suspension_id=shown, decision_id="d-again").reply
     # then it runs with the next attempt, and everything else as before
     settled, scheduled = conversation.log[before:]
     assert (settled.by, settled.decision, settled.body) == (SettledBy.REDISPATCH, DecisionKind.REDISPATCH, None)
@@ -155,7 +155,7 @@ def test_a_run_that_is_lost_again_is_asked_about_again(lost):
     # given a run that was lost and dispatched again
     call = the_call(lost).tool_call_id
     first = lost.suspension(call).suspension_id
-    lost.resolve(call, Redispatch(), suspension_id=first)
+    lost.resolve(Redispatch(), call, suspension_id=first)
     # when it is lost again
     lost.lose(call)
     # then that is another suspension, and it says which attempt it is about
@@ -166,30 +166,30 @@ def test_a_run_that_is_lost_again_is_asked_about_again(lost):
     assert "(attempt 2)" in lost.log[-1].prompt
     # and there is no end to it but the person's
     for attempt in range(3, 13):
-        lost.resolve(call, Redispatch(), suspension_id=lost.suspension(call).suspension_id)
+        lost.resolve(Redispatch(), call, suspension_id=lost.suspension(call).suspension_id)
         assert lost.run(call).attempt == attempt
         lost.lose(call)
-    lost.resolve(call, Fail("enough"), suspension_id=lost.suspension(call).suspension_id)
+    lost.resolve(Fail("enough"), call, suspension_id=lost.suspension(call).suspension_id)
     assert lost.result(call) == {"ok": False, "error": "enough"}
 
 
 def test_a_decision_about_the_first_loss_says_nothing_about_the_second(lost):
     call = the_call(lost).tool_call_id
     first = lost.suspension(call).suspension_id
-    lost.resolve(call, Redispatch(), suspension_id=first)
+    lost.resolve(Redispatch(), call, suspension_id=first)
     lost.lose(call)
     for decision in (Redispatch(), Answer("sent"), Fail("no")):
         with lost.unchanged(), pytest.raises(StaleCall) as refusal:
-            lost.resolve(call, decision, suspension_id=first)
+            lost.resolve(decision, call, suspension_id=first)
         assert (refusal.value.reason, refusal.value.settled_by) == (StaleReason.SUPERSEDED, "redispatch")
 
 
 def test_a_second_redispatch_is_stale_while_the_first_one_runs(lost):
     call = the_call(lost).tool_call_id
     shown = lost.suspension(call).suspension_id
-    first = lost.resolve(call, Redispatch(), suspension_id=shown).reply
+    first = lost.resolve(Redispatch(), call, suspension_id=shown).reply
     with lost.unchanged(), pytest.raises(StaleCall) as refusal:
-        lost.resolve(call, Redispatch(), suspension_id=shown)
+        lost.resolve(Redispatch(), call, suspension_id=shown)
     stale = refusal.value
     expected = (StaleReason.ALREADY_RESOLVED, "redispatch", first.accepted_at)
     assert (stale.reason, stale.settled_by, stale.settled_at) == expected
@@ -200,17 +200,17 @@ def test_the_same_redispatch_again_gets_the_first_receipt_and_runs_nothing(lost)
     # given a redispatch that was accepted
     call = the_call(lost).tool_call_id
     shown = lost.suspension(call).suspension_id
-    first = lost.resolve(call, Redispatch(), suspension_id=shown, decision_id="d-again").reply
+    first = lost.resolve(Redispatch(), call, suspension_id=shown, decision_id="d-again").reply
     # when it comes again, while it runs, while it is lost again, and after the turn
     with lost.unchanged():
-        replies = [lost.resolve(call, Redispatch(), suspension_id=shown, decision_id="d-again").reply]
+        replies = [lost.resolve(Redispatch(), call, suspension_id=shown, decision_id="d-again").reply]
     lost.lose(call)
     with lost.unchanged():
-        replies.append(lost.resolve(call, Redispatch(), suspension_id=shown, decision_id="d-again").reply)
-    lost.resolve(call, Answer(1), suspension_id=lost.suspension(call).suspension_id)
+        replies.append(lost.resolve(Redispatch(), call, suspension_id=shown, decision_id="d-again").reply)
+    lost.resolve(Answer(1), call, suspension_id=lost.suspension(call).suspension_id)
     lost.reply()
     with lost.unchanged():
-        replies.append(lost.resolve(call, Redispatch(), suspension_id=shown, decision_id="d-again").reply)
+        replies.append(lost.resolve(Redispatch(), call, suspension_id=shown, decision_id="d-again").reply)
     # then it is the first receipt, marked
     assert replies == [first.model_copy(update={"duplicate": True})] * 3
 
@@ -218,9 +218,9 @@ def test_the_same_redispatch_again_gets_the_first_receipt_and_runs_nothing(lost)
 def test_the_id_of_a_redispatch_is_not_good_for_another_decision(lost):
     call = the_call(lost).tool_call_id
     shown = lost.suspension(call).suspension_id
-    lost.resolve(call, Redispatch(), suspension_id=shown, decision_id="d-1")
+    lost.resolve(Redispatch(), call, suspension_id=shown, decision_id="d-1")
     with lost.unchanged(), pytest.raises(InvalidDecision) as refusal:
-        lost.resolve(call, Fail("no"), suspension_id=shown, decision_id="d-1")
+        lost.resolve(Fail("no"), call, suspension_id=shown, decision_id="d-1")
     assert refusal.value.field == "decision_id"
 
 
@@ -232,7 +232,7 @@ def test_the_id_of_a_redispatch_is_not_good_for_another_decision(lost):
 def test_an_answer_is_the_result_that_the_run_would_have_had(conversation, value, request):
     conversation = request.getfixturevalue(conversation)
     call = the_call(conversation)
-    conversation.resolve(call.tool_call_id, Answer(value), suspension_id=call.suspension.suspension_id)
+    conversation.resolve(Answer(value), call.tool_call_id, suspension_id=call.suspension.suspension_id)
     result = conversation.result(call.tool_call_id)
     assert result == {"ok": True, "result": value}  # and no mark: a person of ours said it
     assert type(result["result"]) is type(value)
@@ -243,7 +243,7 @@ def test_an_answer_is_the_result_that_the_run_would_have_had(conversation, value
 
 def test_a_failure_is_an_error_that_the_model_reads(lost):
     call = the_call(lost).tool_call_id
-    lost.resolve(call, Fail("the carrier knows no such parcel"))
+    lost.resolve(Fail("the carrier knows no such parcel"), call)
     assert lost.result(call) == {"ok": False, "error": "the carrier knows no such parcel"}
     resolved = lost.log[-1]
     assert (resolved.by, resolved.ok, resolved.untrusted) == (SettledBy.FAIL, False, False)
@@ -252,7 +252,7 @@ def test_a_failure_is_an_error_that_the_model_reads(lost):
 
 def test_a_failure_without_words_is_still_one(lost):
     call = the_call(lost).tool_call_id
-    lost.resolve(call, Fail(""))
+    lost.resolve(Fail(""), call)
     assert lost.result(call) == {"ok": False, "error": "it failed, and nobody said why"}
 
 
@@ -261,16 +261,16 @@ def test_an_answer_may_be_as_long_as_a_result_and_a_failure_as_a_note(lost):
     with lost.unchanged():
         for decision, limit in ((Answer("x" * 300), "result_bytes"), (Fail("x" * 80), "note_bytes")):
             with pytest.raises(InvalidDecision) as refusal:
-                lost.resolve(call, decision)
+                lost.resolve(decision, call)
             assert limit in refusal.value.fix
-    lost.resolve(call, Answer("x" * 298))
+    lost.resolve(Answer("x" * 298), call)
 
 
 @pytest.mark.parametrize("decision", [Approve(), Approve(arguments={"amount": 1}), Deny(), Deny("no")])
 def test_an_approval_or_a_denial_does_not_settle_a_lost_run(approved, decision):
     call = the_call(approved)
     with approved.unchanged(), pytest.raises(InvalidDecision) as refusal:
-        approved.resolve(call.tool_call_id, decision, suspension_id=call.suspension.suspension_id)
+        approved.resolve(decision, call.tool_call_id, suspension_id=call.suspension.suspension_id)
     assert refusal.value.field == "decision"
     assert refusal.value.fix == "decide redispatch or answer or fail"
 
@@ -280,7 +280,7 @@ def test_a_redispatch_does_not_settle_what_was_not_lost(begun):
         begun.call(tool)
         [call] = begun.state.calls
         with begun.unchanged(), pytest.raises(InvalidDecision) as refusal:
-            begun.resolve(call.tool_call_id, Redispatch())
+            begun.resolve(Redispatch(), call.tool_call_id)
         assert refusal.value.field == "decision"
         begun.cancel()
         begun.send()
@@ -291,7 +291,7 @@ def test_a_redispatch_does_not_settle_what_was_not_lost(begun):
 def test_a_redispatch_of_what_runs_is_stale(begun, tool):
     [call] = begun.call(tool)
     with begun.unchanged(), pytest.raises(StaleCall) as refusal:
-        begun.resolve(call, Redispatch())
+        begun.resolve(Redispatch(), call)
     assert refusal.value.reason is StaleReason.UNKNOWN
 
 
@@ -309,11 +309,11 @@ def test_a_decision_meant_for_the_approval_is_superseded_by_the_loss(begun, deci
     # given a call that was approved, and lost
     [call] = begun.call("ship")
     approval = begun.suspension(call).suspension_id
-    first = begun.resolve(call, Approve(), suspension_id=approval).reply
+    first = begun.resolve(Approve(), call, suspension_id=approval).reply
     begun.lose(call)
     # when a decision names the approval, then it does not reach the lost run
     with begun.unchanged(), pytest.raises(StaleCall) as refusal:
-        begun.resolve(call, decision, suspension_id=approval)
+        begun.resolve(decision, call, suspension_id=approval)
     stale = refusal.value
     assert (stale.reason, stale.settled_by, stale.settled_at) == (StaleReason.SUPERSEDED, "approve", first.accepted_at)
 
@@ -322,16 +322,16 @@ def test_a_decision_that_names_no_suspension_is_refused_where_there_was_an_appro
     call = the_call(approved).tool_call_id
     for decision in (Redispatch(), Answer(1), Fail("no"), Approve()):
         with approved.unchanged(), pytest.raises(InvalidDecision) as refusal:
-            approved.resolve(call, decision)
+            approved.resolve(decision, call)
         assert refusal.value.field == "suspension_id"
 
 
 def test_a_decision_that_names_no_suspension_is_refused_at_the_second_loss(lost):
     call = the_call(lost).tool_call_id
-    lost.resolve(call, Redispatch())  # only one has been yet
+    lost.resolve(Redispatch(), call)  # only one has been yet
     lost.lose(call)
     with lost.unchanged(), pytest.raises(InvalidDecision) as refusal:
-        lost.resolve(call, Redispatch())
+        lost.resolve(Redispatch(), call)
     assert refusal.value.field == "suspension_id"
 
 
@@ -346,7 +346,7 @@ def test_an_outcome_of_the_lost_attempt_changes_nothing(begun, outcome, moment):
     attempt = begun.run(call).effect_id
     begun.lose(call)
     if moment != "asked":
-        begun.resolve(call, Redispatch() if moment == "again" else Answer("sent"))
+        begun.resolve(Redispatch() if moment == "again" else Answer("sent"), call)
     # when the lost attempt is heard of after all
     with begun.unchanged():
         ignored = begun.do(outcome.model_copy(update={"effect_id": attempt})).ignored
@@ -377,7 +377,7 @@ def test_a_redispatch_after_the_deadline_was_swept_is_stale(lost, named):
     shown = lost.suspension(call)
     lost.wake(at=shown.expires_at)
     with lost.unchanged(), pytest.raises(StaleCall) as refusal:
-        lost.resolve(call, Redispatch(), suspension_id=shown.suspension_id if named else None)
+        lost.resolve(Redispatch(), call, suspension_id=shown.suspension_id if named else None)
     assert (refusal.value.reason, refusal.value.settled_at) == (StaleReason.EXPIRED, shown.expires_at)
 
 
@@ -398,7 +398,7 @@ def test_a_lost_run_that_is_cancelled_is_not_said_to_have_not_run(lost, how):
     if how == "cancel":
         assert cancelled.calls == (call,)
         with lost.unchanged(), pytest.raises(StaleCall) as refusal:
-            lost.resolve(call, Redispatch(), suspension_id=shown)
+            lost.resolve(Redispatch(), call, suspension_id=shown)
         assert refusal.value.reason is StaleReason.CANCELLED
 
 
@@ -407,7 +407,7 @@ def test_an_unanswered_loss_can_bring_the_turn_to_its_limit(conversations):
     [call] = conversation.call("post")
     conversation.lose(call)
     assert conversation.status is Status.AWAITING_INPUT
-    conversation.resolve(call, Redispatch())
+    conversation.resolve(Redispatch(), call)
     conversation.lose(call)
     conversation.wake(at=conversation.suspension(call).expires_at)
     assert conversation.status is Status.FAILED

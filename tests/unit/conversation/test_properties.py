@@ -1,6 +1,7 @@
 """Any sequence of commands: the design's invariants hold at each step, and recovery is the fold."""
 
 import functools
+import itertools
 import re
 from collections import Counter
 
@@ -13,10 +14,8 @@ from holdfast.conversation import (
     Answer,
     Approve,
     BeginTurn,
-    Cancel,
     Cancelled,
     Deny,
-    End,
     Executor,
     Fail,
     ModelFailed,
@@ -26,11 +25,8 @@ from holdfast.conversation import (
     Resolve,
     RunFinished,
     RunTool,
-    Send,
-    Start,
     State,
     Status,
-    Wake,
     decide,
     evolve,
     outstanding,
@@ -40,6 +36,7 @@ from holdfast.conversation.decisions import Ruling
 from holdfast.conversation.index import index
 from holdfast.conversation.machine import due_at
 from holdfast.errors import ConversationEnded, HoldfastError
+from holdfast.testing import writer as steps
 
 TERMINAL = {"turn_completed", "turn_failed", "turn_cancelled"}
 OF_A_TURN = {"model_answered", "run_scheduled", "call_suspended", "suspension_settled", "call_resolved"}
@@ -240,6 +237,7 @@ class Life(RuleBasedStateMachine):
         super().__init__()
         self.tools, self.ends = tools, ends
         self.conversation = conversations()
+        self.numbers = itertools.count(1)
         self.ledger = Ledger(conversations.desk)
         self.receipts = {}
         self.seen_calls = []
@@ -256,12 +254,12 @@ class Life(RuleBasedStateMachine):
 
     @rule(message_id=REQUEST_IDS, text=st.sampled_from(["hello", "hello", "other"]))
     def start(self, message_id, text):
-        self._do(Start(agent="desk", app="shop:app", text=text, message_id=message_id), key=("m", message_id))
+        self._do(steps.start(text, message_id=message_id), key=("m", message_id))
 
     @rule(message_id=REQUEST_IDS | st.none(), text=st.sampled_from(["hello", "more"]))
     def send(self, message_id, text):
-        message_id = message_id or self.conversation.fresh("m")
-        self._do(Send(text=text, message_id=message_id), key=("m", message_id))
+        message_id = message_id or self._fresh("m")
+        self._do(steps.send(text, message_id=message_id), key=("m", message_id))
 
     @rule(data=st.data())
     def go_on(self, data):
@@ -290,8 +288,7 @@ class Life(RuleBasedStateMachine):
     @precondition(lambda self: isinstance((*outstanding(self.conversation.state), None)[0], BeginTurn))
     @rule(problem=st.none())
     def begin(self, problem):
-        [effect] = outstanding(self.conversation.state)
-        self._do(TurnPrepared(effect_id=effect.effect_id, code="code-1", problem=problem))
+        self._do(steps.begin(problem=problem))
 
     @rule(data=st.data(), decision=DECISIONS, decision_id=REQUEST_IDS)
     def decide_anyhow(self, data, decision, decision_id):
@@ -300,10 +297,8 @@ class Life(RuleBasedStateMachine):
         suspension_id = data.draw(
             st.none() | st.sampled_from(its_own or ["s-never"]) | st.sampled_from(self.seen_suspensions), label="suspension"
         )
-        command = Resolve(
-            tool_call_id=call_id, ruling=Ruling.of(decision), suspension_id=suspension_id, decision_id=decision_id
-        )
-        self._do(command, key=("d", decision_id))
+        step = steps.resolve(decision, call_id, suspension_id=suspension_id, decision_id=decision_id)
+        self._do(step, key=("d", decision_id))
 
     @rule(data=st.data(), kind=st.sampled_from(["prepared", "replied", "failed", "ok", "error", "lost"]))
     def any_outcome(self, data, kind):
@@ -326,18 +321,18 @@ class Life(RuleBasedStateMachine):
         at = self.conversation.now + 1000 * seconds
         if due is not None and data.draw(st.booleans(), label="exactly when it is due"):
             at = max(due, self.conversation.now)
-        self._do(Wake(), at=at)
+        self._do(steps.wake(), at=at)
         due = due_at(self.conversation.state)
         assert due is None or due > at, "something is still due"
 
     @rule(request_id=REQUEST_IDS)
     def cancel(self, request_id):
-        self._do(Cancel(request_id=request_id), key=("x", request_id))
+        self._do(steps.cancel(request_id), key=("x", request_id))
 
     @precondition(lambda self: len(self.conversation.log) > 25)
     @rule(request_id=REQUEST_IDS)
     def end(self, request_id):
-        self._do(End(request_id=request_id), key=("x", request_id))
+        self._do(steps.end(request_id), key=("x", request_id))
 
     # The steps.
 
@@ -355,24 +350,24 @@ class Life(RuleBasedStateMachine):
             elif effects and isinstance(effects[0], BeginTurn):
                 self.begin(data.draw(st.sampled_from([None, None, None, None, "the app is gone"]), label="problem"))
             elif effects:
-                self._model(data, effects[0].effect_id)
+                self._model(data)
             else:
                 return
 
-    def _model(self, data, effect_id):
+    def _model(self, data):
         match data.draw(st.sampled_from(["calls", "calls", "calls", "calls", "ends", "fails"]), label="the model"):
             case "calls":
                 fresh = data.draw(st.booleans(), label="fresh ids")
                 calls = data.draw(st.lists(st.tuples(MODEL_IDS, self.tools, ARGUMENTS), min_size=1, max_size=4), label="calls")
                 proposed = tuple(
-                    ProposedCall(tool_call_id=self.conversation.fresh("call") if fresh else call_id, name=name, arguments=text)
+                    ProposedCall(tool_call_id=self._fresh("call") if fresh else call_id, name=name, arguments=text)
                     for call_id, name, text in calls
                 )
-                self._do(ModelReplied(effect_id=effect_id, calls=proposed))
+                self._do(steps.call(*proposed))
             case "ends":
-                self._do(ModelReplied(effect_id=effect_id, content="done"))
+                self._do(steps.reply())
             case "fails":
-                self._do(ModelFailed(effect_id=effect_id, error="no"))
+                self._do(steps.fail_model("no"))
 
     def _settle(self, data, call):
         if call.suspension is None:
@@ -380,13 +375,9 @@ class Life(RuleBasedStateMachine):
             return
         decision = data.draw(FITTING[call.suspension.kind], label="decision")
         named = data.draw(st.booleans(), label="suspension named") or call.suspensions > 1
-        command = Resolve(
-            tool_call_id=call.tool_call_id,
-            ruling=Ruling.of(decision),
-            suspension_id=call.suspension.suspension_id if named else None,
-            decision_id=self.conversation.fresh("d"),
-        )
-        judgement = self._do(command, key=("d", command.decision_id))
+        shown, decision_id = call.suspension.suspension_id if named else None, self._fresh("d")
+        step = steps.resolve(decision, call.tool_call_id, suspension_id=shown, decision_id=decision_id)
+        judgement = self._do(step, key=("d", decision_id))
         assert isinstance(judgement.reply, Receipt)
         assert not judgement.reply.duplicate
 
@@ -397,9 +388,13 @@ class Life(RuleBasedStateMachine):
         content = '{"ok":true,"result":1}' if ok else '{"ok":false,"error":"boom"}'
         return self._do(RunFinished(effect_id=effect_id, ok=ok, content=content))
 
-    def _do(self, command, *, at=None, key=None):
+    def _fresh(self, prefix):
+        return f"{prefix}-{next(self.numbers)}"
+
+    def _do(self, step, *, at=None, key=None):
         conversation = self.conversation
         before, logged = conversation.state, len(conversation.log)
+        command = step(before) if callable(step) else step
         self._judged_the_same_without_knowledge(command)
         try:
             judgement = conversation.do(command, at=at)
@@ -562,11 +557,11 @@ class Life(RuleBasedStateMachine):
             if effects and isinstance(effects[0], RunTool):
                 self._run_ends(effects[0].effect_id, "ok")
             elif effects and isinstance(effects[0], BeginTurn):
-                self._do(TurnPrepared(effect_id=effects[0].effect_id, code="code-1"))
+                self._do(steps.begin())
             elif effects:
-                self._do(ModelReplied(effect_id=effects[0].effect_id, content="done"))
+                self._do(steps.reply())
             elif due is not None:
-                self._do(Wake(), at=max(due, conversation.now))
+                self._do(steps.wake(), at=max(due, conversation.now))
             else:
                 break
         assert conversation.status in {Status.ABSENT, Status.IDLE, Status.FAILED, Status.ENDED}
@@ -606,8 +601,8 @@ def _turns(conversation, count):
         ask, run, refund = conversation.call(("ask", '{"q":"%s"}' % ("x" * 500)), "lookup", "refund")
         waiting = len(conversation.state.model_dump_json())
         conversation.finish(run)
-        conversation.resolve(ask, Answer("y" * 200))
-        conversation.resolve(refund, Deny("no"))
+        conversation.resolve(Answer("y" * 200), ask)
+        conversation.resolve(Deny("no"), refund)
         conversation.reply("z" * 2000)
         sizes.append((waiting, len(conversation.state.model_dump_json())))
     return sizes

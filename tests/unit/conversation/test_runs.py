@@ -42,7 +42,7 @@ def test_a_lost_run_of_a_tool_that_must_not_run_again_is_an_error(begun):
 
 def test_a_lost_run_that_was_approved_is_not_run_again_by_itself(begun):
     [call] = begun.call("refund")
-    begun.resolve(call, Approve(arguments={"amount": 1}))
+    begun.resolve(Approve(arguments={"amount": 1}), call)
     begun.lose(call)
     assert "outcome unknown" in begun.result(call)["error"]
 

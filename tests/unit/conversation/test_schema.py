@@ -81,9 +81,9 @@ def test_an_answer_that_cannot_be_judged_is_refused_with_a_typed_error(conversat
     conversation = conversations(spec=conversations.desk_with(age={"response_schema": LOOKS_AHEAD})).begun()
     [call] = conversation.call("age")
     with conversation.unchanged(), pytest.raises(InvalidDecision, match="cannot be judged against the schema"):
-        conversation.resolve(call, Answer("ab"))
+        conversation.resolve(Answer("ab"), call)
 
-    conversation.resolve(call, Deny("it cannot be asked"))
+    conversation.resolve(Deny("it cannot be asked"), call)
 
     assert conversation.result(call)["ok"] is False
 

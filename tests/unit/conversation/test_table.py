@@ -155,13 +155,13 @@ def test_a_known_duplicate_is_answered_before_the_table_is_asked(conversations, 
 def test_duplicates_are_answered_after_the_end_too(begun):
     # given a message, a decision, a cancellation and an end, all recorded
     [call] = begun.call("ask")
-    decided = begun.resolve(call, Answer(1), decision_id="d-1").reply
+    decided = begun.resolve(Answer(1), call, decision_id="d-1").reply
     begun.send("more", message_id="m-2")
     cancelled = begun.cancel("x-1").reply
     ended = begun.end("x-2").reply
     # when each comes again after the end, then each gets its first reply
     with begun.unchanged():
-        assert begun.resolve(call, Answer(1), decision_id="d-1").reply.seq == decided.seq
+        assert begun.resolve(Answer(1), call, decision_id="d-1").reply.seq == decided.seq
         assert begun.send("more", message_id="m-2").reply.duplicate
         assert begun.cancel("x-1").reply == cancelled.model_copy(update={"duplicate": True})
         again = begun.end("x-2").reply

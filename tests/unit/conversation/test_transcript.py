@@ -8,7 +8,7 @@ def test_a_whole_turn_reads_as_the_model_saw_it(begun):
     # given a turn with two rounds
     run, ask = begun.call(("lookup", '{"order":7}'), ("ask", ""), content="One moment.")
     begun.finish(run, '{"ok":true,"result":"shipped"}')
-    begun.resolve(ask, Answer("blue"))
+    begun.resolve(Answer("blue"), ask)
     begun.reply("It was shipped, and it is blue.")
     # then its messages are
     assert begun.messages() == [
@@ -31,7 +31,7 @@ def test_while_calls_wait_the_results_that_are_there_are_shown(begun):
     ask, run = begun.call("ask", "lookup")
     begun.finish(run)
     assert [message.get("tool_call_id") for message in begun.messages()[2:]] == [run]
-    begun.resolve(ask, Deny("no"))
+    begun.resolve(Deny("no"), ask)
     assert [message.get("tool_call_id") for message in begun.messages()[2:]] == [ask, run]
 
 

@@ -171,7 +171,7 @@ def test_messages_during_a_turn_queue_and_run_in_order(begun):
     assert list(begun.state.queue) == receipts
     assert begun.status is Status.AWAITING_INPUT
     # and their turns come one after the other
-    begun.resolve(call, Answer("blue"))
+    begun.resolve(Answer("blue"), call)
     begun.reply("one")
     for turn, seq in enumerate(receipts, 2):
         assert outstanding(begun.state) == (BeginTurn(effect_id=f"begin:{seq}", message_seq=seq),)
@@ -254,7 +254,7 @@ def test_a_turn_at_its_limit_waits_for_its_open_calls_before_it_fails(begun):
         begun.call("nope")
     [call] = begun.call("ask")
     assert begun.status is Status.AWAITING_INPUT
-    begun.resolve(call, Answer(1))
+    begun.resolve(Answer(1), call)
     assert begun.status is Status.FAILED
 
 
@@ -273,7 +273,7 @@ def test_each_turn_has_a_limit_of_its_own(begun):
 def test_a_cancellation_answers_every_open_call_and_says_what_it_cancelled(begun):
     # given a run, a question, an approved run and one that is done
     calls = begun.call("lookup", "ask", "refund", "charge")
-    begun.resolve(calls[2], Approve())
+    begun.resolve(Approve(), calls[2])
     begun.finish(calls[3])
     # when the turn is cancelled
     cancelled = begun.cancel().reply
@@ -291,7 +291,7 @@ def test_a_cancellation_answers_every_open_call_and_says_what_it_cancelled(begun
 def test_a_cancelled_call_is_said_to_have_not_run_where_that_is_known(begun):
     # given calls at every place where one can be, a browser's before and after its approval
     lookup, ask, refund, locate, share, shared = begun.call("lookup", "ask", "refund", "locate", "share", "share")
-    begun.resolve(shared, Approve())
+    begun.resolve(Approve(), shared)
     # when the turn is cancelled
     begun.cancel()
     # then what runs on the server or at the client may have had its effect
@@ -394,7 +394,7 @@ def test_an_idle_conversation_ends_without_a_turn(begun):
 
 def test_nothing_follows_the_end(begun):
     begun.end()
-    for ask in (begun.send, begun.cancel, begun.end, begun.start):
+    for ask in (begun.send, begun.cancel, begun.end, lambda: begun.start(message_id="m-2")):
         with begun.unchanged(), pytest.raises(ConversationEnded):
             ask()
     with begun.unchanged():
