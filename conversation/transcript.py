@@ -7,8 +7,8 @@ from . import jsontext
 from .events import (
     CallResolved,
     CallSuspended,
-    ConversationEnded,
     ConversationStarted,
+    Ended,
     Event,
     MessageAccepted,
     ModelAnswered,
@@ -68,7 +68,7 @@ class Transcript:
                 | TurnFailed()
                 | TurnCancelled()
                 | NothingCancelled()
-                | ConversationEnded()
+                | Ended()
             ):
                 pass
 

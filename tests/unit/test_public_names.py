@@ -19,7 +19,7 @@ PUBLIC = {
         ToolContext UnsupportedServer WrongCluster WrongStore __version__ tool
     """,
     "events": """
-        Approval CallResolved CallSuspended ConversationEnded ConversationStarted DecisionKind Event EventBody Executor
+        Approval CallResolved CallSuspended ConversationStarted DecisionKind Ended Event EventBody Executor
         FailureReason MessageAccepted ModelAnswered NothingCancelled OnLost ProgressReported ReasoningDelta RequestedCall
         RunScheduled SettledBy StopReason SuspensionKind SuspensionSettled TextDelta TurnCancelled TurnCompleted TurnFailed
         TurnStarted
