@@ -1,4 +1,4 @@
-"""Tool calls: where each stands, and what is shown to whoever may resolve it."""
+"""Tool calls: the status of each, its suspension, and the view of it that people and clients are shown."""
 
 from enum import StrEnum
 from typing import Any
@@ -13,19 +13,19 @@ from .spec import Approval, Executor, OnLost
 class CallStatus(StrEnum):
     """Where a call of the current turn stands."""
 
-    RUNNING = "running"  # its run is outstanding
-    AWAITING = "awaiting"  # it awaits someone outside
-    RESOLVED = "resolved"  # it has a result
-    ERRORED = "errored"  # it has an error result
+    RUNNING = "running"  # the call's run is outstanding
+    AWAITING = "awaiting"  # the call waits for a decision from outside
+    RESOLVED = "resolved"  # the call has a result
+    ERRORED = "errored"  # the call has an error result
 
 
 class SuspensionKind(StrEnum):
     """What a suspended call waits for."""
 
-    APPROVAL = "approval"  # a yes or no before it runs
-    ELICITATION = "elicitation"  # a person's answer, which is the result
-    CLIENT_EXEC = "client_exec"  # a client's own execution
-    LOST = "lost"  # a person's word on a run that was lost: again, or what came of it
+    APPROVAL = "approval"  # a person's yes or no before the call runs
+    ELICITATION = "elicitation"  # a person's answer, which is the call's result
+    CLIENT_EXEC = "client_exec"  # the result of the client's own execution
+    LOST = "lost"  # a person's word on a lost run: run it again, or take this result or error
 
 
 ACCEPTED: dict[SuspensionKind, tuple[DecisionKind, ...]] = {
@@ -34,11 +34,11 @@ ACCEPTED: dict[SuspensionKind, tuple[DecisionKind, ...]] = {
     SuspensionKind.CLIENT_EXEC: (DecisionKind.ANSWER, DecisionKind.FAIL),
     SuspensionKind.LOST: (DecisionKind.REDISPATCH, DecisionKind.ANSWER, DecisionKind.FAIL),
 }
-"""Which decisions each kind of suspension takes."""
+"""The kinds of decision that each kind of suspension takes."""
 
 
 class Suspension(Record):
-    """One wait of a call for someone outside. Times in integer milliseconds UTC; `seq` is its event's."""
+    """One wait of a call for a decision from outside. Times in integer ms UTC; `seq` is that of its `CallSuspended`."""
 
     suspension_id: str
     kind: SuspensionKind
@@ -48,7 +48,7 @@ class Suspension(Record):
 
 
 class Call(Record):
-    """One call of the current turn. Its arguments stay in the log, at `arguments_at`."""
+    """One call of the current turn. Its arguments stay in the log, in the event whose `seq` is `arguments_at`."""
 
     tool_call_id: str
     tool: str
@@ -78,10 +78,10 @@ def run_effect_id(tool_call_id: str, attempt: int) -> str:
 
 
 class PendingView(Record):
-    """A suspended call as shown to whoever may resolve it, as data (see `holdfast.client.PendingCall`).
+    """A suspended call as people and clients are shown it, as data (see `holdfast.client.PendingCall`). Times in ms UTC.
 
-    `problem` says why not all of it can be read (written by a newer Holdfast, corrupt, nested too deeply, gone); what is not
-    known then is empty or None.
+    `problem` says why a part of the call cannot be read (written by a newer Holdfast, corrupt, nested too deeply, gone); fields
+    that are not known then are empty or None.
     """
 
     conversation_id: str

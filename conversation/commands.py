@@ -1,7 +1,8 @@
-"""What is asked of the machine. Time, ids, randomness and what the store knows of an id arrive inside.
+"""The commands of the machine. Time, ids, randomness and what the store knows of an id arrive inside them.
 
-Callers fill in what they ask; the shell that hosts the conversation stamps `now`, `spec` (the stored spec that the turn runs
-with, or of its last turn) and `known` (what the store knows of the ids that `lookups` names).
+Callers fill in their request; the shell that hosts the conversation stamps `now` (ms UTC), `spec` (the stored spec that the
+turn runs with, or the last turn ran with) and `known` (the idempotency records that the store has under the keys of `lookups`
+and `reasons`).
 """
 
 from collections.abc import Mapping
@@ -24,15 +25,15 @@ class _Command(Record):
     known: Mapping[str, IdempotencyRecord] = Field(default_factory=dict)
 
     def stamped(self, now: int, spec: AgentSpec | None, known: Mapping[str, IdempotencyRecord]) -> Self:
-        """The same command with what only the shell knows."""
+        """The same command with the time, the spec and the idempotency records, which only the shell knows."""
         return self.model_copy(update={"now": now, "spec": spec, "known": known})
 
     def lookups(self) -> tuple[str, ...]:
-        """The keys that must not be known for the judgement to hold."""
+        """The keys of the idempotency records by which the command is judged; where the store has none, its id is new."""
         return ()
 
     def reasons(self) -> tuple[str, ...]:
-        """The keys that tell why a refusal is one."""
+        """The keys of idempotency records that say why the command is refused; only a refusal looks them up."""
         return ()
 
 
@@ -47,7 +48,7 @@ class Start(_Command):
     context: JsonText = "null"
 
     def lookups(self) -> tuple[str, ...]:
-        """The first message's receipt."""
+        """The key of the first message's receipt."""
         return (message_key(self.message_id),)
 
 
@@ -59,7 +60,7 @@ class Send(_Command):
     message_id: str
 
     def lookups(self) -> tuple[str, ...]:
-        """The message's receipt."""
+        """The key of the message's receipt."""
         return (message_key(self.message_id),)
 
 
@@ -73,11 +74,11 @@ class Resolve(_Command):
     suspension_id: str | None = None
 
     def lookups(self) -> tuple[str, ...]:
-        """The decision's receipt."""
+        """The key of the decision's receipt."""
         return (decision_key(self.decision_id),)
 
     def reasons(self) -> tuple[str, ...]:
-        """What settled the call and the suspension."""
+        """The keys of the records that say what settled the suspension, or else the call."""
         if self.suspension_id is not None:
             return (suspension_key(self.suspension_id),)
         return (call_key(self.tool_call_id), result_key(self.tool_call_id))
@@ -90,7 +91,7 @@ class Cancel(_Command):
     request_id: str
 
     def lookups(self) -> tuple[str, ...]:
-        """The cancellation's receipt."""
+        """The key of the cancellation's receipt."""
         return (request_key(self.request_id),)
 
 
@@ -101,12 +102,12 @@ class End(_Command):
     request_id: str
 
     def lookups(self) -> tuple[str, ...]:
-        """The end's receipt."""
+        """The key of the end's receipt."""
         return (request_key(self.request_id),)
 
 
 class TurnPrepared(_Command):
-    """The outcome of `BeginTurn`: the spec in force is `spec`, or why there is none."""
+    """The outcome of `BeginTurn`: `spec` is the spec in force, or `problem` says why there is none."""
 
     kind: Literal["turn_prepared"] = "turn_prepared"
     effect_id: str
@@ -117,7 +118,7 @@ class TurnPrepared(_Command):
 class ProposedCall(Record):
     """A tool call as the model wrote it, with the verdict of the worker, which has the app.
 
-    `problem` says why its arguments cannot be used, `prompt` is what the tool's prompt rendered to.
+    `problem` says why the call's arguments cannot be used; `prompt` is the tool's prompt, rendered for this call.
     """
 
     tool_call_id: str
@@ -141,12 +142,12 @@ class ModelReplied(_Command):
     provider: JsonText | None = None
 
     def lookups(self) -> tuple[str, ...]:
-        """Which of the model's call ids were used before."""
+        """The keys of the model's call ids; a known one was used before."""
         return tuple(call_key(jsontext.clean(call.tool_call_id)) for call in self.calls)
 
 
 class ModelFailed(_Command):
-    """The outcome of `CallModel`: an error that its retries did not cure."""
+    """The outcome of `CallModel`: an error that the retries of the model call did not cure."""
 
     kind: Literal["model_failed"] = "model_failed"
     effect_id: str
@@ -155,7 +156,7 @@ class ModelFailed(_Command):
 
 
 class RunFinished(_Command):
-    """The outcome of `RunTool`: the envelope of what the callback returned or raised."""
+    """The outcome of `RunTool`: the envelope of the value that the callback returned, or of the error that it raised."""
 
     kind: Literal["run_finished"] = "run_finished"
     effect_id: str
@@ -164,14 +165,14 @@ class RunFinished(_Command):
 
 
 class RunLost(_Command):
-    """The outcome of `RunTool` when its worker is gone without one."""
+    """The outcome of `RunTool` when the run's worker is gone and has reported none."""
 
     kind: Literal["run_lost"] = "run_lost"
     effect_id: str
 
 
 class Wake(_Command):
-    """Settle what is due."""
+    """Settle the suspensions whose deadlines have passed."""
 
     kind: Literal["wake"] = "wake"
 

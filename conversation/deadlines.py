@@ -5,35 +5,35 @@ from typing import NamedTuple
 
 
 class Deadline(NamedTuple):
-    """When the suspension of the call at a place runs out (milliseconds UTC)."""
+    """The moment (milliseconds UTC) at which the suspension of the call at a place in the round expires."""
 
     expires_at: int
     place: int
 
 
 class Deadlines(NamedTuple):
-    """A leftist heap (Crane, 1972): joining two costs the logarithm of their size and leaves both as they are.
+    """A leftist heap (Crane, 1972): joining two heaps costs the logarithm of their size and leaves both as they are.
 
-    A deadline that is settled stays inside until it is the first; whoever holds the heap says which those are.
+    The deadline of a settled suspension stays inside until it is the earliest; then the round that holds the heap removes it.
     """
 
     first: Deadline
-    depth: int = 1  # of the right side, which is never deeper than the left
+    depth: int = 1  # the length of the right spine; the left side is never shallower than the right
     left: "Deadlines | None" = None
     right: "Deadlines | None" = None
 
     def with_deadline(self, deadline: Deadline) -> "Deadlines":
-        """The heap with one more."""
+        """The heap with one more deadline."""
         return _joined(self, type(self)(deadline))
 
     def without_first(self) -> "Deadlines | None":
-        """The heap without its earliest."""
+        """The heap without its earliest deadline; None if it was the only one."""
         if self.left is None or self.right is None:
             return self.left or self.right
         return _joined(self.left, self.right)
 
     def until(self, now: int) -> Iterator[Deadline]:
-        """Those that have passed, in no order."""
+        """The deadlines that have passed at `now` (ms UTC), in no order."""
         waiting: list[Deadlines | None] = [self]
         while waiting:
             heap = waiting.pop()

@@ -1,4 +1,4 @@
-"""The answers to a suspension, and how they travel."""
+"""Decisions, which settle a suspension, and the form in which a command carries one."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -15,7 +15,7 @@ from .record import Record
 
 
 class DecisionKind(StrEnum):
-    """Which one a decision is."""
+    """The kind of a decision."""
 
     APPROVE = "approve"  # the call may run, perhaps with edited arguments
     DENY = "deny"  # the call must not run, or the person will not answer
@@ -62,7 +62,7 @@ _BODILESS = frozenset({DecisionKind.APPROVE, DecisionKind.REDISPATCH})
 
 
 class Ruling(Record):
-    """A decision on its way: its kind and its body as JSON text (None: nothing edited, or a `Redispatch`)."""
+    """A decision as a command carries it: its kind, and its body as JSON text (None: an unedited `Approve`, a `Redispatch`)."""
 
     kind: DecisionKind
     body: JsonText | None = None
@@ -82,7 +82,7 @@ class Ruling(Record):
         """The ruling that carries a decision.
 
         Raises:
-            InvalidDecision: It is none of them, or its body is not JSON.
+            InvalidDecision: The value is no decision, or its body is not JSON.
         """
         match decision:
             case Approve(arguments=None):

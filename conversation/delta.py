@@ -1,4 +1,4 @@
-"""What a write changes of a conversation's index entries and runs, found from its events alone."""
+"""The changes that a write makes to a conversation's index entries and runs, found from its events alone."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -12,7 +12,7 @@ from .state import State
 
 @dataclass(frozen=True, slots=True)
 class Delta:
-    """Which suspensions open and close, and the effect ids of the runs that become outstanding and of those that are over."""
+    """The suspensions that open and close, and the effect ids of the runs that become outstanding (`scheduled`) or are over."""
 
     opened: tuple[PendingEntry, ...] = ()
     closed: tuple[PendingEntry, ...] = ()
@@ -21,14 +21,14 @@ class Delta:
 
 
 def delta(before: State, after: State, events: Sequence[Event]) -> Delta:
-    """What the events change that lead from one state to the other; its cost is that of the events."""
+    """The changes between two states, given the events that lead from one to the other; the cost is that of the events."""
     ids = {
         event.tool_call_id: None
         for event in events
         if isinstance(event, RunScheduled | CallSuspended | SuspensionSettled | CallResolved)
     }
     old, new = _calls(before), _calls(after)
-    if _answer(before) != _answer(after):  # what another answer asked for is over, whether an event names it or not
+    if _answer(before) != _answer(after):  # the calls of an earlier answer are over, named or not
         ids |= {call.tool_call_id: None for call in old.open()}
     opened, closed, scheduled, settled = [], [], [], []
     for tool_call_id in ids:

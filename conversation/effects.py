@@ -1,4 +1,4 @@
-"""The work that the machine wants done. Each has an id; its outcome is accepted only while that id is outstanding."""
+"""Effects: the work that the machine wants done. An effect's outcome is accepted only while the effect's id is outstanding."""
 
 from typing import Literal, TypeAlias
 
@@ -24,7 +24,7 @@ class CallModel(Record):
 
 
 class RunTool(Record):
-    """Run a server call's callback."""
+    """Run a server call's callback, with the arguments in the event whose `seq` is `arguments_at`."""
 
     kind: Literal["run_tool"] = "run_tool"
     effect_id: str

@@ -1,7 +1,7 @@
-"""The result envelope: what a model reads as a tool's result is always one of ours.
+"""The result envelope: the JSON text that a model reads as a tool's result, always written by Holdfast.
 
 `{"ok": true, "result": ...}` or `{"ok": false, "error": ...}`; a client's result carries a third key, `"untrusted": true`.
-What people, clients and tools send stands inside as JSON, so that it cannot pose as an envelope.
+Values from people, clients and tools stand inside as JSON, so that none of them can pose as an envelope.
 """
 
 from . import jsontext

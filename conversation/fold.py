@@ -158,6 +158,6 @@ def _suspension_settled(state: State, event: SuspensionSettled) -> State:
 def _call_resolved(state: State, event: CallResolved) -> State:
     status = CallStatus.RESOLVED if event.ok else CallStatus.ERRORED
     call = _turn(state).call(event.tool_call_id)
-    if call is None:  # it never ran nor asked
+    if call is None:  # the call neither ran nor was suspended
         call = Call(tool_call_id=event.tool_call_id, tool="", status=status, arguments_at=_turn(state).answered_at)
     return _with_call(state, call.model_copy(update={"status": status, "suspension": None}))

@@ -1,7 +1,7 @@
-"""What is kept beside the log of a conversation, by id: receipts, settled suspensions, call ids used.
+"""Idempotency records: receipts, settled suspensions and used call ids, kept beside the log of a conversation by id.
 
-It is never part of `State` (it would grow without end); the store keeps it as long as the conversation, writes it in the same
-append, and hands back what it knows of the ids that a command names.
+The records are never part of `State` (which would grow without end). The store keeps them as long as the conversation, writes
+them in the same append as the events, and hands back the records of the ids that a command names.
 """
 
 from collections.abc import Sequence
@@ -23,7 +23,7 @@ from .record import Record
 
 
 class IdempotencyRecord(Record):
-    """What the store knows of one id: the event that settled it."""
+    """What the store knows of one id: the event that used or settled it, its place in the log and its time (ms UTC)."""
 
     seq: int
     at: int
@@ -35,7 +35,7 @@ class IdempotencyRecord(Record):
 
     @property
     def reason(self) -> StaleReason:
-        """Why a decision for it is stale."""
+        """Why a decision for this call or suspension is stale."""
         match self.by:
             case None:
                 return StaleReason.UNKNOWN
@@ -63,7 +63,7 @@ def request_key(request_id: str) -> str:
 
 
 def call_key(tool_call_id: str) -> str:
-    """The key of a call id that was used, with what settled its last suspension."""
+    """The key of a used call id; its record says what settled the call's last suspension."""
     return f"c:{tool_call_id}"
 
 
@@ -78,7 +78,7 @@ def suspension_key(suspension_id: str) -> str:
 
 
 def facts(events: Sequence[Event], first_seq: int) -> dict[str, IdempotencyRecord]:
-    """What the events, the first of which stands at `first_seq`, make known by id."""
+    """The idempotency records, by key, that follow from events of which the first stands at `first_seq` in the log."""
     known: dict[str, IdempotencyRecord] = {}
     for seq, event in enumerate(events, first_seq):
         match event:

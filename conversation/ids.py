@@ -1,4 +1,4 @@
-"""The ids of the machine: which are accepted from outside, and how its own are minted."""
+"""The ids of the machine: which ids are accepted from outside, and how the machine's own ids are minted."""
 
 import base64
 import hashlib
@@ -10,15 +10,15 @@ from holdfast.errors import InvalidConversationId, InvalidInput
 CONVERSATION_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:-]{0,127}")
 CALL_ID = re.compile(r"[A-Za-z0-9_-]{1,40}")
 REWRITTEN = "hf_"
-"""What rewritten call ids begin with; a model's own that begins so is rewritten too, so it can foresee none."""
+"""The beginning of rewritten call ids. A model's own id that begins so is rewritten too, so a model can foresee none."""
 REQUEST_ID = re.compile(r"[\x21-\x7e]{1,200}")
 
 
 def check_conversation_id(conversation_id: object) -> str:
-    """The conversation id, if it is one.
+    """The conversation id itself, once it is checked.
 
     Raises:
-        InvalidConversationId: It is not a string of the form `[A-Za-z0-9][A-Za-z0-9._:-]{0,127}`.
+        InvalidConversationId: The value is not a string of the form `[A-Za-z0-9][A-Za-z0-9._:-]{0,127}`.
     """
     if isinstance(conversation_id, str) and CONVERSATION_ID.fullmatch(conversation_id):
         return conversation_id
@@ -31,10 +31,10 @@ def check_conversation_id(conversation_id: object) -> str:
 
 
 def check_request_id(field: str, value: object, error: type[InvalidInput]) -> str:
-    """An idempotency key (`message_id`, `decision_id`), if it is one.
+    """The idempotency key itself (`message_id`, `decision_id`, `request_id`), once it is checked.
 
     Raises:
-        InvalidInput: Of the given class; it is not 1 to 200 printable ASCII characters without spaces.
+        InvalidInput: As the class `error`; the value is not 1 to 200 printable ASCII characters without spaces.
     """
     if isinstance(value, str) and REQUEST_ID.fullmatch(value):
         return value
@@ -53,7 +53,7 @@ def suspension_id(conversation_id: str, tool_call_id: str, ordinal: int, argumen
 
 
 def digest(*parts: str, length: int = 20) -> str:
-    """A short lower-case digest of the parts, unambiguous about where each ends (5 bits a character)."""
+    """A short lower-case digest of the parts (5 bits a character); text that is split into other parts has another digest."""
     state = hashlib.sha256()
     for part in parts:
         raw = part.encode("utf-8", "surrogatepass")
@@ -62,10 +62,10 @@ def digest(*parts: str, length: int = 20) -> str:
 
 
 def payload_digest(kind: str, *parts: str, **later: str | None) -> str:
-    """What makes two starts, messages or decisions the same.
+    """The digest by which two starts, messages or decisions count as the same.
 
-    Receipts keep it for ever, so what a later release adds is named, and left out where it is not given: a repetition across an
-    upgrade is still a repetition.
+    Receipts keep the digest for ever. So a field that a later release adds is passed by name, and left out where it is not
+    given: a repetition across an upgrade is still a repetition.
     """
     return digest(kind, *parts, *(f"{name}={value}" for name, value in sorted(later.items()) if value is not None))
 
@@ -76,8 +76,8 @@ def unique_call_ids(proposed: Sequence[str], used: Collection[str], scope: str, 
     Args:
         proposed: The model's ids, in its order; they may be empty, too long or repeated.
         used: Keys of the ids that the conversation has used.
-        scope: What makes a rewritten id unique (conversation and effect).
-        key: How an id is looked up in `used`.
+        scope: A text that makes rewritten ids unique (conversation and effect).
+        key: The function from an id to its key in `used`.
     """
     unique: dict[str, None] = {}
     for index, call_id in enumerate(proposed):

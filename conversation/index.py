@@ -1,4 +1,4 @@
-"""What the store's indexes say of a conversation: a function of its state."""
+"""The entries of a conversation in the store's indexes: a function of its state."""
 
 from .calls import Call, SuspensionKind
 from .machine import busy, due_at
@@ -7,7 +7,7 @@ from .state import State, Status
 
 
 class PendingEntry(Record):
-    """One open suspension; `seq` is that of its `CallSuspended`."""
+    """The index entry of one open suspension; `created_at` is in ms UTC, `seq` is that of its `CallSuspended`."""
 
     created_at: int
     suspension_id: str
@@ -16,7 +16,7 @@ class PendingEntry(Record):
 
     @classmethod
     def of(cls, call: Call | None) -> "PendingEntry | None":
-        """The entry of a call, if it has an open suspension."""
+        """The entry of a call's open suspension; None if it has none."""
         if call is None or call.suspension is None:
             return None
         return cls(
@@ -30,7 +30,7 @@ class PendingEntry(Record):
 class Index(Record):
     """The index entries of one conversation; `pending` in the order of the log.
 
-    `busy` says that a turn's beginning, a model call or a run is outstanding; `due_at` is the earliest deadline.
+    `busy` says that a turn's beginning, a model call or a run is outstanding; `due_at` is the earliest deadline (ms UTC).
     """
 
     agent: str

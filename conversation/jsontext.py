@@ -3,9 +3,9 @@
 Arguments, answers, results and contexts travel and rest as the text they came as: msgpack integers stop at 64 bits, and a
 model reads back exactly what it wrote. Strict JSON only: NaN, infinities and lone surrogates are refused (RFC 8259).
 
-Whoever reads JSON later stands deeper on the stack than whoever took it in, and may run another Python, whose recursion limit
-is another. So the bounds of this module hold at every intake, and a scan finds out whether a text keeps them before a parser
-sees it.
+A text is read later, perhaps deeper on the stack than where it was taken in, and by another Python with another recursion
+limit. So the bounds of this module hold at every intake, and a scan finds out whether a text keeps them before a parser sees
+the text.
 """
 
 import json
@@ -17,12 +17,12 @@ from typing import Any, NoReturn, TypeAlias, overload
 JsonText: TypeAlias = str
 
 MAX_DEPTH = 100
-"""How many arrays and objects may stand in each other. Models and people write a dozen at most, and a reader needs less than a
-tenth of the shallowest recursion limit for a hundred."""
+"""How deep arrays and objects may be nested. Models and people write a dozen levels at most, and for a hundred levels a reader
+needs less than a tenth of the shallowest recursion limit."""
 MAX_VALUES = 1 << 20
 """How many values a text may hold, each container counted once more: as many as the largest default limit (1 MiB) has bytes."""
 MAX_DIGITS = 4300
-"""How many digits in a row a number may have: Python's own default, since reading them takes time by the square."""
+"""How many digits in a row a number may have: Python's own default, since the time to read digits grows with their square."""
 
 _STRING = re.compile(r'"[^"\\]*(?:\\.[^"\\]*)*"?', re.DOTALL)
 _STEPS = {ord("["): 1, ord("{"): 1, ord("]"): -1, ord("}"): -1}
@@ -35,15 +35,15 @@ _Link: TypeAlias = "tuple[_Link, str | int] | None"
 
 
 class NotJson(ValueError):
-    """The value or text is not strict JSON, or beyond the bounds of this module; the message says where and why."""
+    """The value or text is not strict JSON, or exceeds the bounds of this module; the message says where and why."""
 
 
 def dumps(value: Any) -> JsonText:
     """The compact JSON text of a value; keys keep their order.
 
     Raises:
-        NotJson: The value holds something JSON cannot carry (NaN, bytes, an object, a key that is no string, ...), or more, or
-            deeper, than is allowed.
+        NotJson: The value holds something that JSON cannot carry (NaN, bytes, an object, a key that is no string, ...), or
+            exceeds the bounds.
     """
     _check(value)
     try:
@@ -57,7 +57,8 @@ def loads(text: str) -> Any:
     """The value of a strict JSON text.
 
     Raises:
-        NotJson: The text does not parse, holds NaN, an infinity or a lone surrogate, or more, or deeper, than is allowed.
+        NotJson: The text does not parse, names a key of an object twice, holds NaN, an infinity or a lone surrogate, or exceeds
+            the bounds.
     """
     check_bounds(text)
     try:
@@ -73,10 +74,10 @@ def loads(text: str) -> Any:
 
 
 def check_bounds(text: str) -> str:
-    """The text itself, if what it holds keeps the bounds; a linear scan, without recursion and before any parser.
+    """The text itself, once it is checked against the bounds by a linear scan, without recursion and before any parser.
 
     Raises:
-        NotJson: It is nested too deeply, holds too many values, or a number with too many digits.
+        NotJson: The text is nested too deeply, holds too many values, or a number with too many digits.
     """
     opened = text.count("[") + text.count("{")
     many = opened + text.count(",") >= MAX_VALUES
@@ -94,16 +95,16 @@ def check_bounds(text: str) -> str:
 
 
 def depth(text: str) -> int:
-    """How many arrays and objects stand in each other at the deepest place; a linear scan that respects strings."""
+    """How deep arrays and objects are nested at the deepest place of a text; a linear scan that respects strings."""
     brackets = _STRING.sub("", text).encode("utf-8", "surrogatepass").translate(None, _BESIDE_BRACKETS)
     return max(accumulate(map(_STEPS.__getitem__, brackets), initial=0))
 
 
 def check_text(text: str) -> str:
-    """The text itself, if it can be encoded as UTF-8.
+    """The text itself, once it is known that UTF-8 can encode it.
 
     Raises:
-        NotJson: It holds a lone surrogate.
+        NotJson: The text holds a lone surrogate.
     """
     try:
         text.encode()
@@ -163,7 +164,7 @@ def _refuse_number() -> NoReturn:
 
 
 def _check(value: Any) -> None:
-    """Refuse what is no JSON, or beyond the bounds: without recursion, and a path is put together only where it is said."""
+    """Refuse a value that is no JSON, or exceeds the bounds: without recursion, and building a path only for an error."""
     _check_scalar(value, None)
     stack: list[tuple[Any, int, _Link]] = [(value, 1, None)] if isinstance(value, dict | list | tuple) else []
     values = 1

@@ -1,4 +1,4 @@
-"""What `decide` returns, and the draft on which judges write it."""
+"""The judgement that `decide` returns, the replies that it can hold, and the draft on which it is written."""
 
 from dataclasses import dataclass, field
 from typing import TypeAlias
@@ -10,10 +10,10 @@ from .state import State
 
 
 class Receipt(Record):
-    """The durable acknowledgement of a start, message or decision.
+    """The durable acknowledgement of a start, message, decision or end.
 
-    `seq` is the place in the log of the event that records it, `accepted_at` its moment (integer milliseconds UTC),
-    `duplicate` whether it was recorded before under the same id.
+    `seq` is the place in the log of the event that records the request, `accepted_at` the time of that event (integer
+    milliseconds UTC); `duplicate` says whether the request was recorded before under the same id.
     """
 
     conversation_id: str
@@ -23,9 +23,9 @@ class Receipt(Record):
 
 
 class Cancelled(Record):
-    """What a cancellation really cancelled; `turn_id` is None where no turn was going on.
+    """The turn and the calls that a cancellation really cancelled; `turn_id` is None where no turn was going on.
 
-    `duplicate` says whether it was recorded before under the same id.
+    `duplicate` says whether the cancellation was recorded before under the same id.
     """
 
     conversation_id: str
@@ -39,10 +39,10 @@ Reply: TypeAlias = Receipt | Cancelled | None
 
 @dataclass(frozen=True, slots=True)
 class Judgement:
-    """The events a command leads to, in order, and what its caller is told once they are durable.
+    """The events that a command leads to, in order, and the reply that its caller gets once the events are durable.
 
-    `ignored` names the reason where the command was ignored on purpose; `state` is what the events lead to, None if there are
-    none.
+    `ignored` names the reason where the command was ignored on purpose; `state` is the state after the events, None if there
+    are none.
     """
 
     events: tuple[Event, ...] = ()
@@ -53,18 +53,18 @@ class Judgement:
 
 @dataclass(slots=True)
 class Draft:
-    """Events in the making: each is folded at once, so that the next is judged on the state it leads to."""
+    """A judgement in the making: each event is folded at once, so that the next one is judged on the state after it."""
 
     state: State
     now: int
     events: list[Event] = field(default_factory=list)
 
     def emit(self, event: Event) -> int:
-        """Add an event; its place in the log."""
+        """Add an event, and return its place in the log."""
         self.events.append(event)
         self.state = evolve(self.state, event)
         return self.state.seq
 
     def done(self, reply: Reply = None) -> Judgement:
-        """The judgement with everything emitted."""
+        """The judgement with all events emitted so far."""
         return Judgement(tuple(self.events), reply, state=self.state)

@@ -1,4 +1,4 @@
-"""Judging what people ask of a conversation as a whole: start, send, cancel, end."""
+"""Judging the requests that concern a conversation as a whole: start, send, cancel, end."""
 
 from holdfast.errors import ConversationExists, InvalidInput, InvalidMessage, QueueFull
 
@@ -28,17 +28,21 @@ CANCELLED_CLIENT = "cancelled before the client reported a result; it may or may
 
 
 def start_digest(command: Start) -> str:
-    """What makes two starts the same."""
+    """The digest by which two starts count as the same."""
     return payload_digest("start", command.agent, command.text, command.context)
 
 
 def send_digest(command: Send) -> str:
-    """What makes two messages the same."""
+    """The digest by which two messages count as the same."""
     return payload_digest("send", command.text)
 
 
 def duplicate_start(state: State, command: Start) -> Judgement | None:
-    """The first receipt, if this very start was accepted before."""
+    """The first receipt, if this very start was accepted before.
+
+    Raises:
+        ConversationExists: The conversation was started with something else under this message id.
+    """
     known = command.known.get(message_key(command.message_id))
     if known is None:
         return None
@@ -48,7 +52,11 @@ def duplicate_start(state: State, command: Start) -> Judgement | None:
 
 
 def duplicate_send(state: State, command: Send) -> Judgement | None:
-    """The first receipt, if this very message was accepted before."""
+    """The first receipt, if this very message was accepted before.
+
+    Raises:
+        InvalidMessage: The message id was used for another message.
+    """
     known = command.known.get(message_key(command.message_id))
     if known is None:
         return None
@@ -59,7 +67,11 @@ def duplicate_send(state: State, command: Send) -> Judgement | None:
 
 
 def duplicate_request(state: State, command: Cancel | End) -> Judgement | None:
-    """What the same cancellation or end was answered before."""
+    """The first reply, if this very cancellation or end was accepted before.
+
+    Raises:
+        InvalidInput: The request id was used for another request.
+    """
     known = command.known.get(request_key(command.request_id))
     if known is None:
         return None
@@ -73,7 +85,12 @@ def duplicate_request(state: State, command: Cancel | End) -> Judgement | None:
 
 
 def start(state: State, command: Start) -> Judgement:
-    """Start the conversation; its first turn is then outstanding."""
+    """Start the conversation; the beginning of its first turn is then outstanding.
+
+    Raises:
+        InvalidConversationId: The conversation id has not the form of one.
+        InvalidMessage: The text, its id, the agent's name or the context cannot be used, or is too large.
+    """
     check_conversation_id(state.conversation_id)
     limits = command.spec.limits if command.spec is not None else Limits()
     _check_message(command.text, command.message_id, limits)
@@ -101,7 +118,12 @@ def start(state: State, command: Start) -> Judgement:
 
 
 def send(state: State, command: Send) -> Judgement:
-    """Accept a message; its turn begins when those before it are done."""
+    """Accept a message; its turn begins when the turns of earlier messages are over.
+
+    Raises:
+        InvalidMessage: The text or its id cannot be used, or the text is too large.
+        QueueFull: As many messages are queued as `Limits.queued` allows.
+    """
     limits = command.spec.limits if command.spec is not None else Limits()
     _check_message(command.text, command.message_id, limits)
     if len(state.queue) >= limits.queued:
@@ -112,7 +134,11 @@ def send(state: State, command: Send) -> Judgement:
 
 
 def cancel(state: State, command: Cancel) -> Judgement:
-    """Cancel the turn, if one is going on or about to begin; each open call ends with an error result."""
+    """Cancel the turn, if one is going on or about to begin; each open call ends with an error result.
+
+    Raises:
+        InvalidInput: The request id has not the form of one.
+    """
     check_request_id("request_id", command.request_id, InvalidInput)
     draft = Draft(state, command.now)
     cancelled = _cancel_turn(draft, command.request_id)
@@ -122,7 +148,11 @@ def cancel(state: State, command: Cancel) -> Judgement:
 
 
 def end(state: State, command: End) -> Judgement:
-    """End the conversation; what is open is cancelled, what is queued is dropped."""
+    """End the conversation; open calls are cancelled, queued messages are dropped.
+
+    Raises:
+        InvalidInput: The request id has not the form of one.
+    """
     check_request_id("request_id", command.request_id, InvalidInput)
     draft = Draft(state, command.now)
     if state.turn is not None:
@@ -133,7 +163,7 @@ def end(state: State, command: End) -> Judgement:
 
 def _cancel_turn(draft: Draft, request_id: str | None) -> Cancelled:
     state = draft.state
-    if state.turn is None and state.queue:  # its message is accepted, only its beginning is still being prepared
+    if state.turn is None and state.queue:  # the message is accepted, and its turn is still being prepared
         turn_id = f"t{state.turns + 1}"
         draft.emit(
             TurnStarted(
@@ -157,7 +187,10 @@ def _cancel_turn(draft: Draft, request_id: str | None) -> Cancelled:
 
 
 def _why_cancelled(call: Call) -> str:
-    """What the model reads: whether it may have run. A lost run awaits, and yet it ran; a client's runs out of our sight."""
+    """The error text that tells the model whether a cancelled call may have run.
+
+    A call whose run was lost awaits a decision, and yet it ran; a client's call runs where Holdfast does not see it.
+    """
     if call.attempt:
         return CANCELLED_RUN
     at_client = call.suspension is not None and call.suspension.kind is SuspensionKind.CLIENT_EXEC

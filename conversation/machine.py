@@ -39,11 +39,13 @@ def decide(state: State, command: Command) -> Judgement:
 
     Raises:
         StaleCall: The suspension is unknown, settled, expired, cancelled or superseded.
-        InvalidDecision: The decision does not fit, or its id was used for another.
-        InvalidMessage: The message cannot be used, or its id was used for another.
-        ConversationNotFound: It was never started.
-        ConversationExists: It was started with something else.
-        ConversationEnded: It has ended.
+        InvalidDecision: The decision does not fit, or its id was used for another decision.
+        InvalidMessage: The message cannot be used, or its id was used for another message.
+        InvalidInput: The conversation or request id cannot be used, or the request id was used for another request.
+        QueueFull: As many messages are queued as the limits allow.
+        ConversationNotFound: The conversation was never started.
+        ConversationExists: The conversation was started with something else.
+        ConversationEnded: The conversation has ended.
     """
     duplicate = _duplicate(state, command)
     if duplicate is not None:
@@ -58,7 +60,7 @@ def decide(state: State, command: Command) -> Judgement:
 
 
 def outstanding(state: State) -> tuple[Effect, ...]:
-    """What must be going on now, besides the deadlines (`due_at`): the turn's beginning, the model call or the runs."""
+    """The effects that must be going on now: the turn's beginning, the model call or the runs. For deadlines see `due_at`."""
     if state.ended or state.seq == 0:
         return ()
     turn = state.turn
@@ -72,7 +74,7 @@ def outstanding(state: State) -> tuple[Effect, ...]:
 
 
 def busy(state: State) -> bool:
-    """Whether anything is outstanding, told without listing it."""
+    """Whether any effect is outstanding, found without listing the effects."""
     if state.ended or state.seq == 0:
         return False
     if state.turn is None:
@@ -81,7 +83,7 @@ def busy(state: State) -> bool:
 
 
 def effect_of(state: State, effect_id: str) -> Effect | None:
-    """The effect of that id, if it is outstanding; found without listing the others."""
+    """The outstanding effect of that id, None if there is none; a run is found without listing the others."""
     if state.turn is not None and state.turn.calls.any_running:
         call = None if state.ended else state.turn.calls.run(effect_id)
         return None if call is None else _run_tool(state.turn, call)
@@ -89,7 +91,7 @@ def effect_of(state: State, effect_id: str) -> Effect | None:
 
 
 def due_at(state: State) -> int | None:
-    """The earliest deadline of a suspension, in milliseconds UTC; None if nothing has one."""
+    """The earliest deadline of an open suspension, in milliseconds UTC; None if no suspension is open."""
     return state.calls.due_at
 
 

@@ -1,4 +1,4 @@
-"""Judging outcomes: what came of the work that was outstanding."""
+"""Judging the outcomes of effects: of a turn's beginning, a model call or a run."""
 
 from collections.abc import Mapping
 
@@ -26,10 +26,10 @@ from .table import LATE
 
 LOST = "outcome unknown: the worker was lost while this call ran; it may or may not have taken effect"
 ASK_ABOUT_LOST = "the worker was lost while this call ran (attempt {}): it may or may not have taken effect"
-"""What a person is shown who is to say what became of a lost run."""
+"""The prompt for the person who decides what becomes of a lost run."""
 
 STOPPED = {"length": StopReason.LENGTH, "content_filter": StopReason.CONTENT_FILTER}
-"""By the provider's finish reason: what cut an answer off."""
+"""The stop reason of an answer that was cut off, by the provider's finish reason."""
 CUT_OFF = "the answer that asked for this call was cut off (finish_reason {}): it did not run"
 FRUITLESS = {
     StopReason.LENGTH: (
@@ -42,19 +42,20 @@ FRUITLESS = {
     ),
 }
 PAUSED = "pause_turn"
-"""The finish reason of an answer that its provider goes on with when it is called again."""
+"""The finish reason of an answer that the provider continues at the next model call."""
 NAME_CHARS = 256
-"""What is kept of a tool's name as the model wrote it; the names of tools are shorter."""
+"""How many characters are kept of a tool's name as the model wrote it; the names of tools are shorter."""
 MAX_CALLS = "the model asked for {} calls in one answer, {} are allowed (Limits.max_calls)"
 PROVIDER_TIMES = 6
 PROVIDER_ROOM = 64 * 1024
-"""What an answer's `provider` may have for each byte of `reply_bytes`, and beside: it is JSON, whose escapes take up to six
-bytes for one, and on some routes says the thinking once more. The answer itself was measured as it came."""
+"""The bound of an answer's `provider`: PROVIDER_TIMES bytes for each byte of `reply_bytes`, plus PROVIDER_ROOM bytes. The field
+is JSON, whose escapes take up to six bytes for one, and on some routes repeats the reasoning. The answer itself is measured
+as it came."""
 REPLY_BYTES = "the model's answer has {} bytes, {} are allowed (Limits.reply_bytes)"
 
 
 def turn_prepared(state: State, command: TurnPrepared) -> Judgement:
-    """Begin the turn of the oldest queued message, with the spec in force; without one it fails at once."""
+    """Begin the turn of the oldest queued message, with the spec in force; without a spec the turn fails at once."""
     if state.turn is not None or not state.queue:
         return Judgement(ignored=LATE.why)
     draft = Draft(state, command.now)
@@ -77,7 +78,7 @@ def turn_prepared(state: State, command: TurnPrepared) -> Judgement:
 
 
 def model_replied(state: State, command: ModelReplied) -> Judgement:
-    """Record the model's message; its calls run, are suspended or are answered with an error, each by its own nature."""
+    """Record the model's message; each of its calls runs, is suspended or gets an error result, as its tool demands."""
     turn = state.turn
     if turn is None:
         return Judgement(ignored=LATE.why)
@@ -119,7 +120,7 @@ def model_replied(state: State, command: ModelReplied) -> Judgement:
     )
     stopped = STOPPED.get(command.finish_reason or "")
     if stopped is not None and (requested or not command.content):
-        for call_id in unique:  # the last may be cut off in the middle, and where it ends nobody knows
+        for call_id in unique:  # the last call may be cut off in the middle, and nothing shows where
             settle(draft, call_id, failure(CUT_OFF.format(stopped)), by=SettledBy.REFUSAL)
         error = FRUITLESS[stopped]
         draft.emit(TurnFailed(at=command.now, turn_id=turn.turn_id, error=error, reason=FailureReason(stopped.value)))
@@ -158,7 +159,7 @@ def run_finished(state: State, command: RunFinished) -> Judgement:
 
 
 def run_lost(state: State, command: RunLost) -> Judgement:
-    """A run is gone without an outcome: the tool has said what that means."""
+    """Schedule a lost run again, suspend its call or give the call an error result, as the tool's `on_lost` says."""
     call = _running(state.turn, command.effect_id)
     if call is None:
         return Judgement(ignored=LATE.why)
@@ -183,7 +184,7 @@ def run_lost(state: State, command: RunLost) -> Judgement:
 
 
 def _clean(call: ProposedCall) -> ProposedCall:
-    """The call as it can be logged; arguments that could not be are an error."""
+    """The call in a form that can be logged; arguments with a lone surrogate become the call's `problem`."""
     arguments = jsontext.clean(call.arguments)
     problem = call.problem if arguments == call.arguments else "a lone surrogate"
     return call.model_copy(
@@ -198,7 +199,7 @@ def _clean(call: ProposedCall) -> ProposedCall:
 
 
 def _too_much(command: ModelReplied) -> tuple[FailureReason, str] | None:
-    """Why an answer is more than the conversation takes in, if it is."""
+    """The reason and error text of the failure, if an answer exceeds the limits; None if it keeps them."""
     limits = command.spec.limits if command.spec is not None else Limits()
     if len(command.calls) > limits.max_calls:
         return FailureReason.MAX_CALLS, MAX_CALLS.format(len(command.calls), limits.max_calls)
@@ -247,7 +248,7 @@ def _call(draft: Draft, call_id: str, proposed: ProposedCall, spec: AgentSpec | 
 
 
 def _problem(proposed: ProposedCall, tool: ToolSpec | None) -> str | None:
-    """Why the call neither runs nor asks, as the model reads it; None if it may."""
+    """The error text, for the model, of a call that neither runs nor is suspended; None if nothing is wrong with the call."""
     if tool is None:
         return f"there is no tool named {proposed.name:.80}"
     if tool.executor is Executor.PROVIDER:

@@ -1,9 +1,9 @@
-"""How large the machine of a regular expression is, roughly: what is repeated n times stands n times in it."""
+"""The rough size of a regular expression's automaton: a part that is repeated n times counts n times."""
 
 import re
 
 _WIDE, _CLASS = 4, 8
-"""What stands for most of Unicode, or for a class of it, takes more states than a letter: it is matched byte by byte."""
+"""The states of an atom that stands for most of Unicode, or for a class of it: it is matched byte by byte, unlike a letter."""
 _TOKEN = re.compile(
     r"(?P<escape>\\(?:[pP]\{[^}]*\}|.))"
     r"|(?P<set>\[\^?\]?(?:\\.|[^\]\\])*\])"
@@ -18,8 +18,8 @@ _TOKEN = re.compile(
 
 
 def pattern_size(pattern: str) -> int:
-    """How many states the pattern's machine has, at most about; what the engine does not take may have any size."""
-    stack: list[list[int]] = [[0, 0]]  # for each open group: the states before its last atom, and those of that atom
+    """The number of states of a pattern's automaton, at most and about; for a pattern that the engine refuses, any number."""
+    stack: list[list[int]] = [[0, 0]]  # for each open group: the states before its last atom, and the states of that atom
     for token in _TOKEN.finditer(pattern):
         here = stack[-1]
         match token.lastgroup:

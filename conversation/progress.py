@@ -1,4 +1,4 @@
-"""What follows inside a turn: a call runs, is suspended or settled, and the turn goes on once none of its calls is open."""
+"""The steps inside a turn: a call runs, is suspended or settled, and the turn goes on once none of its calls is open."""
 
 from .calls import Call, SuspensionKind
 from .events import CallResolved, CallSuspended, FailureReason, RunScheduled, SettledBy, SuspensionSettled, TurnFailed
@@ -12,7 +12,7 @@ MAX_MODEL_CALLS = "the turn reached its limit of {} model calls (Limits.max_mode
 
 
 def schedule(draft: Draft, call: Call, *, attempt: int, arguments_at: int) -> None:
-    """Make a run of a server call outstanding, with the arguments that stand at that place."""
+    """Make a run of a server call outstanding, with the arguments in the event whose `seq` is `arguments_at`."""
     draft.emit(
         RunScheduled(
             at=draft.now,
@@ -34,7 +34,7 @@ def settle(
 
 
 def give_up(draft: Draft, call: Call, content: JsonText, *, by: SettledBy) -> None:
-    """Settle an open call that nobody answered, and its suspension where it has one."""
+    """Settle an open call that expired or was cancelled, and its suspension where it has one."""
     if call.suspension is not None:
         name = call.suspension.suspension_id
         draft.emit(SuspensionSettled(at=draft.now, tool_call_id=call.tool_call_id, suspension_id=name, by=by))
@@ -42,7 +42,7 @@ def give_up(draft: Draft, call: Call, content: JsonText, *, by: SettledBy) -> No
 
 
 def tool_of(spec: AgentSpec | None, call: Call) -> ToolSpec:
-    """The tool of a call as the spec has it; one without schemas or bounds of its own where the spec does not know it."""
+    """The tool of a call as the spec has it; a tool with nothing but its name where the spec has none of that name."""
     return (spec.tool(call.tool) if spec is not None else None) or ToolSpec(name=call.tool)
 
 
@@ -56,7 +56,7 @@ def suspend(
     arguments: str,
     prompt: str | None,
 ) -> None:
-    """Suspend a call, for the first or a later time; `arguments` is what identifies the arguments shown."""
+    """Suspend a call, for the first or a later time; `arguments` is a text that identifies the arguments shown."""
     timeout_s = _timeout_s(tool, spec.limits if spec is not None else Limits(), kind)
     draft.emit(
         CallSuspended(
@@ -77,7 +77,7 @@ def suspend(
 
 
 def advance(draft: Draft) -> None:
-    """Fail the turn if it would need a model call more than it may have; otherwise `outstanding` says what follows."""
+    """Fail the turn if no call is open and its model calls are used up; otherwise `outstanding` says what follows."""
     turn = draft.state.turn
     if turn is None or turn.calls.any_open:
         return

@@ -12,10 +12,10 @@ from .deadlines import Deadline, Deadlines
 
 
 class Round(Sequence[Call]):
-    """Calls in the model's order, found by id, with what is still open of them at hand.
+    """Calls in the model's order, which can be looked up by id and by whether they are still open.
 
-    A round with one call changed shares all else with the one before it, which stays as it was: a step among ten thousand calls
-    costs about as much as a step among ten. It is stored as the list of its calls.
+    A round with one call changed shares the other calls with the round before it, which stays as it was: a step among ten
+    thousand calls costs about as much as a step among ten. A round is stored as the list of its calls.
     """
 
     __slots__ = ("_awaiting", "_calls", "_deadlines", "_places", "_running", "_suspended")
@@ -37,7 +37,7 @@ class Round(Sequence[Call]):
             self._put(call)
 
     def with_call(self, call: Call) -> Self:
-        """The round with this call in the place of the one of its id, or at the end."""
+        """The round with this call in place of the call of the same id, or at the end if there is none."""
         changed = object.__new__(type(self))
         changed._calls, changed._places = self._calls, self._places
         changed._running, changed._awaiting = self._running, self._awaiting
@@ -46,33 +46,33 @@ class Round(Sequence[Call]):
         return changed
 
     def of(self, tool_call_id: str) -> Call | None:
-        """The call of that id."""
+        """The call of that id, None if the round has none."""
         place = self._places.get(tool_call_id)
         return None if place is None else self._calls[place]
 
     @property
     def any_running(self) -> bool:
-        """Whether the run of any is outstanding."""
+        """Whether the run of any call is outstanding."""
         return len(self._running) > 0
 
     @property
     def any_awaiting(self) -> bool:
-        """Whether any awaits someone outside."""
+        """Whether any call waits for a decision from outside."""
         return len(self._awaiting) > 0
 
     @property
     def any_open(self) -> bool:
-        """Whether the turn still waits for any."""
+        """Whether the turn still waits for any call."""
         return self.any_running or self.any_awaiting
 
     @property
     def suspended_count(self) -> int:
-        """How many have an open suspension."""
+        """How many calls have an open suspension."""
         return self._suspended
 
     @property
     def due_at(self) -> int | None:
-        """The earliest deadline of a suspension, in milliseconds UTC; None if nothing has one."""
+        """The earliest deadline of an open suspension, in milliseconds UTC; None if no suspension is open."""
         return None if self._deadlines is None else self._deadlines.first.expires_at
 
     def running(self) -> tuple[Call, ...]:
@@ -80,7 +80,7 @@ class Round(Sequence[Call]):
         return self._at(self._running)
 
     def awaiting(self) -> tuple[Call, ...]:
-        """The calls that await someone outside."""
+        """The calls that wait for a decision from outside."""
         return self._at(self._awaiting)
 
     def open(self) -> tuple[Call, ...]:
@@ -88,7 +88,7 @@ class Round(Sequence[Call]):
         return self._at({*self._running, *self._awaiting})
 
     def due(self, now: int) -> tuple[Call, ...]:
-        """The calls that await someone whose time is over."""
+        """The calls whose open suspension has expired at `now` (ms UTC)."""
         if self._deadlines is None:
             return ()
         return self._at({found.place for found in self._deadlines.until(now) if self._stands(found)})
@@ -102,7 +102,7 @@ class Round(Sequence[Call]):
         return tuple(self._calls[place] for place in sorted(places))
 
     def _put(self, call: Call) -> None:
-        """Take a call in; only while nobody else has seen this object."""
+        """Add or replace a call in this object itself, which is allowed only until the object is handed out."""
         place = self._places.get(call.tool_call_id)
         before = None if place is None else self._calls[place]
         if place is None:
@@ -156,7 +156,7 @@ class Round(Sequence[Call]):
 
     @classmethod
     def __get_pydantic_core_schema__(cls, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
-        """Read from and written as the list of the calls."""
+        """The pydantic schema of a round, which is read from and written as the list of its calls."""
         calls = handler.generate_schema(tuple[Call, ...])
         return core_schema.union_schema(
             [core_schema.is_instance_schema(cls), core_schema.no_info_after_validator_function(cls, calls)],
@@ -172,4 +172,4 @@ def _with_place(places: Map[int, None], place: int, *, inside: bool) -> Map[int,
 
 
 NO_CALLS: Final = Round()
-"""What a turn has before its first answer, and a conversation between its turns."""
+"""The empty round: that of a turn before its first answer, and of a conversation between its turns."""

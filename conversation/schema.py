@@ -1,6 +1,6 @@
-"""JSON Schema, judged by jsonschema-rs, which is imported when there is a schema to judge: reading needs none.
+"""Judging values by JSON Schema with jsonschema-rs, which is imported only when there is a schema to judge by.
 
-Its regular expressions take linear time, it fetches nothing, and what it would take is found out before it begins.
+Its regular expressions take linear time, it fetches nothing, and the work of a judgement is computed before it begins.
 """
 
 from functools import lru_cache
@@ -14,10 +14,10 @@ if TYPE_CHECKING:
     import jsonschema_rs
 
 MAX_SCHEMA_BYTES = 256 * 1024
-"""How long a schema may be: longer than any that a model would be sent."""
+"""How long a schema may be, in bytes: longer than any schema that a model would be sent."""
 _SHOWN = 300
 _PATTERN_BYTES = _CACHE_BYTES = 10 << 20
-"""Of memory for one pattern's machine, and for what it remembers while it runs; `^.{1,2000}$` takes 2 MB."""
+"""The memory for one pattern's automaton, and for the cache of the automaton while it runs; `^.{1,2000}$` takes 2 MB."""
 
 
 class _Judge(NamedTuple):
@@ -26,9 +26,9 @@ class _Judge(NamedTuple):
 
 
 def problem(schema: JsonText | None, value: Any) -> str | None:
-    """What is wrong with the value, and where (`$.amount: ...`); None if it fits, or nothing is asked.
+    """The problem of a value, and its place (`$.amount: ...`); None if the value fits, or there is no schema.
 
-    A schema that was stored when more was accepted, and cannot be judged now, is a problem of every value.
+    With a schema that an older release accepted and this one does not, every value has a problem.
     """
     if schema is None:
         return None
@@ -41,7 +41,7 @@ def problem(schema: JsonText | None, value: Any) -> str | None:
 
 
 def schema_problem(schema: JsonText) -> str | None:
-    """What is wrong with the schema itself, or None. Every schema passes here where it enters, whoever made it."""
+    """The problem of a schema itself, or None. Every schema is checked here where it enters, wherever it comes from."""
     try:
         _judge(schema)
     except (KeyboardInterrupt, SystemExit):

@@ -13,7 +13,7 @@ from .record import Record
 
 LONGEST_S = 10 * 366 * 86400
 Seconds = Annotated[float, Field(gt=0, le=LONGEST_S, allow_inf_nan=False)]
-"""A time bound: more than nothing, at most ten years."""
+"""A time bound in seconds: more than nothing, at most ten years."""
 
 STORED_OPTIONS = frozenset(
     {
@@ -24,7 +24,7 @@ STORED_OPTIONS = frozenset(
         *("safety_identifier", "user", "prompt_cache_key", "prompt_cache_retention"),
     }
 )
-"""The options of a model call that stand in a spec: none says where the call goes, with what, or who else hears of it.
+"""The options of a model call that stand in a spec: none names the call's destination, its credentials or further recipients.
 
 `metadata` is not among them, since litellm reads settings of callbacks there, nor is `store`, which keeps answers elsewhere.
 """
@@ -42,23 +42,23 @@ class Executor(StrEnum):
 class Approval(StrEnum):
     """Whether a person confirms a call before it runs."""
 
-    AUTO = "auto"  # it runs at once
-    REQUIRED = "required"  # it waits for an `Approve`
+    AUTO = "auto"  # the call runs at once
+    REQUIRED = "required"  # the call waits for an `Approve`
 
 
 class OnLost(StrEnum):
-    """What becomes of a run whose worker is gone without an outcome."""
+    """What becomes of a lost run: one whose worker is gone without an outcome."""
 
-    REDISPATCH = "redispatch"  # run again with the same idempotency key, `attempt` + 1
+    REDISPATCH = "redispatch"  # the call runs again, with the same idempotency key and `attempt` + 1
     ERROR = "error"  # the model reads "outcome unknown"
-    ASK = "ask"  # a person says: again, or what came of it
+    ASK = "ask"  # a person decides: the call runs again, or gets this result or error
 
 
 class Limits(Record):
     """The bounds of an agent's conversations. Times in seconds, sizes in bytes of UTF-8.
 
-    `max_calls` bounds the tool calls of one model answer, `reply_bytes` all that one model answer brings (text, reasoning,
-    calls), `queued` the messages that wait while a turn goes on.
+    `max_model_calls` bounds the model calls of one turn, `max_calls` the tool calls of one model answer, `reply_bytes` the
+    text, reasoning and calls of one model answer together, `queued` the messages that wait while a turn goes on.
     """
 
     max_model_calls: int = Field(default=50, ge=1)
@@ -114,24 +114,24 @@ class AgentSpec(Record):
 
     @cached_property
     def digest(self) -> str:
-        """Names this exact spec: the SHA-256 of its JSON without defaults, in hexadecimal; a stored one keeps its stored name.
+        """The name of this exact spec: the SHA-256 of its JSON, in hexadecimal; a stored spec keeps its stored digest.
 
-        Defaults are left out, so that a field which a later release adds changes the digest of no spec that lacks it.
+        The JSON leaves defaults out, so that a field which a later release adds changes the digest of no spec that lacks it.
         """
         return hashlib.sha256(self.model_dump_json(exclude_defaults=True).encode()).hexdigest()
 
     def stored_as(self, digest: str) -> Self:
-        """The same spec under the digest that it is stored as, whatever release computed that."""
+        """The same spec under the digest that it is stored as, whatever release computed the digest."""
         copied = self.model_copy()
         copied.__dict__["digest"] = digest
         return copied
 
     def model_copy(self, *, update: Mapping[str, Any] | None = None, deep: bool = False) -> Self:
-        """A copy, with a digest of its own."""
+        """A copy of the spec, whose digest is computed anew."""
         copied = super().model_copy(update=update, deep=deep)
         copied.__dict__.pop("digest", None)
         return copied
 
     def tool(self, name: str) -> ToolSpec | None:
-        """The tool of that name, if the agent has one."""
+        """The tool of that name, None if the agent has none."""
         return next((tool for tool in self.tools if tool.name == name), None)

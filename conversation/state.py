@@ -1,4 +1,4 @@
-"""The state of one conversation: what `evolve` folds and snapshots hold.
+"""The state of one conversation, which `evolve` folds and snapshots hold.
 
 Bodies (messages, arguments, results) are left out and referred to by the `seq` of the event that holds them, so the size of a
 state does not depend on how long the conversation already is.
@@ -26,7 +26,7 @@ class Status(StrEnum):
 
 
 RESTING = frozenset({Status.IDLE, Status.AWAITING_INPUT, Status.FAILED, Status.ENDED})
-"""Where a conversation rests: `wait` returns."""
+"""The statuses in which a conversation rests: `wait` returns."""
 
 
 class Turn(Record):
@@ -47,7 +47,7 @@ class Turn(Record):
         return f"{self.turn_id}.m{self.model_calls + 1}"
 
     def call(self, tool_call_id: str) -> Call | None:
-        """The call of that id, if this turn's last answer asked for it."""
+        """The call of that id, None if this turn's last answer did not ask for it."""
         return self.calls.of(tool_call_id)
 
 
@@ -61,7 +61,7 @@ class LastTurn(Record):
 
 
 class State(Record):
-    """One conversation, without its bodies."""
+    """One conversation, without its bodies. Times in ms UTC; `queue` holds the `seq` of each queued message."""
 
     conversation_id: str
     seq: int = 0
@@ -97,5 +97,5 @@ class State(Record):
 
     @property
     def resting(self) -> bool:
-        """Whether nothing goes on by itself."""
+        """Whether the conversation rests (`RESTING`): nothing goes on, or a call awaits a decision, whatever else runs."""
         return self.status in RESTING

@@ -24,11 +24,15 @@ NO_ANSWER = {
     SuspensionKind.CLIENT_EXEC: "the client did not respond in time",
     SuspensionKind.LOST: "outcome unknown: the worker was lost while this call ran, and nobody said in time what became of it",
 }
-"""What the model reads when a suspension's deadline passed."""
+"""The error text that the model reads when a suspension has expired."""
 
 
 def duplicate(state: State, command: Resolve) -> Judgement | None:
-    """The first receipt, if this very decision was accepted before."""
+    """The first receipt, if this very decision was accepted before.
+
+    Raises:
+        InvalidDecision: The decision id was used for another decision.
+    """
     known = command.known.get(decision_key(command.decision_id))
     if known is None:
         return None
@@ -39,7 +43,12 @@ def duplicate(state: State, command: Resolve) -> Judgement | None:
 
 
 def resolve(state: State, command: Resolve) -> Judgement:
-    """Settle the suspension that the decision was meant for, and no other."""
+    """Settle the suspension that the decision was meant for, and no other.
+
+    Raises:
+        StaleCall: The suspension is unknown, settled, expired, cancelled or superseded.
+        InvalidDecision: The decision or its id does not fit, or the decision must name one of several suspensions.
+    """
     check_request_id("decision_id", command.decision_id, InvalidDecision)
     if state.turn is not None and command.spec is not None and command.spec.digest != state.turn.spec_digest:
         message = f"stamped with spec {command.spec.digest}, the turn runs with {state.turn.spec_digest}"
@@ -65,7 +74,7 @@ def resolve(state: State, command: Resolve) -> Judgement:
 
 
 def wake(state: State, command: Wake) -> Judgement:
-    """Settle what is due: each suspension whose deadline has passed ends with an error that the model can recover from."""
+    """Settle each suspension whose deadline has passed; its call ends with an error that the model can recover from."""
     draft = Draft(state, command.now)
     for call in state.calls.due(command.now):
         if call.suspension is not None:
@@ -108,7 +117,7 @@ def _stale(state: State, command: Resolve) -> NoReturn:
             known = None
     if known is None and command.suspension_id is None:
         known = command.known.get(call_key(command.tool_call_id))
-        if known is None or known.by is None:  # it was never suspended: what became of it by itself?
+        if known is None or known.by is None:  # the call was never suspended: its result may be known
             known = command.known.get(result_key(command.tool_call_id), known)
     if known is None:
         raise StaleCall(state.conversation_id, command.tool_call_id, StaleReason.UNKNOWN)
@@ -116,7 +125,7 @@ def _stale(state: State, command: Resolve) -> NoReturn:
 
 
 def _content(command: Resolve, call: Call, suspension: Suspension) -> Any:
-    """The decision's body as a value, judged against the kind, the limits and the stored spec's schemas."""
+    """The decision's body as a value, judged against the suspension's kind, the limits and the stored spec's schemas."""
     ruling = command.ruling
     accepted = ACCEPTED[suspension.kind]
     if ruling.kind not in accepted:

@@ -56,4 +56,4 @@ TABLE: dict[Status, dict[str, Rule]] = {
     Status.FAILED: _row(requests=_HANDLED, wake=_NOTHING),
     Status.ENDED: _row(requests=_ENDED, start=_ENDED, wake=_NOTHING),
 }
-"""For each status and command kind, what `decide` does. Known duplicates are answered before it is consulted."""
+"""The rule of `decide` for each status and command kind. Known duplicates are answered before the table is consulted."""

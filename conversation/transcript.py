@@ -23,18 +23,18 @@ from .events import (
 )
 
 UNFINISHED = frozenset({"length", "content_filter", "pause_turn"})
-"""The finish reasons of an answer that the model would have gone on with."""
+"""The finish reasons of an answer that was cut off or paused before its end."""
 
 
 class Transcript:
     """Messages without the system message, fed event by event in the order of the log.
 
-    A message that was queued stands where its turn begins. Results stand in the model's order of calls; while some are
-    missing, those that are there are shown.
+    A message that was queued stands where its turn begins. Results stand in the model's order of calls; while some results are
+    missing, the others are shown.
 
     An assistant message has up to three keys more than the format, which are sent to no provider as they are:
-    `reasoning_content`, what the model showed of its thinking; `provider`, a dict of what only its provider reads;
-    `finish_reason`, where that cut the message off ("length", "content_filter") or paused it ("pause_turn").
+    `reasoning_content`, the part of the model's thinking that it showed; `provider`, a dict that only the provider can read;
+    `finish_reason`, if the message was cut off ("length", "content_filter") or paused ("pause_turn").
     """
 
     def __init__(self) -> None:

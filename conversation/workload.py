@@ -1,8 +1,8 @@
-"""How much work it is to judge a value against a JSON Schema, found out before the work begins.
+"""The work of judging a value against a JSON Schema, computed before the judgement begins.
 
-A judge that runs cannot be stopped, and twenty lines of schema can make it apply one subschema 2^20 times to one value. So the
-schema is read as a graph: which subschemas apply to the same value (`$ref`, `anyOf`, ...), and which to what the value holds
-(`items`, `properties`, ...). The graph then says, depth by depth, how often each subschema is applied to a value at most.
+A judgement that runs cannot be stopped, and twenty lines of schema can make it apply one subschema 2^20 times to one value. So
+the schema is read as a graph: which subschemas apply to the same value (`$ref`, `anyOf`, ...), and which to the values inside
+it (`items`, `properties`, ...). The graph then says, depth by depth, how often each subschema is applied to a value at most.
 """
 
 import re
@@ -14,16 +14,16 @@ from .jsontext import MAX_DEPTH
 from .pattern import pattern_size
 
 MAX_SUBSCHEMAS = 2_000
-"""How many subschemas one schema may have. The largest of the tools that models are given have some hundred."""
+"""How many subschemas one schema may have. The schemas of the largest tools that models are given have some hundred."""
 MAX_REFERENCES = 500
 """How many references one schema may have."""
 MAX_PATTERNS = 50_000
-"""How large the patterns of one schema may be together, in states of their machines: a tenth of a second to build them."""
+"""How large the patterns of one schema may be together, in states of their automata: a tenth of a second to build them."""
 MAX_STEPS = 20_000_000
-"""How much work one judgement may be: well under a second of an actor's loop, a step being about ten nanoseconds."""
+"""How many steps one judgement may take: well under a second of an actor's loop, a step being about ten nanoseconds."""
 MAX_LOCATED = 1_000, 5_000_000
-"""How often one value is judged, and that times the size of the whole, where the judge may still be asked for the place of a
-misfit: it copies the value for each branch that it has tried."""
+"""The bounds under which the validator is asked for the place of a misfit, for which it copies the value at each branch that it
+has tried: how often a single value is judged at most, and that number times the size of the whole value."""
 
 _ESCAPED = re.compile(r"(?:%[0-9a-fA-F]{2})+")
 _SAME_ONE = ("not", "if", "then", "else")
@@ -46,12 +46,15 @@ _HELD = ("$defs", "definitions")
 
 
 class Unusable(ValueError):
-    """The schema is beyond the bounds, or refers to what it does not hold; the message says why and what to do."""
+    """The schema exceeds the bounds, or has a reference that leads nowhere or in a circle; the message says what to do."""
 
 
 @dataclass(slots=True)
 class _Node:
-    """One subschema: what it costs by itself (for a value, and for a character of it), and where it leads."""
+    """One subschema: its own cost (`steps` for a value, `states` for a character of it), and the subschemas that it leads to.
+
+    `same` are those that apply to the same value, each with how often; `parts` are those that apply to the values inside it.
+    """
 
     steps: int = 1
     states: int = 0
@@ -61,14 +64,14 @@ class _Node:
 
 @dataclass(frozen=True, slots=True)
 class Size:
-    """What a value holds at each depth: values, and characters of texts and keys."""
+    """The size of a value: how many values, and how many characters of texts and keys, it holds at each depth."""
 
     values: tuple[int, ...]
     characters: tuple[int, ...]
 
     @classmethod
     def of(cls, value: Any) -> "Size | None":
-        """The size of a value; None if it is deeper than any JSON that is taken in."""
+        """The size of a value; None if the value is nested deeper than `jsontext.MAX_DEPTH`."""
         values, characters, level, keys = list[int](), list[int](), [value], 0
         while level:
             if len(values) > MAX_DEPTH:
@@ -91,27 +94,27 @@ class Size:
 
 @dataclass(frozen=True, slots=True)
 class Workload:
-    """The work of one judgement: all of it, and how often a single value is judged at most."""
+    """The work of one judgement: all its `steps`, and how often a single value is judged at most (`spread`)."""
 
     steps: int
     spread: int
 
     @property
     def too_much(self) -> bool:
-        """Whether it may not be begun."""
+        """Whether the judgement is too much work to be begun."""
         return self.steps > MAX_STEPS
 
     def located(self, size: Size) -> bool:
-        """Whether the place of a misfit may be asked for."""
+        """Whether the validator may be asked for the place of a misfit."""
         spread, whole = MAX_LOCATED
         return self.spread <= spread and self.spread * (sum(size.values) + sum(size.characters)) <= whole
 
 
 class SchemaGraph:
-    """The subschemas of a schema, in an order in which each stands before what applies to the same value.
+    """The graph of a schema's subschemas, from which the work of a judgement is computed.
 
     Raises:
-        Unusable: It is too large, or refers to what it does not hold, or to itself for ever.
+        Unusable: The schema is too large, or has a reference that leads nowhere, or to itself for ever.
     """
 
     def __init__(self, schema: Any) -> None:
@@ -126,7 +129,7 @@ class SchemaGraph:
             self._note_anchors(one)
             self._number(one)
         done = 0
-        while done < len(self._found):  # references may lead to subschemas in places of their own
+        while done < len(self._found):  # references may lead to subschemas under any keyword
             self._read(done)
             done += 1
         if sum(node.states for node in self._nodes) > MAX_PATTERNS:
@@ -134,7 +137,7 @@ class SchemaGraph:
         self._order = self._ordered()
 
     def workload(self, size: Size) -> Workload:
-        """What it takes to judge a value of that size, at most."""
+        """The work of judging a value of that size, at most."""
         steps = spread = 0
         applied = {0: 1}
         for values, characters in zip(size.values, size.characters, strict=True):
@@ -153,7 +156,7 @@ class SchemaGraph:
         return Workload(steps, spread)
 
     def _spread(self, applied: dict[int, int]) -> dict[int, int]:
-        """What is applied to the same values in the end."""
+        """How often each subschema is applied to the same values in the end, by its number."""
         found = dict(applied)
         for number in self._order:
             times = found.get(number, 0)
@@ -168,7 +171,7 @@ class SchemaGraph:
             number = len(self._found)
             if number >= MAX_SUBSCHEMAS:
                 raise Unusable(f"it has more than {MAX_SUBSCHEMAS} subschemas; split it, or describe less")
-            self._found.append(schema)  # which also keeps its identity
+            self._found.append(schema)  # the list also keeps the schema alive, and so its `id` unique
             self._nodes.append(_Node())
             if isinstance(schema, dict):
                 self._numbers[id(schema)] = number
@@ -188,7 +191,7 @@ class SchemaGraph:
         schema, node = self._found[number], self._nodes[number]
         if not isinstance(schema, dict):
             return
-        factor = 3 if any(keyword in schema for keyword in _TWICE) else 1  # what was evaluated is found out by doing it again
+        factor = 3 if any(keyword in schema for keyword in _TWICE) else 1  # these keywords evaluate the others again
         for keyword, value in schema.items():
             node.steps += 1 if _leads(keyword) else _weight(value)
         for keyword in _REFERENCES:
@@ -216,13 +219,13 @@ class SchemaGraph:
         return found
 
     def _ordered(self) -> list[int]:
-        """The subschemas, each before those that apply to the same value."""
+        """The numbers of the subschemas, each before the subschemas that it applies to the same value."""
         left = [0] * len(self._nodes)
         for node in self._nodes:
             for other, _ in node.same:
                 left[other] += 1
         order = [number for number, count in enumerate(left) if not count]
-        for number in order:  # which grows meanwhile
+        for number in order:  # the list grows meanwhile
             for other, _ in self._nodes[number].same:
                 left[other] -= 1
                 if not left[other]:
@@ -237,7 +240,7 @@ def _leads(keyword: str) -> bool:
 
 
 def _schemas(value: Any) -> Iterator[Any]:
-    """The schemas that a keyword's value is, or holds."""
+    """The value of a keyword, if it is a schema."""
     if isinstance(value, dict | bool):
         yield value
 
@@ -278,7 +281,7 @@ def _patterns(schema: dict[str, Any]) -> Iterator[str]:
 
 
 def _within(schema: Any) -> Iterator[dict[str, Any]]:
-    """Every subschema that stands where subschemas stand, the schema itself included."""
+    """The schema itself, and every subschema under a keyword that takes subschemas."""
     stack = [schema]
     while stack:
         one = stack.pop()
@@ -291,7 +294,7 @@ def _within(schema: Any) -> Iterator[dict[str, Any]]:
 
 
 def _weight(value: Any) -> int:
-    """How many values a keyword that holds no schema has to be compared with."""
+    """How many values stand under a keyword that takes no schema (`enum`, ...): each may be compared with the judged value."""
     weight, stack = 0, [value]
     while stack:
         one = stack.pop()
@@ -304,7 +307,7 @@ def _weight(value: Any) -> int:
 
 
 def _at(schema: Any, pointer: str) -> Any:
-    """What a JSON pointer leads to; None where it leads nowhere."""
+    """The value that a JSON pointer leads to; None where it leads nowhere."""
     for step in pointer.split("/")[1:]:
         name = step.replace("~1", "/").replace("~0", "~")
         if isinstance(schema, dict) and name in schema:

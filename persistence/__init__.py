@@ -1,4 +1,4 @@
-"""The store: where conversations are kept, on Redis or, for unit tests, in memory."""
+"""The store, which keeps conversations: on Redis or, for unit tests, in memory."""
 
 from typing import TYPE_CHECKING
 

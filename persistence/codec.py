@@ -2,7 +2,10 @@
 
 A record is the array `[version, kind, fields]`; fields that have their default are left out. Records of an older version are
 upgraded by pure functions, newer ones refused. JSON from outside stands in a record as its text (UTF-8), never as msgpack
-values. An encrypted payload stands in a record of its own kind, with the version of what is in it.
+values. An encrypted payload stands in a record of its own kind, with the version of the record in it.
+
+Every `decode_...` function raises `CorruptStore` for bytes that are no record of its kind, `NewerRecord` for a newer version
+and, but for `decode_sealed`, `CipherMissing` for an encrypted record.
 """
 
 from collections.abc import Callable, Mapping
@@ -20,16 +23,16 @@ from holdfast.errors import CipherMissing, CorruptStore, NewerRecord
 from .directory import AppRecord
 
 VERSION = 3
-"""The record version that this code writes; it reads this and every older one.
+"""The record version that this code writes; it reads this version and every older one.
 
-3: why turns stopped or failed, reasoning and what the provider executed, limits of answers and of the queue. Nothing
-   that 2 wrote reads otherwise; specs keep the digest under which they are stored.
-2: suspensions of kind `lost`, decisions of kind `redispatch`, `on_lost` of `ask`; nothing that 1 wrote reads otherwise.
+3: the reasons why turns stopped or failed, reasoning, calls that the provider executed, limits of answers and of the queue.
+   Records of version 2 mean the same; specs keep the digest under which they are stored.
+2: suspensions of kind `lost`, decisions of kind `redispatch`, `on_lost` of `ask`. Records of version 1 mean the same.
 """
 
 Fields = dict[str, Any]
 UPGRADES: Mapping[tuple[str, int], Callable[[Fields], Fields]] = {}
-"""By kind and version: the function that turns a record's fields into those of the next version, where they differ."""
+"""The function, by kind and version, that turns a record's fields into those of the next version, where they differ."""
 
 SEALED = "sealed"
 _SEALED = b"\xa6sealed"
@@ -53,7 +56,7 @@ def decode_event(data: bytes) -> Event:
 
 
 def encode_state(state: State) -> bytes:
-    """A snapshot."""
+    """A state as a snapshot."""
     return _pack("state", state)
 
 
@@ -63,56 +66,56 @@ def decode_state(data: bytes) -> State:
 
 
 def encode_known(known: IdempotencyRecord) -> bytes:
-    """A record beside the log."""
+    """The bytes of an idempotency record."""
     return _pack("known", known)
 
 
 def decode_known(data: bytes) -> IdempotencyRecord:
-    """A record beside the log."""
+    """The idempotency record in these bytes."""
     return _decode(IdempotencyRecord, "known", data)
 
 
 def encode_spec(spec: AgentSpec) -> bytes:
-    """An agent spec."""
+    """The bytes of an agent spec."""
     return _pack("spec", spec)
 
 
 def decode_spec(data: bytes, digest: str) -> AgentSpec:
-    """The agent spec that is stored as `digest`, and goes on being called so."""
+    """The agent spec that is stored as `digest`, which stays its digest."""
     return _decode(AgentSpec, "spec", data).stored_as(digest)
 
 
 def encode_app(record: AppRecord) -> bytes:
-    """What stands for an app."""
+    """The bytes of an app's record."""
     return _pack("app", record)
 
 
 def decode_app(data: bytes) -> AppRecord:
-    """What stands for an app."""
+    """The app's record in these bytes."""
     return _decode(AppRecord, "app", data)
 
 
 def encode_outcome(outcome: RunFinished) -> bytes:
-    """A run's outcome."""
+    """The bytes of a run's outcome."""
     return _pack("run_finished", outcome)
 
 
 def decode_outcome(data: bytes) -> RunFinished:
-    """A run's outcome."""
+    """The run's outcome in these bytes."""
     return _decode(RunFinished, "run_finished", data)
 
 
 def encode_sealed(ciphertext: bytes, seq: int | None = None) -> bytes:
-    """A record of an encrypted payload; of a snapshot it says the place in the log, which the scripts look at.
+    """The record of an encrypted payload; that of a snapshot names its `seq` in the open, since the scripts look at it.
 
-    Redis's own msgpack knows no binary values, so the ciphertext stands in one of the older raw ones.
+    Redis's own msgpack knows no binary values, so the ciphertext stands in a value of the older raw type.
     """
     fields = {"data": ciphertext} if seq is None else {"seq": seq, "data": ciphertext}
     return cast("bytes", msgpack.packb([VERSION, SEALED, fields], use_bin_type=False))
 
 
 def is_sealed(data: bytes) -> bool:
-    """Whether a record, a live message or a text is an encrypted one: none of these begins so by itself."""
+    """Whether a record, a live message or a text is encrypted: no plain one begins like the record of an encrypted payload."""
     return data[2:9] == _SEALED and data[:1] == b"\x93"
 
 
@@ -133,12 +136,12 @@ def decode_sealed(data: bytes) -> bytes:
 
 
 def pack(value: Any) -> bytes:
-    """A live message or an index: plain values of strings, numbers and lists."""
+    """The bytes of plain values (strings, numbers and lists): of a live message, or of an index."""
     return cast("bytes", msgpack.packb(value))
 
 
 def unpack(data: bytes) -> Any:
-    """The value of `pack`."""
+    """The plain value that `pack` was given."""
     return msgpack.unpackb(data)
 
 
@@ -175,7 +178,7 @@ def _unpack(data: bytes) -> tuple[str, Fields]:
         raise CorruptStore(what)
     if version > VERSION:
         raise NewerRecord(kind, version, VERSION)
-    if kind == SEALED:  # whoever reads it has not decrypted it: that is no fault of the store
+    if kind == SEALED:  # the reader has not decrypted the record: that is no fault of the store
         raise CipherMissing("a record")
     if version < 1:
         what = f"a {kind!r:.40} record has version {version}, which never was"

@@ -26,22 +26,22 @@ from .runs import Run
 TURN_OVER = (TurnCompleted, TurnFailed, TurnCancelled, Ended)
 """The events whose append always carries a snapshot, which is small then."""
 TAIL_BYTES = 64 * 1024
-"""How long the tail of the log may become, which every revival reads, before an append carries a snapshot."""
+"""How many bytes the log tail, which every revival reads, may have before an append carries a snapshot."""
 CALL_BYTES = 160
-"""About what a call takes in a snapshot."""
+"""About how many bytes a call takes in a snapshot."""
 
 
 class TakeoverReason(StrEnum):
     """Why an activation takes a conversation over."""
 
-    ASKED = "asked"  # somebody needs it; it must be free, at rest, or its lease must have run out
+    ASKED = "asked"  # a caller needs the conversation; it must be free, at rest, or its lease must have run out
     DIED = "died"  # the caller got `ActorDiedError` for the owner
-    OWN = "own"  # the owner itself, after a write whose outcome stayed unknown
+    OWN = "own"  # the owner itself takes over, after a write whose outcome stayed unknown
 
 
 @dataclass(frozen=True, slots=True)
 class Quarantine:
-    """Why nothing of a conversation is carried out, and since when (ms UTC)."""
+    """A conversation's quarantine: why none of its work is carried out, and since when (ms UTC)."""
 
     reason: str
     at: int
@@ -49,9 +49,10 @@ class Quarantine:
 
 @dataclass(frozen=True, slots=True)
 class Owner:
-    """Who owns a conversation: the activation's token and ordinal, and the actor that holds it ('' where none does).
+    """The owner of a conversation: the activation's token and epoch, and the actor that is the holder ('' where there is none).
 
-    `started` is false while an activation holds an id under which nothing was started yet; in `quarantine` nobody owns it.
+    `started` is false while an activation holds an id under which nothing was started yet; a conversation in `quarantine` has
+    no owner.
     """
 
     token: str
@@ -65,8 +66,8 @@ class Owner:
 class Acquired:
     """A won activation: everything that the actor needs to go on.
 
-    `now` is the store's clock, in ms UTC; `crash_count` is how many processes its effects took down since it last came further;
-    `tail_bytes` is the size of the log after the last snapshot.
+    `now` is the store's clock, in ms UTC; `crash_count` is how many processes the conversation's effects took down since its
+    last progress; `tail_bytes` is the size of the log after the last snapshot.
     """
 
     epoch: int
@@ -79,7 +80,7 @@ class Acquired:
 
 @dataclass(frozen=True, slots=True)
 class Moved:
-    """Another activation owns the conversation than the one that the caller had seen."""
+    """The conversation has another owner than the one that the caller had seen."""
 
     owner: Owner
 
@@ -88,8 +89,9 @@ class Moved:
 class Append:
     """One atomic write.
 
-    `events` lead from `before` to `after`; with none it only confirms that the writer is still the owner and that the ids in
-    `absent` are not known. `append_id` makes it idempotent. `tail_bytes` is what the writer was last told of the log's tail.
+    `events` lead from `before` to `after`; a write of no events only confirms that the writer is still the owner and that the
+    keys in `absent` are not known. `append_id` makes the write idempotent. `tail_bytes` is the size of the log tail, as the
+    writer was last told.
     """
 
     token: str
@@ -102,11 +104,11 @@ class Append:
     tail_bytes: int = 0
 
     def snapshot(self, tail_bytes: int) -> bool:
-        """Whether the new state is worth a snapshot, the tail with these events being that long.
+        """Whether the write carries a snapshot of the new state, given the bytes of the log tail with these events.
 
-        It is when a turn ended, when a call was suspended, since the conversation may rest then, and when the tail has become
-        long. The two latter wait until the tail is about as long as the snapshot itself: what is written for snapshots stays in
-        proportion to the events, however many calls a turn has.
+        It does when a turn ended, when a call was suspended, since the conversation may rest then, and when the tail has become
+        long. The two latter wait until the tail is about as long as the snapshot itself: the bytes written for snapshots stay
+        in proportion to the events, however many calls a turn has.
         """
         if any(isinstance(event, TURN_OVER) for event in self.events):
             return True
@@ -115,12 +117,12 @@ class Append:
 
     @property
     def advances(self) -> bool:
-        """Whether the conversation has come a step further, so that what its processes died of counts no more."""
+        """Whether the events bring the conversation a step further, which sets its crash count to 0."""
         return any(not _standing_still(event) for event in self.events)
 
     @property
     def delta(self) -> Delta:
-        """What changes of the suspensions and runs."""
+        """The changes of suspensions and runs."""
         return delta(self.before, self.after, self.events)
 
     @property
@@ -130,7 +132,7 @@ class Append:
 
     @property
     def settled(self) -> tuple[str, ...]:
-        """Effect ids of the runs whose records go."""
+        """Effect ids of the runs whose records are removed."""
         return self.delta.settled
 
 
@@ -151,7 +153,7 @@ class Appended:
 
 @dataclass(frozen=True, slots=True)
 class KnownIds:
-    """Nothing was written: some ids in `absent` are known."""
+    """Nothing was written: some keys in `Append.absent` are known, with these idempotency records."""
 
     now: int
     known: Mapping[str, IdempotencyRecord]
@@ -161,7 +163,7 @@ class Conversations(Database, Protocol):
     """The verbs of a `Store` that concern one conversation: who writes it, what is written, and how it is read."""
 
     async def owner(self, conversation_id: str) -> Owner | None:
-        """Who owns the conversation; None if it was never started and nobody is about to."""
+        """The owner of the conversation; None if nothing was started under the id and no activation holds the id."""
         ...
 
     async def acquire(
@@ -175,16 +177,16 @@ class Conversations(Database, Protocol):
         lease_ms: int,
         create: bool = False,
     ) -> Acquired | Moved:
-        """Take the conversation over by compare-and-set on the token; repeated with the same `new_token`, the same answer.
+        """Take the conversation over by compare-and-set on the token; repeated with the same `new_token`, it answers the same.
 
         An id under which nothing was started is held for some leases only, and then forgotten with its owner.
 
         Raises:
-            LeaseHeld: The owner still works on it, and `because` is no reason to depose it.
-            ConversationNotFound: It was never started, and `create` is false.
-            Quarantined: It is in quarantine.
-            CipherMissing: It is encrypted, and this store has no cipher; its owner is the one before.
-            CipherFailed: It cannot be decrypted; nobody owns it.
+            LeaseHeld: The owner still works on the conversation, and `because` is no reason to depose the owner.
+            ConversationNotFound: The conversation was never started, and `create` is false.
+            Quarantined: The conversation is in quarantine.
+            CipherMissing: The conversation is encrypted, and this store has no cipher; the owner stays the one before.
+            CipherFailed: The conversation cannot be decrypted; the takeover is given up again.
         """
         ...
 
@@ -192,14 +194,14 @@ class Conversations(Database, Protocol):
         """Write events, snapshot, receipts, runs and indexes, all or nothing, as the current owner; renews the lease.
 
         Raises:
-            CipherFailed: Something cannot be encrypted, and nothing was written; or what is known cannot be decrypted.
+            CipherFailed: A payload cannot be encrypted, or a known record cannot be decrypted; nothing was written.
             Fenced: The token is not the owner's.
             CorruptStore: The log does not end where the writer's state does, or a key has the wrong type.
         """
         ...
 
     async def renew(self, conversation_id: str, token: str, lease_ms: int) -> int:
-        """Renew the lease; the store's clock.
+        """Renew the lease, and return the store's clock in ms UTC.
 
         Raises:
             Fenced: The token is not the owner's.
@@ -207,27 +209,27 @@ class Conversations(Database, Protocol):
         ...
 
     async def release(self, conversation_id: str, token: str, *, paused: bool = False) -> None:
-        """Give the conversation up; nothing happens if somebody else owns it.
+        """Give the conversation up; nothing happens if the token is not the owner's.
 
-        Where work is outstanding that is `paused`, its deadlines alone need attention until somebody takes it over or
-        `readmit` finds that the pause is over.
+        A conversation released as `paused` while work is outstanding needs attention only for its deadlines, until an
+        activation takes it over or `readmit` finds that the pause is over.
         """
         ...
 
     async def strike(self, conversation_id: str, token: str, *, process: str, reason: str, limit: int) -> int | None:
-        """Count that the conversation took a process down; its crash count, None: it is in quarantine now.
+        """Count that the conversation took a process down, and return its crash count; None if it is in quarantine now.
 
-        The death of one process counts once. Quarantine deposes the owner; nothing is carried out until `retry`. The caller
-        need not be the owner: `token` is the owner's as the caller has seen it, '' where there was none. It needs no state, so
-        that a conversation that cannot be read can be set aside.
+        The death of one process counts once. Quarantine deposes the owner; no work is carried out until `retry`. The caller
+        need not be the owner: `token` is the owner's as the caller has seen it, '' where there was none. The state is not read,
+        so a conversation that cannot be read can be set aside too.
 
         Raises:
-            Fenced: The token is not the owner's (any more), it was never started, or it is in quarantine already.
+            Fenced: The token is not the owner's (any more), or the conversation was never started or is in quarantine already.
         """
         ...
 
     async def retry(self, conversation_id: str) -> bool:
-        """Lift the quarantine, so that the conversation is taken up again; false if there was none."""
+        """Lift the quarantine, so that the conversation is taken up again; false if it was in none."""
         ...
 
     async def quarantine(self, conversation_id: str) -> Quarantine | None:
@@ -235,27 +237,31 @@ class Conversations(Database, Protocol):
         ...
 
     async def known(self, conversation_id: str, keys: Sequence[str]) -> Mapping[str, IdempotencyRecord]:
-        """What is known of these ids, beside the log; it needs neither the owner nor the state."""
+        """The idempotency records under these keys, as far as there are any; read without the owner or the state."""
         ...
 
     async def load(self, conversation_id: str) -> State:
-        """The state as of now: snapshot and tail.
+        """The state as of now, folded from the snapshot and the log tail.
 
         Raises:
-            ConversationNotFound: It was never started.
+            ConversationNotFound: The conversation was never started.
         """
         ...
 
     async def read(
         self, conversation_id: str, *, after: int, limit: int = 500, block_ms: int = 0
     ) -> Sequence[tuple[int, Event]]:
-        """Events after `after`, in order; with `block_ms`, waits that long for a first one."""
+        """At most `limit` events, each with its `seq`, after the place `after` in the log; waits `block_ms` for a first one."""
         ...
 
     async def at(self, conversation_id: str, seqs: Sequence[int]) -> Sequence[Event | None]:
-        """The events at these places."""
+        """The events at these places in the log, None for each place where there is none."""
         ...
 
     async def pending_of(self, conversation_id: str) -> Sequence[PendingView]:
-        """The open suspensions of one conversation, in the model's order of calls."""
+        """The open suspensions of one conversation, in the model's order of calls.
+
+        Raises:
+            ConversationNotFound: The conversation was never started.
+        """
         ...

@@ -1,38 +1,39 @@
-"""What every part of a store says of the server under it."""
+"""The server under a store: how it is opened, identified and closed."""
 
 from collections.abc import Sequence
 from typing import Protocol
 
 
 class Database(Protocol):
-    """The verbs of a `Store` by which it is opened, known and closed; each of its parts has them."""
+    """The verbs of a `Store` that concern its server; each of the four protocols of a store has them."""
 
     namespace: str
 
     async def open(self) -> str:
-        """Check the server and this namespace's layout, create what is missing; the store's id.
+        """Check the server and this namespace's layout, create what is missing of them, and return the store's id.
 
         Raises:
             UnsupportedServer: The server is too old.
-            WrongStore: It is another store than this object has seen before.
+            WrongStore: The server holds another store than this object has seen before.
             NewerRecord: The layout was written by a newer Holdfast.
+            CorruptStore: The layout cannot be read, or has another number of buckets.
         """
         ...
 
     async def identity(self) -> str | None:
-        """The store's id, None where nothing was ever opened; unlike `open`, it creates and checks nothing."""
+        """The store's id, None where no store was ever opened; unlike `open`, this verb creates and checks nothing."""
         ...
 
     async def close(self) -> None:
-        """Give up the connections."""
+        """Close the connections."""
         ...
 
     async def weaknesses(self) -> Sequence[str]:
-        """In which cases this store may lose what it acknowledged, one sentence each; none if it tells nothing of itself."""
+        """The cases in which this store may lose acknowledged writes, one sentence each; none if its settings are hidden."""
         ...
 
     async def encrypted(self) -> bool:
-        """Whether some of its payloads are encrypted: whoever has no cipher leaves it to those that have one."""
+        """Whether some payloads of the store are encrypted: a process without a cipher leaves it to processes that have one."""
         ...
 
     async def now(self) -> int:

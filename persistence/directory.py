@@ -12,14 +12,14 @@ from holdfast.conversation.record import Record
 from .database import Database
 
 EVERYWHERE = "*"
-"""What is withheld where all of it is: Holdfast was stopped on its cluster, until `holdfast up`."""
+"""The place to `withhold` that means the whole cluster: Holdfast was stopped there, until `holdfast up`."""
 
 
 class AppRecord(Record):
-    """What the last who published the app said of it; names of variables, never their values.
+    """An app as its last publisher described it, with the names of its environment variables, never their values.
 
-    `code` tells its workers apart; `source` is the digest of its source files, `prints` tell values of its variables apart. The
-    `signature` is made with a key that is not in the store.
+    `code` tells workers of different code apart; `source` is the digest of the app's source files, `prints` tell values of its
+    variables apart. The `signature` is made with a key that is not in the store.
     """
 
     app: str
@@ -35,7 +35,7 @@ class AppRecord(Record):
 
 @dataclass(frozen=True, slots=True)
 class BrokenApp:
-    """An app that workers cannot run, why, and since when (ms UTC; None: an older release noted it)."""
+    """An app that workers cannot run, with the reason and the time since when (ms UTC; None: an older release noted it)."""
 
     app: str
     problem: str
@@ -44,7 +44,7 @@ class BrokenApp:
 
 @dataclass(frozen=True, slots=True)
 class Silent:
-    """An actor that counts among the living, when it was last heard of (ms UTC), and the conversation that it hosts."""
+    """A registered actor without a recent heartbeat: the time of its last one (ms UTC), and the conversation that it hosts."""
 
     actor: str
     since: int
@@ -53,7 +53,7 @@ class Silent:
 
 @dataclass(frozen=True, slots=True)
 class Binding:
-    """The Ray cluster that a store is bound to; `age_ms` is how long ago it last said so."""
+    """The Ray cluster that a store is bound to; `age_ms` is how long ago the cluster last renewed the binding."""
 
     cluster: str
     address: str
@@ -61,115 +61,115 @@ class Binding:
 
 
 class Directory(Database, Protocol):
-    """The verbs of a `Store` by which processes find apps and each other, and a cluster and a release hold the store."""
+    """The verbs of a `Store` that concern apps, actors and workers, the cluster that the store is bound to, and the release."""
 
     async def put_app(self, record: AppRecord, specs: Sequence[AgentSpec]) -> None:
-        """Record what stands for an app from now on, with its specs."""
+        """Store an app's record and its specs, in place of an earlier record of the app."""
         ...
 
     async def app(self, path: str) -> AppRecord | None:
-        """What stands for an app."""
+        """The record of the app at this path, None if it was never published."""
         ...
 
     async def spec(self, digest: str) -> AgentSpec | None:
-        """A spec by its digest."""
+        """The spec of that digest, None if it is not stored."""
         ...
 
     async def put_problem(self, path: str, problem: str | None) -> None:
-        """Record why workers cannot run an app, from now on or as before, or (None) that they can."""
+        """Record why workers cannot run an app, or (None) that they can; a later problem keeps the time of the first."""
         ...
 
     async def problem(self, path: str) -> str | None:
-        """Why workers cannot run an app; None if they can, as far as is known."""
+        """The reason why workers cannot run an app; None if no problem is recorded."""
         ...
 
     async def broken_apps(self) -> Sequence[BrokenApp]:
-        """The apps that workers cannot run, the longest first; see `Store.put_problem`."""
+        """The apps that workers cannot run, the longest broken first; see `Store.put_problem`."""
         ...
 
     async def offer(self, actor: str, since: int) -> None:
-        """Offer an actor for adoption; the lowest `since` is taken first (0: blank, else idle since)."""
+        """Offer an actor for adoption; the actor with the lowest `since` is taken first (0: blank, else idle since, ms UTC)."""
         ...
 
     async def withdraw(self, actor: str) -> bool:
-        """Take an offer back; false if there was none (any more)."""
+        """Take the offer of an actor back; false if there was none (any more)."""
         ...
 
     async def take(self) -> str | None:
-        """Take the actor that was offered first, atomically; None if there is none."""
+        """Take the offered actor with the lowest `since`, atomically; None if none is on offer."""
         ...
 
     async def offers(self) -> int:
-        """How many actors are on offer, blank ones and those whose conversation rests."""
+        """How many actors are on offer: blank actors, and actors whose conversation rests."""
         ...
 
     async def heartbeat(self, actor: str, *, limit: int) -> bool:
-        """Count an actor among those that live, or say that it still does; false if there are `limit` others already.
+        """Register an actor as live, or note that it still is; false if it is not and `limit` actors are registered already.
 
-        It counts until it is deregistered: who is quiet may hang, and take up as much as any other.
+        The actor counts as live until it is deregistered: a silent actor may hang, and take up as much as any other.
         """
         ...
 
     async def deregister(self, actor: str) -> None:
-        """Count an actor no more."""
+        """Remove an actor from the live ones, with the note of the conversation that it hosts."""
         ...
 
     async def live(self, *, quiet_ms: int = 0) -> Sequence[str]:
-        """The actors that count among those that live and have been quiet for so long, the longest unheard of first."""
+        """The live actors whose last heartbeat is at least `quiet_ms` ago, the longest silent first."""
         ...
 
     async def silent(self, quiet_ms: int) -> Sequence[Silent]:
-        """The actors that count among the living and have been quiet for so long, the longest unheard of first."""
+        """The live actors whose last heartbeat is at least `quiet_ms` ago, the longest silent first, with what they host."""
         ...
 
     async def hosts(self, actor: str, conversation_id: str | None) -> None:
-        """Note which conversation an actor is about to take over, or that it hosts none, for whoever finds that it hangs."""
+        """Note the conversation that an actor is about to take over (None: it hosts none), in case the actor hangs."""
         ...
 
     async def hosted(self, actor: str) -> str | None:
-        """The conversation that an actor hosts, as far as it has said so; None once it is deregistered."""
+        """The conversation that an actor hosts, as last noted; None if it hosts none or is deregistered."""
         ...
 
     async def generation(self, worker: str) -> int:
-        """Which successor of a worker is in office; 0 for the first."""
+        """The number of the worker's successor that is in office; 0 for the worker itself."""
         ...
 
     async def succeed(self, worker: str, generation: int) -> None:
-        """Put a worker's successor in office."""
+        """Put the worker's successor of that number in office."""
         ...
 
     async def bind(self, cluster: str, address: str, stale_ms: int, *, gone: Sequence[str] = ()) -> Binding | None:
-        """Bind the store to a Ray cluster; the binding that stands in the way, or None when bound.
+        """Bind the store to a Ray cluster; None when it is bound, else the binding to another cluster that stands in the way.
 
         A binding to another cluster stands until it has not been renewed for `stale_ms`, by the store's clock, unless that
-        cluster is among those that are proven `gone`.
+        cluster is among the clusters that are proven `gone`.
         """
         ...
 
     async def binding(self) -> Binding | None:
-        """The binding that stands, None if there is none."""
+        """The binding of the store, None if it has none."""
         ...
 
     async def unbind(self, cluster: str) -> None:
-        """Give the binding up, if it is this cluster's."""
+        """Remove the binding of the store, if it is to this cluster."""
         ...
 
     async def serving(self) -> str | None:
-        """The release of Holdfast that serves the store, None if none has been noted."""
+        """The release of Holdfast that serves the store, None if no release has been noted."""
         ...
 
     async def serve(self, release: str, *, before: str | None) -> bool:
-        """Note which release serves the store from now on, if the one noted is `before`; whether it is noted."""
+        """Note which release serves the store from now on; false if the one noted is neither `before` nor this one."""
         ...
 
     async def withhold(self, where: str) -> bool:
-        """Note that nothing new is to be made on a node of the cluster, or `EVERYWHERE`; false if that stood already."""
+        """Note that a node of the cluster, or `EVERYWHERE`, gets no new actors and workers; false if it was noted already."""
         ...
 
     async def allow(self, where: str) -> bool:
-        """Take that back; false if it did not stand."""
+        """Remove the note of `withhold` for a node, or for `EVERYWHERE`; false if there was none."""
         ...
 
     async def withheld(self) -> Mapping[str, int]:
-        """Where nothing new is to be made, and since when (ms UTC)."""
+        """The nodes (or `EVERYWHERE`) that are withheld, each with the time since when (ms UTC)."""
         ...

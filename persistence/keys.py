@@ -1,7 +1,7 @@
 """The names of Redis keys, and which bucket a conversation belongs to.
 
 Keys of a conversation and of its bucket's indexes share the hash tag `{<namespace>:<bucket>}`, so they share a slot of a Redis
-Cluster; what belongs to no conversation stands under `{<namespace>:meta}`.
+Cluster; keys that belong to no conversation have the hash tag `{<namespace>:meta}`.
 """
 
 import binascii
@@ -47,7 +47,7 @@ class Keys:
         return f"{self.prefix(conversation_id)}c:{conversation_id}:runs"
 
     def late(self, conversation_id: str) -> str:
-        """Hash: outcomes that came when nobody waited for them any more, by effect id."""
+        """Hash: late outcomes, which came after their call was settled, by effect id."""
         return f"{self.prefix(conversation_id)}c:{conversation_id}:late"
 
     def progress(self, conversation_id: str) -> str:
@@ -71,11 +71,11 @@ class Keys:
         return f"{self.bucket(bucket)}attention"
 
     def paused(self, bucket: int) -> str:
-        """Sorted set by name (`agent|conversation`): what was released with work outstanding, since that is paused."""
+        """Sorted set by name (`agent|conversation`): conversations released with work outstanding, because of a pause."""
         return f"{self.bucket(bucket)}paused"
 
     def meta(self, name: str) -> str:
-        """What belongs to no conversation."""
+        """The key of that name among those that belong to no conversation."""
         return f"{{{self.namespace}:meta}}:{name}"
 
 

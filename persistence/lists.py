@@ -1,4 +1,4 @@
-"""The lists over all conversations: what is pending, what must be looked at, what is wrong, how much there is."""
+"""The lists over all conversations: open suspensions, conversations, attention, troubles, and their counts."""
 
 from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass
@@ -10,16 +10,17 @@ from .database import Database
 from .pausing import Pausing
 
 TROUBLES = 1000
-"""How many conversations in trouble a store names; the others are supervised all the same."""
+"""How many conversations in trouble a store names; further ones are supervised all the same."""
 TROUBLE_MS = 300_000
-"""How long a trouble stands that nobody has met again: it ended without the sweeper, or moved on."""
+"""How long (ms) a trouble stands that nobody has met again: it ended without the sweeper, or moved on."""
 
 
 @dataclass(frozen=True, slots=True)
 class ConversationRow:
     """One conversation in a list. Times in integer milliseconds UTC.
 
-    `problem` says why it cannot be read; what is not known then is empty, 0 or None.
+    `pending` is the number of open suspensions. `problem` says why the conversation cannot be read; a field that is not known
+    then is empty, 0 or None.
     """
 
     conversation_id: str
@@ -41,7 +42,7 @@ class Listing:
 
 @dataclass(frozen=True, slots=True)
 class Due:
-    """What needs attention by the store's clock."""
+    """The conversations that need attention at the moment `now` (ms UTC) of the store's clock."""
 
     now: int
     conversation_ids: Sequence[str]
@@ -49,7 +50,7 @@ class Due:
 
 @dataclass(frozen=True, slots=True)
 class Overdue:
-    """How many conversations should have been looked at long ago, and the longest overdue of them: each with its moment."""
+    """How many conversations should have been looked at long ago, and the longest overdue, each with its due time (ms UTC)."""
 
     count: int
     longest: Sequence[tuple[str, int]] = ()
@@ -57,7 +58,7 @@ class Overdue:
 
 @dataclass(frozen=True, slots=True)
 class Trouble:
-    """Why a conversation that needs attention cannot be taken up, and since when (ms UTC)."""
+    """A conversation that needs attention and cannot be taken up, with the reason and the time since when (ms UTC)."""
 
     conversation_id: str
     reason: str
@@ -66,10 +67,10 @@ class Trouble:
 
 @dataclass(frozen=True, slots=True)
 class Census:
-    """How many there are of each, by the indexes.
+    """The numbers of conversations and open suspensions, counted by the indexes.
 
-    `begun` counts the conversations that were started at or after the moment that was asked for; `fullest` is the number of
-    conversations in the fullest of the buckets.
+    `begun` counts the conversations started at or after the moment in question, `fullest` those in the fullest bucket; `lost`
+    counts the open suspensions of kind `lost`.
     """
 
     conversations: int
@@ -82,7 +83,7 @@ class Census:
 
 @dataclass(frozen=True, slots=True)
 class Rebuilt:
-    """A bucket whose indexes are rebuilt: of how many conversations, how many stale entries went, and what cannot be read."""
+    """A bucket whose indexes are rebuilt: of how many conversations, how many stale entries were removed, and the problems."""
 
     bucket: int
     conversations: int
@@ -96,43 +97,51 @@ class Lists(Pausing, Database, Protocol):
     async def pending(
         self, *, limit: int, after: str | None = None, agent: str | None = None, kind: SuspensionKind | None = None
     ) -> Listing:
-        """A page of open suspensions (`PendingView`), oldest first. What one conversation spoils is a row with a `problem`."""
+        """A page of open suspensions (`PendingView`), oldest first. One that cannot be read is a row with a `problem`.
+
+        Raises:
+            InvalidInput: The limit is no whole number from 1 to 1000, or `after` is no cursor.
+        """
         ...
 
     async def conversations(
         self, *, limit: int, after: str | None = None, agent: str | None = None, status: Status | None = None
     ) -> Listing:
-        """A page of conversations (`ConversationRow`), oldest first. What cannot be read is a row with a `problem`."""
+        """A page of conversations (`ConversationRow`), oldest first. One that cannot be read is a row with a `problem`.
+
+        Raises:
+            InvalidInput: The limit is no whole number from 1 to 1000, or `after` is no cursor.
+        """
         ...
 
     def reindex(self) -> AsyncIterator[Rebuilt]:
-        """Make every index anew from the states, bucket by bucket, under the append's fence; others may write meanwhile."""
+        """Rebuild every index from the states, bucket by bucket, under the append's fence; conversations go on meanwhile."""
         ...
 
     async def attention(self, limit: int) -> Due:
-        """Conversations whose moment of attention has come, the longest overdue first in each bucket."""
+        """The conversations whose moment of attention has come, the longest overdue first in each bucket."""
         ...
 
     async def postpone(self, conversation_id: str, delay_ms: int) -> None:
-        """Have a conversation that is overdue looked at again in `delay_ms`; its next write says anew when it must be.
+        """Have an overdue conversation looked at again in `delay_ms`; its next write sets its moment of attention anew.
 
-        A conversation that needs no attention (any more), or of which there is nothing, leaves the index.
+        A conversation that needs no attention (any more), or does not exist, leaves the index.
         """
         ...
 
     async def overdue(self, late_ms: int, *, limit: int) -> Overdue:
-        """The conversations whose moment of attention passed so long ago, at most `limit` of them by name.
+        """The conversations whose moment of attention is at least `late_ms` ago; at most `limit` of them are named.
 
-        What cannot be taken up is postponed, and is in trouble instead; see `Store.troubles`.
+        A conversation that cannot be taken up is postponed, and is in trouble instead; see `Store.troubles`.
         """
         ...
 
     async def census(self, *, since: int) -> Census:
-        """How many there are, and how many conversations were started since a moment (ms UTC)."""
+        """The numbers of conversations and open suspensions; `begun` counts the conversations since a moment (ms UTC)."""
         ...
 
     async def troubled(self, conversation_id: str, reason: str) -> int:
-        """Note why a conversation cannot be taken up; since how many ms that is so."""
+        """Note why a conversation cannot be taken up, and return for how many ms it has been in trouble."""
         ...
 
     async def untroubled(self, conversation_id: str) -> None:
@@ -140,5 +149,5 @@ class Lists(Pausing, Database, Protocol):
         ...
 
     async def troubles(self) -> Sequence[Trouble]:
-        """The conversations in trouble, the longest first; at most `TROUBLES`."""
+        """The conversations in trouble, the longest troubled first; at most `TROUBLES`."""
         ...

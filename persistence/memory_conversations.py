@@ -1,4 +1,4 @@
-"""Conversations in memory, one at a time."""
+"""The store's verbs for one conversation, in memory."""
 
 import asyncio
 from collections.abc import Mapping, Sequence
@@ -16,11 +16,11 @@ from .runs import Run, RunStatus
 from .views import naming, raised
 
 UNSTARTED_LEASES, UNSTARTED_MS = 10, 2_000
-"""For how many leases an id is held under which nothing was started, and for how long at least."""
+"""For how many leases, and for how many ms at least, an id is held under which nothing was started."""
 
 
 class MemoryConversations(MemoryDatabase):
-    """The verbs of `Conversations`."""
+    """The verbs of `Conversations`, in memory."""
 
     async def owner(self, conversation_id: str) -> Owner | None:
         """See `Store.owner`."""

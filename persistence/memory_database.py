@@ -1,4 +1,4 @@
-"""What a store in memory holds, and how its verbs reach it."""
+"""The data of a store in memory, and how its verbs reach the data."""
 
 import asyncio
 import time
@@ -26,7 +26,7 @@ def _wall_clock() -> int:
 
 
 class MemoryDatabase:
-    """All that is kept, in this process. Each conversation is a `Kept`."""
+    """The data of a store, in this process; each conversation is a `Kept`. `clock` gives integer milliseconds UTC."""
 
     def __init__(
         self,

@@ -10,7 +10,7 @@ from .memory_database import MemoryDatabase
 
 
 class MemoryDirectory(MemoryDatabase):
-    """The verbs of `Directory`."""
+    """The verbs of `Directory`, in memory."""
 
     async def put_app(self, record: AppRecord, specs: Sequence[AgentSpec]) -> None:
         """See `Store.put_app`."""
@@ -159,5 +159,5 @@ class MemoryDirectory(MemoryDatabase):
 
 
 def _id(cluster: str) -> str:
-    """A cluster's id; an older release had a machine's behind it."""
+    """A cluster's id, without the machine's id that an older release put behind it."""
     return cluster.partition("@")[0]

@@ -1,4 +1,4 @@
-"""What the store in memory keeps of one conversation."""
+"""One conversation as the store in memory keeps it."""
 
 from dataclasses import dataclass, field
 
@@ -11,7 +11,7 @@ from .runs import Late, Run
 
 @dataclass(slots=True)
 class Kept:
-    """Log, snapshot, index entries and what stands beside them."""
+    """The log, snapshot, index entries, lease and further records of one conversation. Times in ms UTC."""
 
     token: str = ""
     epoch: int = 0
@@ -36,7 +36,7 @@ class Kept:
 
     @property
     def index(self) -> Index | None:
-        """Its index entries: what is open comes and goes by what each append said of it, as in Redis."""
+        """The conversation's index entries; open suspensions come and go with the delta of each append, as in Redis."""
         state = self.after
         if state is None or not state.seq:
             return None
@@ -51,7 +51,7 @@ class Kept:
 
     @property
     def busy(self) -> bool:
-        """Whether anything is outstanding."""
+        """Whether any effect is outstanding."""
         return self.after is not None and busy(self.after)
 
     @property
@@ -61,14 +61,14 @@ class Kept:
 
     @property
     def status(self) -> Status:
-        """Where it stands in the lists."""
+        """The status of the conversation in the lists."""
         if self.quarantine is not None:
             return Status.QUARANTINED
         return self.after.status if self.after is not None else Status.ABSENT
 
     @property
     def attention(self) -> int | None:
-        """When it must be looked at."""
+        """The moment (ms UTC) at which the conversation must be looked at, None if it needs no attention."""
         if self.quarantine is not None:
             return None
         moments = [self.lease] if self.busy and not self.paused else []

@@ -15,7 +15,7 @@ from .memory_pausing import MemoryPausing
 
 
 class MemoryLists(MemoryPausing):
-    """The verbs of `Lists`."""
+    """The verbs of `Lists`, in memory."""
 
     async def pending(
         self, *, limit: int, after: str | None = None, agent: str | None = None, kind: SuspensionKind | None = None

@@ -8,7 +8,7 @@ from .pausing import MOST_PAUSED, Pause, Paused, too_many
 
 
 class MemoryPausing(MemoryDatabase):
-    """The verbs of `Pausing`."""
+    """The verbs of `Pausing`, in memory."""
 
     async def pause(self, agent: str | None, *, by: str, reason: str) -> Pause:
         """See `Store.pause`."""
@@ -22,7 +22,7 @@ class MemoryPausing(MemoryDatabase):
 
     async def resume(self, agent: str | None) -> Pause | None:
         """See `Store.resume`."""
-        return self._pauses.pop(agent or "", None)  # at once: nobody can pause between what is read and what is lifted
+        return self._pauses.pop(agent or "", None)  # read and lifted in one step: no other pause can come between
 
     async def paused(self) -> Paused:
         """See `Store.paused`."""

@@ -1,4 +1,4 @@
-"""Runs in memory: their records, their progress, and what is told live."""
+"""Runs in memory: their records, their progress and their live events."""
 
 import asyncio
 from collections.abc import AsyncIterator, Mapping
@@ -11,7 +11,7 @@ from .runs import PROGRESS_MS, Late, Run, RunStatus
 
 
 class MemoryRuns(MemoryDatabase):
-    """The verbs of `Runs`."""
+    """The verbs of `Runs`, in memory."""
 
     async def claim(
         self, conversation_id: str, effect_id: str, *, incarnation: str, worker: str, until: int | None = None

@@ -1,4 +1,4 @@
-"""Pages over the buckets: cursors, merging, and what an index member says."""
+"""Pages over the buckets: cursors, merging, and the reading of index members."""
 
 import heapq
 import re
@@ -12,7 +12,7 @@ from .keys import BUCKETS
 Fetch = Callable[[Sequence[int], int], Awaitable[Sequence[Sequence[str]]]]
 _CURSOR = re.compile(r"([0-9]{1,15})\.([A-Za-z0-9._:-]{1,128})")
 _RAW_BYTES = 512
-"""Of a member that Holdfast never wrote: as many of its bytes as tell it from every one that Holdfast writes."""
+"""How many bytes of a member that Holdfast never wrote stand in its cursor: enough to tell it from Holdfast's members."""
 _RAW_CURSOR = re.compile(rf"x\.((?:[0-9a-f]{{2}}){{0,{_RAW_BYTES}}})(\+?)")
 _NAME = "[A-Za-z0-9._:-]{1,128}"
 _CONVERSATION_MEMBER = re.compile(rf"([0-9]{{15}})\|({_NAME})")
@@ -21,7 +21,7 @@ _PENDING_MEMBER = re.compile(rf"([0-9]{{15}})\|({_NAME})\|({_NAME})\|([0-9]{{1,1
 
 @dataclass(frozen=True, slots=True)
 class PendingPlace:
-    """What a member of a pending index says: when, which suspension, and its place in the log of which conversation."""
+    """A suspension as a member of a pending index names it: its time (ms UTC), its id, its conversation and its `seq` there."""
 
     conversation_id: str = ""
     seq: int = 0
@@ -30,22 +30,22 @@ class PendingPlace:
 
 
 def pending_place(member: str) -> PendingPlace | None:
-    """What a member of a pending index says; None if Holdfast never wrote it."""
+    """The suspension that a member of a pending index names; None if Holdfast never wrote the member."""
     found = _PENDING_MEMBER.fullmatch(member)
     return None if found is None else PendingPlace(found[3], int(found[4]), found[2], int(found[1]))
 
 
 def conversation_place(member: str) -> tuple[int, str] | None:
-    """When a conversation began, and its id, as a member of an index says; None if Holdfast never wrote it."""
+    """The start (ms UTC) and the id of the conversation that an index member names; None if Holdfast never wrote the member."""
     found = _CONVERSATION_MEMBER.fullmatch(member)
     return None if found is None else (int(found[1]), found[2])
 
 
 def check_limit(limit: object) -> int:
-    """The page size, if it is one.
+    """The page size itself, once it is checked.
 
     Raises:
-        InvalidInput: It is not a whole number from 1 to 1000.
+        InvalidInput: The limit is not a whole number from 1 to 1000.
     """
     if isinstance(limit, int) and not isinstance(limit, bool) and 1 <= limit <= 1000:  # noqa: PLR2004 - the bound itself
         return limit
@@ -56,7 +56,7 @@ def pending_after(cursor: str | None) -> str:
     """The text after which a page of suspensions begins; '' for the first page.
 
     Raises:
-        InvalidInput: The cursor is none of ours.
+        InvalidInput: The text is no cursor that Holdfast made.
     """
     start = conversations_after(cursor)
     if not start or _RAW_CURSOR.fullmatch(cursor or ""):
@@ -65,10 +65,10 @@ def pending_after(cursor: str | None) -> str:
 
 
 def conversations_after(cursor: str | None) -> str:
-    """The text after which a page of conversations begins, the whole member; '' for the first page.
+    """The whole member after which a page of conversations begins; '' for the first page.
 
     Raises:
-        InvalidInput: The cursor is none of ours.
+        InvalidInput: The text is no cursor that Holdfast made.
     """
     if cursor is None:
         return ""
@@ -82,7 +82,7 @@ def conversations_after(cursor: str | None) -> str:
 
 
 def cursor_of(member: str, *, readable: bool = True) -> str:
-    """The cursor that continues after a member: of one that Holdfast never wrote, its bytes, so that no page stops there."""
+    """The cursor that continues after a member; that of a member that Holdfast never wrote (not `readable`) holds its bytes."""
     if not readable:
         raw = member.encode("latin-1", "replace")
         return f"x.{raw[:_RAW_BYTES].hex()}{'+' if len(raw) > _RAW_BYTES else ''}"
@@ -97,8 +97,8 @@ async def merge(fetch: Fetch, limit: int) -> tuple[list[str], bool]:
         fetch: Given buckets and a cap, each bucket's first members in order, at most that many.
         limit: The page size.
 
-    A first look takes a few from each bucket; only buckets whose few are all on the page are asked for more, so a page costs
-    about the same however many members there are.
+    A first look takes a few members from each bucket; only buckets whose few are all on the page are asked for more, so a page
+    costs about the same however many members there are.
     """
     cap = max(4, 2 * (limit + 1) // BUCKETS + 2)
     found = dict(enumerate(await fetch(range(BUCKETS), cap)))

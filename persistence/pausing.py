@@ -1,4 +1,4 @@
-"""What a store keeps of pauses: which new work waits, of the whole namespace or of one agent, and who waits for it to go on."""
+"""Pauses: new work of one agent, or of the whole namespace, waits, and so do conversations that are released meanwhile."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -7,21 +7,21 @@ from typing import Protocol
 from holdfast.errors import InvalidInput
 
 PAUSE_LAG_MS = 1_000
-"""How old, at most, may be what a worker knows of the pauses when it begins something: after a pause, nothing begins later."""
+"""How old (ms) a worker's view of the pauses may be when it begins work: so long after a pause, no new work begins any more."""
 MOST_PAUSED = 64
-"""How many may stand at once where an agent's is added: each look reads them all. The namespace's is never refused."""
+"""How many pauses may stand when an agent's is added, since each look reads all. The namespace's pause is never refused."""
 
 
 @dataclass(frozen=True, slots=True)
 class Pause:
-    """New work that waits: that of one agent, or (`agent` is None) of the whole namespace.
+    """The pause of one agent, or (`agent` is None) of the whole namespace: its new work waits.
 
     Attributes:
-        agent: Whose work it is; None for everybody's.
-        reason: Why, as whoever paused it said; may be empty.
-        by: Who paused it, as that process says: a user and a machine.
-        since: Since when, in integer milliseconds UTC by the store's clock.
-        duplicate: Whether it stood before it was asked for this time. What stood then is what is said here.
+        agent: The agent whose work waits; None for every agent.
+        reason: The reason given for the pause; may be empty.
+        by: The user and the machine that paused the work, as the pausing process says.
+        since: The start of the pause, in integer milliseconds UTC by the store's clock.
+        duplicate: Whether the pause stood already when it was requested; the other fields are then those of the earlier pause.
     """
 
     agent: str | None
@@ -39,12 +39,12 @@ class Paused:
     pauses: Sequence[Pause] = ()
 
     def of(self, agent: str) -> Pause | None:
-        """The pause for which this agent's new work waits, if any: the namespace's before its own."""
+        """The pause for which this agent's new work waits, None if there is none: the namespace's before the agent's own."""
         return next((pause for pause in self.pauses if pause.agent in (None, agent)), None)
 
 
 def too_many() -> InvalidInput:
-    """Why there is no room for another pause."""
+    """The error that says that there is no room for another pause."""
     fix = "resume some of them (`holdfast resume --agent NAME`), or pause the whole namespace"
     return InvalidInput("agent", f"{MOST_PAUSED} pauses stand already", fix)
 
@@ -56,18 +56,21 @@ class Pausing(Protocol):
         """Have the new work of an agent, or of the namespace, wait from now on; a pause that stands already stays as it is.
 
         Raises:
-            InvalidInput: `MOST_PAUSED` others stand, and this is an agent's.
+            InvalidInput: `MOST_PAUSED` other pauses stand, and this one is an agent's.
         """
         ...
 
     async def resume(self, agent: str | None) -> Pause | None:
-        """Lift the pause of an agent, or that of the namespace, and no other; what was lifted, None if there was none."""
+        """Lift the pause of an agent, or that of the namespace, and no other; returns that pause, None if there was none."""
         ...
 
     async def paused(self) -> Paused:
-        """The pauses that stand, that of the namespace first, then by the agent's name."""
+        """The pauses that stand: that of the namespace first, then those of agents by name."""
         ...
 
     async def readmit(self, limit: int) -> int:
-        """Have those need attention again that were released as paused and are it no more; how many, `limit` in each bucket."""
+        """Let conversations that were released as paused need attention again once no pause holds them; returns how many.
+
+        At most `limit` conversations in each bucket are readmitted at a time.
+        """
         ...

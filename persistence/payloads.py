@@ -1,9 +1,9 @@
-"""What both stores write and read of payloads: encoded, and encrypted where there is a cipher.
+"""The payloads of both stores: encoded, and encrypted where there is a cipher.
 
-Payloads are what holds words of people, models or tools: log entries, snapshots (which name tools as the model did), records
-beside the log (whose digests would let a short answer be guessed), outcomes, agent specs; as bytes, progress and live events;
-as texts, why something cannot go on. Each is encrypted as a whole. Its context says where it belongs, so it reads in no other
-place: not in another conversation, nor elsewhere in its log.
+Payloads are the values that hold words of people, models or tools: log entries, snapshots (which name tools as the model did),
+idempotency records (whose digests would let a short answer be guessed), outcomes, agent specs; as bytes, progress and live
+events; as texts, the reasons why work cannot go on. Each payload is encrypted as a whole. Its context names its place, so it
+can be decrypted in no other: not in another conversation, nor elsewhere in its log.
 """
 
 from holdfast.conversation import AgentSpec, Event, State
@@ -17,7 +17,7 @@ class Payloads(Sealing):
     """The payloads of one namespace; every method raises as `Sealing.seal` and `Sealing.open` do."""
 
     def seal_event(self, conversation_id: str, seq: int, event: Event) -> bytes:
-        """A log entry."""
+        """An event as a log entry."""
         data = codec.encode_event(event)
         return data if self.cipher is None else self.seal(data, "log", conversation_id, str(seq))
 
@@ -26,37 +26,37 @@ class Payloads(Sealing):
         return codec.decode_event(self.open(data, "log", conversation_id, str(seq)) if codec.is_sealed(data) else data)
 
     def seal_state(self, conversation_id: str, state: State) -> bytes:
-        """A snapshot; its place in the log stays readable, since scripts look at it."""
+        """A state as a snapshot; the snapshot's place in the log stays readable, since scripts look at it."""
         return self.seal(codec.encode_state(state), "snapshot", conversation_id, seq=state.seq)
 
     def open_state(self, conversation_id: str, data: bytes) -> State:
-        """The state of a snapshot; of none, that of a conversation that was never started."""
+        """The state of a snapshot; without a snapshot, the state of a conversation that was never started."""
         if not data:
             return State(conversation_id=conversation_id)
         return codec.decode_state(self.open(data, "snapshot", conversation_id))
 
     def seal_known(self, conversation_id: str, key: str, known: IdempotencyRecord) -> bytes:
-        """A record beside the log."""
+        """The bytes to store of an idempotency record."""
         return self.seal(codec.encode_known(known), "known", conversation_id, key)
 
     def open_known(self, conversation_id: str, key: str, data: bytes) -> IdempotencyRecord:
-        """A record beside the log."""
+        """The idempotency record in stored bytes."""
         return codec.decode_known(self.open(data, "known", conversation_id, key))
 
     def seal_outcome(self, conversation_id: str, effect_id: str, outcome: bytes) -> bytes:
-        """A run's outcome, in time or late."""
+        """The bytes to store of a run's encoded outcome, in time or late."""
         return self.seal(outcome, "outcome", conversation_id, effect_id)
 
     def open_outcome(self, conversation_id: str, effect_id: str, data: bytes) -> bytes:
-        """A run's outcome."""
+        """A run's encoded outcome, from stored bytes."""
         return self.open(data, "outcome", conversation_id, effect_id)
 
     def open_late_outcome(self, conversation_id: str, effect_id: str, data: bytes) -> bytes:
-        """An outcome that came late; one that cannot be decrypted stays encrypted."""
+        """The encoded outcome of a run that came late; an outcome that cannot be decrypted stays encrypted."""
         return self.open_or_leave(data, "outcome", conversation_id, effect_id)
 
     def seal_spec(self, spec: AgentSpec) -> bytes:
-        """An agent spec."""
+        """The bytes to store of an agent spec."""
         return self.seal(codec.encode_spec(spec), "spec", spec.digest)
 
     def open_spec(self, digest: str, data: bytes) -> AgentSpec:

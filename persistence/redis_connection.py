@@ -19,7 +19,7 @@ from .keys import STORE_ID
 
 SOCKET_TIMEOUT_S = 10.0
 MAX_CONNECTIONS = 1 << 16
-"""No bound of ours: each blocking read holds a connection, and the driver's own bound (100) would refuse the next."""
+"""In effect no bound: each blocking read holds a connection, and the driver's own bound (100) would refuse the next."""
 
 
 def client(url: str, expected: Callable[[], str | None], *, blocking: bool = False) -> Any:
@@ -45,7 +45,7 @@ def client(url: str, expected: Callable[[], str | None], *, blocking: bool = Fal
             await connection.disconnect(nowait=True)
             raise
         if found != want:
-            await connection.disconnect(nowait=True)  # else the driver pools it as connected, and nobody checks it again
+            await connection.disconnect(nowait=True)  # else the driver pools the connection, and no check follows
             raise WrongStore(want or "none", found or "none")
 
     try:
@@ -60,11 +60,11 @@ def client(url: str, expected: Callable[[], str | None], *, blocking: bool = Fal
             protocol=2,
             decode_responses=False,
         )
-        made.connection_pool.make_connection()  # it refuses what the URL's query names and a connection does not take
+        made.connection_pool.make_connection()  # raises for an option in the URL's query that a connection does not take
     except (ValueError, TypeError) as error:
         scheme = re.match(r"[a-z][a-z0-9+.-]*(?=://)", url)
         problem = f"a URL with {scheme[0] if scheme is not None else 'no scheme'} cannot be used"
-        if "@" not in url:  # else what does not fit may be a piece of the password
+        if "@" not in url:  # else the error may quote a piece of the password
             problem += f" ({PLAIN.redacted(str(error), 200)})"
         raise ConfigurationError("redis_url", problem, "use redis://host:port/0, rediss:// or unix:///path") from None
     return made
@@ -81,7 +81,11 @@ async def translated() -> AsyncIterator[None]:
     """Turn the driver's errors into Holdfast's: the one boundary where they are translated.
 
     The driver sends within `asyncio.wait_for`, which before Python 3.12 swallows a cancellation that meets the answer, and with
-    it a caller's deadline; here it is raised after all.
+    it a caller's deadline; the swallowed cancellation is raised here after all.
+
+    Raises:
+        StoreUnavailable: The server cannot be reached, or refused the command.
+        CorruptStore: A key has another type than Holdfast gives it.
     """
     task = asyncio.current_task()
     before = task.cancelling() if task is not None else 0
@@ -100,12 +104,12 @@ async def translated() -> AsyncIterator[None]:
 
 
 def is_wrong_type(error: Exception) -> bool:
-    """Whether a key has another type than Holdfast gives it."""
+    """Whether the error says that a key has another type than Holdfast gives it."""
     return isinstance(error, exceptions.ResponseError) and "WRONGTYPE" in str(error)
 
 
 def explain(error: Exception) -> str:
-    """What the server or driver said, and the fix where it is known."""
+    """The message of the server or driver, with the fix where one is known."""
     # The driver turns some of the server's words into classes. A server that does not know AUTH repeats the password.
     text = PLAIN.redacted(said(error).partition(", with args beginning with")[0])
     fixes = {

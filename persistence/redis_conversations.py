@@ -1,4 +1,4 @@
-"""Conversations in Redis, one at a time."""
+"""The store's verbs for one conversation, in Redis."""
 
 import contextlib
 from collections.abc import Mapping, Sequence
@@ -27,7 +27,7 @@ from .views import naming, raised
 
 
 class RedisConversations(RedisViews):
-    """The verbs of `Conversations`."""
+    """The verbs of `Conversations`, in Redis."""
 
     async def owner(self, conversation_id: str) -> Owner | None:
         """See `Store.owner`."""
@@ -89,7 +89,7 @@ class RedisConversations(RedisViews):
             state = redis_values.fold(conversation_id, snapshot, tail, int(seq), self.payloads)
             records = self._runs_of(conversation_id, runs)
         except CipherFailed:
-            with contextlib.suppress(StoreError):  # one that has the key is not to wait for the end of this lease
+            with contextlib.suppress(StoreError):  # a process that has the key need not wait for the end of this lease
                 await self.release(conversation_id, new_token)
             raise
         return Acquired(

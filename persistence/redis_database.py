@@ -1,4 +1,4 @@
-"""The Redis under a store: whether it serves, which one it is, and how an operation reaches it."""
+"""The Redis under a store: the checks of its server and layout, its id, and the retries of operations."""
 
 import asyncio
 import time
@@ -19,16 +19,16 @@ from .payloads import Payloads
 from .redis_connection import SOCKET_TIMEOUT_S, client, translated
 
 RETRY_S = 2.0
-"""For how long an idempotent operation is repeated before its outcome is reported as unknown."""
+"""For how many seconds an idempotent operation is repeated before its outcome is reported as unknown."""
 
 _T = TypeVar("_T")
 
 
 class RedisDatabase:
-    """The connections to one Redis and what is known of it. An operation given to `_do` is repeated, so it is idempotent.
+    """The connections to one Redis, and the facts known of it. `_do` repeats an operation, so every operation is idempotent.
 
     Attributes:
-        payloads: What it writes and reads of payloads, with the cipher if it was given one.
+        payloads: The encoding of payloads, with the cipher if there is one.
     """
 
     def __init__(
@@ -65,7 +65,7 @@ class RedisDatabase:
         info, found, layout = await self._do(read)
         redis_values.check_version(str(info.get("redis_version", "0")))
         self._indexes = redis_values.check_layout(layout) if layout else redis_values.INDEX_VERSION
-        if self.store_id is not None and (found or b"").decode(errors="replace") != self.store_id:  # emptied behind it
+        if self.store_id is not None and (found or b"").decode(errors="replace") != self.store_id:  # the server was emptied
             raise WrongStore(self.store_id, (found or b"none").decode(errors="replace"))
         if not found:
             await self._do(lambda: self._redis.set(STORE_ID, uuid.uuid4().hex, nx=True))
@@ -94,13 +94,13 @@ class RedisDatabase:
         return bool(await self._do(lambda: self._redis.hexists(self._keys.meta("layout"), "encrypted")))
 
     async def _note_encryption(self) -> None:
-        """Have the layout say that payloads are encrypted, though not by what, before the first one is."""
+        """Note in the layout that payloads are encrypted, though not by which cipher, before the first payload is written."""
         if self.payloads.cipher is not None and not self._encrypted:
             await self._do(lambda: self._redis.hset(self._keys.meta("layout"), "encrypted", 1))
             self._encrypted = True
 
     async def _raise_indexes(self) -> None:
-        """Have the layout say that heads may be of this version, before the first one is; older releases then stay away."""
+        """Raise the layout's index version before the first head of it is written: older releases then refuse the namespace."""
         if self._indexes < redis_values.INDEX_VERSION:
             await self._script("raise", [self._keys.meta("layout")], [redis_values.INDEX_VERSION])
             self._indexes = redis_values.INDEX_VERSION
@@ -110,7 +110,7 @@ class RedisDatabase:
         names = ("appendonly", "appendfsync", "maxmemory-policy", "min-replicas-to-write")
         settings: dict[str, str] = {}
         try:
-            for name in names:  # one by one: 6.2 takes no more
+            for name in names:  # one by one: CONFIG GET of Redis 6.2 takes one name
                 settings |= await self._redis.config_get(name)
             replicas = int((await self._redis.info("replication")).get("connected_slaves", 0))
         except exceptions.RedisError:  # where Redis is a service, CONFIG is often forbidden
@@ -128,12 +128,12 @@ class RedisDatabase:
         return int(seconds) * 1000 + int(micros) // 1000
 
     async def _bounded(self, block_ms: int, work: Awaitable[_T]) -> _T:
-        """Give up on a server that hangs: it said that it would answer after `block_ms`."""
+        """The answer of a blocking read; a server that has not answered well after `block_ms` hangs, and is given up."""
         async with asyncio.timeout(block_ms / 1000 + SOCKET_TIMEOUT_S):
             return await work
 
     async def _do(self, operation: Callable[[], Awaitable[_T]]) -> _T:
-        """Run an idempotent operation; on a broken connection, again for a moment, and after the server was started again."""
+        """Run an idempotent operation; repeat it for a moment on a broken connection, and again once the server is revived."""
         give_up = time.monotonic() + self._retry_s
         backoff = Backoff(0.02, 0.5)
         while True:
@@ -158,7 +158,7 @@ class RedisDatabase:
 
 
 def _gone(cause: BaseException | None) -> bool:
-    """Whether nobody listens, or the connection broke: unlike a server that hangs, one may have died."""
+    """Whether the server may have died: nothing listens, or the connection broke. A time-out means that it hangs."""
     timed_out = isinstance(cause, exceptions.TimeoutError | TimeoutError)
     return isinstance(cause, exceptions.ConnectionError | OSError) and not timed_out
 

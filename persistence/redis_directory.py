@@ -15,11 +15,11 @@ from .redis_database import RedisDatabase
 from .redis_values import binding_of
 
 SINCE = "|since"
-"""What stands behind an app's path in the field that says since when workers cannot run it; no path has it."""
+"""The suffix of an app's path in the field that says since when workers cannot run the app; no path ends so."""
 
 
 class RedisDirectory(RedisDatabase):
-    """The verbs of `Directory`."""
+    """The verbs of `Directory`, in Redis."""
 
     async def put_app(self, record: AppRecord, specs: Sequence[AgentSpec]) -> None:
         """See `Store.put_app`."""
@@ -88,7 +88,7 @@ class RedisDirectory(RedisDatabase):
 
     async def take(self) -> str | None:
         """See `Store.take`."""
-        async with translated():  # not repeated: a lost reply would take two
+        async with translated():  # not repeated: after a lost reply a repetition would take a second actor
             popped = await self._redis.zpopmin(self._keys.meta("standby"), 1)
         return popped[0][0].decode() if popped else None
 

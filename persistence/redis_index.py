@@ -1,4 +1,4 @@
-"""Rebuilding the indexes: each is a function of State, so it can be made anew from the logs while others go on writing."""
+"""Rebuilding the indexes: each is a function of State, so it can be made anew from the logs while conversations go on."""
 
 from collections import defaultdict
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
@@ -16,7 +16,7 @@ from .lists import Rebuilt
 
 AT_ONCE = 500
 TRIES = 5
-"""How often a member is looked at whose conversation is written to all the time; after that the next rebuild finds it."""
+"""How often a member is checked whose conversation is written to all the time; after that it is left to the next rebuild."""
 
 Script = Callable[[str, list[str], list[str | bytes | int]], Awaitable[list[Any]]]
 
@@ -36,7 +36,7 @@ class _Waiting:
 
 
 class IndexRebuild:
-    """One rebuild over a namespace. What is appended meanwhile keeps its own entries right, so nobody need be stopped."""
+    """One rebuild of a namespace's indexes. Appends meanwhile keep their own entries right, so no process need be stopped."""
 
     def __init__(self, redis: Any, keys: Keys, *, script: Script, load: Callable[[str], Awaitable[State]]) -> None:
         self._redis = redis
@@ -46,7 +46,7 @@ class IndexRebuild:
         self._read: dict[str, _Waiting | None] = {}
 
     async def run(self) -> AsyncIterator[Rebuilt]:
-        """Rebuild bucket by bucket."""
+        """Rebuild the indexes bucket by bucket, and report each bucket."""
         survey = await self._survey()
         for bucket in range(BUCKETS):
             problems = []
@@ -56,13 +56,13 @@ class IndexRebuild:
                     await self._conversation(conversation_id)
                 except StoreUnavailable:
                     raise
-                except HoldfastError as error:  # one that cannot be read is no reason to leave the others as they are
+                except HoldfastError as error:  # one unreadable conversation must not stop the rebuild of the others
                     problems.append(f"{conversation_id}: {error}")
             removed = sum([await self._prune(bucket, key) for key in survey[bucket].indexes])
             yield Rebuilt(bucket, len(survey[bucket].conversations) - len(problems), removed, problems)
 
     async def _survey(self) -> defaultdict[int, _Bucket]:
-        """What there is of each bucket: Redis keeps no list of it but the indexes themselves."""
+        """The conversations and index keys of each bucket, found by a scan: only the indexes themselves list conversations."""
         found: defaultdict[int, _Bucket] = defaultdict(_Bucket)
         prefix = self._keys.bucket(0).partition(":")[0]
         cursor = 0
@@ -92,7 +92,7 @@ class IndexRebuild:
         while True:
             try:
                 state = await self._load(conversation_id)
-            except ConversationNotFound:  # somebody only holds its id, or has given it up
+            except ConversationNotFound:  # an activation only holds the id, or has given it up
                 return
             self._read[conversation_id] = self._waiting(state)
             due = due_at(state)
@@ -135,12 +135,12 @@ class IndexRebuild:
             if not int(answer[2]):
                 return removed
             members = [member for member in suspects[::2] if isinstance(member, bytes)]
-            for member in members:  # somebody has written meanwhile: perhaps it is open by now
+            for member in members:  # its conversation was written to meanwhile: perhaps it is open by now
                 self._read.pop(_conversation_of(member), None)
         return removed
 
     async def _suspected(self, key: str, member: bytes) -> int | None:
-        """The place in the log at which a member is no open suspension; None if it is one, or nobody can tell."""
+        """The place in the log at which a member is no open suspension; None if it is one, or the state cannot be read."""
         conversation_id = _conversation_of(member)
         if conversation_id not in self._read:
             try:
@@ -177,6 +177,6 @@ class IndexRebuild:
 
 
 def _conversation_of(member: bytes) -> str:
-    """The conversation that a member names; '' if it is none of ours."""
+    """The conversation that a member of a pending index names; '' if Holdfast never wrote the member."""
     parts = member.decode("utf-8", "replace").split("|")
     return parts[2] if len(parts) == 4 else ""  # noqa: PLR2004 - created_at, suspension, conversation, seq

@@ -18,7 +18,7 @@ from .views import unreadable_call, unreadable_member, unreadable_row
 
 
 class RedisLists(RedisPausing, RedisViews):
-    """The verbs of `Lists`."""
+    """The verbs of `Lists`, in Redis."""
 
     async def pending(
         self, *, limit: int, after: str | None = None, agent: str | None = None, kind: SuspensionKind | None = None
@@ -62,7 +62,7 @@ class RedisLists(RedisPausing, RedisViews):
                     pipe.zrangebyscore(self._keys.attention(bucket), "-inf", now, start=0, num=limit)
                 return await pipe.execute(raise_on_error=False)
 
-        found = redis_values.readable(await self._do(read))  # one bucket that cannot be read is no reason to leave the others
+        found = redis_values.readable(await self._do(read))  # a key of the wrong type spoils its own bucket alone
         return Due(now, [member.decode() for members in found for member in members])
 
     async def postpone(self, conversation_id: str, delay_ms: int) -> None:
@@ -102,7 +102,7 @@ class RedisLists(RedisPausing, RedisViews):
                 return await pipe.execute(raise_on_error=False)
 
         answers = await self._do(read)
-        redis_values.readable(answers)  # what is no wrong type is raised
+        redis_values.readable(answers)  # raises every error but that of a wrong type
         counts = [answer if isinstance(answer, int) else 0 for answer in answers]
         conversations, begun, pending, lost, quarantined = (counts[kind::5] for kind in range(5))
         return Census(sum(conversations), sum(begun), max(conversations), sum(pending), sum(lost), sum(quarantined))
@@ -142,7 +142,7 @@ class RedisLists(RedisPausing, RedisViews):
 
 
 def _trouble(conversation_id: str, record: bytes, payloads: Payloads) -> tuple[Trouble, int] | None:
-    """A trouble, and when it was last met; None if it cannot be read: it names no trouble, and stops nobody."""
+    """A trouble and the time when it was last met (ms UTC); None if the record cannot be read, which hides no other."""
     since, _, rest = record.partition(b"|")
     last, _, reason = rest.partition(b"|")
     if not (since.isdigit() and last.isdigit()):

@@ -13,7 +13,7 @@ from .redis_database import RedisDatabase
 
 
 class RedisPausing(RedisDatabase):
-    """The verbs of `Pausing`."""
+    """The verbs of `Pausing`, in Redis."""
 
     async def pause(self, agent: str | None, *, by: str, reason: str) -> Pause:
         """See `Store.pause`."""
@@ -28,7 +28,7 @@ class RedisPausing(RedisDatabase):
         record = dict(zip(found[::2], found[1::2], strict=True)).get((agent or "").encode())
         if record is None:
             return None
-        # This may run again after its reply was lost: it never lifts another pause, and what was read is lifted either way.
+        # The script may run again after its reply was lost: it lifts no other pause, and the pause read is lifted anyway.
         await self._script("resume", [self._keys.meta("pauses")], [agent or "", record])
         return _pause(agent or "", record)
 
@@ -65,8 +65,8 @@ class RedisPausing(RedisDatabase):
 
 
 def _others(agents: Sequence[str]) -> list[tuple[str, str]]:
-    """The ranges of members `agent|conversation` that belong to none of these agents; in ASCII, `}` is next to `|`."""
-    starts = sorted(f"{agent}|" for agent in agents)  # which is another order than that of the names
+    """The ranges of members `agent|conversation` of all agents but these; in ASCII, `}` comes right after `|`."""
+    starts = sorted(f"{agent}|" for agent in agents)  # the order with the `|`, which differs from that of the names
     ends = ["-", *(end for start in starts for end in (f"({start}", f"[{start[:-1]}}}")), "+"]
     return [(first, last) for number, (first, last) in enumerate(pairwise(ends)) if number % 2 == 0]
 

@@ -1,4 +1,4 @@
-"""Runs in Redis: their records, their progress, and what is told live."""
+"""Runs in Redis: their records, their progress and their live events."""
 
 from collections.abc import AsyncIterator, Mapping
 
@@ -9,7 +9,7 @@ from .runs import PROGRESS_MS, Late, Run
 
 
 class RedisRuns(RedisDatabase):
-    """The verbs of `Runs`."""
+    """The verbs of `Runs`, in Redis."""
 
     async def claim(
         self, conversation_id: str, effect_id: str, *, incarnation: str, worker: str, until: int | None = None

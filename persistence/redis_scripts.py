@@ -10,7 +10,7 @@ from redis.exceptions import NoScriptError
 
 @cache
 def source(name: str) -> str:
-    """The text of a script, the shared prelude before it."""
+    """The text of a script, with the shared prelude before it."""
     folder = resources.files(__package__) / "lua"
     return (folder / "_prelude.lua").read_text() + (folder / f"{name}.lua").read_text()
 
@@ -21,7 +21,7 @@ def _digest(name: str) -> str:
 
 
 async def run(redis: Any, name: str, keys: list[str], args: list[str | bytes | int]) -> Any:
-    """Run a script atomically; its answer, a list that begins with a word."""
+    """Run a script atomically, and return its answer: a list that begins with a word."""
     try:
         return await redis.evalsha(_digest(name), len(keys), *keys, *args)
     except NoScriptError:

@@ -13,7 +13,7 @@ from .redis_runs import RedisRuns
 
 
 class RedisStore(RedisConversations, RedisRuns, RedisLists, RedisDirectory):
-    """The verbs of `Store`. Every operation is idempotent, so each repeats itself for a moment on a broken connection."""
+    """The verbs of `Store`, in Redis. Operations are idempotent, so they are repeated for a moment on a broken connection."""
 
     async def reindex(self) -> AsyncIterator[Rebuilt]:
         """See `Store.reindex`."""

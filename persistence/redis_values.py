@@ -1,4 +1,4 @@
-"""What the scripts are given and what Redis holds, as values: arguments, entries, members, records."""
+"""The values that scripts are given and Redis holds: arguments, log entries, index members, records."""
 
 import contextlib
 from collections.abc import Mapping, Sequence
@@ -22,19 +22,19 @@ OLDEST_SERVER = (6, 2)
 MOST_DIGITS = 19
 LAYOUT_VERSION = 1
 INDEX_VERSION = 2
-"""Of what heads and indexes hold and how they are keyed.
+"""The version of the contents and keys of heads and indexes.
 
-2: a head holds how many suspensions are open; which they are follows from the log, and an append says what comes and goes.
-1: a head holds the list of its open suspensions. It is read, and what is written next to the head makes it one of version 2;
+2: a head holds the number of open suspensions; the log says which they are, and an append names those that open and close.
+1: a head holds the list of its open suspensions. Such a head is still read, and the next write turns it into one of version 2;
    the stored version is raised before that, so that no older release opens a namespace that it could not write to.
 """
 
 
 def append_args(conversation_id: str, prefix: str, write: Append, payloads: Payloads) -> tuple[list[str | bytes | int], int]:
-    """The arguments of `append.lua`, whose header names them, and the size of the log's tail after it.
+    """The arguments of `append.lua`, whose header names them, and the size of the log tail after the append, in bytes.
 
     Raises:
-        CipherFailed: Not all of it can be encrypted.
+        CipherFailed: A payload cannot be encrypted.
     """
     changes = write.delta
     first = write.before.seq + 1
@@ -74,26 +74,30 @@ def append_args(conversation_id: str, prefix: str, write: Append, payloads: Payl
 
 
 def packed_index(state: State) -> bytes:
-    """What the head says of a conversation in the lists; what has not begun stands in none."""
+    """The field of the head by which lists show a conversation; empty for one that has not begun, which stands in no list."""
     if not state.seq:
         return b""
     return codec.pack([state.agent, state.status, state.created_at, state.calls.suspended_count])
 
 
 def members_of(conversation_id: str, entries: Sequence[PendingEntry]) -> list[str]:
-    """Kind and member, in turns, of open suspensions in the pending indexes."""
+    """The kind and the pending-index member of each open suspension, in turns."""
     return [part for entry in entries for part in (entry.kind.value, member_of(conversation_id, entry))]
 
 
 def member_of(conversation_id: str, entry: PendingEntry) -> str:
-    """The member of a pending index that an open suspension is."""
+    """The member of a pending index that stands for an open suspension."""
     return f"{entry.created_at:015d}|{entry.suspension_id}|{conversation_id}|{entry.seq}"
 
 
 def fold(
     conversation_id: str, snapshot: bytes, tail: Sequence[tuple[bytes, Sequence[bytes]]], seq: int, payloads: Payloads
 ) -> State:
-    """The state that a snapshot and the tail after it lead to."""
+    """The state that follows from a snapshot and the log tail after it.
+
+    Raises:
+        CorruptStore: The log lacks an entry, does not end at `seq`, or cannot be folded.
+    """
     state = payloads.open_state(conversation_id, snapshot)
     for entry_id, fields in tail:
         if seq_of(entry_id) != state.seq + 1:
@@ -115,17 +119,21 @@ def seq_of(entry_id: bytes) -> int:
 
 
 def event_of(conversation_id: str, seq: int, fields: Mapping[bytes, bytes], payloads: Payloads) -> Event:
-    """The event in the fields of a log entry."""
+    """The event in the fields of a log entry.
+
+    Raises:
+        CorruptStore: The entry holds no event.
+    """
     if b"e" not in fields:
         raise CorruptStore("a log entry holds no event")
     return payloads.open_event(conversation_id, seq, fields[b"e"])
 
 
 def number_of(value: bytes, what: str) -> int:
-    """A number that Holdfast wrote as digits.
+    """The number that Holdfast wrote as digits.
 
     Raises:
-        CorruptStore: It is none.
+        CorruptStore: The value is no such number.
     """
     if value.isdigit() and len(value) <= MOST_DIGITS:
         return int(value)
@@ -133,7 +141,7 @@ def number_of(value: bytes, what: str) -> int:
 
 
 def owner_of(conversation_id: str, head: Sequence[bytes | None], payloads: Payloads) -> Owner | None:
-    """Who owns a conversation, from what the head holds; None if nobody has started it, or is about to."""
+    """The owner of a conversation, from fields of its head; None if nothing was started and no activation holds the id."""
     token, epoch, holder, seq, reason, at = head
     started = number_of(seq or b"0", "the head's seq") > 0
     if not started and not token:
@@ -148,17 +156,25 @@ def owner_of(conversation_id: str, head: Sequence[bytes | None], payloads: Paylo
 
 
 def row_of(conversation_id: str, packed: bytes, at: bytes | None) -> ConversationRow:
-    """A row of a list, from what the head holds."""
+    """The row of a conversation in a list, from fields of its head.
+
+    Raises:
+        CorruptStore: The head cannot be read.
+    """
     try:
         name, stands, created_at, waiting = codec.unpack(packed)
-        count = len(waiting) if isinstance(waiting, list) else int(waiting)  # a list: as index version 1 has it
+        count = len(waiting) if isinstance(waiting, list) else int(waiting)  # index version 1 has a list
         return ConversationRow(conversation_id, name, Status(stands), created_at, int(at or 0), count)
     except (ValueError, TypeError, OverflowError) as error:
         raise CorruptStore(f"the head of {conversation_id!r} cannot be read ({error})") from error
 
 
 def run_of(conversation_id: str, effect_id: str, record: bytes, payloads: Payloads) -> Run:
-    """A run record."""
+    """The run in a stored run record.
+
+    Raises:
+        CorruptStore: The record is none.
+    """
     status, _, rest = record.partition(b"|")
     incarnation, _, last = rest.partition(b"|")
     match status:
@@ -174,7 +190,7 @@ def run_of(conversation_id: str, effect_id: str, record: bytes, payloads: Payloa
 
 
 def quarantine_of(conversation_id: str, reason: bytes | None, at: bytes | None, payloads: Payloads) -> Quarantine | None:
-    """Why and since when a conversation is in quarantine, from what the head holds; None if it is not."""
+    """The quarantine of a conversation, from fields of its head; None if it is in none."""
     if reason is None:
         return None
     said = payloads.open_text(reason, "quarantine", conversation_id)
@@ -182,7 +198,7 @@ def quarantine_of(conversation_id: str, reason: bytes | None, at: bytes | None, 
 
 
 def readable(answers: Sequence[Any]) -> list[Any]:
-    """The answers of a pipeline but for keys of a wrong type; any other error is raised."""
+    """The answers of a pipeline without those that say that a key has the wrong type; any other error is raised."""
     for answer in answers:
         if isinstance(answer, Exception) and "WRONGTYPE" not in str(answer):
             raise answer
@@ -190,7 +206,11 @@ def readable(answers: Sequence[Any]) -> list[Any]:
 
 
 def late_of(conversation_id: str, effect_id: str, record: bytes, payloads: Payloads) -> Late:
-    """An outcome that came late; one that cannot be decrypted stays encrypted, and no other is lost for it."""
+    """The late outcome in a stored record; an outcome that cannot be decrypted stays encrypted, so that the others can be read.
+
+    Raises:
+        CorruptStore: The record names no time.
+    """
     at, _, rest = record.partition(b"|")
     if not at.isdigit():
         raise CorruptStore(f"a late outcome reads {record[:20]!r}")
@@ -199,11 +219,15 @@ def late_of(conversation_id: str, effect_id: str, record: bytes, payloads: Paylo
 
 
 def binding_of(found: Sequence[bytes | None], now: int) -> Binding | None:
-    """The binding in the fields `cluster`, `address` and `at`; None if there is none."""
+    """The binding in the fields `cluster`, `address` and `at`; None if there is none.
+
+    Raises:
+        CorruptStore: The fields cannot be read.
+    """
     cluster, address, at = found
     if cluster is None:
         return None
-    with contextlib.suppress(ValueError):  # of what is no text, or of more digits than a number has
+    with contextlib.suppress(ValueError):  # raised for bytes that are no text, or for too many digits
         if address is not None and at is not None and at.isdigit():
             return Binding(cluster.decode(), address.decode(), max(now - int(at), 0))
     raise CorruptStore("the binding cannot be read")
@@ -213,7 +237,7 @@ def check_version(version: str) -> None:
     """Refuse a server that is too old.
 
     Raises:
-        UnsupportedServer: It is older than Redis 6.2.
+        UnsupportedServer: The server is older than Redis 6.2.
     """
     numbers = tuple(int(part) for part in version.split(".")[:2] if part.isdigit())
     if numbers < OLDEST_SERVER:
@@ -221,11 +245,11 @@ def check_version(version: str) -> None:
 
 
 def check_layout(layout: Mapping[bytes, bytes]) -> int:
-    """Refuse a namespace that this code cannot read; the version of its indexes.
+    """The version of a namespace's indexes, once it is known that this code can read the namespace.
 
     Raises:
-        NewerRecord: A newer Holdfast laid it out.
-        CorruptStore: It cannot be read, or has other buckets.
+        NewerRecord: A newer Holdfast laid the namespace out.
+        CorruptStore: The layout cannot be read, or has another number of buckets.
     """
     if not (layout.get(b"version", b"").isdigit() and layout.get(b"buckets", b"").isdigit()):
         raise CorruptStore("the layout of the namespace cannot be read")
@@ -244,7 +268,7 @@ def check_layout(layout: Mapping[bytes, bytes]) -> int:
 
 
 def weaknesses(settings: Mapping[str, str], replicas: int) -> list[str]:
-    """In which cases a server with these settings may lose what it acknowledged."""
+    """The cases in which a server with these settings may lose acknowledged writes, one sentence each."""
     found = []
     if settings.get("appendonly") == "no":
         found.append("Redis keeps no append-only file: a restart loses what was acknowledged (set appendonly yes)")

@@ -1,4 +1,4 @@
-"""What several verbs of the store on Redis read alike: events at their places, heads, open suspensions as they are shown."""
+"""Reads that several verbs of the store on Redis share: events at their places, heads, open suspensions as they are shown."""
 
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -16,12 +16,12 @@ from .views import Entry, checked_row, naming, pending_view, unreadable_row
 
 
 class RedisViews(RedisDatabase):
-    """Reads of many conversations at once; what cannot be read spoils its own place alone."""
+    """Reads of many conversations at once; an entry that cannot be read spoils its own place alone."""
 
     async def _entries(self, places: Sequence[tuple[str, int]]) -> list[Entry]:
-        """What stands at places in logs; what cannot be read is an error in its place.
+        """The entries at places in logs; an entry that cannot be read is an error in its place.
 
-        A place that is asked for many times, as the source of many calls is, is read once.
+        A place that is asked for many times, such as an answer with many calls, is read once.
         """
         once = list(dict.fromkeys(places))
 
@@ -81,7 +81,7 @@ class RedisViews(RedisDatabase):
 
 
 def row_of_head(created_at: int, conversation_id: str, head: Any) -> ConversationRow:
-    """The row that a head gives; what cannot be read is a row with a problem."""
+    """The row of a conversation in a list, from its head; a head that cannot be read gives a row with a problem."""
     try:
         if isinstance(head, StoreError):
             raise head

@@ -1,4 +1,4 @@
-"""Encrypting and decrypting bytes that belong in a place of the store; without a cipher they are as they are."""
+"""Encrypting and decrypting bytes that belong in a place of the store; without a cipher the bytes are stored as they are."""
 
 import asyncio
 import contextlib
@@ -17,20 +17,20 @@ UNENCRYPTED = "(why cannot be said here: it could not be encrypted; see the logs
 UNREADABLE = "(why is encrypted, and cannot be decrypted here: HOLDFAST_CIPHER names the cipher)"
 
 IMPORT_S = 30.0
-"""For how long opening a store waits until its cipher is imported."""
+"""For how many seconds the opening of a store waits until its cipher is imported."""
 AGAIN_S = 5.0
-"""After what time a cipher that could not be imported is looked for again."""
+"""After how many seconds the import of a cipher that failed is tried again."""
 
 logger = logging.getLogger("holdfast.persistence")
 
 
 class Sealing:
-    """What is written of bytes, and read of what was written: what it says of itself decides, not what is configured.
+    """The encryption of stored bytes. Whether bytes are decrypted depends on how they begin, not on what is configured.
 
     Args:
         namespace: The namespace.
-        store_id: The id of the store; None before it is known.
-        cipher: A cipher, or where one is found, which is looked for when it is first needed; None for none.
+        store_id: A function that returns the id of the store, None before it is known.
+        cipher: A cipher, or the place of one, which is imported when it is first needed; None for no encryption.
     """
 
     def __init__(self, namespace: str, store_id: Callable[[], str | None], cipher: Cipher | CipherAt | None = None) -> None:
@@ -43,23 +43,23 @@ class Sealing:
         self.cipher = cipher
 
     def seal(self, data: bytes, *place: str, seq: int | None = None) -> bytes:
-        """What is written of bytes that belong in a place; `seq` stays readable beside them.
+        """The bytes to store for bytes that belong in a place, encrypted if there is a cipher; `seq` stays readable.
 
         Raises:
-            CipherFailed: They cannot be encrypted.
+            CipherFailed: The bytes cannot be encrypted.
         """
         if self.cipher is None:
             return data
         return codec.encode_sealed(called(self._found().encrypt, data, self._context(place), " ".join(place)), seq)
 
     def open(self, data: bytes, *place: str) -> bytes:
-        """The bytes of what was read in a place.
+        """The bytes that were given to `seal`, from the stored bytes in a place.
 
         Raises:
-            CipherMissing: They are encrypted, and there is no cipher.
-            CipherFailed: They cannot be decrypted.
-            CorruptStore: They are none of ours.
-            NewerRecord: A newer Holdfast wrote them.
+            CipherMissing: The stored bytes are encrypted, and there is no cipher.
+            CipherFailed: The stored bytes cannot be decrypted.
+            CorruptStore: The record of the encrypted payload cannot be read.
+            NewerRecord: A newer Holdfast encrypted the bytes.
         """
         if not codec.is_sealed(data):
             return data
@@ -69,7 +69,7 @@ class Sealing:
         return called(self._found().decrypt, codec.decode_sealed(data), self._context(place), what)
 
     def open_or_leave(self, data: bytes, *place: str) -> bytes:
-        """The bytes of what was read, else what was read: where one that cannot be decrypted must not stop the others."""
+        """The bytes that were given to `seal`, or the stored bytes as they are where one failure must not stop the others."""
         try:
             return self.open(data, *place)
         except StoreError as error:
@@ -77,7 +77,7 @@ class Sealing:
             return data
 
     def seal_text(self, text: str, *place: str) -> bytes:
-        """What is written of a text that says what is wrong. That something is wrong is said in any case."""
+        """The bytes to store of a text that names a problem; a text that cannot be encrypted is replaced by `UNENCRYPTED`."""
         try:
             return self.seal(text.encode("utf-8", "replace"), *place)
         except StoreError as error:
@@ -85,15 +85,15 @@ class Sealing:
             return UNENCRYPTED.encode()
 
     def open_text(self, data: bytes, *place: str) -> str:
-        """The text of what was read, or that it cannot be read."""
+        """The text that was given to `seal_text`, or `UNREADABLE` if it cannot be decrypted."""
         found = self.open_or_leave(data, *place)
         return UNREADABLE if codec.is_sealed(found) else found.decode(errors="replace")
 
     def check(self) -> None:
-        """Make sure that the cipher, if there is one, encrypts and gives back what it encrypted, before anything relies on it.
+        """Check that the cipher, if there is one, encrypts, gives back what it encrypted, and refuses another context.
 
         Raises:
-            CipherFailed: It does not.
+            CipherFailed: The cipher does not.
         """
         if self.cipher is None:
             return
@@ -112,9 +112,9 @@ class Sealing:
             )
 
     async def prepare(self) -> None:
-        """Import the cipher, if there is one, in a thread, and wait for that a while: in an event loop it would hold up all.
+        """Import the cipher, if there is one, in a thread, and wait `IMPORT_S` for it: the import would block an event loop.
 
-        What fails is told to whoever needs the cipher; so is an import that still goes on.
+        A failed or unfinished import raises no error here; the first use of the cipher raises it.
         """
         if self.cipher is None or self._loaded is not None or self._importing:
             return

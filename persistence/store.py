@@ -1,8 +1,8 @@
-"""What Holdfast asks of a store, in its own verbs.
+"""The protocol of a store, in Holdfast's own verbs.
 
 Every method may raise `StoreUnavailable`; a write that raised it may or may not have happened (its outcome is unknown) and is
-safe to repeat with the same ids. `RedisStore` and `MemoryStore` pass the same conformance suite
-(`holdfast.testing.conformance`).
+safe to repeat with the same ids. A read of a stored value may raise `CorruptStore`, or `NewerRecord` where a newer Holdfast
+wrote the value. `RedisStore` and `MemoryStore` pass the same conformance suite (`holdfast.testing.conformance`).
 """
 
 from typing import Protocol
@@ -16,6 +16,6 @@ from .runs import Runs
 class Store(Conversations, Runs, Lists, Directory, Protocol):
     """The one place where conversations are kept.
 
-    Where payloads are encrypted, whatever reads or writes one may raise `CipherMissing` or `CipherFailed`. Lists, and texts
-    that say what is wrong, say so in its place.
+    Where payloads are encrypted, every method that reads or writes a payload may raise `CipherMissing` or `CipherFailed`. Lists
+    raise neither: a row, or the text of a problem, says in its place that it cannot be read.
     """

@@ -1,7 +1,7 @@
-"""What lists show: a suspended call put together from its places in the log, and a row that says why it cannot be read.
+"""The rows of lists: suspended calls, put together from their places in the log, and rows that say why they cannot be read.
 
-A list never fails for one row: what one conversation holds and cannot be read (corrupt, newer, nested too deeply, gone) is a
-row with a `problem`, and the others come as they are.
+A list never fails for one row: a call or conversation that cannot be read (corrupt, newer, nested too deeply, gone) is a row
+with a `problem`, and the other rows come as they are.
 """
 
 from collections.abc import Iterator, Sequence
@@ -18,13 +18,13 @@ from .lists import ConversationRow
 from .pages import PendingPlace
 
 Entry: TypeAlias = Event | StoreError | None
-"""What stands at a place in a log: an event, why it cannot be read, or None: nothing."""
+"""The entry at a place in a log: an event, the error that says why it cannot be read, or None where there is none."""
 
 PROBLEM_LENGTH = 300
 
 
 def pending_view(place: PendingPlace, agent: str | StoreError, entry: Entry, source: Entry) -> PendingView:
-    """The view of a suspension, given what stands at its place in the log and where its arguments are."""
+    """The view of a suspension, given its own entry in the log and the entry that holds its arguments (`source`)."""
     problems = []
     if isinstance(agent, StoreError):
         problems.append(str(agent))
@@ -74,7 +74,7 @@ def unreadable_call(place: PendingPlace, problem: str, agent: str = "") -> Pendi
 
 
 def unreadable_member(member: str, what: str) -> str:
-    """What is wrong with a member of an index that Holdfast never wrote."""
+    """The problem text for a member of an index that Holdfast never wrote."""
     return f"an index of {what} holds {member!r:.80}, which is no member: holdfast reindex removes it"
 
 
@@ -84,10 +84,10 @@ def unreadable_row(conversation_id: str, created_at: int, problem: str) -> Conve
 
 
 def checked_row(row: ConversationRow) -> ConversationRow:
-    """The row, if its fields are what rows hold.
+    """The row itself, once its fields are checked; lone surrogates in the agent's name are replaced.
 
     Raises:
-        CorruptStore: The head holds others.
+        CorruptStore: The head holds other values than Holdfast writes.
     """
     numbers = (row.created_at, row.updated_at, row.pending)
     if isinstance(row.agent, str) and all(isinstance(number, int) and number >= 0 for number in numbers):
@@ -103,7 +103,7 @@ def shown(problem: str) -> str:
 
 @contextmanager
 def naming(conversation_id: str) -> Iterator[None]:
-    """Let errors of what one conversation holds name the conversation."""
+    """Add the conversation's name to `CorruptStore` and `NewerRecord` errors that do not name it."""
     name = f"conversation {conversation_id!r}"
     try:
         yield
@@ -121,7 +121,7 @@ def raised(entries: Sequence[Entry]) -> Sequence[Event | None]:
     """The entries, if all of them can be read.
 
     Raises:
-        StoreError: One cannot.
+        StoreError: An entry cannot be read; the first such error.
     """
     found: list[Event | None] = []
     for entry in entries:
@@ -132,7 +132,7 @@ def raised(entries: Sequence[Entry]) -> Sequence[Event | None]:
 
 
 def arguments_text(source: Event | None, tool_call_id: str) -> str:
-    """The JSON text of a call's arguments, from the event that its `arguments_at` names."""
+    """The JSON text of a call's arguments, from the event at the call's `arguments_at`."""
     match source:
         case ModelAnswered():
             text = next((call.arguments for call in source.calls if call.tool_call_id == tool_call_id), "")
@@ -144,7 +144,11 @@ def arguments_text(source: Event | None, tool_call_id: str) -> str:
 
 
 def arguments_in(source: Event | None, tool_call_id: str) -> dict[str, Any]:
-    """A call's arguments as an object, from the event that its `arguments_at` names."""
+    """A call's arguments as an object, from the event at the call's `arguments_at`.
+
+    Raises:
+        NotJson: The text is not strict JSON, or exceeds the bounds.
+    """
     value = jsontext.loads(arguments_text(source, tool_call_id))
     return value if isinstance(value, dict) else {}
 
