@@ -11,7 +11,19 @@ from holdfast.redaction import PLAIN, Redaction
 
 OURS = tuple(
     f"holdfast{name}"
-    for name in ("", ".actor", ".agent", ".client", ".workers", ".persistence", ".ray", ".registry", ".sweeper", ".worker")
+    for name in (
+        "",
+        ".actor",
+        ".agent",
+        ".client",
+        ".embedded",
+        ".workers",
+        ".persistence",
+        ".ray",
+        ".registry",
+        ".sweeper",
+        ".worker",
+    )
 )
 """Holdfast's own loggers."""
 OTHERS = (

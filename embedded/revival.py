@@ -17,7 +17,7 @@ LONGEST_DELAY_S = 30.0
 QUIET_S = 60.0
 """How long a restarted server must run to count as one that never died."""
 
-logger = logging.getLogger("holdfast.registry")
+logger = logging.getLogger("holdfast.embedded")
 
 
 class Revival:

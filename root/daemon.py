@@ -32,7 +32,7 @@ async def in_daemon(work: Callable[..., _T], *args: Any, **kwargs: Any) -> _T:
         try:
             result = context.run(work, *args, **kwargs)
         except BaseException as error:  # noqa: BLE001 - it is raised where the work is waited for
-            failed = error
+            failed = RuntimeError(str(error)) if isinstance(error, StopIteration) else error  # a future takes no StopIteration
         with contextlib.suppress(RuntimeError):  # the loop has ended meanwhile
             loop.call_soon_threadsafe(settle, result, failed)
 

@@ -30,7 +30,7 @@ pytest.register_assert_rewrite(
             "append",
             "attention",
             "fencing",
-            "process_limits",
+            "directory",
             "index",
             "inspection",
             "pages",

@@ -1,12 +1,9 @@
 """The workers of a rehearsal: model calls come from a script, bodies run on the caller's own event loop."""
 
 import asyncio
-import contextvars
 import itertools
-import threading
 import uuid
-from collections.abc import Callable, Mapping
-from concurrent.futures import Future
+from collections.abc import Mapping
 from functools import partial
 from typing import Any
 
@@ -20,6 +17,7 @@ from holdfast.actors.worker.transcripts import Transcripts
 from holdfast.actors.workers import ModelOutcome, NoOutcome, Standing
 from holdfast.agent import Agent
 from holdfast.conversation import FailureReason, ModelFailed, RunFinished, jsontext
+from holdfast.daemon import in_daemon
 from holdfast.persistence import Store
 from holdfast.persistence.views import arguments_in
 from holdfast.redaction import PLAIN
@@ -160,19 +158,3 @@ class InProcessWorkers:
             told = jsontext.loads(outcome.content)
             self.runs.append(ran(request.attempt, ok=outcome.ok, result=told.get("result" if outcome.ok else "error")))
         return outcome
-
-
-async def in_daemon(function: Callable[..., Any], /, *args: Any) -> Any:
-    """The result of a plain function, run in a daemon thread of its own, so that a hanging one keeps no process from ending."""
-    future: Future[Any] = Future()
-    context = contextvars.copy_context()
-
-    def body() -> None:
-        future.set_running_or_notify_cancel()
-        try:
-            future.set_result(context.run(function, *args))
-        except BaseException as error:  # noqa: BLE001 - it is raised where the body is awaited
-            future.set_exception(error)
-
-    threading.Thread(target=body, name="holdfast-rehearsal", daemon=True).start()
-    return await asyncio.wrap_future(future)
