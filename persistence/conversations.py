@@ -125,16 +125,6 @@ class Append:
         """The changes of suspensions and runs."""
         return delta(self.before, self.after, self.events)
 
-    @property
-    def scheduled(self) -> tuple[str, ...]:
-        """Effect ids of the runs that become runnable."""
-        return self.delta.scheduled
-
-    @property
-    def settled(self) -> tuple[str, ...]:
-        """Effect ids of the runs whose records are removed."""
-        return self.delta.settled
-
 
 def _standing_still(event: Event) -> bool:
     return isinstance(event, MessageAccepted | NothingCancelled) or (isinstance(event, RunScheduled) and event.attempt > 1)

@@ -58,7 +58,7 @@ class Appending:
         writer = await Writer.of(store, "c-1")
         written = writer.judged(start(), begin(), call("lookup", "ask"), now=await store.now())
         await store.append("c-1", written)
-        run_id = written.scheduled[0]
+        run_id = written.delta.scheduled[0]
         await store.claim("c-1", run_id, incarnation="i-1", worker="w-1")
 
         assert isinstance(await store.append("c-1", written), Appended)

@@ -117,12 +117,6 @@ class Worker:
         await self._open()
         return self._incarnation
 
-    @told
-    async def environment(self) -> dict[str, str]:
-        """The variables that the app names, with their values. Workers of older releases ask a living worker for them."""
-        await self._open()
-        return {name: os.environ[name] for name in self._settings.needed if name in os.environ}
-
     async def process(self) -> str:
         """The id of this process's incarnation of the worker."""
         self._begin_draining()  # also in a worker that Ray has started again and that is asked for nothing else

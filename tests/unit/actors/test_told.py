@@ -125,7 +125,7 @@ async def test_what_nobody_foresaw_leaves_the_worker_without_its_secrets(monkeyp
             raise KeyError(KEY) from error
 
     monkeypatch.setattr(worker, "_open", broken)
-    for asked in (worker.prepare, worker.environment, lambda: worker.turn("c-1", "e-1")):
+    for asked in (worker.prepare, lambda: worker.turn("c-1", "e-1")):
         with pytest.raises(Unforeseen) as caught:
             await asked()
         assert KEY not in str(caught.value)
