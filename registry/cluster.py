@@ -32,7 +32,7 @@ LOOK_EVERY_S = 2.0
 LOOK_S = 1.0
 """How long a client's look at the binding may take, out of the time that its command has."""
 PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
-"""What a client of HTTP/2 says first."""
+"""The bytes with which a client of HTTP/2 begins."""
 _SETTINGS = bytes((0, 0, 0, 4, 0, 0, 0, 0, 0))
 """A frame of HTTP/2, which Ray's processes speak: no settings. The server answers the preface with its own."""
 

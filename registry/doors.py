@@ -1,4 +1,4 @@
-"""Tries whether Ray's ports answer a caller who has no token: over the network, as a stranger would.
+"""A test whether Ray's ports answer a caller who has no token, made over the network, as a stranger would.
 
 The environment of this process does not show how a cluster is guarded. A stranger who reaches an open port runs code there.
 """
