@@ -1,4 +1,4 @@
-"""What callers hand in, checked before it travels."""
+"""Checks of the arguments that callers give, before a command leaves the process."""
 
 import math
 import os
@@ -13,20 +13,24 @@ from holdfast.errors import InvalidInput, InvalidMessage
 
 LAST_PLACE = 1 << 63
 REASON_BYTES = 1024
-"""How long the reason of a pause may be, which every worker reads again and again."""
+"""How long the reason of a pause may be; it is short, since every worker reads it again and again."""
 WHO_CHARS = 200
 _AGENT = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 
 
 def is_app(app: object) -> bool:
-    """Whether it is an app."""
-    from holdfast.agent import App  # noqa: PLC0415 - who reads names none, and `holdfast pending` counts milliseconds
+    """Whether the object is an `App`."""
+    from holdfast.agent import App  # noqa: PLC0415 - a reader names no app, and `holdfast pending` counts milliseconds
 
     return isinstance(app, App)
 
 
 def text_of(text: object) -> str:
-    """The text of a message."""
+    """The text of a message, checked.
+
+    Raises:
+        InvalidMessage: The object is no string, or cannot be encoded as UTF-8.
+    """
     if not isinstance(text, str):
         raise InvalidMessage("text", f"{type(text).__name__} is not a string", "give a string")
     try:
@@ -36,7 +40,11 @@ def text_of(text: object) -> str:
 
 
 def context_of(context: Any) -> str:
-    """The context as JSON text."""
+    """The context as JSON text.
+
+    Raises:
+        InvalidMessage: The context is no JSON value.
+    """
     try:
         return jsontext.dumps(context)
     except jsontext.NotJson as error:
@@ -44,37 +52,57 @@ def context_of(context: Any) -> str:
 
 
 def request_id_of(request_id: object) -> str:
-    """The id of a cancellation or an end; a new one if none is given."""
+    """The id of a cancellation or an end, checked; a random id if none is given.
+
+    Raises:
+        InvalidInput: The id is ill-formed.
+    """
     return uuid.uuid4().hex if request_id is None else check_request_id("request_id", request_id, InvalidInput)
 
 
 def check_place(after: object) -> None:
-    """Refuse what is no place in a log."""
+    """Refuse a value that is no place in a log.
+
+    Raises:
+        InvalidInput: The value is no place in a log.
+    """
     if isinstance(after, bool) or not isinstance(after, int) or not 0 <= after < LAST_PLACE:
         raise InvalidInput("after", f"{after!r:.40} is no place in a log", "give a seq: Receipt.seq, Event.seq, or 0")
 
 
 def is_time(value: object) -> bool:
-    """Whether it is a number of seconds."""
+    """Whether the value is a finite number, as of seconds."""
     return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
 
 
 def agent_of(agent: object) -> str | None:
-    """An agent's name, if one is given."""
+    """The name of an agent to select by, checked; None selects all agents.
+
+    Raises:
+        InvalidInput: The object is no string that can be encoded as UTF-8.
+    """
     if agent is None or (isinstance(agent, str) and encodes(agent)):
         return agent
     raise InvalidInput("agent", f"{agent!a:.40} is no name", "give an agent's name, or leave it out")
 
 
 def pausable(agent: object) -> str | None:
-    """The name of the agent whose work is paused or resumed; None for everybody's."""
+    """The name of the agent whose work is paused or resumed, checked; None stands for the whole namespace.
+
+    Raises:
+        InvalidInput: The object is no agent's name.
+    """
     if agent is None or (isinstance(agent, str) and _AGENT.fullmatch(agent)):
         return agent
     raise InvalidInput("agent", f"{agent!a:.40} is no agent's name", "give one, or leave it out for the whole namespace")
 
 
 def reason_of(reason: object) -> str:
-    """The reason of a pause."""
+    """The reason of a pause, checked.
+
+    Raises:
+        InvalidInput: The reason is no string that can be encoded as UTF-8, or has more than `REASON_BYTES` bytes.
+    """
     if not isinstance(reason, str) or not encodes(reason):
         raise InvalidInput("reason", f"{type(reason).__name__} that is no text", "give a string that can be encoded as UTF-8")
     if jsontext.size_bytes(reason) > REASON_BYTES:
@@ -83,7 +111,7 @@ def reason_of(reason: object) -> str:
 
 
 def this_user() -> str:
-    """Who runs this process, and where: a statement, and no proof."""
+    """The user of this process and its host, as `user@host`: a statement, and no proof."""
     import getpass  # noqa: PLC0415 - `holdfast pending` counts milliseconds
 
     try:
@@ -104,7 +132,11 @@ def encodes(text: str) -> bool:
 
 
 def member_of(kinds: Any, field: str, value: str | None) -> Any:
-    """The member of an enumeration that is given by name or as itself."""
+    """The member of an enumeration with this value, or this member itself; None for None.
+
+    Raises:
+        InvalidInput: The enumeration has no such member.
+    """
     if value is None:
         return None
     try:

@@ -1,4 +1,4 @@
-"""The client: starts conversations, sends, resolves, lists what waits. `Client` is its blocking face."""
+"""The client: it starts conversations, decides and lists pending calls, and pauses work. `Client` is its blocking face."""
 
 import asyncio
 import uuid
@@ -41,13 +41,13 @@ if TYPE_CHECKING:
     from holdfast.agent import App
 
 LAPSED_MS = PAUSE_LAG_MS + 100
-"""After what time every view from before a pause has lapsed, and what it let begin has begun."""
+"""After what time no worker acts on a view from before a pause any more, and the work that such a view allowed has begun."""
 
 
 class AsyncClient:
     """A client of the conversations in one namespace of one store. Make it with `connect`; it does no I/O until used.
 
-    One client belongs to one event loop; make another for another.
+    A client belongs to one event loop; make another client for another loop.
     """
 
     def __init__(self, stack: Stack, *, timeout_s: float) -> None:
@@ -74,17 +74,17 @@ class AsyncClient:
 
         Args:
             app: The `App` or its import path (`package.module:app`); only `start` needs it.
-            redis_url: Where the conversations are; without it, the embedded server of the home.
-            ray_address: Where the actors run; without it, the embedded Ray of the home.
-            namespace: Which conversations of the store (`[a-z0-9][a-z0-9_-]{0,62}`).
+            redis_url: The Redis that stores the conversations; without it, the embedded server of the home.
+            ray_address: The Ray on which the actors run; without it, the embedded Ray of the home.
+            namespace: The part of the store that holds the client's conversations (`[a-z0-9][a-z0-9_-]{0,62}`).
             embedded: Whether the embedded default may be used; False in production.
             timeout_s: The deadline of each call. It covers opening the store, joining Ray and loading the app; the first call
                 on the embedded default may take 60 s longer, to start it, unless `timeout_s` is less than the default.
-                What a call has begun to start goes on, and the next call finds it.
+                A start that outlasts its call goes on, and the next call finds its result.
             home: The home of the embedded stack.
-            publish: Whether the app, as it is here, is what all conversations run with from now on, with the values that its
-                variables have here. None: on the embedded stack it is; where a Redis is configured it is not, and a client
-                whose app differs from what `holdfast up` has published changes nothing, and an `AppDiffersWarning` says so.
+            publish: Whether to publish the app, so that all its conversations run with it as it is here from now on, with the
+                values that its variables have here. None publishes on the embedded stack and not where a Redis is configured;
+                a client that does not publish warns with `AppDiffersWarning` if the published app differs from its own.
 
         Raises:
             InvalidInput: `app` is no app, or `timeout_s` is no time.
@@ -113,7 +113,7 @@ class AsyncClient:
         await self.aclose()
 
     async def aclose(self) -> None:
-        """Give up the connections. The embedded stack goes on; conversations do too."""
+        """Close the connections. The embedded stack and all conversations go on."""
         await self._stack.close()
 
     async def start(
@@ -125,14 +125,14 @@ class AsyncClient:
         message_id: str | None = None,
         context: Any = None,
     ) -> "Conversation":
-        """Start a conversation with an agent of the app; returns once that is durable.
+        """Start a conversation with an agent of the app; returns once the start is durable.
 
         Args:
             agent: The agent's name.
             text: The user's first message.
-            conversation_id: Its id; without one, it is derived from `message_id`, so that one id is enough to retry.
+            conversation_id: The conversation's id; by default derived from `message_id`, so that one id is enough to retry.
             message_id: The idempotency key of the first message, 1 to 200 printable ASCII characters without spaces; without
-                one, it is derived from `conversation_id`, else drawn.
+                one, it is derived from `conversation_id`, else random.
             context: Any JSON value, given to tools as `ToolContext.context`; the model does not see it.
 
         Returns:
@@ -155,10 +155,10 @@ class AsyncClient:
             ClusterStopped: Holdfast was stopped on its cluster, until `holdfast up`.
             WrongCluster: The store is bound to another Ray cluster, which lives.
             CipherMissing: Payloads are encrypted, and this client names no cipher.
-            CipherFailed: The cipher cannot encrypt this, or decrypt what it follows from; nothing was written.
+            CipherFailed: The cipher cannot encrypt the new events, or decrypt the conversation; nothing was written.
             WrongStore: The Redis there is not the store that this client has known.
             CorruptStore: A key holds what Holdfast never wrote there, or the conversation cannot be taken up.
-            NewerRecord: A newer Holdfast has written what is to be read.
+            NewerRecord: A newer Holdfast has written a record that is to be read.
             OlderRelease: A newer Holdfast serves the store.
             OtherBuild: Another build of Holdfast serves the store, or runs in the cluster.
             ConfigurationError: The store or Ray cannot be joined as configured, or the process was forked from one that had
@@ -179,12 +179,12 @@ class AsyncClient:
             context=context_of(context),
             spec=app.agent(agent).spec,
         )
-        decide(State(conversation_id=conversation_id), command)  # what is wrong with it by itself is refused before it travels
+        decide(State(conversation_id=conversation_id), command)  # refuse a bad command before it travels
         receipt = await self._connection.reply_to(conversation_id, command, what="the start", retry_id=message_id, create=True)
         return Conversation(self._connection, conversation_id, receipt=cast("Receipt", receipt))
 
     def conversation(self, conversation_id: str) -> "Conversation":
-        """The conversation of that id; whether it exists is found out when it is used.
+        """The conversation of that id; its first use shows whether it exists.
 
         Raises:
             InvalidConversationId: The id is empty, too long or ill-formed.
@@ -203,14 +203,14 @@ class AsyncClient:
         """Decide a pending call; returns once the decision is durable, before the next turn is scheduled.
 
         Args:
-            conversation_id: The conversation.
-            tool_call_id: The call.
+            conversation_id: The conversation's id.
+            tool_call_id: The call's id.
             decision: `Approve`, `Deny`, `Answer`, `Fail` or `Redispatch`, as the suspension's kind takes.
-            suspension_id: Binds the decision to what was shown; needed once the call has been suspended twice.
-            decision_id: The idempotency key; the same again returns the same receipt. Without one, it is drawn.
+            suspension_id: Binds the decision to the suspension that was shown; needed once the call has been suspended twice.
+            decision_id: The idempotency key; the same key again returns the same receipt. None draws a random key.
 
         Raises:
-            StaleCall: The call does not wait for this; the reason says why.
+            StaleCall: The call does not wait for this decision; `reason` says why.
             InvalidDecision: The decision does not fit; the call still waits.
             InvalidConversationId: The id is empty, too long or ill-formed.
             ConversationNotFound: The conversation was never started.
@@ -224,10 +224,10 @@ class AsyncClient:
             ClusterStopped: Holdfast was stopped on its cluster, until `holdfast up`.
             WrongCluster: The store is bound to another Ray cluster, which lives.
             CipherMissing: Payloads are encrypted, and this client names no cipher.
-            CipherFailed: The cipher cannot encrypt this, or decrypt what it follows from; nothing was written.
+            CipherFailed: The cipher cannot encrypt the new events, or decrypt the conversation; nothing was written.
             WrongStore: The Redis there is not the store that this client has known.
             CorruptStore: A key holds what Holdfast never wrote there, or the conversation cannot be taken up.
-            NewerRecord: A newer Holdfast has written what is to be read.
+            NewerRecord: A newer Holdfast has written a record that is to be read.
             OlderRelease: A newer Holdfast serves the store.
             OtherBuild: Another build of Holdfast serves the store, or runs in the cluster.
             ConfigurationError: The store or Ray cannot be joined as configured, or the process was forked from one that had
@@ -245,20 +245,20 @@ class AsyncClient:
         agent: str | None = None,
         kind: SuspensionKind | str | None = None,
     ) -> Page[AsyncPendingCall]:
-        """A page of what waits over all conversations, oldest first. A call that cannot be read says so as its `problem`.
+        """A page of the pending calls of all conversations, oldest first. A call that cannot be read says so in its `problem`.
 
         Args:
             limit: How many calls the page may have, 1 to 1000.
             after: The `next` of the page before.
             agent: Only calls of this agent's conversations.
-            kind: Only calls that wait for this.
+            kind: Only calls that wait for this kind of decision.
 
         Raises:
-            InvalidInput: The limit, the cursor, the agent or the kind is none.
+            InvalidInput: The limit, the cursor, the agent or the kind is not valid.
             StoreUnavailable: Redis does not answer in time, or refuses.
             WrongStore: The Redis there is not the store that this client has known.
             CorruptStore: A key holds what Holdfast never wrote there.
-            NewerRecord: A newer Holdfast has written what is to be read.
+            NewerRecord: A newer Holdfast has written a record that is to be read.
             ConfigurationError: The store cannot be opened: there is no URL, the home is unusable, or its server is unsupported.
         """
         of_agent, of_kind = agent_of(agent), member_of(SuspensionKind, "kind", kind)
@@ -273,7 +273,7 @@ class AsyncClient:
         limit: int = 50,
         after: str | None = None,
     ) -> Page[ConversationRow]:
-        """A page of all conversations, oldest first. One that cannot be read says so as its `problem`.
+        """A page of all conversations, oldest first. A conversation that cannot be read says so in its `problem`.
 
         Args:
             status: Only conversations of this status.
@@ -282,11 +282,11 @@ class AsyncClient:
             after: The `next` of the page before.
 
         Raises:
-            InvalidInput: The limit, the cursor, the agent or the status is none.
+            InvalidInput: The limit, the cursor, the agent or the status is not valid.
             StoreUnavailable: Redis does not answer in time, or refuses.
             WrongStore: The Redis there is not the store that this client has known.
             CorruptStore: A key holds what Holdfast never wrote there.
-            NewerRecord: A newer Holdfast has written what is to be read.
+            NewerRecord: A newer Holdfast has written a record that is to be read.
             ConfigurationError: The store cannot be opened: there is no URL, the home is unusable, or its server is unsupported.
         """
         of_agent, of_status = agent_of(agent), member_of(Status, "status", status)
@@ -296,31 +296,31 @@ class AsyncClient:
         return Page([ConversationRow(**asdict(row)) for row in page.items], page.next)
 
     async def pause(self, agent: str | None = None, reason: str = "") -> Pause:
-        """Stop new work, of one agent or (None) of the whole namespace, until `resume`; what stands then.
+        """Stop new work of one agent, or (None) of the whole namespace, until `resume`; returns the pause that stands then.
 
         Decisions, messages, cancellations, ends and deadlines go on being recorded, and acknowledged. Turns, model calls and
-        runs that have not begun wait; nothing of them is lost, and their bounds do not run meanwhile. What has begun goes on,
-        a model call with its own retries, and its outcome is recorded. A pause of the namespace and those of its agents are
-        independent of each other. It needs Redis alone.
+        runs that have not begun wait; none of them is lost, and their time limits do not run meanwhile. Work that has begun
+        goes on, a model call with its own retries, and its outcome is recorded. A pause of the namespace and the pauses of its
+        agents are independent of each other. A pause needs Redis alone.
 
-        Once this returns, nothing new begins: a worker looks at the pauses before each model call and run, what it saw counts
-        for at most a second, and this call takes that much longer. The store refuses a run that is claimed later; a model call
+        Once this returns, no new work begins: a worker reads the pauses before each model call and run, that view counts for
+        at most a second, and this call takes that much longer. The store refuses a run that is claimed later; a model call
         could only begin later in a process that was stopped between its look and its request (SIGSTOP). If this call is given
-        up before, the pause may stand already: call again.
+        up before it returns, the pause may stand already: call again.
 
         Args:
-            agent: Whose work; None for everybody's.
-            reason: Why, for those who look; at most 1024 bytes.
+            agent: The agent whose work is paused; None pauses the whole namespace.
+            reason: The reason, for people who look at the pauses; at most 1024 bytes.
 
         Returns:
-            Who paused it, why and since when. `duplicate` says that it stood before: then who, why and since are as they were.
+            The pause: who made it, why and since when. `duplicate` says that it stood before and is as it was.
 
         Raises:
             InvalidInput: The agent or the reason cannot be used, or 64 pauses stand and this would be one more agent's.
             StoreUnavailable: Redis does not answer in time, or refuses; the pause may stand.
             WrongStore: The Redis there is not the store that this client has known.
             CorruptStore: A key holds what Holdfast never wrote there.
-            NewerRecord: A newer Holdfast has written what is to be read.
+            NewerRecord: A newer Holdfast has written a record that is to be read.
             ConfigurationError: The store cannot be opened: there is no URL, the home is unusable, or its server is unsupported.
         """
         whose, why = pausable(agent), reason_of(reason)
@@ -330,16 +330,16 @@ class AsyncClient:
         return pause
 
     async def resume(self, agent: str | None = None) -> Pause | None:
-        """Lift a pause: what waits goes on by itself, within a few seconds; what was lifted, None if there was nothing to lift.
+        """Lift a pause; returns the pause that was lifted, None if none stood. Work that waits goes on within a few seconds.
 
         To resume the namespace lifts no agent's pause, and the other way round.
 
         Raises:
-            InvalidInput: The agent is no name.
+            InvalidInput: The agent cannot be a name.
             StoreUnavailable: Redis does not answer in time, or refuses; the pause may be lifted.
             WrongStore: The Redis there is not the store that this client has known.
             CorruptStore: A key holds what Holdfast never wrote there.
-            NewerRecord: A newer Holdfast has written what is to be read.
+            NewerRecord: A newer Holdfast has written a record that is to be read.
             ConfigurationError: The store cannot be opened: there is no URL, the home is unusable, or its server is unsupported.
         """
         whose = pausable(agent)
@@ -352,7 +352,7 @@ class AsyncClient:
             StoreUnavailable: Redis does not answer in time, or refuses.
             WrongStore: The Redis there is not the store that this client has known.
             CorruptStore: A key holds what Holdfast never wrote there.
-            NewerRecord: A newer Holdfast has written what is to be read.
+            NewerRecord: A newer Holdfast has written a record that is to be read.
             ConfigurationError: The store cannot be opened: there is no URL, the home is unusable, or its server is unsupported.
         """
         return list((await self._connection.read(lambda store: store.paused())).pauses)

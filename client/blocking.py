@@ -24,13 +24,13 @@ T = TypeVar("T")
 
 
 class Client:
-    """The same methods as `AsyncClient`, blocking. Make it with `connect`; it starts when it is used, also after a fork.
+    """A client with the methods of `AsyncClient`, blocking. Make it with `connect`; it opens connections on first use.
 
-    Each method takes the arguments of the one of the same name there, returns the same and raises the same errors; the calls
-    and conversations that it gives block too. A call that another thread's `close` interrupts raises
+    Each method takes the arguments of the method of that name in `AsyncClient`, returns the same and raises the same errors;
+    the calls and conversations that it returns block too. A call that another thread's `close` interrupts raises
     `concurrent.futures.CancelledError`, or `RuntimeError`.
 
-    A process that is forked from one that has used it may read with it, on connections of its own. Its commands raise
+    A process that is forked from one that has used the client may read with it, on connections of its own. Its commands raise
     `ConfigurationError` if the parent had joined Ray before.
     """
 
@@ -74,7 +74,7 @@ class Client:
         self.close()
 
     def after_fork(self) -> Any:
-        """Forget the parent process's loop, which has no thread here, and begin anew; the loop, which is to be kept."""
+        """Begin anew in a forked process, where the parent's loop has no thread; returns that loop, which must be kept."""
         inherited = self._loop, self._client, self._lock
         self._lock, self._loop, self._client = threading.Lock(), None, None
         return inherited
@@ -99,7 +99,7 @@ class Client:
         message_id: str | None = None,
         context: Any = None,
     ) -> "BlockingConversation":
-        """Start a conversation; returns once that is durable. `AsyncClient.start` describes the arguments and the errors."""
+        """Start a conversation; returns once it is durable. `AsyncClient.start` describes the arguments and the errors."""
         started = self._run(
             self._async().start(agent, text, conversation_id=conversation_id, message_id=message_id, context=context)
         )
@@ -131,7 +131,7 @@ class Client:
         agent: str | None = None,
         kind: SuspensionKind | str | None = None,
     ) -> Page[BlockingPendingCall]:
-        """A page of what waits. `AsyncClient.pending` describes the arguments and the errors."""
+        """A page of the pending calls. `AsyncClient.pending` describes the arguments and the errors."""
         page = self._run(self._async().pending(limit=limit, after=after, agent=agent, kind=kind))
         return Page([self._bound(call) for call in page.items], page.next)
 
@@ -202,7 +202,7 @@ class BlockingConversation:
 
     @property
     def _conversation(self) -> AsyncConversation:
-        """Of the client that this process has now: after a fork it is another one."""
+        """The conversation on the `AsyncClient` that this process has now, which is another one after a fork."""
         return self._client._async().conversation(self.id)  # noqa: SLF001 - the same module's own
 
     def send(self, text: str, *, message_id: str | None = None) -> Receipt:
@@ -216,7 +216,7 @@ class BlockingConversation:
         return self._client.resolve(self.id, tool_call_id, decision, suspension_id=suspension_id, decision_id=decision_id)
 
     def pending(self) -> list[BlockingPendingCall]:
-        """What waits in this conversation. `Conversation.pending` describes the errors."""
+        """The pending calls of this conversation. `Conversation.pending` describes the errors."""
         calls = self._client._run(self._conversation.pending())  # noqa: SLF001 - as above
         return [self._client._bound(call) for call in calls]  # noqa: SLF001 - as above
 
@@ -236,7 +236,7 @@ class BlockingConversation:
         return self._client._run(self._conversation.messages())  # noqa: SLF001 - as above
 
     def events(self, *, after: int = 0, live: bool = True) -> Iterator[Event]:
-        """What happens, event by event. `Conversation.events` describes the arguments and the errors."""
+        """The conversation's events, one by one. `Conversation.events` describes the arguments and the errors."""
         source, reading = self._conversation.events(after=after, live=live), asyncio.Lock()
         try:
             while True:
@@ -261,7 +261,7 @@ class BlockingConversation:
 
 
 async def _wind_up(client: AsyncClient) -> None:
-    """End what other threads still wait for, so that none waits for ever, and give up the connections."""
+    """Cancel the calls that other threads still wait for, so that none waits for ever, and close the client."""
     tasks = asyncio.all_tasks() - {asyncio.current_task()}
     for task in tasks:
         task.cancel()
@@ -289,7 +289,7 @@ def _serve(loop: asyncio.AbstractEventLoop) -> None:
 
 _clients: "weakref.WeakSet[Client]" = weakref.WeakSet()
 _inherited: list[Any] = []
-"""What a forked process has of its parent's loops. To close one there would take its files from the parent's."""
+"""A forked process's copies of its parent's loops. To close one would take its files from the parent's loop."""
 
 
 def _after_fork() -> None:

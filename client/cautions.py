@@ -1,12 +1,12 @@
-"""Warnings of a client: what holds less than promised, and goes on all the same."""
+"""Warnings of a client: a guarantee that does not hold as promised here, although the client goes on."""
 
 
 class DurabilityWarning(UserWarning):
-    """The Redis in use may lose what was acknowledged; the message says in which case. `holdfast doctor` says the fix."""
+    """The Redis in use may lose acknowledged events; the message says in which case, and `holdfast doctor` says the fix."""
 
 
 class AppDiffersWarning(UserWarning):
-    """The app that was named is published otherwise than it is here; conversations run with what is published.
+    """The published version of the client's app differs from the app here; conversations run with the published version.
 
-    The message says in what it differs. `holdfast up --app` or `connect(publish=True)` publishes it as it is here.
+    The message names the differences. `holdfast up --app` or `connect(publish=True)` publishes the app as it is here.
     """

@@ -1,4 +1,4 @@
-"""What a client and its conversations do with the stack: read within a deadline, and have commands judged."""
+"""The connection of a client and its conversations to the stack: reads and commands, each with a deadline."""
 
 import asyncio
 import uuid
@@ -35,14 +35,14 @@ if TYPE_CHECKING:
 
 DEFAULT_TIMEOUT_S = 30.0
 START_S = 60.0
-"""How much longer the first call may take, which may have to start the embedded stack, unless its deadline is a short one."""
+"""How much longer a first call may take that may have to start the embedded stack, if its deadline is at least the default."""
 GRACE_S = 1.0
 
 _T = TypeVar("_T")
 
 
 class Connection:
-    """A stack with the deadline of each call."""
+    """A stack together with the deadline that each call on it has."""
 
     def __init__(self, stack: Stack, *, timeout_s: float) -> None:
         self.stack = stack
@@ -50,11 +50,16 @@ class Connection:
 
     @property
     def allowed_s(self) -> float:
-        """How long a call that begins now may take."""
+        """How long a call that begins now may take, in seconds."""
         return self._timeout_s + (START_S if self._timeout_s >= DEFAULT_TIMEOUT_S and self.stack.may_start else 0.0)
 
     async def app(self) -> "App":
-        """The app, loaded."""
+        """The client's app, loaded.
+
+        Raises:
+            AppNotFound: The app's path leads to no app, or its module was not imported in time.
+            ConfigurationError: The client names no app, or the app is declared wrongly.
+        """
         try:
             async with asyncio.timeout(self.allowed_s):
                 return await self.stack.loaded_app()
@@ -63,10 +68,12 @@ class Connection:
             raise AppNotFound("app", problem, "import it before, or give the client a longer timeout_s") from error
 
     async def read(self, work: Callable[[Store], Awaitable[_T]], *, block_ms: int = 0) -> _T:
-        """What is read from the store, the opening of which counts too; `block_ms` is what the store may wait for news.
+        """The result of `work` on the store, within the deadline of a call, which also covers opening the store.
+
+        `block_ms` is how much longer the call may take because the store waits for news.
 
         Raises:
-            StoreUnavailable: It does not answer in time, or refuses.
+            StoreUnavailable: The store does not answer in time, or refuses.
         """
         async with self._timely(self.allowed_s + block_ms / 1000):
             return await work(await self.stack.store())
@@ -75,7 +82,7 @@ class Connection:
         """The store, opened.
 
         Raises:
-            StoreUnavailable: It is not open in time.
+            StoreUnavailable: The store is not open in time.
         """
         async with self._timely(self.allowed_s if within_s is None else within_s):
             return await self.stack.store()
@@ -115,17 +122,17 @@ class Connection:
     async def reply_to(
         self, conversation_id: str, command: Command, *, what: str, retry_id: str, create: bool = False
     ) -> Reply:
-        """The reply to a command, once what it led to is durable.
+        """The reply to a command, once the events that the command led to are durable.
 
         Raises:
-            OutcomeUnknown: Nobody has acknowledged it in time; `retry_id` makes a repetition safe.
-            HoldfastError: It was refused, or has reached nobody.
+            OutcomeUnknown: No actor has acknowledged the command in time; `retry_id` makes a repetition safe.
+            HoldfastError: The command was refused, or has reached no actor.
         """
         delivery = Delivery(conversation_id, command, timeout_s=self.allowed_s, create=create)
         return reply_in(await self._delivered(delivery), what=what, retry_id=retry_id)
 
     async def _delivered(self, delivery: Delivery) -> DeliveryResult:
-        """What came of a command. When the embedded Ray dies under it, it goes on over the next one, with its ids."""
+        """The result of a delivery. If the embedded Ray dies, the delivery goes on over the next Ray, with the same ids."""
         while True:
             try:
                 transport = self.stack.ready or await self._joined(delivery)
@@ -156,11 +163,11 @@ class Connection:
 
 
 def reply_in(result: DeliveryResult, *, what: str, retry_id: str) -> Reply:
-    """The reply that a delivery led to, or the error that the caller is told.
+    """The reply in the result of a delivery.
 
     Raises:
         OutcomeUnknown: Whether the command was judged is unknown, or no actor was reached in time.
-        HoldfastError: It was refused, or has reached nobody.
+        HoldfastError: The command was refused, or has reached no actor.
     """
     match result:
         case Delivered(reply):

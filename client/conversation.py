@@ -44,7 +44,7 @@ _LIVE: TypeAdapter[LiveEvent] = TypeAdapter(Annotated[LiveEvent, Field(discrimin
 
 
 class Conversation:
-    """One conversation. `receipt` is that of the `start` that made this object, else None."""
+    """One conversation. `receipt` is the receipt of the `start` that made this object, else None."""
 
     def __init__(self, connection: Connection, conversation_id: str, *, receipt: Receipt | None = None) -> None:
         self._connection = connection
@@ -59,12 +59,12 @@ class Conversation:
 
         Args:
             text: What the user says, at most `Limits.message_bytes` bytes of UTF-8 (1 MiB).
-            message_id: The idempotency key; the same again returns the same receipt. Without one, it is drawn.
+            message_id: The idempotency key; the same key again returns the same receipt. None draws a random key.
 
         Raises:
             InvalidMessage: The text or the id cannot be used.
-            ConversationNotFound: It was never started.
-            ConversationEnded: It has ended.
+            ConversationNotFound: The conversation was never started.
+            ConversationEnded: The conversation has ended.
             QueueFull: As many messages wait as the agent's `Limits.queued` allows.
             OutcomeUnknown: No acknowledgement came in time; retry with the same `message_id`.
             Overloaded: No actor came free in time, or too many commands wait for the conversation; nothing was done.
@@ -75,10 +75,10 @@ class Conversation:
             ClusterStopped: Holdfast was stopped on its cluster, until `holdfast up`.
             WrongCluster: The store is bound to another Ray cluster, which lives.
             CipherMissing: Payloads are encrypted, and this client names no cipher.
-            CipherFailed: The cipher cannot encrypt this, or decrypt what it follows from; nothing was written.
+            CipherFailed: The cipher cannot encrypt the new events, or decrypt the conversation; nothing was written.
             WrongStore: The Redis there is not the store that this client has known.
             CorruptStore: A key holds what Holdfast never wrote there, or the conversation cannot be taken up.
-            NewerRecord: A newer Holdfast has written what is to be read.
+            NewerRecord: A newer Holdfast has written a record that is to be read.
             OlderRelease: A newer Holdfast serves the store.
             OtherBuild: Another build of Holdfast serves the store, or runs in the cluster.
             ConfigurationError: The store or Ray cannot be joined as configured, or the process was forked from one that had
@@ -99,16 +99,16 @@ class Conversation:
         )
 
     async def pending(self) -> list[AsyncPendingCall]:
-        """What waits in this conversation, in the model's order of calls.
+        """The pending calls of this conversation, in the model's order.
 
         Raises:
-            ConversationNotFound: It was never started.
+            ConversationNotFound: The conversation was never started.
             StoreUnavailable: Redis does not answer in time, or refuses.
             CipherMissing: The conversation is encrypted, and this client names no cipher.
-            CipherFailed: The cipher cannot decrypt it.
+            CipherFailed: The cipher cannot decrypt the conversation.
             WrongStore: The Redis there is not the store that this client has known.
             CorruptStore: A key holds what Holdfast never wrote there.
-            NewerRecord: A newer Holdfast has written what is to be read.
+            NewerRecord: A newer Holdfast has written a record that is to be read.
             ConfigurationError: The store cannot be opened: there is no URL, the home is unusable, or its server is unsupported.
         """
         views = await self._connection.read(lambda store: store.pending_of(self.id))
@@ -117,23 +117,23 @@ class Conversation:
     async def wait(self, *, after: int | None = None, timeout_s: float | None = None) -> ConversationState[Awaitable[Receipt]]:
         """The state as soon as the conversation rests (anything but generating and executing tools), or is in quarantine.
 
-        While its new work is paused (`AsyncClient.paused`), a conversation with work to do does not rest: this returns at its
-        `timeout_s`, with the state as it is, or once it rests after the pause.
+        While its new work is paused (`AsyncClient.paused`), a conversation with work to do does not rest: this call
+        returns after `timeout_s`, with the state as it is, or once the conversation rests after the pause.
 
         Args:
-            after: Only a state whose `seq` is greater counts; pass `receipt.seq` to wait for what a command led to. Of a
-                conversation that has ended, the last state comes at once.
+            after: Only a state whose `seq` is greater counts; pass `receipt.seq` to wait for the results of a command. The last
+                state of a conversation that has ended is returned at once.
             timeout_s: After how many seconds the state is returned as it is; None waits without end.
 
         Raises:
             InvalidInput: `after` is no place in a log, or `timeout_s` is no time.
-            ConversationNotFound: It was never started.
-            StoreUnavailable: Redis does not answer within the client's deadline, which each look at it has, or refuses.
+            ConversationNotFound: The conversation was never started.
+            StoreUnavailable: Redis does not answer within the client's deadline, which each read has, or refuses.
             CipherMissing: The conversation is encrypted, and this client names no cipher.
-            CipherFailed: The cipher cannot decrypt it.
+            CipherFailed: The cipher cannot decrypt the conversation.
             WrongStore: The Redis there is not the store that this client has known.
             CorruptStore: A key holds what Holdfast never wrote there.
-            NewerRecord: A newer Holdfast has written what is to be read.
+            NewerRecord: A newer Holdfast has written a record that is to be read.
             ConfigurationError: The store cannot be opened: there is no URL, the home is unusable, or its server is unsupported.
         """
         if after is not None:
@@ -157,13 +157,13 @@ class Conversation:
         """The state as it is now.
 
         Raises:
-            ConversationNotFound: It was never started.
+            ConversationNotFound: The conversation was never started.
             StoreUnavailable: Redis does not answer in time, or refuses.
             CipherMissing: The conversation is encrypted, and this client names no cipher.
-            CipherFailed: The cipher cannot decrypt it.
+            CipherFailed: The cipher cannot decrypt the conversation.
             WrongStore: The Redis there is not the store that this client has known.
             CorruptStore: A key holds what Holdfast never wrote there.
-            NewerRecord: A newer Holdfast has written what is to be read.
+            NewerRecord: A newer Holdfast has written a record that is to be read.
             ConfigurationError: The store cannot be opened: there is no URL, the home is unusable, or its server is unsupported.
         """
         return await self.wait(timeout_s=0)
@@ -172,13 +172,13 @@ class Conversation:
         """The messages in the OpenAI chat format, as dicts with `role` and `content`, without the system message.
 
         Raises:
-            ConversationNotFound: It was never started.
+            ConversationNotFound: The conversation was never started.
             StoreUnavailable: Redis does not answer in time, or refuses.
             CipherMissing: The conversation is encrypted, and this client names no cipher.
-            CipherFailed: The cipher cannot decrypt it.
+            CipherFailed: The cipher cannot decrypt the conversation.
             WrongStore: The Redis there is not the store that this client has known.
             CorruptStore: A key holds what Holdfast never wrote there.
-            NewerRecord: A newer Holdfast has written what is to be read.
+            NewerRecord: A newer Holdfast has written a record that is to be read.
             ConfigurationError: The store cannot be opened: there is no URL, the home is unusable, or its server is unsupported.
         """
         transcript = await self._connection.read(self._transcript)
@@ -196,9 +196,9 @@ class Conversation:
                 return transcript
 
     async def events(self, *, after: int = 0, live: bool = True) -> AsyncGenerator[Event, None]:
-        """What happens from `after` on: recorded events in order and without gaps, live ones as they come.
+        """The events after `after`: recorded events in order and without gaps, live events as they come.
 
-        Ends with the conversation's end; leave the loop to stop earlier. `docs/events.md` lists every kind with its fields.
+        The stream ends with the conversation; leave the loop to stop earlier. `docs/events.md` lists all kinds of events.
 
         Args:
             after: The `seq` of the last event that is known already; 0 begins with the conversation.
@@ -206,13 +206,13 @@ class Conversation:
 
         Raises:
             InvalidInput: `after` is no place in a log.
-            ConversationNotFound: It was never started.
-            StoreUnavailable: Redis does not answer within the client's deadline, which each look at it has, or refuses.
+            ConversationNotFound: The conversation was never started.
+            StoreUnavailable: Redis does not answer within the client's deadline, which each read has, or refuses.
             CipherMissing: The conversation is encrypted, and this client names no cipher.
-            CipherFailed: The cipher cannot decrypt it.
+            CipherFailed: The cipher cannot decrypt the conversation.
             WrongStore: The Redis there is not the store that this client has known.
             CorruptStore: A key holds what Holdfast never wrote there.
-            NewerRecord: A newer Holdfast has written what is to be read.
+            NewerRecord: A newer Holdfast has written a record that is to be read.
             ConfigurationError: The store cannot be opened: there is no URL, the home is unusable, or its server is unsupported.
         """
         check_place(after)
@@ -237,15 +237,15 @@ class Conversation:
             await asyncio.gather(*tasks, return_exceptions=True)
 
     async def cancel(self, *, request_id: str | None = None) -> Cancelled:
-        """Cancel the turn; what was really cancelled: the turn's id (None if there was none) and the ids of its open calls.
+        """Cancel the turn; returns what was cancelled: the turn's id (None if no turn was open) and the ids of its open calls.
 
         Args:
-            request_id: The idempotency key; the same again returns what was cancelled then. Without one, it is drawn.
+            request_id: The idempotency key; the same key again returns what was cancelled then. None draws a random key.
 
         Raises:
             InvalidInput: The id cannot be used, or was used for another request.
-            ConversationNotFound: It was never started.
-            ConversationEnded: It has ended.
+            ConversationNotFound: The conversation was never started.
+            ConversationEnded: The conversation has ended.
             OutcomeUnknown: No acknowledgement came in time; retry with the same `request_id`.
             Overloaded: No actor came free in time, or too many commands wait for the conversation; nothing was done.
                 Retry after `retry_after_ms`, with the same `request_id`.
@@ -255,10 +255,10 @@ class Conversation:
             ClusterStopped: Holdfast was stopped on its cluster, until `holdfast up`.
             WrongCluster: The store is bound to another Ray cluster, which lives.
             CipherMissing: Payloads are encrypted, and this client names no cipher.
-            CipherFailed: The cipher cannot encrypt this, or decrypt what it follows from; nothing was written.
+            CipherFailed: The cipher cannot encrypt the new events, or decrypt the conversation; nothing was written.
             WrongStore: The Redis there is not the store that this client has known.
             CorruptStore: A key holds what Holdfast never wrote there, or the conversation cannot be taken up.
-            NewerRecord: A newer Holdfast has written what is to be read.
+            NewerRecord: A newer Holdfast has written a record that is to be read.
             OlderRelease: A newer Holdfast serves the store.
             OtherBuild: Another build of Holdfast serves the store, or runs in the cluster.
             ConfigurationError: The store or Ray cannot be joined as configured, or the process was forked from one that had
@@ -268,15 +268,15 @@ class Conversation:
         return cast("Cancelled", await self._reply_to(Cancel(request_id=request_id), "the cancellation", request_id))
 
     async def end(self, *, request_id: str | None = None) -> Receipt:
-        """End the conversation for good; what is pending is cancelled, what is queued is dropped.
+        """End the conversation for good: its pending calls are cancelled, its queued messages are dropped.
 
         Args:
-            request_id: The idempotency key; the same again returns the same receipt. Without one, it is drawn.
+            request_id: The idempotency key; the same key again returns the same receipt. None draws a random key.
 
         Raises:
             InvalidInput: The id cannot be used, or was used for another request.
-            ConversationNotFound: It was never started.
-            ConversationEnded: It has ended, by another request.
+            ConversationNotFound: The conversation was never started.
+            ConversationEnded: The conversation has ended, by another request.
             OutcomeUnknown: No acknowledgement came in time; retry with the same `request_id`.
             Overloaded: No actor came free in time, or too many commands wait for the conversation; nothing was done.
                 Retry after `retry_after_ms`, with the same `request_id`.
@@ -286,10 +286,10 @@ class Conversation:
             ClusterStopped: Holdfast was stopped on its cluster, until `holdfast up`.
             WrongCluster: The store is bound to another Ray cluster, which lives.
             CipherMissing: Payloads are encrypted, and this client names no cipher.
-            CipherFailed: The cipher cannot encrypt this, or decrypt what it follows from; nothing was written.
+            CipherFailed: The cipher cannot encrypt the new events, or decrypt the conversation; nothing was written.
             WrongStore: The Redis there is not the store that this client has known.
             CorruptStore: A key holds what Holdfast never wrote there, or the conversation cannot be taken up.
-            NewerRecord: A newer Holdfast has written what is to be read.
+            NewerRecord: A newer Holdfast has written a record that is to be read.
             OlderRelease: A newer Holdfast serves the store.
             OtherBuild: Another build of Holdfast serves the store, or runs in the cluster.
             ConfigurationError: The store or Ray cannot be joined as configured, or the process was forked from one that had
@@ -299,13 +299,13 @@ class Conversation:
         return cast("Receipt", await self._reply_to(End(request_id=request_id), "the end", request_id))
 
     async def retry(self) -> bool:
-        """Lift the quarantine, so that the conversation is taken up again; whether it was in one.
+        """Lift the quarantine, so that the conversation is taken up again; false if it was in none.
 
         Raises:
-            StoreUnavailable: Redis does not answer in time, or refuses; it may be done twice.
+            StoreUnavailable: Redis does not answer in time, or refuses; the call may be repeated.
             WrongStore: The Redis there is not the store that this client has known.
             CorruptStore: A key holds what Holdfast never wrote there.
-            NewerRecord: A newer Holdfast has written what is to be read.
+            NewerRecord: A newer Holdfast has written a record that is to be read.
             ConfigurationError: The store cannot be opened: there is no URL, the home is unusable, or its server is unsupported.
         """
         return await self._connection.read(lambda store: store.retry(self.id))
@@ -349,7 +349,7 @@ class Conversation:
         return await self._connection.read(lambda store: shown_arguments(store, self.id, event))
 
     async def _news(self, after: int, block_ms: int) -> Sequence[tuple[int, LogEvent]]:
-        """The events after a place in the log, waited for so long; where none come, the embedded Ray is seen to."""
+        """The events after a place in the log, awaited for `block_ms`; if none comes, a dead embedded Ray is restarted."""
         entries = await self._connection.read(
             lambda store: store.read(self.id, after=after, block_ms=block_ms), block_ms=block_ms
         )
@@ -365,13 +365,13 @@ class Conversation:
                     event = _live_event(payload)
                     if event is not None:
                         yield event
-            except StoreUnavailable as error:  # what is live is lossy; the durable stream says whether the store is gone
+            except StoreUnavailable as error:  # live events are lossy; the durable stream says whether the store is gone
                 logger.debug("live events of %s are interrupted: %s", self.id, error)
                 await asyncio.sleep(LISTEN_AGAIN_S)
 
 
 def _live_event(payload: bytes) -> Event | None:
-    """A live event; None where another release says something that this one cannot read: what is live is lossy."""
+    """The live event in a payload; None if this release cannot read what another one wrote: live events are lossy."""
     try:
         kind, effect_id, attempt, at, value = codec.unpack(payload)
         told = {"text": value} if kind.endswith("_delta") else jsontext.loads(value)

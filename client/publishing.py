@@ -1,4 +1,4 @@
-"""Publishing an app: what all conversations run with from then on; and comparing what is published with what is here."""
+"""Publishing an app, with which all conversations run from then on, and comparing the published app with the app here."""
 
 import os
 from collections.abc import Mapping
@@ -17,7 +17,7 @@ from holdfast.persistence import EVERYWHERE, AppRecord, Directory
 
 @dataclass(frozen=True, slots=True)
 class Here:
-    """An app as this process has it: its source's digest, its agents, and the variables that it names."""
+    """An app as this process has it: its source's digest, its agents, and the values of the variables that it names."""
 
     path: str
     source: str
@@ -26,7 +26,7 @@ class Here:
 
     @classmethod
     async def of(cls, app: App, path: str) -> Self:
-        """That of an app."""
+        """The app at an import path, as this process has it now."""
         specs = tuple(agent.spec for agent in app.agents)
         return cls(path, await in_daemon(code_digest, path), specs, app.environment(os.environ))
 
@@ -36,12 +36,12 @@ class Here:
         return {spec.name: spec.digest for spec in self.specs}
 
     def record(self, key: bytes, store: StoreAddress) -> AppRecord:
-        """What is published of it. Of the variables' values, only digests with the key are ever stored."""
+        """The signed record that publishes the app. Of the variables' values, it holds only digests made with the key."""
         paths = tuple(python_path())
         values = [part for item in sorted(self.environment.items()) for part in item]
         record = AppRecord(
             app=self.path,
-            code=keyed(key, store.store_id, self.source, *paths, "", *values),  # workers are told apart by all of this
+            code=keyed(key, store.store_id, self.source, *paths, "", *values),  # all of these tell workers apart
             python_path=paths,
             main_file=main_file(self.path),
             environment=tuple(sorted(self.environment)),
@@ -52,7 +52,7 @@ class Here:
         return sealed(key, store, record)
 
     def differs(self, key: bytes | None, record: AppRecord) -> list[str]:
-        """What of it is published otherwise. A variable that is not set here is no difference: not everybody has the keys."""
+        """The parts in which the published record differs. A variable that is not set here does not count."""
         found = [] if self.source == record.source else ["its code"]
         agents = sorted(name for name in {*self.agents, *record.agents} if self.agents.get(name) != record.agents.get(name))
         if agents:
@@ -65,18 +65,18 @@ class Here:
 
 
 async def publish(store: Directory, settings: ActorSettings, key: bytes, here: Here) -> None:
-    """Say what stands for the app from now on, and have its workers there before they are needed.
+    """Publish an app, so that all its conversations run with it from now on, and make its workers before they are needed.
 
     Raises:
-        ClusterStopped: Somebody stopped Holdfast on the cluster meanwhile; no worker is made.
+        ClusterStopped: Holdfast was stopped on the cluster meanwhile; no further worker is made.
     """
     from holdfast.actors import spawn, worker_name  # noqa: PLC0415 - resolved here, after Ray was joined
 
     await _unstopped(store, settings)
     record, vault = here.record(key, settings.store), Vault(settings.store)
-    await in_daemon(vault.put_environment, record.app, record.code, here.environment)  # whoever reads the record has it
+    await in_daemon(vault.put_environment, record.app, record.code, here.environment)  # first: the record's readers need it
     await store.put_app(record, here.specs)
-    await store.put_problem(record.app, None)  # its workers say anew what they find
+    await store.put_problem(record.app, None)  # its workers report their problems anew
     await in_daemon(vault.forget_others, record.app, record.code)
     for slot in map(str, range(settings.process_limits.workers)):
         avoid = await _unstopped(store, settings)
@@ -86,7 +86,7 @@ async def publish(store: Directory, settings: ActorSettings, key: bytes, here: H
 
 
 async def _unstopped(store: Directory, settings: ActorSettings) -> Mapping[str, int]:
-    """Where nothing is to be made."""
+    """The nodes on which no worker is to be made; raises `ClusterStopped` if there are to be none at all."""
     withheld = await store.withheld()
     if EVERYWHERE in withheld:
         raise ClusterStopped(settings.store.namespace)

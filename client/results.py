@@ -1,4 +1,4 @@
-"""What the client hands out."""
+"""The objects that a client returns: pages, events, pending and running calls, states and rows."""
 
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
@@ -32,7 +32,7 @@ class Page(Generic[T]):
     """One page of a list.
 
     Attributes:
-        items: What the page holds, oldest first.
+        items: The entries of the page, oldest first.
         next: The cursor to pass as `after` for the page that follows; None at the end.
     """
 
@@ -65,7 +65,7 @@ class Event:
 
     @classmethod
     def recorded(cls, seq: int, body: RecordedEvent, *, arguments: Mapping[str, Any] | None = None) -> "Event":
-        """The event at a place in the log; for a `CallSuspended`, with the arguments of its call."""
+        """The recorded event at a place in the log; a `CallSuspended` comes with the arguments of its call."""
         data = body.model_dump(mode="json", exclude={"kind", "at"})
         if isinstance(body, CallSuspended):
             data["arguments"] = arguments
@@ -73,40 +73,40 @@ class Event:
 
     @classmethod
     def live(cls, body: LiveEvent) -> "Event":
-        """A live event."""
+        """The live event of this body."""
         return cls(body.kind, None, body.at, body.model_dump(mode="json", exclude={"kind", "at"}), body)
 
     @property
     def arguments(self) -> dict[str, Any] | None:
         """The arguments of the call that a `call_suspended` is about; else None.
 
-        They are None too where they cannot be read, or have more than 1 MiB (`Conversation.pending` has them then).
+        The arguments are None too if they cannot be read or are larger than 1 MiB; `Conversation.pending` has the large ones.
         """
         return self.data["arguments"] if isinstance(self.body, CallSuspended) else None
 
 
 @dataclass(frozen=True, slots=True)
 class PendingCall(Generic[R]):
-    """A suspended call as shown to whoever may resolve it; `resolve` is bound to exactly what it shows.
+    """A suspended call as it is shown to a person who may resolve it; `resolve` decides exactly the call that is shown.
 
     `resolve` returns a `Receipt` (with `AsyncClient`, an awaitable of one). A call with a `problem` can still be denied,
-    answered or failed where its `tool_call_id` is known; nobody approves what nobody was shown.
+    answered or failed if its `tool_call_id` is known; arguments that could not be shown cannot be approved.
 
     Attributes:
-        conversation_id: The conversation.
-        agent: The name of its agent.
-        tool_call_id: The call.
-        suspension_id: What a decision is bound to: this call, this phase and these arguments.
+        conversation_id: The conversation's id.
+        agent: The name of the conversation's agent.
+        tool_call_id: The call's id.
+        suspension_id: The id that binds a decision to this call, this phase and these arguments.
         tool: The tool's name.
         arguments: The arguments, a JSON object.
         executor: Who produces the result.
-        kind: What the call waits for, which says which decisions it takes.
-        prompt: What the tool asks a person, if it has words for that.
+        kind: The kind of decision that the call waits for.
+        prompt: The tool's question to a person, if it has one.
         response_schema: The JSON Schema that an answer must fit, if there is one.
         created_at: Since when the call waits, in integer milliseconds UTC.
-        expires_at: The deadline, in integer milliseconds UTC.
-        problem: Why not all of it can be read: a newer Holdfast wrote it, the store is corrupt, it nests too deeply, or it is
-            gone. What is not known then is empty or None.
+        expires_at: The deadline, in integer milliseconds UTC; None if the call has none.
+        problem: Why not all of the call can be read: a newer Holdfast wrote it, the store is corrupt, it nests too deeply, or
+            it is gone. Fields that could not be read are empty or None.
     """
 
     conversation_id: str
@@ -133,13 +133,13 @@ class PendingCall(Generic[R]):
         """Decide this call, in the phase and with the arguments that are shown here.
 
         Args:
-            decision: `Approve`, `Deny`, `Answer`, `Fail` or `Redispatch`, as the kind takes.
-            decision_id: The idempotency key; the same again returns the same receipt. Without one, it is drawn.
+            decision: `Approve`, `Deny`, `Answer`, `Fail` or `Redispatch`, as the call's kind allows.
+            decision_id: The idempotency key; the same key again returns the same receipt. None draws a random key.
 
         Raises:
-            StaleCall: It does not wait for this any more.
-            InvalidDecision: The decision does not fit, or what it is about could not be shown; the call still waits.
-            HoldfastError: Whatever else `AsyncClient.resolve` names.
+            StaleCall: The call does not wait for this decision any more.
+            InvalidDecision: The decision does not fit, or concerns arguments that could not be shown; the call still waits.
+            HoldfastError: Any other error that `AsyncClient.resolve` names.
         """
         if self.problem is not None:
             self._check_shown(decision)
@@ -173,14 +173,14 @@ class RunningCall:
     """A call that runs, or waits for a worker.
 
     Attributes:
-        tool_call_id: The call.
+        tool_call_id: The call's id.
         tool: The tool's name.
         arguments: The arguments' JSON text, cut off after `SHORT_LENGTH` characters (`…` at the end says so).
         since: When this run was scheduled, in integer milliseconds UTC.
-        attempt: Which run of the call it is, from 1.
+        attempt: The number of this run of the call, from 1.
         executor: Who produces the result.
         progress: The last report of a streaming tool: `value`, `message` and `at` (integer milliseconds UTC), and
-            `truncated` where it was too large to be kept whole. None if nothing was reported.
+            `truncated` if the report was too large to be kept whole. None if the tool has reported nothing.
     """
 
     tool_call_id: str
@@ -197,15 +197,15 @@ class ConversationState(Generic[R]):
     """Where a conversation stands.
 
     Attributes:
-        status: The status; `quarantined` where its own work took processes down.
-        turn_id: The current turn's id, else the last one's; None before the first.
+        status: The status; `quarantined` if the conversation's own work took processes down.
+        turn_id: The id of the current turn, else of the last turn; None before the first.
         reply: The text of the last completed turn's answer.
-        error: The last failed turn's error, or why the conversation is in quarantine.
-        pending: The calls that wait for somebody, in the model's order.
+        error: The error of the last turn, if it failed, or the reason of the quarantine.
+        pending: The calls that wait for a decision, in the model's order.
         running: The calls that run, in the model's order.
         seq: The place of the last event in the log; pass it as `after`.
-        stopped: What cut the reply off, if anything did.
-        failed: Why the last turn failed, if it did.
+        stopped: What cut the last reply off; None if it is whole.
+        failed: Why the last turn failed; None if it did not.
     """
 
     status: Status
@@ -224,13 +224,13 @@ class ConversationRow:
     """One conversation in a list.
 
     Attributes:
-        conversation_id: The conversation.
-        agent: The name of its agent.
-        status: Where it stands.
-        created_at: When it was started, in integer milliseconds UTC.
+        conversation_id: The conversation's id.
+        agent: The name of the conversation's agent.
+        status: The conversation's status.
+        created_at: When the conversation was started, in integer milliseconds UTC.
         updated_at: When its last event was decided, in integer milliseconds UTC.
-        pending: How many of its calls wait.
-        problem: Why it cannot be read; what is not known then is empty, 0 or None.
+        pending: How many of its calls wait for a decision.
+        problem: Why the conversation cannot be read; fields that could not be read are empty, 0 or None.
     """
 
     conversation_id: str

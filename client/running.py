@@ -1,4 +1,4 @@
-"""What calls look like while they run or wait, read from the log: their arguments, since when, how far."""
+"""Details of calls that run or wait, read from the log and the store: their arguments, their beginning, their progress."""
 
 import logging
 from collections.abc import Mapping
@@ -21,11 +21,11 @@ logger = logging.getLogger("holdfast.client")
 
 
 class ConversationsAndRuns(Conversations, Runs, Protocol):
-    """What is read of a store to say what a conversation's calls are at."""
+    """The part of a store that tells how a conversation's calls stand."""
 
 
 async def running_calls(store: ConversationsAndRuns, state: State) -> list[RunningCall]:
-    """The calls of a state that run, in the model's order."""
+    """The running calls of a state, in the model's order."""
     calls = [call for call in state.calls if call.status is CallStatus.RUNNING]
     if not calls or state.turn is None:
         return []
@@ -47,7 +47,7 @@ async def running_calls(store: ConversationsAndRuns, state: State) -> list[Runni
 
 
 async def shown_arguments(store: Conversations, conversation_id: str, suspended: CallSuspended) -> dict[str, Any] | None:
-    """The arguments of a suspended call; None where they cannot be read, or are too large to be repeated in a stream."""
+    """The arguments of a suspended call; None if they cannot be read, or are too large to be repeated in a stream."""
     try:
         (source,) = await store.at(conversation_id, [suspended.arguments_at])
         if jsontext.size_bytes(arguments_text(source, suspended.tool_call_id)) > SHOWN_ARGUMENTS_BYTES:

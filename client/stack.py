@@ -1,6 +1,6 @@
-"""What a client stands on: the store for reading, the transport for commands; each opened when it is first needed.
+"""The stack under a client: the store for reading and the transport for commands, each opened on first use.
 
-What is embedded and died is started again under a living client: Redis by the operation that finds it gone, Ray by a watch.
+An embedded server that died is started again under a living client: Redis by the operation that finds it gone, Ray by a watch.
 """
 
 import asyncio
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 EMBEDDED_PATIENCE_S = 60.0
 """How long each of the embedded servers may take to come up."""
 REJOIN_S = 30.0
-"""How long the binding of a Ray that is gone, or what this process still has of it, may stand in the way of the next one."""
+"""How long a dead Ray's binding, or this process's membership in it, may keep the process from joining the next Ray."""
 LEAVE_S = 20.0
 WATCH_S = 1.0
 TIDY_S = 600.0
@@ -45,12 +45,12 @@ logger = logging.getLogger("holdfast.client")
 
 
 def announce(line: str) -> None:
-    """Say a line to the person at the terminal, not into the program's output."""
+    """Print a line for the person at the terminal: to stderr, so that the program's output stays clean."""
     print(logs.line(line), file=sys.stderr, flush=True)  # noqa: T201 - the one line that says what was started
 
 
 class Stack:
-    """One store and one transport, opened once, each on first use. After a fork, the child opens its own."""
+    """One store and one transport, each opened once, on first use. After a fork, the child opens its own."""
 
     def __init__(
         self,
@@ -84,7 +84,7 @@ class Stack:
 
     @property
     def app_path(self) -> str | None:
-        """The import path of the app that was named, in the call or in the settings."""
+        """The import path of the client's app, as named in `connect` or in the settings; None if neither names one."""
         app = self._app if self._app is not None else self.settings.app
         if app is None or isinstance(app, str):
             return app
@@ -93,11 +93,11 @@ class Stack:
         return path_of(app)
 
     def app(self) -> "App":
-        """The app itself.
+        """The client's app, imported if need be.
 
         Raises:
-            ConfigurationError: None was named.
-            AppNotFound: Its path does not lead to one.
+            ConfigurationError: The client names no app, or the app is declared wrongly.
+            AppNotFound: The app's path does not lead to an app.
         """
         if self._app is not None and not isinstance(self._app, str):
             return self._app
@@ -109,16 +109,16 @@ class Stack:
         return load(path)
 
     async def loaded_app(self) -> "App":
-        """The app itself; a module that is not imported yet is imported beside the event loop, which keeps deadlines."""
+        """The client's app, with the errors of `app`; a thread imports its module, so that the event loop keeps deadlines."""
         path = self.app_path
         imported = path is None or not isinstance(self._app, str | None) or path.partition(":")[0] in sys.modules
         return self.app() if imported else await in_daemon(self.app)
 
     def cipher(self, app: "App | None") -> CipherAt | None:
-        """Where the cipher of payloads is found: as the settings say, or the app; None if neither does.
+        """The place of the payloads' cipher, as the settings or the app name it; None if neither does.
 
         Raises:
-            ConfigurationError: They say different things, or the app's is found in no module.
+            ConfigurationError: The settings and the app name different ciphers, or the app's cipher is found in no module.
         """
         named = self.settings.cipher_at
         if app is None or app.encrypt is None:
@@ -144,11 +144,11 @@ class Stack:
 
     @property
     def ready(self) -> "RayTransport | None":
-        """The transport, if nothing has to be opened first."""
+        """The transport; None if it, or the embedded Redis, has to be opened first."""
         return None if self._revival is not None and self._revival.stopped else self._transport
 
     async def transport(self) -> "RayTransport":
-        """The way to the actors, opened: Ray joined, the store bound to it, sweeper and workers there."""
+        """The transport, opened: Ray is joined, the store bound, sweeper and workers are made. See `RayTransport.open`."""
         await self.store()
         if self._transport is None:
             return await self._joining.result()
@@ -156,10 +156,10 @@ class Stack:
 
     @asynccontextmanager
     async def asking(self, give_up: float) -> AsyncIterator[None]:
-        """Bound a command: by its time, and by the end of the Ray that it was given to.
+        """Bound a command by its deadline, and by the death of the embedded Ray that it was handed to.
 
         Raises:
-            TimeoutError: Either came.
+            TimeoutError: The deadline has passed, or that Ray has died.
         """
         async with asyncio.timeout_at(give_up) as bound:
             self._asking.add(bound)
@@ -169,7 +169,7 @@ class Stack:
                 self._asking.discard(bound)
 
     async def lost(self, transport: "RayTransport") -> bool:
-        """Whether the transport leads nowhere any more, because the embedded Ray under it is gone."""
+        """Whether the transport is no longer in use, because the embedded Ray under it has died."""
         if transport is self._transport and self.settings.ray_address is None:
             from holdfast.embedded.local_ray import ray_lives  # noqa: PLC0415 - production has no home
 
@@ -178,7 +178,7 @@ class Stack:
         return transport is not self._transport
 
     async def see_to_ray(self) -> None:
-        """Begin to start the embedded Ray again, if it died: who only waits needs it too, to wait for anything."""
+        """Begin to start the embedded Ray again if it died: without it, a client that only waits would wait in vain."""
         if self.settings.redis_url is not None or self._transport is not None or self._joining.under_way:
             return
         from holdfast.embedded.local_ray import ray_died  # noqa: PLC0415 - as above
@@ -187,7 +187,7 @@ class Stack:
             self._joining.begin()
 
     async def close(self) -> None:
-        """Give up what was opened; what is embedded goes on."""
+        """Close the transport and the store; the embedded servers go on."""
         await self._joining.close()
         await self._opening.close()
         if self._revival is not None:
@@ -206,14 +206,14 @@ class Stack:
                 await store.close()
 
     def after_fork(self) -> list[Any]:
-        """Forget what belongs to the parent process, and open anew; what was opened, which is to be kept and never touched."""
+        """Begin anew in a forked process; returns the parent's connections, which the caller must keep and never touch."""
         inherited = [self._store, self._transport, self._opening, self._joining, self._leaving, self._watching, self._asking]
         self._blank()
         return inherited
 
     async def _open(self) -> RedisStore:
         url = await self._redis_url()
-        if self._store is not None:  # its server was stopped, and listens where it did
+        if self._store is not None:  # its server was stopped and runs again, at the same address
             return self._store
         app = None if isinstance(self._app, str | None) else self._app
         store = RedisStore(url, namespace=self.settings.namespace, revive=self._revival, cipher=self.cipher(app))
@@ -240,7 +240,7 @@ class Stack:
         store.payloads.cipher = self.cipher(app)
         give_up = asyncio.get_running_loop().time() + REJOIN_S
         while True:
-            address, gone = await self._ray_address()  # beside the leaving: each takes seconds
+            address, gone = await self._ray_address()  # while the process still leaves the old Ray: each takes seconds
             await self._left()
             from .transport import RayTransport  # noqa: PLC0415 - imports ray, which readers never need
 
@@ -258,7 +258,7 @@ class Stack:
                 )
                 break
             except (ClusterUnavailable, ConfigurationError) as error:
-                # Another client of this process has perhaps not left the Ray yet that died.
+                # Perhaps another client of this process has not left the dead Ray yet.
                 passing = again and getattr(error, "field", "ray_address") == "ray_address"
                 late = asyncio.get_running_loop().time() > give_up
                 if self.settings.redis_url is not None or not passing or late:
@@ -272,7 +272,7 @@ class Stack:
         return transport
 
     async def _left(self) -> None:
-        """Wait until this process has left the Ray that died."""
+        """Wait until this process has left the Ray that died; raises `ClusterUnavailable` if that takes too long."""
         if self._leaving is None:
             return
         try:
@@ -285,7 +285,7 @@ class Stack:
         self._leaving = None
 
     async def _watch(self) -> None:
-        """Notice that the embedded Ray died, and start it again: left alone, Ray ends a process that has lost its cluster."""
+        """Watch for the death of the embedded Ray, and start it again: Ray ends a process that stays without its cluster."""
         from holdfast.embedded.local_ray import bound_logs, ray_died, ray_lives  # noqa: PLC0415 - production has no home
 
         home = await self._home()
@@ -323,9 +323,9 @@ class Stack:
         return await in_daemon(Home.open, self.settings.home)
 
     async def _ray_address(self) -> tuple[str, Sequence[str]]:
-        """Where Ray is, and which of its predecessors are proven gone.
+        """The address of Ray, and the ids of the clusters before it that are proven to be gone.
 
-        What the embedded one's environment must say is set here, before ray is imported.
+        The environment variables that the embedded Ray needs are set here, before ray is imported.
         """
         if self.settings.ray_address is not None:
             return self.settings.ray_address, ()
@@ -355,7 +355,7 @@ class Stack:
 
 _stacks: "weakref.WeakSet[Stack]" = weakref.WeakSet()
 _inherited: list[Any] = []
-"""What a forked process has of its parent's connections. To close or drop them there would disturb the parent's event loop."""
+"""A forked process's copies of its parent's connections. To close or drop them would disturb the parent's event loop."""
 
 
 def _after_fork() -> None:

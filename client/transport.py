@@ -1,4 +1,4 @@
-"""The way of a command: over Ray to the actor that hosts the conversation."""
+"""The transport: it takes commands over Ray to the actors that host their conversations."""
 
 import logging
 import shlex
@@ -34,7 +34,7 @@ logger = logging.getLogger("holdfast.client")
 
 
 class RayTransport:
-    """The way of commands to the actors of one Ray cluster."""
+    """The transport of commands to the actors of one Ray cluster."""
 
     def __init__(self, store: RedisStore, settings: ActorSettings, joined: clusters.Cluster, *, publishes: bool) -> None:
         self.settings = settings
@@ -61,20 +61,20 @@ class RayTransport:
         lift: bool = False,
         say: Callable[[str], None] = logger.warning,
     ) -> "RayTransport":
-        """Join Ray, bind the store to it, end what an older release has left there, ensure the sweeper.
+        """Join Ray, bind the store to it, end the processes of other releases and ensure the sweeper; returns the transport.
 
-        The app is published, with workers of its own, or compared with what is published.
+        The app is published, with workers of its own, or compared with its published version.
 
         Args:
             store: The store.
-            settings: The settings in force.
-            address: Where Ray is.
-            app: The app that was named, if any.
-            app_path: Its import path.
+            settings: The client's settings.
+            address: The address of Ray.
+            app: The client's app, if it has one.
+            app_path: The app's import path.
             gone: Clusters that are proven to be gone, to which the store may still be bound.
             roll_back: Whether this release may take the place of a newer one.
-            lift: Whether Holdfast is started again, if it was stopped on its cluster.
-            say: Told one line if there is something to wait for.
+            lift: Whether to start Holdfast again if it was stopped on its cluster.
+            say: Called with one line if the call has to wait for another cluster's binding.
 
         Raises:
             ClusterUnavailable: Ray does not answer.
@@ -102,7 +102,7 @@ class RayTransport:
                 home=home,
                 cipher=cipher,
             )
-            key = await in_daemon(_key, settings, where, makes=publishes and app is not None)  # before anybody looks for it
+            key = await in_daemon(_key, settings, where, makes=publishes and app is not None)  # before a process needs it
             actor_settings = ActorSettings(
                 store=where,
                 timing=settings.timing,
@@ -128,7 +128,7 @@ class RayTransport:
         return cls(store, actor_settings, joined, publishes=publishes)
 
     async def deliver(self, delivery: Delivery) -> DeliveryResult:
-        """What came of a command. None is handed over by who has no say here any more, nor a start of what is not published."""
+        """The result of a delivery. No command is sent if another cluster has the store, nor a start of an unpublished app."""
         try:
             if isinstance(delivery.command, Start):
                 await self.check_published(delivery.command.app, delivery.command.agent)
@@ -138,11 +138,11 @@ class RayTransport:
         return await delivery.through(self._registry)
 
     async def check_published(self, app: str, agent: str) -> None:
-        """Make sure that an agent of an app is published, as far as this client does not publish it itself.
+        """Make sure that an agent of an app is published, unless this client publishes the app itself.
 
         Raises:
-            AppNotPublished: The app is not.
-            AgentNotFound: The agent is not.
+            AppNotPublished: The app is not published.
+            AgentNotFound: The published app has no such agent.
         """
         if self._publishes or (app, agent) in self._published:
             return
@@ -156,7 +156,7 @@ class RayTransport:
         self._published.add((app, agent))
 
     async def pid(self, conversation_id: str) -> int | None:
-        """The process that hosts the conversation now, None if none does; on the machine where it runs."""
+        """The id of the process that hosts the conversation now, on its own machine; None if no process does."""
         return await self._registry.pid(conversation_id)
 
     async def close(self) -> None:
@@ -166,7 +166,7 @@ class RayTransport:
 
 
 def _key(settings: Settings, where: StoreAddress, *, makes: bool) -> bytes | None:
-    """The key that app records are signed with; made, where there is none, only by who publishes or brings one."""
+    """The key that app records are signed with; if there is none, only a client that publishes or brings a key makes it."""
     vault, brought = Vault(where), settings.app_key
     if brought is None and settings.ray_address is None:  # the next Ray of this home is to accept what this one signed
         brought = bytes.fromhex(Home.open(settings.home).secret("app.key"))
@@ -176,7 +176,7 @@ def _key(settings: Settings, where: StoreAddress, *, makes: bool) -> bytes | Non
 
 
 async def _compare(store: Directory, where: StoreAddress, key: bytes | None, here: Here) -> None:
-    """Say what of the app is published otherwise than it is here; it stays so."""
+    """Warn of the differences between the published app and the app here; the published app stays."""
     record = await store.app(here.path)
     if record is None:  # a start is refused then, with the fix
         return

@@ -1,4 +1,4 @@
-"""What the registry needs of actors, so that its logic runs against an interface: find, spawn, ask."""
+"""The interface through which the registry finds, spawns and asks actors, so that its logic does not know Ray."""
 
 from typing import Protocol
 
@@ -12,11 +12,11 @@ class ActorDied(Exception):
 
 
 class ActorUnavailable(Exception):
-    """The actor does not answer now; that is no proof of death."""
+    """The actor does not answer now, which is no proof of its death."""
 
 
 class Handle(Protocol):
-    """One actor, wherever it runs. Every call may raise `ActorDied` or `ActorUnavailable`."""
+    """The handle of one actor. Every call may raise `ActorDied` or `ActorUnavailable`."""
 
     async def activate(
         self, conversation_id: str, seen_token: str, because: TakeoverReason, *, create: bool
@@ -29,7 +29,7 @@ class Handle(Protocol):
         ...
 
     async def pid(self) -> int:
-        """Its process."""
+        """The id of the actor's process."""
         ...
 
 
@@ -40,18 +40,18 @@ class Actors(Protocol):
         """The actor of that name, None if there is none.
 
         Raises:
-            ClusterUnavailable: Nothing is known of any actor now.
+            ClusterUnavailable: This process is in no cluster (any more), so it knows nothing of any actor.
         """
         ...
 
     def ours(self, name: str) -> bool:
-        """Whether the actor of that name, if there is one, runs this release: with another one is not to talk."""
+        """Whether an actor of that name runs this release: releases do not talk to each other."""
         ...
 
     def judges(self, name: str) -> bool:
-        """Whether the actor of that name is dead if `find` does not know it: it was made in this very cluster.
+        """Whether an actor of that name is dead if `find` does not know it: for names made here or in a cluster that is gone.
 
-        An actor of another cluster may live there, whatever this one knows.
+        An actor of another cluster may live there, although this cluster does not know its name.
         """
         ...
 
@@ -63,7 +63,9 @@ class Actors(Protocol):
         """A new actor of that name, connected to the store; with `offer`, it is on offer too.
 
         Raises:
-            ActorUnavailable: It did not start, or cannot reach the store.
+            ActorUnavailable: The actor did not start, or cannot reach the store.
             ClusterStopped: Holdfast was stopped on the cluster.
+            ClusterUnavailable: This process is in no cluster (any more).
+            OtherBuild: The actor's process runs another build of Holdfast.
         """
         ...

@@ -21,30 +21,30 @@ from holdfast.redaction import PLAIN
 logger = logging.getLogger("holdfast.ray")
 
 BINDING_STALE_MS = 15_000
-"""After which silence of the bound cluster's sweeper another cluster may take the store."""
+"""How long the bound cluster's sweeper must be silent before another cluster may take the store."""
 CONNECT_TIMEOUT_S = 5.0
 RENEW_EVERY_S = 1.0
 """How often a cluster renews its binding, at least."""
 LOOK_AT_BINDING_S = 1.0
-"""How often another cluster's binding is looked at, by who waits for it."""
+"""How often a process that waits for another cluster's binding to run out looks at it."""
 LOOK_EVERY_S = 2.0
-"""How old what a connected client knows of the binding may be."""
+"""How old a connected client's knowledge of the binding may be."""
 LOOK_S = 1.0
-"""How long such a look may take at most, of the time that a command has."""
+"""How long a client's look at the binding may take, out of the time that its command has."""
 PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
-"""What a client of HTTP/2 says first."""
+"""The bytes with which a client of HTTP/2 begins."""
 _SETTINGS = bytes((0, 0, 0, 4, 0, 0, 0, 0, 0))
 """A frame of HTTP/2, which Ray's processes speak: no settings. The server answers the preface with its own."""
 
-_memberships: dict[str, int] = {}  # a process is in one Ray cluster as a whole, so how often it is needed is the process's too
+_memberships: dict[str, int] = {}  # module state, since a process as a whole joins one Ray cluster: how many clients need it
 
 
 @dataclass(frozen=True, slots=True)
 class Cluster:
     """A Ray cluster that this process has joined.
 
-    `cluster_id` is the one that its GCS drew at random: addresses, machines and boot ids of two clusters may be equal.
-    `joined_here` if a client of Holdfast did, so that leaving is up to it.
+    `cluster_id` is the id that the cluster's GCS drew at random: addresses, machines and boot ids of two clusters may be equal.
+    `joined_here` says that a client of Holdfast joined the cluster in this process, so that `leave` leaves it.
     """
 
     cluster_id: str
@@ -55,12 +55,12 @@ class Cluster:
 def join(address: str, *, embedded: bool = False) -> Cluster:
     """Join the cluster at an address (`host:port` or `auto`).
 
-    The embedded one listens on loopback only, which Ray's processes agree on by an environment variable that stands before ray
-    is imported; where the program had imported ray before, the setting is corrected here.
+    The embedded Ray listens on loopback only, on which its processes agree by an environment variable that must be set before
+    ray is imported; where the program has imported ray already, this function corrects the setting.
 
     Raises:
-        ClusterUnavailable: It does not answer, or refuses.
-        ConfigurationError: The process has joined another one, or the versions of Ray or Python differ.
+        ClusterUnavailable: The cluster does not answer, or refuses.
+        ConfigurationError: The process has joined another cluster, or the versions of Ray or Python differ.
     """
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
     os.environ.setdefault("RAY_DISABLE_IMPORT_WARNING", "1")
@@ -94,7 +94,7 @@ def current(*, joined_here: bool = False) -> Cluster:
 
 
 def leave(cluster: Cluster) -> None:
-    """Leave a cluster; the process leaves it with its last client, if a client of Holdfast had joined it."""
+    """Leave a cluster for one client; the process leaves it with its last client, if a client of Holdfast had joined it."""
     import ray  # noqa: PLC0415 - as above
 
     left = _memberships.get(cluster.cluster_id, 0) - 1
@@ -107,7 +107,7 @@ def leave(cluster: Cluster) -> None:
 
 
 def _observe_environment(ray: Any) -> None:
-    """Have a Ray that was imported before, perhaps for another cluster, see loopback and token as they are now."""
+    """Make a Ray that was imported earlier, perhaps for another cluster, read the loopback setting and the token again."""
     _raylet: Any = import_module("ray._raylet")  # Ray offers no public way
 
     ray._private.ray_constants.ENABLE_RAY_CLUSTER = False  # noqa: SLF001 - as above
@@ -116,7 +116,7 @@ def _observe_environment(ray: Any) -> None:
 
 
 def _init(ray: Any, address: str) -> None:
-    logging.getLogger("ray").setLevel(logging.ERROR)  # what matters is raised, and said in our words
+    logging.getLogger("ray").setLevel(logging.ERROR)  # errors that matter are raised, in our words
     # Ray prints other processes' deaths on stdout, whatever `log_to_driver` says: no place for them in a program's output.
     ray._private.worker.print_to_stdstream = _to_log  # noqa: SLF001 - Ray offers no public way
     ray._private.ray_constants.NUM_REDIS_GET_RETRIES = 1  # noqa: SLF001 - of 40 s each; Ray's default of 20 is no deadline
@@ -145,9 +145,9 @@ def _init(ray: Any, address: str) -> None:
 
 
 class _Ahead(list[str]):
-    """Directories that Ray's workers look in first, before installed packages: only those that this process does so, too.
+    """The directories that Ray's workers search before installed packages: only those that this process searches first, too.
 
-    Ray would add the current directory wherever it stands on this process's path, and if it does not stand there at all.
+    Ray would add the current directory wherever it stands on this process's path, even if it does not stand there at all.
     """
 
     def extend(self, directories: Iterable[str]) -> None:
@@ -166,7 +166,7 @@ def _knock(address: str) -> None:
     host, port = split(address)
     try:
         socket.create_connection((host, port), CONNECT_TIMEOUT_S).close()
-    except (OSError, UnicodeError) as error:  # UnicodeError: the name is none
+    except (OSError, UnicodeError) as error:  # UnicodeError: the host's name is ill-formed
         raise ClusterUnavailable(f"nothing answers at {address} ({error})") from error
 
 
@@ -174,7 +174,7 @@ def split(address: str) -> tuple[str, int]:
     """The host and the port of an address.
 
     Raises:
-        ConfigurationError: It is none.
+        ConfigurationError: The text is no `host:port`.
     """
     host, _, port = address.rpartition(":")
     if not host or not (port.isascii() and port.isdigit()) or not 0 < int(port) <= 65535:  # noqa: PLR2004 - the last port
@@ -185,7 +185,7 @@ def split(address: str) -> tuple[str, int]:
 
 
 def _greet(address: str) -> None:
-    """Refuse what listens there and is no Ray, or hangs: joining it would hang too, for minutes."""
+    """Refuse a server that is no Ray, or hangs: an attempt to join it would hang too, for minutes."""
     if os.environ.get("RAY_USE_TLS", "0") != "0":
         return
     try:
@@ -204,15 +204,15 @@ async def bind(
 ) -> None:
     """Bind the store to this cluster.
 
-    Another cluster's binding is waited for, until it has not been renewed for `BINDING_STALE_MS`: whether that cluster lives
-    is not to be known from here, since its address may lead nowhere, or to something else. Its sweeper renews the binding
-    every moment; as soon as that is seen, the store is refused.
+    If another cluster has the binding, this call waits until that binding has not been renewed for `BINDING_STALE_MS`. Nothing
+    else shows from here whether that cluster lives: its address may lead nowhere, or to another server. The sweeper of a living
+    cluster renews the binding every moment; the first renewal that is seen makes this call raise.
 
     Args:
         store: The store.
-        cluster: The one that this process is in.
+        cluster: The cluster that this process is in.
         gone: Clusters that are proven to be gone; a binding to one of these gives way at once.
-        say: Told one line if there is something to wait for.
+        say: Called with one line if this call has to wait.
 
     Raises:
         WrongCluster: The store is bound to another cluster, which renews its binding.
@@ -220,7 +220,7 @@ async def bind(
     before: Binding | None = None
     told = False
     while (binding := await store.bind(cluster.cluster_id, cluster.address, BINDING_STALE_MS, gone=gone)) is not None:
-        # Between the two looks lay at least the pause: a binding that is younger than that was renewed meanwhile.
+        # At least `LOOK_AT_BINDING_S` lies between two looks: a binding that has aged by less than half was renewed.
         if before is not None and (
             binding.cluster != before.cluster or binding.age_ms < before.age_ms + LOOK_AT_BINDING_S * 500
         ):
@@ -234,18 +234,18 @@ async def bind(
 
 
 async def hold(store: Directory, here: Callable[[], Cluster], *, gone: Sequence[str] = ()) -> None:
-    """Renew the binding again and again, for ever, whatever else takes its time meanwhile; another cluster's is left alone."""
+    """Renew the binding of the cluster that `here` returns, every `RENEW_EVERY_S` for ever; another cluster's is left alone."""
     while True:
         await asyncio.sleep(RENEW_EVERY_S)
         try:
             cluster = here()
             await store.bind(cluster.cluster_id, cluster.address, BINDING_STALE_MS, gone=gone)
-        except Exception as error:  # noqa: BLE001 - whatever it is, the next renewal may succeed
+        except Exception as error:  # noqa: BLE001 - the next renewal may succeed, whatever the error
             logger.warning("the binding could not be renewed: %s", error)
 
 
 def wrong(binding: Binding, cluster: Cluster) -> WrongCluster:
-    """The refusal of a store that is bound to another cluster, whose address may be written like this one's."""
+    """The refusal of a store that is bound to another cluster; it names the ids too where both addresses are the same."""
     if binding.address != cluster.address:
         return WrongCluster(binding.address, cluster.address)
     bound, found = (
@@ -256,7 +256,7 @@ def wrong(binding: Binding, cluster: Cluster) -> WrongCluster:
 
 
 class Bond:
-    """What a client knows of the binding to its cluster: looked at anew before a command, now and then."""
+    """A client's knowledge of the binding to its cluster, read again before a command when it is older than `LOOK_EVERY_S`."""
 
     def __init__(self, store: Directory, cluster: Cluster, *, clock: Callable[[], float] = time.monotonic) -> None:
         self._store = store
@@ -265,11 +265,11 @@ class Bond:
         self._looked_at = clock()
 
     async def check(self, *, within_s: float) -> None:
-        """Make sure that the store is not bound to another cluster; at most every `LOOK_EVERY_S`, that asks the store.
+        """Make sure that the store is not bound to another cluster; the store is asked at most every `LOOK_EVERY_S`.
 
         Raises:
-            WrongCluster: It is.
-            ClusterStopped: Holdfast was stopped on this one.
+            WrongCluster: The store is bound to another cluster.
+            ClusterStopped: Holdfast was stopped on this cluster.
         """
         now = self._clock()
         if now - self._looked_at < LOOK_EVERY_S:
@@ -277,7 +277,7 @@ class Bond:
         try:
             async with asyncio.timeout(min(within_s / 4, LOOK_S)):
                 binding, withheld = await self._store.binding(), await self._store.withheld()
-        except (StoreError, TimeoutError) as error:  # the command itself will say
+        except (StoreError, TimeoutError) as error:  # the command itself will meet the error
             logger.debug("the binding could not be read: %s", error)
             self._looked_at = now
             return

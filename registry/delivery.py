@@ -1,4 +1,4 @@
-"""Delivery of commands: the host is found or revived, the command handed over, again with the same ids until it is answered."""
+"""Delivery of a command: find or revive the host and hand the command over, again with the same ids until it is answered."""
 
 import asyncio
 import contextlib
@@ -45,7 +45,7 @@ class Unsent:
 
 @dataclass(frozen=True, slots=True)
 class Unknown:
-    """An actor has had the command and may have judged it, or may yet. The same ids make a repetition safe."""
+    """An actor has had the command and may have judged it, or may still judge it. The same ids make a repetition safe."""
 
     error: HoldfastError | TimeoutError
 
@@ -54,7 +54,7 @@ DeliveryResult: TypeAlias = Delivered | Refused | Unsent | Unknown
 
 
 class Delivery:
-    """One command on its way to the actor that hosts its conversation, and the book of who has had it.
+    """One command on its way to the actor that hosts its conversation; `handed` keeps book of whether an actor has had it.
 
     Args:
         conversation_id: The conversation.
@@ -64,8 +64,8 @@ class Delivery:
         waits_for_store: Whether a store that is away is tried again, for as long as there is time.
 
     Attributes:
-        until: When its time is up, in the loop's time.
-        handed: Whether an actor may have judged it.
+        until: When the delivery's time is up, in the loop's time.
+        handed: Whether an actor may have judged the command.
     """
 
     def __init__(
@@ -86,15 +86,15 @@ class Delivery:
 
     @property
     def left_s(self) -> float:
-        """How much time is left, in seconds; 0 if it is up."""
+        """The time that is left, in seconds; 0 once the time is up."""
         return max(self.until - _now(), 0.0)
 
     def given_up(self, error: HoldfastError | TimeoutError) -> Unsent | Unknown:
-        """The result of a command that is not tried again because of this error: the book says which."""
+        """The result of a command that is not tried again because of this error: `handed` says which."""
         return Unknown(error) if self.handed else Unsent(error)
 
     async def through(self, registry: "Registry") -> DeliveryResult:
-        """The result of the command, for which this registry finds the host as often as that is needed and there is time."""
+        """The result of the command, handed over through this registry as often as needed until the time is up."""
         backoff = Backoff(FIRST_PAUSE_S, LONGEST_PAUSE_S)
         away: StoreUnavailable | None = None
         while True:
@@ -123,13 +123,14 @@ class Delivery:
             await backoff.sleep()
 
     async def _answer(self, registry: "Registry") -> AnswerToAsk:
-        """The answer of the actor that hosts the conversation now. The book is right when this raises or is cancelled, too.
+        """The answer of the actor that hosts the conversation now. `handed` is right also when this raises or is cancelled.
 
         Raises:
             ActorDied: The host died.
             Quarantined: The conversation is in quarantine, and the command was never judged.
             TimeoutError: The time is up.
-            HoldfastError: There is no host.
+            Overloaded: The host has too many commands waiting and has not judged this one, or no actor came free.
+            HoldfastError: No host was found, and none could be made.
         """
         if not self.left_s:
             raise TimeoutError
@@ -143,7 +144,7 @@ class Delivery:
             return before
         had_it, self.handed = self.handed, True
         try:
-            # Not `wait_for`: before Python 3.12 it swallows a caller's deadline that meets the answer.
+            # Not `wait_for`: before Python 3.12 it swallows a caller's deadline that falls together with the answer.
             async with asyncio.timeout(max(min(self.left_s, registry.patience_s), 0.001)):
                 answer = await actor.ask(self.conversation_id, self.command)
         except ActorDied:
@@ -152,8 +153,8 @@ class Delivery:
         except ActorUnavailable as error:  # which is no proof of death
             logger.debug("%s: %s", name, error)
             return NotHosted()
-        except TimeoutError:  # it may hang: the store decides whether another may take over, and ids make this safe
-            with contextlib.suppress(StoreError):  # without it, the same one is asked again; "unknown" is the answer then
+        except TimeoutError:  # the actor may hang: the store decides whether another takes over, and ids make that safe
+            with contextlib.suppress(StoreError):  # without the note, the same actor is asked again; the result is `Unknown`
                 await registry.not_hosted(self.conversation_id, name, until=self.until)
             return NotHosted()
         match answer:

@@ -1,6 +1,6 @@
-"""Whether Ray's ports answer somebody who has no token: asked over the network, as a stranger would.
+"""A test whether Ray's ports answer a caller who has no token, made over the network, as a stranger would.
 
-What a process has in its own environment says nothing of a cluster. Whoever reaches a port of Ray that answers runs code there.
+The environment of this process does not show how a cluster is guarded. A stranger who reaches an open port runs code there.
 """
 
 import asyncio
@@ -20,11 +20,11 @@ NODES = 64
 """On how many nodes the ports are tried at most."""
 AT_ONCE = 32
 _PATH = "/api/holdfast"
-"""Of no service of Ray's: the token is asked for before the path is looked at, and nothing is done either way."""
+"""A path that no service of Ray serves: Ray asks for the token before it looks at the path, so the request does nothing."""
 _UNAUTHENTICATED = b"\x0bgrpc-status\x0216"
-"""The header as Ray's servers write it, in plain text."""
+"""The gRPC status of a missing token, as Ray's servers write the header: in plain text."""
 _ALERTS = ("CERTIFICATE REQUIRED", "HANDSHAKE FAILURE")
-"""What is said to somebody without a certificate, while TLS comes about or, since TLS 1.3, afterwards."""
+"""The alerts to a client without a certificate, sent during the TLS handshake or, since TLS 1.3, after it."""
 _HEAD_BYTES = 9
 _FRAME_BYTES = 1 << 16
 _DATA, _HEADERS, _RESET, _SETTINGS, _GOAWAY = 0, 1, 3, 4, 7
@@ -32,17 +32,17 @@ _END_STREAM, _ACK = 1, 1
 
 
 class Manner(StrEnum):
-    """How a port takes somebody who has no token."""
+    """How a port treats a caller who has no token."""
 
-    REFUSED = "refused"  # it asks for a token, or for a certificate
-    OPEN = "open"  # it answers
-    UNCLEAR = "unclear"  # it says something else, or is silent
-    UNREACHED = "unreached"  # nobody gets there from here
+    REFUSED = "refused"  # the port asks for a token, or for a certificate
+    OPEN = "open"  # the port answers
+    UNCLEAR = "unclear"  # the port sends something else, or nothing
+    UNREACHED = "unreached"  # the port cannot be connected to from here
 
 
 @dataclass(frozen=True, slots=True)
 class Door:
-    """A port of Ray's: whose it is, where, and the gRPC method to ask for; none: it speaks HTTP."""
+    """A port of Ray: the process behind it, its address, and the gRPC method to call; a port without a method speaks HTTP."""
 
     what: str
     address: str
@@ -51,14 +51,14 @@ class Door:
 
 @dataclass(frozen=True, slots=True)
 class Knocked:
-    """A door, and how it took somebody who has no token."""
+    """A door, and how it treated a caller who has no token."""
 
     door: Door
     manner: Manner
 
 
 def gcs(address: str) -> Door:
-    """The door of the GCS, by which a cluster is joined."""
+    """The door of the GCS, through which processes join a cluster."""
     return Door("the GCS", address, "/ray.rpc.NodeInfoGcsService/CheckAlive")
 
 
@@ -82,14 +82,14 @@ def doors() -> list[Door]:
 
 
 def untried() -> int:
-    """On how many nodes of that cluster no port is tried."""
+    """The number of nodes of that cluster on which no port is tried."""
     import ray  # noqa: PLC0415 - as above
 
     return max(sum(bool(node["Alive"]) for node in ray.nodes()) - NODES, 0)
 
 
 def metrics() -> list[Door]:
-    """The doors of the nodes' metrics, which Ray guards with no token: who reaches one reads them."""
+    """The doors of the nodes' metrics, which Ray guards with no token: a stranger who reaches one reads the metrics."""
     import ray  # noqa: PLC0415 - as above
 
     nodes = [node for node in ray.nodes() if node["Alive"] and node.get("MetricsExportPort", -1) > 0]
@@ -100,7 +100,7 @@ def metrics() -> list[Door]:
 
 
 async def knock_all(found: Sequence[Door]) -> list[Knocked]:
-    """Try all of them, some at once; each takes `KNOCK_S` at most."""
+    """Knock on all doors, up to `AT_ONCE` at a time; each door takes at most two times `KNOCK_S`."""
     limit = asyncio.Semaphore(AT_ONCE)
 
     async def one(door: Door) -> Knocked:
@@ -111,9 +111,9 @@ async def knock_all(found: Sequence[Door]) -> list[Knocked]:
 
 
 async def knock(door: Door) -> Manner:
-    """How a door takes a request without a token.
+    """How a door treats a request without a token.
 
-    What RAY_USE_TLS says here says nothing of the port: where no TLS comes about, it is asked in plain text too.
+    RAY_USE_TLS of this process does not say how the port speaks: where no TLS comes about, the port is asked in plain text too.
     """
     if door.method is None or os.environ.get("RAY_USE_TLS", "0") == "0":
         return await _knock(door, None)
@@ -149,7 +149,7 @@ async def _knock(door: Door, tls: ssl.SSLContext | None) -> Manner:
     except (TimeoutError, UnicodeError, ConfigurationError):
         return manner
     except (OSError, EOFError) as error:
-        # Ray's TLS asks for a certificate, and this is how one who has none is let go; who only hangs up has said nothing.
+        # Ray's TLS drops a client that has no certificate in this way; a server that only hangs up has refused nothing.
         let_go = tls is not None and manner is Manner.UNCLEAR and isinstance(error, ssl.SSLError | ConnectionResetError)
         return Manner.REFUSED if let_go else manner
     return manner
@@ -159,7 +159,8 @@ async def _secured(writer: asyncio.StreamWriter, tls: ssl.SSLContext) -> None:
     """Turn a connection to TLS.
 
     Raises:
-        _NoTlsError: That fails; an `OSError`, if for want of a certificate.
+        _NoTlsError: No TLS comes about, and not for want of a certificate.
+        ssl.SSLError: The server asks for a certificate.
     """
     try:
         await writer.start_tls(tls)
@@ -177,7 +178,7 @@ def _at(host: str, port: int) -> str:
 
 
 def _anybody() -> ssl.SSLContext:
-    """TLS as somebody has it who has no certificate, and whom nobody else's concerns."""
+    """The TLS settings of a client that has no certificate and does not check the server's."""
     context = ssl.create_default_context()
     context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
     context.set_alpn_protocols(["h2"])
@@ -193,7 +194,7 @@ async def _ask_http(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, 
 
 
 async def _ask_grpc(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, method: str, *, secure: bool) -> Manner:
-    """Make one call with an empty message. Only a call that was let in is answered with data."""
+    """Make one gRPC call with an empty message. Ray answers with data only if it let the call in."""
     writer.write(PREFACE + _frame(_SETTINGS, 0, 0) + _call(method, secure=secure))
     while True:
         head = await reader.readexactly(_HEAD_BYTES)
@@ -231,5 +232,5 @@ def _frame(kind: int, flags: int, stream: int, payload: bytes = b"") -> bytes:
 
 
 def _text(text: str) -> bytes:
-    """A string of a header as it is, of at most 126 bytes."""
+    """A text of at most 126 bytes as an HTTP/2 header encodes it without compression."""
     return bytes((len(text),)) + text.encode("ascii")

@@ -1,7 +1,7 @@
-"""Draining: what runs goes on, nothing new comes.
+"""Draining a worker, a node or a release: its current work goes on, and no new work comes to it.
 
-All that must outlast the one who asks stands in the store: a worker's successor in office, a node among those where nothing new
-is made. Workers and actors look there every few seconds; what is said to them beside is for speed.
+The store keeps all that must outlast the process that asks for a drain: which successor of a worker is in office, and on which
+nodes nothing new is made. Workers and actors read that every few seconds; a direct call to them only makes it faster.
 """
 
 import asyncio
@@ -31,18 +31,18 @@ logger = logging.getLogger("holdfast.registry")
 
 ANSWER_S = 20.0
 _LATER = (RayError, TimeoutError, HoldfastError, NoWorker, WorkerUnavailable, AppBroken)
-"""Why a successor is not made ahead; whoever needs it makes it."""
+"""The errors for which no successor is made ahead of time; the first actor that needs the successor makes it."""
 
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """What is to be drained: of a `kind` (`worker`, `node`, `release`), by its full name or id."""
+    """The target of a drain: its `kind` (`worker`, `node` or `release`) and its full name or id."""
 
     kind: str
     name: str
 
     def has(self, process: Process) -> bool:
-        """Whether a process belongs to it."""
+        """Whether a process belongs to the target."""
         match self.kind:
             case "worker":
                 return process.name == self.name
@@ -53,18 +53,18 @@ class Target:
 
 
 def target(wanted: str, found: list[Process], nodes: Mapping[str, str], withheld: Mapping[str, int]) -> Target:
-    """What a worker's name or short form, a node's id, its unique beginning or address, or a release stands for.
+    """The target that a text names: a worker by name or short name, a node by id, beginning of an id or address, or a release.
 
     Args:
-        wanted: What was given.
-        found: What runs.
+        wanted: The text.
+        found: The processes that run.
         nodes: The nodes that live, with their addresses.
         withheld: The nodes that are drained, also those that are gone.
 
     Raises:
-        ConfigurationError: It is none of these, or more than one.
+        ConfigurationError: The text names none of these, or more than one.
     """
-    if not wanted:  # which is the address of every node that is gone
+    if not wanted:  # the address of every node that is gone is '' too
         raise ConfigurationError("target", "it is empty", "name a worker, a node or a release; `holdfast drain` lists them")
     targets = [
         Target("worker", process.name) for process in found if process.worker and wanted in (process.name, process.short)
@@ -87,10 +87,11 @@ def target(wanted: str, found: list[Process], nodes: Mapping[str, str], withheld
 
 
 async def drain(store: Directory, settings: ActorSettings, wanted: Target) -> bool:
-    """Have nothing new come to what is wanted; false if it was so already. What it has is seen through.
+    """Drain a target: its current work is finished, and no new work comes to it; false if it was drained already.
 
     Raises:
-        ConfigurationError: Nothing else could take over: it is the last node, or the release that serves.
+        ConfigurationError: Nothing could take over from the target: it is the last node, or the release that serves the store.
+        ClusterUnavailable: This process is in no cluster (any more).
     """
     if wanted.kind == "node":
         return await _drain_node(store, settings, wanted)
@@ -100,10 +101,10 @@ async def drain(store: Directory, settings: ActorSettings, wanted: Target) -> bo
 
 
 async def undo(store: Directory, wanted: Target) -> bool:
-    """Have actors made on a node again; false if it was not drained.
+    """Take back the drain of a node, so that actors are made there again; false if the node was not drained.
 
     Raises:
-        ConfigurationError: It is no node: a worker that was drained has its successor already.
+        ConfigurationError: The target is no node: a worker that was drained has its successor already.
     """
     if wanted.kind != "node":
         raise ConfigurationError(
@@ -113,7 +114,11 @@ async def undo(store: Directory, wanted: Target) -> bool:
 
 
 async def left(settings: ActorSettings, wanted: Target) -> list[Process]:
-    """What is still there of what was drained."""
+    """The processes of a drained target that have not ended yet.
+
+    Raises:
+        ClusterUnavailable: This process is in no cluster (any more).
+    """
     return await _of(settings, wanted)
 
 
@@ -129,7 +134,7 @@ async def _drain_worker(store: Directory, settings: ActorSettings, worker: Proce
     handle = await asyncio.to_thread(find, worker.name)
     if handle is None:
         return first
-    with contextlib.suppress(RayError, AttributeError):  # it has ended, or learns it from the store
+    with contextlib.suppress(RayError, AttributeError):  # the worker has ended, or reads it in the store
         async with asyncio.timeout(ANSWER_S):
             await handle.retire.remote()
     if first and worker.release == settings.release and ":alone-" not in worker.name:
@@ -139,7 +144,7 @@ async def _drain_worker(store: Directory, settings: ActorSettings, worker: Proce
 
 
 async def _install(store: Directory, settings: ActorSettings, worker: Process, handle: Any) -> None:
-    """Have the successor there, with the app imported, before it is needed."""
+    """Make a drained worker's successor and have it import the app, before an actor needs it."""
     cluster = RayCluster(Vault(settings.store))
     async with asyncio.timeout(ANSWER_S):
         said = await handle.work.remote()
@@ -180,7 +185,7 @@ async def _drain_release(store: Directory, settings: ActorSettings, wanted: Targ
     if any(process.release == serving for process in found):
         problem = f"release {serving} serves the store: nothing could take over from it"
         raise ConfigurationError("target", problem, "change to another with its own `holdfast up`, or: holdfast down --cluster")
-    for process in sorted(found, key=lambda process: not process.sweeper):  # who would fill the pool again goes first
+    for process in sorted(found, key=lambda process: not process.sweeper):  # first the sweeper, which would fill the pool again
         if process.worker:
             await _drain_worker(store, settings, process)
             continue

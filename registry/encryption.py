@@ -1,4 +1,4 @@
-"""The cipher of whoever makes actors: it is tried before anything is changed."""
+"""The cipher of a process that makes actors: it is tried before anything in the cluster is changed."""
 
 from holdfast.cipher import CipherAt
 from holdfast.daemon import in_daemon
@@ -7,11 +7,11 @@ from holdfast.persistence import RedisStore
 
 
 async def checked_cipher(store: RedisStore) -> CipherAt | None:
-    """The cipher of a store's payloads, with the folder where this process found it, for those that do not find it there.
+    """The cipher of a store's payloads, with the folder where this process found it, which other processes search too.
 
     Raises:
-        CipherMissing: Payloads are encrypted, and none is named here.
-        CipherFailed: It does not give back what it encrypts.
+        CipherMissing: Payloads are encrypted, and this process names no cipher.
+        CipherFailed: The cipher does not give back what it encrypts.
     """
     cipher = store.payloads.cipher
     if not isinstance(cipher, CipherAt):

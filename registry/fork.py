@@ -1,8 +1,8 @@
 """A process that was forked from one in a Ray cluster: it looks joined to Ray, but has none of the threads that do the work.
 
-Nothing in Ray can be reset there: taking the copied state down hangs on threads that are not there, and the end of the
-interpreter runs destructors that break the parent's connections. So commands are refused at once, and such a process ends
-without Ray's part.
+Ray cannot be reset in such a process: `ray.shutdown` hangs on threads that are not there, and the end of the interpreter runs
+destructors that break the parent's connections. So commands are refused at once, and the process ends without running Ray's
+part of the interpreter's end.
 """
 
 import atexit
@@ -14,7 +14,7 @@ from typing import Any, NoReturn
 from holdfast.errors import ConfigurationError
 
 RAY_THREAD = "worker.io"
-"""The thread that every process has that has joined a cluster."""
+"""The name of a thread that runs in every process that has joined a cluster."""
 
 _FIX = (
     "send commands in the parent only after it has forked, or from a process of its own: with `gunicorn --preload`, use "
@@ -26,7 +26,7 @@ def refuse_inherited_ray() -> None:
     """Refuse a process whose Ray is only a copy of its parent's.
 
     Raises:
-        ConfigurationError: It is one; the fix is in it.
+        ConfigurationError: This process is such a copy; the error says how to avoid that.
     """
     ray = sys.modules.get("ray")
     if ray is None or not ray.is_initialized() or _has_thread():
@@ -48,12 +48,12 @@ class _Inherited:
 
 
 def _after_fork() -> None:
-    """See to it that this child can end: by itself, and without harm to the parent's connections."""
+    """Replace Ray's exit handler in this child, so that the child can end and does not harm the parent's connections."""
     ray: Any = sys.modules.get("ray")
     if ray is None or not ray.is_initialized() or _Inherited.found:
         return
     _Inherited.found = True
-    atexit.unregister(ray._private.worker.shutdown)  # noqa: SLF001 - it waits for threads that are the parent's
+    atexit.unregister(ray._private.worker.shutdown)  # noqa: SLF001 - it would wait for threads that only the parent has
     atexit.register(_end)
     leave = sys.exit
 
@@ -61,14 +61,14 @@ def _after_fork() -> None:
         _Inherited.status = status if isinstance(status, int) else int(status is not None)
         leave(status)
 
-    sys.exit = leave_with  # nothing else tells what the process ends with
+    sys.exit = leave_with  # nothing else tells the exit status of the process
 
 
 def _end() -> None:
-    """End the process after all that others have registered, and before the destructors of what it has of Ray."""
+    """End the process after all other exit handlers, and before the destructors of its copy of Ray."""
     if _Inherited.found:
         _Inherited.found = False
-        atexit._run_exitfuncs()  # noqa: SLF001 - the rest of them; this one was called first
+        atexit._run_exitfuncs()  # noqa: SLF001 - the other exit handlers; this one was called first
         for stream in (sys.stdout, sys.stderr):
             if stream is not None and not stream.closed:
                 stream.flush()

@@ -1,4 +1,4 @@
-"""What of a store's Holdfast runs in the cluster, and where: its workers, its conversation actors, its sweeper."""
+"""The inventory of a store in the cluster: its workers, conversation actors and sweepers, with their nodes and releases."""
 
 import asyncio
 from collections.abc import Iterable
@@ -12,14 +12,14 @@ from holdfast.actors import ActorSettings, find, named
 from .upgrade import release_of
 
 ANSWER_S = 5.0
-"""How long a worker may take to say what it is at; one that says nothing is listed all the same."""
+"""How long a worker may take to report its work; a worker that does not answer is listed all the same."""
 SHORT = 8
-"""How much of a worker's digest stands in its short name."""
+"""How many characters of a worker's code digest stand in its short name."""
 
 
 @dataclass(frozen=True, slots=True)
 class Process:
-    """One process of a store: its actor's name, its node's id ('' until Ray has placed it), its release."""
+    """One process of a store: its name in Ray, its node's id ('' until Ray has placed it) and its release."""
 
     name: str
     node: str
@@ -27,23 +27,23 @@ class Process:
 
     @property
     def worker(self) -> bool:
-        """Whether it runs an app's models and tools."""
+        """Whether the process is a worker, which runs an app's models and tools."""
         return ":worker:" in self.name
 
     @property
     def sweeper(self) -> bool:
-        """Whether it is a sweeper."""
+        """Whether the process is a sweeper."""
         return self.name.endswith(":sweeper")
 
     @property
     def short(self) -> str:
-        """What tells a worker from the others of its store, in a few characters: its code's digest, its slot."""
+        """The short name of a worker among those of its store: the beginning of its code's digest, and its slot."""
         code, _, slot = self.name.partition(":worker:")[2].partition(":")
         return f"{code[:SHORT]}:{slot}"
 
     @property
     def base(self) -> tuple[str, int]:
-        """The name that a worker and its successors have in common, and which of them this is."""
+        """The name that a worker and its successors have in common, and this worker's generation."""
         slots, _, last = self.name.rpartition(":")
         slot, _, generation = last.partition(".")
         return f"{slots}:{slot}", int(generation or 0)
@@ -51,7 +51,7 @@ class Process:
 
 @dataclass(frozen=True, slots=True)
 class Work:
-    """What a worker is at; `known` is false where it did not say, which an older release's cannot; `gone` if it has ended."""
+    """The work of a worker; `known` is false if it did not answer, as one of an older release; `gone` if it has ended."""
 
     app: str = ""
     runs: int = 0
@@ -62,19 +62,19 @@ class Work:
 
 
 def processes(settings: ActorSettings) -> list[Process]:
-    """All that runs of a store in this cluster, of whatever release, in the order of the names.
+    """All processes of a store in this cluster, of every release, in the order of their names.
 
     Raises:
         ClusterUnavailable: This process is in no cluster (any more).
     """
     names = named(settings.family)
-    table = cluster_state.actors(actor_state_name="ALIVE")  # Ray says where an actor runs nowhere else, without its dashboard
+    table = cluster_state.actors(actor_state_name="ALIVE")  # without its dashboard, Ray tells an actor's node nowhere else
     nodes = {actor["Name"]: actor["Address"]["NodeID"] for actor in table.values()}
     return [Process(name, nodes.get(name, ""), release_of(settings, name)) for name in names]
 
 
 async def work_of(workers: Iterable[Process]) -> dict[str, Work]:
-    """By name: what workers are at, each asked by itself; one that hangs or has ended is not waited for."""
+    """The work of each worker, by name; all are asked at once, and a worker that hangs holds nobody up for over `ANSWER_S`."""
     found = list(workers)
     return dict(zip([worker.name for worker in found], await asyncio.gather(*map(_work, found)), strict=True))
 
@@ -89,5 +89,5 @@ async def _work(worker: Process) -> Work:
         return Work(said["app"], said["runs"], said["model_calls"], leaving=said["leaving"], known=True)
     except ActorDiedError:
         return Work(gone=True)
-    except (RayError, TimeoutError, AttributeError, ValueError):  # it hangs, is not reached, or is too old to be asked
+    except (RayError, TimeoutError, AttributeError, ValueError):  # the worker hangs, is not reached, or is too old to be asked
         return Work()

@@ -1,4 +1,4 @@
-"""What is asked of a node, and what it says. Without Ray, which a program imports only once it knows which cluster to join."""
+"""The question to a node and its answer, without Ray, which a program imports only once it knows which cluster to join."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 @dataclass(frozen=True, slots=True)
 class AppToImport:
-    """Which app is to be imported, and from where."""
+    """The app that a node is to import, with the path and the variables for that."""
 
     path: str
     python_path: tuple[str, ...] = ()
@@ -16,15 +16,15 @@ class AppToImport:
 
 @dataclass(frozen=True, slots=True)
 class NodeLook:
-    """What a node said.
+    """The look at one node.
 
     Attributes:
-        node: Its address.
-        ahead_ms: How far its clock is ahead of the store's, None if the store did not answer there.
-        uncertain_ms: By how much that may be wrong.
-        store: Why the store cannot be reached from there.
-        app: Why the app cannot be imported there.
-        failed: Why nothing is known of the node.
+        node: The node's address.
+        ahead_ms: How far the node's clock is ahead of the store's; None if the store did not answer there, or was not asked.
+        uncertain_ms: By how much `ahead_ms` may be wrong.
+        store: Why the store cannot be reached from the node; None if it can, or was not asked.
+        app: Why the app cannot be imported on the node; None if it can, or none was given.
+        failed: Why the look failed; None if it did not.
     """
 
     node: str

@@ -1,6 +1,6 @@
-"""What each node of a Ray cluster is like: whether it reaches the store, how its clock goes, whether an app imports there.
+"""A look at each node of a Ray cluster: whether it reaches the store, how its clock goes, whether an app imports there.
 
-A small task on each node looks, in a process of its own that ends with it.
+A small Ray task looks at each node, in a process of its own that ends with the task.
 """
 
 import asyncio
@@ -24,17 +24,17 @@ from holdfast.redaction import Redaction
 from .node_look import AppToImport, NodeLook
 
 NODES = 64
-"""How many nodes are looked at."""
+"""How many nodes are looked at, at most."""
 AT_ONCE = 16
 LOOK_S = 30.0
-"""How long one may take: the first import of an app takes seconds."""
+"""How long the look at one node may take: the first import of an app takes seconds."""
 STORE_S = 5.0
 SAID = 300
-"""How many characters of an error are told."""
+"""How many characters of an error are shown."""
 
 
 async def look_at_nodes(store: StoreAddress | None, app: AppToImport | None) -> tuple[list[NodeLook], int]:
-    """What each node is like, and how many there are; at most `NODES` are looked at, each for `LOOK_S` at most."""
+    """The looks at at most `NODES` nodes, each of at most `LOOK_S`, and the number of all nodes that live."""
     nodes = [node for node in await asyncio.to_thread(ray.nodes) if node["Alive"]]
     limit = asyncio.Semaphore(AT_ONCE)
 
@@ -61,20 +61,20 @@ async def _look_at(node_id: str, address: str, store: StoreAddress | None, app: 
 
 
 def _secrets(app: AppToImport | None, store: StoreAddress | None = None) -> Redaction:
-    """What is secret of this process, and in what a node is given."""
+    """The secrets of this process, and those in the app's variables and the store's URL, which a node is given."""
     environment = app.environment if app is not None else {}
     urls = [store.redis_url] if store is not None else []
     return Redaction.of_process({**os.environ, **environment}, environment, urls=urls)
 
 
 def _last_line(error: Exception, secrets: Redaction) -> str:
-    """The line of an error that says what it is; it is cut once no half of a secret can be left, of a key of many lines too."""
+    """An error's type and its last line, cut only after redaction: an earlier cut could leave half a secret, or half a key."""
     lines = secrets.redacted(str(error)).strip().splitlines() or [""]
     return f"{type(error).__name__}: {lines[-1]}"[:SAID]
 
 
 def look(address: str, store: StoreAddress | None, app: AppToImport | None) -> NodeLook:
-    """What this process's node is like. The app is imported: this is to be a process of its own."""
+    """The look at this process's node. It imports the app, so it must run in a process of its own."""
     ahead_ms, uncertain_ms, unreached = asyncio.run(_clock(store)) if store is not None else (None, 0, None)
     return NodeLook(address, ahead_ms, uncertain_ms, unreached, _imports(app) if app is not None else None)
 
@@ -97,7 +97,7 @@ async def _clock(address: StoreAddress) -> tuple[int | None, int, str | None]:
 
 
 def _imports(app: AppToImport) -> str | None:
-    """Why the app cannot be imported here, as a worker imports it."""
+    """Why the app cannot be imported here in the way of a worker; None if it can."""
     os.environ.update(app.environment)
     sys.path[:] = placed(app.python_path, sys.path)
     try:

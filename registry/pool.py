@@ -1,4 +1,4 @@
-"""The pool of actors: a free one for whoever waits in its line, new ones up to the cap, and which of them live no more."""
+"""The pool of actors: it gives a free actor to each caller in its line, spawns actors up to the cap, and finds dead ones."""
 
 import asyncio
 import contextlib
@@ -14,16 +14,16 @@ from .actors import Actors, ActorUnavailable, Handle
 logger = logging.getLogger("holdfast.registry")
 
 RESERVE = 2
-"""How many actors more there may be for work that was acknowledged before and is to be taken up again."""
+"""How many actors beyond the cap the sweeper may spawn, for acknowledged work that it takes up again."""
 COMING_MS = 1_000
-"""How long somebody who is counted may not be known to the cluster yet: first an actor is counted, then it is made."""
+"""How long a counted actor may be unknown to the cluster: an actor is counted before it is made."""
 WARMING_S = 60.0
 CLOSING_S = 2.0
 SPAWNING_AT_ONCE = 2
 LATE_S = 5.0
 MOST_ON_THE_WAY = 8
 SHORT_S = 0.1
-"""How long nobody must be on offer before somebody is spawned: a process costs about a second of a processor."""
+"""How long no actor must be on offer before one is spawned: a process costs about a second of a processor."""
 LOOK_AGAIN_S = 0.02
 FULL_S = 0.2
 SPAWN_AGAIN_S = 1.0
@@ -32,14 +32,14 @@ MOST_DEAD = 10_000
 
 
 class PoolFull(Exception):
-    """There are as many actors as there may be."""
+    """The store counts as many actors as the cap allows."""
 
 
 class Pool:
-    """The actors of one store, as one process takes and spawns them; `reserve` lets it go beyond the cap by so many.
+    """The actors of one store, as one process takes and spawns them; `reserve` is how many actors it may spawn beyond the cap.
 
     Attributes:
-        full: Whether the last try to spawn an actor for somebody in the line found no room.
+        full: Whether the last try to spawn an actor for a caller in the line found no room.
     """
 
     def __init__(
@@ -62,13 +62,14 @@ class Pool:
         self.full = False
 
     async def take(self) -> tuple[str, Handle]:
-        """A free actor, for whoever is first in the line: one that is on offer, or a new one if none has been for a while.
+        """A free actor for the first caller in the line: one on offer, or a new one if none has been on offer for `SHORT_S`.
 
         Raises:
             ClusterError: No actor can be spawned.
+            OtherBuild: A process of the cluster runs another build of Holdfast.
             StoreError: The store is away.
         """
-        if not self._waiting:  # an actor that was spawned when nobody waited any more puts itself on offer
+        if not self._waiting:  # an actor that was spawned after the last caller left puts itself on offer
             self._short_since = self._cannot_spawn = None
             self.full = False
             self._spawned.clear()
@@ -83,7 +84,7 @@ class Pool:
         while not self._spawned:
             name = await self._store.take()
             if name is not None and not self._actors.ours(name):
-                continue  # it offers itself again to those that it can talk to
+                continue  # an actor of another release or cluster, which offers itself again
             if name is not None:
                 self._short_since = None
                 handle = None if name in self._dead else await self._actors.find(name)
@@ -103,12 +104,12 @@ class Pool:
         return self._spawned.pop()
 
     def _may_spawn(self) -> bool:
-        """Whether too few are on their way; one that is late may never come, and does not count as one for long."""
+        """Whether too few actors are on their way; an actor that is later than `LATE_S` may never come, and does not count."""
         in_time = sum(begun > _now() - LATE_S for begun in self._on_the_way.values())
         return in_time < min(SPAWNING_AT_ONCE, self._waiting) and len(self._on_the_way) < MOST_ON_THE_WAY
 
     async def _spawn_for_the_line(self) -> None:
-        """A new actor for whoever is first by then."""
+        """Spawn an actor for the caller who is first in the line once it runs."""
         full = False
         pause_s = 0.0
         try:
@@ -127,11 +128,14 @@ class Pool:
         await asyncio.sleep(pause_s)
 
     async def spawn(self, *, offer: bool) -> tuple[str, Handle]:
-        """A new actor, counted among those that live.
+        """A new actor, which the store counts among those that live.
 
         Raises:
-            PoolFull: There may be no more.
-            ActorUnavailable: It did not start, or cannot reach the store.
+            PoolFull: The store counts as many actors as the cap allows.
+            ActorUnavailable: The actor did not start in time, or cannot reach the store.
+            ClusterError: No actor can be spawned.
+            OtherBuild: A process of the cluster runs another build of Holdfast.
+            StoreError: The store is away.
         """
         name = self._actors.new_name()
         if not await self._store.heartbeat(name, limit=self._limit):
@@ -141,22 +145,22 @@ class Pool:
             async with asyncio.timeout(WARMING_S):
                 return name, await self._actors.spawn(name, offer=offer)
         except BaseException as error:
-            self._leaving.start(self.gone(name))  # whoever waits has a deadline
+            self._leaving.start(self.gone(name))  # in the background: the caller has a deadline
             if isinstance(error, TimeoutError):
                 raise ActorUnavailable("it took too long") from error
             raise
 
     async def close(self) -> None:
-        """Give up the actors that are on their way, and wait a moment until they are counted no more."""
+        """Give up the actors that are on their way, and wait a moment until the store no longer counts them."""
         await self._spawning.close()
         await self._leaving.close(wait_s=CLOSING_S)
 
     def is_dead(self, name: str) -> bool:
-        """Whether an actor is known to be dead, so that nobody has to look for it."""
+        """Whether this pool knows an actor to be dead, so that the cluster need not be asked."""
         return name in self._dead
 
     def died(self, name: str) -> None:
-        """Remember that an actor is proven dead; that it makes room is seen to in the background."""
+        """Remember that an actor is proven dead; a background task takes it out of the count."""
         if name not in self._dead:
             if len(self._dead) > MOST_DEAD:
                 self._dead.clear()
@@ -164,13 +168,13 @@ class Pool:
             self._leaving.start(self.gone(name))
 
     async def gone(self, name: str) -> None:
-        """An actor lives no more, and makes room."""
-        with contextlib.suppress(StoreError):  # it is forgotten after a while, then
+        """Take an actor that lives no more out of the store's count and offers, which makes room for another."""
+        with contextlib.suppress(StoreError):  # a later `reap` tries again
             await self._store.deregister(name)
             await self._store.withdraw(name)
 
     async def reap(self, *, quiet_ms: int) -> None:
-        """Find out which of those that have been quiet for so long live no more, at most every other tick.
+        """Look for the actors that have sent no heartbeat for `quiet_ms`, and count out the dead; at most every other tick.
 
         Raises:
             StoreError: The store is away.
@@ -184,7 +188,7 @@ class Pool:
                 found = await self._actors.find(name)
             except ClusterUnavailable:
                 return
-            except Exception:  # of the others something may be known
+            except Exception:  # the other actors can be looked for all the same
                 logger.exception("whether %s lives is not known", name)
                 continue
             if found is None:

@@ -1,4 +1,4 @@
-"""Conversation actors on Ray: named, detached, made one process each."""
+"""Conversation actors on Ray: each is named, detached, and a process of its own."""
 
 import uuid
 from collections.abc import Awaitable
@@ -71,7 +71,7 @@ class RayActors:
         return f"{self._settings.prefix}actor:{uuid.uuid4().hex[:12]}"
 
     async def spawn(self, name: str, *, offer: bool) -> RayHandle:
-        """See `Actors.spawn`. One that does not get ready is ended again."""
+        """See `Actors.spawn`. An actor that does not get ready is killed."""
         in_cluster()
         withheld = await self._store.withheld()
         if EVERYWHERE in withheld:
@@ -88,7 +88,7 @@ class RayActors:
         try:
             await actor.warm.remote(offer=offer)
         except BaseException as error:
-            if ray.is_initialized():  # else Ray would start a cluster of its own, to find the actor there
+            if ray.is_initialized():  # else Ray would start a cluster of its own to look for the actor in
                 ray.kill(actor)
             if isinstance(error, RayError):
                 raise (_refusal(error) or ActorUnavailable(str(error))) from error
@@ -97,7 +97,7 @@ class RayActors:
 
 
 def _refusal(error: RayError) -> OtherBuild | None:
-    """The refusal of a process that runs another build; of an error in an actor's creation Ray keeps the words alone."""
+    """The `OtherBuild` behind an error of an actor's creation, else None; Ray keeps only the text of such an error."""
     return OtherBuild(this_release()) if f"{OtherBuild.__module__}.{OtherBuild.__name__}" in str(error) else None
 
 

@@ -1,4 +1,4 @@
-"""`ensure_started`: whoever holds a conversation id gets the handle of the actor that hosts it, reviving it if need be."""
+"""The registry: `ensure_started` finds the actor that hosts a conversation, or has a free one take the conversation over."""
 
 import asyncio
 import logging
@@ -22,14 +22,14 @@ FIRST_PAUSE_S = 0.01
 LONGEST_PAUSE_S = 0.5
 RETRY_AFTER_MS = 1000
 PATIENCE_S = 5.0
-"""How long one actor is waited for, at least, before the store is asked whether another may take over."""
+"""How long a caller waits for one actor, at least, before it asks the store whether another actor may take over."""
 
 
 class Registry:
-    """A function over the store and the actors, with a cache of handles; any number of them may work at once.
+    """Finds and revives conversations with the store and the actors, and caches handles; many registries may work at once.
 
     Attributes:
-        patience_s: How long an actor is waited for before the store is asked whether another may take over.
+        patience_s: How long a caller waits for one actor before it asks the store whether another actor may take over.
     """
 
     def __init__(self, store: Conversations, actors: Actors, *, pool: Pool, timing: Timing) -> None:
@@ -43,15 +43,17 @@ class Registry:
         self._noting = Background()
 
     async def ensure_started(self, conversation_id: str, *, timeout_s: float, create: bool = False) -> tuple[str, Handle]:
-        """The name and handle of the actor that hosts the conversation, revived from the store if there is none that lives.
+        """The name and handle of the actor that hosts the conversation, which is revived from the store if no such actor lives.
 
         Raises:
-            ConversationNotFound: It was never started, and `create` is false.
-            LeaseHeld: Its owner does not answer, and its lease did not run out in time.
-            Quarantined: It is in quarantine.
-            StoreUnavailable: The store refuses, and went on refusing.
-            Overloaded: There are as many actors as there may be, and each went on being at work.
-            TimeoutError: It took too long.
+            ConversationNotFound: The conversation was never started, and `create` is false.
+            LeaseHeld: The owner does not answer, and its lease did not run out in time.
+            Quarantined: The conversation is in quarantine.
+            StoreUnavailable: The store refused, each time, until the time was up.
+            Overloaded: The pool is full, and none of its actors came free in time.
+            ClusterError: No actor can be spawned.
+            HoldfastError: The actor refused to take the conversation over, with this error.
+            TimeoutError: The time was up.
         """
         cached = self._hosts.get(conversation_id)
         if cached is not None:
@@ -76,7 +78,7 @@ class Registry:
     async def _revived(self, conversation_id: str, until: float, *, create: bool) -> tuple[str, Handle]:
         backoff = Backoff(FIRST_PAUSE_S, LONGEST_PAUSE_S)
         free: tuple[str, Handle] | None = None
-        hindrance: HoldfastError | None = None  # why it takes so long, as far as that is known
+        hindrance: HoldfastError | None = None  # why the revival takes so long, if that is known
         try:
             async with asyncio.timeout_at(until):
                 while True:
@@ -99,10 +101,10 @@ class Registry:
                             held_s = held.retry_after_ms / 1000
                             if _now() + held_s > until:
                                 raise held
-                            self._not_hosting.pop(conversation_id, None)  # it lives on: perhaps it answers now
+                            self._not_hosting.pop(conversation_id, None)  # the owner holds its lease: perhaps it answers now
                         case Failed(StoreUnavailable() as unavailable):
                             hindrance = unavailable
-                            free = host  # it is as good as any other
+                            free = host  # this actor is as good as any other for the next try
                         case Failed(error):
                             raise error
                         case _:
@@ -114,22 +116,22 @@ class Registry:
             raise
 
     async def _owner(self, conversation_id: str, *, create: bool) -> Owner:
-        """Who owns the conversation; an owner without a name if there is none yet."""
+        """The owner of the conversation; an `Owner` without a holder if it has none yet."""
         owner = await self._store.owner(conversation_id)
         if (owner is None or not owner.started) and not create:
             raise ConversationNotFound(conversation_id)
-        if owner is not None and owner.quarantine is not None:  # known without an actor, of which there may be none
+        if owner is not None and owner.quarantine is not None:  # the store says so without an actor, and none may be free
             raise Quarantined(conversation_id, owner.quarantine.reason, owner.quarantine.at)
         return owner or Owner("", 0, "")
 
     async def _host(self, conversation_id: str, owner: Owner) -> tuple[tuple[str, Handle] | None, TakeoverReason]:
-        """The owner's actor if it can be asked; if not, why another may take over."""
+        """The owner's actor, None if it cannot be asked; and the reason for which another actor may take over."""
         name, because = owner.holder, TakeoverReason.ASKED
         if not name:
             return None, because
         dead = self._pool.is_dead(name)
         handle = None if dead else await self._actors.find(name)
-        if handle is None and (dead or self._actors.judges(name)):  # another cluster's may live there
+        if handle is None and (dead or self._actors.judges(name)):  # an actor of another cluster may live there
             self.died(conversation_id, name)
             because = TakeoverReason.DIED
         asked_in_vain = self._not_hosting.get(conversation_id) == owner.token
@@ -149,18 +151,18 @@ class Registry:
             return None
 
     def died(self, conversation_id: str, name: str) -> None:
-        """Note that the actor of that name, which hosted the conversation, is proven dead."""
+        """Note that the actor of that name, which hosted the conversation, is proven dead; its handle is forgotten."""
         self._hosts.pop(conversation_id, None)
         self._pool.died(name)
 
     async def not_hosted(self, conversation_id: str, name: str, *, until: float) -> None:
         """Note that the actor of that name does not host the conversation, or does not answer.
 
-        A store that hangs holds the caller no longer than until then; the note is made all the same, for whoever asks next.
+        If the store hangs, the caller waits until `until` and no longer; the note is still made, for the next caller.
 
         Raises:
             StoreError: The store is away.
-            TimeoutError: It did not answer in time.
+            TimeoutError: The store did not answer in time.
         """
         self._hosts.pop(conversation_id, None)
         async with asyncio.timeout_at(until):
@@ -172,10 +174,10 @@ class Registry:
             self._not_hosting[conversation_id] = owner.token
 
     async def answered_before(self, conversation_id: str, command: Command) -> Replied | Failed | None:
-        """What a repeated command to a conversation in quarantine was answered before; None if it was never judged.
+        """The earlier answer to a repeated command for a conversation in quarantine; None if the command was never judged.
 
-        No actor is needed for that, nor the conversation's state: whoever owned it was deposed, so what is not known now was
-        never written.
+        The idempotency records suffice, without an actor or the conversation's state: quarantine deposed the owner, so a
+        command without a record now was never written.
         """
         known = await self._store.known(conversation_id, command.lookups())
         if not known:
@@ -186,7 +188,7 @@ class Registry:
             return Failed(refusal)
 
     async def pid(self, conversation_id: str) -> int | None:
-        """The process that hosts the conversation now, None if none does. For demonstrations and tests of faults."""
+        """The id of the process that hosts the conversation now, None if none does. For demonstrations and tests of faults."""
         owner = await self._store.owner(conversation_id)
         actor = await self._actors.find(owner.holder) if owner is not None and owner.holder else None
         if actor is None:
@@ -197,7 +199,7 @@ class Registry:
             return None
 
     async def close(self) -> None:
-        """End what goes on in the background: an actor that is on its way is not waited for, and given up."""
+        """End the background tasks: actors that are on their way are given up."""
         await self._noting.close()
         await self._pool.close()
 

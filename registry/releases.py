@@ -15,12 +15,12 @@ async def take_office(store: Directory, release: str, *, roll_back: bool = False
     """Note that this release serves the store from now on.
 
     Releases are in the order of PEP 440, without the local part, which tells builds of one version apart, and ciphers of one
-    build; `other_builds` says whether this one may take the place of another one.
+    build; `other_builds` says whether this build may take the place of another build of its version.
 
     Raises:
         OlderRelease: A newer release serves the store, and `roll_back` is false. Nothing was changed.
-        OtherBuild: Another build of this very version serves the store, and may not be replaced. Nothing was changed.
-        ConfigurationError: It is this very build, with another cipher, and may not be replaced. Nothing was changed.
+        OtherBuild: Another build of this version serves the store, and `other_builds` is false. Nothing was changed.
+        ConfigurationError: This build serves the store with another cipher, and `other_builds` is false. Nothing was changed.
     """
     while (serving := await store.serving()) != release:
         if serving is not None and not other_builds and _public(serving) == _public(release):
@@ -44,7 +44,7 @@ def _public(release: str) -> str:
 
 
 def older(release: str, serving: str) -> bool:
-    """Whether a release is older than the one that serves. What is no version is older than any."""
+    """Whether a release is older than the one that serves. A release whose text is no version is older than any version."""
     try:
         newest = Version(Version(serving).public)
     except InvalidVersion:

@@ -1,4 +1,4 @@
-"""Stopping Holdfast on a cluster that is somebody's own: all of one store's, of every release, and nothing else."""
+"""Stopping Holdfast on a cluster that it did not start: all processes of one store, of every release, and nothing else."""
 
 import asyncio
 import contextlib
@@ -18,13 +18,13 @@ logger = logging.getLogger("holdfast.registry")
 
 LOOK_EVERY_S = 1.0
 ENDED_S = 60.0
-"""How long what was ended may take to be gone."""
+"""How long processes that were killed may take to be gone."""
 SETTLED = 2
-"""How often, one look after the other, nothing must be there: somebody may just be making a sweeper."""
+"""In how many looks in a row no process must be there: a client may just be making a sweeper."""
 
 
 class StartedAgain(ClusterError):
-    """Somebody has started Holdfast again while it was being stopped: what is there is theirs, and was left alone."""
+    """`holdfast up` has started Holdfast again during a stop: the processes that have not ended are left alone."""
 
     template = (
         "`holdfast up` has started Holdfast again for the namespace {0!r} while it was being stopped: what had not ended goes "
@@ -43,15 +43,15 @@ async def stop(
     grace_s: float,
     told: Callable[[int, int, int], None] = lambda _runs, _calls, _silent: None,
 ) -> list[Process]:
-    """Let workers finish for at most `grace_s` seconds, then end the sweeper, the actors and the workers; what was ended.
+    """Let workers finish for at most `grace_s` seconds, then end the sweeper, actors and workers; returns the ended processes.
 
-    From the first moment on nothing new is made, also by whoever is connected, until `holdfast up`. It may be interrupted and
-    repeated. `told` hears now and then how many runs and model calls go on, and how many workers do not say: these may be at
-    work, and have the grace too.
+    From the first moment on no process is made, not even by clients that are connected, until `holdfast up`. A stop may be
+    interrupted and repeated. While work goes on, `told` is called every `LOOK_EVERY_S` with the numbers of runs, of model
+    calls, and of workers that do not answer: these may be at work, and have the grace too.
 
     Raises:
-        ClusterUnavailable: Some of it went on being there.
-        StartedAgain: Somebody ran `holdfast up` meanwhile; from then on nothing was ended.
+        ClusterUnavailable: This process is in no cluster (any more), or some processes did not end within `ENDED_S`.
+        StartedAgain: `holdfast up` was run meanwhile; from then on no process was ended.
     """
     await store.withhold(EVERYWHERE)
     found = await asyncio.to_thread(processes, settings)
@@ -68,7 +68,7 @@ async def stop(
 
 
 def going_on(work: Mapping[str, Work]) -> tuple[int, int, int]:
-    """How many runs and model calls go on in workers, and how many workers do not say."""
+    """How many runs and how many model calls go on in workers, and how many workers did not answer."""
     found = work.values()
     silent = sum(not one.known and not one.gone for one in found)
     return sum(one.runs for one in found), sum(one.model_calls for one in found), silent
@@ -77,7 +77,7 @@ def going_on(work: Mapping[str, Work]) -> tuple[int, int, int]:
 async def _finished(
     store: Directory, settings: ActorSettings, workers: list[Process], grace_s: float, told: Callable[[int, int, int], None]
 ) -> None:
-    """Wait until nothing goes on in workers, for as long as they have."""
+    """Wait until no run and no model call goes on in workers, for at most `grace_s` seconds."""
     with contextlib.suppress(TimeoutError):
         async with asyncio.timeout(grace_s):
             while any(count := going_on(await work_of(workers))):
@@ -92,7 +92,7 @@ async def _check_stopped(store: Directory, settings: ActorSettings) -> None:
 
 
 async def _retire(worker: Process) -> None:
-    with contextlib.suppress(RayError, AttributeError, ValueError, TimeoutError):  # it has ended, or hangs
+    with contextlib.suppress(RayError, AttributeError, ValueError, TimeoutError):  # the worker has ended, or hangs
         handle = await asyncio.to_thread(find, worker.name)
         if handle is not None:
             async with asyncio.timeout(LOOK_EVERY_S):
@@ -100,7 +100,7 @@ async def _retire(worker: Process) -> None:
 
 
 async def _end(store: Directory, settings: ActorSettings) -> list[Process]:
-    """End all of it, and again what was made meanwhile; what there was. What is made once the mark is lifted is not ours."""
+    """Kill all processes, also those made meanwhile; returns them. A process made after `holdfast up` is not killed."""
     ended: dict[str, Process] = {}
     give_up = _now() + ENDED_S
     empty = 0
@@ -122,7 +122,7 @@ async def _end(store: Directory, settings: ActorSettings) -> list[Process]:
 
 
 def _kill(name: str) -> None:
-    with contextlib.suppress(RayError, ValueError):  # it has ended meanwhile
+    with contextlib.suppress(RayError, ValueError):  # the process has ended meanwhile
         handle = find(name)
         if handle is not None:
             ray.kill(handle)

@@ -1,6 +1,6 @@
-"""Sweeping, on interfaces: what a `Sweeper` does, without Ray.
+"""The sweep: it wakes conversations that need attention and keeps the pool filled, through interfaces that do not know Ray.
 
-What needs attention is woken, the pool is kept filled. Two who sweep only look twice.
+Two sweeps of one store do no harm: they only look twice.
 """
 
 import asyncio
@@ -35,26 +35,26 @@ logger = logging.getLogger("holdfast.sweeper")
 
 AT_ONCE = 16
 AT_ONCE_IN_TROUBLE = 4
-"""How many of those that could not be woken before: they may hang, and must not keep the others waiting."""
+"""How many conversations in trouble are woken at once: they may hang, and must not keep the others waiting."""
 WAKE_TIMEOUT_S = 30.0
 BATCH = 100
 SHORTEST_DELAY_MS = 500
 LONGEST_DELAY_MS = 60_000
 OVERLOADED_MS = 1_000
-"""After what time what found no actor is woken again: that is no trouble of its own, and actors come free."""
+"""After what time a conversation that found no free actor is woken again: it is in no trouble, and actors come free."""
 MOST_REMEMBERED = 10_000
 SPAWN_AGAIN_S = 10.0
 QUIET_MS = 5_000
 LOOKS = 3
-"""In how many ticks after each other the pool must have been short before it is filled."""
+"""In how many ticks in a row the pool must have been short before actors are spawned."""
 UNREADABLE_S = 60.0
-"""After what time pauses that cannot be read are looked at again."""
+"""After what time pauses that cannot be read are read again."""
 READMIT_S = 5.0
-"""How often those are looked for that were left since their work was paused, while the pauses are the same."""
+"""How often conversations that were released as paused are looked for while the pauses stay the same."""
 
 
 class Sweep:
-    """One who sweeps; `tick` is to be called again and again."""
+    """The sweep of one store; the sweeper calls `tick` again and again."""
 
     def __init__(self, store: Store, actors: Actors, *, timing: Timing, process_limits: ProcessLimits) -> None:
         self._store = store
@@ -78,10 +78,10 @@ class Sweep:
         self._unreadable_until = 0.0
 
     async def tick(self) -> None:
-        """Begin to wake what needs attention and to spawn what the pool lacks.
+        """Begin to wake the conversations that need attention, and to spawn the actors that the pool lacks.
 
         Raises:
-            StoreError: The store is away; from now on it must be healthy for a lease's length before a lease's end counts.
+            StoreError: The store is away; it must be healthy again for a lease's length before the end of a lease counts.
         """
         try:
             if self._troubled is None:
@@ -101,7 +101,7 @@ class Sweep:
             self._healthy_since = _now()
 
     async def _readmit(self) -> None:
-        """Have those need attention again whose pause is over: at once when one is lifted, and now and then who left late."""
+        """Mark conversations whose pause is over as needing attention: once the pauses change, and every `READMIT_S`."""
         if _now() < self._unreadable_until:
             return
         try:
@@ -109,7 +109,7 @@ class Sweep:
             if pauses == self._pauses and _now() < self._readmit_at:
                 return
             readmitted = await self._store.readmit(BATCH)
-        except CorruptStore:  # deadlines are swept all the same
+        except CorruptStore:  # the sweep for deadlines goes on
             self._unreadable_until = _now() + UNREADABLE_S
             logger.exception("the pauses cannot be read: no new work begins")
             return
@@ -118,16 +118,16 @@ class Sweep:
     async def _known_troubles(self) -> set[str]:
         try:
             return {trouble.conversation_id for trouble in await self._store.troubles()}
-        except CorruptStore:  # they are found anew
+        except CorruptStore:  # the troubles are found anew, one failed wake at a time
             logger.exception("the troubles cannot be read")
             return set()
 
     def store_away(self) -> None:
-        """Note that the store did not answer: who could not renew meanwhile is not to be deposed for that."""
+        """Note that the store did not answer: an owner that could not renew its lease must not be deposed for that."""
         self._healthy_since = None
 
     def _healthy(self) -> bool:
-        """Whether the store has been there for a lease's length, so that an expired lease means what it says."""
+        """Whether the store has answered for a lease's length, so that an expired lease means that its owner is gone."""
         return self._healthy_since is not None and _now() - self._healthy_since >= self._timing.lease_ms / 1000
 
     async def _wake(self, conversation_id: str) -> None:
@@ -139,7 +139,7 @@ class Sweep:
                 wake = Delivery(conversation_id, Wake(), timeout_s=WAKE_TIMEOUT_S, waits_for_store=False)
                 result = await wake.through(self._registry)
                 if not isinstance(result, Delivered):
-                    raise result.error  # noqa: TRY301 - one place says what follows
+                    raise result.error  # noqa: TRY301 - one place handles all errors
             if conversation_id in troubled:
                 troubled.discard(conversation_id)
                 await self._store.untroubled(conversation_id)
@@ -153,10 +153,10 @@ class Sweep:
             self._waking.discard(conversation_id)
 
     async def _later(self, conversation_id: str, error: Exception, troubled: set[str]) -> None:
-        """Leave a conversation that cannot be woken in peace for a while, longer each time, and say why.
+        """Postpone a conversation that cannot be woken, for longer each time, and record why.
 
-        The store keeps that, so another sweeper knows it too, and what comes after it in its bucket is seen meanwhile. What
-        cannot be read is set aside after some tries: it would be tried for ever.
+        The store keeps the delay and the reason, so another sweeper knows them too; later conversations of the same bucket get
+        their turn meanwhile. A conversation that cannot be read is set aside after some tries, instead of being tried for ever.
         """
         delay_ms = LONGEST_DELAY_MS
         try:
@@ -164,9 +164,9 @@ class Sweep:
                 troubled.discard(conversation_id)
                 await self._store.untroubled(conversation_id)
                 return
-            if isinstance(error, Overloaded):  # that is no fault of its own, and its turn is not to come after the others'
+            if isinstance(error, Overloaded):  # not the conversation's fault, so its turn does not come after the others'
                 delay_ms = _delay_ms(error, 0)
-            elif not isinstance(error, Quarantined | ConversationNotFound):  # else nothing is there that needs attention
+            elif not isinstance(error, Quarantined | ConversationNotFound):  # with either, nothing needs attention
                 if len(troubled) < MOST_REMEMBERED:
                     troubled.add(conversation_id)
                 reason = str(error) or f"no answer within {WAKE_TIMEOUT_S:g} s"
@@ -177,7 +177,7 @@ class Sweep:
             logger.warning("%s is tried again at once: %s", conversation_id, unsaid)
 
     async def _set_aside(self, conversation_id: str, error: CorruptStore) -> bool:
-        """Count that a conversation cannot be read; whether it is in quarantine now."""
+        """Count a strike against a conversation that cannot be read; true if that has put it in quarantine."""
         try:
             owner = await self._store.owner(conversation_id)
             strikes = await self._store.strike(
@@ -193,7 +193,7 @@ class Sweep:
         return strikes is None
 
     async def _owner_lives(self, conversation_id: str) -> bool:
-        """Whether an owner is there that can still renew: before the store was healthy for a lease, it is left in peace."""
+        """Whether the owner may live and no deadline has passed: until the store is healthy, such an owner is left alone."""
         owner = await self._store.owner(conversation_id)
         state = await self._store.load(conversation_id)
         due = due_at(state)
@@ -201,14 +201,14 @@ class Sweep:
         if owner is None or not owner.holder or deadline_passed:
             return False
         if not self._actors.judges(owner.holder):
-            return True  # another cluster's: whether it lives is not known here
+            return True  # an actor of another cluster: this cluster cannot tell whether it lives
         return await self._actors.find(owner.holder) is not None
 
     async def _refill(self) -> None:
         if _now() < self._spawn_at:
             return
         self._missing.append(self._process_limits.standby - await self._store.offers() - self._spawning)
-        for _ in range(min(self._missing)):  # under load the pool runs short for moments: a process costs more than that
+        for _ in range(min(self._missing)):  # a moment's shortage under load is cheaper than a process
             self._spawning += 1
             self._tasks.start(self._spawn())
 
@@ -228,7 +228,7 @@ class Sweep:
 
 
 def _delay_ms(error: Exception, since_ms: int) -> int:
-    """After what time one that could not be woken for so long is tried again: twice as long each time, within bounds."""
+    """After what time a conversation is woken again that has been in trouble for `since_ms`: as long again, within bounds."""
     match error:
         case Overloaded():
             delay_ms = OVERLOADED_MS

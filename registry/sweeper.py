@@ -1,6 +1,6 @@
-"""The sweeper: a `Sweep` in a detached, named actor that Ray restarts for ever; it also says that this cluster lives.
+"""The sweeper: a detached, named actor that Ray restarts for ever. It runs a `Sweep`, and renews the binding of this cluster.
 
-While no Ray cluster runs nothing is swept; what is due is delivered first when one comes back.
+While no Ray cluster runs, nothing is swept; once one runs again, the sweeper begins with the conversations that are overdue.
 """
 
 import asyncio
@@ -33,7 +33,7 @@ logger = logging.getLogger("holdfast.sweeper")
 
 
 class Sweeper:
-    """Ticks for ever, from the moment its process starts."""
+    """The sweeper's actor: it sweeps and runs the watchdog for ever, from the moment its process starts."""
 
     def __init__(self, settings: ActorSettings) -> None:
         logs.guard_process(Redaction.of_process(os.environ, urls=[settings.store.redis_url]))
@@ -45,11 +45,11 @@ class Sweeper:
         self._watching = loop.create_task(watch.run())
 
     async def ping(self) -> bool:
-        """Whether it ticks."""
+        """Whether the sweeper still ticks."""
         return not self._task.done()
 
     async def leave(self) -> None:
-        """End this actor: Ray ends one only at the end of a call."""
+        """End this actor: Ray ends an actor only at the end of a call."""
         exit_actor()
 
     def _store(self, *, revive: Revival | None = None) -> RedisStore:
@@ -65,10 +65,10 @@ class Sweeper:
     async def _run(self) -> None:
         timing = self._settings.timing
         store = self._store(revive=_revival(self._settings.store))
-        if await _stopped(store):  # made by one who had not heard of it yet
+        if await _stopped(store):  # made by a client that did not know yet that Holdfast was stopped
             ray.get_runtime_context().current_actor.leave.remote()
             return
-        # In a task of its own: a tick that Ray or the store holds up says nothing against this cluster.
+        # In a task of its own: this cluster lives, even while Ray or the store holds up a tick.
         self._holding = asyncio.create_task(cluster.hold(store, cluster.current, gone=self._settings.gone))
         await store.payloads.prepare()
         sweep = Sweep(store, RayActors(self._settings, store), timing=timing, process_limits=self._settings.process_limits)
@@ -79,7 +79,7 @@ class Sweeper:
                 if bound is None:
                     await sweep.tick()
                 else:
-                    sweep.store_away()  # whoever has it works by its own clock: a lease's end counts later, if it comes back
+                    sweep.store_away()  # the other cluster's leases: they count as expired only after a lease's length here
                     logger.error("%s: nothing is swept here", cluster.wrong(bound, here))
             except StoreError as error:
                 sweep.store_away()
@@ -90,7 +90,7 @@ class Sweeper:
 
 
 async def _stopped(store: Directory) -> bool:
-    """Whether Holdfast was stopped on its cluster; asked until the store says."""
+    """Whether Holdfast was stopped on its cluster; the store is asked until it answers."""
     while True:
         try:
             return EVERYWHERE in await store.withheld()
@@ -100,7 +100,7 @@ async def _stopped(store: Directory) -> bool:
 
 
 def _revival(address: StoreAddress) -> Revival | None:
-    """What starts the embedded Redis again that died, when only actors are left, which have deadlines to keep."""
+    """The restart of an embedded Redis that died when only actors are left, which keep deadlines; None without a home."""
     if not address.home:
         return None
     try:
@@ -115,7 +115,7 @@ _RemoteSweeper = ray.remote(Sweeper)
 
 
 def ensure_sweeper(settings: ActorSettings, *, avoid: Collection[str] = ()) -> Any:
-    """The handle of this store's sweeper, made if there is none, if need be beside these nodes. Ray restarts it for ever."""
+    """The handle of this store's sweeper; a sweeper is made if there is none, on another node than these if one lives."""
     return _RemoteSweeper.options(
         name=settings.sweeper_name,
         namespace=RAY_NAMESPACE,
@@ -128,7 +128,7 @@ def ensure_sweeper(settings: ActorSettings, *, avoid: Collection[str] = ()) -> A
 
 
 def restore_sweeper(settings: ActorSettings, *, avoid: Collection[str] = ()) -> None:
-    """Make this store's sweeper if the cluster has none, beside these nodes. To be called again and again.
+    """Make this store's sweeper if the cluster has none, on another node than these if one lives. Callers repeat this.
 
     The cluster is asked for the name each time: a process may remember the handle of a sweeper that is gone.
 

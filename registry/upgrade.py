@@ -13,10 +13,10 @@ logger = logging.getLogger("holdfast.registry")
 
 
 def end_other_releases(settings: ActorSettings, *, roll_back: bool = False) -> None:
-    """End a store's sweeper and actors of other releases, and have their workers end once nothing runs there any more.
+    """End a store's sweepers and actors of other releases, and have the workers of those releases end once their work is over.
 
-    Those of a newer release, which may have come since this one took office, are left alone, unless it is to be rolled back.
-    Actors may die at any moment: what they hosted is revived here. A run is the app's work, and is seen through.
+    Processes of a newer release, which may have taken office since this one did, are left alone unless `roll_back` is true.
+    Actors may die at any moment: actors of this release revive their conversations. A run is the app's work, so it is finished.
 
     Raises:
         ClusterUnavailable: This process is in no cluster (any more).
@@ -26,7 +26,7 @@ def end_other_releases(settings: ActorSettings, *, roll_back: bool = False) -> N
         for name in named(settings.family)
         if not name.startswith(settings.prefix) and (roll_back or not older(settings.release, release_of(settings, name)))
     ]
-    for name in sorted(others, key=lambda name: not name.endswith("sweeper")):  # who would fill the pool again goes first
+    for name in sorted(others, key=lambda name: not name.endswith("sweeper")):  # the sweeper first: it would refill the pool
         logger.info("%s is of another release, and ends", name)
         try:
             handle = find(name)
@@ -34,11 +34,11 @@ def end_other_releases(settings: ActorSettings, *, roll_back: bool = False) -> N
                 handle.retire.remote()
             elif handle is not None:
                 ray.kill(handle)
-        except (RayError, ValueError, AttributeError) as error:  # it has ended meanwhile, or is too old to be told
+        except (RayError, ValueError, AttributeError) as error:  # the process has ended meanwhile, or is too old for `retire`
             logger.warning("%s is left alone: %s", name, error)
 
 
 def release_of(settings: ActorSettings, name: str) -> str:
-    """The release in the name of a store's actor; before names told the cluster, it stood in its place."""
+    """The release in the name of a store's actor or worker; in older names, which lack the cluster, it stands first."""
     first, second, *_ = [*name.removeprefix(settings.family).split(":"), "", ""]
     return first if second in ("actor", "worker", "sweeper") else second

@@ -1,7 +1,7 @@
-"""Ending workers and actors that answer nothing: code that never gives the interpreter back stops all of its process.
+"""The watchdog: it ends workers and actors that hang, since code that never yields the interpreter stops its whole process.
 
-What hangs goes on taking up memory, so an actor is counted among the living until it is proven dead. A conversation that made
-its actor hang gets a strike, and is put in quarantine when it does so again and again.
+A process that hangs still takes up memory, so an actor counts among the living until it is proven dead. A conversation that
+made its actor hang gets a strike, and after too many strikes it is put in quarantine.
 """
 
 import asyncio
@@ -17,48 +17,48 @@ from holdfast.settings import ProcessLimits, Timing
 logger = logging.getLogger("holdfast.sweeper")
 
 LOOK_EVERY_S = 2.0
-"""Sooner than a new worker has imported what it needs to run anything: by then it has answered once."""
+"""The time between two looks: less than a new worker's imports take, so that each worker answers once before it runs code."""
 FIRST = 6
-"""How many times as long one may take for its first answer: it is only being made."""
+"""How many times as long a process may take for its first answer, since it is only being made then."""
 
 
 class Gone(Exception):
-    """There is no such process now: it is dead, or is being started again."""
+    """No process of that name runs now: it is dead, or Ray is restarting it."""
 
 
 class Processes(Protocol):
-    """The workers and actors of one store, of whatever release."""
+    """The workers and actors of one store, of all releases."""
 
     async def names(self) -> Sequence[str]:
-        """The names of those that are to answer."""
+        """The names of the workers and actors that must answer."""
         ...
 
     def hosts(self, name: str) -> bool:
-        """Whether it is an actor, which hosts conversations."""
+        """Whether the process of that name is an actor, which hosts conversations."""
         ...
 
     async def answer(self, name: str) -> None:
-        """Return once it answers.
+        """Return once the process answers.
 
         Raises:
-            Gone: It is not there.
+            Gone: No process of that name runs now.
         """
         ...
 
     async def end(self, name: str) -> None:
-        """End it, whatever it does; a worker is put in its place, an actor is not."""
+        """Kill the process; Ray restarts a worker, and does not restart an actor."""
         ...
 
 
 class ConversationsAndDirectory(Conversations, Directory, Protocol):
-    """What a watchdog asks of a store."""
+    """The part of a store that a watchdog uses."""
 
 
 class Watchdog:
-    """One who asks each worker and actor of a store whether it answers, and ends those that have stopped to.
+    """Asks each worker and actor of a store for an answer, again and again, and ends those that have stopped answering.
 
-    What ran in a worker is lost then, as after any death: its tools say what that means, and whose it was is told apart alone.
-    What an actor hosted is revived elsewhere.
+    The work of a worker that is ended is lost, as after any death: each tool declares what that means, and the conversations
+    concerned then run alone, so that the one to blame is found. Another actor revives a conversation whose actor is ended.
     """
 
     def __init__(
@@ -73,7 +73,7 @@ class Watchdog:
         self._silent: dict[str, int] = {}
 
     async def run(self) -> None:
-        """Look again and again, for ever."""
+        """Look at all workers and actors every `LOOK_EVERY_S` seconds, for ever."""
         while True:
             await asyncio.sleep(LOOK_EVERY_S)
             try:
@@ -82,7 +82,7 @@ class Watchdog:
                 logger.exception("the workers and actors could not be looked at")
 
     async def look(self) -> None:
-        """Ask all who owe no answer; count in how many looks the others have owed it, and end who has for too long."""
+        """Ask each process that owes no answer; count the looks in which another has owed one, and end it after too many."""
         names = set(await self._processes.names())
         self._answered &= names
         for name in sorted(names):
@@ -112,14 +112,14 @@ class Watchdog:
             if self._processes.hosts(name):
                 await self._strike(name)
             await self._processes.end(name)
-        except Exception:  # it is tried again after as long, and keeps nobody else from being looked at
+        except Exception:  # the next try comes after as many looks; the other processes are looked at all the same
             logger.exception("%s could not be ended", name)
 
     async def _strike(self, name: str) -> None:
-        """Count that a conversation made its actor hang, before the actor is ended: nobody could say so afterwards.
+        """Count a strike against the conversation that made an actor hang, before the actor is ended.
 
-        Told again of the same actor, the store counts it once. Another may have taken the conversation over meanwhile; that one
-        is not deposed for what its forerunner did, unless the conversation has hung too many.
+        Afterwards nothing would say which conversation it was. The store counts the same actor once, however often it is told.
+        If another actor has taken the conversation over meanwhile, it stays the owner, unless this strike leads to quarantine.
         """
         try:
             conversation_id = await self._store.hosted(name)
