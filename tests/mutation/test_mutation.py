@@ -74,9 +74,13 @@ def test_every_package_has_its_share_and_what_is_out_of_reach_exists():
 def project(tmp_path):
     """A project with one module, of which half is tested."""
     (tmp_path / "conversation").mkdir()
-    (tmp_path / "conversation" / "__init__.py").write_text("")  # else an installed package of that name goes before it
+    (tmp_path / "root").mkdir()
+    for package in ("root", "conversation"):
+        (tmp_path / package / "__init__.py").write_text("")  # else an installed package of that name goes before it
     (tmp_path / "conversation" / "two.py").write_text("def tested():\n    return 'x'\n\n\ndef untested():\n    return 'y'\n")
-    (tmp_path / "pyproject.toml").write_text('[tool.setuptools.package-dir]\n"holdfast.conversation" = "conversation"\n')
+    (tmp_path / "pyproject.toml").write_text(
+        '[tool.setuptools.package-dir]\n"holdfast" = "root"\n"holdfast.conversation" = "conversation"\n'
+    )
     plugin = tmp_path / "tests" / "mutation" / "plugin"
     plugin.mkdir(parents=True)
     (plugin / "unshrunk.py").write_text((ROOT / "tests/mutation/plugin/unshrunk.py").read_text())

@@ -17,7 +17,7 @@ from holdfast.actors.worker.refusals import Restarted
 from holdfast.actors.worker_cluster import WorkerUnavailable
 from holdfast.conversation import OnLost, decide, outcomes, suspensions
 from holdfast.errors import HoldfastError, StoreUnavailable
-from holdfast.persistence import Appended, Due, KnownIds, MemoryStore, Run, RunStatus, codec, memory_store
+from holdfast.persistence import Appended, Due, KnownIds, MemoryStore, Run, RunStatus, codec, memory_conversations
 from holdfast.registry.actors import ActorDied
 from holdfast.registry.watchdog import Watchdog
 
@@ -123,7 +123,7 @@ def a_popped_deadline():
 
 def receipts_forgotten():
     """Ids are not kept beside the log: what is repeated is done twice."""
-    return mock.patch.object(memory_store, "facts", return_value={})
+    return mock.patch.object(memory_conversations, "facts", return_value={})
 
 
 def a_state_kept_after_an_unknown_write():

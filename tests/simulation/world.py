@@ -190,6 +190,10 @@ class World:
         for process in everybody:
             process.fuse = None
             self._go_on(process)
+        if len(self.releases) > 1:  # the change from one release to another has an end: workers end once they are idle
+            for process in self.workers.values():
+                if not process.dead:
+                    process.start(process.worker.retire())
         self.loop.judge.start(self._retrying())
 
     async def _retrying(self):
