@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from holdfast.client.results import ConversationRow
+from holdfast.persistence import ConversationRow
 
 from .display import clean, console, lines, span, table, to_json
 from .hints import command

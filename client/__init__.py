@@ -50,12 +50,12 @@ from holdfast.errors import (
     WrongStore,
 )
 from holdfast.lazy import lazily
-from holdfast.persistence import Pause
+from holdfast.persistence import ConversationRow, Pause
 
 from .async_client import AsyncClient
 from .cautions import AppDiffersWarning, DurabilityWarning
 from .conversation import Conversation
-from .results import AsyncPendingCall, ConversationRow, ConversationState, Event, Page, PendingCall, RunningCall
+from .results import AsyncPendingCall, ConversationState, Event, Page, PendingCall, RunningCall
 
 if TYPE_CHECKING:
     from .blocking import BlockingConversation, Client

@@ -2,7 +2,6 @@
 
 import asyncio
 import uuid
-from dataclasses import asdict
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self, cast
@@ -18,7 +17,7 @@ from holdfast.conversation import (
 )
 from holdfast.conversation.ids import check_conversation_id, check_request_id, conversation_id_from
 from holdfast.errors import InvalidInput, InvalidMessage
-from holdfast.persistence import PAUSE_LAG_MS, Pause
+from holdfast.persistence import PAUSE_LAG_MS, ConversationRow, Pause
 from holdfast.settings import Settings
 
 from .arguments import (
@@ -34,7 +33,7 @@ from .arguments import (
 )
 from .connection import Connection
 from .conversation import Conversation
-from .results import AsyncPendingCall, ConversationRow, Page, PendingCall
+from .results import AsyncPendingCall, Page, PendingCall
 from .stack import Stack
 
 if TYPE_CHECKING:
@@ -293,7 +292,7 @@ class AsyncClient:
         page = await self._connection.read(
             lambda store: store.conversations(limit=limit, after=after, agent=of_agent, status=of_status)
         )
-        return Page([ConversationRow(**asdict(row)) for row in page.items], page.next)
+        return Page(list(page.items), page.next)
 
     async def pause(self, agent: str | None = None, reason: str = "") -> Pause:
         """Stop new work of one agent, or (None) of the whole namespace, until `resume`; returns the pause that stands then.

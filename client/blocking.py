@@ -14,11 +14,11 @@ from typing import Any, Self, TypeVar
 from holdfast.agent import App
 from holdfast.conversation import Cancelled, Decision, Receipt, Status, SuspensionKind
 from holdfast.conversation.ids import check_conversation_id
-from holdfast.persistence import Pause
+from holdfast.persistence import ConversationRow, Pause
 
 from .async_client import AsyncClient
 from .conversation import Conversation as AsyncConversation
-from .results import BlockingPendingCall, ConversationRow, ConversationState, Event, Page, PendingCall
+from .results import BlockingPendingCall, ConversationState, Event, Page, PendingCall
 
 T = TypeVar("T")
 

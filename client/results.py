@@ -217,26 +217,3 @@ class ConversationState(Generic[R]):
     seq: int
     stopped: StopReason | None = None
     failed: FailureReason | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class ConversationRow:
-    """One conversation in a list.
-
-    Attributes:
-        conversation_id: The conversation's id.
-        agent: The name of the conversation's agent.
-        status: The conversation's status.
-        created_at: When the conversation was started, in integer milliseconds UTC.
-        updated_at: When its last event was decided, in integer milliseconds UTC.
-        pending: How many of its calls wait for a decision.
-        problem: Why the conversation cannot be read; fields that could not be read are empty, 0 or None.
-    """
-
-    conversation_id: str
-    agent: str
-    status: Status | None
-    created_at: int
-    updated_at: int
-    pending: int
-    problem: str | None = None

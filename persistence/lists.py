@@ -17,10 +17,16 @@ TROUBLE_MS = 300_000
 
 @dataclass(frozen=True, slots=True)
 class ConversationRow:
-    """One conversation in a list. Times in integer milliseconds UTC.
+    """One conversation in a list.
 
-    `pending` is the number of open suspensions. `problem` says why the conversation cannot be read; a field that is not known
-    then is empty, 0 or None.
+    Attributes:
+        conversation_id: The conversation's id.
+        agent: The name of the conversation's agent.
+        status: The conversation's status.
+        created_at: When the conversation was started, in integer milliseconds UTC.
+        updated_at: When its last event was decided, in integer milliseconds UTC.
+        pending: How many of its calls wait for a decision.
+        problem: Why the conversation cannot be read; fields that could not be read are empty, 0 or None.
     """
 
     conversation_id: str

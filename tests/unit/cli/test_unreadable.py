@@ -6,9 +6,10 @@ import pytest
 
 from holdfast.cli import conversations, hints, pending, show
 from holdfast.cli.options import Where
-from holdfast.client.results import ConversationRow, PendingCall
+from holdfast.client.results import PendingCall
 from holdfast.conversation import Executor, Status, SuspensionKind
 from holdfast.conversation.calls import PendingView
+from holdfast.persistence import ConversationRow
 
 NOW = 1_700_000_100_000
 SEEN = PendingView(
