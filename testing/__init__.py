@@ -11,7 +11,8 @@ if TYPE_CHECKING:
     from .anthropic_messages import blocks
     from .blocking_rehearsal import BlockingRehearsal, run_sync
     from .faulty_store import Delay, FailAfter, FailBefore, Fault, Faults, FaultyStore
-    from .model_server import ModelServer, Request
+    from .model_request import Request
+    from .model_server import ModelServer
     from .redis_server import RedisServer
     from .rehearsal import NeverRested, Rehearsal, run
     from .rehearsal_result import RehearsalResult, ToolRun
@@ -22,7 +23,8 @@ _HOMES = {
     "anthropic_messages": ("blocks",),
     "blocking_rehearsal": ("BlockingRehearsal", "run_sync"),
     "faulty_store": ("Delay", "FailAfter", "FailBefore", "Fault", "Faults", "FaultyStore"),
-    "model_server": ("ModelServer", "Request"),
+    "model_request": ("Request",),
+    "model_server": ("ModelServer",),
     "redis_server": ("RedisServer",),
     "rehearsal": ("NeverRested", "Rehearsal", "run"),
     "rehearsal_result": ("RehearsalResult", "ToolRun"),

@@ -19,7 +19,6 @@ from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import Future
 from contextlib import ExitStack
-from dataclasses import dataclass
 from functools import partial
 from http import HTTPStatus
 from typing import Any, Self, TypeAlias
@@ -28,6 +27,7 @@ from aiohttp import web
 
 from holdfast.testing.anthropic_messages import AnthropicCompletion
 from holdfast.testing.model_faults import Break, Failure, Pace, Schedule
+from holdfast.testing.model_request import Request
 from holdfast.testing.transcripts import Answers, Completion, Message, NoAnswer, Replay, Script, read_script
 
 _MAX_REQUEST_BYTES = 256 * 1024 * 1024
@@ -42,21 +42,6 @@ _ERROR_TYPES: dict[int, str] = {  # litellm reads "invalid_request_error" as 400
 }
 
 _Answering: TypeAlias = Completion | AnthropicCompletion
-
-
-@dataclass(frozen=True, slots=True)
-class Request:
-    """A request that reached the server, whether it was answered, held, failed or broken off.
-
-    Attributes:
-        body: The parsed JSON body: `model`, `messages`, `tools` and so on.
-        arrived_at_s: When the server had read the whole request, in seconds of Unix time.
-        authorization: The header of that name, None without one.
-    """
-
-    body: dict[str, Any]
-    arrived_at_s: float
-    authorization: str | None
 
 
 class _Broken(Exception):
