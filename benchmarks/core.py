@@ -46,7 +46,7 @@ class Floors:
         """An actor that does nothing, and a conversation that nobody hosts."""
         import ray
 
-        from holdfast.persistence import Because
+        from holdfast.persistence import TakeoverReason
 
         class Empty:
             async def nothing(self) -> None:
@@ -64,7 +64,13 @@ class Floors:
         await template.wait(timeout_s=60)
         self._name, self._token = f"floor-{uuid.uuid4().hex}", uuid.uuid4().hex
         got = await self._store.acquire(
-            self._name, seen_token="", new_token=self._token, because=Because.ASKED, holder="x", lease_ms=600_000, create=True
+            self._name,
+            seen_token="",
+            new_token=self._token,
+            because=TakeoverReason.ASKED,
+            holder="x",
+            lease_ms=600_000,
+            create=True,
         )
         self._state, self._now = got.state, got.now
         await self._append(tuple(await self._store.at(template.id, [1])), [])
@@ -86,9 +92,10 @@ class Floors:
             await self._take_append()
 
     async def _take_append(self) -> None:
-        from holdfast.conversation import Send, decide
+        from holdfast.conversation import AgentSpec, Limits, Send, decide
 
-        command = Send(text="x", message_id=uuid.uuid4().hex).stamped(self._now, None, {})
+        spec = AgentSpec(name="floor", model="x", limits=Limits(queued=10_000))  # no turn takes these messages out of the queue
+        command = Send(text="x", message_id=uuid.uuid4().hex).stamped(self._now, spec, {})
         await self._append(decide(self._state, command).events, self.samples["append"])
 
     async def _append(self, events, samples: list[float]) -> None:
