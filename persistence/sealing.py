@@ -121,7 +121,10 @@ class Sealing:
         self._importing = True
         with contextlib.suppress(CipherFailed, TimeoutError):
             async with asyncio.timeout(IMPORT_S):
-                await in_daemon(self._import_once)
+                try:
+                    await in_daemon(self._import_once)
+                except RuntimeError:  # this process can start no thread: the first use imports the cipher
+                    self._importing = False
 
     def _import_once(self) -> None:
         try:

@@ -180,7 +180,7 @@ class Sweep:
         """Count a strike against a conversation that cannot be read; true if that has put it in quarantine."""
         try:
             owner = await self._store.owner(conversation_id)
-            strikes = await self._store.strike(
+            crash_count = await self._store.strike(
                 conversation_id,
                 owner.token if owner is not None else "",
                 process=uuid.uuid4().hex,
@@ -190,7 +190,7 @@ class Sweep:
         except StoreError as unsaid:
             logger.warning("%s cannot be set aside: %s", conversation_id, unsaid)
             return False
-        return strikes is None
+        return crash_count is None
 
     async def _owner_lives(self, conversation_id: str) -> bool:
         """Whether the owner may live and no deadline has passed: until the store is healthy, such an owner is left alone."""

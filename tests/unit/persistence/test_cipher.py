@@ -223,3 +223,14 @@ async def test_a_module_whose_import_hangs_holds_up_no_loop_and_whoever_needs_th
     ended.set()
     begun[0].join(60)
     assert sealing.open(sealing.seal(b"a word", "log"), "log") == b"a word"
+
+
+async def test_where_no_thread_can_be_started_the_first_use_imports_the_cipher(monkeypatch):
+    async def refuse(_work):
+        raise RuntimeError("can't start new thread")
+
+    monkeypatch.setattr("holdfast.persistence.sealing.in_daemon", refuse)
+    monkeypatch.setattr(CipherAt, "load", lambda _: ToyCipher())
+    sealing = payloads(CipherAt("slow:cipher"))
+    await sealing.prepare()
+    assert sealing.open(sealing.seal(b"a word", "log"), "log") == b"a word"
