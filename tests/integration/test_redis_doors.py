@@ -120,9 +120,13 @@ def behind_tls(tmp_path):
             with contextlib.suppress(OSError):
                 while True:
                     connection, _ = listening.accept()
-                    with contextlib.suppress(OSError), context.wrap_socket(connection, server_side=True) as secure:
-                        while secure.recv(4096):
-                            secure.sendall(b"-ERR nothing that you would understand\r\n")
+                    with contextlib.suppress(OSError), connection.dup() as under:
+                        with contextlib.suppress(OSError), context.wrap_socket(connection, server_side=True) as secure:
+                            while secure.recv(4096):
+                                secure.sendall(b"-ERR nothing that you would understand\r\n")
+                        under.shutdown(socket.SHUT_WR)
+                        while under.recv(4096):  # closing before all is read would be a reset, which may overtake the alert
+                            pass
 
         threading.Thread(target=serve, daemon=True).start()
         return f"rediss://127.0.0.1:{listening.getsockname()[1]}/0?ssl_cert_reqs=none&ssl_check_hostname=no"
