@@ -18,14 +18,14 @@ if TYPE_CHECKING:
     from .steps import Step
     from .worker.refusals import AppBroken
     from .worker.worker import Worker
-    from .workers import NoOutcome, NoWorker, WorkerLost, Workers, WorkPaused
+    from .workers import Claimed, NoOutcome, NoWorker, Workers, WorkPaused
 
 _HOMES = {
     "answers": ("AnswerToActivate", "AnswerToAsk", "Failed", "Hosted", "NotHosted", "Occupied", "OwnedElsewhere", "Replied"),
     "conversation_actor": ("ConversationActor",),
     "host": ("Host",),
     "steps": ("Step",),
-    "workers": ("Workers", "NoWorker", "NoOutcome", "WorkPaused", "WorkerLost"),
+    "workers": ("Claimed", "Workers", "NoWorker", "NoOutcome", "WorkPaused"),
     "activation.activation": ("Activation",),
     "ray_cluster": ("find", "spawn", "in_cluster", "named"),
     "ray_workers": ("successor_name", "worker_name"),
@@ -41,6 +41,7 @@ __all__ = [
     "AnswerToActivate",
     "AnswerToAsk",
     "AppBroken",
+    "Claimed",
     "ConversationActor",
     "Failed",
     "Host",
@@ -55,7 +56,6 @@ __all__ = [
     "StoreAddress",
     "WorkPaused",
     "Worker",
-    "WorkerLost",
     "WorkerSettings",
     "Workers",
     "find",

@@ -29,6 +29,8 @@ from .workers import Workers
 logger = logging.getLogger("holdfast.actor")
 
 UNLIMITED = 1_000_000_000
+PARKABLE = 1 << 50
+"""What is added to the rank of an actor on offer whose conversation would be parked: those that are at rest are taken first."""
 OFFER_AFTER_S = 0.02
 """How long a conversation must have come to rest before its actor goes on offer."""
 
@@ -191,7 +193,8 @@ class Host:
                 if now - activation.rested_at < OFFER_AFTER_S * 1000:
                     self._rested.set()  # the conversation worked meanwhile: look again when it has rested for long enough
                 elif now - activation.rested_at < linger_ms and not worn:
-                    await self._store.offer(self._name, activation.rested_since or 1)
+                    rank = PARKABLE * activation.parkable + (activation.rested_since or 1)
+                    await self._store.offer(self._name, rank)
                 elif await activation.passivate():
                     self._activation = None
                     await self.offer_blank()

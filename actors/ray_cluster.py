@@ -1,7 +1,7 @@
 """The cluster on Ray: named actors, and Ray's errors for actors that do not answer."""
 
 import asyncio
-from collections.abc import Awaitable, Collection, Mapping
+from collections.abc import Awaitable, Collection, Mapping, Sequence
 from typing import Any, TypeVar
 
 import ray
@@ -15,7 +15,7 @@ from .actor_settings import RAY_NAMESPACE, ActorSettings, WorkerSettings
 from .placement import beside
 from .ray_workers import worker_settings
 from .vault import Vault
-from .worker.refusals import AppBroken, Dropped, Restarted, Succeeded
+from .worker.refusals import AppBroken, Dropped, Succeeded
 from .worker.worker import Worker
 from .worker_cluster import WorkerDied, WorkerUnavailable
 from .workers import WorkPaused
@@ -44,25 +44,25 @@ class RayWorker:
         """The id of the worker's process, on its node."""
         return await _answered(self._actor.pid.remote())
 
-    async def turn(self, conversation_id: str, effect_id: str) -> None:
-        """See `WorkerHandle.turn`."""
-        await _answered(self._actor.turn.remote(conversation_id, effect_id))
-
-    async def call_model(self, asked: bytes, incarnation: str) -> bytes:
+    async def call_model(self, asked: bytes) -> bytes:
         """See `WorkerHandle.call_model`."""
-        return await _answered(self._actor.call_model.remote(asked, incarnation))
+        return await _answered(self._actor.call_model.remote(asked))
 
     async def run_tool(self, asked: bytes) -> bytes:
         """See `WorkerHandle.run_tool`."""
         return await _answered(self._actor.run_tool.remote(asked))
 
-    async def join(self, incarnation: str, conversation_id: str, effect_id: str) -> bytes:
+    async def join(self, incarnation: str, *, briefly: bool) -> bytes:
         """See `WorkerHandle.join`."""
-        return await _answered(self._actor.join.remote(incarnation, conversation_id, effect_id))
+        return await _answered(self._actor.join.remote(incarnation, briefly=briefly))
 
-    def drop(self, conversation_id: str, effect_id: str) -> None:
+    async def keeps(self, incarnations: Sequence[str]) -> Sequence[bool]:
+        """See `WorkerHandle.keeps`."""
+        return await _answered(self._actor.keeps.remote(list(incarnations)))
+
+    def drop(self, incarnation: str) -> None:
         """See `WorkerHandle.drop`."""
-        self._actor.drop.remote(conversation_id, effect_id)
+        self._actor.drop.remote(incarnation)
 
 
 class RayCluster:
@@ -98,7 +98,7 @@ async def _answered(answer: Awaitable[_T]) -> _T:
         raise WorkerUnavailable(type(error).__name__) from error
     except RayError as error:
         cause = getattr(error, "cause", None)
-        if isinstance(cause, AppBroken | Dropped | Succeeded | Restarted | WorkPaused | HoldfastError):
+        if isinstance(cause, AppBroken | Dropped | Succeeded | WorkPaused | HoldfastError):
             raise cause from error
         raise
 

@@ -7,7 +7,6 @@ from collections.abc import Awaitable, Mapping
 from typing import Protocol, TypeVar
 
 from holdfast.background import Background
-from holdfast.conversation import RunFinished
 from holdfast.conversation.ids import digest
 from holdfast.errors import ClusterStopped, HoldfastError
 from holdfast.persistence import EVERYWHERE, AppRecord, Directory, Runs, RunStatus
@@ -17,9 +16,9 @@ from .actor_settings import ActorSettings, SweeperToKeep, WorkerSettings
 from .published import Published
 from .work_requests import ModelRequest, RunRequest
 from .worker.attestation import EVERY_S
-from .worker.refusals import AppBroken, Dropped, Restarted, Succeeded
+from .worker.refusals import AppBroken, Dropped, Succeeded
 from .worker_cluster import Cluster, WorkerDied, WorkerHandle, WorkerUnavailable
-from .workers import ModelOutcome, NoOutcome, NoWorker, Standing, WorkerLost
+from .workers import ModelAnswer, NoOutcome, NoWorker, RunAnswer, Standing
 
 logger = logging.getLogger("holdfast.workers")
 
@@ -28,9 +27,6 @@ ALONE = "alone-"
 """The beginning of the slots of workers that do one thing at a time."""
 PREPARED_S = 20.0
 """How long a call waits for a worker that imports its app; the worker goes on importing, and the call comes back."""
-DIED_S = 20.0
-"""How long a worker that may have died is given to say which process it is."""
-LOOK_AGAIN_S = 0.2
 LOOK_ABROAD_S = 1.0
 SILENT_S = 2 * EVERY_S
 """How long a worker of another cluster must be seen not to attest its claims before it is taken for gone."""
@@ -49,44 +45,29 @@ class RayWorkers:
         self._cluster = cluster
         self._published = Published(store, settings.store, cluster.key)
         self._handles: dict[str, WorkerHandle] = {}
-        self._processes: dict[str, str] = {}
         self._generations: dict[str, int] = {}
         self._broken: set[str] = set()
-        self._called: tuple[str, str, str] | None = None  # the conversation whose model was called last, its app and its code
         self._dropping = Background()
 
     async def standing(self, app: str, agent: str) -> Standing | None:
         """See `Workers.standing`."""
         return await self._published.standing(app, agent)
 
-    async def call_model(self, app: str, code: str, request: ModelRequest) -> ModelOutcome:
+    async def call_model(self, app: str, code: str, request: ModelRequest) -> ModelAnswer:
         """See `Workers.call_model`."""
-        self._called = request.conversation_id, app, code
         name, worker = await self._worker(app, code, self._slot(request.conversation_id, alone=request.alone))
-        if request.alone:  # a call that waits its turn is not at work: a process that dies meanwhile has not died of this call
-            await self._asked(name, worker, worker.turn(request.conversation_id, request.effect_id))
-        # Ray starts a new process under the same handle: the call is only for the process that would be blamed for a death.
-        process = self._processes[name]
-        try:
-            answer = await self._asked(name, worker, worker.call_model(wire.pack(request), process))
-            outcome: ModelOutcome = wire.unpack(answer)
-        except NoWorker as error:
-            cause = error.__cause__
-            left = isinstance(cause, WorkerDied)  # on purpose: Ray starts a worker that dies of its work again
-            if isinstance(cause, WorkerUnavailable) and not left and await self._died(name, process):
-                message = f"the model call's worker died ({error})"
-                raise WorkerLost(message, process) from error
-            raise
-        return outcome
+        answer: ModelAnswer = wire.unpack(await self._asked(name, worker, worker.call_model(wire.pack(request))))
+        return answer
 
-    async def run_tool(self, app: str, code: str, request: RunRequest) -> RunFinished | NoOutcome:
+    async def run_tool(self, app: str, code: str, request: RunRequest) -> RunAnswer:
         """See `Workers.run_tool`."""
         name, worker = await self._worker(app, code, self._slot(request.conversation_id, alone=request.alone))
-        answer = await self._asked(name, worker, worker.run_tool(wire.pack(request)))
-        outcome: RunFinished | NoOutcome = wire.unpack(answer)
-        return outcome
+        answer: RunAnswer = wire.unpack(await self._asked(name, worker, worker.run_tool(wire.pack(request))))
+        return answer
 
-    async def join(self, worker: str, incarnation: str, conversation_id: str, effect_id: str) -> RunFinished | NoOutcome:
+    async def join(
+        self, worker: str, incarnation: str, conversation_id: str, effect_id: str, *, briefly: bool = False
+    ) -> RunAnswer | ModelAnswer:
         """See `Workers.join`."""
         handle = await self._cluster.find(worker)
         if handle is None and not self._settings.judges(worker):
@@ -96,12 +77,12 @@ class RayWorkers:
         try:
             if not worker.startswith(self._settings.prefix):
                 return await self._elsewhere(worker, handle, incarnation)
-            answer = await self._asked(worker, handle, handle.join(incarnation, conversation_id, effect_id))
+            answer = await self._asked(worker, handle, handle.join(incarnation, briefly=briefly))
         except NoWorker as error:
             if isinstance(error.__cause__, WorkerDied):
                 return NoOutcome.GONE
             raise
-        outcome: RunFinished | NoOutcome = wire.unpack(answer)
+        outcome: RunAnswer | ModelAnswer = wire.unpack(answer)
         return outcome
 
     async def _elsewhere(self, name: str, handle: WorkerHandle, incarnation: str) -> NoOutcome:
@@ -133,31 +114,17 @@ class RayWorkers:
                 return NoOutcome.NOT_MINE
             await asyncio.sleep(LOOK_ABROAD_S)
 
-    def drop(self, conversation_id: str, effect_id: str) -> None:
-        """See `Workers.drop`."""
-        self._dropping.start(self._drop(conversation_id, effect_id))
+    def drop(self, worker: str, incarnation: str) -> None:
+        """See `Workers.drop`. What is not heard is found by the worker itself: it looks which of its claims stand."""
+        self._dropping.start(self._drop(worker, incarnation))
 
-    async def _drop(self, conversation_id: str, effect_id: str) -> None:
+    async def _drop(self, worker: str, incarnation: str) -> None:
         try:
-            for handle in await self._handles_of(conversation_id):
-                handle.drop(conversation_id, effect_id)
+            handle = self._handles.get(worker) or await self._cluster.find(worker)
+            if handle is not None and worker.startswith(self._settings.prefix):
+                handle.drop(incarnation)
         except Exception as error:  # noqa: BLE001 - nobody waits for the result
-            logger.warning("%s of %s is not dropped: %s", effect_id, conversation_id, error)
-
-    async def _handles_of(self, conversation_id: str) -> list[WorkerHandle]:
-        """The workers that may be at a conversation's work, including work that an actor before this one has asked for."""
-        slots = [self._slot(conversation_id, alone=alone) for alone in (False, True)]
-        handles = {name: handle for name, handle in self._handles.items() if name.rpartition(":")[2].split(".")[0] in slots}
-        if self._called is None or self._called[0] != conversation_id:
-            return list(handles.values())
-        _, app, code = self._called  # one is enough: an actor hosts one conversation at a time
-        for slot in slots:
-            base = worker_name(self._settings, app, code, slot)
-            generation = await self._store.generation(base)
-            for name in dict.fromkeys(successor_name(base, number) for number in (max(0, generation - 1), generation)):
-                handle = handles.get(name) or await self._cluster.find(name)
-                handles |= {name: handle} if handle is not None else {}
-        return list(handles.values())
+            logger.warning("%s of %s is not dropped: %s", incarnation, worker, error)
 
     async def _worker(self, app: str, code: str, slot: str) -> tuple[str, WorkerHandle]:
         base = worker_name(self._settings, app, code, slot)
@@ -177,28 +144,12 @@ class RayWorkers:
             name, self._generations[base] = successor_name(base, generation), generation
         try:
             async with asyncio.timeout(PREPARED_S):
-                process = await self._asked(name, handle, handle.prepare())
+                await self._asked(name, handle, handle.prepare())
         except TimeoutError as error:
             raise NoWorker(f"{name} is still opening the app") from error
-        self._processes[name] = process
         self._handles[name] = handle
         self._broken.discard(name)  # the app opens there by now
         return name, handle
-
-    async def _died(self, name: str, process: str) -> bool:
-        """Whether another process has taken the asked one's place; false if the worker does not answer, or has left."""
-        try:
-            async with asyncio.timeout(DIED_S):
-                while True:
-                    handle = await self._cluster.find(name)
-                    if handle is None:
-                        return False
-                    try:
-                        return bool(await handle.process() != process)
-                    except WorkerUnavailable:  # Ray answers so at once while it starts another process
-                        await asyncio.sleep(LOOK_AGAIN_S)
-        except TimeoutError:
-            return False
 
     def _slot(self, conversation_id: str, *, alone: bool) -> str:
         process_limits, number = self._settings.process_limits, binascii.crc32(conversation_id.encode())
@@ -210,7 +161,7 @@ class RayWorkers:
         except WorkerUnavailable as error:
             self._forget(handle)
             raise NoWorker(f"the worker does not answer: {error}") from error
-        except (Succeeded, Dropped, AppBroken, Restarted, HoldfastError) as error:
+        except (Succeeded, Dropped, AppBroken, HoldfastError) as error:
             self._learn(name, handle, error)
             raise NoWorker(str(error)) from error
 
@@ -222,8 +173,6 @@ class RayWorkers:
             case AppBroken():
                 self._broken.add(name)
                 self._forget(handle)
-            case Restarted():
-                self._forget(handle)  # the next call first asks the new process which one it is
 
     def _forget(self, handle: WorkerHandle) -> None:
         self._handles = {name: kept for name, kept in self._handles.items() if kept is not handle}

@@ -24,6 +24,10 @@ class Step(StrEnum):
     RUN_2_CLAIMED = "run-2-claimed"  # claimed; the body has not begun
     RUN_3_RETURNED = "run-3-returned"  # the body is over; its outcome is not recorded
     RUN_4_RECORDED = "run-4-recorded"  # the outcome is recorded; the actor has not heard of it
+    MODEL_1_ASKED = "model-1-asked"  # a worker has the request; nothing is claimed
+    MODEL_2_CLAIMED = "model-2-claimed"  # claimed; the model has not been called
+    MODEL_3_ANSWERED = "model-3-answered"  # the model has answered; the outcome is not recorded
+    MODEL_4_RECORDED = "model-4-recorded"  # the outcome is recorded; the actor has not heard of it
     ACTIVATE_1_ASKED = "activate-1-asked"  # an actor is to host a conversation; it does not own that yet
     ACTIVATE_2_ACQUIRED = "activate-2-acquired"  # the store knows the actor as the owner; no effect is started
     ACTIVATE_3_STARTED = "activate-3-started"  # the outstanding effects have been started; the caller has not heard of it

@@ -12,6 +12,7 @@ class ModelRequest:
     `alone` asks for a worker that does nothing else meanwhile, as a process has died of this conversation's work, perhaps.
     `log_tail` are the durable events that end at `upto_seq`, as many as the actor had: the worker reads those before them.
     `lineage` names the activation's log: with one lineage, a place in the log stands for one entry and all before it.
+    `instead_of` is a claim of this effect whose process is gone: it gives way to the claim for this request.
     """
 
     conversation_id: str
@@ -23,6 +24,7 @@ class ModelRequest:
     alone: bool = False
     log_tail: tuple[Event, ...] = ()
     lineage: str = ""
+    instead_of: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,6 +1,6 @@
 """The interface of a cluster for workers, which are found, spawned and asked by name."""
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from typing import Protocol
 
 from .actor_settings import WorkerSettings
@@ -30,11 +30,7 @@ class WorkerHandle(Protocol):
         """See `Worker.process`."""
         ...
 
-    async def turn(self, conversation_id: str, effect_id: str) -> None:
-        """See `Worker.turn`."""
-        ...
-
-    async def call_model(self, asked: bytes, incarnation: str) -> bytes:
+    async def call_model(self, asked: bytes) -> bytes:
         """See `Worker.call_model`."""
         ...
 
@@ -42,11 +38,15 @@ class WorkerHandle(Protocol):
         """See `Worker.run_tool`."""
         ...
 
-    async def join(self, incarnation: str, conversation_id: str, effect_id: str) -> bytes:
+    async def join(self, incarnation: str, *, briefly: bool) -> bytes:
         """See `Worker.join`."""
         ...
 
-    def drop(self, conversation_id: str, effect_id: str) -> None:
+    async def keeps(self, incarnations: Sequence[str]) -> Sequence[bool]:
+        """See `Worker.keeps`."""
+        ...
+
+    def drop(self, incarnation: str) -> None:
         """See `Worker.drop`; nobody waits for the answer."""
         ...
 

@@ -9,6 +9,8 @@ from holdfast.conversation import AgentSpec, ModelFailed, ModelReplied, RunFinis
 from .work_requests import ModelRequest, RunRequest
 
 ModelOutcome: TypeAlias = ModelReplied | ModelFailed
+GRACE_S = 30.0
+"""Seconds beyond the bound of a run or model call for which its claim stands, and its worker may still answer."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,27 +25,28 @@ class NoWorker(Exception):
     """No worker could carry the effect out now; ask again after a moment. The message says why."""
 
 
-class WorkerLost(NoWorker):
-    """The process that called the model is gone; `process` names it."""
-
-    def __init__(self, message: str, process: str) -> None:
-        super().__init__(message, process)
-        self.process = process
-
-    def __str__(self) -> str:
-        return str(self.args[0])
-
-
 class WorkPaused(Exception):
     """The work is new, and new work is paused; it can begin once the pause is over. The message says whose work waits."""
 
 
-class NoOutcome(StrEnum):
-    """Why a worker has no outcome of a run."""
+@dataclass(frozen=True, slots=True)
+class Claimed:
+    """The work goes on: this incarnation of a worker has claimed it, and says so before there is an outcome."""
 
-    NOT_MINE = "not_mine"  # the run was not runnable: another incarnation has claimed it, or it is settled
-    GONE = "gone"  # the incarnation that claimed the run is gone
-    FORGOTTEN = "forgotten"  # the incarnation that claimed the run lives, but has ended it since: the run's record is older
+    incarnation: str
+    worker: str
+
+
+class NoOutcome(StrEnum):
+    """Why a worker has no outcome of a run or model call."""
+
+    NOT_MINE = "not_mine"  # the work was not runnable: another incarnation has claimed it, or it is settled
+    GONE = "gone"  # the incarnation that claimed the work is gone
+    FORGOTTEN = "forgotten"  # the incarnation that claimed the work lives, but has ended it since: the record is older
+
+
+RunAnswer: TypeAlias = RunFinished | Claimed | NoOutcome
+ModelAnswer: TypeAlias = ModelOutcome | Claimed | NoOutcome
 
 
 class Workers(Protocol):
@@ -59,20 +62,19 @@ class Workers(Protocol):
         """
         ...
 
-    async def call_model(self, app: str, code: str, request: ModelRequest) -> ModelOutcome:
-        """Call the model; its answer, or why there is none.
+    async def call_model(self, app: str, code: str, request: ModelRequest) -> ModelAnswer:
+        """Claim the model call, call the model, record the outcome and return it; `Claimed` where that takes longer.
 
         Raises:
-            WorkPaused: The model was not called, since new work waits.
-            WorkerLost: The process that called the model died meanwhile, perhaps of this call.
-            NoWorker: The worker died or cannot import the app.
+            WorkPaused: The call was not claimed, since new work waits.
+            NoWorker: The worker died or cannot import the app; the call's record says how far it came.
             StoreError: The store does not answer.
             ClusterError: This process is in no cluster, or Holdfast was stopped on it.
         """
         ...
 
-    async def run_tool(self, app: str, code: str, request: RunRequest) -> RunFinished | NoOutcome:
-        """Claim the run, run its body, record its outcome and return it.
+    async def run_tool(self, app: str, code: str, request: RunRequest) -> RunAnswer:
+        """Claim the run, run its body, record its outcome and return it; `Claimed` where that takes longer.
 
         Raises:
             WorkPaused: The run was not claimed, since new work waits.
@@ -82,8 +84,10 @@ class Workers(Protocol):
         """
         ...
 
-    async def join(self, worker: str, incarnation: str, conversation_id: str, effect_id: str) -> RunFinished | NoOutcome:
-        """Wait for a run that a worker's incarnation has claimed; its outcome, or why there is none.
+    async def join(
+        self, worker: str, incarnation: str, conversation_id: str, effect_id: str, *, briefly: bool = False
+    ) -> RunAnswer | ModelAnswer:
+        """Wait for what a worker's incarnation has claimed; its outcome, or why there is none; `briefly`, also `Claimed`.
 
         Raises:
             NoWorker: The worker does not answer now.
@@ -92,6 +96,6 @@ class Workers(Protocol):
         """
         ...
 
-    def drop(self, conversation_id: str, effect_id: str) -> None:
-        """Tell the workers that nobody waits for an effect any more."""
+    def drop(self, worker: str, incarnation: str) -> None:
+        """Tell a worker that nobody waits any more for what this incarnation of it has claimed."""
         ...

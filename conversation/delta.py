@@ -1,4 +1,4 @@
-"""The changes that a write makes to a conversation's index entries and runs, found from its events alone."""
+"""The changes that a write makes to a conversation's index entries and work records, found from its events alone."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -7,12 +7,15 @@ from .calls import Call, CallStatus
 from .events import CallResolved, CallSuspended, Event, RunScheduled, SuspensionSettled
 from .index import PendingEntry
 from .round import NO_CALLS, Round
-from .state import State
+from .state import State, Status
 
 
 @dataclass(frozen=True, slots=True)
 class Delta:
-    """The suspensions that open and close, and the effect ids of the runs that become outstanding (`scheduled`) or are over."""
+    """The suspensions that open and close, and the effect ids of the work that becomes outstanding (`scheduled`) or is over.
+
+    Work is what workers do and records tell of: model calls and runs. The beginning of a turn is none.
+    """
 
     opened: tuple[PendingEntry, ...] = ()
     closed: tuple[PendingEntry, ...] = ()
@@ -41,6 +44,10 @@ def delta(before: State, after: State, events: Sequence[Event]) -> Delta:
         if run_was != run_now:
             settled += [run_was] if run_was is not None else []
             scheduled += [run_now] if run_now is not None else []
+    model_was, model_now = _model_call(before), _model_call(after)
+    if model_was != model_now:
+        settled += [model_was] if model_was is not None else []
+        scheduled += [model_now] if model_now is not None else []
     return Delta(tuple(opened), tuple(closed), tuple(scheduled), tuple(settled))
 
 
@@ -50,6 +57,12 @@ def _calls(state: State) -> Round:
 
 def _answer(state: State) -> tuple[str, int] | None:
     return None if state.turn is None or state.ended else (state.turn.turn_id, state.turn.answered_at)
+
+
+def _model_call(state: State) -> str | None:
+    if state.turn is None or state.status is not Status.GENERATING:
+        return None
+    return state.turn.model_effect_id
 
 
 def _run(call: Call | None) -> str | None:

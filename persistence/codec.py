@@ -9,12 +9,12 @@ and, but for `decode_sealed`, `CipherMissing` for an encrypted record.
 """
 
 from collections.abc import Callable, Mapping
-from typing import Any, TypeVar, cast
+from typing import Any, TypeAlias, TypeVar, cast
 
 import msgpack
 from pydantic import ValidationError
 
-from holdfast.conversation import AgentSpec, Event, RunFinished, State
+from holdfast.conversation import AgentSpec, Event, ModelFailed, ModelReplied, RunFinished, State
 from holdfast.conversation.events import EVENTS
 from holdfast.conversation.idempotency import IdempotencyRecord
 from holdfast.conversation.record import Record
@@ -22,14 +22,17 @@ from holdfast.errors import CipherMissing, CorruptStore, NewerRecord
 
 from .directory import AppRecord
 
-VERSION = 3
+VERSION = 4
 """The record version that this code writes; it reads this version and every older one.
 
+4: the records of model calls, beside those of runs. Records of version 3 mean the same; a model call that was outstanding then
+   has no record, and is given one when it is taken up.
 3: the reasons why turns stopped or failed, reasoning, calls that the provider executed, limits of answers and of the queue.
    Records of version 2 mean the same; specs keep the digest under which they are stored.
 2: suspensions of kind `lost`, decisions of kind `redispatch`, `on_lost` of `ask`. Records of version 1 mean the same.
 """
 
+Outcome: TypeAlias = RunFinished | ModelReplied | ModelFailed
 Fields = dict[str, Any]
 UPGRADES: Mapping[tuple[str, int], Callable[[Fields], Fields]] = {}
 """The function, by kind and version, that turns a record's fields into those of the next version, where they differ."""
@@ -37,6 +40,9 @@ UPGRADES: Mapping[tuple[str, int], Callable[[Fields], Fields]] = {}
 SEALED = "sealed"
 _SEALED = b"\xa6sealed"
 _EVENTS: dict[str, type[Record]] = {str(cls.model_fields["kind"].default): cls for cls in EVENTS}
+_OUTCOMES: dict[str, type[Record]] = {
+    str(cls.model_fields["kind"].default): cls for cls in (RunFinished, ModelReplied, ModelFailed)
+}
 _R = TypeVar("_R", bound=Record)
 
 
@@ -95,14 +101,19 @@ def decode_app(data: bytes) -> AppRecord:
     return _decode(AppRecord, "app", data)
 
 
-def encode_outcome(outcome: RunFinished) -> bytes:
-    """The bytes of a run's outcome."""
-    return _pack("run_finished", outcome)
+def encode_outcome(outcome: Outcome) -> bytes:
+    """The bytes of the outcome of a run or a model call."""
+    return _pack(outcome.kind, outcome)
 
 
-def decode_outcome(data: bytes) -> RunFinished:
-    """The run's outcome in these bytes."""
-    return _decode(RunFinished, "run_finished", data)
+def decode_outcome(data: bytes) -> Outcome:
+    """The outcome in these bytes."""
+    kind, fields = _unpack(data)
+    cls = _OUTCOMES.get(kind)
+    if cls is None:
+        what = f"an outcome has the kind {kind!r}"
+        raise CorruptStore(what)
+    return cast("Outcome", _validated(cls, kind, fields))
 
 
 def encode_sealed(ciphertext: bytes, seq: int | None = None) -> bytes:

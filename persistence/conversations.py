@@ -1,7 +1,7 @@
 """One conversation in a store: its owner, its log and its state."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Protocol
 
@@ -91,7 +91,7 @@ class Append:
 
     `events` lead from `before` to `after`; a write of no events only confirms that the writer is still the owner and that the
     keys in `absent` are not known. `append_id` makes the write idempotent. `tail_bytes` is the size of the log tail, as the
-    writer was last told.
+    writer was last told. `unrecorded` are outstanding model calls that have no record, and get one.
     """
 
     token: str
@@ -102,6 +102,7 @@ class Append:
     events: Sequence[Event] = ()
     absent: Sequence[str] = ()
     tail_bytes: int = 0
+    unrecorded: Sequence[str] = ()
 
     def snapshot(self, tail_bytes: int) -> bool:
         """Whether the write carries a snapshot of the new state, given the bytes of the log tail with these events.
@@ -122,7 +123,7 @@ class Append:
 
     @property
     def delta(self) -> Delta:
-        """The changes of suspensions and runs."""
+        """The changes of suspensions and work records."""
         return delta(self.before, self.after, self.events)
 
 
@@ -134,11 +135,13 @@ def _standing_still(event: Event) -> bool:
 class Appended:
     """The write is durable (as durable as the store is).
 
-    `now` is the store's clock, in ms UTC; `tail_bytes` the size of the log after the last snapshot, for the next write.
+    `now` is the store's clock, in ms UTC; `tail_bytes` the size of the log after the last snapshot, for the next write;
+    `removed` are the claims of work that the write settled, by effect id: their workers may still be at it.
     """
 
     now: int
     tail_bytes: int = 0
+    removed: Mapping[str, Run] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -198,11 +201,21 @@ class Conversations(Database, Protocol):
         """
         ...
 
-    async def release(self, conversation_id: str, token: str, *, paused: bool = False) -> None:
+    async def release(self, conversation_id: str, token: str, *, paused: bool = False, look_ms: int = 0) -> None:
         """Give the conversation up; nothing happens if the token is not the owner's.
+
+        A conversation whose work goes on at workers needs attention after `look_ms`, or at once if an outcome is recorded.
 
         A conversation released as `paused` while work is outstanding needs attention only for its deadlines, until an
         activation takes it over or `readmit` finds that the pause is over.
+        """
+        ...
+
+    async def look(self, conversation_id: str, look_ms: int) -> Sequence[Run] | None:
+        """The claims by which a conversation without an owner goes on; None if it must be taken over.
+
+        It must where an outcome is recorded, something is due, work is not claimed, or the bound of a claim has passed. Else it
+        needs attention again after `look_ms`, or when something is due before that.
         """
         ...
 

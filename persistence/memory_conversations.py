@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from holdfast.conversation import Event, State
 from holdfast.conversation.calls import PendingView
 from holdfast.conversation.idempotency import IdempotencyRecord, facts
+from holdfast.conversation.machine import due_at
 from holdfast.errors import ConversationNotFound, Fenced, LeaseHeld, Quarantined
 
 from .conversations import Acquired, Append, Appended, KnownIds, Moved, Owner, Quarantine, TakeoverReason
@@ -101,12 +102,12 @@ class MemoryConversations(MemoryDatabase):
             found.crash_count, found.struck_by = 0, frozenset()
         found.log.extend(entries)
         found.known |= facts_known
-        found.runs |= {effect_id: Run(RunStatus.RUNNABLE) for effect_id in changes.scheduled}
-        for effect_id in changes.settled:
-            found.runs.pop(effect_id, None)
+        found.runs |= {effect_id: Run(RunStatus.RUNNABLE) for effect_id in (*changes.scheduled, *write.unrecorded)}
+        gone = {effect_id: found.runs.pop(effect_id, None) for effect_id in changes.settled}
+        removed = {name: run for name, run in gone.items() if run is not None and run.status is RunStatus.CLAIMED}
         async with self._changed:
             self._changed.notify_all()
-        return Appended(now, 0 if fresh else tail_bytes)
+        return Appended(now, 0 if fresh else tail_bytes, removed)
 
     async def renew(self, conversation_id: str, token: str, lease_ms: int) -> int:
         """See `Store.renew`."""
@@ -114,7 +115,7 @@ class MemoryConversations(MemoryDatabase):
         found.lease, found.postponed = self._clock() + lease_ms, 0
         return self._clock()
 
-    async def release(self, conversation_id: str, token: str, *, paused: bool = False) -> None:
+    async def release(self, conversation_id: str, token: str, *, paused: bool = False, look_ms: int = 0) -> None:
         """See `Store.release`."""
         check(bool(token), "arguments")
         found = self._conversations.get(conversation_id)
@@ -123,8 +124,24 @@ class MemoryConversations(MemoryDatabase):
         if not found.log:
             del self._conversations[conversation_id]
             return
-        found.token, found.holder, found.lease, found.postponed = "", "", self._clock(), 0
+        now = self._clock()
+        found.token, found.holder, found.lease, found.postponed = "", "", now, 0
         found.paused = paused and found.busy
+        done = any(run.status is RunStatus.DONE for run in found.runs.values())
+        found.looked_at = now if done else now + look_ms
+
+    async def look(self, conversation_id: str, look_ms: int) -> Sequence[Run] | None:
+        """See `Store.look`."""
+        found = self._conversations.get(conversation_id)
+        if found is None or found.token or not found.busy or found.quarantine is not None or found.paused:
+            return None
+        now, runs = self._clock(), list(found.runs.values())
+        due = due_at(found.after) if found.after is not None else None
+        claimed = all(run.status is RunStatus.CLAIMED and run.until > now for run in runs)
+        if not runs or not claimed or (due is not None and due <= now):
+            return None
+        found.postponed, found.looked_at = 0, min(now + look_ms, *(run.until for run in runs))
+        return runs
 
     async def strike(self, conversation_id: str, token: str, *, process: str, reason: str, limit: int) -> int | None:
         """See `Store.strike`."""
@@ -145,7 +162,7 @@ class MemoryConversations(MemoryDatabase):
         found = self._conversations.get(conversation_id)
         if found is None or found.quarantine is None:
             return False
-        found.quarantine, found.crash_count, found.lease, found.postponed = None, 0, self._clock(), 0
+        found.quarantine, found.crash_count, found.looked_at, found.postponed = None, 0, self._clock(), 0
         found.paused = False
         return True
 

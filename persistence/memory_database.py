@@ -56,6 +56,7 @@ class MemoryDatabase:
         self._release: str | None = None
         self._withheld: dict[str, int] = {}
         self._listeners: dict[str, list[asyncio.Queue[bytes]]] = {}
+        self._outcome_listeners: list[asyncio.Queue[str]] = []
         self._progress: dict[str, dict[str, bytes]] = {}
         self._kept_until: dict[str, int] = {}
         self._changed = asyncio.Condition()

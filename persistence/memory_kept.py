@@ -31,6 +31,7 @@ class Kept:
     runs: dict[str, Run] = field(default_factory=dict)
     late: dict[str, Late] = field(default_factory=dict)
     postponed: int = 0
+    looked_at: int = 0
     paused: bool = False
     expires: int | None = None
 
@@ -71,7 +72,7 @@ class Kept:
         """The moment (ms UTC) at which the conversation must be looked at, None if it needs no attention."""
         if self.quarantine is not None:
             return None
-        moments = [self.lease] if self.busy and not self.paused else []
+        moments = [self.lease if self.token else self.looked_at] if self.busy and not self.paused else []
         due = due_at(self.after) if self.after is not None else None
         if due is not None:
             moments.append(due)

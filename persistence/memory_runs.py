@@ -1,7 +1,7 @@
-"""Runs in memory: their records, their progress and their live events."""
+"""The records of work in memory, with its progress and its live events."""
 
 import asyncio
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import replace
 
 from holdfast.errors import CorruptStore
@@ -14,35 +14,70 @@ class MemoryRuns(MemoryDatabase):
     """The verbs of `Runs`, in memory."""
 
     async def claim(
-        self, conversation_id: str, effect_id: str, *, incarnation: str, worker: str, until: int | None = None
+        self,
+        conversation_id: str,
+        effect_id: str,
+        *,
+        incarnation: str,
+        worker: str,
+        until: int | None = None,
+        bound_ms: int = 0,
+        instead_of: str = "",
     ) -> bool:
         """See `Store.claim`."""
-        check(bool(effect_id and incarnation) and "|" not in incarnation, "arguments")
+        check(bool(effect_id and incarnation) and "|" not in incarnation + worker and bound_ms >= 0, "arguments")
         runs = self._runs(conversation_id)
-        claimed = Run(RunStatus.CLAIMED, incarnation=incarnation, worker=worker)
-        match runs.get(effect_id):
-            case Run(RunStatus.RUNNABLE):
-                if until is not None and self._clock() > until:
-                    return False
-                runs[effect_id] = claimed
-                return True
-            case run:
-                return run == claimed
+        run = runs.get(effect_id)
+        if run is None or run.status is RunStatus.DONE:
+            return False
+        if run.status is RunStatus.CLAIMED and (run.incarnation, run.worker) == (incarnation, worker):
+            return True
+        given_up = run.status is RunStatus.CLAIMED and run.incarnation == instead_of
+        now = self._clock()
+        if not (run.status is RunStatus.RUNNABLE or given_up) or (until is not None and now > until):
+            return False
+        bound = now + bound_ms if bound_ms else 0
+        runs[effect_id] = Run(RunStatus.CLAIMED, incarnation=incarnation, worker=worker, until=bound)
+        return True
 
-    async def finish(self, conversation_id: str, effect_id: str, *, incarnation: str, outcome: bytes) -> bool:
+    async def finish(
+        self, conversation_id: str, effect_id: str, *, incarnation: str, outcome: bytes, keeps_late: bool = True
+    ) -> bool:
         """See `Store.finish`."""
         check(bool(effect_id and incarnation) and "|" not in incarnation, "arguments")
         runs = self._runs(conversation_id)
         run = runs.get(effect_id)
         outcome = self.payloads.seal_outcome(conversation_id, effect_id, outcome)
         found = self._conversations.get(conversation_id)
-        if run is None and found is not None and found.log:
+        if run is None and found is not None and found.log and keeps_late:
             found.late[effect_id] = Late(self._clock(), outcome)
         if run is None or run.status is RunStatus.RUNNABLE or run.incarnation != incarnation:
             return False
         if run.status is RunStatus.CLAIMED:
             runs[effect_id] = Run(RunStatus.DONE, incarnation=incarnation, outcome=outcome)
+            if found is not None and not found.token and found.quarantine is None:
+                found.postponed, found.looked_at = 0, min(found.looked_at, self._clock())
+                for queue in self._outcome_listeners:
+                    queue.put_nowait(conversation_id)
         return True
+
+    async def claims_stand(self, claims: Sequence[tuple[str, str, str]]) -> Sequence[bool]:
+        """See `Store.claims_stand`."""
+        return [self._stands(*claim) for claim in claims]
+
+    def _stands(self, conversation_id: str, effect_id: str, incarnation: str) -> bool:
+        run = self._runs(conversation_id).get(effect_id)
+        return run is not None and run.status is RunStatus.CLAIMED and run.incarnation == incarnation
+
+    async def outcomes(self) -> AsyncIterator[str]:
+        """See `Store.outcomes`."""
+        queue: asyncio.Queue[str] = asyncio.Queue()
+        self._outcome_listeners.append(queue)
+        try:
+            while True:
+                yield await queue.get()
+        finally:
+            self._outcome_listeners.remove(queue)
 
     async def run(self, conversation_id: str, effect_id: str) -> Run | None:
         """See `Store.run`."""

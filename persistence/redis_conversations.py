@@ -118,7 +118,8 @@ class RedisConversations(RedisViews):
                     for key, value in zip(answer[2::2], answer[3::2], strict=True)
                 }
                 return KnownIds(now=int(answer[1]), known=known)
-        return Appended(now=int(answer[1]), tail_bytes=tail_bytes)
+        removed = self._runs_of(conversation_id, answer[2:])
+        return Appended(now=int(answer[1]), tail_bytes=tail_bytes, removed=removed)
 
     async def renew(self, conversation_id: str, token: str, lease_ms: int) -> int:
         """See `Store.renew`."""
@@ -128,11 +129,30 @@ class RedisConversations(RedisViews):
             raise Fenced(conversation_id)
         return int(answer[1])
 
-    async def release(self, conversation_id: str, token: str, *, paused: bool = False) -> None:
+    async def release(self, conversation_id: str, token: str, *, paused: bool = False, look_ms: int = 0) -> None:
         """See `Store.release`."""
         log, bucket = self._keys.log(conversation_id), bucket_of(conversation_id)
-        keys = [self._keys.head(conversation_id), self._keys.attention(bucket), log, f"{log}:copy", self._keys.paused(bucket)]
-        await self._script("release", keys, [token, conversation_id, int(paused)])
+        keys = [
+            self._keys.head(conversation_id),
+            self._keys.attention(bucket),
+            log,
+            f"{log}:copy",
+            self._keys.paused(bucket),
+            self._keys.runs(conversation_id),
+        ]
+        await self._script("release", keys, [token, conversation_id, int(paused), look_ms])
+
+    async def look(self, conversation_id: str, look_ms: int) -> Sequence[Run] | None:
+        """See `Store.look`."""
+        keys = [
+            self._keys.head(conversation_id),
+            self._keys.runs(conversation_id),
+            self._keys.attention(bucket_of(conversation_id)),
+        ]
+        answer = await self._script("look", keys, [conversation_id, look_ms])
+        if answer[0] != b"parked":
+            return None
+        return [redis_values.run_of(conversation_id, "", record, self.payloads) for record in answer[1:]]
 
     async def strike(self, conversation_id: str, token: str, *, process: str, reason: str, limit: int) -> int | None:
         """See `Store.strike`."""

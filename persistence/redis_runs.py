@@ -1,8 +1,9 @@
-"""Runs in Redis: their records, their progress and their live events."""
+"""The records of work in Redis, with its progress and its live events."""
 
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Mapping, Sequence
 
 from . import redis_values
+from .keys import bucket_of
 from .redis_connection import translated
 from .redis_database import RedisDatabase
 from .runs import PROGRESS_MS, Late, Run
@@ -12,19 +13,61 @@ class RedisRuns(RedisDatabase):
     """The verbs of `Runs`, in Redis."""
 
     async def claim(
-        self, conversation_id: str, effect_id: str, *, incarnation: str, worker: str, until: int | None = None
+        self,
+        conversation_id: str,
+        effect_id: str,
+        *,
+        incarnation: str,
+        worker: str,
+        until: int | None = None,
+        bound_ms: int = 0,
+        instead_of: str = "",
     ) -> bool:
         """See `Store.claim`."""
-        args: list[str | bytes | int] = [effect_id, incarnation, worker, "" if until is None else until]
+        allowed = "" if until is None else until
+        args: list[str | bytes | int] = [effect_id, incarnation, worker, allowed, bound_ms, instead_of]
         answer = await self._script("claim", [self._keys.runs(conversation_id)], args)
         return bool(answer[0] == b"ok")
 
-    async def finish(self, conversation_id: str, effect_id: str, *, incarnation: str, outcome: bytes) -> bool:
+    async def finish(
+        self, conversation_id: str, effect_id: str, *, incarnation: str, outcome: bytes, keeps_late: bool = True
+    ) -> bool:
         """See `Store.finish`."""
-        keys = [self._keys.runs(conversation_id), self._keys.late(conversation_id), self._keys.log(conversation_id)]
+        keys = [
+            self._keys.runs(conversation_id),
+            self._keys.late(conversation_id),
+            self._keys.log(conversation_id),
+            self._keys.head(conversation_id),
+            self._keys.attention(bucket_of(conversation_id)),
+        ]
         sealed = self.payloads.seal_outcome(conversation_id, effect_id, outcome)
-        answer = await self._script("finish", keys, [effect_id, incarnation, sealed])
+        channel = self._keys.meta("outcomes")
+        args: list[str | bytes | int] = [effect_id, incarnation, sealed, int(keeps_late), conversation_id, channel]
+        answer = await self._script("finish", keys, args)
         return bool(answer[0] == b"ok")
+
+    async def claims_stand(self, claims: Sequence[tuple[str, str, str]]) -> Sequence[bool]:
+        """See `Store.claims_stand`."""
+        if not claims:
+            return []
+
+        async def read() -> list[bytes | None]:
+            async with self._redis.pipeline(transaction=False) as pipeline:
+                for conversation_id, effect_id, _ in claims:
+                    pipeline.hget(self._keys.runs(conversation_id), effect_id)
+                found: list[bytes | None] = await pipeline.execute()
+                return found
+
+        records = await self._do(read)
+        return [
+            record is not None and record.startswith(f"C|{incarnation}|".encode())
+            for record, (_, _, incarnation) in zip(records, claims, strict=True)
+        ]
+
+    async def outcomes(self) -> AsyncIterator[str]:
+        """See `Store.outcomes`."""
+        async for data in self._published(self._keys.meta("outcomes")):
+            yield data.decode(errors="replace")
 
     async def run(self, conversation_id: str, effect_id: str) -> Run | None:
         """See `Store.run`."""
@@ -70,14 +113,18 @@ class RedisRuns(RedisDatabase):
 
     async def listen(self, conversation_id: str) -> AsyncIterator[bytes]:
         """See `Store.listen`."""
+        async for data in self._published(self._keys.live(conversation_id)):
+            yield self.payloads.open_or_leave(data, "live", conversation_id)
+
+    async def _published(self, channel: str) -> AsyncIterator[bytes]:
         pubsub = self._blocking.pubsub(ignore_subscribe_messages=True)
         try:
             async with translated():
-                await pubsub.subscribe(self._keys.live(conversation_id))
+                await pubsub.subscribe(channel)
             while True:
                 async with translated():
                     message = await pubsub.get_message(timeout=30)
                 if message is not None:
-                    yield self.payloads.open_or_leave(message["data"], "live", conversation_id)
+                    yield message["data"]
         finally:
             await pubsub.aclose()

@@ -37,6 +37,7 @@ def append_args(conversation_id: str, prefix: str, write: Append, payloads: Payl
         CipherFailed: A payload cannot be encrypted.
     """
     changes = write.delta
+    scheduled = [*changes.scheduled, *write.unrecorded]
     first = write.before.seq + 1
     known = facts(write.events, first)
     entries = [payloads.seal_event(conversation_id, seq, event) for seq, event in enumerate(write.events, first)]
@@ -57,7 +58,7 @@ def append_args(conversation_id: str, prefix: str, write: Append, payloads: Payl
         len(entries),
         len(write.absent),
         len(known),
-        len(changes.scheduled),
+        len(scheduled),
         len(changes.settled),
         int(write.advances),
         len(changes.opened),
@@ -65,7 +66,7 @@ def append_args(conversation_id: str, prefix: str, write: Append, payloads: Payl
         *entries,
         *write.absent,
         *(part for key, value in known.items() for part in (key, payloads.seal_known(conversation_id, key, value))),
-        *changes.scheduled,
+        *scheduled,
         *changes.settled,
         *members_of(conversation_id, changes.opened),
         *members_of(conversation_id, changes.closed),
@@ -181,7 +182,9 @@ def run_of(conversation_id: str, effect_id: str, record: bytes, payloads: Payloa
         case b"R":
             return Run(RunStatus.RUNNABLE)
         case b"C":
-            return Run(RunStatus.CLAIMED, incarnation=incarnation.decode(), worker=last.decode())
+            worker, _, until = last.partition(b"|")
+            bound = number_of(until or b"0", "a claim's bound")
+            return Run(RunStatus.CLAIMED, incarnation=incarnation.decode(), worker=worker.decode(), until=bound)
         case b"D":
             outcome = payloads.open_outcome(conversation_id, effect_id, last)
             return Run(RunStatus.DONE, incarnation=incarnation.decode(), outcome=outcome)

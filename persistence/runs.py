@@ -1,6 +1,11 @@
-"""The runs of a conversation's calls: their claims, their outcomes, their progress and their live events."""
+"""The records of work: the claims and outcomes of runs and model calls; the progress and live events of both.
 
-from collections.abc import AsyncIterator, Mapping
+A record stands from the append that makes the work outstanding to the append that settles it. A worker claims it just before it
+begins, and records the outcome right after. So an outcome outlives the actor that waits for it, and while all of a
+conversation's work is claimed, the conversation needs no actor.
+"""
+
+from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Protocol
@@ -12,7 +17,7 @@ PROGRESS_MS = 24 * 3_600_000
 
 
 class RunStatus(StrEnum):
-    """Where a run stands."""
+    """Where a run or a model call stands."""
 
     RUNNABLE = "runnable"  # no worker has taken the run
     CLAIMED = "claimed"  # a worker's incarnation has taken the run, just before the body
@@ -21,12 +26,26 @@ class RunStatus(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """The record of one run; `worker` is the actor's name, `outcome` an encoded `RunFinished`."""
+    """The record of one run or model call.
+
+    Attributes:
+        status: Where the work stands.
+        incarnation: The id of the claim: the worker's process, and the task in it.
+        worker: The name of the worker that made the claim.
+        outcome: The encoded outcome.
+        until: The moment (ms UTC) by which the claim must have an outcome; 0 where the claim names none.
+    """
 
     status: RunStatus
     incarnation: str = ""
     worker: str = ""
     outcome: bytes = b""
+    until: int = 0
+
+    @property
+    def process(self) -> str:
+        """The id of the process that made the claim."""
+        return self.incarnation.partition(".")[0]
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,23 +60,49 @@ class Runs(Database, Protocol):
     """The verbs of a `Store` that concern runs: claims, outcomes, progress and live events."""
 
     async def claim(
-        self, conversation_id: str, effect_id: str, *, incarnation: str, worker: str, until: int | None = None
+        self,
+        conversation_id: str,
+        effect_id: str,
+        *,
+        incarnation: str,
+        worker: str,
+        until: int | None = None,
+        bound_ms: int = 0,
+        instead_of: str = "",
     ) -> bool:
-        """Move a run from runnable to claimed; true also if this incarnation has claimed the run before.
+        """Move a record from runnable to claimed; true also if this incarnation has claimed it before.
 
-        After `until`, in ms UTC by the store's clock, the run is not claimed any more: the claim may not be allowed by then.
+        Args:
+            conversation_id: The conversation.
+            effect_id: The run or model call.
+            incarnation: The id of the claim.
+            worker: The name of the worker.
+            until: The moment (ms UTC) after which nothing is claimed any more: the claim may not be allowed by then.
+            bound_ms: How long the claim may stand without an outcome; 0 for a claim without a bound.
+            instead_of: A claim whose process is gone, which gives way to this one.
         """
         ...
 
-    async def finish(self, conversation_id: str, effect_id: str, *, incarnation: str, outcome: bytes) -> bool:
-        """Move a run from claimed to done; false if the run is settled, or not claimed by this incarnation.
+    async def finish(
+        self, conversation_id: str, effect_id: str, *, incarnation: str, outcome: bytes, keeps_late: bool = True
+    ) -> bool:
+        """Move a record from claimed to done; false if the work is settled, or not claimed by this incarnation.
 
-        The outcome of a settled run is late: it changes nothing, and is kept beside the log.
+        A conversation that has no owner needs attention then. An outcome of settled work is late: it changes nothing, and with
+        `keeps_late` it is kept beside the log.
         """
+        ...
+
+    async def claims_stand(self, claims: Sequence[tuple[str, str, str]]) -> Sequence[bool]:
+        """Which of these claims stand without an outcome; each is a conversation's id, an effect id and an incarnation."""
+        ...
+
+    def outcomes(self) -> AsyncIterator[str]:
+        """The ids of conversations without an owner for which an outcome is recorded meanwhile; some may be missed."""
         ...
 
     async def run(self, conversation_id: str, effect_id: str) -> Run | None:
-        """The record of a run, None once the run is settled."""
+        """The record of a run or a model call, None once that is settled."""
         ...
 
     async def late(self, conversation_id: str) -> Mapping[str, Late]:

@@ -1,5 +1,6 @@
 """The interface through which the registry finds, spawns and asks actors, so that its logic does not know Ray."""
 
+from collections.abc import Sequence
 from typing import Protocol
 
 from holdfast.actors import AnswerToActivate, AnswerToAsk
@@ -52,6 +53,13 @@ class Actors(Protocol):
         """Whether an actor of that name is dead if `find` does not know it: for names made here or in a cluster that is gone.
 
         An actor of another cluster may live there, although this cluster does not know its name.
+        """
+        ...
+
+    async def keeps(self, worker: str, incarnations: Sequence[str]) -> Sequence[bool] | None:
+        """Which of these claims the worker is at; None if it does not say so now.
+
+        A worker that is proven to be gone keeps none; one of another cluster, which cannot be asked, keeps what it attests.
         """
         ...
 

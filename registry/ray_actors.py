@@ -1,8 +1,8 @@
 """Conversation actors on Ray: each is named, detached, and a process of its own."""
 
 import uuid
-from collections.abc import Awaitable
-from typing import Any, TypeVar
+from collections.abc import Awaitable, Sequence
+from typing import Any, Protocol, TypeVar
 
 import ray
 from ray.exceptions import ActorDiedError, RayActorError, RayError
@@ -14,9 +14,14 @@ from holdfast.actors.wire import pack, unpack
 from holdfast.conversation import Command
 from holdfast.daemon import in_daemon
 from holdfast.errors import ClusterStopped, OtherBuild
-from holdfast.persistence import EVERYWHERE, Directory, TakeoverReason
+from holdfast.persistence import EVERYWHERE, Directory, Runs, TakeoverReason
 
 from .actors import ActorDied, ActorUnavailable
+
+
+class DirectoryAndRuns(Directory, Runs, Protocol):
+    """What the actors ask of a store."""
+
 
 _RemoteActor = ray.remote(ConversationActor)
 _T = TypeVar("_T")
@@ -49,7 +54,7 @@ class RayHandle:
 class RayActors:
     """See `Actors`."""
 
-    def __init__(self, settings: ActorSettings, store: Directory) -> None:
+    def __init__(self, settings: ActorSettings, store: DirectoryAndRuns) -> None:
         self._settings = settings
         self._store = store
 
@@ -65,6 +70,23 @@ class RayActors:
     def judges(self, name: str) -> bool:
         """See `Actors.judges`."""
         return self._settings.judges(name)
+
+    async def keeps(self, worker: str, incarnations: Sequence[str]) -> Sequence[bool] | None:
+        """See `Actors.keeps`."""
+        actor = await in_daemon(find, worker)
+        if actor is None and not self.judges(worker):
+            return [await self._store.attested(one.partition(".")[0]) for one in incarnations]
+        if actor is None:
+            return [False] * len(incarnations)
+        try:
+            if self.ours(worker):
+                return await _answered(actor.keeps.remote(list(incarnations)))
+            process = await _answered(actor.process.remote())  # releases do not talk, but for this
+            return [one.startswith(f"{process}.") for one in incarnations]
+        except ActorDied:
+            return [False] * len(incarnations)
+        except ActorUnavailable:
+            return None
 
     def new_name(self) -> str:
         """See `Actors.new_name`."""

@@ -88,10 +88,7 @@ class Sweep:
                 self._troubled = await self._known_troubles()
             await self._readmit()
             due = await self._store.attention(BATCH)
-            for conversation_id in due.conversation_ids:
-                if conversation_id not in self._waking:
-                    self._waking.add(conversation_id)
-                    self._tasks.start(self._wake(conversation_id))
+            self._take_up([one for one in due.conversation_ids if one not in self._waking])
             await self._pool.reap(quiet_ms=max(self._timing.lease_ms // 2, QUIET_MS))
             await self._refill()
         except StoreError:
@@ -99,6 +96,54 @@ class Sweep:
             raise
         if self._healthy_since is None:
             self._healthy_since = _now()
+
+    def ring(self, conversation_id: str) -> None:
+        """Take up a conversation without an owner for which an outcome was recorded, without waiting for the next tick."""
+        if self._healthy_since is not None and conversation_id not in self._waking:
+            self._take_up([conversation_id])
+
+    def _take_up(self, conversation_ids: Sequence[str]) -> None:
+        if conversation_ids:
+            self._waking.update(conversation_ids)
+            self._tasks.start(self._looked_at(conversation_ids))
+
+    async def _looked_at(self, conversation_ids: Sequence[str]) -> None:
+        """Leave those conversations alone whose work goes on at workers that live, and wake the others.
+
+        The end of a claim's time proves nothing by itself, so a worker is asked once for all that it keeps. What it does not
+        answer for is looked at again later, until the bound of the claim has passed.
+        """
+        claims: dict[str, list[tuple[str, str]]] = {}
+        for conversation_id in conversation_ids:
+            try:
+                kept = await self._store.look(conversation_id, self._timing.lease_ms)
+            except StoreError:  # waking it shows what is wrong
+                kept = None
+            if kept is None:
+                self._tasks.start(self._wake(conversation_id))
+                continue
+            for run in kept:
+                claims.setdefault(run.worker, []).append((conversation_id, run.incarnation))
+        asked = [self._unkept(worker, kept) for worker, kept in claims.items()]
+        unkept = set[str]().union(*await asyncio.gather(*asked))
+        for conversation_id in {one for kept in claims.values() for one, _ in kept}:
+            if conversation_id in unkept:
+                self._tasks.start(self._wake(conversation_id))
+            else:
+                self._waking.discard(conversation_id)
+
+    async def _unkept(self, worker: str, claims: Sequence[tuple[str, str]]) -> set[str]:
+        """The conversations of those claims that the worker is not at."""
+        try:
+            async with asyncio.timeout(WAKE_TIMEOUT_S):
+                kept = await self._actors.keeps(worker, [incarnation for _, incarnation in claims])
+        except (HoldfastError, TimeoutError) as error:
+            logger.debug("what %s keeps is not known: %s", worker, error)
+            kept = None
+        except Exception:
+            logger.exception("what %s keeps is not known", worker)
+            kept = None
+        return set() if kept is None else {one for (one, _), kept_there in zip(claims, kept, strict=True) if not kept_there}
 
     async def _readmit(self) -> None:
         """Mark conversations whose pause is over as needing attention: once the pauses change, and every `READMIT_S`."""

@@ -17,7 +17,7 @@ from holdfast.actors.placement import beside
 from holdfast.embedded.home import Home
 from holdfast.embedded.revival import Revival
 from holdfast.errors import HomeUnusable, StoreError
-from holdfast.persistence import EVERYWHERE, Directory, RedisStore
+from holdfast.persistence import EVERYWHERE, Directory, RedisStore, Runs
 from holdfast.redaction import Redaction
 
 from . import cluster
@@ -39,6 +39,7 @@ class Sweeper:
         logs.guard_process(Redaction.of_process(os.environ, urls=[settings.store.redis_url]))
         self._settings = settings
         self._holding: asyncio.Task[None] | None = None
+        self._listening: asyncio.Task[None] | None = None
         loop = asyncio.get_running_loop()
         self._task = loop.create_task(self._run())
         watch = Watchdog(self._store(), RayProcesses(settings), timing=settings.timing, process_limits=settings.process_limits)
@@ -72,6 +73,7 @@ class Sweeper:
         self._holding = asyncio.create_task(cluster.hold(store, cluster.current, gone=self._settings.gone))
         await store.payloads.prepare()
         sweep = Sweep(store, RayActors(self._settings, store), timing=timing, process_limits=self._settings.process_limits)
+        self._listening = asyncio.create_task(_listen(store, sweep))
         while True:
             try:
                 here = cluster.current()
@@ -87,6 +89,19 @@ class Sweeper:
             except Exception:
                 logger.exception("a tick failed")
             await asyncio.sleep(timing.tick_ms / 1000)
+
+
+async def _listen(store: Runs, sweep: Sweep) -> None:
+    """Tell the sweep of each outcome as it is recorded. What is missed here is found by the next tick."""
+    while True:
+        try:
+            async for conversation_id in store.outcomes():
+                sweep.ring(conversation_id)
+        except StoreError as error:
+            logger.debug("outcomes are not heard of: %s", error)
+        except Exception:
+            logger.exception("outcomes are not heard of")
+        await asyncio.sleep(ASK_AGAIN_S)
 
 
 async def _stopped(store: Directory) -> bool:

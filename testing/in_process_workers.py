@@ -1,7 +1,6 @@
 """The workers of a rehearsal: model calls come from a script, bodies run on the caller's own event loop."""
 
 import asyncio
-import itertools
 import uuid
 from collections.abc import Mapping
 from functools import partial
@@ -10,11 +9,12 @@ from typing import Any
 from holdfast.actors.published import standing_of
 from holdfast.actors.steps import Step
 from holdfast.actors.work_requests import ModelRequest, RunRequest
-from holdfast.actors.worker import model_outcome, prompt, tool_run
+from holdfast.actors.worker import model_outcome, model_run, prompt, tool_run
+from holdfast.actors.worker.claims import Claims
 from holdfast.actors.worker.model_answer import Broken, TooMuch
 from holdfast.actors.worker.ongoing import Ongoing
 from holdfast.actors.worker.transcripts import Transcripts
-from holdfast.actors.workers import ModelOutcome, NoOutcome, Standing
+from holdfast.actors.workers import ModelAnswer, ModelOutcome, NoOutcome, RunAnswer, Standing
 from holdfast.agent import Agent
 from holdfast.conversation import FailureReason, ModelFailed, RunFinished, jsontext
 from holdfast.daemon import in_daemon
@@ -26,6 +26,8 @@ from .moved_clock import MovedClock
 from .rehearsal_result import ToolRun
 from .scripted_model import ScriptedModel, answer_of
 from .transcripts import Message
+
+WORKER = "rehearsal"
 
 
 class WorkerDied(Exception):
@@ -70,16 +72,27 @@ class InProcessWorkers:
         self._lose = dict(lose)
         self._transcripts = Transcripts()
         self._ongoing: Ongoing[RunFinished | NoOutcome] = Ongoing()
-        self._tasks = itertools.count(1)
+        self._claims: Claims[Any] = Claims(uuid.uuid4().hex, WORKER)
 
     async def standing(self, app: str, agent: str) -> Standing | None:
         """See `Workers.standing`."""
         record = await self._store.app(app)
         return None if record is None else await standing_of(self._store, record, agent)
 
-    async def call_model(self, app: str, code: str, request: ModelRequest) -> ModelOutcome:
-        """See `Workers.call_model`."""
+    async def call_model(self, app: str, code: str, request: ModelRequest) -> ModelAnswer:
+        """See `Workers.call_model`; a model call ends with its caller."""
         del app, code
+        return await model_run.run(
+            self._store,
+            request,
+            partial(self._answered, request),
+            claim=self._claims.new(),
+            worker=WORKER,
+            timeout_s=self._agent.spec.limits.model_timeout_s,
+            admitted=tool_run.at_any_time,
+        )
+
+    async def _answered(self, request: ModelRequest) -> ModelOutcome:
         spec, effect_id = self._agent.spec, request.effect_id
         failed = partial(ModelFailed, effect_id=effect_id)
         reading = await self._transcripts.reading(self._store, request)
@@ -108,21 +121,23 @@ class InProcessWorkers:
             return failed(error=problem, reason=FailureReason.UNUSABLE)
         return model_outcome.replied(effect_id, answer, calls, route="")
 
-    async def run_tool(self, app: str, code: str, request: RunRequest) -> RunFinished | NoOutcome:
+    async def run_tool(self, app: str, code: str, request: RunRequest) -> RunAnswer:
         """See `Workers.run_tool`; a run goes on when its caller is cancelled."""
         del app, code
-        begin = partial(self._run, request, f"{uuid.uuid4().hex}.{next(self._tasks)}")
+        begin = partial(self._run, request, self._claims.new(process=uuid.uuid4().hex).incarnation)
         try:
             return await asyncio.shield(self._ongoing.joined(request.effect_id, begin))
         except WorkerDied:
             return NoOutcome.GONE
 
-    async def join(self, worker: str, incarnation: str, conversation_id: str, effect_id: str) -> RunFinished | NoOutcome:
-        """See `Workers.join`; a worker that claimed a run without an outcome is always gone."""
-        del worker, incarnation, conversation_id, effect_id
+    async def join(
+        self, worker: str, incarnation: str, conversation_id: str, effect_id: str, *, briefly: bool = False
+    ) -> NoOutcome:
+        """See `Workers.join`; a worker that claimed work without an outcome is always gone."""
+        del worker, incarnation, conversation_id, effect_id, briefly
         return NoOutcome.GONE
 
-    def drop(self, conversation_id: str, effect_id: str) -> None:
+    def drop(self, worker: str, incarnation: str) -> None:
         """See `Workers.drop`; nothing to do here, since a model call ends with its caller."""
 
     def close(self) -> None:
@@ -149,7 +164,7 @@ class InProcessWorkers:
             limits=self._agent.spec.limits,
             resources=self._resources,
             incarnation=incarnation,
-            worker="rehearsal",
+            worker=WORKER,
             in_thread=in_daemon,
             bounded=partial(self._clock.bounded, request.effect_id),
             reached=reached,

@@ -86,9 +86,15 @@ class Activation:
     def rested_at(self) -> int | None:
         """The moment since which the conversation rests, in ms by the actor's clock; None while it does not rest.
 
-        A conversation rests while no effect is outstanding, or every outstanding effect waits for the end of a pause.
+        A conversation rests while no effect is outstanding, or none needs this activation: each is claimed by a worker, or
+        waits for the end of a pause.
         """
         return self._rest.since
+
+    @property
+    def parkable(self) -> bool:
+        """Whether the conversation rests here only because workers keep its effects."""
+        return self._effects.kept
 
     @property
     def rested_since(self) -> int | None:
@@ -148,7 +154,9 @@ class Activation:
             while not self.over:
                 item = await self._mailbox.next()
                 if isinstance(item, Leave):
-                    left = await leaving.release(self._store, self._tenure, self._effects, self._mailbox, self._reached)
+                    left = await leaving.release(
+                        self._store, self._tenure, self._effects, self._mailbox, self._reached, look_ms=self._timing.lease_ms
+                    )
                     if left:
                         self._stop()
                     item.settle(left)
@@ -193,7 +201,7 @@ class Activation:
 
     async def _begin_anew(self) -> None:
         """Drop the state in memory and take the conversation over anew by its own token, however long the store stays away."""
-        begun = self._effects.cancel_all()
+        self._effects.cancel_all()
         self._tenure.unsure = True
         backoff = Backoff(0.05, 1)
         while not self.over:
@@ -213,7 +221,6 @@ class Activation:
                     return
                 self._tenure.unsure = False
                 self._effects.look_at_all()
-                self._effects.drop_settled(begun)  # the write of unknown outcome may have settled some of these effects
                 return
 
     async def _struck(self, process: str | None, what: str, *, limit: int | None = None) -> bool:
@@ -249,10 +256,10 @@ class Activation:
                 self._effects.start()
 
     async def _watch_lease(self) -> None:
-        """Stop all effects when the lease ends: another activation may carry them out then. Claimed runs go on."""
+        """Stop following effects when the lease ends: another activation may follow them then. What workers claimed goes on."""
         while not self.over:
             await self._tenure.lease.ended()
-            self._effects.drop_all()
+            self._effects.cancel_all()
             await asyncio.sleep(self._timing.tick_ms / 1000)
 
     def _stop(self) -> None:

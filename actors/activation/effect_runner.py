@@ -1,11 +1,21 @@
-"""Carrying out one effect: a worker is asked for a model call, a run is followed by its record, both within a bound of time."""
+"""Carrying out one effect: model calls and runs are followed by their records, each within a bound of time."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from dataclasses import replace
 
 from holdfast.actors.admission import Admission
 from holdfast.actors.work_requests import ModelRequest, RunRequest
-from holdfast.actors.workers import ModelOutcome, NoOutcome, NoWorker, Workers
+from holdfast.actors.workers import (
+    GRACE_S,
+    Claimed,
+    ModelAnswer,
+    ModelOutcome,
+    NoOutcome,
+    NoWorker,
+    RunAnswer,
+    Workers,
+)
 from holdfast.conversation import (
     AgentSpec,
     BeginTurn,
@@ -25,14 +35,26 @@ from holdfast.persistence import Run, Runs, RunStatus, codec
 
 from .log_tail import LogTail
 
-GRACE_S = 30.0
-"""Seconds beyond the bound of a run or model call after which the actor gives up on a worker that does not answer."""
 LOOK_S = 5.0
-"""Seconds between looks at the record of a run that no worker has claimed: the bound of a run begins with its claim."""
+"""Seconds between looks at a record that no worker has claimed: the bound of the work begins with its claim."""
 
 
 class EffectRunner:
-    """One try at one effect, with the state that the conversation has when the try begins."""
+    """One try at one effect, with the state that the conversation has when the try begins.
+
+    Args:
+        store: The store, which has the records of work.
+        workers: The workers.
+        state: The state of the conversation.
+        spec: The spec of the turn.
+        log_tail: The end of the log.
+        run: The record of the effect as it was at the takeover, if it is used for the first time.
+        alone: Whether the effect is done alone, since a process has died of this conversation's work.
+        admission: Says whether new work may begin.
+        struck: Counts a strike for a process that died; true if the activation is over then.
+        claimed: Called once a worker that lives is known to have claimed the work.
+        now: The store's clock, in ms UTC.
+    """
 
     def __init__(
         self,
@@ -46,6 +68,8 @@ class EffectRunner:
         alone: bool,
         admission: Admission,
         struck: Callable[[str, str], Awaitable[bool]],
+        claimed: Callable[[], None] = lambda: None,
+        now: Callable[[], int] = lambda: 0,
     ) -> None:
         self._store = store
         self._workers = workers
@@ -56,13 +80,14 @@ class EffectRunner:
         self._alone = alone
         self._admission = admission
         self._struck = struck
+        self._claimed = claimed
+        self._now = now
 
     async def outcome(self, effect: Effect, attempt: int) -> Command | None:
-        """The command that tells the machine the effect's outcome; None if the run has no record, or the activation is over.
+        """The command that tells the machine the effect's outcome; None if it has no record, or the activation is over.
 
         Raises:
             NoWorker: No worker takes the effect, or the worker does not answer; the effect can be tried again.
-            WorkerLost: The process that called the model died, perhaps of this call.
             WorkPaused: The effect is new work, which waits for the end of a pause.
             StoreError: The store does not answer.
             ClusterError: This process is in no cluster, or Holdfast was stopped on it.
@@ -71,9 +96,9 @@ class EffectRunner:
             case BeginTurn():
                 return await self._prepare(effect)
             case CallModel():
-                return await self._call_model(effect, attempt)
+                return await self._followed(effect, lambda lost: self._call_model(effect, attempt, lost))
             case RunTool():
-                return await self._run_tool(effect)
+                return await self._followed(effect, lambda _: self._run_tool(effect))
 
     async def _prepare(self, effect: BeginTurn) -> TurnPrepared:
         app, agent = self._state.app, self._state.agent
@@ -85,7 +110,7 @@ class EffectRunner:
             return TurnPrepared(effect_id=effect.effect_id, problem=f"app {app!r} has no agent {agent!r} any more")
         return TurnPrepared(effect_id=effect.effect_id, code=standing.code, spec=standing.spec)
 
-    async def _call_model(self, effect: CallModel, attempt: int) -> ModelOutcome:
+    async def _call_model(self, effect: CallModel, attempt: int, lost: str) -> ModelAnswer:
         request = ModelRequest(
             conversation_id=self._state.conversation_id,
             agent=self._state.agent,
@@ -93,21 +118,14 @@ class EffectRunner:
             effect_id=effect.effect_id,
             upto_seq=effect.upto_seq,
             attempt=attempt,
-            alone=self._alone,
+            alone=self._alone or bool(lost),
             log_tail=self._log_tail.upto(effect.upto_seq),
             lineage=self._log_tail.lineage,
+            instead_of=lost,
         )
-        bound_s = self._spec.limits.model_timeout_s if self._spec is not None else 600.0
-        try:
-            async with asyncio.timeout(bound_s + GRACE_S) as bound:
-                return await self._workers.call_model(self._state.app, effect.code, request)
-        except TimeoutError as error:
-            if not bound.expired():
-                raise NoWorker(str(error)) from error
-            problem = f"the model did not answer within {bound_s:g} s, nor did the worker that called it"
-            return ModelFailed(effect_id=effect.effect_id, error=problem, reason=FailureReason.MODEL_TIMEOUT)
+        return await self._workers.call_model(self._state.app, effect.code, request)
 
-    async def _run_tool(self, effect: RunTool) -> RunFinished | RunLost | None:
+    async def _run_tool(self, effect: RunTool) -> RunAnswer:
         request = RunRequest(
             conversation_id=self._state.conversation_id,
             agent=self._state.agent,
@@ -120,15 +138,26 @@ class EffectRunner:
             arguments_at=effect.arguments_at,
             alone=effect.attempt > 1 or self._alone,
         )
-        claimed_by = self._run.incarnation if self._run is not None and self._run.status is RunStatus.CLAIMED else ""
-        bound_s = self._run_timeout_s(effect.tool)
+        return await self._workers.run_tool(self._state.app, effect.code, request)
+
+    async def _followed(
+        self, effect: CallModel | RunTool, dispatch: Callable[[str], Awaitable[ModelAnswer | RunAnswer]]
+    ) -> Command | None:
+        bound_s = self._bound_s(effect)
         now_s = asyncio.get_running_loop().time
-        watching = asyncio.create_task(self._watch(effect, request))
+        claim = self._run if self._run is not None and self._run.status is RunStatus.CLAIMED else None
+        watching = asyncio.create_task(self._watch(effect, dispatch))
         asked_at_s = claimed_at_s = now_s()
+
+        def left_s() -> float:
+            """How long the claim may still stand: up to its own bound, or for the bound of the work since it was seen."""
+            if claim is None:
+                return LOOK_S
+            return (claim.until - self._now()) / 1000 if claim.until else claimed_at_s + bound_s + GRACE_S - now_s()
+
         try:
             while True:
-                left_s = claimed_at_s + bound_s + GRACE_S - now_s() if claimed_by else LOOK_S
-                done, _ = await asyncio.wait({watching}, timeout=max(left_s, 0))
+                done, _ = await asyncio.wait({watching}, timeout=max(left_s(), 0))
                 if done:
                     return watching.result()
                 run = await self._store.run(self._state.conversation_id, effect.effect_id)
@@ -137,45 +166,60 @@ class EffectRunner:
                 match run.status:
                     case RunStatus.DONE:  # the recorded outcome counts, whether or not the worker answers
                         return codec.decode_outcome(run.outcome)
-                    case RunStatus.CLAIMED if run.incarnation != claimed_by:
-                        claimed_by, claimed_at_s = run.incarnation, now_s()
-                    case RunStatus.CLAIMED:
-                        problem = f"the tool did not finish within {bound_s:g} s, nor did its worker answer"
-                        return RunFinished(effect_id=effect.effect_id, ok=False, content=failure(problem))
+                    case RunStatus.CLAIMED if claim is None or run.incarnation != claim.incarnation:
+                        claim, claimed_at_s = run, now_s()
+                    case RunStatus.CLAIMED if left_s() <= 0:
+                        return _overdue(effect, bound_s)
                     case RunStatus.RUNNABLE if now_s() - asked_at_s >= GRACE_S:  # it waits its turn, or its request is lost
                         watching.cancel()
-                        watching, asked_at_s, claimed_by = asyncio.create_task(self._watch(effect, request)), now_s(), ""
+                        watching, asked_at_s, claim = asyncio.create_task(self._watch(effect, dispatch)), now_s(), None
                     case RunStatus.RUNNABLE:
-                        claimed_by = ""
+                        claim = None
         except TimeoutError as error:
             raise NoWorker(str(error)) from error
         finally:
             watching.cancel()
 
-    async def _watch(self, effect: RunTool, request: RunRequest) -> RunFinished | RunLost | None:
-        """Follow a run by its record: dispatch a runnable run, join a claimed one, take the outcome of one that is done."""
+    async def _watch(
+        self, effect: CallModel | RunTool, dispatch: Callable[[str], Awaitable[ModelAnswer | RunAnswer]]
+    ) -> ModelOutcome | RunFinished | RunLost | None:
+        """Follow an effect by its record: dispatch what is runnable, join what is claimed, take the outcome of what is done."""
+        conversation_id, effect_id = self._state.conversation_id, effect.effect_id
         run, self._run = self._run, None  # the record as it was at the takeover, used once
-        run = run or await self._store.run(self._state.conversation_id, effect.effect_id)
+        run = run or await self._store.run(conversation_id, effect_id)
+        confirmed, lost = False, ""
         while run is not None:
-            answer: RunFinished | NoOutcome
+            answer: ModelAnswer | RunAnswer
             match run.status:
-                case RunStatus.RUNNABLE:
-                    answer = await self._workers.run_tool(self._state.app, effect.code, request)
-                case RunStatus.CLAIMED:
+                case RunStatus.CLAIMED if run.incarnation != lost:
                     answer = await self._workers.join(
-                        run.worker, run.incarnation, self._state.conversation_id, effect.effect_id
+                        run.worker, run.incarnation, conversation_id, effect_id, briefly=not confirmed
                     )
                 case RunStatus.DONE:
                     answer = codec.decode_outcome(run.outcome)
-            if isinstance(answer, RunFinished):
+                case _:
+                    answer = await dispatch(lost)
+            if isinstance(answer, Claimed):
+                confirmed = True
+                self._claimed()
+                run = Run(RunStatus.CLAIMED, incarnation=answer.incarnation, worker=answer.worker)
+                continue
+            if not isinstance(answer, NoOutcome):
                 return answer
-            before, run = run, await self._store.run(self._state.conversation_id, effect.effect_id)
-            if answer in (NoOutcome.GONE, NoOutcome.FORGOTTEN) and run == before:
+            before, run, confirmed = run, await self._store.run(conversation_id, effect_id), False
+            gone = answer in (NoOutcome.GONE, NoOutcome.FORGOTTEN)
+            if not gone or run is None or replace(run, until=0) != replace(before, until=0):
+                continue
+            if isinstance(effect, RunTool):
                 what = f"tool {effect.tool}, call {effect.tool_call_id}, attempt {effect.attempt}: its worker died"
-                died_of_it = answer is NoOutcome.GONE and self._runs_again(effect)
-                if died_of_it and await self._struck(before.incarnation.partition(".")[0], what):
-                    return None
-                return RunLost(effect_id=effect.effect_id)
+                blamed = self._runs_again(effect)
+            else:
+                what, blamed = f"the model call {effect_id}: its worker died", True
+            if answer is NoOutcome.GONE and blamed and await self._struck(before.process, what):
+                return None
+            if isinstance(effect, RunTool):
+                return RunLost(effect_id=effect_id)
+            lost = before.incarnation
         return None
 
     def _runs_again(self, effect: RunTool) -> bool:
@@ -183,8 +227,18 @@ class EffectRunner:
         call = self._state.turn.call(effect.tool_call_id) if self._state.turn is not None else None
         return call is not None and call.on_lost is OnLost.REDISPATCH
 
-    def _run_timeout_s(self, tool: str) -> float:
+    def _bound_s(self, effect: CallModel | RunTool) -> float:
         if self._spec is None:
             return 600.0
-        spec = self._spec.tool(tool)
+        if isinstance(effect, CallModel):
+            return self._spec.limits.model_timeout_s
+        spec = self._spec.tool(effect.tool)
         return (spec.run_timeout_s if spec is not None else None) or self._spec.limits.run_timeout_s
+
+
+def _overdue(effect: CallModel | RunTool, bound_s: float) -> ModelFailed | RunFinished:
+    if isinstance(effect, CallModel):
+        problem = f"the model did not answer within {bound_s:g} s, nor did the worker that called it"
+        return ModelFailed(effect_id=effect.effect_id, error=problem, reason=FailureReason.MODEL_TIMEOUT)
+    problem = f"the tool did not finish within {bound_s:g} s, nor did its worker answer"
+    return RunFinished(effect_id=effect.effect_id, ok=False, content=failure(problem))

@@ -7,7 +7,7 @@ from holdfast.actors.steps import Reached, Step
 from holdfast.conversation import Command, Judgement, Reply, decide
 from holdfast.conversation.idempotency import IdempotencyRecord
 from holdfast.errors import HoldfastError
-from holdfast.persistence import Append, KnownIds, Store
+from holdfast.persistence import Append, Appended, KnownIds, Store
 
 from .lease import now_s
 from .taking_over import Tenure
@@ -20,12 +20,12 @@ class Judge:
         store: Where the conversation is kept.
         tenure: What the activation holds of the conversation.
         lease_ms: The length of a lease.
-        adopted: Called with each write that has become durable.
+        adopted: Called with each write that has become durable, and what it came to.
         reached: Called at each numbered step.
     """
 
     def __init__(
-        self, store: Store, tenure: Tenure, *, lease_ms: int, adopted: Callable[[Append], None], reached: Reached
+        self, store: Store, tenure: Tenure, *, lease_ms: int, adopted: Callable[[Append, Appended], None], reached: Reached
     ) -> None:
         self._store = store
         self._tenure = tenure
@@ -72,6 +72,7 @@ class Judge:
                 events=judgement.events,
                 absent=[key for key in ids if key not in known],
                 tail_bytes=tenure.tail_bytes,
+                unrecorded=tenure.unrecorded_in(judgement.state or tenure.state),
             )
             written = await self._store.append(tenure.conversation_id, write)
             tenure.time.heard(written.now)
@@ -81,7 +82,7 @@ class Judge:
                 continue
             self._reached(Step.ASK_3_WRITTEN)
             tenure.adopt(write, written)
-            self._adopted(write)
+            self._adopted(write, written)
             if judgement.events and command.kind in ("start", "turn_prepared"):
                 tenure.spec = spec  # no other command changes the spec of the turn
             if refusal is not None:

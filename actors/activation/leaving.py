@@ -14,19 +14,23 @@ from .taking_over import Tenure
 logger = logging.getLogger("holdfast.actor")
 
 
-async def release(store: Store, tenure: Tenure, effects: Outstanding, mailbox: Mailbox, reached: Reached) -> bool:
+async def release(
+    store: Store, tenure: Tenure, effects: Outstanding, mailbox: Mailbox, reached: Reached, *, look_ms: int
+) -> bool:
     """Give the conversation up if it rests; true if it was given up.
 
-    A conversation rests where no command waits and no effect is outstanding, or all its effects wait for the end of a pause. A
-    release whose outcome is unknown counts as done: the lease ends, and then another activation can take the conversation over.
+    A conversation rests where no command waits and no effect needs this activation: none is outstanding, or each is claimed
+    by a worker or waits for the end of a pause. With claimed ones it is parked: it is looked at after `look_ms`, or as soon
+    as an outcome is recorded. A release whose outcome is unknown counts as done: the lease ends, and then another activation
+    can take the conversation over.
     """
     paused = effects.paused
-    if (busy(tenure.state) and not paused) or not mailbox.empty:
+    if (busy(tenure.state) and not effects.kept) or not mailbox.empty:
         return False
     effects.cancel_all()  # effects that wait for the end of a pause must not begin from now on
     reached(Step.PASSIVATE_1_BEGUN)
     try:
-        await store.release(tenure.conversation_id, tenure.token, paused=paused)
+        await store.release(tenure.conversation_id, tenure.token, paused=paused, look_ms=look_ms)
     except StoreError as error:
         logger.warning("conversation %s: its release is unknown: %s", tenure.conversation_id, error)
     reached(Step.PASSIVATE_2_RELEASED)

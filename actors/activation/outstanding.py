@@ -6,13 +6,23 @@ from collections.abc import Awaitable
 from typing import Protocol
 
 from holdfast.actors.admission import Admission
-from holdfast.actors.workers import NoWorker, WorkerLost, Workers, WorkPaused
+from holdfast.actors.workers import NoWorker, Workers, WorkPaused
 from holdfast.backoff import Backoff
-from holdfast.conversation import Command, Effect, ModelFailed, ModelReplied, RunFinished, RunTool, Wake, outstanding
+from holdfast.conversation import (
+    CallModel,
+    Command,
+    Effect,
+    ModelFailed,
+    ModelReplied,
+    RunFinished,
+    RunTool,
+    Wake,
+    outstanding,
+)
 from holdfast.conversation.commands import RunLost, TurnPrepared
 from holdfast.conversation.machine import busy, effect_of
 from holdfast.errors import ClusterError, StoreError
-from holdfast.persistence import Append, Store
+from holdfast.persistence import Append, Appended, Store
 from holdfast.redaction import PLAIN
 
 from .effect_runner import EffectRunner
@@ -79,6 +89,11 @@ class Outstanding:
         """Whether effects are outstanding and all of them wait for the end of a pause."""
         return busy(self._tenure.state) and self._rest.paused(self.tasks)
 
+    @property
+    def kept(self) -> bool:
+        """Whether effects are outstanding and none needs this activation: workers keep them, or a pause holds them up."""
+        return busy(self._tenure.state) and self._rest.kept_elsewhere(self.tasks)
+
     def start(self) -> None:
         """Start the outstanding effects that do not go on yet and drop those no longer outstanding, if the lease is held."""
         tenure = self._tenure
@@ -89,11 +104,13 @@ class Outstanding:
                 self.tasks[effect_id] = asyncio.create_task(self._carry_out(effect))
             elif effect is None and effect_id in self.tasks:
                 tenure.runs.pop(effect_id, None)
-                self._drop(effect_id)
+                self.tasks.pop(effect_id).cancel()
         self._see_whether_it_rests()
 
-    def adopted(self, write: Append) -> None:
-        """Note which effects a durable write may have changed."""
+    def adopted(self, write: Append, written: Appended) -> None:
+        """Note which effects a durable write may have changed, and have workers drop the work that it has settled."""
+        for run in written.removed.values():
+            self._workers.drop(run.worker, run.incarnation)
         if self._changed is not None and write.before.calls.any_running and write.after.calls.any_running:
             changes = write.delta
             self._changed.update(changes.scheduled, changes.settled)
@@ -104,24 +121,12 @@ class Outstanding:
         """Have the next `start` look at every effect, since the state was taken anew from the store."""
         self._changed = None
 
-    def drop_all(self) -> None:
-        """Stop every effect and tell the workers that nobody waits for it here: another activation may carry it out."""
+    def cancel_all(self) -> None:
+        """Stop waiting for every effect, each of which goes on in its worker: another activation may follow it."""
         self._changed = None
-        for effect_id in list(self.tasks):
-            self._drop(effect_id)
-
-    def drop_settled(self, effect_ids: set[str]) -> None:
-        """Tell the workers that nobody waits for these effects any more, except for those that are still outstanding."""
-        for effect_id in effect_ids - {effect.effect_id for effect in outstanding(self._tenure.state)}:
-            self._workers.drop(self._tenure.conversation_id, effect_id)
-
-    def cancel_all(self) -> set[str]:
-        """Stop waiting for every effect, each of which goes on in its worker; the ids of these effects."""
-        cancelled = set(self.tasks)
         for task in self.tasks.values():
             task.cancel()
         self.tasks.clear()
-        return cancelled
 
     async def replace(self, command: Command, error: Exception) -> None:
         """Go on after a command that could not be judged or written, for a reason that nobody foresaw.
@@ -156,10 +161,6 @@ class Outstanding:
         self._changed = None
         self.start()
 
-    def _drop(self, effect_id: str) -> None:
-        if self.tasks.pop(effect_id).cancel():
-            self._workers.drop(self._tenure.conversation_id, effect_id)
-
     def _looked_at(self) -> dict[str, Effect | None]:
         """The effects that may have to be started or dropped, by id; None for an effect that is not outstanding.
 
@@ -187,6 +188,8 @@ class Outstanding:
                 outcome = await self._runner(effect).outcome(effect, attempt)
                 if outcome is None:
                     outcome = await self._unrecorded(effect)
+                    if outcome is None and self._goes_on(effect):
+                        continue
                 if outcome is None or self._tenure.over:
                     return
                 # The effect stays in `tasks` until its outcome is judged, so that it is not started once more.
@@ -198,9 +201,6 @@ class Outstanding:
                 await self._rest.reopened(effect.effect_id, self._tenure.state.agent)
                 self._see_whether_it_rests()
                 continue  # a wait for the end of a pause is no try
-            except WorkerLost as lost:
-                if await self._struck(lost.process, f"{effect.effect_id}: {lost}"):
-                    return
             except (NoWorker, StoreError, ClusterError) as error:
                 logger.warning("conversation %s: %s waits: %s", conversation_id, effect.effect_id, error)
                 enough = failures.waited(error)
@@ -209,16 +209,29 @@ class Outstanding:
                 enough = failures.unexplained(error)
             else:
                 return
+            finally:
+                self._rest.works(effect.effect_id)
             if enough is not None and await self._struck(None, f"{effect.effect_id} {enough}", limit=1):
                 return
             await backoff.sleep()
             attempt += 1
 
-    async def _unrecorded(self, effect: Effect) -> RunLost | None:
-        """`RunLost` for a run that has no record and is still outstanding, else None: the run is settled.
+    def _goes_on(self, effect: Effect) -> bool:
+        return isinstance(effect, CallModel) and not self._tenure.over and effect in outstanding(self._tenure.state)
 
-        Only the owner can tell the two apart, and the reply to a `Wake` shows that this activation is the owner.
+    def _claimed(self, effect_id: str) -> None:
+        """Note that a worker keeps an effect, so that the conversation may be left meanwhile."""
+        self._rest.kept(effect_id)
+        self._see_whether_it_rests()
+
+    async def _unrecorded(self, effect: Effect) -> RunLost | None:
+        """`RunLost` for a run that has no record and is still outstanding, else None: it is settled, or has a record now.
+
+        Only the owner can tell these apart, and the reply to a `Wake` shows that this activation is the owner. A model call
+        that an older release began has no record, and the write for the `Wake` gives it one.
         """
+        if isinstance(effect, CallModel):
+            self._tenure.unrecorded.add(effect.effect_id)
         confirmed = Asked(Wake(), outside=False)
         self._mailbox.put(confirmed)
         await confirmed.reply
@@ -237,4 +250,6 @@ class Outstanding:
             alone=tenure.crashes.count > 0,
             admission=self._admission,
             struck=self._struck,
+            claimed=lambda: self._claimed(effect.effect_id),
+            now=tenure.time.now,
         )

@@ -1,4 +1,4 @@
-"""The rest of an activation: the time in which nothing goes on, or every effect waits for the end of a pause."""
+"""The rest of an activation: the time in which nothing goes on, or nothing that needs it."""
 
 import asyncio
 from collections.abc import Callable, Collection
@@ -7,7 +7,7 @@ from holdfast.actors.admission import Admission
 
 
 class Rest:
-    """Since when one activation rests, and which of its effects wait for the end of a pause.
+    """Since when one activation rests, and which of its effects do not need it.
 
     Args:
         admission: Says when a pause is over.
@@ -24,19 +24,34 @@ class Rest:
         self._clock = clock
         self._rested = rested
         self._paused: set[str] = set()
+        self._kept: set[str] = set()
 
     def paused(self, effects: Collection[str]) -> bool:
         """Whether there are any of these effects and all of them wait for the end of a pause."""
         return 0 < len(effects) <= len(self._paused) and self._paused.issuperset(effects)
 
+    def kept_elsewhere(self, effects: Collection[str]) -> bool:
+        """Whether there are any of these effects and each is kept by a worker or waits for the end of a pause."""
+        if not 0 < len(effects) <= len(self._paused) + len(self._kept):
+            return False
+        return all(effect_id in self._kept or effect_id in self._paused for effect_id in effects)
+
     def see(self, *, idle: bool, busy: bool, effects: Collection[str]) -> None:
-        """Note whether the conversation rests: no command waits, and it is not busy or all its effects wait out a pause."""
-        if not idle or (busy and not self.paused(effects)):
+        """Note whether the conversation rests: no command waits, and it is not busy, or no effect needs this activation."""
+        if not idle or (busy and not self.kept_elsewhere(effects)):
             self.since = None
             return
         if self.since is None or not busy:
             self.since = self._clock()
         self._rested.set()
+
+    def kept(self, effect_id: str) -> None:
+        """Note that a worker that lives has claimed an effect."""
+        self._kept.add(effect_id)
+
+    def works(self, effect_id: str) -> None:
+        """Note that the effect needs this activation (again)."""
+        self._kept.discard(effect_id)
 
     def pause(self, effect_id: str) -> None:
         """Note that an effect waits for the end of a pause from now on."""

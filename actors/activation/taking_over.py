@@ -4,6 +4,7 @@ import uuid
 from collections.abc import Callable
 
 from holdfast.conversation import AgentSpec, Command, State
+from holdfast.conversation.machine import effect_of
 from holdfast.persistence import Acquired, Append, Appended, Moved, Run, Store, TakeoverReason
 from holdfast.settings import Timing
 
@@ -32,7 +33,8 @@ class Tenure:
         state: The last durable state.
         spec: The spec that commands are judged with; None while it is not known.
         tail_bytes: The size of the log after the last snapshot.
-        runs: The records of runs as they were at the takeover; each is used once.
+        runs: The records of runs and model calls as they were at the takeover; each is used once.
+        unrecorded: Model calls found without a record, to which the next write gives one.
         lease: The time for which the activation may work.
         time: The store's clock.
         log_tail: The end of the log, as far as this activation wrote it.
@@ -50,6 +52,7 @@ class Tenure:
         self.spec: AgentSpec | None = None
         self.tail_bytes = 0
         self.runs: dict[str, Run] = {}
+        self.unrecorded: set[str] = set()
         self.lease = Lease(timing.lease_ms)
         self.time = StoreClock(clock)
         self.log_tail = LogTail()
@@ -108,9 +111,14 @@ class Tenure:
     def adopt(self, write: Append, written: Appended) -> None:
         """Adopt the state that a write has made durable, and reset the crash count if the write advances the conversation."""
         self.state, self.tail_bytes = write.after, written.tail_bytes
+        self.unrecorded.clear()
         self.log_tail.add(write.after.seq, write.events)
         if write.advances:
             self.crashes.count = 0
+
+    def unrecorded_in(self, state: State) -> list[str]:
+        """The model calls without a record that are still outstanding in this state, as they are in the last durable one."""
+        return [name for name in self.unrecorded if effect_of(state, name) is not None]
 
     async def spec_for(self, command: Command) -> AgentSpec | None:
         """The spec that a command is judged with: the one that it brings itself, else that of the turn.

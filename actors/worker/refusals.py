@@ -20,10 +20,6 @@ class Dropped(Exception):
     """This call was sent away: its effect was dropped, or its turn has not come yet. The caller can ask again."""
 
 
-class Restarted(Exception):
-    """This process is not the one that the call was meant for: that one has died, and this one has taken its place."""
-
-
 class Succeeded(Exception):
     """This worker was used for long enough, was drained, or was not asked for work any more; its successor is in office."""
 
@@ -48,7 +44,7 @@ def told(
     async def carried_out(self: _W, /, *args: _P.args, **kwargs: _P.kwargs) -> _T:
         try:
             return await method(self, *args, **kwargs)
-        except (HoldfastError, WorkPaused, AppBroken, Dropped, Restarted, Succeeded):
+        except (HoldfastError, WorkPaused, AppBroken, Dropped, Succeeded):
             raise
         except Exception as error:  # noqa: BLE001 - it is raised again as `Unforeseen`
             raise Unforeseen(self.without_secrets(error)) from None

@@ -11,19 +11,19 @@ import pydantic_core
 
 from holdfast.actors.steps import Reached, Step, untrapped
 from holdfast.actors.work_requests import RunRequest
-from holdfast.actors.workers import NoOutcome
+from holdfast.actors.workers import GRACE_S, NoOutcome
 from holdfast.agent import Agent, InvalidArguments, Tool, ToolContext
 from holdfast.agent.callback import InThread
 from holdfast.agent.disclosure import told
-from holdfast.backoff import Backoff
 from holdfast.conversation import Event, Limits, RunFinished, jsontext
 from holdfast.conversation.envelope import failure, success
 from holdfast.conversation.events import ConversationStarted
-from holdfast.errors import CipherFailed, StoreError, StoreUnavailable
+from holdfast.errors import StoreError
 from holdfast.persistence import Conversations, Runs, codec
 from holdfast.persistence.views import arguments_in
 from holdfast.redaction import PLAIN, Redaction
 
+from .deposit import deposit
 from .live import Progress
 
 logger = logging.getLogger("holdfast.worker")
@@ -76,6 +76,7 @@ async def run(
     resources: Any,
     incarnation: str,
     worker: str,
+    stands: Callable[[], None] = lambda: None,
     admitted: Admitted = at_any_time,
     carried: Carried = here,
     in_thread: InThread = asyncio.to_thread,
@@ -98,8 +99,17 @@ async def run(
     except jsontext.NotJson as error:  # the text was stored before there was such a bound; no later try would read more of it
         unreadable = f"the tool did not run: its arguments or context cannot be read ({error})"
     until = await admitted()
-    if not await store.claim(request.conversation_id, request.effect_id, incarnation=incarnation, worker=worker, until=until):
+    claimed = await store.claim(
+        request.conversation_id,
+        request.effect_id,
+        incarnation=incarnation,
+        worker=worker,
+        until=until,
+        bound_ms=round((_timeout_s(agent, request, limits) + GRACE_S) * 1000),
+    )
+    if not claimed:
         return NoOutcome.NOT_MINE
+    stands()
     reached(Step.RUN_2_CLAIMED)
     if unreadable is not None:
         ok, content = False, failure(unreadable)
@@ -119,29 +129,12 @@ async def run(
         )
     reached(Step.RUN_3_RETURNED)
     outcome = RunFinished(effect_id=request.effect_id, ok=ok, content=content)
-    await _record(store, request, incarnation, codec.encode_outcome(outcome))
+    try:
+        await deposit(store, request, incarnation, codec.encode_outcome(outcome))
+    except StoreError:
+        logger.exception("run %s of %s: its outcome cannot be recorded", request.effect_id, request.conversation_id)
     reached(Step.RUN_4_RECORDED)
     return outcome
-
-
-async def _record(store: Runs, request: RunRequest, incarnation: str, outcome: bytes) -> None:
-    """Record the outcome, however long the store stays away or the cipher fails; until then the run can be joined."""
-    backoff = Backoff(0.1, 5)
-    while True:
-        try:
-            known = await store.finish(request.conversation_id, request.effect_id, incarnation=incarnation, outcome=outcome)
-            if not known:
-                logger.warning("run %s of %s ended late; nobody waits for it", request.effect_id, request.conversation_id)
-        except (StoreUnavailable, CipherFailed) as error:
-            logger.warning(
-                "run %s of %s: its outcome is not recorded yet: %s", request.effect_id, request.conversation_id, error
-            )
-            await backoff.sleep()
-        except StoreError:
-            logger.exception("run %s of %s: its outcome cannot be recorded", request.effect_id, request.conversation_id)
-            return
-        else:
-            return
 
 
 async def _body(
@@ -161,7 +154,7 @@ async def _body(
     tool = agent.tool(request.tool) if agent is not None else None
     if agent is None or tool is None:
         return False, failure(f"the tool {request.tool} is not in the app any more; it did not run")
-    timeout_s = tool.spec.run_timeout_s or limits.run_timeout_s
+    timeout_s = _timeout_s(agent, request, limits)
     tool_context = ToolContext(
         conversation_id=request.conversation_id,
         turn_id=request.turn_id,
@@ -194,6 +187,11 @@ async def _body(
             raise  # otherwise the body has cancelled itself, or awaited a cancelled task
         logger.warning("tool %s of %s raised", request.tool, request.conversation_id, exc_info=error)
         return await failed(error)
+
+
+def _timeout_s(agent: Agent | None, request: RunRequest, limits: Limits) -> float:
+    tool = agent.tool(request.tool) if agent is not None else None
+    return (tool.spec.run_timeout_s if tool is not None else None) or limits.run_timeout_s
 
 
 async def _told(agent: Agent, error: BaseException, in_thread: InThread) -> str:

@@ -8,7 +8,7 @@ import os
 import time
 import traceback
 import uuid
-from collections.abc import Awaitable, Callable, Hashable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Hashable, Iterable, Mapping, Sequence
 from functools import partial
 from typing import Any, TypeVar
 
@@ -20,20 +20,21 @@ from holdfast.actors.actor_settings import WorkerSettings
 from holdfast.actors.admission import Admission
 from holdfast.actors.steps import reached_here
 from holdfast.actors.work_requests import ModelRequest, RunRequest
-from holdfast.actors.workers import ModelOutcome, NoOutcome
+from holdfast.actors.workers import ModelAnswer, ModelOutcome, NoOutcome, RunAnswer
 from holdfast.agent import Agent
 from holdfast.conversation import AgentSpec, RunFinished
 from holdfast.errors import HoldfastError
 from holdfast.persistence import Directory, Pausing, RedisStore, Store
 from holdfast.redaction import Redaction
 
-from . import tool_run
+from . import model_run, tool_run
 from .app_loop import THREADS, AppLoop
 from .app_runtime import AllBlocked, AppRuntime, agent_of, check_environment
 from .attestation import Attestation
+from .claims import Claim, Claims
 from .keeper import keep_sweeper
 from .ongoing import Ongoing
-from .refusals import AppBroken, Dropped, Restarted, Succeeded, shared, told
+from .refusals import AppBroken, Dropped, Succeeded, shared, told
 from .spec_cache import SpecCache
 from .succession import Succession
 from .threads import end_within
@@ -53,8 +54,6 @@ TURN_S = 12.0
 """For how long a call waits for its turn, and then for a loop, before it is sent away and has to come back.
 
 Twice this time is shorter than the actor's patience, which begins with the actor's request."""
-RESERVED_S = 10.0
-"""For how long the turn of a model call that is made alone is kept for it."""
 SAID = 4096
 """How many characters are kept of an error that the app's code raised."""
 TRACEBACK = 16_384
@@ -80,8 +79,8 @@ class Worker:
         self._transcripts = Transcripts()
         self._readings: Ongoing[Reading] = Ongoing()
         self._runs: Ongoing[RunFinished | NoOutcome] = Ongoing()
-        self._claims: dict[str, asyncio.Task[RunFinished | NoOutcome]] = {}
-        self._model_calls: Ongoing[ModelOutcome] = Ongoing()
+        self._claims: Claims[Any] = Claims(self._incarnation, settings.name)
+        self._model_calls: Ongoing[ModelOutcome | NoOutcome] = Ongoing()
         self._drain: asyncio.Task[None] | None = None
         self._leaving = False
         self._succession = Succession(settings)
@@ -90,7 +89,6 @@ class Worker:
         self._models = alone or Turnstile(MODELS_AT_ONCE)
         self._bodies = alone or Turnstile(AT_ONCE)
         self._threads = alone or Turnstile(THREADS)
-        self._reserved: dict[tuple[str, str], asyncio.TimerHandle] = {}
         self._store: Store | None = None
         self._admission: Admission | None = None
         self._attestation = Attestation(self._incarnation)
@@ -149,39 +147,25 @@ class Worker:
         return os.getpid()
 
     @told
-    async def turn(self, conversation_id: str, effect_id: str) -> None:
-        """Wait until a model call may be made here alone; its turn is then kept for the call itself for `RESERVED_S` seconds.
+    async def call_model(self, asked: bytes) -> bytes:
+        """Claim a model call, call the model, judge the calls it asks for by the app's own rules, and record the outcome.
 
-        A call that waits here is not yet at work, and is not blamed for a process that ends meanwhile.
+        A second request for a call that goes on joins it. The answer is a packed `ModelAnswer`.
 
         Raises:
-            Dropped: The call's turn has not come yet; a caller who comes back soon keeps the place in the line.
+            WorkPaused: New work of the agent waits; nothing was claimed.
+            Dropped: The call was dropped, or its turn has not come yet.
             AppBroken: The app cannot be imported or opened here, or this worker ends.
             Succeeded: This worker's successor is in office.
             StoreError: The store does not answer.
         """
-        await self._turn_of((conversation_id, effect_id))
-
-    @told
-    async def call_model(self, asked: bytes, incarnation: str = "") -> bytes:
-        """Call the model with the conversation's transcript and judge the calls it asks for by the app's own rules.
-
-        Raises:
-            Restarted: The call is meant for another incarnation.
-            WorkPaused: New work of the agent waits; the model was not called.
-            Dropped: The effect was dropped, or the call's turn has not come yet.
-            AppBroken: The app cannot be imported or opened here, or this worker ends.
-            Succeeded: This worker's successor is in office.
-            StoreError: The store does not answer.
-        """
-        if incarnation not in ("", self._incarnation):
-            message = f"{self._settings.name} is another process by now"
-            raise Restarted(message)
         return wire.pack(await self._model_called(wire.unpack(asked)))
 
     @told
     async def run_tool(self, asked: bytes) -> bytes:
         """Claim a run, run its body and record its outcome; a second request for a run that goes on joins it.
+
+        The answer is a packed `RunAnswer`.
 
         Raises:
             WorkPaused: New work of the agent waits; the run was not claimed.
@@ -193,32 +177,18 @@ class Worker:
         return wire.pack(await self._tool_run(wire.unpack(asked)))
 
     @told
-    async def join(self, incarnation: str, conversation_id: str, effect_id: str) -> bytes:
-        """Wait for a run that this incarnation has claimed; `GONE` if another has, `FORGOTTEN` if it is over here."""
-        return wire.pack(await self._joined(incarnation, conversation_id, effect_id))
+    async def join(self, incarnation: str, *, briefly: bool = False) -> bytes:
+        """Wait for what this incarnation has claimed; `GONE` if another has, `FORGOTTEN` if it is over here.
 
-    async def _turn_of(self, ticket: tuple[str, str]) -> None:
-        await self._open()
-        self._refuse_if_leaving()
-        if ticket in self._reserved or any(self._model_calls.keys(lambda key: key[:2] == ticket)):
-            return
-        await self._entered(self._models, ticket, TURN_S)
-        if self._succession.succeeded or self._leaving:
-            self._models.leave()
-            self._refuse_if_leaving()
-        self._reserved[ticket] = asyncio.get_running_loop().call_later(RESERVED_S, self._lapse, ticket)
+        The answer is a packed `RunAnswer` or `ModelAnswer`; with `briefly`, it is `Claimed` where the work goes on.
+        """
+        return wire.pack(await self._joined(incarnation, briefly=briefly))
 
-    def _lapse(self, ticket: tuple[str, str]) -> None:
-        if self._redeemed(ticket):
-            self._models.leave()
+    async def keeps(self, incarnations: Sequence[str]) -> Sequence[bool]:
+        """Which of these claims are at work in this process."""
+        return [self._claims.keeps(one) for one in incarnations]
 
-    def _redeemed(self, ticket: tuple[str, str]) -> bool:
-        reserved = self._reserved.pop(ticket, None)
-        if reserved is not None:
-            reserved.cancel()
-        return reserved is not None
-
-    async def _model_called(self, request: ModelRequest) -> ModelOutcome:
+    async def _model_called(self, request: ModelRequest) -> ModelAnswer:
         store, runtime = await self._open()
         self._refuse_if_leaving()
         ticket = (request.conversation_id, request.effect_id)
@@ -227,17 +197,16 @@ class Worker:
                 (*ticket, request.upto_seq, request.lineage), lambda: self._transcripts.reading(store, request)
             )
         )
-        key = (*ticket, reading.mark)  # the messages count, not only the ids: the log may have been set back
-        call = partial(self._model, store, runtime, request, reading.messages)
-        # A call to be made alone has waited in `turn`: if it waited here, it would be blamed for a process that another ended.
-        within_s = 0.0 if self._settings.alone else TURN_S
-        return await shared(
-            self._model_calls.joined(
-                key, lambda: self._in_turn(self._models, key, call, store, runtime, within_s=within_s, reserved=ticket)
-            )
-        )
+        key = (*ticket, reading.mark, request.instead_of)  # the messages count: the log may have been set back
 
-    async def _tool_run(self, request: RunRequest) -> RunFinished | NoOutcome:
+        def begun() -> Any:
+            claim: Claim[Any] = self._claims.new(ticket)
+            call = partial(self._model_run, store, runtime, request, reading.messages, claim)
+            return self._claims.during(claim, self._in_turn(self._models, key, call, store, runtime))
+
+        return await self._claims.answer(self._model_calls.joined(key, begun))
+
+    async def _tool_run(self, request: RunRequest) -> RunAnswer:
         store, runtime = await self._open()
         self._refuse_if_leaving()
         spec = await self._spec(store, request.spec_digest)
@@ -248,21 +217,11 @@ class Worker:
         key = (request.conversation_id, request.effect_id, inputs)
 
         def begun() -> Any:
-            # The id names the task, too: when the task is over, no other task of this process may claim its run once more.
-            incarnation = f"{self._incarnation}.{uuid.uuid4().hex[:12]}"
-            run = partial(self._body, store, runtime, request, inputs, agent=agent, spec=spec, incarnation=incarnation)
-            return self._claimable(incarnation, self._in_turn(lane, key, run, store, runtime, within_s=TURN_S))
+            claim: Claim[Any] = self._claims.new()
+            run = partial(self._body, store, runtime, request, inputs, agent=agent, spec=spec, claim=claim)
+            return self._claims.during(claim, self._in_turn(lane, key, run, store, runtime))
 
-        return await shared(self._runs.joined(key, begun))
-
-    async def _claimable(self, incarnation: str, work: Awaitable[RunFinished | NoOutcome]) -> RunFinished | NoOutcome:
-        task = asyncio.current_task()
-        if task is not None:
-            self._claims[incarnation] = task
-        try:
-            return await work
-        finally:
-            self._claims.pop(incarnation, None)
+        return await self._claims.answer(self._runs.joined(key, begun))
 
     async def _body(
         self,
@@ -273,7 +232,7 @@ class Worker:
         *,
         agent: Agent | None,
         spec: AgentSpec,
-        incarnation: str,
+        claim: Claim[Any],
     ) -> RunFinished | NoOutcome:
         try:
             async with asyncio.timeout(TURN_S) as bound:
@@ -299,27 +258,24 @@ class Worker:
                 resources=loop.resources,
                 carried=loop.run,
                 in_thread=loop.in_thread,
-                incarnation=incarnation,
+                incarnation=claim.incarnation,
                 worker=self._settings.name,
+                stands=claim.stands,
                 admitted=partial(self._admitted, store, request.agent),
                 reached=self._reached,
                 redaction=self._redaction,
             )
             return await self._attestation.during(store, run)
 
-    async def _joined(self, incarnation: str, conversation_id: str, effect_id: str) -> RunFinished | NoOutcome:
-        del conversation_id, effect_id  # an incarnation names its one run
+    async def _joined(self, incarnation: str, *, briefly: bool) -> RunAnswer | ModelAnswer:
         if not incarnation.startswith(f"{self._incarnation}."):
             return NoOutcome.GONE
-        task = self._claims.get(incarnation)
-        return NoOutcome.FORGOTTEN if task is None else await asyncio.shield(task)
+        task = self._claims.task(incarnation)
+        return NoOutcome.FORGOTTEN if task is None else await self._claims.answer(task, briefly=briefly)
 
-    async def drop(self, conversation_id: str, effect_id: str) -> None:
-        """Drop an effect for which nobody waits any more: a model's stream is closed; a run goes on, its outcome is late."""
-        ticket = (conversation_id, effect_id)
-        self._lapse(ticket)
-        for ongoing in (self._readings, self._model_calls):
-            ongoing.cancel(lambda key: key[:2] == ticket)
+    async def drop(self, incarnation: str) -> None:
+        """End a model call for which nobody waits any more: its stream is closed. A run goes on, and its outcome is late."""
+        self._claims.drop(incarnation)
 
     def _learn(self, named: Iterable[str]) -> None:
         """Take the values that these variables have in the environment now for secrets, too."""
@@ -355,12 +311,12 @@ class Worker:
         work: Callable[[], Awaitable[_T]],
         store: Store,
         runtime: AppRuntime,
-        *,
-        within_s: float,
-        reserved: tuple[str, str] | None = None,
     ) -> _T:
-        if reserved is None or not self._redeemed(reserved):
-            await self._entered(lane, key, within_s)
+        try:
+            await lane.enter(key, TURN_S)
+        except NotYet as error:
+            message = f"{self._settings.name}: {error}"
+            raise Dropped(message) from None
         try:
             self._refuse_if_leaving()
             self._succession.effects += 1
@@ -372,13 +328,6 @@ class Worker:
             return result
         finally:
             lane.leave()
-
-    async def _entered(self, lane: Turnstile, key: Hashable, within_s: float) -> None:
-        try:
-            await lane.enter(key, within_s)
-        except NotYet as error:
-            message = f"{self._settings.name}: {error}"
-            raise Dropped(message) from None
 
     def _refuse_if_leaving(self) -> None:
         if self._succession.succeeded:
@@ -402,6 +351,7 @@ class Worker:
         """Open the app, once for all callers that wait for it: an app that cannot be opened is not tried anew for each."""
         store = await self._connected()
         self._begin_draining()
+        self._claims.look(self._connected)
         os.environ.update(self._settings.environment)
         if ray.is_initialized():  # then this process belongs to this worker alone
             logs.guard_app()
@@ -424,8 +374,29 @@ class Worker:
         self._succession.opened()
         self._opened = (store, runtime)
 
+    async def _model_run(
+        self, store: Store, runtime: AppRuntime, request: ModelRequest, messages: list[dict[str, Any]], claim: Claim[Any]
+    ) -> ModelOutcome | NoOutcome:
+        agent = agent_of(runtime.app, request.agent)
+        if agent is not None and agent.spec.digest == request.spec_digest:
+            spec = agent.spec  # the spec that was imported, whatever the store has under its digest
+        else:
+            spec = await self._spec(store, request.spec_digest)
+        run = partial(
+            model_run.run,
+            store,
+            request,
+            partial(self._model, store, runtime, request, spec, messages),
+            claim=claim,
+            worker=self._settings.name,
+            timeout_s=spec.limits.model_timeout_s,
+            admitted=partial(self._admitted, store, request.agent),
+            reached=self._reached,
+        )
+        return await self._attestation.during(store, run)
+
     async def _model(
-        self, store: Store, runtime: AppRuntime, request: ModelRequest, messages: list[dict[str, Any]]
+        self, store: Store, runtime: AppRuntime, request: ModelRequest, spec: AgentSpec, messages: list[dict[str, Any]]
     ) -> ModelOutcome:
         from . import model  # noqa: PLC0415 - litellm takes seconds; only workers pay, once
 
@@ -433,11 +404,6 @@ class Worker:
             return runtime.latest  # the app's rules run in threads: whether its event loop turns is no matter
 
         agent = agent_of(runtime.app, request.agent)
-        if agent is not None and agent.spec.digest == request.spec_digest:
-            spec = agent.spec  # the spec that was imported, whatever the store has under its digest
-        else:
-            spec = await self._spec(store, request.spec_digest)
-        await self._admitted(store, request.agent)
         return await model.call(
             store, request, spec=spec, messages=messages, agent=agent, loop=latest, redaction=self._redaction
         )

@@ -8,7 +8,7 @@
 --       16 1 if the events are a step of progress, which clears the strikes, else 0
 --       17 number of suspensions that open   18 of those that close
 --       then those, in the order of their numbers; a suspension is its kind and its member in the pending indexes.
--- Returns {'ok', now} | {'fenced'} | {'known', now, key, value, ...} | {'corrupt', what}
+-- Returns {'ok', now, effect id, record, ...} with the claims that it removes | {'fenced'} | {'known', now, key, value, ...} | {'corrupt', what}
 
 local head, log, known, runs, attention = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
 local token, append_id, conversation, prefix = ARGV[1], ARGV[2], ARGV[5], ARGV[6]
@@ -102,8 +102,16 @@ end
 at = at + 2 * n_known
 for i = 1, n_add do redis.call('HSET', runs, ARGV[at + i], 'R') end
 at = at + n_add
-for i = 1, n_remove do redis.call('HDEL', runs, ARGV[at + i]) end
+local answer = {'ok', now}
+for i = 1, n_remove do
+  local record = redis.call('HGET', runs, ARGV[at + i])
+  if record and string.sub(record, 1, 1) == 'C' then
+    answer[#answer + 1] = ARGV[at + i]
+    answer[#answer + 1] = record
+  end
+  redis.call('HDEL', runs, ARGV[at + i])
+end
 if progress == '1' and h[5] then redis.call('HDEL', head, 'strikes', 'struck_by') end
 change(gone, come)
 attend(attention, conversation, busy, lease, due)
-return {'ok', now}
+return answer

@@ -1,22 +1,33 @@
--- Move a run from claimed to done, right after its body. An outcome that nobody waits for any more is kept beside the log, as late.
+-- Move a record from claimed to done, right after the work; a conversation without an owner needs attention then, and its id is
+-- published. An outcome that nobody waits for any more may be kept beside the log, as late.
 --
 -- KEYS  1 runs (hash: see claim.lua)   2 late outcomes (hash: effect id -> 'ms|incarnation|outcome')   3 log (stream)
--- ARGV  1 effect id   2 incarnation   3 outcome
+--       4 head (hash)   5 attention (sorted set)
+-- ARGV  1 effect id   2 incarnation   3 outcome   4 1 if a late outcome is kept, else 0   5 conversation id   6 channel
 -- Returns {'ok'} | {'late'} | {'no'} | {'corrupt', what}
 
-if ARGV[1] == '' or ARGV[2] == '' or string.find(ARGV[2], '|', 1, true) then return {'corrupt', 'arguments'} end
+local head, attention, conversation = KEYS[4], KEYS[5], ARGV[5]
+if ARGV[1] == '' or ARGV[2] == '' or string.find(ARGV[2], '|', 1, true) or conversation == '' then return {'corrupt', 'arguments'} end
 if not is(KEYS[1], 'hash') then return {'corrupt', 'the runs are no hash'} end
 if not is(KEYS[2], 'hash') then return {'corrupt', 'the late outcomes are no hash'} end
 if not is(KEYS[3], 'stream') then return {'corrupt', 'the log is no stream'} end
+if not is(head, 'hash') then return {'corrupt', 'the head is no hash'} end
+if not is(attention, 'zset') then return {'corrupt', 'the attention index is no sorted set'} end
 local run = redis.call('HGET', KEYS[1], ARGV[1])
 local done = 'D|' .. ARGV[2] .. '|'
 if run and string.sub(run, 1, #done) == done then return {'ok'} end
 local claimed = 'C|' .. ARGV[2] .. '|'
 local waited_for = run and string.sub(run, 1, #claimed) == claimed
-if not waited_for and (run or redis.call('EXISTS', KEYS[3]) == 0) then return {'no'} end
+if not waited_for and (run or ARGV[4] ~= '1' or redis.call('EXISTS', KEYS[3]) == 0) then return {'no'} end
+local h = redis.call('HMGET', head, 'token', 'quarantine')
 if waited_for then
   redis.call('HSET', KEYS[1], ARGV[1], done .. ARGV[3])
 else
   redis.call('HSET', KEYS[2], ARGV[1], string.format('%d|', clock()) .. ARGV[2] .. '|' .. ARGV[3])
+end
+if waited_for and not h[1] and not h[2] then
+  local at = tonumber(redis.call('ZSCORE', attention, conversation) or 'inf')
+  redis.call('ZADD', attention, string.format('%d', math.min(at, clock())), conversation)
+  redis.call('PUBLISH', ARGV[6], conversation)
 end
 return {waited_for and 'ok' or 'late'}

@@ -2,15 +2,19 @@
 --
 -- KEYS  1 head (hash)   2 attention (sorted set)   3 log (stream)   4 the log while it is copied, else absent
 --       5 those released as paused (sorted set by name: 'agent|conversation')
+--       6 runs (hash: see claim.lua)
 -- ARGV  1 token   2 conversation id   3 1 if its work is paused, so that its deadlines alone need attention, else 0
+--       4 after how many ms a conversation is looked at whose work goes on; at once if an outcome is recorded already
 -- Returns {'ok'} | {'fenced'} | {'corrupt', what}
 
-local head, attention, log, spare, paused = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
-if ARGV[1] == '' or (ARGV[3] ~= '0' and ARGV[3] ~= '1') then return {'corrupt', 'arguments'} end
+local head, attention, log, spare, paused, runs = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5], KEYS[6]
+local look_ms = integer(ARGV[4])
+if not look_ms or ARGV[1] == '' or (ARGV[3] ~= '0' and ARGV[3] ~= '1') then return {'corrupt', 'arguments'} end
 if not is(head, 'hash') then return {'corrupt', 'the head is no hash'} end
 if not is(attention, 'zset') then return {'corrupt', 'the attention index is no sorted set'} end
 if not is(log, 'stream') then return {'corrupt', 'the log is no stream'} end
 if not is(paused, 'zset') then return {'corrupt', 'those released as paused are no sorted set'} end
+if not is(runs, 'hash') then return {'corrupt', 'the runs are no hash'} end
 local h = redis.call('HMGET', head, 'token', 'busy', 'due', 'seq', 'index')
 if h[1] ~= ARGV[1] then return {'fenced'} end
 if (h[3] ~= '' and bad(h[3])) or bad(h[4]) then return {'corrupt', 'the head: a number is none'} end
@@ -25,7 +29,13 @@ if stands then
   redis.call('HSET', head, 'paused', stands[1])
   redis.call('ZADD', paused, 0, stands[1] .. '|' .. ARGV[2])
 end
-attend(attention, ARGV[2], stands and '0' or h[2], clock(), h[3])
+local looked_at = clock()
+if h[2] == '1' and not stands then
+  local done = false
+  for _, record in ipairs(redis.call('HVALS', runs)) do done = done or string.sub(record, 1, 1) == 'D' end
+  if not done then looked_at = looked_at + look_ms end
+end
+attend(attention, ARGV[2], stands and '0' or h[2], looked_at, h[3])
 
 -- Redis gives a stream's last node 4 KB at once, most of what a short conversation takes at rest. A copy has the size of what
 -- is in it; longer logs are left alone, so this never costs more than a node.

@@ -91,6 +91,19 @@ class SimActors:
     def judges(self, name):
         return True
 
+    async def keeps(self, worker, incarnations):
+        await self._world.pause()
+        seat = self._world.seats.get(worker)
+        if seat is None:
+            return [False] * len(incarnations)
+        process = seat.process
+        try:
+            return await self._world.network.call(process, "keeps", lambda: process.worker.keeps(incarnations))
+        except Died:
+            return [False] * len(incarnations) if seat.left else None
+        except Unavailable:
+            return None
+
     def new_name(self):
         self._world.spawned += 1
         return f"actor-{self._world.spawned}"

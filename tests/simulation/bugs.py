@@ -13,7 +13,6 @@ from holdfast.actors.activation.activation import Activation
 from holdfast.actors.activation.store_clock import StoreClock
 from holdfast.actors.ray_workers import RayWorkers
 from holdfast.actors.worker import tool_run
-from holdfast.actors.worker.refusals import Restarted
 from holdfast.actors.worker_cluster import WorkerUnavailable
 from holdfast.conversation import OnLost, decide, outcomes, suspensions
 from holdfast.errors import HoldfastError, StoreUnavailable
@@ -138,7 +137,7 @@ def a_state_kept_after_an_unknown_write():
 def a_run_lost_while_it_runs():
     """A worker that does not answer is taken for dead: its run is started again beside it."""
 
-    async def impatient(self, worker, incarnation, conversation_id, effect_id):
+    async def impatient(self, worker, incarnation, conversation_id, effect_id, *, briefly=False):
         return NoOutcome.GONE
 
     return mock.patch.object(RayWorkers, "join", impatient)
@@ -159,19 +158,19 @@ def a_loss_that_runs_everything_again():
 def an_outcome_that_is_not_recorded():
     """A worker does not keep its outcome in the store: with the actor that waited for it, it is lost."""
 
-    async def forget(store, request, incarnation, outcome):
-        pass
+    async def forget(store, request, incarnation, outcome, *, keeps_late=True):
+        return True
 
-    return mock.patch.object(tool_run, "_record", forget)
+    return mock.patch.object(tool_run, "deposit", forget)
 
 
 def a_claim_that_anybody_may_repeat():
     """The claim is no compare-and-set: two workers that are told to run a call both run it."""
 
-    async def claim(self, conversation_id, effect_id, *, incarnation, worker, until=None):
+    async def claim(self, conversation_id, effect_id, *, incarnation, worker, bound_ms=0, **_):
         runs = self._runs(conversation_id)
         if effect_id in runs and runs[effect_id].status is not RunStatus.DONE:
-            runs[effect_id] = Run(RunStatus.CLAIMED, incarnation=incarnation, worker=worker)
+            runs[effect_id] = Run(RunStatus.CLAIMED, incarnation=incarnation, worker=worker, until=self._clock() + bound_ms)
             return True
         return False
 
@@ -278,26 +277,6 @@ def a_worker_that_does_not_answer_taken_for_gone():
     return mock.patch.object(ray_crew, "WorkerDied", WorkerUnavailable)
 
 
-def a_process_that_does_not_answer_is_blamed_for():
-    """A conversation whose model call gets no answer has ended its worker, though nobody has asked which process there is."""
-
-    async def surely(self, name, process):
-        return True
-
-    return mock.patch.object(RayWorkers, "_died", surely)
-
-
-def a_restart_that_nobody_learns_of():
-    """A call goes to the process that a handle led to once; that it is another by now changes nothing."""
-    learn = RayWorkers._learn
-
-    def deaf(self, name, handle, error):
-        if not isinstance(error, Restarted):
-            learn(self, name, handle, error)
-
-    return mock.patch.object(RayWorkers, "_learn", deaf)
-
-
 def a_worker_that_left_and_is_asked_for_ever():
     """A handle is kept, whatever became of its worker."""
     return mock.patch.object(RayWorkers, "_forget")
@@ -390,8 +369,6 @@ MORE = (
 )
 WORKERS = (
     a_worker_that_does_not_answer_taken_for_gone,
-    a_process_that_does_not_answer_is_blamed_for,
-    a_restart_that_nobody_learns_of,
     a_worker_that_left_and_is_asked_for_ever,
     a_generation_that_is_never_read_again,
     a_run_abroad_that_is_given_up,

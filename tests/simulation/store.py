@@ -171,7 +171,7 @@ def _attested(world, _process, args, _kwargs, answer, _error):
 def _claim(world, process, args, _kwargs, answer, _error):
     if answer:
         world.ledger.claimed(process, args[0], args[1])
-        world.ledger.begins(shop.AGENT.name, f"the run {args[1]} of {args[0]}")
+        world.ledger.begins(shop.AGENT.name, f"the work {args[1]} of {args[0]}")
     world.trace.note("claims %s of %s: %s", args[1], args[0], answer, who=process.name)
 
 

@@ -31,9 +31,7 @@ class SimWorker(Worker):
     async def _connected(self):
         return self._given
 
-    async def _model(self, store, app, request, messages):
-        await self._spec(store, request.spec_digest)
-        await self._admitted(store, request.agent)
+    async def _model(self, store, app, request, spec, messages):
         self._world.ledger.begins(request.agent, f"the model call {request.effect_id} of {request.conversation_id}")
         await self._world.pause(self._world.model.seconds())
         return self._world.model.answer(request, messages)
@@ -96,19 +94,19 @@ class SimWorkerHandle:
     def __getattr__(self, verb):
         if verb.startswith("_"):
             raise AttributeError(verb)
-        return lambda *args: self._call(verb, *args)
+        return lambda *args, **kwargs: self._call(verb, *args, **kwargs)
 
-    def drop(self, conversation_id, effect_id):
-        PROCESS.get().start(self._dropped(conversation_id, effect_id))
+    def drop(self, incarnation):
+        PROCESS.get().start(self._dropped(incarnation))
 
-    async def _dropped(self, conversation_id, effect_id):
+    async def _dropped(self, incarnation):
         with contextlib.suppress(WorkerUnavailable):
-            await self._call("drop", conversation_id, effect_id)
+            await self._call("drop", incarnation)
 
-    async def _call(self, verb, *args):
+    async def _call(self, verb, *args, **kwargs):
         process = self._seat.process
         try:
-            return await self._world.network.call(process, verb, lambda: getattr(process.worker, verb)(*args))
+            return await self._world.network.call(process, verb, lambda: getattr(process.worker, verb)(*args, **kwargs))
         except Died as error:
             raise (WorkerDied if self._seat.left else WorkerUnavailable)("Died") from error
         except Unavailable as error:

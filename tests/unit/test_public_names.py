@@ -40,8 +40,8 @@ PUBLIC = {
         Quarantine Rebuilt RedisStore Run RunStatus Runs Silent Store TakeoverReason Trouble
     """,
     "actors": """
-        Activation ActorSettings AnswerToActivate AnswerToAsk AppBroken ConversationActor Failed Host Hosted NoOutcome
-        NoWorker NotHosted Occupied OwnedElsewhere RAY_NAMESPACE Replied Step StoreAddress WorkPaused Worker WorkerLost
+        Activation ActorSettings AnswerToActivate AnswerToAsk AppBroken Claimed ConversationActor Failed Host Hosted NoOutcome
+        NoWorker NotHosted Occupied OwnedElsewhere RAY_NAMESPACE Replied Step StoreAddress WorkPaused Worker
         WorkerSettings Workers find in_cluster named spawn successor_name worker_name
     """,
     "registry": """

@@ -1,10 +1,10 @@
-"""What a write changes of index entries and runs: what a look at the whole states before and after it says."""
+"""What a write changes of index entries and work records: what a look at the whole states before and after it says."""
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holdfast.conversation import Answer, Approve, RunTool, State, evolve, outstanding
+from holdfast.conversation import Answer, Approve, BeginTurn, State, evolve, outstanding
 from holdfast.conversation.delta import Delta, delta
 from holdfast.conversation.events import Ended, ModelAnswered, TurnCancelled, TurnFailed
 from holdfast.conversation.index import PendingEntry, index
@@ -13,8 +13,8 @@ from holdfast.conversation.index import PendingEntry, index
 def whole(before, after):
     """The same, found by listing both states."""
     old, new = index(before).pending, index(after).pending
-    was = [effect.effect_id for effect in outstanding(before) if isinstance(effect, RunTool)]
-    now = [effect.effect_id for effect in outstanding(after) if isinstance(effect, RunTool)]
+    was = [effect.effect_id for effect in outstanding(before) if not isinstance(effect, BeginTurn)]
+    now = [effect.effect_id for effect in outstanding(after) if not isinstance(effect, BeginTurn)]
     return (
         {entry for entry in new if entry not in old},
         {entry for entry in old if entry not in new},

@@ -10,8 +10,22 @@ from holdfast.persistence import redis_scripts
 SCRIPTS = sorted(path.name.removesuffix(".lua") for path in (resources.files("holdfast.persistence") / "lua").iterdir())
 RUN = [name for name in SCRIPTS if not name.startswith("_")]
 SINCE_6_2 = {
-    *("COPY", "DEL", "EXISTS", "HDEL", "HEXISTS", "HGET", "HGETALL", "HKEYS", "HLEN", "HMGET", "HSET", "PERSIST", "PEXPIRE"),
-    *("RENAME", "TIME", "TYPE", "XADD", "XINFO", "XRANGE", "XREVRANGE", "ZADD", "ZCARD", "ZREM", "ZSCORE"),
+    *("COPY", "DEL", "EXISTS", "HDEL", "HEXISTS", "HGET", "HGETALL", "HKEYS", "HLEN", "HMGET", "HSET", "HVALS", "PERSIST"),
+    *(
+        "PEXPIRE",
+        "PUBLISH",
+        "RENAME",
+        "TIME",
+        "TYPE",
+        "XADD",
+        "XINFO",
+        "XRANGE",
+        "XREVRANGE",
+        "ZADD",
+        "ZCARD",
+        "ZREM",
+        "ZSCORE",
+    ),
 }
 WRITES = {"COPY", "DEL", "HDEL", "HSET", "PERSIST", "PEXPIRE", "RENAME", "XADD", "ZADD", "ZREM"}
 
@@ -33,6 +47,7 @@ def test_the_scripts_are_these():
         "finish",
         "heartbeat",
         "load",
+        "look",
         "pause",
         "paused",
         "postpone",

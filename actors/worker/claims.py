@@ -1,0 +1,127 @@
+"""The claims of one worker's process: the work that is carried out here, each piece under an incarnation of its own."""
+
+import asyncio
+import logging
+import uuid
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
+from typing import Generic, TypeVar
+
+from holdfast.actors.workers import Claimed
+from holdfast.errors import StoreError
+from holdfast.persistence import Runs
+
+from .refusals import shared
+
+logger = logging.getLogger("holdfast.worker")
+
+CONFIRM_S = 0.05
+"""How long after its claim work goes on before its caller is told so; most tools end sooner."""
+LOOK_EVERY_S = 3.0
+"""How often the process looks whether its model calls are still waited for."""
+
+_T = TypeVar("_T")
+
+
+@dataclass(slots=True, eq=False)
+class Claim(Generic[_T]):
+    """One piece of work: its task, and the future that is done once its caller may be told that it goes on.
+
+    `dropped_with` names the conversation and effect of work that ends once nobody waits for it; None for work that never does.
+    """
+
+    incarnation: str
+    dropped_with: tuple[str, str] | None = None
+    task: "asyncio.Task[_T] | None" = None
+    confirmed: "asyncio.Future[None]" = field(default_factory=lambda: asyncio.get_running_loop().create_future())
+
+    def stands(self) -> None:
+        """Note that the claim was made: `CONFIRM_S` later its caller may be told."""
+        asyncio.get_running_loop().call_later(CONFIRM_S, self._confirm)
+
+    def _confirm(self) -> None:
+        if not self.confirmed.done():
+            self.confirmed.set_result(None)
+
+
+class Claims(Generic[_T]):
+    """The claims of a process, by incarnation.
+
+    Args:
+        process: The id of the process, with which each incarnation begins.
+        worker: The name of the worker.
+    """
+
+    def __init__(self, process: str, worker: str) -> None:
+        self._process = process
+        self._worker = worker
+        self._claims: dict[str, Claim[_T]] = {}
+        self._of_tasks: dict[asyncio.Task[_T], Claim[_T]] = {}
+        self._looking: asyncio.Task[None] | None = None
+
+    def new(self, dropped_with: tuple[str, str] | None = None, *, process: str | None = None) -> Claim[_T]:
+        """A claim to be made. Its incarnation names the task, too: when that is over, no other may claim its work once more."""
+        return Claim(f"{process or self._process}.{uuid.uuid4().hex[:12]}", dropped_with)
+
+    async def during(self, claim: Claim[_T], work: Awaitable[_T]) -> _T:
+        """Carry the work out, in the task that calls this."""
+        task = asyncio.current_task()
+        assert task is not None  # noqa: S101 - a coroutine runs in a task
+        claim.task = task
+        self._claims[claim.incarnation] = claim
+        self._of_tasks[task] = claim
+        try:
+            return await work
+        finally:
+            del self._claims[claim.incarnation], self._of_tasks[task]
+
+    def keeps(self, incarnation: str) -> bool:
+        """Whether that work goes on here."""
+        return incarnation in self._claims
+
+    def task(self, incarnation: str) -> "asyncio.Task[_T] | None":
+        """The task of that work, None if it does not go on here."""
+        claim = self._claims.get(incarnation)
+        return None if claim is None else claim.task
+
+    async def answer(self, task: "asyncio.Task[_T]", *, briefly: bool = True) -> _T | Claimed:
+        """The outcome of a task; with `briefly`, `Claimed` if it goes on for longer than a moment after its claim.
+
+        Raises:
+            Dropped: The task was cancelled.
+        """
+        await asyncio.sleep(0)  # the task may not have begun
+        claim = self._of_tasks.get(task)
+        if briefly and claim is not None:
+            await asyncio.wait({task, claim.confirmed}, return_when=asyncio.FIRST_COMPLETED)
+            if not task.done():
+                return Claimed(claim.incarnation, self._worker)
+        return await shared(task)
+
+    def drop(self, incarnation: str) -> None:
+        """End work for which nobody waits any more, if it is of the kind that ends then."""
+        claim = self._claims.get(incarnation)
+        if claim is not None and claim.dropped_with is not None and claim.task is not None:
+            claim.task.cancel()
+
+    def look(self, store: Callable[[], Awaitable[Runs]]) -> None:
+        """Begin to look, again and again, which work is still waited for: who settled it may not have reached this process."""
+        if self._looking is None:
+            self._looking = asyncio.create_task(self._look(store))
+
+    async def _look(self, store: Callable[[], Awaitable[Runs]]) -> None:
+        while True:
+            await asyncio.sleep(LOOK_EVERY_S)
+            waited_for = [
+                (*claim.dropped_with, name)
+                for name, claim in self._claims.items()
+                if claim.dropped_with is not None and claim.confirmed.done()
+            ]
+            try:
+                stand = await (await store()).claims_stand(waited_for)
+            except StoreError as error:
+                logger.debug("which claims stand is not known: %s", error)
+                continue
+            for (_, _, incarnation), stands in zip(waited_for, stand, strict=True):
+                if not stands:
+                    self.drop(incarnation)
