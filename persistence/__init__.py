@@ -4,7 +4,19 @@ from typing import TYPE_CHECKING
 
 from holdfast.lazy import lazily
 
-from .conversations import Acquired, Append, Appended, Conversations, KnownIds, Moved, Owner, Quarantine, TakeoverReason
+from .conversations import (
+    Acquired,
+    Append,
+    Appended,
+    Conversations,
+    KnownIds,
+    Look,
+    Moved,
+    Owner,
+    Quarantine,
+    Stands,
+    TakeoverReason,
+)
 from .directory import EVERYWHERE, AppRecord, Binding, BrokenApp, Directory, Silent
 from .lists import Census, ConversationRow, Due, Listing, Lists, Overdue, Rebuilt, Trouble
 from .pausing import PAUSE_LAG_MS, Pause, Paused, Pausing
@@ -33,6 +45,7 @@ __all__ = [
     "Late",
     "Listing",
     "Lists",
+    "Look",
     "MemoryStore",
     "Moved",
     "Overdue",
@@ -47,6 +60,7 @@ __all__ = [
     "RunStatus",
     "Runs",
     "Silent",
+    "Stands",
     "Store",
     "TakeoverReason",
     "Trouble",

@@ -152,6 +152,22 @@ class KnownIds:
     known: Mapping[str, IdempotencyRecord]
 
 
+class Stands(StrEnum):
+    """How a conversation that needs attention stands."""
+
+    PARKED = "parked"  # nobody owns it, and all its work is claimed, within the bounds of the claims
+    DONE = "done"  # nobody owns it, and an outcome is recorded: an activation finds that
+    WAKE = "wake"  # something is due, or the work or its owner may be lost
+
+
+@dataclass(frozen=True, slots=True)
+class Look:
+    """How a conversation stands that needs attention, and the claims by which a parked one goes on."""
+
+    stands: Stands
+    claims: Sequence[Run] = ()
+
+
 class Conversations(Database, Protocol):
     """The verbs of a `Store` that concern one conversation: who writes it, what is written, and how it is read."""
 
@@ -211,12 +227,8 @@ class Conversations(Database, Protocol):
         """
         ...
 
-    async def look(self, conversation_id: str, look_ms: int) -> Sequence[Run] | None:
-        """The claims by which a conversation without an owner goes on; None if it must be taken over.
-
-        It must where an outcome is recorded, something is due, work is not claimed, or the bound of a claim has passed. Else it
-        needs attention again after `look_ms`, or when something is due before that.
-        """
+    async def look(self, conversation_id: str, look_ms: int) -> Look:
+        """How a conversation stands that needs attention; a parked one needs it again after `look_ms`, or when due before."""
         ...
 
     async def strike(self, conversation_id: str, token: str, *, process: str, reason: str, limit: int) -> int | None:

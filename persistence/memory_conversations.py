@@ -9,7 +9,7 @@ from holdfast.conversation.idempotency import IdempotencyRecord, facts
 from holdfast.conversation.machine import due_at
 from holdfast.errors import ConversationNotFound, Fenced, LeaseHeld, Quarantined
 
-from .conversations import Acquired, Append, Appended, KnownIds, Moved, Owner, Quarantine, TakeoverReason
+from .conversations import Acquired, Append, Appended, KnownIds, Look, Moved, Owner, Quarantine, Stands, TakeoverReason
 from .memory_database import MemoryDatabase, check
 from .memory_kept import Kept
 from .pages import PendingPlace
@@ -130,18 +130,22 @@ class MemoryConversations(MemoryDatabase):
         done = any(run.status is RunStatus.DONE for run in found.runs.values())
         found.looked_at = now if done else now + look_ms
 
-    async def look(self, conversation_id: str, look_ms: int) -> Sequence[Run] | None:
+    async def look(self, conversation_id: str, look_ms: int) -> Look:
         """See `Store.look`."""
         found = self._conversations.get(conversation_id)
         if found is None or found.token or not found.busy or found.quarantine is not None or found.paused:
-            return None
+            return Look(Stands.WAKE)
         now, runs = self._clock(), list(found.runs.values())
         due = due_at(found.after) if found.after is not None else None
-        claimed = all(run.status is RunStatus.CLAIMED and run.until > now for run in runs)
-        if not runs or not claimed or (due is not None and due <= now):
-            return None
-        found.postponed, found.looked_at = 0, min(now + look_ms, *(run.until for run in runs))
-        return runs
+        claims = [run for run in runs if run.status is RunStatus.CLAIMED and run.until > now]
+        done = any(run.status is RunStatus.DONE for run in runs)
+        unclaimed = len(claims) < sum(run.status is not RunStatus.DONE for run in runs)
+        if not runs or unclaimed or (due is not None and due <= now):
+            return Look(Stands.WAKE)
+        if done:
+            return Look(Stands.DONE)
+        found.postponed, found.looked_at = 0, min(now + look_ms, *(run.until for run in claims))
+        return Look(Stands.PARKED, claims)
 
     async def strike(self, conversation_id: str, token: str, *, process: str, reason: str, limit: int) -> int | None:
         """See `Store.strike`."""

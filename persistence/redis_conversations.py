@@ -18,7 +18,7 @@ from holdfast.errors import (
 )
 
 from . import codec, redis_values
-from .conversations import Acquired, Append, Appended, KnownIds, Moved, Owner, Quarantine, TakeoverReason
+from .conversations import Acquired, Append, Appended, KnownIds, Look, Moved, Owner, Quarantine, Stands, TakeoverReason
 from .keys import bucket_of
 from .pages import PendingPlace
 from .redis_views import RedisViews
@@ -142,7 +142,7 @@ class RedisConversations(RedisViews):
         ]
         await self._script("release", keys, [token, conversation_id, int(paused), look_ms])
 
-    async def look(self, conversation_id: str, look_ms: int) -> Sequence[Run] | None:
+    async def look(self, conversation_id: str, look_ms: int) -> Look:
         """See `Store.look`."""
         keys = [
             self._keys.head(conversation_id),
@@ -150,9 +150,8 @@ class RedisConversations(RedisViews):
             self._keys.attention(bucket_of(conversation_id)),
         ]
         answer = await self._script("look", keys, [conversation_id, look_ms])
-        if answer[0] != b"parked":
-            return None
-        return [redis_values.run_of(conversation_id, "", record, self.payloads) for record in answer[1:]]
+        claims = [redis_values.run_of(conversation_id, "", record, self.payloads) for record in answer[1:]]
+        return Look(Stands(answer[0].decode()), claims)
 
     async def strike(self, conversation_id: str, token: str, *, process: str, reason: str, limit: int) -> int | None:
         """See `Store.strike`."""

@@ -22,7 +22,7 @@ CLOSING_S = 2.0
 SPAWNING_AT_ONCE = 2
 LATE_S = 5.0
 MOST_ON_THE_WAY = 8
-SHORT_S = 0.1
+SHORT_S = 0.5
 """How long no actor must be on offer before one is spawned: a process costs about a second of a processor."""
 LOOK_AGAIN_S = 0.02
 FULL_S = 0.2

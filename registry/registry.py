@@ -75,6 +75,16 @@ class Registry:
             self._hosts.popitem(last=False)
         return host
 
+    async def revive(self, conversation_id: str, *, timeout_s: float) -> None:
+        """Have an actor take over a conversation that nobody owns, and find there what is outstanding.
+
+        Raises:
+            As `ensure_started`.
+        """
+        self._hosts.pop(conversation_id, None)  # who hosted it once has left it
+        await self.ensure_started(conversation_id, timeout_s=timeout_s)
+        self._hosts.pop(conversation_id, None)  # it may be left again before anybody asks
+
     async def _revived(self, conversation_id: str, until: float, *, create: bool) -> tuple[str, Handle]:
         backoff = Backoff(FIRST_PAUSE_S, LONGEST_PAUSE_S)
         free: tuple[str, Handle] | None = None

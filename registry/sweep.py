@@ -22,7 +22,7 @@ from holdfast.errors import (
     Quarantined,
     StoreError,
 )
-from holdfast.persistence import Pause, Store
+from holdfast.persistence import Look, Pause, Stands, Store
 from holdfast.redaction import PLAIN
 from holdfast.settings import ProcessLimits, Timing
 
@@ -116,14 +116,15 @@ class Sweep:
         claims: dict[str, list[tuple[str, str]]] = {}
         for conversation_id in conversation_ids:
             try:
-                kept = await self._store.look(conversation_id, self._timing.lease_ms)
+                look = await self._store.look(conversation_id, self._timing.lease_ms)
             except StoreError:  # waking it shows what is wrong
-                kept = None
-            if kept is None:
-                self._tasks.start(self._wake(conversation_id))
-                continue
-            for run in kept:
-                claims.setdefault(run.worker, []).append((conversation_id, run.incarnation))
+                look = Look(Stands.WAKE)
+            match look.stands:
+                case Stands.PARKED:
+                    for run in look.claims:
+                        claims.setdefault(run.worker, []).append((conversation_id, run.incarnation))
+                case stands:
+                    self._tasks.start(self._wake(conversation_id, done=stands is Stands.DONE))
         asked = [self._unkept(worker, kept) for worker, kept in claims.items()]
         unkept = set[str]().union(*await asyncio.gather(*asked))
         for conversation_id in {one for kept in claims.values() for one, _ in kept}:
@@ -175,16 +176,17 @@ class Sweep:
         """Whether the store has answered for a lease's length, so that an expired lease means that its owner is gone."""
         return self._healthy_since is not None and _now() - self._healthy_since >= self._timing.lease_ms / 1000
 
-    async def _wake(self, conversation_id: str) -> None:
+    async def _wake(self, conversation_id: str, *, done: bool = False) -> None:
+        """Wake a conversation; where an outcome is recorded that its next activation finds, having it taken over is enough."""
         troubled = self._troubled if self._troubled is not None else set()
         try:
             async with self._limit_in_trouble if conversation_id in troubled else self._limit:
                 if not self._healthy() and await self._owner_lives(conversation_id):
                     return
-                wake = Delivery(conversation_id, Wake(), timeout_s=WAKE_TIMEOUT_S, waits_for_store=False)
-                result = await wake.through(self._registry)
-                if not isinstance(result, Delivered):
-                    raise result.error  # noqa: TRY301 - one place handles all errors
+                if done:
+                    await self._registry.revive(conversation_id, timeout_s=WAKE_TIMEOUT_S)
+                else:
+                    await self._ask(conversation_id)
             if conversation_id in troubled:
                 troubled.discard(conversation_id)
                 await self._store.untroubled(conversation_id)
@@ -196,6 +198,12 @@ class Sweep:
             await self._later(conversation_id, error, troubled)
         finally:
             self._waking.discard(conversation_id)
+
+    async def _ask(self, conversation_id: str) -> None:
+        wake = Delivery(conversation_id, Wake(), timeout_s=WAKE_TIMEOUT_S, waits_for_store=False)
+        result = await wake.through(self._registry)
+        if not isinstance(result, Delivered):
+            raise result.error
 
     async def _later(self, conversation_id: str, error: Exception, troubled: set[str]) -> None:
         """Postpone a conversation that cannot be woken, for longer each time, and record why.

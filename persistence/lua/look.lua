@@ -1,10 +1,10 @@
--- Look at a conversation that needs attention: may it go on without an actor, since all its work is claimed?
+-- Look at a conversation that needs attention: may it go on without an actor, since all its work is claimed, or must one take it up?
 --
 -- KEYS  1 head (hash)   2 runs (hash: see claim.lua)   3 attention (sorted set)
 -- ARGV  1 conversation id   2 after how many ms it is looked at again
--- Returns {'parked', record, ...} | {'no'} | {'corrupt', what}
--- It may where nobody owns it and nothing is due, no outcome is recorded, and each claim has a bound that has not passed. It then
--- needs attention again after a while, or when something is due before that.
+-- Returns {'parked', record, ...} | {'done'} | {'wake'} | {'corrupt', what}
+-- Parked: nobody owns it and nothing is due, no outcome is recorded, and each claim has a bound that has not passed. It then needs
+-- attention again after a while, or when something is due before that. Done: the same, but an outcome is recorded.
 
 local head, runs, attention = KEYS[1], KEYS[2], KEYS[3]
 local look_ms = integer(ARGV[2])
@@ -13,19 +13,24 @@ if not is(head, 'hash') then return {'corrupt', 'the head is no hash'} end
 if not is(runs, 'hash') then return {'corrupt', 'the runs are no hash'} end
 if not is(attention, 'zset') then return {'corrupt', 'the attention index is no sorted set'} end
 local h = redis.call('HMGET', head, 'token', 'busy', 'due', 'quarantine', 'paused')
-if h[1] or h[2] ~= '1' or h[4] or h[5] or (h[3] ~= '' and bad(h[3])) then return {'no'} end
+if h[1] or h[2] ~= '1' or h[4] or h[5] or (h[3] ~= '' and bad(h[3])) then return {'wake'} end
 local now = clock()
 local at = now + look_ms
 local due = integer(h[3])
-if due and due <= now then return {'no'} end
+if due and due <= now then return {'wake'} end
 if due then at = math.min(at, due) end
-local found = {'parked'}
+local found, done = {'parked'}, false
 for _, record in ipairs(redis.call('HVALS', runs)) do
   local bound = integer(string.match(record, '^C|[^|]*|[^|]*|(%d+)$'))
-  if not bound or bound <= now then return {'no'} end
-  at = math.min(at, bound)
-  found[#found + 1] = record
+  done = done or string.sub(record, 1, 1) == 'D'
+  if bound and bound > now then
+    at = math.min(at, bound)
+    found[#found + 1] = record
+  elseif string.sub(record, 1, 1) ~= 'D' then
+    return {'wake'}
+  end
 end
-if #found == 1 then return {'no'} end
+if done then return {'done'} end
+if #found == 1 then return {'wake'} end
 redis.call('ZADD', attention, string.format('%d', at), ARGV[1])
 return found

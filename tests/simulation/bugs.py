@@ -5,14 +5,17 @@ A simulation that does not find them would prove nothing.
 
 import contextlib
 import dataclasses
+import importlib
+import uuid
 from unittest import mock
 
-from holdfast.actors import NoOutcome, admission, conversation_actor
+from holdfast.actors import NoOutcome, NoWorker, admission, conversation_actor
 from holdfast.actors import ray_workers as ray_crew
 from holdfast.actors.activation.activation import Activation
 from holdfast.actors.activation.store_clock import StoreClock
 from holdfast.actors.ray_workers import RayWorkers
 from holdfast.actors.worker import tool_run
+from holdfast.actors.worker.claims import Claim, Claims
 from holdfast.actors.worker_cluster import WorkerUnavailable
 from holdfast.conversation import OnLost, decide, outcomes, suspensions
 from holdfast.errors import HoldfastError, StoreUnavailable
@@ -341,6 +344,71 @@ def a_resume_that_forgets_who_was_left():
     return mock.patch.object(MemoryStore, "readmit", look_away)
 
 
+# -- in what is parked ----------------------------------------------------------------------------------------------------
+
+
+def a_call_that_is_dropped_when_its_conversation_is_parked():
+    """Who leaves a conversation has its model calls ended, as if nobody waited for them any more."""
+    release = MemoryStore.release
+
+    async def drop(self, conversation_id, token, **kwargs):
+        await release(self, conversation_id, token, **kwargs)
+        for run in list(self._runs(conversation_id).values()):
+            process = PROCESS.get().world.incarnations.get(run.process)
+            if process is not None and not process.dead:
+                process.worker._claims.drop(run.incarnation)
+
+    return mock.patch.object(MemoryStore, "release", drop)
+
+
+def a_claim_that_is_known_by_its_effect():
+    """Every claim of an effect has one name in a process: what was claimed in a log that is no more counts in the next one."""
+
+    def known(self, dropped_with=None, *, process=None):
+        name = "-".join(dropped_with) if dropped_with is not None else uuid.uuid4().hex
+        return Claim(f"{process or self._process}.{name}", dropped_with)
+
+    return mock.patch.object(Claims, "new", known)
+
+
+def a_record_that_model_calls_do_not_have():
+    """The write that makes a model call outstanding forgets its record."""
+    return mock.patch.object(importlib.import_module("holdfast.conversation.delta"), "_model_call", return_value=None)
+
+
+def a_late_model_outcome_that_is_kept():
+    """What nobody waits for any more stays beside the log."""
+    finish = MemoryStore.finish
+
+    async def keep(self, *args, keeps_late=True, **kwargs):
+        return await finish(self, *args, keeps_late=True, **kwargs)
+
+    return mock.patch.object(MemoryStore, "finish", keep)
+
+
+def a_parked_conversation_that_nobody_looks_at():
+    """Who parks a conversation counts on the outcome: that the worker may die before it does not come to mind."""
+    release = MemoryStore.release
+
+    async def trust(self, conversation_id, token, **kwargs):
+        await release(self, conversation_id, token, **kwargs | {"look_ms": 10**12})
+
+    return mock.patch.object(MemoryStore, "release", trust)
+
+
+def a_claim_that_gives_way_while_its_worker_lives():
+    """Who does not hear of a claim's worker takes the claim for himself."""
+    join = RayWorkers.join
+
+    async def impatient(self, worker, incarnation, conversation_id, effect_id, *, briefly=False):
+        try:
+            return await join(self, worker, incarnation, conversation_id, effect_id, briefly=briefly)
+        except NoWorker:
+            return NoOutcome.GONE
+
+    return mock.patch.object(RayWorkers, "join", impatient)
+
+
 REQUIRED = (
     reply_before_the_append,
     no_fencing,
@@ -366,6 +434,14 @@ MORE = (
     a_process_that_hangs_and_that_nobody_ends,
     a_pause_that_is_looked_for_once,
     a_resume_that_forgets_who_was_left,
+)
+PARKED = (
+    a_call_that_is_dropped_when_its_conversation_is_parked,
+    a_claim_that_is_known_by_its_effect,
+    a_record_that_model_calls_do_not_have,
+    a_late_model_outcome_that_is_kept,
+    a_parked_conversation_that_nobody_looks_at,
+    a_claim_that_gives_way_while_its_worker_lives,
 )
 WORKERS = (
     a_worker_that_does_not_answer_taken_for_gone,

@@ -3,6 +3,7 @@
 Nothing of it is visible to the code under test. What is wrong at the moment it happens is noted here at once.
 """
 
+from collections import Counter
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -72,6 +73,8 @@ class Ledger:
         self.offices = {}  # by worker: which successor is in office, and since when
         self.silent = set()  # the incarnations of which somebody was told that they have not attested their claims
         self.paused_at = {}
+        self.requests = Counter()  # to the model, by conversation and effect
+        self.worker_ends = 0
         self._claims = {}
 
     def wrong(self, text, *args):
@@ -184,6 +187,25 @@ class Ledger:
         for whose, at in self.paused_at.items():
             if whose in ("", agent) and self._loop.time() - at > PAUSE_LAG_MS / 1000 + CLOCK_S:
                 self.wrong("%s begins %.3f s after %s was paused", what, self._loop.time() - at, whose or "everything")
+
+    # -- what the model was asked ------------------------------------------------------------------------------------
+
+    def requested(self, conversation_id, effect_id):
+        """The model is called: once for each effect, and once more for each worker that ended or time the store went back."""
+        self.requests[conversation_id, effect_id] += 1
+        if self.requests[conversation_id, effect_id] > 1 + self.worker_ends + self.times_set_back:
+            times = self.requests[conversation_id, effect_id]
+            self.wrong("%s: %s asks the model for the %d. time", conversation_id, effect_id, times)
+
+    def claims_instead(self, conversation_id, effect_id, incarnation, process):
+        """A claim gives way to another: its process is gone, or has ended that work."""
+        if process is not None and not self._given_up(process) and process.worker._claims.keeps(incarnation):
+            self.wrong("%s: %s is claimed once more, while %s is at it", conversation_id, effect_id, process)
+
+    def recorded(self, conversation_id, effects, runs):
+        """After an append, there is a record for each outstanding effect of a worker's, and no other."""
+        if set(effects) != set(runs):
+            self.wrong("%s: outstanding are %s, and the records are of %s", conversation_id, sorted(effects), sorted(runs))
 
     # -- what the bodies did ------------------------------------------------------------------------------------------
 

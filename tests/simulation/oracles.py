@@ -108,6 +108,8 @@ def _the_log_is_whole(world, history, found):
     ledger, name = world.ledger, history.conversation_id
     if history.events != ledger.log(name).events:
         ledger.wrong("%s: the log is not what was appended", name)
+    if late := [name for name in found.late if "#" not in name]:
+        ledger.wrong("%s: the late outcomes of model calls are kept: %s", name, late)
     state = history.states[-1]
     if found.log and world.memory._state(name, found) != state:
         ledger.wrong("%s: snapshot and tail lead elsewhere than the log", name)

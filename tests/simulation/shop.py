@@ -81,6 +81,10 @@ class Model:
         self._talkative = rng.choice((0.2, 0.5, 0.8))
         self._slow = rng.choice((0.0, 0.0, 0.05))
 
+    def slow(self):
+        """From now on, take seconds."""
+        self._slow = 0.5
+
     def seconds(self):
         draw = self._rng.random
         return draw() * (10 if draw() < self._slow else 0.5)

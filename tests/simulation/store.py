@@ -3,6 +3,7 @@
 import copy
 import dataclasses
 
+from holdfast.conversation import BeginTurn, outstanding
 from holdfast.errors import StoreUnavailable
 from holdfast.persistence import Acquired, Appended
 
@@ -132,12 +133,19 @@ def _append(world, process, args, _kwargs, answer, error):
         before = world.ledger.length(conversation_id)
         if write.events and write.before.seq == before:  # not a repetition
             world.ledger.appended(process, conversation_id, write, answer.now)
+            effects = [one.effect_id for one in outstanding(write.after) if not isinstance(one, BeginTurn)]
+            world.ledger.recorded(conversation_id, effects, world.memory._runs(conversation_id))
             kinds = " ".join(event.kind for event in write.events)
             world.trace.note("appends %s %d->%d %s", conversation_id, before, write.after.seq, kinds, who=process.name)
         elif not write.events:
             world.trace.note("confirms %s at %d", conversation_id, write.before.seq, who=process.name)
     elif error is not None:
         world.trace.note("cannot append to %s: %s", conversation_id, error, who=process.name)
+
+
+def _look(world, process, args, _kwargs, answer, _error):
+    if answer is not None:
+        world.trace.note("looks at %s: %s", args[0], answer.stands, who=process.name)
 
 
 def _release(world, process, args, _kwargs, _answer, error):
@@ -168,7 +176,11 @@ def _attested(world, _process, args, _kwargs, answer, _error):
         world.ledger.silent.add(args[0])
 
 
-def _claim(world, process, args, _kwargs, answer, _error):
+def _claim(world, process, args, kwargs, answer, _error):
+    instead_of = kwargs.get("instead_of")
+    if answer and instead_of:
+        gone = world.incarnations.get(instead_of.partition(".")[0])
+        world.ledger.claims_instead(args[0], args[1], instead_of, gone)
     if answer:
         world.ledger.claimed(process, args[0], args[1])
         world.ledger.begins(shop.AGENT.name, f"the work {args[1]} of {args[0]}")
@@ -191,6 +203,7 @@ _WATCHED = {
     "claim": _claim,
     "finish": _finish,
     "attention": _attention,
+    "look": _look,
     "strike": _strike,
     "attested": _attested,
     "succeed": _succeed,

@@ -16,7 +16,9 @@ def marks(bug):
     return [pytest.mark.slow] if bug in RARE else [pytest.mark.gate]
 
 
-PLANTED = [pytest.param(bug, id=bug.__name__, marks=marks(bug)) for bug in (*bugs.REQUIRED, *bugs.MORE, *bugs.WORKERS)]
+PLANTED = [
+    pytest.param(bug, id=bug.__name__, marks=marks(bug)) for bug in (*bugs.REQUIRED, *bugs.MORE, *bugs.PARKED, *bugs.WORKERS)
+]
 
 
 @pytest.mark.parametrize("bug", PLANTED)

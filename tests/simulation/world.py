@@ -1,6 +1,7 @@
 """One simulated system: the shared store, actors, workers, a sweeper, clients, and what goes wrong between them."""
 
 import asyncio
+import dataclasses
 import random
 
 from holdfast.actors import ActorSettings
@@ -31,6 +32,8 @@ STUCK_AFTER_S = 120
 WATCHED = 0.1
 """In how many seeds processes may hang for ever, and the real watch ends them. It takes its time, and so does what waits."""
 WATCHED_STUCK_AFTER_S = 400
+PARKED = 0.25
+"""In how many seeds many conversations with a slow model share one or two actors, which leave them as soon as they can."""
 SCATTERED = 0.2
 """In how many seeds the actors are of several clusters, and in how many of several releases: no worker is known in all."""
 REST_WITHIN_S = 1200
@@ -79,6 +82,12 @@ class World:
         self.releases = "12" if rng.random() < SCATTERED else "1"
         self._operator = random.Random(f"paused {seed}")
         self.paused = self._operator.random() < PAUSED
+        parked = random.Random(f"parked {seed}")
+        if parked.random() < PARKED:
+            self.conversations = [f"c-{number + 1}" for number in range(parked.choice((4, 8)))]
+            self.timing = dataclasses.replace(self.timing, linger_ms=500)
+            self.process_limits = dataclasses.replace(self.process_limits, max_actors=parked.choice((1, 2)))
+            self.model.slow()
         self.nemesis = Nemesis(self)
 
     # -- what processes are given -------------------------------------------------------------------------------------
@@ -229,6 +238,7 @@ class World:
             return
         self.network.bury(process)
         seat = process.seat
+        self.ledger.worker_ends += seat is not None
         if seat is not None and seat.process is process:
             if seat.left:
                 del self.seats[seat.settings.name]

@@ -36,8 +36,8 @@ PUBLIC = {
     """,
     "persistence": """
         Acquired AppRecord Append Appended Binding BrokenApp Census ConversationRow Conversations Directory Due
-        EVERYWHERE KnownIds Late Listing Lists MemoryStore Moved Overdue Owner PAUSE_LAG_MS Pause Paused Pausing
-        Quarantine Rebuilt RedisStore Run RunStatus Runs Silent Store TakeoverReason Trouble
+        EVERYWHERE KnownIds Late Listing Lists Look MemoryStore Moved Overdue Owner PAUSE_LAG_MS Pause Paused Pausing
+        Quarantine Rebuilt RedisStore Run RunStatus Runs Silent Stands Store TakeoverReason Trouble
     """,
     "actors": """
         Activation ActorSettings AnswerToActivate AnswerToAsk AppBroken Claimed ConversationActor Failed Host Hosted NoOutcome
