@@ -184,6 +184,7 @@ class Host:
 
     async def _tidy(self) -> None:
         linger_ms = self._timing.linger_ms
+        park_ms = self._timing.park_ms
         async with self._activating:
             activation, now, worn = self._activation, self._clock(), self._worn()
             if activation is not None and activation.over:
@@ -192,7 +193,7 @@ class Host:
             elif activation is not None and activation.rested_at is not None:
                 if now - activation.rested_at < OFFER_AFTER_S * 1000:
                     self._rested.set()  # the conversation worked meanwhile: look again when it has rested for long enough
-                elif now - activation.rested_at < linger_ms and not worn:
+                elif now - activation.rested_at < (park_ms if activation.parkable else linger_ms) and not worn:
                     rank = PARKABLE * activation.parkable + (activation.rested_since or 1)
                     await self._store.offer(self._name, rank)
                 elif await activation.passivate():

@@ -25,7 +25,7 @@ class MemoryRuns(MemoryDatabase):
         instead_of: str = "",
     ) -> bool:
         """See `Store.claim`."""
-        check(bool(effect_id and incarnation) and "|" not in incarnation + worker and bound_ms >= 0, "arguments")
+        check(bool(effect_id and incarnation) and "|" not in incarnation and bound_ms >= 0, "arguments")
         runs = self._runs(conversation_id)
         run = runs.get(effect_id)
         if run is None or run.status is RunStatus.DONE:

@@ -60,7 +60,7 @@ class RedisRuns(RedisDatabase):
 
         records = await self._do(read)
         return [
-            record is not None and record.startswith(f"C|{incarnation}|".encode())
+            record is not None and record.startswith((f"B|{incarnation}|".encode(), f"C|{incarnation}|".encode()))
             for record, (_, _, incarnation) in zip(records, claims, strict=True)
         ]
 

@@ -182,8 +182,10 @@ def run_of(conversation_id: str, effect_id: str, record: bytes, payloads: Payloa
         case b"R":
             return Run(RunStatus.RUNNABLE)
         case b"C":
-            worker, _, until = last.partition(b"|")
-            bound = number_of(until or b"0", "a claim's bound")
+            return Run(RunStatus.CLAIMED, incarnation=incarnation.decode(), worker=last.decode())
+        case b"B":
+            until, _, worker = last.partition(b"|")
+            bound = number_of(until, "a claim's bound")
             return Run(RunStatus.CLAIMED, incarnation=incarnation.decode(), worker=worker.decode(), until=bound)
         case b"D":
             outcome = payloads.open_outcome(conversation_id, effect_id, last)

@@ -86,11 +86,13 @@ class Timing:
     """The times of actors and the sweeper, in milliseconds.
 
     `lease_ms`: how long an owner may be silent before others may take its busy conversation over. `linger_ms`: how long an
-    actor keeps a conversation that rests. `tick_ms`: the time between two rounds of an actor or the sweeper.
+    actor keeps a conversation that rests. `park_ms`: how long it keeps one whose work goes on at workers, where no other
+    conversation needs the actor. `tick_ms`: the time between two rounds of an actor or the sweeper.
     """
 
     lease_ms: int = 10_000
     linger_ms: int = 30_000
+    park_ms: int = 30_000
     tick_ms: int = 500
 
     @property
@@ -137,6 +139,7 @@ class Settings(BaseModel):
     cipher: str | None = None
     lease_s: float = Field(default=10, ge=0.001, allow_inf_nan=False)
     linger_s: float = Field(default=30, ge=0.001, allow_inf_nan=False)
+    park_s: float = Field(default=30, ge=0.001, allow_inf_nan=False)
     tick_s: float = Field(default=0.5, ge=0.001, allow_inf_nan=False)
     standby: int = Field(default=2, ge=0, le=64)
     max_actors: int = Field(default_factory=_actors_that_fit, ge=1, le=10_000)
@@ -211,7 +214,10 @@ class Settings(BaseModel):
     def timing(self) -> Timing:
         """The times as actors get them, in milliseconds."""
         return Timing(
-            lease_ms=round(self.lease_s * 1000), linger_ms=round(self.linger_s * 1000), tick_ms=round(self.tick_s * 1000)
+            lease_ms=round(self.lease_s * 1000),
+            linger_ms=round(self.linger_s * 1000),
+            park_ms=round(self.park_s * 1000),
+            tick_ms=round(self.tick_s * 1000),
         )
 
     @property

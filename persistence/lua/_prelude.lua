@@ -45,6 +45,15 @@ local function snapshot_seq(snapshot)
   return type(seq) == 'number' and seq or nil
 end
 
+-- Of a claimed record (see claim.lua): the incarnation, the worker, and the bound if it has one; nil of any other.
+local function claim_of(record)
+  if not record then return nil end
+  local by, bound, worker = string.match(record, '^B|([^|]*)|(%d+)|(.*)$')
+  if by then return by, worker, tonumber(bound) end
+  by, worker = string.match(record, '^C|([^|]*)|(.*)$')
+  return by, worker
+end
+
 local function index_key(prefix, name, agent, other)
   if agent and other then return prefix .. name .. ':ax:' .. agent .. ':' .. other end
   if agent then return prefix .. name .. ':a:' .. agent end

@@ -56,7 +56,7 @@ for i, entry in ipairs(tail) do
 end
 local records = redis.call('HGETALL', runs)
 for i = 2, #records, 2 do
-  if records[i] ~= 'R' and not string.match(records[i], '^[CD]|[^|]*|') then return {'corrupt', 'the runs: a record'} end
+  if records[i] ~= 'R' and not string.match(records[i], '^[BCD]|[^|]*|') then return {'corrupt', 'the runs: a record'} end
   if not opens and is_sealed(string.match(records[i], '^D|[^|]*|(.*)$') or '') then return {'sealed'} end
 end
 

@@ -105,7 +105,7 @@ at = at + n_add
 local answer = {'ok', now}
 for i = 1, n_remove do
   local record = redis.call('HGET', runs, ARGV[at + i])
-  if record and string.sub(record, 1, 1) == 'C' then
+  if claim_of(record) then
     answer[#answer + 1] = ARGV[at + i]
     answer[#answer + 1] = record
   end

@@ -16,8 +16,7 @@ if not is(attention, 'zset') then return {'corrupt', 'the attention index is no 
 local run = redis.call('HGET', KEYS[1], ARGV[1])
 local done = 'D|' .. ARGV[2] .. '|'
 if run and string.sub(run, 1, #done) == done then return {'ok'} end
-local claimed = 'C|' .. ARGV[2] .. '|'
-local waited_for = run and string.sub(run, 1, #claimed) == claimed
+local waited_for = claim_of(run) == ARGV[2]
 if not waited_for and (run or ARGV[4] ~= '1' or redis.call('EXISTS', KEYS[3]) == 0) then return {'no'} end
 local h = redis.call('HMGET', head, 'token', 'quarantine')
 if waited_for then

@@ -21,7 +21,7 @@ if due and due <= now then return {'wake'} end
 if due then at = math.min(at, due) end
 local found, done = {'parked'}, false
 for _, record in ipairs(redis.call('HVALS', runs)) do
-  local bound = integer(string.match(record, '^C|[^|]*|[^|]*|(%d+)$'))
+  local _, _, bound = claim_of(record)
   done = done or string.sub(record, 1, 1) == 'D'
   if bound and bound > now then
     at = math.min(at, bound)

@@ -8,7 +8,7 @@ if ARGV[1] == '' or not integer(ARGV[3]) then return {'corrupt', 'arguments'} en
 if not is(KEYS[1], 'hash') then return {'corrupt', 'the runs are no hash'} end
 if not is(KEYS[2], 'hash') then return {'corrupt', 'the progress is no hash'} end
 local run = redis.call('HGET', KEYS[1], ARGV[1])
-if not run or string.sub(run, 1, 2) ~= 'C|' then return {'no'} end
+if not claim_of(run) then return {'no'} end
 redis.call('HSET', KEYS[2], ARGV[1], ARGV[2])
 redis.call('PEXPIRE', KEYS[2], ARGV[3])
 for _, effect in ipairs(redis.call('HKEYS', KEYS[2])) do

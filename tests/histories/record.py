@@ -176,7 +176,7 @@ class Recorder:
         await self.does(f"{tool} is over", lambda _: outcome)
 
     async def claims(self, call_id: str, tool: str, attempt: int = 1) -> None:
-        """A worker claims a run."""
+        """A worker claims a run; the first claim of all has no bound, and those with one are dated by the recorder."""
         await self.store.claim(CONVERSATION, f"{call_id}#{attempt}", incarnation="i-1", worker="worker:shop|1")
         await self.notes(f"a worker claims {tool}")
 

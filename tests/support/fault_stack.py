@@ -18,8 +18,8 @@ from holdfast.registry import cluster, registry
 from holdfast.testing import ModelServer
 
 WITHIN_S = 90
-QUICK = {"HOLDFAST_LINGER_S": "1", "HOLDFAST_STANDBY": "3"}
-"""Conversations that rest are left soon, and who takes one over finds an actor that is warm."""
+QUICK = {"HOLDFAST_LINGER_S": "1", "HOLDFAST_PARK_S": "3600", "HOLDFAST_STANDBY": "3"}
+"""Conversations that rest are left soon, those at work are not, and who takes one over finds an actor that is warm."""
 
 
 @contextlib.contextmanager
