@@ -23,6 +23,7 @@ from .activation.activation import Activation
 from .admission import Admission
 from .answers import AnswerToActivate, AnswerToAsk, Failed, Hosted, NotHosted, Occupied, OwnedElsewhere, Replied
 from .memory import allowed_mb, resident_mb
+from .spec_cache import SpecCache
 from .steps import Reached, Step, untrapped
 from .workers import Workers
 
@@ -31,7 +32,7 @@ logger = logging.getLogger("holdfast.actor")
 UNLIMITED = 1_000_000_000
 PARKABLE = 1 << 50
 """What is added to the rank of an actor on offer whose conversation would be parked: those that are at rest are taken first."""
-OFFER_AFTER_S = 0.02
+OFFER_AFTER_S = 0.005
 """How long a conversation must have come to rest before its actor goes on offer."""
 
 
@@ -68,6 +69,7 @@ class Host:
         self._rested = asyncio.Event()
         self._adoptions = 0
         self._on_offer = False
+        self._specs = SpecCache()
         self._allowed_mb = allowed_mb(process_limits.actor_mb)
         self._leaving = False
         self._heard_at = clock()
@@ -106,6 +108,7 @@ class Host:
                 clock=self._clock,
                 rested=self._rested,
                 strikes=self._process_limits.strikes,
+                specs=self._specs,
                 reached=self._reached,
             )
             try:

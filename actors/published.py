@@ -3,11 +3,13 @@
 import shlex
 from collections.abc import Awaitable, Callable
 
+from holdfast.conversation import AgentSpec
 from holdfast.persistence import AppRecord, Directory
 from holdfast.persistence.sealing import UNENCRYPTED
 
 from .actor_settings import StoreAddress
 from .signature import vouched
+from .spec_cache import SPECS
 from .workers import NoWorker, Standing
 
 
@@ -25,6 +27,7 @@ class Published:
         self._address = address
         self._key = key
         self._wrong: dict[str, str] = {}
+        self._whole: dict[str, AgentSpec] = {}
 
     async def record(self, app: str) -> AppRecord | None:
         """The record of an app; None where nobody has published the app.
@@ -48,10 +51,20 @@ class Published:
         if record is None:
             return None
         try:
-            standing = await standing_of(self._store, record, agent)
+            standing = await self._standing_of(record, agent)
         except NoWorker as error:
             raise NoWorker(await self._said(app, str(error))) from None
         await self._settle(app)
+        return standing
+
+    async def _standing_of(self, record: AppRecord, agent: str) -> Standing:
+        """As `standing_of`; a spec that was found whole is not read again."""
+        digest = record.agents.get(agent, "")
+        if digest in self._whole:
+            return Standing(record.code, self._whole[digest])
+        standing = await standing_of(self._store, record, agent)
+        if standing.spec is not None and len(self._whole) < SPECS:
+            self._whole[digest] = standing.spec
         return standing
 
     async def _verified(self, app: str) -> AppRecord | None:

@@ -47,6 +47,8 @@ SPAWN_AGAIN_S = 10.0
 QUIET_MS = 5_000
 LOOKS = 3
 """In how many ticks in a row the pool must have been short before actors are spawned."""
+LOOKS_IN_USE = 20
+"""The same while as many actors live as shall stand by: they are in use, and most come free sooner than another is made."""
 UNREADABLE_S = 60.0
 """After what time pauses that cannot be read are read again."""
 READMIT_S = 5.0
@@ -72,7 +74,7 @@ class Sweep:
         self._healthy_since: float | None = None
         self._spawning = 0
         self._spawn_at = 0.0
-        self._missing: deque[int] = deque(maxlen=LOOKS)
+        self._missing: deque[int] = deque(maxlen=LOOKS_IN_USE)
         self._pauses: Sequence[Pause] | None = None
         self._readmit_at = 0.0
         self._unreadable_until = 0.0
@@ -261,7 +263,11 @@ class Sweep:
         if _now() < self._spawn_at:
             return
         self._missing.append(self._process_limits.standby - await self._store.offers() - self._spawning)
-        for _ in range(min(self._missing)):  # a moment's shortage under load is cheaper than a process
+        if self._missing[-1] <= 0:
+            return
+        in_use = len(await self._store.live()) >= self._process_limits.standby
+        lately = list(self._missing)[-(LOOKS_IN_USE if in_use else LOOKS) :]
+        for _ in range(min(lately)):  # a moment's shortage under load is cheaper than a process
             self._spawning += 1
             self._tasks.start(self._spawn())
 

@@ -10,6 +10,7 @@ from collections.abc import Callable, Coroutine
 from typing import Any
 
 from holdfast.actors.admission import Admission
+from holdfast.actors.spec_cache import SpecCache
 from holdfast.actors.steps import Reached, Step, untrapped
 from holdfast.actors.workers import Workers
 from holdfast.backoff import Backoff
@@ -62,6 +63,7 @@ class Activation:
         clock: Callable[[], int],
         rested: asyncio.Event,
         strikes: int,
+        specs: SpecCache | None = None,
         reached: Reached = untrapped,
     ) -> None:
         self.conversation_id = conversation_id
@@ -70,7 +72,8 @@ class Activation:
         self._reached = reached
         self._mailbox = Mailbox()
         self._rest = Rest(admission, clock=clock, rested=rested)
-        self._tenure = Tenure(store, conversation_id, holder=holder, timing=timing, clock=clock, strikes=strikes)
+        specs = specs or SpecCache()
+        self._tenure = Tenure(store, conversation_id, holder=holder, timing=timing, clock=clock, strikes=strikes, specs=specs)
         self._effects = Outstanding(
             store, workers, self._tenure, self._mailbox, rest=self._rest, admission=admission, struck=self._struck
         )

@@ -1,10 +1,11 @@
 """The spec that a conversation's commands are judged with."""
 
+from holdfast.actors.spec_cache import SpecCache
 from holdfast.conversation import AgentSpec, State
 from holdfast.persistence import Directory
 
 
-async def spec_of(store: Directory, state: State) -> AgentSpec | None:
+async def spec_of(store: Directory, state: State, specs: SpecCache) -> AgentSpec | None:
     """The stored spec of the turn that goes on, else the spec that a next turn would begin with; None if none is stored.
 
     Raises:
@@ -16,4 +17,4 @@ async def spec_of(store: Directory, state: State) -> AgentSpec | None:
         digest = record.agents.get(state.agent) if record is not None else None
     else:
         digest = turn.spec_digest
-    return await store.spec(digest) if digest else None
+    return await specs.find(store, digest) if digest else None

@@ -3,9 +3,10 @@
 import uuid
 from collections.abc import Callable
 
+from holdfast.actors.spec_cache import SpecCache
 from holdfast.conversation import AgentSpec, Command, State
 from holdfast.conversation.machine import effect_of
-from holdfast.persistence import Acquired, Append, Appended, Moved, Run, Store, TakeoverReason
+from holdfast.persistence import Acquired, Append, Appended, Moved, Run, RunStatus, Store, TakeoverReason
 from holdfast.settings import Timing
 
 from .crashes import Crashes
@@ -25,6 +26,7 @@ class Tenure:
         timing: The settings that say how long a lease is.
         clock: A clock that nobody sets, in milliseconds since an arbitrary moment.
         strikes: The crash count at which the conversation is put in quarantine.
+        specs: The specs that this process has read.
 
     Attributes:
         over: Whether the activation has ended; nothing is done for it any more.
@@ -33,7 +35,7 @@ class Tenure:
         state: The last durable state.
         spec: The spec that commands are judged with; None while it is not known.
         tail_bytes: The size of the log after the last snapshot.
-        runs: The records of runs and model calls as they were at the takeover; each is used once.
+        runs: The records of runs and model calls as they were at the takeover, or as a write made them; each is used once.
         unrecorded: Model calls found without a record, to which the next write gives one.
         lease: The time for which the activation may work.
         time: The store's clock.
@@ -42,7 +44,15 @@ class Tenure:
     """
 
     def __init__(
-        self, store: Store, conversation_id: str, *, holder: str, timing: Timing, clock: Callable[[], int], strikes: int
+        self,
+        store: Store,
+        conversation_id: str,
+        *,
+        holder: str,
+        timing: Timing,
+        clock: Callable[[], int],
+        strikes: int,
+        specs: SpecCache,
     ) -> None:
         self.conversation_id = conversation_id
         self.over = False
@@ -58,6 +68,7 @@ class Tenure:
         self.log_tail = LogTail()
         self.crashes = Crashes(store, conversation_id, allowed=strikes)
         self._store = store
+        self._specs = specs
         self._holder = holder
         self._lease_ms = timing.lease_ms
 
@@ -93,7 +104,7 @@ class Tenure:
                 self.log_tail = LogTail()
                 self.runs = dict(acquired.runs)
                 self.time.heard(acquired.now)
-                self.spec = await spec_of(self._store, self.state)
+                self.spec = await spec_of(self._store, self.state, self._specs)
                 return None
 
     async def renew(self) -> None:
@@ -113,6 +124,7 @@ class Tenure:
         self.state, self.tail_bytes = write.after, written.tail_bytes
         self.unrecorded.clear()
         self.log_tail.add(write.after.seq, write.events)
+        self.runs.update(dict.fromkeys((*write.delta.scheduled, *write.unrecorded), Run(RunStatus.RUNNABLE)))
         if write.advances:
             self.crashes.count = 0
 
@@ -129,5 +141,5 @@ class Tenure:
         if command.kind == "turn_prepared" or (command.kind == "start" and command.spec is not None):
             return command.spec
         if self.spec is None and self.state.seq:
-            self.spec = await spec_of(self._store, self.state)
+            self.spec = await spec_of(self._store, self.state, self._specs)
         return self.spec

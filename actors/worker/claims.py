@@ -15,7 +15,7 @@ from .refusals import shared
 
 logger = logging.getLogger("holdfast.worker")
 
-CONFIRM_S = 0.05
+CONFIRM_S = 0.02
 """How long after its claim work goes on before its caller is told so; most tools end sooner."""
 LOOK_EVERY_S = 3.0
 """How often the process looks whether its model calls are still waited for."""

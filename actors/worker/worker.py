@@ -18,6 +18,7 @@ from ray.actor import exit_actor
 from holdfast.actors import logs, wire
 from holdfast.actors.actor_settings import WorkerSettings
 from holdfast.actors.admission import Admission
+from holdfast.actors.spec_cache import SpecCache
 from holdfast.actors.steps import reached_here
 from holdfast.actors.work_requests import ModelRequest, RunRequest
 from holdfast.actors.workers import ModelAnswer, ModelOutcome, NoOutcome, RunAnswer
@@ -35,7 +36,6 @@ from .claims import Claim, Claims
 from .keeper import keep_sweeper
 from .ongoing import Ongoing
 from .refusals import AppBroken, Dropped, Succeeded, shared, told
-from .spec_cache import SpecCache
 from .succession import Succession
 from .threads import end_within
 from .transcripts import Reading, Transcripts
@@ -269,6 +269,7 @@ class Worker:
 
     async def _joined(self, incarnation: str, *, briefly: bool) -> RunAnswer | ModelAnswer:
         if not incarnation.startswith(f"{self._incarnation}."):
+            logger.warning("DEBUG join %s is not of %s", incarnation, self._incarnation)
             return NoOutcome.GONE
         task = self._claims.task(incarnation)
         return NoOutcome.FORGOTTEN if task is None else await self._claims.answer(task, briefly=briefly)

@@ -8,6 +8,7 @@ from given_worker import GivenWorker
 from lacking import lacking
 from model_caller import InPlace
 
+from holdfast.actors import Claimed
 from holdfast.actors.work_requests import ModelRequest
 from holdfast.actors.worker import model
 from holdfast.agent import Agent
@@ -46,7 +47,9 @@ def asked(store, monkeypatch):
         request = ModelRequest("c-1", "desk", spec.digest, writer.effect_ids[0], writer.state.seq, 1)
         worker = GivenWorker(store, agent)
         worker._runtime.latest = InPlace()
-        return await asyncio.wait_for(worker._model_called(request), 60)
+        async with asyncio.timeout(60):
+            answer = await worker._model_called(request)
+            return await worker._joined(answer.incarnation, briefly=False) if isinstance(answer, Claimed) else answer
 
     monkeypatch.setattr(model, "FIRST_DELAY_S", 0.0)
     monkeypatch.setenv("OPENAI_API_KEY", "sk-of-the-worker")

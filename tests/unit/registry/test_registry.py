@@ -22,7 +22,7 @@ from holdfast.registry.actors import ActorDied, ActorUnavailable
 from holdfast.registry.delivery import Delivered, Delivery, Refused, Unknown, Unsent
 from holdfast.registry.pool import Pool, PoolFull
 from holdfast.registry.registry import Registry
-from holdfast.registry.sweep import LOOKS, Sweep
+from holdfast.registry.sweep import LOOKS, LOOKS_IN_USE, Sweep
 from holdfast.settings import ProcessLimits, Timing
 from holdfast.testing import Delay, FailBefore, Faults, FaultyStore
 from holdfast.testing.writer import Writer, begin, call, reply, start
@@ -375,9 +375,14 @@ async def test_the_pool_is_filled_when_it_stays_short_and_not_for_a_moment_witho
     for _ in range(LOOKS):
         assert await tick() == 1
     await store.take()
-    for _ in range(LOOKS - 1):
-        assert await tick() == 1  # it may come back
+    for _ in range(LOOKS_IN_USE - 1):
+        assert await tick() == 1  # it is in use, and may come back
     assert await tick() == 2
+    for name in await store.live():
+        await store.deregister(name)
+    for _ in range(LOOKS - 1):
+        await tick()
+    assert len(company.spawned) == 3  # there is none that could come back
 
 
 async def test_what_is_on_its_way_is_given_up_at_the_close_and_counted_no_more():

@@ -1,4 +1,4 @@
-"""The agent specs that a worker has read."""
+"""The agent specs that a process has read."""
 
 from holdfast.conversation import AgentSpec
 from holdfast.persistence import Directory
@@ -13,6 +13,20 @@ class SpecCache:
     def __init__(self) -> None:
         self._specs: dict[str, AgentSpec] = {}
 
+    async def find(self, store: Directory, digest: str) -> AgentSpec | None:
+        """The spec of a digest; None if the store has none under it.
+
+        Raises:
+            StoreError: The store does not answer.
+        """
+        spec = self._specs.pop(digest, None) or await store.spec(digest)
+        if spec is None:
+            return None
+        self._specs[digest] = spec
+        while len(self._specs) > SPECS:
+            del self._specs[next(iter(self._specs))]
+        return spec
+
     async def spec(self, store: Directory, digest: str) -> AgentSpec:
         """The spec of a digest.
 
@@ -20,11 +34,8 @@ class SpecCache:
             RuntimeError: The store has none under that digest.
             StoreError: The store does not answer.
         """
-        spec = self._specs.pop(digest, None) or await store.spec(digest)
+        spec = await self.find(store, digest)
         if spec is None:
             message = f"spec {digest} is not in the store"
             raise RuntimeError(message)
-        self._specs[digest] = spec
-        while len(self._specs) > SPECS:
-            del self._specs[next(iter(self._specs))]
         return spec
