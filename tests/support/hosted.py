@@ -56,7 +56,7 @@ class Keeps:
 class FakeWorkers(FromStore):
     """Answers model calls from a list of steps, of processes that claim them, or of errors to raise; runs as they are told to.
 
-    What is joined is answered with `join_answer`; with a `join_gate`, it goes on until that is open.
+    What is joined is answered with `join_answer`, or that is raised; with a `join_gate`, it goes on until that is open.
     """
 
     def __init__(self, *answers):
@@ -110,6 +110,8 @@ class FakeWorkers(FromStore):
             if briefly:
                 return Claimed(incarnation, worker)
             await self.join_gate.wait()
+        if isinstance(self.join_answer, Exception):
+            raise self.join_answer
         return self.join_answer
 
     def drop(self, worker, incarnation):
