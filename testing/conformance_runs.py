@@ -55,16 +55,15 @@ class Running:
 
         assert await store.claim("c-1", lookup, incarnation="i-1.x", worker="worker:1.x")
 
-        run = await other.run("c-1", lookup)
-        assert run == Run(RunStatus.CLAIMED, incarnation="i-1.x", worker="worker:1.x")
-        assert run.process == "i-1"
+        assert await other.run("c-1", lookup) == Run(RunStatus.CLAIMED, incarnation="i-1.x", worker="worker:1.x")
+        assert Run(RunStatus.CLAIMED, incarnation="i-1.x").process == "i-1"
 
     async def test_a_name_that_cannot_stand_in_a_record_claims_nothing(self, store: Store) -> None:
         _, (lookup,) = await running(store, "lookup")
 
-        for names in ({"incarnation": "i|1", "worker": "w-1"}, {"incarnation": "i-1", "worker": "w|1"}):
+        for incarnation, worker in (("i|1", "w-1"), ("i-1", "w|1")):
             with pytest.raises(CorruptStore):
-                await store.claim("c-1", lookup, **names)
+                await store.claim("c-1", lookup, incarnation=incarnation, worker=worker)
 
         assert await store.run("c-1", lookup) == Run(RunStatus.RUNNABLE)
 
