@@ -10,7 +10,7 @@ import typer
 
 from holdfast.client import Pause
 from holdfast.client.results import AsyncPendingCall, ConversationState, RunningCall
-from holdfast.conversation import State, Status, SuspensionKind
+from holdfast.conversation import ModelFailed, State, Status, SuspensionKind
 from holdfast.errors import StoreError
 from holdfast.persistence import Late, codec
 
@@ -161,7 +161,9 @@ def _progress(progress: Mapping[str, Any], now: int) -> str:
 
 def _late(late: Late) -> str:
     try:
-        return shorten(clean(codec.decode_outcome(late.outcome).content), 200)
+        outcome = codec.decode_outcome(late.outcome)
+        said = outcome.error if isinstance(outcome, ModelFailed) else outcome.content
+        return shorten(clean(said or ""), 200)
     except StoreError as error:
         return f"an outcome that cannot be read ({clean(str(error))})"
 

@@ -35,6 +35,6 @@ class MemoryPausing(MemoryDatabase):
             index, bucket = found.index, bucket_of(conversation_id)
             over = found.paused and index is not None and paused.of(index.agent) is None
             if over and left.setdefault(bucket, limit) > 0:
-                found.paused = False
+                found.paused, found.looked_at, found.postponed = False, paused.now, 0
                 left[bucket] -= 1
         return sum(limit - still for still in left.values())

@@ -56,7 +56,7 @@ class MemoryRuns(MemoryDatabase):
         if run.status is RunStatus.CLAIMED:
             runs[effect_id] = Run(RunStatus.DONE, incarnation=incarnation, outcome=outcome)
             if found is not None and not found.token and found.quarantine is None:
-                found.postponed, found.looked_at = 0, min(found.looked_at, self._clock())
+                found.paused, found.postponed, found.looked_at = False, 0, min(found.looked_at, self._clock())
                 for queue in self._outcome_listeners:
                     queue.put_nowait(conversation_id)
         return True

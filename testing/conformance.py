@@ -34,6 +34,7 @@ pytest.register_assert_rewrite(
             "index",
             "inspection",
             "pages",
+            "parking",
             "pausing",
             "reads",
             "runs",
@@ -53,6 +54,7 @@ from .conformance_fencing import Fencing
 from .conformance_index import Indexing
 from .conformance_inspection import Inspecting
 from .conformance_pages import Paging, Unreadable
+from .conformance_parking import Parking
 from .conformance_pausing import Pausing
 from .conformance_reads import Reading
 from .conformance_runs import Running
@@ -68,6 +70,7 @@ class StoreConformance(
     Appending,
     Reading,
     Running,
+    Parking,
     Attending,
     Paging,
     Unreadable,

@@ -6,6 +6,7 @@ import asyncio
 import pytest
 
 from holdfast.conversation import Answer, Approve, Redispatch, SuspensionKind
+from holdfast.errors import CorruptStore
 from holdfast.persistence import Run, RunStatus, Store, TakeoverReason
 
 from .crowd import pending
@@ -52,9 +53,19 @@ class Running:
     async def test_a_claim_says_who_runs_it(self, store: Store, other: Store) -> None:
         _, (lookup,) = await running(store, "lookup")
 
-        assert await store.claim("c-1", lookup, incarnation="i-1", worker="worker:1|x")
+        assert await store.claim("c-1", lookup, incarnation="i-1.x", worker="worker:1.x")
 
-        assert await other.run("c-1", lookup) == Run(RunStatus.CLAIMED, incarnation="i-1", worker="worker:1|x")
+        assert await other.run("c-1", lookup) == Run(RunStatus.CLAIMED, incarnation="i-1.x", worker="worker:1.x")
+        assert Run(RunStatus.CLAIMED, incarnation="i-1.x").process == "i-1"
+
+    async def test_a_name_that_cannot_stand_in_a_record_claims_nothing(self, store: Store) -> None:
+        _, (lookup,) = await running(store, "lookup")
+
+        for incarnation, worker in (("i|1", "w-1"), ("i-1", "w|1")):
+            with pytest.raises(CorruptStore):
+                await store.claim("c-1", lookup, incarnation=incarnation, worker=worker)
+
+        assert await store.run("c-1", lookup) == Run(RunStatus.RUNNABLE)
 
     async def test_the_last_progress_of_a_claimed_run_is_kept(self, store: Store, other: Store) -> None:
         _, (lookup,) = await running(store, "lookup")

@@ -211,6 +211,7 @@ class Outstanding:
                 return
             finally:
                 self._rest.works(effect.effect_id)
+                self._see_whether_it_rests()
             if enough is not None and await self._struck(None, f"{effect.effect_id} {enough}", limit=1):
                 return
             await backoff.sleep()

@@ -103,6 +103,7 @@ class Tenure:
                 self.tail_bytes = acquired.tail_bytes
                 self.log_tail = LogTail()
                 self.runs = dict(acquired.runs)
+                self.unrecorded.clear()  # a write of unknown outcome may have given them records, which are claimed by now
                 self.time.heard(acquired.now)
                 self.spec = await spec_of(self._store, self.state, self._specs)
                 return None

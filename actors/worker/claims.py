@@ -5,7 +5,7 @@ import logging
 import uuid
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 from holdfast.actors.workers import Claimed
 from holdfast.errors import StoreError
@@ -93,7 +93,8 @@ class Claims(Generic[_T]):
         await asyncio.sleep(0)  # the task may not have begun
         claim = self._of_tasks.get(task)
         if briefly and claim is not None:
-            await asyncio.wait({task, claim.confirmed}, return_when=asyncio.FIRST_COMPLETED)
+            either: set[asyncio.Future[Any]] = {task, claim.confirmed}
+            await asyncio.wait(either, return_when=asyncio.FIRST_COMPLETED)
             if not task.done():
                 return Claimed(claim.incarnation, self._worker)
         return await shared(task)

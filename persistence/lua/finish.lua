@@ -6,7 +6,8 @@
 -- ARGV  1 effect id   2 incarnation   3 outcome   4 1 if a late outcome is kept, else 0   5 conversation id   6 channel
 -- Returns {'ok'} | {'late'} | {'no'} | {'corrupt', what}
 
-local head, attention, conversation = KEYS[4], KEYS[5], ARGV[5]
+local head, attention = KEYS[4], KEYS[5]
+local conversation = ARGV[5]
 if ARGV[1] == '' or ARGV[2] == '' or string.find(ARGV[2], '|', 1, true) or conversation == '' then return {'corrupt', 'arguments'} end
 if not is(KEYS[1], 'hash') then return {'corrupt', 'the runs are no hash'} end
 if not is(KEYS[2], 'hash') then return {'corrupt', 'the late outcomes are no hash'} end

@@ -9,6 +9,7 @@ from holdfast.testing.conformance import StoreConformance
 from holdfast.testing.conformance_acquire import Acquiring
 from holdfast.testing.conformance_append import Appending
 from holdfast.testing.conformance_inspection import Inspecting
+from holdfast.testing.conformance_parking import Parking
 from holdfast.testing.conformance_reads import Reading
 from holdfast.testing.conformance_runs import Running
 from holdfast.testing.conformance_supervision import Supervising
@@ -26,7 +27,7 @@ class TestRedisStore(StoreConformance):
         await other.close()
 
 
-class TestRedisStoreWithACipher(Acquiring, Appending, Reading, Running, Inspecting, Supervising, Troubling):
+class TestRedisStoreWithACipher(Acquiring, Appending, Reading, Running, Parking, Inspecting, Supervising, Troubling):
     """What scripts look into and what they do not: the parts whose payloads pass through them."""
 
     @pytest.fixture

@@ -3,7 +3,7 @@
 import asyncio
 import contextlib
 
-from holdfast.actors import StoreAddress, Worker, WorkerSettings
+from holdfast.actors import Claimed, StoreAddress, Worker, WorkerSettings
 from holdfast.actors.work_requests import RunRequest
 from holdfast.agent import App
 from holdfast.persistence import AppRecord, MemoryStore, RunStatus
@@ -42,6 +42,12 @@ class GivenWorker(Worker):
 
     async def _open(self):
         return self._given, self._runtime
+
+
+async def carried_out(worker, asking):
+    """What comes of work that a worker is asked for, however long it takes."""
+    answer = await asking
+    return await worker._joined(answer.incarnation, briefly=False) if isinstance(answer, Claimed) else answer
 
 
 async def runnable():

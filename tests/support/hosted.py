@@ -3,8 +3,9 @@
 import asyncio
 import time
 import uuid
+from dataclasses import dataclass
 
-from holdfast.actors import Activation, NoOutcome
+from holdfast.actors import Activation, Claimed, NoOutcome, NoWorker
 from holdfast.actors.admission import Admission
 from holdfast.actors.published import standing_of
 from holdfast.conversation import AgentSpec, RunFinished, State, ToolSpec, decide
@@ -38,16 +39,35 @@ class FromStore:
         return None if record is None else await standing_of(self.store, record, agent)
 
 
+@dataclass(frozen=True)
+class Dies:
+    """Of a model call: a process claims it under this incarnation and dies."""
+
+    incarnation: str
+
+
+@dataclass(frozen=True)
+class Keeps:
+    """Of a model call: a process claims it under this incarnation, and is at it until somebody records an outcome."""
+
+    incarnation: str
+
+
 class FakeWorkers(FromStore):
-    """Answers model calls from a list of steps, or of errors to raise; runs as they are told to."""
+    """Answers model calls from a list of steps, of processes that claim them, or of errors to raise; runs as they are told to.
+
+    What is joined is answered with `join_answer`, or that is raised; with a `join_gate`, it goes on until that is open.
+    """
 
     def __init__(self, *answers):
         self.answers = list(answers)
         self.calls = []
         self.runs = []
         self.joined = []
+        self.dropped = []
         self.gate = asyncio.Event()
         self.join_answer = NoOutcome.GONE
+        self.join_gate = None
         self.store = None
 
     async def call_model(self, app, code, request):
@@ -57,7 +77,24 @@ class FakeWorkers(FromStore):
         answer = self.answers.pop(0)
         if isinstance(answer, Exception):
             raise answer
+        if isinstance(answer, Dies | Keeps):
+            return await self._claimed(request, answer)
         return answer(GENERATING).model_copy(update={"effect_id": request.effect_id})
+
+    async def _claimed(self, request, answer):
+        claimed = await self.store.claim(
+            request.conversation_id,
+            request.effect_id,
+            incarnation=answer.incarnation,
+            worker="w",
+            bound_ms=60_000,
+            instead_of=request.instead_of,
+        )
+        if not claimed:
+            return NoOutcome.NOT_MINE
+        if isinstance(answer, Dies):
+            raise NoWorker("the worker does not answer")
+        return Claimed(answer.incarnation, "w")
 
     async def run_tool(self, app, code, request):
         claimed = await self.store.claim(request.conversation_id, request.effect_id, incarnation="i.1", worker="w")
@@ -67,12 +104,18 @@ class FakeWorkers(FromStore):
         await self.gate.wait()
         return RunFinished(effect_id=request.effect_id, ok=True, content=success('"done"'))
 
-    async def join(self, worker, incarnation, conversation_id, effect_id):
+    async def join(self, worker, incarnation, conversation_id, effect_id, *, briefly=False):
         self.joined.append((conversation_id, effect_id))
+        if self.join_gate is not None and not self.join_gate.is_set():
+            if briefly:
+                return Claimed(incarnation, worker)
+            await self.join_gate.wait()
+        if isinstance(self.join_answer, Exception):
+            raise self.join_answer
         return self.join_answer
 
-    def drop(self, conversation_id, effect_id):
-        pass
+    def drop(self, worker, incarnation):
+        self.dropped.append((worker, incarnation))
 
 
 def wall_ms():

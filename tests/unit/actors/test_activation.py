@@ -4,9 +4,9 @@ import asyncio
 from unittest import mock
 
 import pytest
-from hosted import GATED, OPEN, START, FakeWorkers, activated, decided, stored, until
+from hosted import GATED, OPEN, START, Dies, FakeWorkers, activated, decided, stored, until
 
-from holdfast.actors import NoWorker, WorkerLost
+from holdfast.actors import NoWorker
 from holdfast.conversation import (
     AgentSpec,
     Approve,
@@ -233,15 +233,7 @@ async def test_a_model_request_brings_the_events_since_the_models_last_answer():
 
 
 async def test_without_a_lease_nobody_works_and_with_it_the_work_is_taken_up_again():
-    class Noting(FakeWorkers):
-        def __init__(self):
-            super().__init__()
-            self.dropped = []
-
-        def drop(self, conversation_id, effect_id):
-            self.dropped.append(effect_id)
-
-    inner, workers = await stored(OPEN), Noting()
+    inner, workers = await stored(OPEN), FakeWorkers()
     store = FaultyStore(inner, Faults())
     activation = await activated(store, workers, lease_ms=150)
     await activation.ask(START.model_copy(update={"spec": OPEN}))
@@ -251,7 +243,7 @@ async def test_without_a_lease_nobody_works_and_with_it_the_work_is_taken_up_aga
             await asyncio.sleep(0)
         # when the store cannot be reached for longer than the lease
         store.policy = Faults(renew=FailBefore())
-        while not workers.dropped:
+        while activation._effects.tasks:
             await asyncio.sleep(0.01)
         asked = len(workers.calls)
         assert not activation.over, "nobody has taken over"
@@ -262,20 +254,52 @@ async def test_without_a_lease_nobody_works_and_with_it_the_work_is_taken_up_aga
         while len(workers.calls) == asked:
             await asyncio.sleep(0.01)
     assert (await until(inner, lambda state: state.status is Status.IDLE)).last.outcome == "completed"
+    assert workers.dropped == []  # whoever has the lease follows what workers have claimed
 
 
 async def test_the_third_process_that_dies_of_its_work_puts_a_conversation_in_quarantine_and_ends_its_hosting():
     inner = await stored(OPEN)
-    workers = FakeWorkers(*(WorkerLost("it died", f"process-{number}") for number in range(3)))
+    workers = FakeWorkers(*(Dies(f"process-{number}.x") for number in (1, 2, 3)))
     activation = await activated(inner, workers)
     await activation.ask(START.model_copy(update={"spec": OPEN}))
     async with asyncio.timeout(10):
         while not activation.over:
             await asyncio.sleep(0.01)
-    assert [request.alone for request in workers.calls] == [False, True, True]
-    assert "it died" in (await inner.quarantine("c-1")).reason
+    assert [(request.alone, request.instead_of) for request in workers.calls] == [
+        (False, ""),
+        (True, "process-1.x"),
+        (True, "process-2.x"),
+    ]
+    assert "the model call t1.m1: its worker died" in (await inner.quarantine("c-1")).reason
     with pytest.raises(Fenced):
         await activation.ask(START)
+
+
+async def test_a_process_that_died_of_several_calls_of_a_conversation_is_blamed_once():
+    store, workers = await stored(OPEN), FakeWorkers(*(Dies(f"process-1.{number}") for number in range(4)))
+    activation = await activated(store, workers)
+    await activation.ask(START.model_copy(update={"spec": OPEN}))
+    async with asyncio.timeout(20):
+        while len(workers.calls) < 5:
+            await asyncio.sleep(0.01)
+    assert activation._tenure.crashes.count == 1
+    assert await store.quarantine("c-1") is None
+    assert not activation.over
+
+
+async def test_a_call_that_no_process_has_claimed_is_blamed_on_nobody_however_many_die_meanwhile():
+    store, workers = await stored(OPEN), FakeWorkers(*[NoWorker("it died")] * 4)
+    activation = await activated(store, workers)
+    await activation.ask(START.model_copy(update={"spec": OPEN}))
+    async with asyncio.timeout(20):
+        while len(workers.calls) < 5:
+            await asyncio.sleep(0.01)
+    assert activation._tenure.crashes.count == 0
+    assert {(request.alone, request.instead_of) for request in workers.calls} == {(False, "")}
+    assert workers.joined == []
+    workers.answers.append(reply())
+    workers.gate.set()
+    assert (await until(store, lambda state: state.status is Status.IDLE)).last.outcome == "completed"
 
 
 async def test_what_waits_in_a_turn_is_not_read_again_by_the_next_activation():
@@ -331,7 +355,7 @@ async def test_runs_that_a_lapse_of_the_lease_stopped_are_taken_up_again_beside_
             await asyncio.sleep(0)
     # given that the lease could not be renewed, so that all work was dropped
     workers.join_answer = RunFinished(effect_id="", ok=True, content=success("1"))
-    workers.join = lambda _worker, _incarnation, _conversation_id, effect_id: joined(effect_id)
+    workers.join = lambda _worker, _incarnation, _conversation_id, effect_id, **_: joined(effect_id)
     renew, store.renew = store.renew, away
     async with asyncio.timeout(10):
         while activation._effects.tasks:

@@ -3,7 +3,7 @@
 import asyncio
 
 import pytest
-from given_worker import GivenWorker
+from given_worker import GivenWorker, carried_out
 from hosted import GATED, OPEN, START, FakeWorkers, activated, decided, stored, until
 
 from holdfast.actors import ActorSettings, NoWorker, StoreAddress, actor_settings, build
@@ -144,7 +144,8 @@ async def test_an_outcome_that_cannot_be_encrypted_is_recorded_once_it_can_be_an
         attempt=1,
         arguments_at=called.arguments_at,
     )
-    running = asyncio.ensure_future(GivenWorker(store, Agent(name="desk", model="m", tools=[lookup]))._tool_run(request))
+    worker = GivenWorker(store, Agent(name="desk", model="m", tools=[lookup]))
+    running = asyncio.ensure_future(carried_out(worker, worker._tool_run(request)))
     await refused(cipher, 1)
     assert (await store.run("c-1", called.effect_id)).status is RunStatus.CLAIMED
     cipher.writes = True

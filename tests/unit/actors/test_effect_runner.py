@@ -1,15 +1,16 @@
-"""One effect on its way to its outcome, against a store in memory and workers that never answer."""
+"""One effect on its way to its outcome, against a store in memory and workers that never answer, or answer as they are told."""
 
 import asyncio
+import time
 
 import pytest
 
-from holdfast.actors import NoOutcome, NoWorker
+from holdfast.actors import Claimed, NoOutcome, NoWorker
 from holdfast.actors.activation import effect_runner as runner
 from holdfast.actors.activation.effect_runner import EffectRunner
 from holdfast.actors.activation.log_tail import LogTail
 from holdfast.actors.admission import Admission
-from holdfast.conversation import AgentSpec, FailureReason, Limits, RunFinished, ToolSpec, outstanding
+from holdfast.conversation import AgentSpec, FailureReason, Limits, ModelReplied, RunFinished, ToolSpec, outstanding
 from holdfast.conversation.envelope import success
 from holdfast.persistence import MemoryStore, codec
 from holdfast.testing.writer import Writer, begin, call, start
@@ -37,7 +38,7 @@ class Silent:
         finally:
             self.waiting -= 1
 
-    async def join(self, worker, incarnation, conversation_id, effect_id):
+    async def join(self, worker, incarnation, conversation_id, effect_id, *, briefly=False):
         await asyncio.Event().wait()
         return NoOutcome.GONE
 
@@ -113,40 +114,217 @@ async def test_what_has_taken_processes_down_runs_alone_from_its_first_try(alone
 
 
 class Model(Silent):
-    """A worker whose model call goes so."""
+    """Workers of a model call, who claim it for so long, if for any time, and say nothing more."""
 
-    def __init__(self, said=None):
+    def __init__(self, store, bound_ms=None):
         super().__init__()
-        self.said = said
+        self.store, self.bound_ms = store, bound_ms
 
     async def call_model(self, app, code, request):
-        if self.said is not None:
-            raise self.said
+        self.times += 1
+        if self.bound_ms is not None:
+            await self.store.claim("c-1", request.effect_id, incarnation="p-1.x", worker="w", bound_ms=self.bound_ms)
+        self.asked.set()
         await asyncio.Event().wait()
 
 
-async def model_called(workers):
+async def calling():
+    """A store with one model call, and the writer of its conversation."""
     store = MemoryStore()
     writer = await Writer.of(store, "c-1")
     await writer.do(start(), begin())
-    (effect,) = outstanding(writer.state)
-    spec = QUICK.model_copy(update={"limits": Limits(model_timeout_s=BOUND_S)})
+    return store, writer
 
+
+def wall_ms():
+    return time.time_ns() // 1_000_000
+
+
+def runner_of(store, writer, workers, **more):
     async def struck(process, what):
         return False
 
+    spec = QUICK.model_copy(update={"limits": Limits(model_timeout_s=BOUND_S, run_timeout_s=BOUND_S)})
     given = {"state": writer.state, "spec": spec, "log_tail": LogTail(), "run": None, "alone": False, "struck": struck}
-    errand_ = EffectRunner(store, workers, admission=Admission(store), **given)
+    return EffectRunner(store, workers, admission=Admission(store), now=wall_ms, **(given | more))
+
+
+async def outcome_of(store, writer, workers, **more):
+    (effect,) = outstanding(writer.state)
     async with asyncio.timeout(10):
-        return await errand_.outcome(effect, 1)
+        return await runner_of(store, writer, workers, **more).outcome(effect, 1)
 
 
-async def test_a_model_call_whose_worker_answers_nothing_until_its_bound_has_failed():
-    outcome = await model_called(Model())
+@pytest.mark.parametrize("bound_ms", [0, 50], ids=["a claim that names no bound", "a claim with a bound"])
+async def test_a_model_call_whose_worker_answers_nothing_until_its_bound_has_failed(bound_ms):
+    store, writer = await calling()
+    outcome = await outcome_of(store, writer, Model(store, bound_ms))
     assert outcome.reason is FailureReason.MODEL_TIMEOUT
     assert "within 0.05 s, nor did the worker" in outcome.error
 
 
+async def test_a_claim_stands_until_its_own_bound_however_late_it_is_seen():
+    # given a claim of before the takeover, that stands for longer than a call may take
+    store, writer = await calling()
+    assert await store.claim("c-1", "t1.m1", incarnation="p-1.x", worker="w", bound_ms=600)
+    run = await store.run("c-1", "t1.m1")
+    # then the call has failed once that bound has passed, and no sooner
+    outcome = await outcome_of(store, writer, Silent(), run=run)
+    assert outcome.reason is FailureReason.MODEL_TIMEOUT
+    assert await store.now() >= run.until
+
+
+async def test_a_model_call_that_no_worker_has_claimed_is_asked_for_again_and_not_failed():
+    store, writer = await calling()
+    workers = Model(store)
+    outcome = asyncio.create_task(outcome_of(store, writer, workers))
+    async with asyncio.timeout(10):
+        while workers.times < 3:
+            await asyncio.sleep(0.01)
+    assert not outcome.done()
+    outcome.cancel()
+    await asyncio.gather(outcome, return_exceptions=True)
+
+
+async def test_an_answer_of_the_model_that_was_recorded_counts_although_its_worker_does_not_say_so():
+    store, writer = await calling()
+    workers = Model(store, 500)
+    outcome = asyncio.create_task(outcome_of(store, writer, workers))
+    async with asyncio.timeout(10):
+        await workers.asked.wait()
+    recorded = ModelReplied(effect_id="t1.m1", content="Hi.")
+    assert await store.finish("c-1", "t1.m1", incarnation="p-1.x", outcome=codec.encode_outcome(recorded))
+    assert await outcome == recorded
+
+
+class Telling:
+    """Workers that answer each request and each join with the next of these; `asked` is what was asked, in order."""
+
+    def __init__(self, *answers):
+        self.answers = list(answers)
+        self.asked = []
+
+    async def call_model(self, app, code, request):
+        return await self._answer("call", request)
+
+    async def run_tool(self, app, code, request):
+        return await self._answer("run", request)
+
+    async def join(self, worker, incarnation, conversation_id, effect_id, *, briefly=False):
+        return await self._answer("join", (worker, incarnation, briefly))
+
+    async def _answer(self, what, request):
+        self.asked.append((what, request))
+        answer = self.answers.pop(0)
+        if isinstance(answer, Exception):
+            raise answer
+        return await answer() if callable(answer) else answer
+
+
+REPLIED = ModelReplied(effect_id="t1.m1", content="Hi.")
+
+
 async def test_a_timeout_on_the_way_to_a_worker_is_no_timeout_of_the_model():
+    store, writer = await calling()
     with pytest.raises(NoWorker, match="the store took too long"):
-        await model_called(Model(TimeoutError("the store took too long")))
+        await outcome_of(store, writer, Telling(TimeoutError("the store took too long")))
+
+
+async def test_a_call_that_goes_on_is_joined_and_whoever_follows_it_is_told_that_a_worker_keeps_it():
+    store, writer = await calling()
+    kept = []
+
+    async def claim():
+        assert await store.claim("c-1", "t1.m1", incarnation="p-1.x", worker="w", bound_ms=60_000)
+        return Claimed("p-1.x", "w")
+
+    workers = Telling(claim, REPLIED)
+    assert await outcome_of(store, writer, workers, claimed=lambda: kept.append(len(workers.asked))) == REPLIED
+    assert [what for what, _ in workers.asked] == ["call", "join"]
+    assert workers.asked[1][1] == ("w", "p-1.x", False)  # it is not asked once more whether it goes on
+    assert kept == [1]
+
+
+async def test_a_claim_of_before_the_takeover_counts_as_kept_once_its_worker_says_so():
+    store, writer = await calling()
+    assert await store.claim("c-1", "t1.m1", incarnation="p-1.x", worker="w", bound_ms=60_000)
+    kept = []
+    workers = Telling(Claimed("p-1.x", "w"), REPLIED)
+    run = await store.run("c-1", "t1.m1")
+    assert await outcome_of(store, writer, workers, run=run, claimed=lambda: kept.append(len(workers.asked))) == REPLIED
+    assert workers.asked == [("join", ("w", "p-1.x", True)), ("join", ("w", "p-1.x", False))]
+    assert kept == [1]
+
+
+def striking(*, over=False):
+    struck = []
+
+    async def strike(process, what):
+        struck.append((process, what))
+        return over
+
+    return struck, strike
+
+
+async def test_the_process_that_died_of_a_call_is_blamed_and_the_call_is_asked_for_again_alone_instead_of_its_claim():
+    store, writer = await calling()
+    assert await store.claim("c-1", "t1.m1", incarnation="p-1.x", worker="w", bound_ms=60_000)
+    struck, strike = striking()
+    workers = Telling(NoOutcome.GONE, REPLIED)
+    assert await outcome_of(store, writer, workers, struck=strike) == REPLIED
+    assert struck == [("p-1", "the model call t1.m1: its worker died")]
+    (_, request) = workers.asked[1]
+    assert (request.instead_of, request.alone) == ("p-1.x", True)
+
+
+async def test_the_death_that_puts_the_conversation_in_quarantine_asks_for_nothing_more():
+    store, writer = await calling()
+    assert await store.claim("c-1", "t1.m1", incarnation="p-1.x", worker="w", bound_ms=60_000)
+    struck, strike = striking(over=True)
+    workers = Telling(NoOutcome.GONE)
+    assert await outcome_of(store, writer, workers, struck=strike) is None
+    assert (len(struck), len(workers.asked)) == (1, 1)
+
+
+async def test_nobody_is_blamed_for_a_call_that_its_living_process_has_dropped():
+    store, writer = await calling()
+    assert await store.claim("c-1", "t1.m1", incarnation="p-1.x", worker="w", bound_ms=60_000)
+    struck, strike = striking()
+    workers = Telling(NoOutcome.FORGOTTEN, REPLIED)
+    assert await outcome_of(store, writer, workers, struck=strike) == REPLIED
+    assert struck == []
+    assert workers.asked[1][1].instead_of == "p-1.x"
+
+
+async def test_nobody_is_blamed_where_the_outcome_of_a_process_that_is_gone_was_recorded():
+    store, writer = await calling()
+    assert await store.claim("c-1", "t1.m1", incarnation="p-1.x", worker="w", bound_ms=60_000)
+    struck, strike = striking()
+
+    async def recorded():
+        assert await store.finish("c-1", "t1.m1", incarnation="p-1.x", outcome=codec.encode_outcome(REPLIED))
+        return NoOutcome.GONE
+
+    workers = Telling(recorded)
+    assert await outcome_of(store, writer, workers, struck=strike) == REPLIED
+    assert (struck, len(workers.asked)) == ([], 1)
+
+
+async def test_who_comes_too_late_for_a_call_follows_the_claim_that_stands():
+    store, writer = await calling()
+
+    async def claimed_by_another():
+        assert await store.claim("c-1", "t1.m1", incarnation="p-2.y", worker="w-2", bound_ms=60_000)
+        return NoOutcome.NOT_MINE
+
+    workers = Telling(claimed_by_another, REPLIED)
+    assert await outcome_of(store, writer, workers) == REPLIED
+    assert workers.asked[1] == ("join", ("w-2", "p-2.y", True))
+
+
+async def test_a_model_call_without_a_record_has_no_outcome_and_is_not_made():
+    store, writer = await calling()
+    store._conversations["c-1"].runs.clear()
+    workers = Telling()
+    assert await outcome_of(store, writer, workers) is None
+    assert workers.asked == []

@@ -5,9 +5,10 @@ import threading
 from types import SimpleNamespace
 
 import pytest
+from given_worker import carried_out
 
 import holdfast.actors.worker
-from holdfast.actors import AppBroken, NoOutcome, StoreAddress, Worker, WorkerSettings
+from holdfast.actors import AppBroken, Claimed, NoOutcome, StoreAddress, Worker, WorkerSettings
 from holdfast.actors.work_requests import ModelRequest, RunRequest
 from holdfast.actors.worker import worker as module
 from holdfast.actors.worker.app_loop import THREADS, AppLoop
@@ -99,11 +100,14 @@ async def until(condition):
 async def test_bodies_that_hold_all_threads_hold_up_no_model_call_no_rule_and_no_async_body(lanes):
     worker = lanes.worker
     requests = [await asked(worker, "slow", f"c-{number}") for number in range(THREADS)]
-    slow = [asyncio.create_task(worker._tool_run(request)) for request in requests]
+    slow = [asyncio.create_task(carried_out(worker, worker._tool_run(request))) for request in requests]
     await until(lambda: len(lanes.begun) == THREADS)
     async with asyncio.timeout(20):
-        answer = await worker._model_called(ModelRequest("c-0", "desk", "s", "t1.m1", upto_seq=3, attempt=1))
-        quick = await worker._tool_run(await asked(worker, "quick", "c-quick"))
+        writer = await Writer.of(worker.store, "c-model")
+        await writer.do(start(), begin())
+        request = ModelRequest("c-model", "desk", "s", "t1.m1", upto_seq=writer.state.seq, attempt=1)
+        answer = await carried_out(worker, worker._model_called(request))
+        quick = await carried_out(worker, worker._tool_run(await asked(worker, "quick", "c-quick")))
     assert answer.content == "Shall it?"
     assert quick == RunFinished(effect_id=quick.effect_id, ok=True, content='{"ok":true,"result":"quick"}')
     lanes.over.set()
@@ -115,7 +119,7 @@ async def test_a_run_that_waits_for_a_thread_is_not_claimed_is_sent_away_and_run
     monkeypatch.setattr(module, "TURN_S", 0.05)
     worker = lanes.worker
     requests = [await asked(worker, "slow", f"c-{number}") for number in range(THREADS)]
-    slow = [asyncio.create_task(worker._tool_run(request)) for request in requests]
+    slow = [asyncio.create_task(carried_out(worker, worker._tool_run(request))) for request in requests]
     await until(lambda: len(lanes.begun) == THREADS)
     request = await asked(worker, "plain", "c-plain")
     for _ in range(2):
@@ -125,7 +129,7 @@ async def test_a_run_that_waits_for_a_thread_is_not_claimed_is_sent_away_and_run
     lanes.over.set()
     async with asyncio.timeout(20):
         await asyncio.gather(*slow)
-        outcome = await worker._tool_run(request)
+        outcome = await carried_out(worker, worker._tool_run(request))
     assert outcome.content == '{"ok":true,"result":"plain"}'
 
 
@@ -135,9 +139,9 @@ async def test_the_bound_of_a_body_begins_when_it_does(lanes):
         lanes.worker.app.agents[0].tool("plain").spec.model_copy(update={"run_timeout_s": 0.5})
     )
     requests = [await asked(worker, "slow", f"c-{number}") for number in range(THREADS)]
-    slow = [asyncio.create_task(worker._tool_run(request)) for request in requests]
+    slow = [asyncio.create_task(carried_out(worker, worker._tool_run(request))) for request in requests]
     await until(lambda: len(lanes.begun) == THREADS)
-    waiting = asyncio.create_task(worker._tool_run(await asked(worker, "plain", "c-plain")))
+    waiting = asyncio.create_task(carried_out(worker, worker._tool_run(await asked(worker, "plain", "c-plain"))))
     with pytest.raises(TimeoutError):
         async with asyncio.timeout(1):  # twice its bound
             await asyncio.shield(waiting)
@@ -182,7 +186,7 @@ async def test_a_successor_that_the_store_did_not_hear_of_is_put_in_office_when_
 async def test_a_worker_in_which_too_much_goes_on_that_nobody_waits_for_has_a_successor(lanes):
     worker = lanes.worker
     worker.worn = True
-    assert (await worker._tool_run(await asked(worker, "quick", "c-1"))).ok
+    assert (await carried_out(worker, worker._tool_run(await asked(worker, "quick", "c-1")))).ok
     with pytest.raises(Succeeded):
         await worker._tool_run(await asked(worker, "quick", "c-2"))
     assert await worker.store.generation("worker-0") == 1
@@ -204,17 +208,20 @@ async def test_a_lifespan_that_cannot_be_entered_again_claims_nothing_and_says_s
 async def test_who_joins_a_claim_joins_the_very_task_that_made_it(lanes):
     worker = lanes.worker
     request = await asked(worker, "slow", "c-1")
-    running = asyncio.create_task(worker._tool_run(request))
+    running = asyncio.create_task(carried_out(worker, worker._tool_run(request)))
     await until(lambda: lanes.begun)
     run = await worker.store.run("c-1", request.effect_id)
-    joining = asyncio.create_task(worker._joined(run.incarnation, "c-1", request.effect_id))
-    process = run.incarnation.partition(".")[0]
-    assert await worker._joined(f"{process}.of-another-task", "c-1", request.effect_id) is NoOutcome.FORGOTTEN
-    assert await worker._joined("another-process.of-a-task", "c-1", request.effect_id) is NoOutcome.GONE
+    joining = asyncio.create_task(worker._joined(run.incarnation, briefly=False))
+    assert await worker._joined(run.incarnation, briefly=True) == Claimed(run.incarnation, "worker-0")
+    assert await worker._joined(f"{run.process}.of-another-task", briefly=False) is NoOutcome.FORGOTTEN
+    assert await worker._joined("another-process.of-a-task", briefly=False) is NoOutcome.GONE
+    assert await worker.keeps([run.incarnation, f"{run.process}.of-another-task", "x.y"]) == [True, False, False]
+    assert not joining.done()
     lanes.over.set()
     async with asyncio.timeout(20):
         assert await joining == await running
-    assert await worker._joined(run.incarnation, "c-1", request.effect_id) is NoOutcome.FORGOTTEN
+    assert await worker._joined(run.incarnation, briefly=False) is NoOutcome.FORGOTTEN
+    assert await worker.keeps([run.incarnation]) == [False]
 
 
 async def test_a_run_does_not_wait_for_a_lifespan_that_is_entered_again_for_longer_than_its_actor_does(lanes, monkeypatch):

@@ -5,7 +5,7 @@ from ray.exceptions import ActorDiedError, ActorUnavailableError, RayTaskError
 
 from holdfast.actors import AppBroken, WorkPaused
 from holdfast.actors.ray_cluster import RayWorker
-from holdfast.actors.worker.refusals import Dropped, Restarted, Succeeded
+from holdfast.actors.worker.refusals import Dropped, Succeeded
 from holdfast.actors.worker_cluster import WorkerDied, WorkerUnavailable
 from holdfast.errors import StoreUnavailable
 
@@ -45,7 +45,7 @@ async def test_only_an_actor_that_ray_does_not_start_again_has_died(error, kind)
 
 @pytest.mark.parametrize(
     "error",
-    [AppBroken("it"), Dropped("it"), Restarted("it"), Succeeded("it"), WorkPaused("it"), StoreUnavailable("it")],
+    [AppBroken("it"), Dropped("it"), Succeeded("it"), WorkPaused("it"), StoreUnavailable("it")],
     ids=lambda error: type(error).__name__,
 )
 @pytest.mark.parametrize(
@@ -61,3 +61,25 @@ async def test_what_nobody_expects_of_a_worker_is_left_as_ray_tells_it():
     with pytest.raises(RayTaskError) as said:
         await RayWorker(Actor(raised(ZeroDivisionError("1 / 0")))).process()
     assert isinstance(said.value, ZeroDivisionError)
+
+
+class Saying:
+    """A method of a Ray actor that says what it was called with."""
+
+    def __init__(self):
+        self.said = []
+
+    def remote(self, *args, **kwargs):
+        self.said.append((args, kwargs))
+        return self._answer()
+
+    async def _answer(self):
+        return self.said[-1]
+
+
+async def test_what_is_asked_about_claims_reaches_the_worker_as_it_was_asked():
+    actor = Actor(None)
+    actor.join = actor.keeps = Saying()
+    worker = RayWorker(actor)
+    assert await worker.join("process-1.abc", briefly=True) == (("process-1.abc",), {"briefly": True})
+    assert await worker.keeps(("process-1.abc", "process-1.def")) == ((["process-1.abc", "process-1.def"],), {})

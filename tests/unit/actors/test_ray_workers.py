@@ -11,10 +11,10 @@ import pytest
 from holdfast.actors import (
     ActorSettings,
     AppBroken,
+    Claimed,
     NoOutcome,
     NoWorker,
     StoreAddress,
-    WorkerLost,
     WorkPaused,
     ray_workers,
     wire,
@@ -23,7 +23,7 @@ from holdfast.actors.ray_workers import RayWorkers
 from holdfast.actors.signature import sealed
 from holdfast.actors.work_requests import ModelRequest
 from holdfast.actors.worker.attestation import EVERY_S, STANDS_MS
-from holdfast.actors.worker.refusals import Restarted
+from holdfast.actors.worker.refusals import Dropped, Succeeded
 from holdfast.actors.worker_cluster import WorkerDied, WorkerUnavailable
 from holdfast.conversation import ModelReplied, RunFinished
 from holdfast.errors import ClusterStopped
@@ -71,42 +71,39 @@ def known():
     return Workers()
 
 
-async def test_a_call_that_is_cancelled_before_its_worker_is_known_is_dropped_there_all_the_same(known):
-    dropped = []
-    looked = asyncio.Event()
-
-    async def prepare():
-        looked.set()
-        await asyncio.Event().wait()
-
-    name = ray_workers.worker_name(SETTINGS, "shop:app", "code-1", "0")
-    known[name] = SimpleNamespace(prepare=prepare, drop=lambda *which: dropped.append(which))
-    workers = RayWorkers(MemoryStore(), SETTINGS, known)
-    calling = asyncio.create_task(workers.call_model("shop:app", "code-1", REQUEST))
+async def settled(workers):
+    """Let what goes to the workers in the background arrive."""
     async with asyncio.timeout(10):
-        await looked.wait()
-        calling.cancel()
-        workers.drop("c-1", "t1.m1")
-        while not dropped:
+        while workers._dropping:
             await asyncio.sleep(0)
-    assert dropped == [("c-1", "t1.m1")]
 
 
-@pytest.mark.parametrize(("lives", "died"), [("process-1", False), ("process-2", True)])
-async def test_who_asks_which_process_there_is_waits_for_ray_to_have_started_one(known, monkeypatch, lives, died):
-    monkeypatch.setattr(ray_workers, "LOOK_AGAIN_S", 0)
-    answers = [WorkerUnavailable("restarting"), lives]
-
-    async def process():
-        answer = answers.pop(0)
-        if isinstance(answer, Exception):
-            raise answer
-        return answer
-
-    known["worker-1"] = SimpleNamespace(process=process)
+async def test_a_claim_is_dropped_at_the_worker_that_made_it_whether_or_not_it_was_ever_asked_from_here(known):
+    dropped = []
+    name = ray_workers.worker_name(SETTINGS, "shop:app", "code-1", "0")
+    known[name] = SimpleNamespace(drop=dropped.append)
     workers = RayWorkers(MemoryStore(), SETTINGS, known)
-    assert await workers._died("worker-1", "process-1") is died
-    assert answers == []
+    workers.drop(name, "process-1.abc")
+    await settled(workers)
+    assert dropped == ["process-1.abc"]
+
+
+async def test_a_claim_of_a_worker_that_cannot_be_told_is_left_to_its_own_look(known, caplog):
+    dropped = []
+    known[f"{SETTINGS.family}0.0.1:worker:0123:0"] = SimpleNamespace(drop=dropped.append)
+    workers = RayWorkers(MemoryStore(), SETTINGS, known)
+    workers.drop(f"{SETTINGS.family}0.0.1:worker:0123:0", "process-1.abc")  # releases do not talk
+    workers.drop(ray_workers.worker_name(SETTINGS, "shop:app", "code-1", "0"), "process-1.abc")  # it is gone
+    await settled(workers)
+    assert (dropped, caplog.records) == ([], [])
+
+    async def nowhere(name):
+        raise ClusterStopped("holdfast")
+
+    known.find = nowhere
+    workers.drop("worker-1", "process-1.abc")
+    await settled(workers)
+    assert ["process-1.abc of worker-1 is not dropped" in record.getMessage() for record in caplog.records] == [True]
 
 
 async def test_a_run_of_another_releases_worker_is_waited_for_as_long_as_its_process_lives(known):
@@ -208,14 +205,14 @@ def test_names_tell_the_cluster_and_those_of_releases_without_it_are_not_judged(
     assert not HERE.judges("holdfast:other:store-1:actor:1")
 
 
-# -- which process is blamed --------------------------------------------------------------------------------------------
+# -- workers that die or send a call away: the record of the call says how far it came -----------------------------------
 
 
 class Process:
     """A worker's processes: each dies of its next model call if it is told to, and Ray starts another under the same handle."""
 
     def __init__(self):
-        self.number, self.dies, self.dies_waiting, self.prepared, self.problems = 1, False, False, 0, []
+        self.number, self.dies, self.prepared, self.problems, self.refusals = 1, False, 0, [], []
 
     def restart(self):
         self.number += 1
@@ -229,76 +226,79 @@ class Process:
     async def process(self):
         return f"process-{self.number}"
 
-    async def turn(self, conversation_id, effect_id):
-        if self.dies_waiting:
-            self.restart()
-            raise WorkerUnavailable("it died")
-
-    async def call_model(self, asked, process=None):
-        if process not in (None, f"process-{self.number}"):
-            raise Restarted("another process by now")
+    async def call_model(self, asked):
+        if self.refusals:
+            raise self.refusals.pop(0)
         if self.dies:
             self.restart()
             raise WorkerUnavailable("it died")
         return wire.pack(ModelReplied(effect_id="t1.m1", content="Hi."))
 
-
-async def test_the_process_that_died_is_blamed_and_not_one_that_died_long_ago(known):
-    worker = Process()
-    known[ray_workers.worker_name(SETTINGS, "shop:app", "code-1", "0")] = worker
-    workers = RayWorkers(MemoryStore(), SETTINGS, known)
-    assert (await workers.call_model("shop:app", "code-1", REQUEST)).content == "Hi."
-    worker.restart()  # of something else; nobody tells these workers
-    worker.dies = True
-    with pytest.raises(NoWorker) as refused:
-        await workers.call_model("shop:app", "code-1", REQUEST)
-    assert not isinstance(refused.value, WorkerLost)  # the process that it was meant for has not died of it
-    with pytest.raises(WorkerLost) as lost:
-        await workers.call_model("shop:app", "code-1", REQUEST)
-    assert lost.value.process == "process-2"
+    async def join(self, incarnation, *, briefly):
+        if not incarnation.startswith(f"process-{self.number}."):
+            return wire.pack(NoOutcome.GONE)
+        return wire.pack(Claimed(incarnation, "w") if briefly else ModelReplied(effect_id="t1.m1", content="Hi."))
 
 
-@pytest.mark.parametrize("said", [WorkerDied, WorkerUnavailable])
-async def test_nobody_is_blamed_for_a_worker_that_has_left(known, said):
+async def test_the_claim_of_a_process_that_died_is_gone_and_that_of_the_one_in_its_place_is_not(known):
     worker = Process()
     name = ray_workers.worker_name(SETTINGS, "shop:app", "code-1", "0")
     known[name] = worker
     workers = RayWorkers(MemoryStore(), SETTINGS, known)
-    await workers.call_model("shop:app", "code-1", REQUEST)
-
-    async def call_model(asked, process):
-        del known[name]
-        raise said("it has left")
-
-    worker.call_model = call_model
-    with pytest.raises(NoWorker, match="it has left") as refused:
+    assert (await workers.call_model("shop:app", "code-1", REQUEST)).content == "Hi."
+    worker.restart()  # of something else; nobody tells these workers
+    assert (await workers.call_model("shop:app", "code-1", REQUEST)).content == "Hi."
+    worker.dies = True
+    with pytest.raises(NoWorker, match="it died"):
         await workers.call_model("shop:app", "code-1", REQUEST)
-    assert not isinstance(refused.value, WorkerLost)
+    for process in ("process-1", "process-2"):
+        assert await workers.join(name, f"{process}.abc", "c-1", "t1.m1") is NoOutcome.GONE
+    assert (await workers.join(name, "process-3.abc", "c-1", "t1.m1")).content == "Hi."
 
 
-async def test_nobody_is_blamed_for_a_worker_that_has_left_and_whose_name_another_has_by_now(known):
+async def test_who_joins_briefly_hears_that_the_work_goes_on(known):
+    name = ray_workers.worker_name(SETTINGS, "shop:app", "code-1", "0")
+    known[name] = Process()
+    workers = RayWorkers(MemoryStore(), SETTINGS, known)
+    answer = await workers.join(name, "process-1.abc", "c-1", "t1.m1", briefly=True)
+    assert answer == Claimed("process-1.abc", "w")
+
+
+@pytest.mark.parametrize("said", [WorkerDied, WorkerUnavailable])
+async def test_a_call_for_a_worker_that_has_left_is_for_another_one_the_next_time(known, said):
+    store, worker = MemoryStore(), Process()
+    await published(store, code="code-1")
+    name = ray_workers.worker_name(SETTINGS, "shop:app", "code-1", "0")
+    known[name] = worker
+    workers = RayWorkers(store, SETTINGS, known)
+    await workers.call_model("shop:app", "code-1", REQUEST)
+    worker.refusals = [said("it has left")]
+    del known[name]
+    with pytest.raises(NoWorker, match="it has left"):
+        await workers.call_model("shop:app", "code-1", REQUEST)
+    assert known.spawned == []
+    assert (await workers.call_model("shop:app", "code-1", REQUEST)).content == "Hi."
+    assert [made.name for made in known.spawned] == [name]
+
+
+async def test_a_call_for_a_worker_that_has_left_is_for_the_one_that_has_its_name_by_now(known):
     worker, other = Process(), Process()
     name = ray_workers.worker_name(SETTINGS, "shop:app", "code-1", "0")
     known[name] = worker
     workers = RayWorkers(MemoryStore(), SETTINGS, known)
     await workers.call_model("shop:app", "code-1", REQUEST)
-    other.restart()
-
-    async def call_model(asked, process):
-        known[name] = other
-        raise WorkerDied("it has left")
-
-    worker.call_model = call_model
-    with pytest.raises(NoWorker, match="it has left") as refused:
+    worker.refusals = [WorkerDied("it has left")]
+    known[name] = other
+    with pytest.raises(NoWorker, match="it has left"):
         await workers.call_model("shop:app", "code-1", REQUEST)
-    assert not isinstance(refused.value, WorkerLost)
     assert (await workers.call_model("shop:app", "code-1", REQUEST)).content == "Hi."
+    assert (worker.prepared, other.prepared) == (1, 1)
 
 
 async def test_a_run_is_lost_with_a_worker_that_has_left_and_not_with_one_that_does_not_answer(known):
     answers = [WorkerUnavailable("it is started again"), WorkerDied("it has left")]
 
-    async def join(incarnation, conversation_id, effect_id):
+    async def join(incarnation, *, briefly):
         raise answers.pop(0)
 
     name = ray_workers.worker_name(SETTINGS, "shop:app", "code-1", "0")
@@ -309,18 +309,32 @@ async def test_a_run_is_lost_with_a_worker_that_has_left_and_not_with_one_that_d
     assert await workers.join(name, "process-1.abc", "c-1", "call_1#1") is NoOutcome.GONE
 
 
-async def test_who_waits_for_its_turn_is_not_blamed_for_a_process_that_dies_meanwhile(known):
+async def test_a_call_whose_turn_has_not_come_is_no_trouble_of_its_worker(known):
     alone = dataclasses.replace(REQUEST, alone=True)
     worker = Process()
     for slot in range(SETTINGS.process_limits.alone):
         known[ray_workers.worker_name(SETTINGS, "shop:app", "code-1", f"alone-{slot}")] = worker
     workers = RayWorkers(MemoryStore(), SETTINGS, known)
-    worker.dies_waiting = True
-    with pytest.raises(NoWorker) as refused:
-        await workers.call_model("shop:app", "code-1", alone)
-    assert not isinstance(refused.value, WorkerLost)
-    worker.dies_waiting = False
+    worker.refusals = [Dropped("alone-0: 1 other is before it")] * 2
+    for _ in range(2):
+        with pytest.raises(NoWorker, match="before it"):
+            await workers.call_model("shop:app", "code-1", alone)
     assert (await workers.call_model("shop:app", "code-1", alone)).content == "Hi."
+    assert worker.prepared == 1  # it is not looked for anew
+
+
+async def test_a_call_for_a_worker_whose_successor_is_in_office_is_for_that_one_the_next_time(known):
+    store, worker, successor = MemoryStore(), Process(), Process()
+    base = ray_workers.worker_name(SETTINGS, "shop:app", "code-1", "0")
+    known[base], known[ray_workers.successor_name(base, 1)] = worker, successor
+    workers = RayWorkers(store, SETTINGS, known)
+    await workers.call_model("shop:app", "code-1", REQUEST)
+    await store.succeed(base, 1)
+    worker.refusals = [Succeeded("its successor is in office")]
+    with pytest.raises(NoWorker, match="in office"):
+        await workers.call_model("shop:app", "code-1", REQUEST)
+    assert (await workers.call_model("shop:app", "code-1", REQUEST)).content == "Hi."
+    assert (worker.prepared, successor.prepared) == (1, 1)
 
 
 async def test_a_worker_that_could_not_import_its_app_is_asked_like_any_other_once_it_can(known):
@@ -484,7 +498,7 @@ async def test_work_that_is_paused_is_no_trouble_of_its_worker(known):
         prepared.append("process-1")
         return "process-1"
 
-    async def call_model(asked, process):
+    async def call_model(asked):
         message = "the new work of agent desk is paused"
         raise WorkPaused(message)
 

@@ -24,14 +24,18 @@ class GivenWorker(Worker):
     def __init__(self, store, app):
         super().__init__(SETTINGS)
         self._given, self.app, self.left, self.worn = store, app, 0, False
-        self.asked = 0
+        self.asked, self.joined = 0, []
 
     async def _open(self):
         return self._given, self
 
-    async def call_model(self, asked, incarnation=""):
+    async def call_model(self, asked):
         self.asked += 1
-        return await super().call_model(asked, incarnation)
+        return await super().call_model(asked)
+
+    async def join(self, incarnation, *, briefly=False):
+        self.joined.append(incarnation)
+        return await super().join(incarnation, briefly=briefly)
 
     async def loop(self):
         if not hasattr(self, "_app_loop"):
@@ -52,11 +56,11 @@ class OneWorker(FromStore):
     async def run_tool(self, app, code, request):
         return wire.unpack(await self._worker.run_tool(wire.pack(request)))
 
-    async def join(self, worker, incarnation, conversation_id, effect_id):
-        return wire.unpack(await self._worker.join(incarnation, conversation_id, effect_id))
+    async def join(self, worker, incarnation, conversation_id, effect_id, *, briefly=False):
+        return wire.unpack(await self._worker.join(incarnation, briefly=briefly))
 
-    def drop(self, conversation_id, effect_id):
-        pass
+    def drop(self, worker, incarnation):
+        self._worker._claims.drop(incarnation)
 
 
 class Stack:
@@ -164,14 +168,17 @@ async def test_a_call_of_the_same_log_is_joined_by_who_takes_the_conversation_ov
     async with asyncio.timeout(10):
         while len(stack.sent) < 2:
             await asyncio.sleep(0.001)
+    claim = await stack.store.run("c-1", "t1.m2")
     activation._stop()
+    stack.worker.joined.clear()
     await stack.activated(TakeoverReason.DIED)
     async with asyncio.timeout(10):
-        while stack.worker.asked < 3 or stack.worker._readings:
+        while not stack.worker.joined:
             await asyncio.sleep(0.001)
     stack.held.set()
     await stack.until(idle)
-    assert len(stack.sent) == 2
+    assert set(stack.worker.joined) == {claim.incarnation}
+    assert (stack.worker.asked, len(stack.sent)) == (2, 2)
 
 
 async def test_a_body_that_runs_for_the_old_log_is_not_taken_for_the_run_of_the_new_one(monkeypatch):

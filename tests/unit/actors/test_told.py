@@ -8,7 +8,8 @@ import pytest
 from given_worker import GivenWorker
 from pydantic import AfterValidator
 
-from holdfast.actors.work_requests import RunRequest
+from holdfast.actors import wire
+from holdfast.actors.work_requests import ModelRequest, RunRequest
 from holdfast.actors.worker import tool_run
 from holdfast.actors.worker.refusals import Unforeseen
 from holdfast.agent import Agent, Limits, Tool
@@ -125,7 +126,8 @@ async def test_what_nobody_foresaw_leaves_the_worker_without_its_secrets(monkeyp
             raise KeyError(KEY) from error
 
     monkeypatch.setattr(worker, "_open", broken)
-    for asked in (worker.prepare, lambda: worker.turn("c-1", "e-1")):
+    asked_for = wire.pack(ModelRequest("c-1", "desk", "d", "t1.m1", upto_seq=2, attempt=1))
+    for asked in (worker.prepare, lambda: worker.call_model(asked_for), lambda: worker.run_tool(asked_for)):
         with pytest.raises(Unforeseen) as caught:
             await asked()
         assert KEY not in str(caught.value)

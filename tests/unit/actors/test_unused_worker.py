@@ -5,8 +5,9 @@ import dataclasses
 import time
 
 import pytest
-from given_worker import SETTINGS, GivenWorker
+from given_worker import SETTINGS, GivenWorker, carried_out
 
+from holdfast.actors import NoOutcome
 from holdfast.actors.work_requests import ModelRequest
 from holdfast.actors.worker import worker as module
 from holdfast.actors.worker.refusals import Succeeded
@@ -14,7 +15,7 @@ from holdfast.actors.worker.succession import Succession, under_way
 from holdfast.actors.worker.transcripts import Reading
 from holdfast.conversation import ModelFailed
 from holdfast.persistence import EVERYWHERE, MemoryStore
-from holdfast.testing.writer import APP, DESK, Writer, begin, reply, start
+from holdfast.testing.writer import APP, DESK, Writer, begin, cancel, reply, start
 
 
 class Left:
@@ -56,7 +57,7 @@ class Unused(GivenWorker):
         await self.reading_gate.wait()
         return Reading([], 0)
 
-    async def _model(self, store, runtime, request, messages):
+    async def _model(self, store, runtime, request, spec, messages):
         await self.gate.wait()
         return ModelFailed(effect_id=request.effect_id, error="no")
 
@@ -92,6 +93,13 @@ async def stored(record=RECORD):
     return store
 
 
+async def calling(store):
+    """The writer of a conversation whose model call is outstanding; `REQUEST` is for it."""
+    writer = await Writer.of(store, "c-1")
+    await writer.do(start(), begin())
+    return writer
+
+
 async def test_a_worker_that_nobody_asks_for_anything_has_a_successor_put_in_office_and_ends(left):
     store = await stored()
     worker = Unused(store, idle_s=0.05)
@@ -120,9 +128,10 @@ async def test_with_no_bound_it_stays(left):
 
 async def test_where_holdfast_was_stopped_it_ends_once_nothing_runs_here(left):
     store = await stored()
+    await calling(store)
     worker = Unused(store, idle_s=0)
     await worker.process()
-    call = asyncio.create_task(worker._model_called(REQUEST))
+    call = asyncio.create_task(carried_out(worker, worker._model_called(REQUEST)))
     await asyncio.sleep(0.05)
     await store.withhold(EVERYWHERE)
     await succeeded(store)
@@ -165,13 +174,17 @@ async def test_while_a_turn_of_its_app_is_under_way_it_stays_although_nobody_ask
 
 async def test_work_keeps_it_and_counts_as_use_from_its_end(left):
     store = await stored()
+    writer = await calling(store)
     worker = Unused(store, idle_s=0.05)
     await worker.process()
-    call = asyncio.create_task(worker._model_called(REQUEST))
+    call = asyncio.create_task(carried_out(worker, worker._model_called(REQUEST)))
+    await asyncio.sleep(0.1)
+    await writer.do(cancel())  # no turn of the app is under way by now, and the worker has not heard that nobody waits for it
     await asyncio.sleep(0.2)
+    assert not call.done()
     assert await store.generation("worker-0") == 0
     worker.gate.set()
-    assert (await call).effect_id == "t1.m1"
+    assert await call is NoOutcome.NOT_MINE
     await succeeded(store)
     async with asyncio.timeout(20):
         await left.at.wait()

@@ -6,19 +6,20 @@ from dataclasses import replace
 from types import SimpleNamespace
 
 import pytest
+from given_worker import carried_out
 
-from holdfast.actors import AppBroken, StoreAddress, Worker, WorkerSettings, memory
+from holdfast.actors import AppBroken, Claimed, NoOutcome, StoreAddress, Worker, WorkerSettings, memory
 from holdfast.actors.work_requests import ModelRequest, RunRequest
-from holdfast.actors.worker import succession, tool_run
+from holdfast.actors.worker import claims, succession, tool_run
 from holdfast.actors.worker import worker as module
 from holdfast.actors.worker.app_loop import AppLoop
 from holdfast.actors.worker.app_runtime import AppRuntime
-from holdfast.actors.worker.refusals import Dropped, Restarted, Succeeded
+from holdfast.actors.worker.refusals import Dropped, Succeeded
 from holdfast.actors.worker.transcripts import Reading
 from holdfast.agent import App
 from holdfast.conversation import ModelFailed, RunFinished
-from holdfast.persistence import MemoryStore
-from holdfast.testing.writer import DESK
+from holdfast.persistence import MemoryStore, RunStatus
+from holdfast.testing.writer import DESK, Writer, begin, cancel, start
 
 SETTINGS = WorkerSettings(
     StoreAddress("redis://x", "holdfast", "store-1"), "alone-0", "shop:app", "c", alone=True, base="alone-0"
@@ -49,7 +50,7 @@ class Given(Worker):
 
     def __init__(self, loop: AppLoop) -> None:
         super().__init__(SETTINGS)
-        self.store, self.gate = MemoryStore(), asyncio.Event()
+        self.store, self.gate, self.called = MemoryStore(), asyncio.Event(), []
         self._loop = loop
         self.app = App(agents=[])
         self.worn = False
@@ -64,6 +65,9 @@ class Given(Worker):
     async def loop(self):
         return self._loop
 
+    async def _open_store(self):
+        return self.store
+
     @property
     def left(self):
         return self._loop.left
@@ -71,7 +75,8 @@ class Given(Worker):
     async def _spec(self, store, digest):
         return DESK
 
-    async def _model(self, store, runtime, request, messages):
+    async def _model(self, store, runtime, request, spec, messages):
+        self.called.append(request.conversation_id)
         await self.gate.wait()
         return ModelFailed(effect_id=request.effect_id, error="no")
 
@@ -105,64 +110,128 @@ async def test_who_comes_after_a_body_that_goes_on_beyond_its_bound_has_another_
         over.set()
 
 
-async def test_model_calls_that_come_without_their_turn_are_sent_away_but_one(worker):
-    calls = [asyncio.create_task(worker._model_called(model_request(number))) for number in range(3)]
+async def asked(worker, number):
+    """The writer of a conversation whose model call is outstanding; `model_request` is for it."""
+    writer = await Writer.of(worker.store, f"c-{number}")
+    await writer.do(start(), begin())
+    return writer
+
+
+async def status(worker, number):
+    run = await worker.store.run(f"c-{number}", "t1.m1")
+    return None if run is None else run.status
+
+
+def calling(worker, number):
+    return asyncio.create_task(carried_out(worker, worker._model_called(model_request(number))))
+
+
+async def until(condition):
     async with asyncio.timeout(10):
-        while sum(call.done() for call in calls) < 2:
-            await asyncio.sleep(0)
-        worker.gate.set()
-        outcomes = await asyncio.gather(*calls, return_exceptions=True)
-    assert [type(outcome) for outcome in outcomes] == [ModelFailed, Dropped, Dropped]
+        while not condition():
+            await asyncio.sleep(0.001)
 
 
-async def test_who_waits_for_a_turn_gets_it_in_order_and_keeps_it_for_the_call(worker):
-    made = []
-
-    async def asked(number):
-        await worker.turn(f"c-{number}", "t1.m1")
-        made.append(number)
-        return await worker._model_called(model_request(number))
-
-    calls = [asyncio.create_task(asked(number)) for number in range(4)]
+async def test_calls_get_their_turns_in_the_order_in_which_they_came(worker):
+    for number in range(4):
+        await asked(worker, number)
+    calls = [calling(worker, number) for number in range(4)]
     worker.gate.set()
     async with asyncio.timeout(10):
         outcomes = await asyncio.gather(*calls)
-    assert made == [0, 1, 2, 3]
+    assert worker.called == ["c-0", "c-1", "c-2", "c-3"]
     assert [type(outcome) for outcome in outcomes] == [ModelFailed] * 4
+    assert [await status(worker, number) for number in range(4)] == [RunStatus.DONE] * 4
 
 
-async def test_a_turn_that_nobody_takes_is_given_to_the_next(worker, monkeypatch):
-    monkeypatch.setattr(module, "RESERVED_S", 0.01)
-    await worker.turn("c-1", "t1.m1")
-    async with asyncio.timeout(10):
-        await worker.turn("c-2", "t1.m1")
-        await worker.drop("c-2", "t1.m1")
-        await worker.turn("c-3", "t1.m1")
-
-
-async def test_who_has_waited_for_its_turn_for_long_is_sent_away_and_keeps_its_place(worker, monkeypatch):
-    monkeypatch.setattr(module, "TURN_S", 0.01)
-    first = asyncio.create_task(worker._model_called(model_request(1)))
-    async with asyncio.timeout(10):
-        while not worker._succession.effects:
-            await asyncio.sleep(0)
-    with pytest.raises(Dropped, match="its turn"):
-        await worker.turn("c-2", "t1.m1")
-    monkeypatch.setattr(module, "TURN_S", 30)
-    third = asyncio.create_task(worker.turn("c-3", "t1.m1"))
-    await asyncio.sleep(0)
-    second = asyncio.create_task(worker.turn("c-2", "t1.m1"))
-    await asyncio.sleep(0)
+async def test_a_call_that_waits_for_its_turn_has_claimed_nothing_so_that_no_death_of_the_process_is_blamed_on_it(worker):
+    for number in range(3):
+        await asked(worker, number)
+    calls = [calling(worker, number) for number in range(3)]
+    await until(lambda: worker.called)
+    assert [await status(worker, number) for number in range(3)] == [RunStatus.CLAIMED, RunStatus.RUNNABLE, RunStatus.RUNNABLE]
     worker.gate.set()
     async with asyncio.timeout(10):
-        await asyncio.gather(first, second)
-    assert not third.done()
-    third.cancel()
+        await asyncio.gather(*calls)
+    assert worker.called == ["c-0", "c-1", "c-2"]
 
 
-async def test_a_call_that_is_meant_for_a_process_that_has_died_is_refused(worker):
-    with pytest.raises(Restarted):
-        await worker.call_model(b"", "another process")
+async def test_who_has_waited_for_its_turn_for_long_is_sent_away_unclaimed_and_keeps_its_place(worker, monkeypatch):
+    for number in (1, 2, 3):
+        await asked(worker, number)
+    monkeypatch.setattr(module, "TURN_S", 0.01)
+    first = calling(worker, 1)
+    await until(lambda: worker.called)
+    with pytest.raises(Dropped, match="its turn"):
+        await worker._model_called(model_request(2))
+    assert await status(worker, 2) is RunStatus.RUNNABLE
+    monkeypatch.setattr(module, "TURN_S", 30)
+    third = calling(worker, 3)
+    await asyncio.sleep(0.01)
+    second = calling(worker, 2)
+    await asyncio.sleep(0.01)
+    worker.gate.set()
+    async with asyncio.timeout(10):
+        await asyncio.gather(first, second, third)
+    assert worker.called == ["c-1", "c-2", "c-3"]
+
+
+async def test_a_call_that_takes_longer_is_told_as_claimed_and_goes_on(worker):
+    await asked(worker, 1)
+    claimed = await worker._model_called(model_request(1))
+    run = await worker.store.run("c-1", "t1.m1")
+    assert claimed == Claimed(run.incarnation, "alone-0")
+    assert (run.worker, run.process) == ("alone-0", worker._incarnation)
+    assert run.until > await worker.store.now()
+    assert await worker._model_called(model_request(1)) == claimed  # a second request joins it
+    worker.gate.set()
+    async with asyncio.timeout(10):
+        assert (await worker._joined(claimed.incarnation, briefly=False)).error == "no"
+    assert worker.called == ["c-1"]
+
+
+async def test_a_call_that_was_claimed_elsewhere_is_not_made_unless_that_claim_is_known_to_be_gone(worker):
+    await asked(worker, 1)
+    assert await worker.store.claim("c-1", "t1.m1", incarnation="process-1.abc", worker="w")
+    worker.gate.set()
+    assert await worker._model_called(model_request(1)) is NoOutcome.NOT_MINE
+    assert await worker._model_called(replace(model_request(1), instead_of="process-0.abc")) is NoOutcome.NOT_MINE
+    assert worker.called == []
+    outcome = await carried_out(worker, worker._model_called(replace(model_request(1), instead_of="process-1.abc")))
+    assert (outcome.error, worker.called) == ("no", ["c-1"])
+
+
+async def test_a_dropped_model_call_ends_and_makes_room_for_the_next(worker):
+    for number in (1, 2):
+        await asked(worker, number)
+    claimed = await worker._model_called(model_request(1))
+    await worker.drop("process-9.abc")  # of another process
+    assert await worker.keeps([claimed.incarnation]) == [True]
+    joining = asyncio.create_task(worker._joined(claimed.incarnation, briefly=False))
+    await asyncio.sleep(0)
+    await worker.drop(claimed.incarnation)
+    async with asyncio.timeout(10):
+        with pytest.raises(Dropped):
+            await joining
+        second = calling(worker, 2)
+        await until(lambda: len(worker.called) == 2)
+        worker.gate.set()
+        assert (await second).error == "no"
+    assert await worker.keeps([claimed.incarnation]) == [False]
+
+
+async def test_a_call_that_nobody_waits_for_any_more_is_found_by_the_look_although_nobody_told_the_worker(worker, monkeypatch):
+    monkeypatch.setattr(claims, "LOOK_EVERY_S", 0.01)
+    writer = await asked(worker, 1)
+    worker._claims.look(worker._open_store)
+    claimed = await worker._model_called(model_request(1))
+    await asyncio.sleep(0.1)
+    assert await worker.keeps([claimed.incarnation]) == [True]
+    await writer.do(cancel())
+    async with asyncio.timeout(10):
+        while (await worker.keeps([claimed.incarnation])) == [True]:
+            await asyncio.sleep(0.001)
+    assert not worker._working()
 
 
 async def test_an_app_that_cannot_be_opened_is_tried_once_for_all_who_wait(monkeypatch):

@@ -70,16 +70,16 @@ def test_the_events_alone_say_what_changes(conversations, data):
 
 
 @pytest.mark.parametrize(
-    "event",
+    ("event", "scheduled"),
     [
-        TurnFailed(at=9, turn_id="t1", error="x"),
-        TurnCancelled(at=9, turn_id="t1"),
-        ModelAnswered(at=9, effect_id="t1.m2"),
-        Ended(at=9),
+        (TurnFailed(at=9, turn_id="t1", error="x"), ()),
+        (TurnCancelled(at=9, turn_id="t1"), ()),
+        (ModelAnswered(at=9, effect_id="t1.m2"), ("t1.m3",)),
+        (Ended(at=9), ()),
     ],
-    ids=lambda event: event.kind,
+    ids=["turn_failed", "turn_cancelled", "model_answered", "conversation_ended"],
 )
-def test_what_is_open_is_over_with_its_answer_even_where_no_event_names_it(begun, event):
+def test_what_is_open_is_over_with_its_answer_even_where_no_event_names_it(begun, event, scheduled):
     begun.call("lookup", "ask")
     before = begun.state
 
@@ -87,7 +87,24 @@ def test_what_is_open_is_over_with_its_answer_even_where_no_event_names_it(begun
 
     assert [entry.suspension_id for entry in found.closed] == [before.calls[1].suspension.suspension_id]
     assert found.settled == (before.calls[0].effect_id,)
-    assert (found.opened, found.scheduled) == ((), ())
+    assert (found.opened, found.scheduled) == ((), scheduled)
+
+
+def test_a_model_call_is_work_from_the_write_that_asks_for_it_to_the_one_that_takes_its_answer_in(conversations):
+    # given a conversation whose turn has begun, and the beginning is no work of a record
+    conversation = conversations()
+    absent = State(conversation_id=conversation.state.conversation_id)
+    begun = conversation.begun().state
+    assert delta(absent, begun, conversation.log).scheduled == ("t1.m1",)
+    # when the model asks for a call that runs, and when that has run
+    conversation.call("lookup")
+    running = conversation.state
+    answered = delta(begun, running, conversation.log[begun.seq :])
+    conversation.finish(running.calls[0].tool_call_id)
+    again = delta(running, conversation.state, conversation.log[running.seq :])
+    # then one piece of work takes the place of the other
+    assert (answered.settled, answered.scheduled) == (("t1.m1",), (running.calls[0].effect_id,))
+    assert (again.settled, again.scheduled) == ((running.calls[0].effect_id,), ("t1.m2",))
 
 
 def test_no_events_change_nothing(begun):

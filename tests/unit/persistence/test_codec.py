@@ -10,7 +10,17 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from holdfast.conversation import AgentSpec, Approval, Executor, RunFinished, SettledBy, State, ToolSpec
+from holdfast.conversation import (
+    AgentSpec,
+    Approval,
+    Executor,
+    ModelFailed,
+    ModelReplied,
+    RunFinished,
+    SettledBy,
+    State,
+    ToolSpec,
+)
 from holdfast.conversation.calls import Call
 from holdfast.conversation.events import EVENTS, CallResolved, MessageAccepted
 from holdfast.conversation.idempotency import IdempotencyRecord
@@ -55,6 +65,11 @@ def records(kind, **chosen):
     return st.builds(kind, **fields, **chosen)
 
 
+def outcomes(kind):
+    """Outcomes of a kind; what only whoever judges them adds has its default."""
+    return records(kind, now=st.just(0), spec=st.none(), known=st.just({}))
+
+
 @pytest.mark.parametrize("kind", EVENTS, ids=lambda kind: kind.__name__)
 @given(data=st.data())
 def test_events_come_back_as_they_were(kind, data):
@@ -86,9 +101,27 @@ def test_apps_come_back_as_they_were(record):
     assert codec.decode_app(codec.encode_app(record)) == record
 
 
-@given(st.builds(RunFinished, effect_id=text, ok=st.booleans(), content=text))
-def test_outcomes_come_back_as_they_were(outcome):
-    assert codec.decode_outcome(codec.encode_outcome(outcome)) == outcome
+OUTCOMES = (RunFinished, ModelReplied, ModelFailed)
+
+
+@pytest.mark.parametrize("kind", OUTCOMES, ids=lambda kind: kind.__name__)
+@given(data=st.data())
+def test_outcomes_come_back_as_they_were(kind, data):
+    outcome = data.draw(outcomes(kind))
+    decoded = codec.decode_outcome(codec.encode_outcome(outcome))
+    assert decoded == outcome
+    assert type(decoded) is kind
+
+
+@pytest.mark.parametrize("kind", ["cancel", "model_answered", "state", "wake"])
+def test_a_record_that_is_no_outcome_is_refused_as_one(kind):
+    with pytest.raises(CorruptStore, match=f"an outcome has the kind '{kind}'"):
+        codec.decode_outcome(codec.pack([codec.VERSION, kind, {}]))
+
+
+def test_an_outcome_that_a_release_without_records_of_model_calls_wrote_reads_as_what_it_says():
+    old = codec.pack([3, "run_finished", {"effect_id": "call_1#1", "ok": True, "content": "{}"}])
+    assert codec.decode_outcome(old) == RunFinished(effect_id="call_1#1", ok=True, content="{}")
 
 
 def test_a_record_is_its_version_its_kind_and_its_fields():
@@ -164,6 +197,8 @@ def test_no_bytes_lead_to_a_foreign_error(decode, data):
         [1, "spec", {"name": "x"}],
         [1, "app", {"app": 1, "code": 1}],
         [1, "run_finished", {}],
+        [1, "model_replied", {}],
+        [1, "model_failed", {"effect_id": 7}],
     ],
 )
 def test_what_is_no_record_of_ours_is_refused(decode, record):
@@ -177,11 +212,7 @@ ANY = {
     "IdempotencyRecord": (codec.encode_known, codec.decode_known, records(IdempotencyRecord)),
     "AgentSpec": (codec.encode_spec, decode_spec, records(AgentSpec)),
     "AppRecord": (codec.encode_app, codec.decode_app, records(AppRecord)),
-    "RunFinished": (
-        codec.encode_outcome,
-        codec.decode_outcome,
-        st.builds(RunFinished, effect_id=text, ok=st.booleans(), content=text),
-    ),
+    **{kind.__name__: (codec.encode_outcome, codec.decode_outcome, outcomes(kind)) for kind in OUTCOMES},
 }
 """Of each kind of record: how it is written, how it is read, and any of them."""
 

@@ -67,7 +67,8 @@ async def ticked(sweep):
     before = asyncio.all_tasks()
     await sweep.tick()
     async with asyncio.timeout(10):
-        await asyncio.gather(*(asyncio.all_tasks() - before))
+        while begun := asyncio.all_tasks() - before:  # what is begun may begin more
+            await asyncio.gather(*begun)
 
 
 def sweeping(store, owner, spawned=None):

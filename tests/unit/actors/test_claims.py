@@ -1,0 +1,254 @@
+"""The claims of a worker's process: what goes on here, who is told so, and what ends when nobody waits for it."""
+
+import asyncio
+
+import pytest
+
+from holdfast.actors import Claimed
+from holdfast.actors.worker import claims as module
+from holdfast.actors.worker.claims import Claims
+from holdfast.actors.worker.refusals import Dropped
+from holdfast.persistence import MemoryStore
+from holdfast.testing import FailBefore, Faults, FaultyStore
+from holdfast.testing.writer import Writer, begin, call, cancel, start
+
+HERE = ("c-1", "t1.m1")
+"""The conversation and the effect of a model call, which ends once nobody waits for it."""
+
+
+@pytest.fixture(autouse=True)
+def soon(monkeypatch):
+    monkeypatch.setattr(module, "CONFIRM_S", 0.01)
+    monkeypatch.setattr(module, "LOOK_EVERY_S", 0.01)
+
+
+@pytest.fixture
+def claims():
+    return Claims("process-1", "worker-0")
+
+
+def carried(claims, claim, work):
+    return asyncio.create_task(claims.during(claim, work))
+
+
+async def forever():
+    await asyncio.Event().wait()
+
+
+async def until(condition):
+    async with asyncio.timeout(10):
+        while not condition():
+            await asyncio.sleep(0.001)
+
+
+async def test_each_claim_names_its_process_and_itself(claims):
+    made = [claims.new() for _ in range(20)]
+    assert len({claim.incarnation for claim in made}) == 20
+    assert {claim.incarnation.partition(".")[0] for claim in made} == {"process-1"}
+    assert claims.new(process="process-2").incarnation.startswith("process-2.")
+    assert all("|" not in claim.incarnation for claim in made)
+
+
+@pytest.mark.parametrize("end", ["returns", "raises", "cancelled"])
+async def test_work_is_kept_from_its_beginning_to_its_end_however_it_ends(claims, end):
+    claim, gate = claims.new(HERE), asyncio.Event()
+
+    async def work():
+        await gate.wait()
+        if end == "raises":
+            raise ZeroDivisionError
+        return "found"
+
+    task = carried(claims, claim, work())
+    assert not claims.keeps(claim.incarnation)
+    await asyncio.sleep(0)
+    assert claims.keeps(claim.incarnation)
+    assert claims.task(claim.incarnation) is task
+    task.cancel() if end == "cancelled" else gate.set()
+    await asyncio.gather(task, return_exceptions=True)
+    assert not claims.keeps(claim.incarnation)
+    assert claims.task(claim.incarnation) is None
+
+
+async def test_what_ends_within_a_moment_of_its_claim_is_told_as_its_outcome(claims):
+    claim = claims.new()
+
+    async def work():
+        claim.stands()
+        return "found"
+
+    async with asyncio.timeout(10):
+        assert await claims.answer(carried(claims, claim, work())) == "found"
+
+
+async def test_what_goes_on_after_its_claim_is_told_as_claimed_to_each_who_asks_briefly(claims):
+    claim, gate = claims.new(), asyncio.Event()
+
+    async def work():
+        claim.stands()
+        await gate.wait()
+        return "found"
+
+    task = carried(claims, claim, work())
+    async with asyncio.timeout(10):
+        waiting = asyncio.create_task(claims.answer(task, briefly=False))
+        for _ in range(2):
+            assert await claims.answer(task) == Claimed(claim.incarnation, "worker-0")
+        assert not waiting.done()
+        gate.set()
+        assert await waiting == "found"
+
+
+async def test_what_waits_for_its_claim_is_not_told_as_claimed_however_long_that_takes(claims):
+    claim, turn, gate = claims.new(), asyncio.Event(), asyncio.Event()
+
+    async def work():
+        await turn.wait()
+        claim.stands()
+        await gate.wait()
+
+    asked = asyncio.create_task(claims.answer(carried(claims, claim, work())))
+    await asyncio.sleep(10 * module.CONFIRM_S)
+    assert not asked.done()
+    turn.set()
+    async with asyncio.timeout(10):
+        assert await asked == Claimed(claim.incarnation, "worker-0")
+
+
+async def test_what_fails_is_told_so_and_what_was_cancelled_was_dropped(claims):
+    async def failing():
+        raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        await claims.answer(carried(claims, claims.new(), failing()))
+    task = carried(claims, claims.new(), forever())
+    asking = [asyncio.create_task(claims.answer(task, briefly=briefly)) for briefly in (True, False)]
+    await asyncio.sleep(0.01)
+    task.cancel()
+    async with asyncio.timeout(10):
+        outcomes = await asyncio.gather(*asking, return_exceptions=True)
+    assert [type(outcome) for outcome in outcomes] == [Dropped, Dropped]
+
+
+@pytest.mark.parametrize("briefly", [True, False])
+async def test_who_stops_asking_ends_nothing(claims, briefly):
+    gate, claim = asyncio.Event(), claims.new(HERE)
+
+    async def work():
+        await gate.wait()
+        return "found"
+
+    task = carried(claims, claim, work())
+    asking = asyncio.create_task(claims.answer(task, briefly=briefly))
+    await asyncio.sleep(0.01)
+    asking.cancel()
+    await asyncio.gather(asking, return_exceptions=True)
+    assert claims.keeps(claim.incarnation)
+    gate.set()
+    assert await task == "found"
+
+
+async def test_only_work_that_ends_with_its_callers_is_dropped_and_only_the_claim_that_is_named(claims):
+    model, other, run = claims.new(HERE), claims.new(("c-2", "t1.m1")), claims.new()
+    tasks = [carried(claims, claim, forever()) for claim in (model, other, run)]
+    await asyncio.sleep(0)
+    for incarnation in (model.incarnation, run.incarnation, "process-2.x"):
+        claims.drop(incarnation)
+    await until(lambda: not claims.keeps(model.incarnation))
+    assert (claims.keeps(other.incarnation), claims.keeps(run.incarnation)) == (True, True)
+    assert [task.cancelled() for task in tasks] == [True, False, False]
+    for task in tasks:
+        task.cancel()
+
+
+# -- the look ------------------------------------------------------------------------------------------------------------
+
+
+class Asking(FaultyStore):
+    """Which claims it was asked for, each time."""
+
+    def __init__(self, inner, faults=None):
+        super().__init__(inner, faults or Faults())
+        self.asked = []
+
+    async def claims_stand(self, claims):
+        self.asked.append(list(claims))
+        return await self.__getattr__("claims_stand")(claims)
+
+
+async def calling(claims, conversation_id="c-1", *, confirmed=True):
+    """The writer of a conversation whose model call goes on here, its store and its claim."""
+    store = MemoryStore()
+    writer = await Writer.of(store, conversation_id)
+    await writer.do(start(), begin())
+    claim = claims.new((conversation_id, "t1.m1"))
+    assert await store.claim(conversation_id, "t1.m1", incarnation=claim.incarnation, worker="worker-0")
+    carried(claims, claim, forever())
+    await asyncio.sleep(0)
+    if confirmed:
+        claim.stands()
+        await claim.confirmed
+    return writer, store, claim
+
+
+def looking(claims, store):
+    async def connected():
+        return store
+
+    claims.look(connected)
+
+
+async def test_a_look_leaves_alone_what_is_waited_for_and_ends_what_is_not(claims):
+    writer, inner, claim = await calling(claims)
+    store = Asking(inner)
+    looking(claims, store)
+    await until(lambda: len(store.asked) > 2)
+    assert store.asked[-1] == [("c-1", "t1.m1", claim.incarnation)]
+    assert claims.keeps(claim.incarnation)
+    await writer.do(cancel())
+    await until(lambda: not claims.keeps(claim.incarnation))
+
+
+async def test_a_look_ends_what_has_given_way_to_another_claim(claims):
+    _, store, claim = await calling(claims)
+    looking(claims, store)
+    assert await store.claim("c-1", "t1.m1", incarnation="process-2.x", worker="w", instead_of=claim.incarnation)
+    await until(lambda: not claims.keeps(claim.incarnation))
+    assert (await store.run("c-1", "t1.m1")).incarnation == "process-2.x"
+
+
+async def test_a_look_does_not_ask_for_a_run_nor_for_what_has_perhaps_not_been_claimed_yet(claims):
+    writer, inner, claim = await calling(claims, confirmed=False)
+    await writer.do(call("lookup"))
+    run = claims.new()
+    carried(claims, run, forever())
+    run.stands()
+    store = Asking(inner)
+    looking(claims, store)
+    await until(lambda: len(store.asked) > 2)
+    assert store.asked == [[]] * len(store.asked)
+    assert (claims.keeps(claim.incarnation), claims.keeps(run.incarnation)) == (True, True)
+
+
+async def test_a_look_that_the_store_does_not_answer_ends_nothing_and_is_made_again(claims):
+    writer, inner, claim = await calling(claims)
+    await writer.do(cancel())
+    store = Asking(inner, Faults(claims_stand=FailBefore()))
+    looking(claims, store)
+    await until(lambda: len(store.asked) > 2)
+    assert claims.keeps(claim.incarnation)
+    store.policy = Faults()
+    await until(lambda: not claims.keeps(claim.incarnation))
+
+
+async def test_however_often_a_look_is_begun_one_goes_on(claims):
+    begun = []
+
+    async def connected():
+        begun.append(len(begun))
+        return await forever()
+
+    for _ in range(3):
+        claims.look(connected)
+    await asyncio.sleep(10 * module.LOOK_EVERY_S)
+    assert begun == [0]
