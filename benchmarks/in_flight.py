@@ -33,7 +33,7 @@ LINGER_S = 30.0
 AFTER_LINGER_S = 2.0
 AT_ONCE_IN_LITELLM = 500
 """How many connections litellm makes to one host; beyond them its calls wait, unless it is told otherwise."""
-UNBOUNDED = {"AIOHTTP_CONNECTOR_LIMIT": "0", "AIOHTTP_CONNECTOR_LIMIT_PER_HOST": "0"}
+UNBOUNDED = {"AIOHTTP_CONNECTOR_LIMIT": "100000", "AIOHTTP_CONNECTOR_LIMIT_PER_HOST": "100000"}  # 0 would leave 100
 
 
 @dataclass(frozen=True, slots=True)
