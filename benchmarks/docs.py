@@ -8,7 +8,7 @@ from benchmarks.result import GOALS, Part
 
 PAGE = stack.ROOT / "docs" / "performance.md"
 CHARTS = stack.ROOT / "docs" / "charts"
-MARKED = re.compile(r"(<!-- (?P<name>[a-z]+) -->\n)(?P<text>.*?)(<!-- /(?P=name) -->)", re.DOTALL)
+MARKED = re.compile(r"(<!-- (?P<name>[a-z_]+) -->\n)(?P<text>.*?)(<!-- /(?P=name) -->)", re.DOTALL)
 
 
 def write(results: dict[str, Any]) -> None:

@@ -1,5 +1,7 @@
 """What a benchmark found: goals, tables and charts, as plain values that go into JSON and come back."""
 
+import math
+from collections.abc import Iterable
 from dataclasses import asdict, dataclass, field
 from typing import Any, Self
 
@@ -102,3 +104,9 @@ def number(value: float) -> str:
     if value >= 100:
         return f"{value:,.0f}"
     return f"{value:.2f}" if value >= 1 else f"{value:.3f}"
+
+
+def percentile(samples: Iterable[float], share: float) -> float:
+    """The least sample that so many of a hundred do not exceed (the nearest rank); not a number without samples."""
+    ranked = sorted(samples)
+    return ranked[max(math.ceil(share / 100 * len(ranked)), 1) - 1] if ranked else math.nan

@@ -6,6 +6,7 @@ import json
 import os
 import platform
 import time
+from collections.abc import Iterable
 from datetime import UTC, datetime
 from importlib.metadata import version
 from pathlib import Path
@@ -55,22 +56,32 @@ def measured(
         stack.console.rule(f"{name}: {parts[name]}")
         began, load = time.monotonic(), os.getloadavg()[0]
         part: Part = importlib.import_module(f"{package}.{name}").measure(quick=options.quick)
-        results[name] = {
-            "at": datetime.now(UTC).isoformat(timespec="seconds"),
-            "took_s": round(time.monotonic() - began),
-            "quick": options.quick,
-            "load_before": round(load, 1),
-            "machine": _machine() | about,
-            **part.to_json(),
-        }
-        file.parent.mkdir(parents=True, exist_ok=True)
-        file.write_text(json.dumps(results, indent=1) + "\n")
+        took_s = round(time.monotonic() - began)
+        results[name] = entry(part, took_s=took_s, load_before=load, quick=options.quick, about=about)
+        write(file, results)
         for table in part.tables:
             _show(table)
-    found = [Part.from_json(results[name]) for name in parts if name in results and (not names or name in names)]
-    _show(Table("Goals", GOALS, [row.cells() for part in found for row in part.rows]))
+    show_goals(Part.from_json(results[name]) for name in parts if name in results and (not names or name in names))
     stack.console.print(f"written: {file}")
     return results
+
+
+def entry(part: Part, *, took_s: int, load_before: float, quick: bool, about: dict[str, str]) -> dict[str, Any]:
+    """What is kept of a benchmark: its result, and when and on what it ran."""
+    return {
+        "at": datetime.now(UTC).isoformat(timespec="seconds"),
+        "took_s": took_s,
+        "quick": quick,
+        "load_before": round(load_before, 1),
+        "machine": _machine() | about,
+        **part.to_json(),
+    }
+
+
+def write(file: Path, results: dict[str, Any]) -> None:
+    """Keep the results."""
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.write_text(json.dumps(results, indent=1) + "\n")
 
 
 def _machine() -> dict[str, str]:
@@ -83,6 +94,18 @@ def _machine() -> dict[str, str]:
         "redis server": max((version for _, version in server_binary._all_usable()), key=lambda version: version.series).text,
         **{name: version(name) for name in names},
     }
+
+
+def show(part: Part) -> None:
+    """The tables of a benchmark and its goals, on the screen."""
+    for table in part.tables:
+        _show(table)
+    show_goals([part])
+
+
+def show_goals(parts: Iterable[Part]) -> None:
+    """The goals of all of them in one table."""
+    _show(Table("Goals", GOALS, [row.cells() for part in parts for row in part.rows]))
 
 
 def _show(table: Table) -> None:
