@@ -73,7 +73,6 @@ class RayWorkers:
         if handle is None and not self._settings.judges(worker):
             return await self._abroad(incarnation, conversation_id, effect_id)
         if handle is None:
-            logger.warning("DEBUG no handle %s", worker)
             return NoOutcome.GONE
         try:
             if not worker.startswith(self._settings.prefix):
@@ -81,7 +80,6 @@ class RayWorkers:
             answer = await self._asked(worker, handle, handle.join(incarnation, briefly=briefly))
         except NoWorker as error:
             if isinstance(error.__cause__, WorkerDied):
-                logger.warning("DEBUG died %s", worker)
                 return NoOutcome.GONE
             raise
         outcome: RunAnswer | ModelAnswer = wire.unpack(answer)

@@ -31,10 +31,14 @@ class WorkPaused(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Claimed:
-    """The work goes on: this incarnation of a worker has claimed it, and says so before there is an outcome."""
+    """The work goes on: this incarnation of a worker has claimed it, and says so before there is an outcome.
+
+    Where it has not `begun`, it waits for its turn at that worker, and is claimed when that comes.
+    """
 
     incarnation: str
     worker: str
+    begun: bool = True
 
 
 class NoOutcome(StrEnum):

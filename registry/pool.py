@@ -23,7 +23,10 @@ SPAWNING_AT_ONCE = 2
 LATE_S = 5.0
 MOST_ON_THE_WAY = 8
 SHORT_S = 0.5
-"""How long no actor must be on offer before one is spawned: a process costs about a second of a processor."""
+"""For how many seconds of looks no actor must be on offer before one is spawned: a process costs about a second of a processor.
+
+Looks count, not the time between them: a process that is busy, or that had none of the processor, has not looked.
+"""
 LOOK_AGAIN_S = 0.02
 FULL_S = 0.2
 SPAWN_AGAIN_S = 1.0
@@ -52,7 +55,7 @@ class Pool:
         self._reap_at_s = 0.0
         self._line = asyncio.Lock()
         self._waiting = 0
-        self._short_since: float | None = None
+        self._empty_looks = 0
         self._cannot_spawn: HoldfastError | None = None
         self._spawned: list[tuple[str, Handle]] = []
         self._on_the_way: dict[asyncio.Task[None], float] = {}
@@ -70,7 +73,7 @@ class Pool:
             StoreError: The store is away.
         """
         if not self._waiting:  # an actor that was spawned after the last caller left puts itself on offer
-            self._short_since = self._cannot_spawn = None
+            self._empty_looks, self._cannot_spawn = 0, None
             self.full = False
             self._spawned.clear()
         self._waiting += 1
@@ -86,17 +89,17 @@ class Pool:
             if name is not None and not self._actors.ours(name):
                 continue  # an actor of another release or cluster, which offers itself again
             if name is not None:
-                self._short_since = None
+                self._empty_looks = 0
                 handle = None if name in self._dead else await self._actors.find(name)
                 if handle is not None:
                     return name, handle
                 await self.gone(name)
                 continue
-            self._short_since = self._short_since or _now()
-            if _now() - self._short_since >= SHORT_S and self._may_spawn():
+            if self._empty_looks * LOOK_AGAIN_S >= SHORT_S and self._may_spawn():
                 coming = self._spawning.start(self._spawn_for_the_line())
                 self._on_the_way[coming] = _now()
                 coming.add_done_callback(self._on_the_way.pop)
+            self._empty_looks += 1
             await asyncio.sleep(LOOK_AGAIN_S)
             if self._cannot_spawn is not None:
                 error, self._cannot_spawn = self._cannot_spawn, None

@@ -7,7 +7,6 @@ import asyncio
 import logging
 import random
 import uuid
-from collections import deque
 from collections.abc import Sequence
 
 from holdfast.background import Background
@@ -47,7 +46,7 @@ SPAWN_AGAIN_S = 10.0
 QUIET_MS = 5_000
 LOOKS = 3
 """In how many ticks in a row the pool must have been short before actors are spawned."""
-LOOKS_IN_USE = 20
+LOOKS_IN_USE = 60
 """The same while as many actors live as shall stand by: they are in use, and most come free sooner than another is made."""
 UNREADABLE_S = 60.0
 """After what time pauses that cannot be read are read again."""
@@ -74,7 +73,8 @@ class Sweep:
         self._healthy_since: float | None = None
         self._spawning = 0
         self._spawn_at = 0.0
-        self._missing: deque[int] = deque(maxlen=LOOKS_IN_USE)
+        self._short_ticks = 0
+        self._filled = False
         self._pauses: Sequence[Pause] | None = None
         self._readmit_at = 0.0
         self._unreadable_until = 0.0
@@ -119,7 +119,8 @@ class Sweep:
         for conversation_id in conversation_ids:
             try:
                 look = await self._store.look(conversation_id, self._timing.lease_ms)
-            except StoreError:  # waking it shows what is wrong
+            except Exception as error:  # noqa: BLE001 - waking it shows what is wrong
+                logger.debug("%s could not be looked at: %s", conversation_id, error)
                 look = Look(Stands.WAKE)
             match look.stands:
                 case Stands.PARKED:
@@ -127,26 +128,26 @@ class Sweep:
                         claims.setdefault(run.worker, []).append((conversation_id, run.incarnation))
                 case stands:
                     self._tasks.start(self._wake(conversation_id, done=stands is Stands.DONE))
-        asked = [self._unkept(worker, kept) for worker, kept in claims.items()]
-        unkept = set[str]().union(*await asyncio.gather(*asked))
-        for conversation_id in {one for kept in claims.values() for one, _ in kept}:
-            if conversation_id in unkept:
-                self._tasks.start(self._wake(conversation_id))
-            else:
-                self._waking.discard(conversation_id)
+        parked = {conversation_id for kept in claims.values() for conversation_id, _ in kept}
+        for worker, kept in claims.items():
+            self._tasks.start(self._asked(worker, kept))
+        self._waking -= parked
 
-    async def _unkept(self, worker: str, claims: Sequence[tuple[str, str]]) -> set[str]:
-        """The conversations of those claims that the worker is not at."""
+    async def _asked(self, worker: str, claims: Sequence[tuple[str, str]]) -> None:
+        """Wake the conversations of those claims that the worker is not at."""
         try:
             async with asyncio.timeout(WAKE_TIMEOUT_S):
                 kept = await self._actors.keeps(worker, [incarnation for _, incarnation in claims])
         except (HoldfastError, TimeoutError) as error:
             logger.debug("what %s keeps is not known: %s", worker, error)
-            kept = None
+            return
         except Exception:
             logger.exception("what %s keeps is not known", worker)
-            kept = None
-        return set() if kept is None else {one for (one, _), kept_there in zip(claims, kept, strict=True) if not kept_there}
+            return
+        for (conversation_id, _), kept_there in zip(claims, kept or [True] * len(claims), strict=True):
+            if not kept_there and conversation_id not in self._waking:
+                self._waking.add(conversation_id)
+                self._tasks.start(self._wake(conversation_id))
 
     async def _readmit(self) -> None:
         """Mark conversations whose pause is over as needing attention: once the pauses change, and every `READMIT_S`."""
@@ -262,12 +263,16 @@ class Sweep:
     async def _refill(self) -> None:
         if _now() < self._spawn_at:
             return
-        self._missing.append(self._process_limits.standby - await self._store.offers() - self._spawning)
-        if self._missing[-1] <= 0:
+        missing = self._process_limits.standby - await self._store.offers() - self._spawning
+        if missing <= 0:
+            self._short_ticks, self._filled = 0, True
             return
+        self._short_ticks += 1
         in_use = len(await self._store.live()) >= self._process_limits.standby
-        lately = list(self._missing)[-(LOOKS_IN_USE if in_use else LOOKS) :]
-        for _ in range(min(lately)):  # a moment's shortage under load is cheaper than a process
+        if self._filled and self._short_ticks < (LOOKS_IN_USE if in_use else LOOKS):
+            return  # a moment's shortage under load is cheaper than a process
+        self._short_ticks, self._filled = 0, True
+        for _ in range(missing):
             self._spawning += 1
             self._tasks.start(self._spawn())
 

@@ -72,6 +72,12 @@ def _actors_that_fit() -> int:
     return min(max(_memory_bytes() // 4 // 100_000_000, 8), 256)
 
 
+def _workers_that_fit() -> int:
+    """One worker for each core to use, but no more than fit into half of the memory at 1 GB each; at least 1, at most 16."""
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    return min(max(min(cores, _memory_bytes() // 2 // 1_000_000_000), 1), 16)
+
+
 def _memory_bytes() -> int:
     pages = os.sysconf("SC_PHYS_PAGES") if "SC_PHYS_PAGES" in os.sysconf_names else 0
     sizes = [pages * os.sysconf("SC_PAGE_SIZE")]
@@ -143,7 +149,7 @@ class Settings(BaseModel):
     tick_s: float = Field(default=0.5, ge=0.001, allow_inf_nan=False)
     standby: int = Field(default=2, ge=0, le=64)
     max_actors: int = Field(default_factory=_actors_that_fit, ge=1, le=10_000)
-    workers: int = Field(default=1, ge=1, le=64)
+    workers: int = Field(default_factory=_workers_that_fit, ge=1, le=64)
     strikes: int = Field(default=3, ge=1, le=100)
     adoptions: int = Field(default=1000, ge=1)
     actor_mb: int = Field(default=512, ge=64)

@@ -52,7 +52,7 @@ class EffectRunner:
         alone: Whether the effect is done alone, since a process has died of this conversation's work.
         admission: Says whether new work may begin.
         struck: Counts a strike for a process that died; true if the activation is over then.
-        claimed: Called once a worker that lives is known to have claimed the work.
+        kept: Called once a worker that lives is known to have claimed the work, or to have it in its line.
         now: The store's clock, in ms UTC.
     """
 
@@ -68,7 +68,7 @@ class EffectRunner:
         alone: bool,
         admission: Admission,
         struck: Callable[[str, str], Awaitable[bool]],
-        claimed: Callable[[], None] = lambda: None,
+        kept: Callable[[Claimed], None] = lambda _: None,
         now: Callable[[], int] = lambda: 0,
     ) -> None:
         self._store = store
@@ -80,7 +80,7 @@ class EffectRunner:
         self._alone = alone
         self._admission = admission
         self._struck = struck
-        self._claimed = claimed
+        self._kept = kept
         self._now = now
 
     async def outcome(self, effect: Effect, attempt: int) -> Command | None:
@@ -201,7 +201,7 @@ class EffectRunner:
                     answer = await dispatch(lost)
             if isinstance(answer, Claimed):
                 confirmed = True
-                self._claimed()
+                self._kept(answer)
                 run = Run(RunStatus.CLAIMED, incarnation=answer.incarnation, worker=answer.worker)
                 continue
             if not isinstance(answer, NoOutcome):

@@ -14,6 +14,10 @@ from .taking_over import Tenure
 logger = logging.getLogger("holdfast.actor")
 
 
+QUEUED_LOOK_MS = 30_000
+"""After how many ms a conversation is looked at whose work waits for its turn: looking at it means asking the worker again."""
+
+
 async def release(
     store: Store, tenure: Tenure, effects: Outstanding, mailbox: Mailbox, reached: Reached, *, look_ms: int
 ) -> bool:
@@ -27,6 +31,8 @@ async def release(
     paused = effects.paused
     if (busy(tenure.state) and not effects.kept) or not mailbox.empty:
         return False
+    if effects.queued:
+        look_ms = max(look_ms, QUEUED_LOOK_MS)
     effects.cancel_all()  # effects that wait for the end of a pause must not begin from now on
     reached(Step.PASSIVATE_1_BEGUN)
     try:

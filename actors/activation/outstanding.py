@@ -6,7 +6,7 @@ from collections.abc import Awaitable
 from typing import Protocol
 
 from holdfast.actors.admission import Admission
-from holdfast.actors.workers import NoWorker, Workers, WorkPaused
+from holdfast.actors.workers import Claimed, NoWorker, Workers, WorkPaused
 from holdfast.backoff import Backoff
 from holdfast.conversation import (
     CallModel,
@@ -93,6 +93,11 @@ class Outstanding:
     def kept(self) -> bool:
         """Whether effects are outstanding and none needs this activation: workers keep them, or a pause holds them up."""
         return busy(self._tenure.state) and self._rest.kept_elsewhere(self.tasks)
+
+    @property
+    def queued(self) -> bool:
+        """Whether an effect waits for its turn at a worker, which has no claim yet by which that could be told."""
+        return self._rest.queued
 
     def start(self) -> None:
         """Start the outstanding effects that do not go on yet and drop those no longer outstanding, if the lease is held."""
@@ -220,9 +225,9 @@ class Outstanding:
     def _goes_on(self, effect: Effect) -> bool:
         return isinstance(effect, CallModel) and not self._tenure.over and effect in outstanding(self._tenure.state)
 
-    def _claimed(self, effect_id: str) -> None:
+    def _kept(self, effect_id: str, claimed: Claimed) -> None:
         """Note that a worker keeps an effect, so that the conversation may be left meanwhile."""
-        self._rest.kept(effect_id)
+        self._rest.kept(effect_id, queued=not claimed.begun)
         self._see_whether_it_rests()
 
     async def _unrecorded(self, effect: Effect) -> RunLost | None:
@@ -251,6 +256,6 @@ class Outstanding:
             alone=tenure.crashes.count > 0,
             admission=self._admission,
             struck=self._struck,
-            claimed=lambda: self._claimed(effect.effect_id),
+            kept=lambda claimed: self._kept(effect.effect_id, claimed),
             now=tenure.time.now,
         )

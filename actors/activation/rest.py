@@ -25,6 +25,7 @@ class Rest:
         self._rested = rested
         self._paused: set[str] = set()
         self._kept: set[str] = set()
+        self._queued: set[str] = set()
 
     def paused(self, effects: Collection[str]) -> bool:
         """Whether there are any of these effects and all of them wait for the end of a pause."""
@@ -45,13 +46,21 @@ class Rest:
             self.since = self._clock()
         self._rested.set()
 
-    def kept(self, effect_id: str) -> None:
-        """Note that a worker that lives has claimed an effect."""
+    @property
+    def queued(self) -> bool:
+        """Whether an effect waits for its turn at a worker."""
+        return bool(self._queued)
+
+    def kept(self, effect_id: str, *, queued: bool) -> None:
+        """Note that a worker that lives has claimed an effect, or has it `queued` in its line."""
         self._kept.add(effect_id)
+        if queued:
+            self._queued.add(effect_id)
 
     def works(self, effect_id: str) -> None:
         """Note that the effect needs this activation (again)."""
         self._kept.discard(effect_id)
+        self._queued.discard(effect_id)
 
     def pause(self, effect_id: str) -> None:
         """Note that an effect waits for the end of a pause from now on."""

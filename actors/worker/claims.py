@@ -17,6 +17,8 @@ logger = logging.getLogger("holdfast.worker")
 
 CONFIRM_S = 0.02
 """How long after its claim work goes on before its caller is told so; most tools end sooner."""
+QUEUED_S = 0.5
+"""How long work waits for its turn before its caller is told so."""
 LOOK_EVERY_S = 3.0
 """How often the process looks whether its model calls are still waited for."""
 
@@ -33,10 +35,12 @@ class Claim(Generic[_T]):
     incarnation: str
     dropped_with: tuple[str, str] | None = None
     task: "asyncio.Task[_T] | None" = None
+    begun: bool = False
     confirmed: "asyncio.Future[None]" = field(default_factory=lambda: asyncio.get_running_loop().create_future())
 
     def stands(self) -> None:
         """Note that the claim was made: `CONFIRM_S` later its caller may be told."""
+        self.begun = True
         asyncio.get_running_loop().call_later(CONFIRM_S, self._confirm)
 
     def _confirm(self) -> None:
@@ -63,7 +67,7 @@ class Claims(Generic[_T]):
         """A claim to be made. Its incarnation names the task, too: when that is over, no other may claim its work once more."""
         return Claim(f"{process or self._process}.{uuid.uuid4().hex[:12]}", dropped_with)
 
-    async def during(self, claim: Claim[_T], work: Awaitable[_T]) -> _T:
+    async def during(self, claim: Claim[_T], work: Callable[[], Awaitable[_T]]) -> _T:
         """Carry the work out, in the task that calls this."""
         task = asyncio.current_task()
         assert task is not None  # noqa: S101 - a coroutine runs in a task
@@ -71,7 +75,7 @@ class Claims(Generic[_T]):
         self._claims[claim.incarnation] = claim
         self._of_tasks[task] = claim
         try:
-            return await work
+            return await work()
         finally:
             del self._claims[claim.incarnation], self._of_tasks[task]
 
@@ -85,7 +89,7 @@ class Claims(Generic[_T]):
         return None if claim is None else claim.task
 
     async def answer(self, task: "asyncio.Task[_T]", *, briefly: bool = True) -> _T | Claimed:
-        """The outcome of a task; with `briefly`, `Claimed` if it goes on for longer than a moment after its claim.
+        """The outcome of a task; with `briefly`, `Claimed` if it goes on a moment after its claim, or waits for its turn.
 
         Raises:
             Dropped: The task was cancelled.
@@ -94,9 +98,9 @@ class Claims(Generic[_T]):
         claim = self._of_tasks.get(task)
         if briefly and claim is not None:
             either: set[asyncio.Future[Any]] = {task, claim.confirmed}
-            await asyncio.wait(either, return_when=asyncio.FIRST_COMPLETED)
+            await asyncio.wait(either, return_when=asyncio.FIRST_COMPLETED, timeout=QUEUED_S)
             if not task.done():
-                return Claimed(claim.incarnation, self._worker)
+                return Claimed(claim.incarnation, self._worker, begun=claim.begun)
         return await shared(task)
 
     def drop(self, incarnation: str) -> None:
@@ -122,6 +126,9 @@ class Claims(Generic[_T]):
                 stand = await (await store()).claims_stand(waited_for)
             except StoreError as error:
                 logger.debug("which claims stand is not known: %s", error)
+                continue
+            except Exception:
+                logger.exception("which claims stand is not known")
                 continue
             for (_, _, incarnation), stands in zip(waited_for, stand, strict=True):
                 if not stands:

@@ -50,10 +50,10 @@ MODELS_AT_ONCE = 500
 """How many model calls go on at once: as many as litellm has connections for one host. More calls would wait in litellm."""
 SIGNING = "HOLDFAST_APP_KEY"
 """The variable with the key that signs published apps; the worker removes it, so that the app's tools do not inherit it."""
-TURN_S = 12.0
-"""For how long a call waits for its turn, and then for a loop, before it is sent away and has to come back.
-
-Twice this time is shorter than the actor's patience, which begins with the actor's request."""
+TURN_S = 600.0
+"""For how long work waits for its turn before it is sent away and has to come back. Its caller is told that it waits."""
+LOOP_S = 12.0
+"""For how long a run waits for a loop before it is sent away and has to come back."""
 SAID = 4096
 """How many characters are kept of an error that the app's code raised."""
 TRACEBACK = 16_384
@@ -202,7 +202,7 @@ class Worker:
         def begun() -> Any:
             claim: Claim[Any] = self._claims.new(ticket)
             call = partial(self._model_run, store, runtime, request, reading.messages, claim)
-            return self._claims.during(claim, self._in_turn(self._models, key, call, store, runtime))
+            return self._claims.during(claim, partial(self._in_turn, self._models, key, call, store, runtime))
 
         return await self._claims.answer(self._model_calls.joined(key, begun))
 
@@ -219,7 +219,7 @@ class Worker:
         def begun() -> Any:
             claim: Claim[Any] = self._claims.new()
             run = partial(self._body, store, runtime, request, inputs, agent=agent, spec=spec, claim=claim)
-            return self._claims.during(claim, self._in_turn(lane, key, run, store, runtime))
+            return self._claims.during(claim, partial(self._in_turn, lane, key, run, store, runtime))
 
         return await self._claims.answer(self._runs.joined(key, begun))
 
@@ -235,7 +235,7 @@ class Worker:
         claim: Claim[Any],
     ) -> RunFinished | NoOutcome:
         try:
-            async with asyncio.timeout(TURN_S) as bound:
+            async with asyncio.timeout(LOOP_S) as bound:
                 loop = await runtime.loop()
         except AllBlocked as error:
             await self._succession.begin(store)
@@ -269,7 +269,6 @@ class Worker:
 
     async def _joined(self, incarnation: str, *, briefly: bool) -> RunAnswer | ModelAnswer:
         if not incarnation.startswith(f"{self._incarnation}."):
-            logger.warning("DEBUG join %s is not of %s", incarnation, self._incarnation)
             return NoOutcome.GONE
         task = self._claims.task(incarnation)
         return NoOutcome.FORGOTTEN if task is None else await self._claims.answer(task, briefly=briefly)

@@ -100,7 +100,7 @@ for i = 1, n_known do
   redis.call('HSET', known, ARGV[at + 2 * i - 1], ARGV[at + 2 * i])
 end
 at = at + 2 * n_known
-for i = 1, n_add do redis.call('HSET', runs, ARGV[at + i], 'R') end
+for i = 1, n_add do redis.call('HSETNX', runs, ARGV[at + i], 'R') end
 at = at + n_add
 local answer = {'ok', now}
 for i = 1, n_remove do

@@ -26,7 +26,13 @@ from holdfast.embedded.local_redis import ensure_redis, stop_redis
 from holdfast.registry import cluster
 from holdfast.testing import ModelServer, say
 
-FAST = {"HOLDFAST_LEASE_S": "3", "HOLDFAST_LINGER_S": "5", "HOLDFAST_TICK_S": "0.2", "HOLDFAST_STANDBY": "2"}
+FAST = {
+    "HOLDFAST_LEASE_S": "3",
+    "HOLDFAST_LINGER_S": "5",
+    "HOLDFAST_TICK_S": "0.2",
+    "HOLDFAST_STANDBY": "2",
+    "HOLDFAST_WORKERS": "1",
+}
 
 
 class Scenarios:

@@ -10,7 +10,22 @@ from holdfast.persistence import redis_scripts
 SCRIPTS = sorted(path.name.removesuffix(".lua") for path in (resources.files("holdfast.persistence") / "lua").iterdir())
 RUN = [name for name in SCRIPTS if not name.startswith("_")]
 SINCE_6_2 = {
-    *("COPY", "DEL", "EXISTS", "HDEL", "HEXISTS", "HGET", "HGETALL", "HKEYS", "HLEN", "HMGET", "HSET", "HVALS", "PERSIST"),
+    *(
+        "COPY",
+        "DEL",
+        "EXISTS",
+        "HDEL",
+        "HEXISTS",
+        "HGET",
+        "HGETALL",
+        "HKEYS",
+        "HLEN",
+        "HMGET",
+        "HSET",
+        "HSETNX",
+        "HVALS",
+        "PERSIST",
+    ),
     *(
         "PEXPIRE",
         "PUBLISH",
@@ -27,7 +42,7 @@ SINCE_6_2 = {
         "ZSCORE",
     ),
 }
-WRITES = {"COPY", "DEL", "HDEL", "HSET", "PERSIST", "PEXPIRE", "RENAME", "XADD", "ZADD", "ZREM"}
+WRITES = {"COPY", "DEL", "HDEL", "HSET", "HSETNX", "PERSIST", "PEXPIRE", "RENAME", "XADD", "ZADD", "ZREM"}
 
 
 def commands(source):

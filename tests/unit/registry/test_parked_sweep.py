@@ -138,6 +138,43 @@ async def test_what_a_worker_does_not_answer_for_is_left_alone_until_its_bound_h
     assert sorted(cluster.woken) == [("c-1", "wake"), ("c-2", "wake")]
 
 
+async def test_a_worker_that_hangs_holds_up_nothing_that_another_is_asked_for():
+    store, cluster = MemoryStore(), Cluster(v=set())
+    hanging, answered = asyncio.Event(), cluster.keeps
+
+    async def keeps(worker, incarnations):
+        if worker == "w":
+            await hanging.wait()
+            return [True]
+        return await answered(worker, incarnations)
+
+    cluster.keeps = keeps
+    await parked(store, "c-1", "w", "p-1.a")
+    await parked(store, "c-2", "v", "p-2.a")
+    sweep = sweeping(store, cluster)
+
+    async with asyncio.timeout(10):
+        await sweep.tick()
+        while not cluster.woken:
+            await asyncio.sleep(0)
+    assert cluster.woken == [("c-2", "wake")]
+    hanging.set()
+    await over()
+
+
+async def test_what_breaks_as_it_is_looked_at_is_woken_too():
+    store, cluster = MemoryStore(), Cluster()
+    await parked(store, "c-1", "w", "p-1.a")
+
+    class Broken(FaultyStore):
+        async def look(self, conversation_id, look_ms):
+            raise ZeroDivisionError
+
+    await ticked(sweeping(Broken(store, Faults()), cluster))
+
+    assert cluster.woken == [("c-1", "wake")]
+
+
 async def test_what_cannot_be_looked_at_is_woken():
     inner, cluster = MemoryStore(), Cluster()
     await parked(inner, "c-1", "w", "p-1.a")
