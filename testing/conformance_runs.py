@@ -61,9 +61,9 @@ class Running:
     async def test_a_name_that_cannot_stand_in_a_record_claims_nothing(self, store: Store) -> None:
         _, (lookup,) = await running(store, "lookup")
 
-        for incarnation, worker in (("i|1", "w-1"), ("i-1", "w|1")):
+        for incarnation in ("i|1", ""):
             with pytest.raises(CorruptStore):
-                await store.claim("c-1", lookup, incarnation=incarnation, worker=worker)
+                await store.claim("c-1", lookup, incarnation=incarnation, worker="w|1")
 
         assert await store.run("c-1", lookup) == Run(RunStatus.RUNNABLE)
 

@@ -97,7 +97,7 @@ class Activation:
     @property
     def parkable(self) -> bool:
         """Whether the conversation rests here only because workers keep its effects."""
-        return self._effects.kept
+        return self._effects.kept and not self._effects.paused
 
     @property
     def rested_since(self) -> int | None:

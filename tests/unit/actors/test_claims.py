@@ -59,7 +59,7 @@ async def test_work_is_kept_from_its_beginning_to_its_end_however_it_ends(claims
             raise ZeroDivisionError
         return "found"
 
-    task = carried(claims, claim, work())
+    task = carried(claims, claim, work)
     assert not claims.keeps(claim.incarnation)
     await asyncio.sleep(0)
     assert claims.keeps(claim.incarnation)
@@ -78,7 +78,7 @@ async def test_what_ends_within_a_moment_of_its_claim_is_told_as_its_outcome(cla
         return "found"
 
     async with asyncio.timeout(10):
-        assert await claims.answer(carried(claims, claim, work())) == "found"
+        assert await claims.answer(carried(claims, claim, work)) == "found"
 
 
 async def test_what_goes_on_after_its_claim_is_told_as_claimed_to_each_who_asks_briefly(claims):
@@ -89,7 +89,7 @@ async def test_what_goes_on_after_its_claim_is_told_as_claimed_to_each_who_asks_
         await gate.wait()
         return "found"
 
-    task = carried(claims, claim, work())
+    task = carried(claims, claim, work)
     async with asyncio.timeout(10):
         waiting = asyncio.create_task(claims.answer(task, briefly=False))
         for _ in range(2):
@@ -99,7 +99,7 @@ async def test_what_goes_on_after_its_claim_is_told_as_claimed_to_each_who_asks_
         assert await waiting == "found"
 
 
-async def test_what_waits_for_its_claim_is_not_told_as_claimed_however_long_that_takes(claims):
+async def test_what_waits_for_its_claim_is_told_as_waiting_for_its_turn(claims, monkeypatch):
     claim, turn, gate = claims.new(), asyncio.Event(), asyncio.Event()
 
     async def work():
@@ -107,12 +107,17 @@ async def test_what_waits_for_its_claim_is_not_told_as_claimed_however_long_that
         claim.stands()
         await gate.wait()
 
-    asked = asyncio.create_task(claims.answer(carried(claims, claim, work())))
+    task = carried(claims, claim, work)
+    asked = asyncio.create_task(claims.answer(task))
     await asyncio.sleep(10 * module.CONFIRM_S)
     assert not asked.done()
-    turn.set()
+    asked.cancel()
+    monkeypatch.setattr(module, "QUEUED_S", 0.01)
     async with asyncio.timeout(10):
-        assert await asked == Claimed(claim.incarnation, "worker-0")
+        assert await claims.answer(task) == Claimed(claim.incarnation, "worker-0", begun=False)
+        turn.set()
+        await asyncio.sleep(0)
+        assert await claims.answer(task) == Claimed(claim.incarnation, "worker-0")
 
 
 async def test_what_fails_is_told_so_and_what_was_cancelled_was_dropped(claims):
@@ -120,8 +125,8 @@ async def test_what_fails_is_told_so_and_what_was_cancelled_was_dropped(claims):
         raise ZeroDivisionError
 
     with pytest.raises(ZeroDivisionError):
-        await claims.answer(carried(claims, claims.new(), failing()))
-    task = carried(claims, claims.new(), forever())
+        await claims.answer(carried(claims, claims.new(), failing))
+    task = carried(claims, claims.new(), forever)
     asking = [asyncio.create_task(claims.answer(task, briefly=briefly)) for briefly in (True, False)]
     await asyncio.sleep(0.01)
     task.cancel()
@@ -138,7 +143,7 @@ async def test_who_stops_asking_ends_nothing(claims, briefly):
         await gate.wait()
         return "found"
 
-    task = carried(claims, claim, work())
+    task = carried(claims, claim, work)
     asking = asyncio.create_task(claims.answer(task, briefly=briefly))
     await asyncio.sleep(0.01)
     asking.cancel()
@@ -150,7 +155,7 @@ async def test_who_stops_asking_ends_nothing(claims, briefly):
 
 async def test_only_work_that_ends_with_its_callers_is_dropped_and_only_the_claim_that_is_named(claims):
     model, other, run = claims.new(HERE), claims.new(("c-2", "t1.m1")), claims.new()
-    tasks = [carried(claims, claim, forever()) for claim in (model, other, run)]
+    tasks = [carried(claims, claim, forever) for claim in (model, other, run)]
     await asyncio.sleep(0)
     for incarnation in (model.incarnation, run.incarnation, "process-2.x"):
         claims.drop(incarnation)
@@ -183,7 +188,7 @@ async def calling(claims, conversation_id="c-1", *, confirmed=True):
     await writer.do(start(), begin())
     claim = claims.new((conversation_id, "t1.m1"))
     assert await store.claim(conversation_id, "t1.m1", incarnation=claim.incarnation, worker="worker-0")
-    carried(claims, claim, forever())
+    carried(claims, claim, forever)
     await asyncio.sleep(0)
     if confirmed:
         claim.stands()
@@ -221,7 +226,7 @@ async def test_a_look_does_not_ask_for_a_run_nor_for_what_has_perhaps_not_been_c
     writer, inner, claim = await calling(claims, confirmed=False)
     await writer.do(call("lookup"))
     run = claims.new()
-    carried(claims, run, forever())
+    carried(claims, run, forever)
     run.stands()
     store = Asking(inner)
     looking(claims, store)

@@ -239,7 +239,7 @@ async def test_a_call_that_goes_on_is_joined_and_whoever_follows_it_is_told_that
         return Claimed("p-1.x", "w")
 
     workers = Telling(claim, REPLIED)
-    assert await outcome_of(store, writer, workers, claimed=lambda: kept.append(len(workers.asked))) == REPLIED
+    assert await outcome_of(store, writer, workers, kept=lambda _: kept.append(len(workers.asked))) == REPLIED
     assert [what for what, _ in workers.asked] == ["call", "join"]
     assert workers.asked[1][1] == ("w", "p-1.x", False)  # it is not asked once more whether it goes on
     assert kept == [1]
@@ -251,7 +251,7 @@ async def test_a_claim_of_before_the_takeover_counts_as_kept_once_its_worker_say
     kept = []
     workers = Telling(Claimed("p-1.x", "w"), REPLIED)
     run = await store.run("c-1", "t1.m1")
-    assert await outcome_of(store, writer, workers, run=run, claimed=lambda: kept.append(len(workers.asked))) == REPLIED
+    assert await outcome_of(store, writer, workers, run=run, kept=lambda _: kept.append(len(workers.asked))) == REPLIED
     assert workers.asked == [("join", ("w", "p-1.x", True)), ("join", ("w", "p-1.x", False))]
     assert kept == [1]
 

@@ -225,7 +225,7 @@ async def test_who_joins_a_claim_joins_the_very_task_that_made_it(lanes):
 
 
 async def test_a_run_does_not_wait_for_a_lifespan_that_is_entered_again_for_longer_than_its_actor_does(lanes, monkeypatch):
-    monkeypatch.setattr(module, "TURN_S", 0.05)
+    monkeypatch.setattr(module, "LOOP_S", 0.05)
     worker = lanes.worker
 
     async def entering():

@@ -54,7 +54,7 @@ async def test_a_conversation_whose_model_call_a_worker_keeps_is_left_and_goes_o
     assert activation.over
     assert (await store.owner("c-1")).token == ""
     assert await due(store) == []
-    (run,) = await store.look("c-1", LEASE_MS)
+    (run,) = (await store.look("c-1", LEASE_MS)).claims
     assert (run.incarnation, run.worker) == ("p-1.x", "w")
     assert workers.dropped == []
 
@@ -117,7 +117,7 @@ async def test_a_conversation_is_left_only_once_workers_keep_all_of_its_work():
     gates[1].set()
     await resting(activation)
     assert await activation.passivate()
-    assert {run.incarnation for run in await store.look("c-1", LEASE_MS)} == {"p-1.1", "p-1.2"}
+    assert {run.incarnation for run in (await store.look("c-1", LEASE_MS)).claims} == {"p-1.1", "p-1.2"}
 
     for run in workers.runs:
         content = success('"done"')

@@ -2,14 +2,15 @@
 
 import asyncio
 
-from given_worker import GivenWorker, runnable
+from given_worker import GivenWorker, carried_out, runnable
 
 from holdfast.agent import Agent, Tool
 
 
 async def outcome_of(body, **options):
     store, request = await runnable()
-    return await GivenWorker(store, Agent(name="desk", model="m", tools=[Tool(callback=body, **options)]))._tool_run(request)
+    worker = GivenWorker(store, Agent(name="desk", model="m", tools=[Tool(callback=body, **options)]))
+    return await carried_out(worker, worker._tool_run(request))
 
 
 async def test_a_body_that_passes_its_bound_is_told_so():

@@ -200,7 +200,8 @@ async def test_at_the_cap_all_who_wait_are_told_so():
     assert [type(end) for end in ends] == [Overloaded] * 4
 
 
-async def test_at_the_cap_one_who_waits_alone_is_told_so():
+async def test_at_the_cap_one_who_waits_alone_is_told_so(monkeypatch):
+    monkeypatch.setattr("holdfast.registry.pool.SHORT_S", 0.05)
     registry = registry_of(MemoryStore(), Company(takes_s=0), max_actors=1)
     await registry.ensure_started("c-1", timeout_s=5, create=True)
     with pytest.raises(Overloaded):
@@ -380,7 +381,7 @@ async def test_the_pool_is_filled_when_it_stays_short_and_not_for_a_moment_witho
     assert await tick() == 2
     for name in await store.live():
         await store.deregister(name)
-    for _ in range(LOOKS - 1):
+    for _ in range(LOOKS):
         await tick()
     assert len(company.spawned) == 3  # there is none that could come back
 
@@ -425,7 +426,9 @@ async def test_an_actor_that_takes_too_long_to_get_ready_is_counted_no_more(monk
     assert list(await store.live()) == []
 
 
-async def test_what_comes_when_nobody_waits_any_more_concerns_nobody_who_comes_later():
+async def test_what_comes_when_nobody_waits_any_more_concerns_nobody_who_comes_later(monkeypatch):
+    monkeypatch.setattr("holdfast.registry.pool.SHORT_S", 0.05)
+
     class Going(Company):
         async def spawn(self, name, *, offer):
             await super().spawn(name, offer=offer)

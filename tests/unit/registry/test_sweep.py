@@ -202,6 +202,7 @@ async def test_what_finds_no_actor_free_is_tried_again_within_seconds_however_lo
     # given deadlines that meet a cap which is reached, for minutes by the store's clock
     monkeypatch.setattr(sweeping, "LONGEST_DELAY_MS", 60_000)
     monkeypatch.setattr(sweeping, "WAKE_TIMEOUT_S", 0.3)
+    monkeypatch.setattr("holdfast.registry.pool.SHORT_S", 0.05)
     now = [1_700_000_000_000]
     store, actors = MemoryStore(clock=lambda: now[0]), Waking()
     await overdue(store, "late")
