@@ -150,7 +150,7 @@ class RedisConversations(RedisViews):
             self._keys.attention(bucket_of(conversation_id)),
         ]
         answer = await self._script("look", keys, [conversation_id, look_ms])
-        claims = [redis_values.run_of(conversation_id, "", record, self.payloads) for record in answer[1:]]
+        claims = tuple(redis_values.run_of(conversation_id, "", record, self.payloads) for record in answer[1:])
         return Look(Stands(answer[0].decode()), claims)
 
     async def strike(self, conversation_id: str, token: str, *, process: str, reason: str, limit: int) -> int | None:
