@@ -135,6 +135,7 @@ class WorkerSettings(_Sealed):
     alone: bool = False
     base: str = ""
     generation: int = 0
+    model_calls: int = 1000
     effects: int = 100_000
     memory_mb: int = 2048
     idle_s: int = 0

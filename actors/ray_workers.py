@@ -228,6 +228,7 @@ def worker_settings(
         alone=slot.startswith(ALONE),
         base=base,
         generation=generation,
+        model_calls=settings.process_limits.model_calls,
         effects=settings.process_limits.effects,
         memory_mb=settings.process_limits.worker_mb,
         idle_s=settings.process_limits.worker_idle_s,

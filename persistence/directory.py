@@ -99,6 +99,10 @@ class Directory(Database, Protocol):
         """Take the offered actor with the lowest `since`, atomically; None if none is on offer."""
         ...
 
+    async def take_many(self, most: int) -> Sequence[str]:
+        """Take as many offered actors, but no more than `most`, those with the lowest `since` first, atomically."""
+        ...
+
     async def offers(self) -> int:
         """How many actors are on offer: blank actors, and actors whose conversation rests."""
         ...

@@ -64,6 +64,13 @@ class MemoryDirectory(MemoryDatabase):
             del self._standby[actor]
         return actor
 
+    async def take_many(self, most: int) -> Sequence[str]:
+        """See `Store.take_many`."""
+        taken = sorted(self._standby, key=lambda name: (self._standby[name], name))[:most]
+        for actor in taken:
+            del self._standby[actor]
+        return taken
+
     async def offers(self) -> int:
         """See `Store.offers`."""
         return len(self._standby)

@@ -4,6 +4,7 @@ import asyncio
 import re
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
+from importlib.util import find_spec
 from typing import Any
 
 from redis import exceptions
@@ -20,6 +21,10 @@ from .keys import STORE_ID
 SOCKET_TIMEOUT_S = 10.0
 MAX_CONNECTIONS = 1 << 16
 """In effect no bound: each blocking read holds a connection, and the driver's own bound (100) would refuse the next."""
+
+
+_UNNAMED: dict[str, Any] = {"driver_info": None} if find_spec("redis.driver_info") is not None else {}
+"""A newer redis-py reads its own version from disk for each connection and tells it to the server: 2 ms, and two commands."""
 
 
 def client(url: str, expected: Callable[[], str | None], *, blocking: bool = False) -> Any:
@@ -59,6 +64,7 @@ def client(url: str, expected: Callable[[], str | None], *, blocking: bool = Fal
             max_connections=MAX_CONNECTIONS,
             protocol=2,
             decode_responses=False,
+            **_UNNAMED,
         )
         made.connection_pool.make_connection()  # raises for an option in the URL's query that a connection does not take
     except (ValueError, TypeError) as error:

@@ -88,9 +88,14 @@ class RedisDirectory(RedisDatabase):
 
     async def take(self) -> str | None:
         """See `Store.take`."""
-        async with translated():  # not repeated: after a lost reply a repetition would take a second actor
-            popped = await self._redis.zpopmin(self._keys.meta("standby"), 1)
-        return popped[0][0].decode() if popped else None
+        taken = await self.take_many(1)
+        return taken[0] if taken else None
+
+    async def take_many(self, most: int) -> Sequence[str]:
+        """See `Store.take_many`."""
+        async with translated():  # not repeated: after a lost reply a repetition would take others
+            popped = await self._redis.zpopmin(self._keys.meta("standby"), most)
+        return [name.decode() for name, _ in popped]
 
     async def offers(self) -> int:
         """See `Store.offers`."""

@@ -27,7 +27,9 @@ SHORT_S = 0.5
 
 Looks count, not the time between them: a process that is busy, or that had none of the processor, has not looked.
 """
-LOOK_AGAIN_S = 0.02
+TAKEN_AT_ONCE = 8
+"""How many offers are taken in one look, if as many callers wait: in a process with much to do, a look takes a while."""
+LOOK_AGAIN_S = 0.005
 FULL_S = 0.2
 SPAWN_AGAIN_S = 1.0
 MOST_DEAD = 10_000
@@ -58,8 +60,10 @@ class Pool:
         self._empty_looks = 0
         self._cannot_spawn: HoldfastError | None = None
         self._spawned: list[tuple[str, Handle]] = []
+        self._taken: list[str] = []  # for those who wait; what is left over offers itself again
         self._on_the_way: dict[asyncio.Task[None], float] = {}
         self._dead: set[str] = set()
+        self._found: dict[str, Handle] = {}  # of those that were taken before: one that died since says so when it is asked
         self._spawning = Background()
         self._leaving = Background()
         self.full = False
@@ -76,26 +80,34 @@ class Pool:
             self._empty_looks, self._cannot_spawn = 0, None
             self.full = False
             self._spawned.clear()
+            self._taken.clear()
         self._waiting += 1
         try:
-            async with self._line:
-                return await self._next()
+            while True:
+                async with self._line:
+                    name, spawned = await self._next()
+                # Not in the line: to find one takes longer than to have one's turn.
+                handle = spawned or (None if name in self._dead else self._found.get(name) or await self._actors.find(name))
+                if handle is not None:
+                    self._found[name] = handle
+                    return name, handle
+                await self.gone(name)
         finally:
             self._waiting -= 1
 
-    async def _next(self) -> tuple[str, Handle]:
+    async def _next(self) -> tuple[str, Handle | None]:
+        """The actor for the first in the line, with its handle if it was spawned for the line."""
         while not self._spawned:
-            name = await self._store.take()
-            if name is not None and not self._actors.ours(name):
-                continue  # an actor of another release or cluster, which offers itself again
-            if name is not None:
+            if not self._taken:
+                self._taken = list(await self._store.take_many(min(self._waiting, TAKEN_AT_ONCE)))
+            if self._taken:
+                name = self._taken.pop(0)
+                if not self._actors.ours(name):
+                    continue  # an actor of another release or cluster, which offers itself again
                 self._empty_looks = 0
-                handle = None if name in self._dead else await self._actors.find(name)
-                if handle is not None:
-                    return name, handle
-                await self.gone(name)
-                continue
+                return name, None
             if self._empty_looks * LOOK_AGAIN_S >= SHORT_S and self._may_spawn():
+                self._empty_looks = 0
                 coming = self._spawning.start(self._spawn_for_the_line())
                 self._on_the_way[coming] = _now()
                 coming.add_done_callback(self._on_the_way.pop)
@@ -172,6 +184,7 @@ class Pool:
 
     async def gone(self, name: str) -> None:
         """Take an actor that lives no more out of the store's count and offers, which makes room for another."""
+        self._found.pop(name, None)
         with contextlib.suppress(StoreError):  # a later `reap` tries again
             await self._store.deregister(name)
             await self._store.withdraw(name)

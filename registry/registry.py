@@ -156,7 +156,10 @@ class Registry:
         try:
             async with asyncio.timeout(self.patience_s):
                 return await actor.activate(conversation_id, seen_token, because, create=create)
-        except (ActorDied, ActorUnavailable, TimeoutError) as error:
+        except ActorDied:
+            self._pool.died(name)
+            return None
+        except (ActorUnavailable, TimeoutError) as error:
             logger.debug("%s could not be adopted: %s", name, error)
             return None
 

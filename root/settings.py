@@ -23,6 +23,7 @@ PROCESS_LIMITS = (
     "strikes",
     "adoptions",
     "actor_mb",
+    "model_calls",
     "effects",
     "worker_mb",
     "worker_idle_s",
@@ -112,9 +113,10 @@ class ProcessLimits:
     """How many processes there are, and for how long each is used.
 
     `standby`: blank actors kept warm. `max_actors`: actors that may live at once. `workers`: workers for each app, and
-    `alone`: those for work that a process may have died of, one piece at a time. `strikes`: how many processes may die of a
-    conversation's work before it is put in quarantine. An actor is replaced after `adoptions`, a worker after `effects`, and
-    each once it has grown beyond its `_mb` of memory. A worker ends after `worker_idle_s` without a request (0: never).
+    `alone`: those for work that a process may have died of, one piece at a time. `model_calls`: model calls that go on at once
+    in one worker; more wait for their turn. `strikes`: how many processes may die of a conversation's work before it is put in
+    quarantine. An actor is replaced after `adoptions`, a worker after `effects`, and each once it has grown beyond its `_mb` of
+    memory. A worker ends after `worker_idle_s` without a request (0: never).
     """
 
     standby: int = 2
@@ -122,8 +124,9 @@ class ProcessLimits:
     workers: int = 1
     alone: int = 2
     strikes: int = 3
-    adoptions: int = 1000
+    adoptions: int = 100_000
     actor_mb: int = 512
+    model_calls: int = 1000
     effects: int = 100_000
     worker_mb: int = 2048
     worker_idle_s: int = 86_400
@@ -151,8 +154,9 @@ class Settings(BaseModel):
     max_actors: int = Field(default_factory=_actors_that_fit, ge=1, le=10_000)
     workers: int = Field(default_factory=_workers_that_fit, ge=1, le=64)
     strikes: int = Field(default=3, ge=1, le=100)
-    adoptions: int = Field(default=1000, ge=1)
+    adoptions: int = Field(default=100_000, ge=1)
     actor_mb: int = Field(default=512, ge=64)
+    model_calls: int = Field(default=1000, ge=1, le=100_000)
     effects: int = Field(default=100_000, ge=1)
     worker_mb: int = Field(default=2048, ge=128)
     worker_idle_s: int = Field(default=86_400, ge=0, le=315_360_000)

@@ -46,8 +46,8 @@ logger = logging.getLogger("holdfast.worker")
 _T = TypeVar("_T")
 AT_ONCE = 1000
 """How many async bodies go on at once; of those that block, as many as there are threads."""
-MODELS_AT_ONCE = 500
-"""How many model calls go on at once: as many as litellm has connections for one host. More calls would wait in litellm."""
+CONNECTIONS = ("AIOHTTP_CONNECTOR_LIMIT", "AIOHTTP_CONNECTOR_LIMIT_PER_HOST")
+"""The variables that say how many connections litellm may have: with fewer than there are model calls, some would wait there."""
 SIGNING = "HOLDFAST_APP_KEY"
 """The variable with the key that signs published apps; the worker removes it, so that the app's tools do not inherit it."""
 TURN_S = 600.0
@@ -86,7 +86,9 @@ class Worker:
         self._succession = Succession(settings)
         self._reached = reached_here()
         alone = Turnstile(1) if settings.alone else None
-        self._models = alone or Turnstile(MODELS_AT_ONCE)
+        self._models = alone or Turnstile(settings.model_calls)
+        for name in CONNECTIONS:
+            os.environ.setdefault(name, str(max(settings.model_calls, 1000)))
         self._bodies = alone or Turnstile(AT_ONCE)
         self._threads = alone or Turnstile(THREADS)
         self._store: Store | None = None

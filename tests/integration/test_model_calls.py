@@ -8,7 +8,6 @@ from model_caller import LOOKUP, Caller
 
 from holdfast.actors.worker import model
 from holdfast.actors.worker.provider_stream import ProviderStream
-from holdfast.actors.worker.worker import MODELS_AT_ONCE
 from holdfast.conversation import FailureReason, ModelFailed, ModelReplied, StopReason
 from holdfast.conversation.events import TurnCompleted, TurnFailed
 from holdfast.testing import ModelServer, call, calls, events, say
@@ -414,7 +413,3 @@ async def test_on_every_route_of_openais_form_an_early_end_is_no_end(route):
         outcome = await (await Caller.of(server, model=route)).call()
         assert isinstance(outcome, ModelReplied), outcome
         assert (outcome.content, outcome.finish_reason, len(server.requests)) == ("cut", "length", 2)
-
-
-def test_no_more_calls_are_admitted_than_litellm_has_connections_for_one_host():
-    assert MODELS_AT_ONCE <= model.litellm.constants.AIOHTTP_CONNECTOR_LIMIT_PER_HOST  # else some begin long after a pause

@@ -1,6 +1,7 @@
 """A worker for work that is done alone, without Ray: nothing shares its process with what may take it down."""
 
 import asyncio
+import os
 import threading
 from dataclasses import replace
 from types import SimpleNamespace
@@ -322,3 +323,13 @@ async def test_a_worker_whose_successor_is_in_office_leaves_once_nothing_runs_th
     if runtime is not None:
         assert runtime.tidied
         assert runtime.closed == 1
+
+
+def test_litellm_has_a_connection_for_each_model_call_that_goes_on(monkeypatch):
+    for name in module.CONNECTIONS:
+        monkeypatch.delenv(name, raising=False)
+
+    Worker(replace(SETTINGS, model_calls=3000))
+    assert [os.environ[name] for name in module.CONNECTIONS] == ["3000"] * 2
+    Worker(replace(SETTINGS, model_calls=4000))
+    assert [os.environ[name] for name in module.CONNECTIONS] == ["3000"] * 2  # who has set them knows why
