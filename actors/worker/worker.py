@@ -47,7 +47,7 @@ _T = TypeVar("_T")
 AT_ONCE = 1000
 """How many async bodies go on at once; of those that block, as many as there are threads."""
 CONNECTIONS = ("AIOHTTP_CONNECTOR_LIMIT", "AIOHTTP_CONNECTOR_LIMIT_PER_HOST")
-"""The variables that say how many connections litellm may have: with fewer than there are model calls, some would wait there."""
+"""The variables that say how many connections litellm may have: with fewer than model calls, some calls would wait there."""
 SIGNING = "HOLDFAST_APP_KEY"
 """The variable with the key that signs published apps; the worker removes it, so that the app's tools do not inherit it."""
 TURN_S = 600.0
