@@ -23,6 +23,10 @@ from holdfast.conversation.idempotency import IdempotencyRecord
 from .database import Database
 from .runs import Run
 
+SMALL_COMPANY = 8
+"""Up to how many claims a process has died of each of them, for all that is known."""
+SPARED = 2
+"""How often the death of a process with more claims counts against none of them."""
 TURN_OVER = (TurnCompleted, TurnFailed, TurnCancelled, Ended)
 """The events whose append always carries a snapshot, which is small then."""
 TAIL_BYTES = 64 * 1024
@@ -231,12 +235,17 @@ class Conversations(Database, Protocol):
         """How a conversation stands that needs attention; a parked one needs it again after `look_ms`, or when due before."""
         ...
 
-    async def strike(self, conversation_id: str, token: str, *, process: str, reason: str, limit: int) -> int | None:
+    async def strike(
+        self, conversation_id: str, token: str, *, process: str, reason: str, limit: int, company: int = 1
+    ) -> int | None:
         """Count that the conversation took a process down, and return its crash count; None if it is in quarantine now.
 
-        The death of one process counts once. Quarantine deposes the owner; no work is carried out until `retry`. The caller
-        need not be the owner: `token` is the owner's as the caller has seen it, '' where there was none. The state is not read,
-        so a conversation that cannot be read can be set aside too.
+        The death of one process counts once. One that had more than `SMALL_COMPANY` claims, as many as `company` says, does not
+        count the first `SPARED` times: nearly all of them had no part in it.
+
+        Quarantine deposes the owner; no work is carried out until `retry`. The caller need not be the owner: `token` is the
+        owner's as the caller has seen it, '' where there was none. The state is not read, so a conversation that cannot be read
+        can be set aside too.
 
         Raises:
             Fenced: The token is not the owner's (any more), or the conversation was never started or is in quarantine already.

@@ -9,7 +9,20 @@ from holdfast.conversation.idempotency import IdempotencyRecord, facts
 from holdfast.conversation.machine import due_at
 from holdfast.errors import ConversationNotFound, Fenced, LeaseHeld, Quarantined
 
-from .conversations import Acquired, Append, Appended, KnownIds, Look, Moved, Owner, Quarantine, Stands, TakeoverReason
+from .conversations import (
+    SMALL_COMPANY,
+    SPARED,
+    Acquired,
+    Append,
+    Appended,
+    KnownIds,
+    Look,
+    Moved,
+    Owner,
+    Quarantine,
+    Stands,
+    TakeoverReason,
+)
 from .memory_database import MemoryDatabase, check
 from .memory_kept import Kept
 from .pages import PendingPlace
@@ -99,7 +112,7 @@ class MemoryConversations(MemoryDatabase):
         if write.events:
             found.at = now
         if write.advances:
-            found.crash_count, found.struck_by = 0, frozenset()
+            found.crash_count, found.struck_by, found.spared = 0, frozenset(), 0
         found.log.extend(entries)
         found.known |= facts_known
         found.runs |= {effect_id: Run(RunStatus.RUNNABLE) for effect_id in (*changes.scheduled, *write.unrecorded)}
@@ -147,14 +160,20 @@ class MemoryConversations(MemoryDatabase):
         found.postponed, found.looked_at = 0, min(now + look_ms, *(run.until for run in claims))
         return Look(Stands.PARKED, claims)
 
-    async def strike(self, conversation_id: str, token: str, *, process: str, reason: str, limit: int) -> int | None:
+    async def strike(
+        self, conversation_id: str, token: str, *, process: str, reason: str, limit: int, company: int = 1
+    ) -> int | None:
         """See `Store.strike`."""
         check(bool(process) and "," not in process and limit > 0, "arguments")
         found = self._conversations.get(conversation_id)
         if found is None or not found.log or found.token != token or found.quarantine is not None:
             raise Fenced(conversation_id)
         if process not in found.struck_by:
-            found.crash_count, found.struck_by = found.crash_count + 1, found.struck_by | {process}
+            found.struck_by |= {process}
+            if company > SMALL_COMPANY and found.spared < SPARED:
+                found.spared += 1
+            else:
+                found.crash_count += 1
         if found.crash_count < limit:
             return found.crash_count
         found.quarantine = self.payloads.seal_text(reason, "quarantine", conversation_id), self._clock()

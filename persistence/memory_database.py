@@ -53,6 +53,7 @@ class MemoryDatabase:
         self._encrypted = False
         self._binding: tuple[str, str, int] | None = None
         self._attested: dict[str, int] = {}
+        self._company: dict[str, tuple[int, int]] = {}
         self._release: str | None = None
         self._withheld: dict[str, int] = {}
         self._listeners: dict[str, list[asyncio.Queue[bytes]]] = {}

@@ -25,6 +25,7 @@ class Kept:
     after: State | None = None
     pending: dict[str, PendingEntry] = field(default_factory=dict)
     crash_count: int = 0
+    spared: int = 0
     struck_by: frozenset[str] = frozenset()
     quarantine: tuple[bytes, int] | None = None
     known: dict[str, bytes] = field(default_factory=dict)

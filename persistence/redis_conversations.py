@@ -18,7 +18,20 @@ from holdfast.errors import (
 )
 
 from . import codec, redis_values
-from .conversations import Acquired, Append, Appended, KnownIds, Look, Moved, Owner, Quarantine, Stands, TakeoverReason
+from .conversations import (
+    SMALL_COMPANY,
+    SPARED,
+    Acquired,
+    Append,
+    Appended,
+    KnownIds,
+    Look,
+    Moved,
+    Owner,
+    Quarantine,
+    Stands,
+    TakeoverReason,
+)
 from .keys import bucket_of
 from .pages import PendingPlace
 from .redis_views import RedisViews
@@ -153,13 +166,16 @@ class RedisConversations(RedisViews):
         claims = tuple(redis_values.run_of(conversation_id, "", record, self.payloads) for record in answer[1:])
         return Look(Stands(answer[0].decode()), claims)
 
-    async def strike(self, conversation_id: str, token: str, *, process: str, reason: str, limit: int) -> int | None:
+    async def strike(
+        self, conversation_id: str, token: str, *, process: str, reason: str, limit: int, company: int = 1
+    ) -> int | None:
         """See `Store.strike`."""
         keys = [self._keys.head(conversation_id), self._keys.attention(bucket_of(conversation_id))]
         prefix = self._keys.prefix(conversation_id)
         await self._raise_indexes()
         text = self.payloads.seal_text(reason, "quarantine", conversation_id)
-        answer = await self._script("strike", keys, [token, process, limit, text, conversation_id, prefix])
+        spared = SPARED if company > SMALL_COMPANY else 0
+        answer = await self._script("strike", keys, [token, process, limit, text, conversation_id, prefix, spared])
         if answer[0] == b"fenced":
             raise Fenced(conversation_id)
         return None if answer[2] else int(answer[1])

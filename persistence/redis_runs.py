@@ -6,7 +6,7 @@ from . import redis_values
 from .keys import bucket_of
 from .redis_connection import translated
 from .redis_database import RedisDatabase
-from .runs import PROGRESS_MS, Late, Run
+from .runs import COMPANY_MS, PROGRESS_MS, Late, Run
 
 
 class RedisRuns(RedisDatabase):
@@ -82,9 +82,21 @@ class RedisRuns(RedisDatabase):
             for name, record in ((effect_id.decode(), record) for effect_id, record in found.items())
         }
 
-    async def attest(self, incarnation: str, lease_ms: int) -> None:
+    async def attest(self, incarnation: str, lease_ms: int, *, company: int = 1) -> None:
         """See `Store.attest`."""
-        await self._do(lambda: self._redis.set(self._keys.meta(f"incarnation:{incarnation}"), b"", px=lease_ms))
+
+        async def write() -> None:
+            async with self._redis.pipeline(transaction=False) as pipeline:
+                pipeline.set(self._keys.meta(f"incarnation:{incarnation}"), b"", px=lease_ms)
+                pipeline.set(self._keys.meta(f"company:{incarnation}"), company, px=COMPANY_MS)
+                await pipeline.execute()
+
+        await self._do(write)
+
+    async def company(self, incarnation: str) -> int:
+        """See `Store.company`."""
+        found = await self._do(lambda: self._redis.get(self._keys.meta(f"company:{incarnation}")))
+        return redis_values.number_of(found or b"1", "the number of an incarnation's claims")
 
     async def attested(self, incarnation: str) -> bool:
         """See `Store.attested`."""

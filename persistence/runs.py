@@ -12,6 +12,8 @@ from typing import Protocol
 
 from .database import Database
 
+COMPANY_MS = 600_000
+"""For how long (ms) it is known how many claims an incarnation had."""
 PROGRESS_MS = 24 * 3_600_000
 """For how long (ms) the last progress of a run is kept when no other report follows."""
 
@@ -109,8 +111,12 @@ class Runs(Database, Protocol):
         """The late outcomes of the conversation's runs, by effect id."""
         ...
 
-    async def attest(self, incarnation: str, lease_ms: int) -> None:
-        """Note that a worker's incarnation lives, and that its claims stand for `lease_ms` by the store's clock."""
+    async def attest(self, incarnation: str, lease_ms: int, *, company: int = 1) -> None:
+        """Note that a worker's incarnation lives: its claims stand for `lease_ms` by the store's clock, and are so many."""
+        ...
+
+    async def company(self, incarnation: str) -> int:
+        """How many claims an incarnation had when it was last attested; 1 where that is not known (any more)."""
         ...
 
     async def attested(self, incarnation: str) -> bool:

@@ -6,6 +6,7 @@ import pytest
 from holdfast.conversation import Answer, Status
 from holdfast.errors import Fenced, Quarantined
 from holdfast.persistence import Store, TakeoverReason
+from holdfast.persistence.conversations import SMALL_COMPANY, SPARED
 
 from .crowd import conversations, pending
 from .writer import Writer, begin, call, lose, reply, resolve, send, start
@@ -41,6 +42,22 @@ class Supervising:
         assert await strike(after, "w-1") == 1
         assert await strike(after, "w-2") == 2
         assert (await other.owner("c-1")).token == after.token  # type: ignore[union-attr]
+
+    async def test_the_deaths_of_processes_with_many_claims_are_spared_a_conversation_at_first(self, store: Store) -> None:
+        writer = await Writer.of(store, "c-1")
+        await writer.do(start(), begin())
+
+        async def died(process: str) -> int | None:
+            return await store.strike(
+                "c-1", writer.token, process=process, reason="it died", limit=3, company=SMALL_COMPANY + 1
+            )
+
+        assert [await died(f"w-{number // 2}") for number in range(2 * SPARED)] == [0] * 2 * SPARED  # each is told twice
+        assert await died("w-x") == 1
+        assert await strike(writer, "w-y") == 2
+        await writer.do(reply())
+        await writer.do(send(), begin())
+        assert await died("w-z") == 0  # it has got further since
 
     async def test_progress_clears_the_strikes_and_a_further_attempt_or_message_does_not(self, store: Store) -> None:
         writer = await busy(store)

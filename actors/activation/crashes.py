@@ -2,12 +2,17 @@
 
 import logging
 import uuid
+from typing import Protocol
 
 from holdfast.errors import StoreError
-from holdfast.persistence import Conversations
+from holdfast.persistence import Conversations, Runs
 from holdfast.redaction import PLAIN
 
 logger = logging.getLogger("holdfast.actor")
+
+
+class ConversationsAndRuns(Conversations, Runs, Protocol):
+    """The part of a store that counts crashes, and knows how many claims a process had."""
 
 
 class Crashes:
@@ -19,7 +24,7 @@ class Crashes:
         allowed: The crash count at which the conversation is put in quarantine.
     """
 
-    def __init__(self, store: Conversations, conversation_id: str, *, allowed: int) -> None:
+    def __init__(self, store: ConversationsAndRuns, conversation_id: str, *, allowed: int) -> None:
         self.count = 0
         self._store = store
         self._conversation_id = conversation_id
@@ -29,9 +34,12 @@ class Crashes:
         """Count a strike; true if that put the conversation in quarantine. The death of one process counts once."""
         what = PLAIN.redacted(what)
         logger.warning("conversation %s: %s", self._conversation_id, what)
-        process, limit = process or uuid.uuid4().hex, self._allowed if limit is None else limit
+        limit = self._allowed if limit is None else limit
         try:
-            crash_count = await self._store.strike(self._conversation_id, token, process=process, reason=what, limit=limit)
+            company = await self._store.company(process) if process is not None else 1
+            crash_count = await self._store.strike(
+                self._conversation_id, token, process=process or uuid.uuid4().hex, reason=what, limit=limit, company=company
+            )
         except StoreError as error:
             logger.warning("conversation %s: a strike is not counted: %s", self._conversation_id, error)
             return False

@@ -49,7 +49,7 @@ class EffectRunner:
         spec: The spec of the turn.
         log_tail: The end of the log.
         run: The record of the effect as it was at the takeover, if it is used for the first time.
-        alone: Whether the effect is done alone, since a process has died of this conversation's work.
+        alone: Says whether the effect is done alone, since a process has died of this conversation's work.
         admission: Says whether new work may begin.
         struck: Counts a strike for a process that died; true if the activation is over then.
         kept: Called once a worker that lives is known to have claimed the work, or to have it in its line.
@@ -65,7 +65,7 @@ class EffectRunner:
         spec: AgentSpec | None,
         log_tail: LogTail,
         run: Run | None,
-        alone: bool,
+        alone: Callable[[], bool],
         admission: Admission,
         struck: Callable[[str, str], Awaitable[bool]],
         kept: Callable[[Claimed], None] = lambda _: None,
@@ -118,7 +118,7 @@ class EffectRunner:
             effect_id=effect.effect_id,
             upto_seq=effect.upto_seq,
             attempt=attempt,
-            alone=self._alone or bool(lost),
+            alone=self._alone(),
             log_tail=self._log_tail.upto(effect.upto_seq),
             lineage=self._log_tail.lineage,
             instead_of=lost,
@@ -136,7 +136,7 @@ class EffectRunner:
             tool=effect.tool,
             attempt=effect.attempt,
             arguments_at=effect.arguments_at,
-            alone=effect.attempt > 1 or self._alone,
+            alone=effect.attempt > 1 or self._alone(),
         )
         return await self._workers.run_tool(self._state.app, effect.code, request)
 

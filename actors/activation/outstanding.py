@@ -253,7 +253,7 @@ class Outstanding:
             spec=tenure.spec,
             log_tail=tenure.log_tail,
             run=tenure.runs.pop(effect.effect_id, None),
-            alone=tenure.crashes.count > 0,
+            alone=lambda: tenure.crashes.count > 0,
             admission=self._admission,
             struck=self._struck,
             kept=lambda claimed: self._kept(effect.effect_id, claimed),

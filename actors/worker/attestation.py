@@ -14,6 +14,8 @@ logger = logging.getLogger("holdfast.worker")
 STANDS_MS = 15_000
 """For how long one attestation holds, by the store's clock."""
 EVERY_S = 3.0
+SMALL = 8
+"""Beyond so many claims, their number is said whenever it has doubled, and not only every few seconds."""
 
 _T = TypeVar("_T")
 
@@ -24,6 +26,7 @@ class Attestation:
     def __init__(self, incarnation: str) -> None:
         self._incarnation = incarnation
         self._said_at = -math.inf
+        self._said = 0
         self._runs = 0
         self._saying: asyncio.Task[None] | None = None
 
@@ -33,9 +36,13 @@ class Attestation:
         Raises:
             StoreError: The store does not answer, and the run was not begun.
         """
-        if asyncio.get_running_loop().time() - self._said_at >= EVERY_S:
-            await self._say(store)
         self._runs += 1
+        try:
+            if asyncio.get_running_loop().time() - self._said_at >= EVERY_S or self._runs > max(2 * self._said, SMALL):
+                await self._say(store)
+        except BaseException:
+            self._runs -= 1
+            raise
         if self._saying is None:
             self._saying = asyncio.create_task(self._go_on(store))
         try:
@@ -55,6 +62,7 @@ class Attestation:
                 logger.warning("that incarnation %s lives could not be said: %s", self._incarnation, error)
 
     async def _say(self, store: Runs) -> None:
-        asked_at = asyncio.get_running_loop().time()
-        await store.attest(self._incarnation, STANDS_MS)
+        asked_at, company = asyncio.get_running_loop().time(), self._runs
+        self._said = company
+        await store.attest(self._incarnation, STANDS_MS, company=company)
         self._said_at = asked_at

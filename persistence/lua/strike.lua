@@ -3,23 +3,24 @@
 -- KEYS  1 head (hash)   2 attention (sorted set)
 --       Index keys (sorted sets) are made from the bucket's prefix, ARGV[6]; they share the slot.
 -- ARGV  1 the owner's token as the caller has seen it, '' if there was none   2 the process that died   3 limit   4 reason   5 conversation id   6 bucket prefix
+--       7 how many deaths may be spared it, since the process had many claims
 -- Returns {'ok', strikes, 1 if in quarantine now, else 0} | {'fenced'} | {'corrupt', what}
 -- One process's death counts once, however many effects it took along and however often it is told, also after a retry.
 -- Neither snapshot nor log is read, and index entries that cannot be read stay as they are: what is broken can be set aside too.
 
 local head, attention = KEYS[1], KEYS[2]
 local conversation, prefix = ARGV[5], ARGV[6]
-local limit = integer(ARGV[3])
-if not limit or limit == 0 or ARGV[2] == '' or string.find(ARGV[2], ',', 1, true) then return {'corrupt', 'arguments'} end
+local limit, spared = integer(ARGV[3]), integer(ARGV[7])
+if not limit or not spared or limit == 0 or ARGV[2] == '' or string.find(ARGV[2], ',', 1, true) then return {'corrupt', 'arguments'} end
 if not is(head, 'hash') then return {'corrupt', 'the head is no hash'} end
 if not is(attention, 'zset') then return {'corrupt', 'the attention index is no sorted set'} end
-local h = redis.call('HMGET', head, 'token', 'strikes', 'struck_by', 'index', 'seq', 'quarantine')
+local h = redis.call('HMGET', head, 'token', 'strikes', 'struck_by', 'index', 'seq', 'quarantine', 'spared')
 if (h[1] or '') ~= ARGV[1] or not h[5] or h[6] then return {'fenced'} end
-if bad(h[2]) then return {'corrupt', 'the head: a number is none'} end
+if bad(h[2]) or bad(h[7]) then return {'corrupt', 'the head: a number is none'} end
 local strikes = tonumber(h[2] or '0')
-local counted = h[3] or ','
+local counted, were = h[3] or ',', tonumber(h[7] or '0')
 if not string.find(counted, ',' .. ARGV[2] .. ',', 1, true) then
-  strikes = strikes + 1
+  if were < spared then were = were + 1 else strikes = strikes + 1 end
   counted = counted .. ARGV[2] .. ','
 end
 local before = standing(h[4] or '') -- nil where they cannot be read
@@ -31,7 +32,7 @@ if before then
 end
 
 -- Everything is checked: write.
-redis.call('HSET', head, 'strikes', string.format('%d', strikes), 'struck_by', counted)
+redis.call('HSET', head, 'strikes', string.format('%d', strikes), 'struck_by', counted, 'spared', string.format('%d', were))
 if strikes < limit then return {'ok', strikes, 0} end
 redis.call('HSET', head, 'quarantine', ARGV[4], 'quarantined_at', string.format('%d', clock()))
 if before then redis.call('HSET', head, 'plain_index', cmsgpack.pack(before), 'index', cmsgpack.pack(after)) end

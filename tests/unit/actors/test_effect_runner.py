@@ -59,7 +59,7 @@ async def running(*, alone=False):
     async def struck(process, what):
         return False
 
-    given = {"state": writer.state, "spec": QUICK, "log_tail": LogTail(), "run": None, "alone": alone, "struck": struck}
+    given = {"state": writer.state, "spec": QUICK, "log_tail": LogTail(), "run": None, "alone": lambda: alone, "struck": struck}
     errand_ = EffectRunner(store, workers, admission=Admission(store), **given)
     outcome = asyncio.create_task(errand_.outcome(effect, 1))
     async with asyncio.timeout(10):
@@ -145,7 +145,7 @@ def runner_of(store, writer, workers, **more):
         return False
 
     spec = QUICK.model_copy(update={"limits": Limits(model_timeout_s=BOUND_S, run_timeout_s=BOUND_S)})
-    given = {"state": writer.state, "spec": spec, "log_tail": LogTail(), "run": None, "alone": False, "struck": struck}
+    given = {"state": writer.state, "spec": spec, "log_tail": LogTail(), "run": None, "alone": lambda: False, "struck": struck}
     return EffectRunner(store, workers, admission=Admission(store), now=wall_ms, **(given | more))
 
 
@@ -271,7 +271,7 @@ async def test_the_process_that_died_of_a_call_is_blamed_and_the_call_is_asked_f
     assert await store.claim("c-1", "t1.m1", incarnation="p-1.x", worker="w", bound_ms=60_000)
     struck, strike = striking()
     workers = Telling(NoOutcome.GONE, REPLIED)
-    assert await outcome_of(store, writer, workers, struck=strike) == REPLIED
+    assert await outcome_of(store, writer, workers, struck=strike, alone=lambda: bool(struck)) == REPLIED
     assert struck == [("p-1", "the model call t1.m1: its worker died")]
     (_, request) = workers.asked[1]
     assert (request.instead_of, request.alone) == ("p-1.x", True)
