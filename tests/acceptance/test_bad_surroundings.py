@@ -320,6 +320,7 @@ async def test_a_store_that_is_bound_to_another_living_cluster_is_refused(stack,
     await store.close()
 
 
+@pytest.mark.gate
 async def test_a_client_notices_that_another_cluster_has_taken_its_store(stack, client, raw):
     import ray  # noqa: PLC0415 - joined by now
 

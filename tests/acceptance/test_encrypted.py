@@ -26,6 +26,7 @@ def cipher(tmp_path, monkeypatch):
     sys.modules.pop(MODULE, None)
 
 
+@pytest.mark.gate
 async def test_a_namespace_that_begins_to_encrypt_goes_on_and_those_without_the_cipher_stay_out(stack, cipher, monkeypatch):
     again = stack.scenarios.add("Encrypted", call("refund", {"order": MARK, "amount": 5}), f"Paid, {MARK}.", f"Bye, {MARK}.")
     plain = AsyncClient.connect("shop_app:app", timeout_s=60)

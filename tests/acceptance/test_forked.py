@@ -50,6 +50,7 @@ def python_path(stack, monkeypatch):
     monkeypatch.setenv("PYTHONPATH", str(SUPPORT))
 
 
+@pytest.mark.gate
 def test_in_a_forked_child_clients_read_and_commands_are_refused_with_the_fix_and_the_parent_goes_on(stack, python_path):
     stack.scenarios.add("forked", "Hello.")
 

@@ -455,6 +455,7 @@ async def test_everything_stopped_and_started_again_keeps_what_waits_and_its_dea
         assert stale.value.reason is StaleReason.EXPIRED
 
 
+@pytest.mark.gate
 async def test_two_processes_that_start_the_stack_at_the_same_moment_share_one(stack, tmp_path):
     script = """
         import asyncio

@@ -77,6 +77,7 @@ async def workers(settings):
     return {name for name in await asyncio.to_thread(named, settings.family) if ":worker:" in name}
 
 
+@pytest.mark.gate
 async def test_a_laptop_does_not_switch_production(stack, sources, configured, published):
     file = sources["laptop"] / "one.jsonl"
     text = stack.scenarios.add("laptop", calls(call("who", {})), "Done.")

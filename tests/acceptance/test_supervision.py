@@ -76,6 +76,7 @@ async def test_an_async_callback_that_blocks_its_loop_blocks_nobody_else(stack, 
     assert (await held.wait(timeout_s=60)).reply == "At last."
 
 
+@pytest.mark.gate
 async def test_what_takes_its_process_down_again_and_again_is_quarantined_and_retried_when_told(stack, client, store):
     # given a run that shares the worker with one that takes it down
     innocent_text = stack.scenarios.add("innocent", calls(call("wait_for_gate", {})), "All well.")

@@ -289,7 +289,9 @@ def test_a_process_of_another_ray_or_python_is_told_what_to_do(raced, monkeypatc
 # --- deaths
 
 
-@pytest.mark.parametrize("daemon", [pytest.param("raylet", marks=pytest.mark.slow), "gcs_server"])
+@pytest.mark.parametrize(
+    "daemon", [pytest.param("raylet", marks=pytest.mark.slow), pytest.param("gcs_server", marks=pytest.mark.gate)]
+)
 def test_after_a_daemons_death_the_remains_are_cleared_and_another_ray_starts(home, daemon):
     first = ensure_ray(home)
     token = first.token_path.read_text()

@@ -10,7 +10,7 @@ from .seed import simulate
 CHUNK = 50
 WORKERS = 2
 SHOWN = 3
-LOCALLY, IN_CI = 500, 6_000
+LOCALLY, IN_CI = 300, 6_000
 
 
 def how_many():

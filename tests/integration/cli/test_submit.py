@@ -4,6 +4,7 @@ import json
 import re
 import signal
 
+import pytest
 from stack_fixture import eventually
 
 from holdfast.testing import call
@@ -44,6 +45,7 @@ def test_all_lines_are_checked_before_anything_starts(cli, inside):
     inside("show", "same", code=2)
 
 
+@pytest.mark.gate
 def test_a_file_run_again_takes_up_where_it_stopped(cli):
     cli.scenario("plain", "First.", "Second.", "Third.")
     cli.scenario("asks", call("ask", {"question": "?"}), "Thanks.", "Bye.")
