@@ -89,6 +89,7 @@ class Pool:
                 # Not in the line: to find one takes longer than to have one's turn.
                 handle = spawned or (None if name in self._dead else self._found.get(name) or await self._actors.find(name))
                 if handle is not None:
+                    self._empty_looks = 0  # an offer of a dead one, who may go on offering itself, is none
                     self._found[name] = handle
                     return name, handle
                 await self.gone(name)
@@ -104,7 +105,6 @@ class Pool:
                 name = self._taken.pop(0)
                 if not self._actors.ours(name):
                     continue  # an actor of another release or cluster, which offers itself again
-                self._empty_looks = 0
                 return name, None
             if self._empty_looks * LOOK_AGAIN_S >= SHORT_S and self._may_spawn():
                 self._empty_looks = 0

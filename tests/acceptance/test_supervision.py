@@ -1,12 +1,15 @@
 """Callbacks that misbehave, conversations that take processes down, few processes for many conversations."""
 
 import asyncio
+import os
+import signal
 from collections import Counter
 from contextlib import asynccontextmanager
 
 import pytest
-from stack_fixture import client_of, eventually, open_gate, results, runs_of
+from stack_fixture import client_of, eventually, open_gate, pid_of, results, runs_of
 
+from holdfast.actors import find, named
 from holdfast.client import Answer, AsyncClient, Overloaded, Quarantined, Status
 from holdfast.persistence import RedisStore
 from holdfast.registry.pool import RESERVE
@@ -132,17 +135,20 @@ async def test_what_takes_the_process_down_that_judges_the_models_answer_is_quar
 async def test_at_the_cap_a_caller_is_told_and_what_was_acknowledged_proceeds(stack, monkeypatch):
     monkeypatch.setenv("HOLDFAST_MAX_ACTORS", "1")
     monkeypatch.setenv("HOLDFAST_STANDBY", "1")
-    text = stack.scenarios.add("capped", "Hello.")
+    text = stack.scenarios.add("capped", "Hello.", "Hello.")
     async with client_of("capped", timeout_s=60) as client:
-        stack.model.hold()
+        warm = await client.start("support", text, conversation_id="capped-0")
+        await warm.wait(timeout_s=60)
+        prefix = client._stack._transport.settings.prefix
+        (worker,) = [await pid_of(find(name)) for name in named(prefix) if ":worker:" in name]
+        os.kill(worker, signal.SIGSTOP)  # it confirms nothing, so the conversation keeps the one actor
         try:
             first = await client.start("support", text, conversation_id="capped-1")
-            await stack.model.held(1)
             async with AsyncClient.connect("shop_app:app", namespace="capped", timeout_s=3) as hurried:
                 with pytest.raises(Overloaded) as told:
                     await hurried.start("support", text, conversation_id="capped-2")
         finally:
-            stack.model.release()
+            os.kill(worker, signal.SIGCONT)
         assert told.value.retry_after_ms > 0
         assert (await first.wait(timeout_s=60)).reply == "Hello."
         second = await client.start("support", text, conversation_id="capped-2")

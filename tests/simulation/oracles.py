@@ -56,7 +56,12 @@ def judge(world):
     """Note in the ledger what is broken."""
     histories = {}
     for conversation_id, found in world.memory._conversations.items():
-        history = History(conversation_id, [codec.decode_event(data) for data in found.log], world.ledger.log(conversation_id))
+        events = [codec.decode_event(data) for data in found.log]
+        try:
+            history = History(conversation_id, events, world.ledger.log(conversation_id))
+        except ValueError as error:
+            world.ledger.wrong("%s: its log cannot be folded (%s)", conversation_id, error)
+            return
         histories[conversation_id] = history
         _the_log_is_whole(world, history, found)
         _every_call_is_settled_once(world.ledger, history)
