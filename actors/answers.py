@@ -10,7 +10,9 @@ from holdfast.persistence import Owner
 
 @dataclass(frozen=True, slots=True)
 class Hosted:
-    """The actor hosts the conversation now."""
+    """The actor hosts the conversation now; `first` is its answer to the command that came with the request, if one did."""
+
+    first: "AnswerToAsk | None" = None
 
 
 @dataclass(frozen=True, slots=True)

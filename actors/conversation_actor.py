@@ -12,12 +12,12 @@ from ray.actor import exit_actor
 
 from holdfast.conversation import schema
 from holdfast.errors import HoldfastError
-from holdfast.persistence import RedisStore, TakeoverReason
+from holdfast.persistence import RedisStore
 from holdfast.redaction import Redaction
 
 from . import logs, wire
 from .actor_settings import ActorSettings
-from .answers import AnswerToActivate, Failed, NotHosted
+from .answers import Failed, NotHosted
 from .host import Host
 from .placement import drained
 from .ray_cluster import RayCluster
@@ -50,15 +50,20 @@ class ConversationActor:
             await host.offer_blank()
         return self._name
 
-    async def activate(
-        self, conversation_id: str, seen_token: str, because: TakeoverReason, *, create: bool
-    ) -> AnswerToActivate:
-        """Host a conversation, after leaving the one that is hosted now, if that rests."""
+    async def activate(self, asked: bytes) -> bytes:
+        """Host a conversation, after leaving the one that is hosted now, if that rests; a packed `AnswerToActivate`.
+
+        The request is packed: the arguments of `Host.activate`, in order.
+
+        Raises:
+            OtherBuild: The request comes from another build.
+        """
+        conversation_id, seen_token, because, create, first = wire.unpack(asked)
         try:
             host = await self._connected()
         except HoldfastError as error:
-            return Failed(error)
-        return await host.activate(conversation_id, seen_token, because, create=create)
+            return wire.pack(Failed(error))
+        return wire.pack(await host.activate(conversation_id, seen_token, because, create=create, first=first))
 
     async def ask(self, asked: bytes) -> bytes:
         """Have a packed `(conversation_id, command)` judged, if this actor hosts the conversation; a packed `AnswerToAsk`.

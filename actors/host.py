@@ -81,9 +81,23 @@ class Host:
         return self._activation.conversation_id if self._activation is not None and not self._activation.over else None
 
     async def activate(
+        self,
+        conversation_id: str,
+        seen_token: str,
+        because: TakeoverReason,
+        *,
+        create: bool,
+        first: Command | None = None,
+    ) -> AnswerToActivate:
+        """Host a conversation, after leaving the one that is hosted now, if that rests, and have its `first` command judged."""
+        answer = await self._activate(conversation_id, seen_token, because, create=create)
+        if first is None or not isinstance(answer, Hosted):
+            return answer
+        return Hosted(await self.ask(conversation_id, first))
+
+    async def _activate(
         self, conversation_id: str, seen_token: str, because: TakeoverReason, *, create: bool
     ) -> AnswerToActivate:
-        """Host a conversation, after leaving the one that is hosted now, if that rests."""
         async with self._activating:
             self._reached(Step.ACTIVATE_1_ASKED)
             if self.hosted == conversation_id:

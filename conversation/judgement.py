@@ -50,6 +50,10 @@ class Judgement:
     ignored: str | None = None
     state: State | None = None
 
+    def then(self, later: "Judgement") -> "Judgement":
+        """This judgement and one of a command of the machine's own, made on the state after this one: for one write."""
+        return Judgement((*self.events, *later.events), self.reply, state=later.state or self.state)
+
 
 @dataclass(slots=True)
 class Draft:

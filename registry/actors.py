@@ -20,7 +20,13 @@ class Handle(Protocol):
     """The handle of one actor. Every call may raise `ActorDied` or `ActorUnavailable`."""
 
     async def activate(
-        self, conversation_id: str, seen_token: str, because: TakeoverReason, *, create: bool
+        self,
+        conversation_id: str,
+        seen_token: str,
+        because: TakeoverReason,
+        *,
+        create: bool,
+        first: Command | None = None,
     ) -> AnswerToActivate:
         """See `Host.activate`."""
         ...

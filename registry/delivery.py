@@ -12,6 +12,7 @@ from holdfast.conversation import Command, Reply
 from holdfast.errors import HoldfastError, Overloaded, Quarantined, StoreError, StoreUnavailable
 
 from .actors import ActorDied, ActorUnavailable
+from .first_command import FirstCommand, undecided
 
 if TYPE_CHECKING:
     from .registry import Registry
@@ -134,19 +135,26 @@ class Delivery:
         """
         if not self.left_s:
             raise TimeoutError
+        first = FirstCommand(self.command, self.handed)
         try:
-            name, actor = await registry.ensure_started(self.conversation_id, timeout_s=self.left_s, create=self._create)
+            name, actor = await registry.ensure_started(
+                self.conversation_id, timeout_s=self.left_s, create=self._create, first=first
+            )
         except Quarantined:
             async with asyncio.timeout_at(self.until):
                 before = await registry.answered_before(self.conversation_id, self.command)
             if before is None:
                 raise
             return before
-        had_it, self.handed = self.handed, True
+        finally:
+            had_it = self.handed = first.handed
+        answer = first.answer
         try:
-            # Not `wait_for`: before Python 3.12 it swallows a caller's deadline that falls together with the answer.
-            async with asyncio.timeout(max(min(self.left_s, registry.patience_s), 0.001)):
-                answer = await actor.ask(self.conversation_id, self.command)
+            if answer is None:
+                self.handed = True
+                # Not `wait_for`: before Python 3.12 it swallows a caller's deadline that falls together with the answer.
+                async with asyncio.timeout(max(min(self.left_s, registry.patience_s), 0.001)):
+                    answer = await actor.ask(self.conversation_id, self.command)
         except ActorDied:
             registry.died(self.conversation_id, name)
             raise
@@ -157,12 +165,12 @@ class Delivery:
             with contextlib.suppress(StoreError):  # without the note, the same actor is asked again; the result is `Unknown`
                 await registry.not_hosted(self.conversation_id, name, until=self.until)
             return NotHosted()
+        if undecided(answer):
+            self.handed = had_it
         match answer:
             case NotHosted():
-                self.handed = had_it
                 await registry.not_hosted(self.conversation_id, name, until=self.until)
-            case Failed(Overloaded() as overloaded):  # nothing was decided
-                self.handed = had_it
+            case Failed(Overloaded() as overloaded):
                 raise overloaded
             case _:
                 pass

@@ -36,10 +36,18 @@ class RayHandle:
         self._actor = actor
 
     async def activate(
-        self, conversation_id: str, seen_token: str, because: TakeoverReason, *, create: bool
+        self,
+        conversation_id: str,
+        seen_token: str,
+        because: TakeoverReason,
+        *,
+        create: bool,
+        first: Command | None = None,
     ) -> AnswerToActivate:
         """See `Handle.activate`."""
-        return await _answered(self._actor.activate.remote(conversation_id, seen_token, because, create=create))
+        asked = pack((conversation_id, seen_token, because, create, first))
+        answer: AnswerToActivate = unpack(await _answered(self._actor.activate.remote(asked)))
+        return answer
 
     async def ask(self, conversation_id: str, command: Command) -> AnswerToAsk:
         """See `Handle.ask`."""

@@ -13,6 +13,7 @@ from holdfast.persistence import Conversations, Owner, TakeoverReason
 from holdfast.settings import Timing
 
 from .actors import ActorDied, Actors, ActorUnavailable, Handle
+from .first_command import FirstCommand, undecided
 from .pool import Pool
 
 logger = logging.getLogger("holdfast.registry")
@@ -42,8 +43,12 @@ class Registry:
         self._ensuring: dict[str, asyncio.Lock] = {}
         self._noting = Background()
 
-    async def ensure_started(self, conversation_id: str, *, timeout_s: float, create: bool = False) -> tuple[str, Handle]:
+    async def ensure_started(
+        self, conversation_id: str, *, timeout_s: float, create: bool = False, first: FirstCommand | None = None
+    ) -> tuple[str, Handle]:
         """The name and handle of the actor that hosts the conversation, which is revived from the store if no such actor lives.
+
+        A `first` command goes to the actor with the takeover, if there is one; without an answer to it, the caller asks.
 
         Raises:
             ConversationNotFound: The conversation was never started, and `create` is false.
@@ -64,7 +69,9 @@ class Registry:
             async with asyncio.timeout_at(until):
                 await lock.acquire()
             try:
-                host = self._hosts.get(conversation_id) or await self._revived(conversation_id, until, create=create)
+                host = self._hosts.get(conversation_id) or await self._revived(
+                    conversation_id, until, create=create, first=first
+                )
             finally:
                 lock.release()
         finally:
@@ -85,7 +92,9 @@ class Registry:
         await self.ensure_started(conversation_id, timeout_s=timeout_s)
         self._hosts.pop(conversation_id, None)  # it may be left again before anybody asks
 
-    async def _revived(self, conversation_id: str, until: float, *, create: bool) -> tuple[str, Handle]:
+    async def _revived(
+        self, conversation_id: str, until: float, *, create: bool, first: FirstCommand | None
+    ) -> tuple[str, Handle]:
         backoff = Backoff(FIRST_PAUSE_S, LONGEST_PAUSE_S)
         free: tuple[str, Handle] | None = None
         hindrance: HoldfastError | None = None  # why the revival takes so long, if that is known
@@ -103,7 +112,7 @@ class Registry:
                             if self._pool.full:
                                 hindrance = Overloaded(conversation_id, RETRY_AFTER_MS)
                     host, free, held_s = free, None, 0.0
-                    match await self._activate(host, conversation_id, owner.token, because, create=create):
+                    match await self._activate(host, conversation_id, owner.token, because, create=create, first=first):
                         case Hosted():
                             self._not_hosting.pop(conversation_id, None)
                             return host
@@ -150,18 +159,32 @@ class Registry:
         return (name, handle), because
 
     async def _activate(
-        self, host: tuple[str, Handle], conversation_id: str, seen_token: str, because: TakeoverReason, *, create: bool
+        self,
+        host: tuple[str, Handle],
+        conversation_id: str,
+        seen_token: str,
+        because: TakeoverReason,
+        *,
+        create: bool,
+        first: FirstCommand | None,
     ) -> Hosted | Occupied | OwnedElsewhere | Failed | None:
         name, actor = host
+        command, had_it = (first.command, first.handed) if first is not None else (None, False)
+        if first is not None:
+            first.handed = True  # until the actor says otherwise
         try:
             async with asyncio.timeout(self.patience_s):
-                return await actor.activate(conversation_id, seen_token, because, create=create)
+                answer = await actor.activate(conversation_id, seen_token, because, create=create, first=command)
         except ActorDied:
             self._pool.died(name)
             return None
         except (ActorUnavailable, TimeoutError) as error:
             logger.debug("%s could not be adopted: %s", name, error)
             return None
+        if first is not None:
+            first.answer = answer.first if isinstance(answer, Hosted) else None
+            first.handed = had_it or not undecided(first.answer)
+        return answer
 
     def died(self, conversation_id: str, name: str) -> None:
         """Note that the actor of that name, which hosted the conversation, is proven dead; its handle is forgotten."""

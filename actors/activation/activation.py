@@ -33,6 +33,7 @@ from holdfast.redaction import PLAIN
 from holdfast.settings import Timing
 
 from . import leaving
+from .beginning import Beginning
 from .judging import Judge
 from .mailbox import Asked, Leave, Mailbox
 from .outstanding import Outstanding
@@ -74,10 +75,13 @@ class Activation:
         self._rest = Rest(admission, clock=clock, rested=rested)
         specs = specs or SpecCache()
         self._tenure = Tenure(store, conversation_id, holder=holder, timing=timing, clock=clock, strikes=strikes, specs=specs)
+        beginning = Beginning(workers, admission)
         self._effects = Outstanding(
-            store, workers, self._tenure, self._mailbox, rest=self._rest, admission=admission, struck=self._struck
+            store, workers, self._tenure, self._mailbox, rest=self._rest, beginning=beginning, struck=self._struck
         )
-        self._judge = Judge(store, self._tenure, lease_ms=timing.lease_ms, adopted=self._effects.adopted, reached=reached)
+        self._judge = Judge(
+            store, self._tenure, beginning, lease_ms=timing.lease_ms, adopted=self._effects.adopted, reached=reached
+        )
         self._own: list[asyncio.Task[None]] = []
 
     @property

@@ -4,7 +4,6 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
 
-from holdfast.actors.admission import Admission
 from holdfast.actors.work_requests import ModelRequest, RunRequest
 from holdfast.actors.workers import (
     GRACE_S,
@@ -29,10 +28,11 @@ from holdfast.conversation import (
     RunTool,
     State,
 )
-from holdfast.conversation.commands import RunLost, TurnPrepared
+from holdfast.conversation.commands import RunLost
 from holdfast.conversation.envelope import failure
 from holdfast.persistence import Run, Runs, RunStatus, codec
 
+from .beginning import Beginning
 from .log_tail import LogTail
 
 LOOK_S = 5.0
@@ -50,7 +50,7 @@ class EffectRunner:
         log_tail: The end of the log.
         run: The record of the effect as it was at the takeover, if it is used for the first time.
         alone: Says whether the effect is done alone, since a process has died of this conversation's work.
-        admission: Says whether new work may begin.
+        beginning: Says with what a turn begins.
         struck: Counts a strike for a process that died; true if the activation is over then.
         kept: Called once a worker that lives is known to have claimed the work, or to have it in its line.
         now: The store's clock, in ms UTC.
@@ -66,7 +66,7 @@ class EffectRunner:
         log_tail: LogTail,
         run: Run | None,
         alone: Callable[[], bool],
-        admission: Admission,
+        beginning: Beginning,
         struck: Callable[[str, str], Awaitable[bool]],
         kept: Callable[[Claimed], None] = lambda _: None,
         now: Callable[[], int] = lambda: 0,
@@ -78,7 +78,7 @@ class EffectRunner:
         self._log_tail = log_tail
         self._run = run
         self._alone = alone
-        self._admission = admission
+        self._beginning = beginning
         self._struck = struck
         self._kept = kept
         self._now = now
@@ -94,21 +94,11 @@ class EffectRunner:
         """
         match effect:
             case BeginTurn():
-                return await self._prepare(effect)
+                return await self._beginning.of(effect, self._state)
             case CallModel():
                 return await self._followed(effect, lambda lost: self._call_model(effect, attempt, lost))
             case RunTool():
                 return await self._followed(effect, lambda _: self._run_tool(effect))
-
-    async def _prepare(self, effect: BeginTurn) -> TurnPrepared:
-        app, agent = self._state.app, self._state.agent
-        await self._admission.admit(agent)  # else a paused turn would begin with the code from before the pause
-        standing = await self._workers.standing(app, agent)
-        if standing is None:
-            return TurnPrepared(effect_id=effect.effect_id, problem=f"no app {app!r} is known to the store")
-        if standing.spec is None:
-            return TurnPrepared(effect_id=effect.effect_id, problem=f"app {app!r} has no agent {agent!r} any more")
-        return TurnPrepared(effect_id=effect.effect_id, code=standing.code, spec=standing.spec)
 
     async def _call_model(self, effect: CallModel, attempt: int, lost: str) -> ModelAnswer:
         request = ModelRequest(
@@ -171,14 +161,14 @@ class EffectRunner:
                     case RunStatus.CLAIMED if left_s() <= 0:
                         return _overdue(effect, bound_s)
                     case RunStatus.RUNNABLE if now_s() - asked_at_s >= GRACE_S:  # it waits its turn, or its request is lost
-                        watching.cancel()
+                        _give_up(watching)
                         watching, asked_at_s, claim = asyncio.create_task(self._watch(effect, dispatch)), now_s(), None
                     case RunStatus.RUNNABLE:
                         claim = None
         except TimeoutError as error:
             raise NoWorker(str(error)) from error
         finally:
-            watching.cancel()
+            _give_up(watching)
 
     async def _watch(
         self, effect: CallModel | RunTool, dispatch: Callable[[str], Awaitable[ModelAnswer | RunAnswer]]
@@ -234,6 +224,12 @@ class EffectRunner:
             return self._spec.limits.model_timeout_s
         spec = self._spec.tool(effect.tool)
         return (spec.run_timeout_s if spec is not None else None) or self._spec.limits.run_timeout_s
+
+
+def _give_up(task: "asyncio.Task[ModelOutcome | RunFinished | RunLost | None]") -> None:
+    """End a task whose result, or failure, does not matter any more: the record has said what counts."""
+    task.cancel()
+    task.add_done_callback(lambda ended: ended.cancelled() or ended.exception())
 
 
 def _overdue(effect: CallModel | RunTool, bound_s: float) -> ModelFailed | RunFinished:

@@ -1,16 +1,21 @@
 """Judging a command: decide, append, adopt the state."""
 
+import logging
 import uuid
 from collections.abc import Callable
 
 from holdfast.actors.steps import Reached, Step
 from holdfast.conversation import Command, Judgement, Reply, decide
+from holdfast.conversation.commands import TurnPrepared
 from holdfast.conversation.idempotency import IdempotencyRecord
 from holdfast.errors import HoldfastError
 from holdfast.persistence import Append, Appended, KnownIds, Store
 
+from .beginning import Beginning
 from .lease import now_s
 from .taking_over import Tenure
+
+logger = logging.getLogger("holdfast.actor")
 
 
 class Judge:
@@ -19,16 +24,25 @@ class Judge:
     Args:
         store: Where the conversation is kept.
         tenure: What the activation holds of the conversation.
+        beginning: Says with what a turn begins.
         lease_ms: The length of a lease.
         adopted: Called with each write that has become durable, and what it came to.
         reached: Called at each numbered step.
     """
 
     def __init__(
-        self, store: Store, tenure: Tenure, *, lease_ms: int, adopted: Callable[[Append, Appended], None], reached: Reached
+        self,
+        store: Store,
+        tenure: Tenure,
+        beginning: Beginning,
+        *,
+        lease_ms: int,
+        adopted: Callable[[Append, Appended], None],
+        reached: Reached,
     ) -> None:
         self._store = store
         self._tenure = tenure
+        self._beginning = beginning
         self._lease_ms = lease_ms
         self._adopted = adopted
         self._reached = reached
@@ -41,6 +55,8 @@ class Judge:
         judged again with the records of these ids, which make it a duplicate. New ids, which nearly all are, cost no read.
 
         A refusal is confirmed by an append of no events: a deposed activation must not say a final no.
+
+        A turn that the command leads to begins in the same write, if it is known in a moment with what it begins.
 
         Raises:
             Fenced: Another activation owns the conversation.
@@ -60,6 +76,7 @@ class Judge:
                 judgement = decide(tenure.state, stamped)
             except HoldfastError as error:
                 refusal = error
+            judgement, begins = await self._with_beginning(judgement, stamped.now)
             self._reached(Step.ASK_2_JUDGED)
             ids = (*command.lookups(), *command.reasons()) if refusal is not None else command.lookups()
             asked_at_s = now_s()
@@ -83,8 +100,23 @@ class Judge:
             self._reached(Step.ASK_3_WRITTEN)
             tenure.adopt(write, written)
             self._adopted(write, written)
-            if judgement.events and command.kind in ("start", "turn_prepared"):
+            if begins is not None:
+                tenure.spec = begins.spec
+            elif judgement.events and command.kind in ("start", "turn_prepared"):
                 tenure.spec = spec  # no other command changes the spec of the turn
             if refusal is not None:
                 raise refusal
             return judgement.reply
+
+    async def _with_beginning(self, judgement: Judgement, now: int) -> tuple[Judgement, TurnPrepared | None]:
+        """The judgement with the beginning of the turn that it leads to, and that beginning, if it is known in a moment."""
+        if judgement.state is None:
+            return judgement, None
+        begins = await self._beginning.at_once(self._tenure.state, judgement.state)
+        if begins is None:
+            return judgement, None
+        try:
+            return judgement.then(decide(judgement.state, begins.stamped(now, begins.spec, {}))), begins
+        except Exception:  # it is found again where the beginning is carried out by itself, and costs this command nothing
+            logger.exception("conversation %s: its turn cannot begin at once", self._tenure.conversation_id)
+            return judgement, None

@@ -5,7 +5,6 @@ import logging
 from collections.abc import Awaitable
 from typing import Protocol
 
-from holdfast.actors.admission import Admission
 from holdfast.actors.workers import Claimed, NoWorker, Workers, WorkPaused
 from holdfast.backoff import Backoff
 from holdfast.conversation import (
@@ -25,6 +24,7 @@ from holdfast.errors import ClusterError, StoreError
 from holdfast.persistence import Append, Appended, Store
 from holdfast.redaction import PLAIN
 
+from .beginning import Beginning
 from .effect_runner import EffectRunner
 from .failures import Failures, instead_of
 from .mailbox import Asked, Mailbox
@@ -59,7 +59,7 @@ class Outstanding:
         tenure: What the activation holds of the conversation.
         mailbox: Where outcomes go.
         rest: The rest of the activation, which is told what goes on.
-        admission: Says whether new work may begin.
+        beginning: Says with what a turn begins.
         struck: Counts strikes.
     """
 
@@ -71,7 +71,7 @@ class Outstanding:
         mailbox: Mailbox,
         *,
         rest: Rest,
-        admission: Admission,
+        beginning: Beginning,
         struck: Struck,
     ) -> None:
         self.tasks: dict[str, asyncio.Task[None]] = {}
@@ -80,7 +80,7 @@ class Outstanding:
         self._tenure = tenure
         self._mailbox = mailbox
         self._rest = rest
-        self._admission = admission
+        self._beginning = beginning
         self._struck = struck
         self._changed: set[str] | None = None  # ids of the effects changed since the last look; None: all may have changed
 
@@ -254,7 +254,7 @@ class Outstanding:
             log_tail=tenure.log_tail,
             run=tenure.runs.pop(effect.effect_id, None),
             alone=lambda: tenure.crashes.count > 0,
-            admission=self._admission,
+            beginning=self._beginning,
             struck=self._struck,
             kept=lambda claimed: self._kept(effect.effect_id, claimed),
             now=tenure.time.now,

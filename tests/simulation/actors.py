@@ -19,9 +19,9 @@ class SimHandle:
         self._world = world
         self._process = process
 
-    async def activate(self, conversation_id, seen_token, because, *, create):
+    async def activate(self, conversation_id, seen_token, because, *, create, first=None):
         return await self._call(
-            "activate", lambda: self._process.host.activate(conversation_id, seen_token, because, create=create)
+            "activate", lambda: self._process.host.activate(conversation_id, seen_token, because, create=create, first=first)
         )
 
     async def ask(self, conversation_id, command):

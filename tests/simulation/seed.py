@@ -78,7 +78,9 @@ class _Watch(logging.Handler):
 
 def _no_task_failed(world):
     for process, task in world.loop.tasks:
-        if not process.dead and task.done() and not task.cancelled() and task._log_traceback:
+        if process.dead or process.stopped or process.ready:  # whoever waits for the task may not have had its turn
+            continue
+        if task.done() and not task.cancelled() and task._log_traceback:
             world.ledger.wrong("a task failed and nobody knows: %r in %s", task.exception(), task)
 
 

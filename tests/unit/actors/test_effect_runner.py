@@ -7,6 +7,7 @@ import pytest
 
 from holdfast.actors import Claimed, NoOutcome, NoWorker
 from holdfast.actors.activation import effect_runner as runner
+from holdfast.actors.activation.beginning import Beginning
 from holdfast.actors.activation.effect_runner import EffectRunner
 from holdfast.actors.activation.log_tail import LogTail
 from holdfast.actors.admission import Admission
@@ -60,7 +61,7 @@ async def running(*, alone=False):
         return False
 
     given = {"state": writer.state, "spec": QUICK, "log_tail": LogTail(), "run": None, "alone": lambda: alone, "struck": struck}
-    errand_ = EffectRunner(store, workers, admission=Admission(store), **given)
+    errand_ = EffectRunner(store, workers, beginning=Beginning(workers, Admission(store)), **given)
     outcome = asyncio.create_task(errand_.outcome(effect, 1))
     async with asyncio.timeout(10):
         await workers.asked.wait()
@@ -146,7 +147,7 @@ def runner_of(store, writer, workers, **more):
 
     spec = QUICK.model_copy(update={"limits": Limits(model_timeout_s=BOUND_S, run_timeout_s=BOUND_S)})
     given = {"state": writer.state, "spec": spec, "log_tail": LogTail(), "run": None, "alone": lambda: False, "struck": struck}
-    return EffectRunner(store, workers, admission=Admission(store), now=wall_ms, **(given | more))
+    return EffectRunner(store, workers, beginning=Beginning(workers, Admission(store)), now=wall_ms, **(given | more))
 
 
 async def outcome_of(store, writer, workers, **more):

@@ -24,7 +24,7 @@ class Registry:
         self._looks = list(looks)
         self.dead = []
 
-    async def ensure_started(self, conversation_id, *, timeout_s, create):
+    async def ensure_started(self, conversation_id, *, timeout_s, create, first):
         found = self._looks.pop(0)
         if isinstance(found, Exception):
             raise found

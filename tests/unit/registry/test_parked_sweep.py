@@ -41,7 +41,7 @@ class Cluster:
     async def spawn(self, name, *, offer):
         return self
 
-    async def activate(self, conversation_id, seen_token, because, *, create):
+    async def activate(self, conversation_id, seen_token, because, *, create, first=None):
         self.taken_over.append(conversation_id)
         return Hosted()
 

@@ -21,7 +21,7 @@ class Living:
     def __init__(self):
         self.asked = []
 
-    async def activate(self, conversation_id, seen_token, because, *, create):
+    async def activate(self, conversation_id, seen_token, because, *, create, first=None):
         return Hosted()
 
     async def ask(self, conversation_id, command):

@@ -58,7 +58,7 @@ class Refusing:
 
     activations = 0
 
-    async def activate(self, conversation_id, seen_token, because, *, create):
+    async def activate(self, conversation_id, seen_token, because, *, create, first=None):
         self.activations += 1
         await asyncio.sleep(0.02)
         return Failed(StoreUnavailable("away"))
@@ -108,7 +108,7 @@ async def test_a_store_that_hangs_does_not_hold_a_caller_beyond_its_deadline():
 class Willing:
     """An actor that hosts whatever it is asked to."""
 
-    async def activate(self, conversation_id, seen_token, because, *, create):
+    async def activate(self, conversation_id, seen_token, because, *, create, first=None):
         return Hosted()
 
 
@@ -463,7 +463,7 @@ class Abroad(Company):
         self.spawned.append(name)
         return self
 
-    async def activate(self, conversation_id, seen_token, because, *, create):
+    async def activate(self, conversation_id, seen_token, because, *, create, first=None):
         self.because.append(because)
         try:
             await Writer.of(self.store, conversation_id, seen=seen_token, because=because, holder="actor-1", create=create)
@@ -573,7 +573,7 @@ async def test_an_actor_that_dies_before_the_start_keeps_nobody_from_starting_un
         async def ask(self, conversation_id, command):
             return Replied(None)
 
-        async def activate(self, conversation_id, seen_token, because, *, create):
+        async def activate(self, conversation_id, seen_token, because, *, create, first=None):
             await store.acquire(
                 conversation_id,
                 seen_token=seen_token,

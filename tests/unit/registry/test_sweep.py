@@ -43,7 +43,7 @@ class Waking:
     async def spawn(self, name, *, offer):
         return self
 
-    async def activate(self, conversation_id, seen_token, because, *, create):
+    async def activate(self, conversation_id, seen_token, because, *, create, first=None):
         return Hosted()
 
     async def ask(self, conversation_id, command):

@@ -25,7 +25,7 @@ class Fleeting:
         self.asked = 0
         self.activations = []
 
-    async def activate(self, conversation_id, seen_token, because, *, create):
+    async def activate(self, conversation_id, seen_token, because, *, create, first=None):
         self.activations.append(because)
         await self.store.acquire(
             conversation_id,
