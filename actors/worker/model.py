@@ -111,7 +111,7 @@ async def _with_retries(
 
 
 async def _stream(deltas: Deltas, answer: ModelAnswer, arguments: dict[str, Any]) -> ModelAnswer:
-    stream = ProviderStream(await litellm.acompletion(**arguments), answer)
+    stream = ProviderStream(await litellm.acompletion(**arguments), answer, observed=_observed())
     try:
         async for chunk in stream:
             text, reasoning = answer.add(chunk)
@@ -121,6 +121,12 @@ async def _stream(deltas: Deltas, answer: ModelAnswer, arguments: dict[str, Any]
         await _close(stream)
     await deltas.flush()
     return answer
+
+
+def _observed() -> bool:
+    """Whether somebody has litellm tell of whole answers, or counts on it to count or keep them."""
+    told = litellm.callbacks or litellm.success_callback or litellm._async_success_callback  # noqa: SLF001 - the coroutines
+    return bool(told or litellm.max_budget or litellm.cache)
 
 
 async def _close(stream: ProviderStream) -> None:

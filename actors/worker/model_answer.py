@@ -144,6 +144,15 @@ class ModelAnswer:
         if isinstance(reason, str) and reason not in NO_REASONS and self._ended not in CUT:
             self._ended = SAME.get(reason.lower(), reason)
 
+    def used(self, usage: object) -> None:
+        """Note the provider's count of tokens."""
+        self._usage = usage or self._usage
+
+    @property
+    def told(self) -> bool:
+        """Whether the provider has said how the answer ended and how many tokens it took."""
+        return self._ended is not None and self._usage is not None
+
     def refused(self, text: str) -> None:
         """Note a piece of a refusal, which OpenAI sends in place of text."""
         self._refusal.append(text)

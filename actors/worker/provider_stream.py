@@ -4,6 +4,9 @@ litellm ends each stream that ends without an exception with a finish reason: "s
 stream litellm takes null for "stop" too, in Gemini's each chunk that has none, and in most streams every reason that it does
 not know. So this module notes what the provider itself says.
 It raises no errors: litellm would take them for the provider's.
+
+Where an answer has come whole, litellm is not asked for the end: it would build the answer once more, in a thread, with its
+cost, for callbacks alone. With callbacks, a budget or a cache it is asked.
 """
 
 import json
@@ -16,18 +19,26 @@ from .anthropic_blocks import AnthropicBlocks
 from .model_answer import ModelAnswer
 
 ANTHROPIC = "litellm.llms.anthropic."
+OPENAI = "openai.types.chat."
 DATA = "data:"
 KEPT_CHUNKS = 10_000
 """How many of an answer's last chunks litellm may keep, at least, for its usage and for callbacks that log whole answers."""
 
 
 class ProviderStream:
-    """One stream of litellm's, in which the answer notes what the provider sends before litellm reads it."""
+    """One stream of litellm's, in which the answer notes what the provider sends before litellm reads it.
 
-    def __init__(self, stream: Any, answer: ModelAnswer) -> None:
+    Args:
+        stream: The stream.
+        answer: The answer.
+        observed: Whether somebody has litellm tell of whole answers, so that it must read each to its end.
+    """
+
+    def __init__(self, stream: Any, answer: ModelAnswer, *, observed: bool = True) -> None:
         self._stream = stream
         self._chunks: AsyncIterator[Any] = aiter(stream)
         self._answer = answer
+        self._observed = observed
         self._chunks_heard = False
         self._lines: _Lines | None = None
         self._parser: Any = None
@@ -48,11 +59,11 @@ class ProviderStream:
         self._forget()
         try:
             return await anext(self._chunks)
-        except StopAsyncIteration:
+        except (StopAsyncIteration, _Over):
             if not (self._chunks_heard or (self._lines is not None and self._lines.understood)):
                 self._answer.ended(getattr(self._stream, "received_finish_reason", None))
             self._answer.call_made_text = _made_text(self._parser)
-            raise
+            raise StopAsyncIteration from None
 
     def _forget(self) -> None:
         """Drop the text and the chunks that litellm gathers: it joins all text anew for each chunk, and keeps every chunk."""
@@ -82,7 +93,7 @@ class ProviderStream:
             return source
         if hasattr(source, "__aiter__"):
             self._chunks_heard = True
-            return _Chunks(source, self._answer)
+            return _Chunks(source, self._answer, observed=self._observed)
         return source  # a client of the provider's own, which litellm reads in a thread
 
 
@@ -180,19 +191,33 @@ def _meter(response: object, answer: ModelAnswer) -> None:
         response.stream = _Metered(response.stream, answer)
 
 
+class _Over(BaseException):
+    """The answer has come whole, and litellm need not be asked for the end. It catches each `Exception`."""
+
+
 class _Chunks:
     """The chunks of any other stream, as the provider's client parsed them."""
 
-    def __init__(self, source: Any, answer: ModelAnswer) -> None:
+    def __init__(self, source: Any, answer: ModelAnswer, *, observed: bool) -> None:
         self._source = source
         self._chunks: AsyncIterator[Any] = aiter(source)
         self._answer = answer
+        self._plain = not observed
 
     def __aiter__(self) -> Self:
         return self
 
     async def __anext__(self) -> Any:
-        chunk = await anext(self._chunks)
+        try:
+            chunk = await anext(self._chunks)
+        except StopAsyncIteration:
+            if self._plain and self._answer.told:
+                raise _Over from None
+            raise
+        if type(chunk).__module__.startswith(OPENAI):
+            self._answer.used(chunk.usage)
+        else:
+            self._plain = False
         if isinstance(chunk, dict):  # litellm's own form for some providers
             self._answer.ended(chunk.get("finish_reason"))
         for choice in getattr(chunk, "choices", None) or ():

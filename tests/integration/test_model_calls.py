@@ -4,6 +4,7 @@ import asyncio
 import json
 
 import pytest
+from litellm.integrations.custom_logger import CustomLogger
 from model_caller import LOOKUP, Caller
 
 from holdfast.actors.worker import model
@@ -379,6 +380,52 @@ async def test_of_a_long_answer_litellm_keeps_no_more_than_its_end(monkeypatch):
     assert (outcome.input_tokens, outcome.output_tokens) == (11, 7)
     assert max(kept) <= (20, 0)
     assert len(kept) > 200
+
+
+USAGE = {**chunk({}, usage={"prompt_tokens": 11, "completion_tokens": 7, "total_tokens": 18}), "choices": []}
+CALL = {"index": 0, "id": "call_1", "type": "function", "function": {"name": "lookup", "arguments": '{"order": 1}'}}
+
+
+@pytest.mark.parametrize(
+    "frames",
+    [
+        [chunk({"role": "assistant", "content": "hi"}), chunk({"content": " there"}), chunk({}, "stop"), USAGE, DONE],
+        [chunk({"content": "hi"}), chunk({"content": " there"}, "stop"), USAGE, DONE],
+        [chunk({"content": "hi"}, "length"), USAGE, DONE],
+        [chunk({"content": "hi"}), chunk({}, "stop", usage=USAGE["usage"]), DONE],
+        [chunk({"content": "hi"}), chunk({}, "stop"), DONE],
+        [chunk({"tool_calls": [CALL]}), chunk({}, "tool_calls"), USAGE, DONE],
+        [chunk({"content": "Look: ", "tool_calls": [CALL]}, "tool_calls"), USAGE, DONE],
+        [chunk({"reasoning_content": "hm"}), chunk({"content": "hi"}), chunk({}, "stop"), USAGE, DONE],
+        [chunk({"refusal": "I will not."}), chunk({}, "stop"), USAGE, DONE],
+        [USAGE, chunk({"content": "hi"}), chunk({}, "stop"), chunk({"content": " there"}), DONE],
+    ],
+    ids=[
+        *("text", "an-end-with-text", "cut-off", "usage-at-the-end", "no-usage", "a-call", "text-and-a-call", "reasoning"),
+        *("a-refusal", "text-after-the-end"),
+    ],
+)
+async def test_an_answer_is_the_same_whether_litellm_is_asked_for_its_end_or_not(frames, monkeypatch):
+    outcome, _, _ = await answered(events(*frames))
+    monkeypatch.setattr(model, "_observed", lambda: True)
+    with_its_end, _, _ = await answered(events(*frames))
+    assert isinstance(outcome, ModelReplied)
+    assert outcome == with_its_end
+
+
+async def test_callbacks_of_litellm_are_told_of_whole_answers(monkeypatch):
+    told = asyncio.Queue()
+
+    class Logger(CustomLogger):
+        async def async_log_success_event(self, kwargs, response_obj, start_time, end_time):
+            told.put_nowait(response_obj)
+
+    monkeypatch.setattr(model.litellm, "callbacks", [Logger()])
+    frames = [chunk({"content": "hi"}), chunk({"content": " there"}), chunk({}, "stop"), USAGE, DONE]
+    outcome, _, _ = await answered(events(*frames))
+    assert outcome.content == "hi there"
+    async with asyncio.timeout(10):
+        assert (await told.get()).choices[0].message.content == "hi there"
 
 
 class Restarts:
