@@ -15,7 +15,7 @@ from holdfast.errors import (
     Quarantined,
     StoreError,
 )
-from holdfast.persistence import Store, TakeoverReason
+from holdfast.persistence import Moved, Store, TakeoverReason
 from holdfast.redaction import PLAIN
 from holdfast.settings import ProcessLimits, Timing
 
@@ -126,8 +126,7 @@ class Host:
                 reached=self._reached,
             )
             try:
-                await self._store.hosts(self._name, conversation_id)  # before the conversation can make this process hang
-                moved = await activation.activate(seen_token=seen_token, because=because, create=create)
+                moved = await self._taken_over(activation, seen_token, because, create=create)
             except (LeaseHeld, ConversationNotFound, Quarantined, StoreError) as error:
                 await self.offer_blank()
                 return Failed(error)
@@ -141,6 +140,19 @@ class Host:
             self._activation = activation
             self._reached(Step.ACTIVATE_3_STARTED)
             return Hosted()
+
+    async def _taken_over(
+        self, activation: Activation, seen_token: str, because: TakeoverReason, *, create: bool
+    ) -> Moved | None:
+        """As `Activation.activate`, which is noted in the store before the conversation can make this process hang."""
+        noting = asyncio.create_task(self._store.hosts(self._name, activation.conversation_id))  # in one round trip
+        try:
+            return await activation.activate(seen_token=seen_token, because=because, create=create)
+        finally:
+            try:
+                await noting
+            except StoreError as error:
+                logger.warning("%s: that it hosts %s could not be noted: %s", self._name, activation.conversation_id, error)
 
     async def ask(self, conversation_id: str, command: Command) -> AnswerToAsk:
         """Have a command judged, if the conversation is hosted here."""
@@ -176,19 +188,32 @@ class Host:
 
     async def _keep_house(self) -> None:
         """Leave a conversation that rests for long, stay on offer while idle, and end where there are blank actors enough."""
+        tick_s = pause_s = self._timing.tick_ms / 1000
         while not self._leaving:
             with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(self._timing.tick_ms / 1000):
+                async with asyncio.timeout(pause_s):
                     await self._rested.wait()
             self._rested.clear()
             await asyncio.sleep(OFFER_AFTER_S)
+            pause_s = tick_s
             try:
                 await self._be_heard()
                 await self._tidy()
+                pause_s = max(self._idle_ms() / 1000, tick_s)
             except StoreError as error:
                 logger.warning("%s: %s", self._name, error)
             except Exception:  # an actor whose housekeeping has ended is never offered, and never leaves
                 logger.exception("%s could not keep house", self._name)
+
+    def _idle_ms(self) -> float:
+        """For how long this actor has nothing to look at, unless its conversation comes to rest: many actors rest at once."""
+        activation, timing = self._activation, self._timing
+        until = [self._heard_at + timing.lease_ms / 3]
+        if activation is None:
+            until += [self._blank_since + timing.linger_ms] if self._clock() - self._blank_since < timing.linger_ms else []
+        elif activation.rested_at is not None:
+            until.append(activation.rested_at + (timing.park_ms if activation.parkable else timing.linger_ms))
+        return min(until) - self._clock()
 
     async def _be_heard(self) -> None:
         """Send a heartbeat about every third of a lease, after a look whether this actor's node is drained."""

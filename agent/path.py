@@ -68,13 +68,14 @@ def split(path: str) -> tuple[str, str]:
 def module_of(path: str, *, main_file: str | None = None) -> ModuleType:
     """The module of an import path, imported if it was not; arguments and errors are those of `load`."""
     name, _ = split(path)
-    here = _here()
-    if here is not None and str(here) not in python_path():
-        sys.path.append(str(here))  # a file that happens to lie here must not stand in for an installed package
+    if name == MAIN or name not in sys.modules:
+        here = _here()
+        if here is not None and str(here) not in python_path():
+            sys.path.append(str(here))  # a file that happens to lie here must not stand in for an installed package
+        importlib.invalidate_caches()  # the file may be new
     try:
         if name == MAIN:
             return sys.modules[MAIN] if main_file is None else _script(Path(main_file).resolve())
-        importlib.invalidate_caches()  # the file may be new
         return importlib.import_module(name)
     except ConfigurationError:
         raise  # this error names the fault better than one about the path could

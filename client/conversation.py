@@ -28,7 +28,7 @@ from holdfast.conversation.ids import check_request_id
 from holdfast.conversation.live import LiveEvent
 from holdfast.conversation.transcript import Transcript
 from holdfast.errors import ConversationNotFound, InvalidInput, InvalidMessage, StoreUnavailable
-from holdfast.persistence import Conversations, codec
+from holdfast.persistence import Conversations, Quarantine, codec
 
 from .arguments import check_place, is_time, request_id_of, text_of
 from .connection import Connection
@@ -142,15 +142,21 @@ class Conversation:
             raise InvalidInput("timeout_s", f"{timeout_s!r:.40} is no time", "give seconds, or None to wait without end")
         read, loop = self._connection.read, asyncio.get_running_loop()
         give_up = None if timeout_s is None else loop.time() + timeout_s
-        state = await read(lambda store: store.load(self.id))
+
+        async def found(store: Conversations) -> tuple[State, Quarantine | None]:
+            return await asyncio.gather(store.load(self.id), store.quarantine(self.id))  # in one round trip
+
+        state, quarantine = await read(found)
         while not (state.resting and (after is None or state.seq > after or state.ended)):
-            if await read(lambda store: store.quarantine(self.id)) is not None:
+            if quarantine is not None:
                 break
             left_ms = BLOCK_MS if give_up is None else min(BLOCK_MS, int((give_up - loop.time()) * 1000))
             if left_ms <= 0:
                 break
             for _, event in await self._news(state.seq, left_ms):
                 state = evolve(state, event)
+            if not state.resting:
+                quarantine = await read(lambda store: store.quarantine(self.id))
         return await read(lambda store: self._shown(store, state))
 
     async def state(self) -> ConversationState[Awaitable[Receipt]]:
@@ -315,9 +321,10 @@ class Conversation:
 
     async def _shown(self, store: ConversationsAndRuns, state: State) -> ConversationState[Awaitable[Receipt]]:
         last, reply, end = state.last, None, None
-        quarantine = await store.quarantine(self.id)
-        if last is not None:
-            answer, end = await store.at(self.id, [last.reply_seq or last.seq, last.seq])
+        seqs = [] if last is None else [last.reply_seq or last.seq, last.seq]
+        quarantine, entries = await asyncio.gather(store.quarantine(self.id), store.at(self.id, seqs))  # in one round trip
+        if entries:
+            answer, end = entries
             reply = answer.content if isinstance(answer, ModelAnswered) else None
         error = end.error if isinstance(end, TurnFailed) else None
         views = await store.pending_of(self.id) if any(call.suspension is not None for call in state.calls) else []

@@ -72,6 +72,7 @@ class Activation:
         self._timing = timing
         self._reached = reached
         self._mailbox = Mailbox()
+        self._rested = rested
         self._rest = Rest(admission, clock=clock, rested=rested)
         specs = specs or SpecCache()
         self._tenure = Tenure(store, conversation_id, holder=holder, timing=timing, clock=clock, strikes=strikes, specs=specs)
@@ -272,6 +273,7 @@ class Activation:
     def _stop(self) -> None:
         """End this activation at once: its tasks stop, and every waiting command fails with `Fenced`."""
         self._tenure.over = True
+        self._rested.set()  # its actor is free
         self._effects.cancel_all()
         for own in self._own:
             if own is not asyncio.current_task():

@@ -138,3 +138,20 @@ async def test_a_blank_actor_leaves_once_it_was_idle_for_long_and_others_are_eno
 
     assert left.is_set() == leaves
     assert await store.offers() == others + (not leaves)
+
+
+async def test_an_idle_actor_says_nothing_between_its_heartbeats():
+    store = FaultyStore(MemoryStore(), Faults())
+    host = Host(
+        store,
+        None,
+        name="actor-1",
+        timing=Timing(tick_ms=1, lease_ms=30_000),
+        process_limits=ProcessLimits(),
+        clock=lambda: 0,
+        leave=lambda: None,
+    )
+    await host.offer_blank()
+    await asyncio.sleep(0.1)
+    assert 1 <= store.calls["offer"] <= 2
+    assert store.calls["heartbeat"] == 0
