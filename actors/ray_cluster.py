@@ -78,7 +78,7 @@ class RayCluster:
 
     async def key(self) -> bytes | None:
         """See `Cluster.key`."""
-        return await asyncio.to_thread(self._vault.key)
+        return self._vault.known or await asyncio.to_thread(self._vault.key)
 
     async def environment(self, app: str, code: str) -> Mapping[str, str]:
         """See `Cluster.environment`."""

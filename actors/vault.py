@@ -21,17 +21,21 @@ KEY_BYTES = 32
 
 
 class Vault:
-    """The vault of one store. Every method blocks, and raises `ClusterUnavailable` where the cluster does not answer."""
+    """The vault of one store. Every method blocks, and raises `ClusterUnavailable` where the cluster does not answer.
+
+    Attributes:
+        known: The key, if it has been read.
+    """
 
     def __init__(self, address: StoreAddress) -> None:
         self._prefix = f"{address.namespace}:{address.store_id}:"
-        self._key: bytes | None = None
+        self.known: bytes | None = None
 
     def key(self) -> bytes | None:
         """The key that app records are signed with, which never changes; None before anybody has published or brought one."""
-        if self._key is None:
-            self._key = self._get("key")
-        return self._key
+        if self.known is None:
+            self.known = self._get("key")
+        return self.known
 
     def ensure_key(self, brought: bytes | None, *, must_be: bool) -> bytes:
         """The key that app records are signed with, made if there is none.

@@ -1,6 +1,7 @@
 """Joining a Ray cluster, and binding the store to it."""
 
 import asyncio
+import contextlib
 import logging
 import math
 import os
@@ -17,6 +18,7 @@ from holdfast.actors.actor_settings import RAY_NAMESPACE
 from holdfast.errors import ClusterStopped, ClusterUnavailable, ConfigurationError, StoreError, WrongCluster
 from holdfast.persistence import EVERYWHERE, Binding, Directory
 from holdfast.redaction import PLAIN
+from holdfast.single_flight import SingleFlight
 
 logger = logging.getLogger("holdfast.ray")
 
@@ -263,6 +265,7 @@ class Bond:
         self._cluster = cluster
         self._clock = clock
         self._looked_at = clock()
+        self._looking = SingleFlight(self._look)
 
     async def check(self, *, within_s: float) -> None:
         """Make sure that the store is not bound to another cluster; the store is asked at most every `LOOK_EVERY_S`.
@@ -271,13 +274,18 @@ class Bond:
             WrongCluster: The store is bound to another cluster.
             ClusterStopped: Holdfast was stopped on this cluster.
         """
-        now = self._clock()
-        if now - self._looked_at < LOOK_EVERY_S:
+        if self._clock() - self._looked_at < LOOK_EVERY_S:
             return
+        with contextlib.suppress(TimeoutError):  # the command itself will meet the reason
+            async with asyncio.timeout(within_s / 4):
+                await self._looking.result()
+
+    async def _look(self) -> None:
+        now = self._clock()
         try:
-            async with asyncio.timeout(min(within_s / 4, LOOK_S)):
-                binding, withheld = await self._store.binding(), await self._store.withheld()
-        except (StoreError, TimeoutError) as error:  # the command itself will meet the error
+            async with asyncio.timeout(LOOK_S):
+                binding, withheld = await asyncio.gather(self._store.binding(), self._store.withheld())
+        except (StoreError, TimeoutError) as error:  # as above
             logger.debug("the binding could not be read: %s", error)
             self._looked_at = now
             return

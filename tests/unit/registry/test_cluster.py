@@ -191,6 +191,15 @@ async def test_a_connected_client_asks_the_store_for_the_binding_only_now_and_th
     assert store.calls["binding"] == 2
 
 
+async def test_callers_that_come_together_have_the_store_asked_once():
+    seconds = 0.0
+    store = FaultyStore(MemoryStore(), Faults(binding=Delay(seconds=0.01)))
+    bond = Bond(store, MINE, clock=lambda: seconds)
+    seconds += clusters.LOOK_EVERY_S
+    await asyncio.gather(*(bond.check(within_s=5) for _ in range(100)))
+    assert store.calls["binding"] == 1
+
+
 def test_rays_workers_look_first_only_where_this_process_does(monkeypatch, tmp_path):
     ahead, behind = tmp_path / "script", tmp_path / "here"
     monkeypatch.setattr(sys, "path", [str(ahead), *sys.path, str(behind)])
