@@ -20,6 +20,7 @@ from holdfast.redaction import PLAIN
 from holdfast.settings import ProcessLimits, Timing
 
 from .activation.activation import Activation
+from .activation.patience import OFFER_AFTER_MS, Patience
 from .admission import Admission
 from .answers import AnswerToActivate, AnswerToAsk, Failed, Hosted, NotHosted, Occupied, OwnedElsewhere, Replied
 from .memory import allowed_mb, resident_mb
@@ -32,8 +33,6 @@ logger = logging.getLogger("holdfast.actor")
 UNLIMITED = 1_000_000_000
 PARKABLE = 1 << 50
 """What is added to the rank of an actor on offer whose conversation would be parked: those that are at rest are taken first."""
-OFFER_AFTER_S = 0.005
-"""How long a conversation must have come to rest before its actor goes on offer."""
 
 
 class Host:
@@ -70,6 +69,7 @@ class Host:
         self._adoptions = 0
         self._on_offer = False
         self._specs = SpecCache()
+        self._patience = Patience()
         self._allowed_mb = allowed_mb(process_limits.actor_mb)
         self._leaving = False
         self._heard_at = clock()
@@ -123,6 +123,7 @@ class Host:
                 rested=self._rested,
                 strikes=self._process_limits.strikes,
                 specs=self._specs,
+                patience=self._patience,
                 reached=self._reached,
             )
             try:
@@ -194,12 +195,12 @@ class Host:
                 async with asyncio.timeout(pause_s):
                     await self._rested.wait()
             self._rested.clear()
-            await asyncio.sleep(OFFER_AFTER_S)
+            await asyncio.sleep(OFFER_AFTER_MS / 1000)
             pause_s = tick_s
             try:
                 await self._be_heard()
                 await self._tidy()
-                pause_s = max(self._idle_ms() / 1000, tick_s)
+                pause_s = self._idle_ms() / 1000
             except StoreError as error:
                 logger.warning("%s: %s", self._name, error)
             except Exception:  # an actor whose housekeeping has ended is never offered, and never leaves
@@ -207,13 +208,15 @@ class Host:
 
     def _idle_ms(self) -> float:
         """For how long this actor has nothing to look at, unless its conversation comes to rest: many actors rest at once."""
-        activation, timing = self._activation, self._timing
+        activation, timing, now = self._activation, self._timing, self._clock()
         until = [self._heard_at + timing.lease_ms / 3]
         if activation is None:
-            until += [self._blank_since + timing.linger_ms] if self._clock() - self._blank_since < timing.linger_ms else []
+            until += [self._blank_since + timing.linger_ms] if now - self._blank_since < timing.linger_ms else []
         elif activation.rested_at is not None:
+            if now < activation.offer_at:
+                return activation.offer_at - now
             until.append(activation.rested_at + (timing.park_ms if activation.parkable else timing.linger_ms))
-        return min(until) - self._clock()
+        return max(min(until) - now, timing.tick_ms)
 
     async def _be_heard(self) -> None:
         """Send a heartbeat about every third of a lease, after a look whether this actor's node is drained."""
@@ -233,8 +236,8 @@ class Host:
                 self._activation = None
                 await self.offer_blank()
             elif activation is not None and activation.rested_at is not None:
-                if now - activation.rested_at < OFFER_AFTER_S * 1000:
-                    self._rested.set()  # the conversation worked meanwhile: look again when it has rested for long enough
+                if now < activation.offer_at:
+                    pass  # it has rested for a moment only
                 elif now - activation.rested_at < (park_ms if activation.parkable else linger_ms) and not worn:
                     rank = PARKABLE * activation.parkable + (activation.rested_since or 1)
                     await self._store.offer(self._name, rank)

@@ -37,6 +37,7 @@ from .beginning import Beginning
 from .judging import Judge
 from .mailbox import Asked, Leave, Mailbox
 from .outstanding import Outstanding
+from .patience import Patience
 from .rest import Rest
 from .taking_over import Tenure
 
@@ -65,6 +66,7 @@ class Activation:
         rested: asyncio.Event,
         strikes: int,
         specs: SpecCache | None = None,
+        patience: Patience | None = None,
         reached: Reached = untrapped,
     ) -> None:
         self.conversation_id = conversation_id
@@ -73,7 +75,7 @@ class Activation:
         self._reached = reached
         self._mailbox = Mailbox()
         self._rested = rested
-        self._rest = Rest(admission, clock=clock, rested=rested)
+        self._rest = Rest(admission, clock=clock, rested=rested, patience=patience or Patience())
         specs = specs or SpecCache()
         self._tenure = Tenure(store, conversation_id, holder=holder, timing=timing, clock=clock, strikes=strikes, specs=specs)
         beginning = Beginning(workers, admission)
@@ -98,6 +100,11 @@ class Activation:
         waits for the end of a pause.
         """
         return self._rest.since
+
+    @property
+    def offer_at(self) -> int:
+        """While the conversation rests: the moment from which its actor may go on offer, in ms by the actor's clock."""
+        return self._rest.offer_at
 
     @property
     def parkable(self) -> bool:

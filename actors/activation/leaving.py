@@ -33,6 +33,7 @@ async def release(
         return False
     if effects.queued:
         look_ms = max(look_ms, QUEUED_LOOK_MS)
+    effects.left()
     effects.cancel_all()  # effects that wait for the end of a pause must not begin from now on
     reached(Step.PASSIVATE_1_BEGUN)
     try:

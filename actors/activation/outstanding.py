@@ -126,6 +126,10 @@ class Outstanding:
         """Have the next `start` look at every effect, since the state was taken anew from the store."""
         self._changed = None
 
+    def left(self) -> None:
+        """Note that the conversation is left, while workers keep its effects or none is outstanding."""
+        self._rest.left()
+
     def cancel_all(self) -> None:
         """Stop waiting for every effect, each of which goes on in its worker: another activation may follow it."""
         self._changed = None

@@ -5,6 +5,8 @@ from collections.abc import Callable, Collection
 
 from holdfast.actors.admission import Admission
 
+from .patience import OFFER_AFTER_MS, Patience
+
 
 class Rest:
     """Since when one activation rests, and which of its effects do not need it.
@@ -13,13 +15,18 @@ class Rest:
         admission: Says when a pause is over.
         clock: The actor's clock, in ms.
         rested: The event that is set where the conversation is found at rest.
+        patience: Says for how long work that a worker keeps is waited for before the actor goes on offer.
 
     Attributes:
         since: The moment since which the conversation rests, by the actor's clock; None while it does not rest.
+        offer_at: The moment from which its actor may go on offer, while it rests.
     """
 
-    def __init__(self, admission: Admission, *, clock: Callable[[], int], rested: asyncio.Event) -> None:
+    def __init__(self, admission: Admission, *, clock: Callable[[], int], rested: asyncio.Event, patience: Patience) -> None:
         self.since: int | None = None
+        self.offer_at = 0
+        self._waiting_since: int | None = None
+        self._patience = patience
         self._admission = admission
         self._clock = clock
         self._rested = rested
@@ -43,8 +50,21 @@ class Rest:
             self.since = None
             return
         if self.since is None or not busy:
-            self.since = self._clock()
+            self._begin(waits=busy and not self.paused(effects))
         self._rested.set()
+
+    def _begin(self, *, waits: bool) -> None:
+        self.since = self._clock()
+        self.offer_at = self.since + OFFER_AFTER_MS
+        if waits and self._waiting_since is None:
+            self._waiting_since = self.since
+            self.offer_at = self.since + self._patience.hold_ms()
+
+    def left(self) -> None:
+        """Note that the conversation is left."""
+        if self._waiting_since is not None:
+            self._patience.waited(self._clock() - self._waiting_since, over=False)
+            self._waiting_since = None
 
     @property
     def queued(self) -> bool:
@@ -59,6 +79,9 @@ class Rest:
 
     def works(self, effect_id: str) -> None:
         """Note that the effect needs this activation (again)."""
+        if effect_id in self._kept and self._waiting_since is not None:
+            self._patience.waited(self._clock() - self._waiting_since, over=True)
+            self._waiting_since = None
         self._kept.discard(effect_id)
         self._queued.discard(effect_id)
 

@@ -10,7 +10,7 @@ from holdfast.actors.admission import Admission
 from holdfast.actors.published import standing_of
 from holdfast.conversation import AgentSpec, RunFinished, State, ToolSpec, decide
 from holdfast.conversation.envelope import success
-from holdfast.persistence import AppRecord, MemoryStore, TakeoverReason
+from holdfast.persistence import AppRecord, MemoryStore, TakeoverReason, codec
 from holdfast.settings import Timing
 from holdfast.testing.writer import begin, resolve, start
 
@@ -158,3 +158,21 @@ def decided(state, decision):
     """The decision about the only call, under one id however often it is said."""
     (waiting,) = state.calls
     return resolve(decision, waiting.tool_call_id, decision_id="d-1")(state)
+
+
+def keeping(*answers):
+    """Workers that go on with what they have claimed until the gate is open."""
+    workers = FakeWorkers(*answers)
+    workers.join_gate = asyncio.Event()
+    return workers
+
+
+async def soon(condition):
+    async with asyncio.timeout(10):
+        while not condition():
+            await asyncio.sleep(0.001)
+
+
+async def recorded(store, outcome, incarnation="p-1.x"):
+    data = codec.encode_outcome(outcome)
+    assert await store.finish("c-1", outcome.effect_id, incarnation=incarnation, outcome=data)

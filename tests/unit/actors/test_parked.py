@@ -2,13 +2,14 @@
 
 import asyncio
 
-from hosted import OPEN, START, FakeWorkers, Keeps, activated, stored, until
+from hosted import OPEN, START, FakeWorkers, Keeps, activated, keeping, recorded, soon, stored, until
 
 from holdfast.actors import Claimed, Host, Hosted, NoWorker
 from holdfast.actors import host as host_module
+from holdfast.actors.activation import patience, rest
 from holdfast.conversation import AgentSpec, Cancel, ModelReplied, RunFinished, Send, Status, ToolSpec
 from holdfast.conversation.envelope import success
-from holdfast.persistence import RunStatus, TakeoverReason, codec
+from holdfast.persistence import RunStatus, TakeoverReason
 from holdfast.settings import ProcessLimits, Timing
 from holdfast.testing import FailAfter, Faults, FaultyStore
 from holdfast.testing.writer import Writer, begin, call, reply, start
@@ -17,30 +18,12 @@ OPEN_START = START.model_copy(update={"spec": OPEN})
 LEASE_MS = 60_000
 
 
-def keeping(*answers):
-    """Workers that go on with what they have claimed until the gate is open."""
-    workers = FakeWorkers(*answers)
-    workers.join_gate = asyncio.Event()
-    return workers
-
-
-async def soon(condition):
-    async with asyncio.timeout(10):
-        while not condition():
-            await asyncio.sleep(0.001)
-
-
 async def resting(activation):
     await soon(lambda: activation.rested_at is not None)
 
 
 async def due(store):
     return list((await store.attention(10)).conversation_ids)
-
-
-async def recorded(store, outcome, incarnation="p-1.x"):
-    data = codec.encode_outcome(outcome)
-    assert await store.finish("c-1", outcome.effect_id, incarnation=incarnation, outcome=data)
 
 
 async def test_a_conversation_whose_model_call_a_worker_keeps_is_left_and_goes_on_with_the_outcome():
@@ -158,7 +141,8 @@ async def test_work_that_a_write_has_settled_is_dropped_at_the_worker_that_claim
 
 
 async def test_actors_at_rest_are_taken_before_those_whose_conversation_would_be_parked(monkeypatch):
-    monkeypatch.setattr(host_module, "OFFER_AFTER_S", 0.0)
+    monkeypatch.setattr(patience, "HOLD_MS", 0)
+    monkeypatch.setattr(rest, "OFFER_AFTER_MS", 0)
     store, workers = await stored(OPEN), keeping(Keeps("p-1.x"))
     workers.store, ranks = store, []
 
