@@ -35,7 +35,7 @@ NUMBER_LENGTH = 400
 
 
 class Deltas:
-    """Publishes a model's text and reasoning as they come, several pieces at a time."""
+    """Publishes a model's text and reasoning as they come: the pieces of `DELTA_EVERY_S` together, and none later than that."""
 
     def __init__(self, store: Runs, request: ModelRequest, attempt: int) -> None:
         self._store = store
@@ -43,7 +43,10 @@ class Deltas:
         self._attempt = attempt
         self._pieces: list[str] = []
         self._kind = TEXT_DELTA
-        self._published_at = 0.0
+        self._published_at = time.monotonic()
+        self._publishing = asyncio.Lock()
+        self._timer: asyncio.TimerHandle | None = None
+        self._late: asyncio.Task[None] | None = None
 
     async def add(self, text: str, reasoning: str = "") -> None:
         """Add a piece of text, of reasoning or of both; it is published at once or with the next pieces of its kind."""
@@ -54,18 +57,31 @@ class Deltas:
                 await self.flush()
                 self._kind = kind
             self._pieces.append(piece)
-        if self._pieces and time.monotonic() - self._published_at >= DELTA_EVERY_S:
-            await self.flush()
-
-    async def flush(self) -> None:
-        """Publish the pieces that are not published yet."""
         if not self._pieces:
             return
-        text = "".join(self._pieces).encode("utf-8", "replace").decode()
-        self._pieces.clear()
-        self._published_at = time.monotonic()
-        payload = codec.pack([self._kind, self._request.effect_id, self._attempt, _now(), text])
-        await _publish(self._store, self._request.conversation_id, payload)
+        wait_s = self._published_at + DELTA_EVERY_S - time.monotonic()
+        if wait_s <= 0:
+            await self.flush()
+        elif self._timer is None:
+            self._timer = asyncio.get_running_loop().call_later(wait_s, self._flush_late)
+
+    async def flush(self) -> None:
+        """Publish the pieces that are not published yet, after those that are being published."""
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        async with self._publishing:
+            if not self._pieces:
+                return
+            text = "".join(self._pieces).encode("utf-8", "replace").decode()
+            self._pieces.clear()
+            payload = codec.pack([self._kind, self._request.effect_id, self._attempt, _now(), text])
+            await _publish(self._store, self._request.conversation_id, payload)
+            self._published_at = time.monotonic()
+
+    def _flush_late(self) -> None:
+        self._timer = None
+        self._late = asyncio.create_task(self.flush())  # kept, or the collector might end it
 
 
 class Progress:

@@ -119,7 +119,7 @@ async def _stream(deltas: Deltas, answer: ModelAnswer, arguments: dict[str, Any]
         answer.finish()
     finally:
         await _close(stream)
-    await deltas.flush()
+        await deltas.flush()  # also what an abandoned try has said, before the next one says anything
     return answer
 
 

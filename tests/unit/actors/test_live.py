@@ -3,7 +3,7 @@
 import asyncio
 import threading
 
-from holdfast.actors.work_requests import RunRequest
+from holdfast.actors.work_requests import ModelRequest, RunRequest
 from holdfast.actors.worker import live
 from holdfast.conversation import jsontext
 from holdfast.persistence import codec
@@ -63,3 +63,57 @@ async def test_a_few_reports_are_all_heard_in_order_and_at_once():
     assert await heard(store, 5) == [0, 1, 2, 3, 4]
     report(5, None)
     assert (await heard(store, 6))[-1] == 5
+
+
+# -- a model's text, as it comes -------------------------------------------------------------------------------------------
+
+CALL = ModelRequest("c-1", "desk", "s", "t1.m1", upto_seq=2, attempt=1)
+
+
+class Texts(Listening):
+    """A store that hears what a model says."""
+
+    async def publish(self, conversation_id, payload):
+        kind, _, _, _, text = codec.unpack(payload)
+        await self.gate.wait()
+        self.heard.append((kind, text))
+
+
+async def test_pieces_that_come_together_are_published_together_and_a_piece_that_nothing_follows_soon():
+    store = Texts()
+    store.gate.set()
+    deltas = live.Deltas(store, CALL, 1)
+    for piece in ("Hel", "lo", "."):
+        await deltas.add(piece)
+    assert await heard(store, 1) == [("text_delta", "Hello.")]
+
+
+async def test_a_stream_that_stalls_holds_no_piece_back(monkeypatch):
+    store = Texts()
+    store.gate.set()
+    monkeypatch.setattr(live, "DELTA_EVERY_S", 0)
+    deltas = live.Deltas(store, CALL, 1)
+    await deltas.add("one ")
+    monkeypatch.setattr(live, "DELTA_EVERY_S", 0.01)
+    await deltas.add("two")
+    assert await heard(store, 2) == [("text_delta", "one "), ("text_delta", "two")]
+
+
+async def test_pieces_keep_their_order_and_their_kind_while_publishing_is_slow(monkeypatch):
+    store = Texts()
+    monkeypatch.setattr(live, "DELTA_EVERY_S", 0.001)
+    deltas = live.Deltas(store, CALL, 1)
+
+    async def stream():
+        for number in range(20):
+            await deltas.add("" if number % 2 else f"{number},", f"{number}," if number % 2 else "")
+            await asyncio.sleep(0.002)
+        await deltas.flush()
+
+    streaming = asyncio.create_task(stream())
+    await asyncio.sleep(0.02)
+    store.gate.set()
+    async with asyncio.timeout(20):
+        await streaming
+    said = [(kind, number) for kind, text in store.heard for number in text.strip(",").split(",")]
+    assert said == [("reasoning_delta" if number % 2 else "text_delta", str(number)) for number in range(20)]
