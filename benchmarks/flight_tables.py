@@ -1,10 +1,10 @@
 """The tables and goals of the benchmark of conversations in flight, from what was measured."""
 
 import itertools
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
-from benchmarks.result import Part, Row, Table, number, percentile
+from benchmarks.result import Chart, Part, Row, Series, Table, number, percentile
 from benchmarks.usage import actors, split
 
 TOTAL = 1.5
@@ -46,9 +46,11 @@ def part_of(raw: dict[str, Any]) -> Part:
     ):
         rows += some_rows
         tables += some_tables
-    measured = [*raw["flights"], *raw["rates"]]
+    widths = raw.get("widths", [])
+    charts = _charts(widths) if widths else []
+    measured = [*raw["flights"], *raw["rates"], *widths]
     versions = {name: text for one in measured for name, text in one["versions"].items()}
-    return Part(rows=rows, tables=tables, versions=versions, raw=raw)
+    return Part(rows=rows, tables=tables, charts=charts, versions=versions, raw=raw)
 
 
 def _flights(flights: list[dict[str, Any]]) -> tuple[list[Row], list[Table]]:
@@ -118,6 +120,30 @@ def _processes(one: dict[str, Any]) -> Table:
             ["all that host conversations, or could", *hosts, "", ""],
         ],
     )
+
+
+def _charts(widths: list[dict[str, Any]]) -> list[Chart]:
+    """Time and memory against the number in flight."""
+    delay_s = widths[0]["delay_s"]
+    systems = list(dict.fromkeys(one["system"] for one in widths))
+
+    def series(value: Callable[[dict[str, Any]], float]) -> list[Series]:
+        return [Series(name, [(one["count"], value(one)) for one in widths if one["system"] == name]) for name in systems]
+
+    label = f"conversations at once, whose model answers after {delay_s:g} s"
+    return [
+        Chart(
+            "in-flight-time", "Until all have answered", label, "seconds", series(lambda one: float(one["took_s"])), x_log=True
+        ),
+        Chart(
+            "in-flight-memory",
+            "Memory of all processes at its peak (PSS), Ray's own included",
+            label,
+            "MiB",
+            series(lambda one: float(one["peak"]["ours"] + one["peak"]["rays"]) / MIB),
+            x_log=True,
+        ),
+    ]
 
 
 def _rates(rates: list[dict[str, Any]]) -> tuple[list[Row], list[Table]]:

@@ -1,6 +1,6 @@
 """Conversations in flight: many that wait for a slow model at once, beside plain litellm; what a short one takes, and rest.
 
-`python benchmarks/in_flight.py --count 200 --delay 5 [--json FILE] [--only floor|holdfast|peer|rate|waiting|idle ...]`
+`python benchmarks/in_flight.py --count 200 --delay 5 [--json FILE] [--only floor|holdfast|peer|rate|waiting|idle|widths ...]`
 
 The model is a stub in a process of its own, reached by HTTP, which answers after the delay. Each system is driven by a process
 of its own; Holdfast by its public client on the embedded stack, whose processes are told from others by the home's name. The
@@ -8,6 +8,7 @@ floor is the same model call made by plain litellm in one process. LangGraph run
 """
 
 import argparse
+import contextlib
 import math
 import os
 import signal
@@ -15,8 +16,8 @@ import subprocess
 import sys
 import time
 from collections import Counter
-from collections.abc import Collection
-from dataclasses import dataclass
+from collections.abc import Collection, Iterator
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -27,7 +28,7 @@ from benchmarks.flight_driver import START_TIMEOUT_S, say
 from benchmarks.flight_process import Stub, driven, model
 from benchmarks.flight_tables import part_of
 
-PARTS = ("floor", "holdfast", "peer", "rate", "waiting", "idle")
+PARTS = ("floor", "holdfast", "peer", "rate", "waiting", "idle", "widths")
 LINGER_S = 30.0
 """How long an actor keeps a conversation that rests, where no setting says another time."""
 AFTER_LINGER_S = 2.0
@@ -43,6 +44,7 @@ class Size:
     count: int = 200
     delay_s: float = 5.0
     levels: tuple[int, ...] = (1, 8, 64)
+    widths: tuple[int, ...] = (25, 100, 400, 800)
     window_s: float = 15.0
     resting: int = 16
     quick: bool = False
@@ -78,19 +80,30 @@ UNBOUNDED_FLOOR = System("plain litellm, its connections unbounded", "floor", se
 HOLDFAST = System("Holdfast", "holdfast")
 
 
-def peer() -> System | None:
-    """LangGraph, where its environment is there or can be made."""
+@contextlib.contextmanager
+def peers() -> Iterator[list[System]]:
+    """LangGraph with each of its savers, where its environment is there or can be made, until the end."""
+    from peers import postgres
     from peers.environment import python
 
     try:
-        return System("LangGraph, SQLite", "langgraph", python())
+        interpreter = python()
     except (OSError, subprocess.CalledProcessError) as error:
         stack.console.print(f"[bold red]Left out, LangGraph: its environment cannot be made ({error})[/]")
-        return None
+        yield []
+        return
+    there = [System("LangGraph, SQLite", "langgraph", interpreter)]
+    why = postgres.missing()
+    if why is not None:
+        stack.console.print(f"[bold red]Left out, LangGraph on Postgres: {why}[/]")
+        yield there
+        return
+    with postgres.server() as database:
+        yield [*there, System("LangGraph, Postgres", "langgraph", interpreter, (("IN_FLIGHT_STORE", database("flight")),))]
 
 
-def flight(system: System, stub: Stub, size: Size) -> dict[str, Any]:
-    """So many conversations at once, until all have answered."""
+def flight(system: System, stub: Stub, size: Size, *, lingers: bool = True) -> dict[str, Any]:
+    """So many conversations at once, until all have answered; for ours, also what is left one linger later."""
     say(f"{system.title}: {size.count} at once, {size.delay_s:g} s each")
     stub.control(delay_s=0, forget=True)
     with (
@@ -115,7 +128,7 @@ def flight(system: System, stub: Stub, size: Size) -> dict[str, Any]:
         after = watch.moment()
         asked, peak, most = stub.control(), watch.peak, dict(watch.most)
         left: Counter[str] = Counter()
-        if system is HOLDFAST:
+        if system is HOLDFAST and lingers:
             say(f"{system.title}: one linger of {size.linger_s:g} s")
             time.sleep(size.linger_s + AFTER_LINGER_S)
             left = watch.processes()
@@ -258,26 +271,29 @@ def _window(driver: Any, watch: usage.Watch) -> dict[str, Any]:
 def found(size: Size, wanted: Collection[str]) -> dict[str, Any]:
     """Everything that is wanted; a flight is always beside its floor, and a rate, too."""
     raw: dict[str, Any] = {"flights": [], "rates": []}
-    other = peer() if "peer" in wanted else None
-    with model() as stub:
+    with model() as stub, peers() if "peer" in wanted else contextlib.nullcontext([]) as others:
         if {"floor", "holdfast", "peer"} & set(wanted):
             flown = [FLOOR]
             flown += [UNBOUNDED_FLOOR] if size.count > AT_ONCE_IN_LITELLM else []
-            flown += [other] if other is not None else []
+            flown += others
             flown += [HOLDFAST] if "holdfast" in wanted else []
             raw["flights"] = [flight(system, stub, size) for system in flown]
         if "rate" in wanted:
-            raw["rates"] = [rate(system, stub, size) for system in (FLOOR, other, HOLDFAST) if system is not None]
+            raw["rates"] = [rate(system, stub, size) for system in (FLOOR, *others, HOLDFAST)]
         if "waiting" in wanted:
             raw["waiting"] = waiting(stub, size)
         if "idle" in wanted:
             raw["idle"] = idle(stub, size)
+        if "widths" in wanted:
+            wide = [(system, replace(size, count=count)) for system in (FLOOR, *others, HOLDFAST) for count in size.widths]
+            raw["widths"] = [flight(system, stub, each, lingers=False) for system, each in wide]
     return raw
 
 
 def measure(*, quick: bool) -> Any:
     """All of it but the peer, which is outside the gate."""
-    size = Size(count=8, delay_s=1.0, levels=(1, 4), window_s=2.0, resting=4, quick=True) if quick else Size()
+    small = Size(count=8, delay_s=1.0, levels=(1, 4), widths=(4, 8), window_s=2.0, resting=4, quick=True)
+    size = small if quick else Size()
     return part_of(found(size, [part for part in PARTS if part != "peer"]))
 
 
@@ -288,11 +304,13 @@ def main() -> None:
     parser.add_argument("--delay", type=float, default=Size().delay_s, help="seconds until the model answers")
     parser.add_argument("--window", type=float, default=Size().window_s, help="seconds over which a rate or rest is measured")
     parser.add_argument("--levels", type=int, nargs="+", default=Size().levels, help="widths at which the rate is measured")
+    parser.add_argument("--widths", type=int, nargs="+", default=Size().widths, help="how many at once, for widths")
     parser.add_argument("--resting", type=int, default=Size().resting, help="how many conversations rest, for idle")
     parser.add_argument("--only", action="append", choices=PARTS, help="this part, and its floor; may be repeated")
     parser.add_argument("--json", type=Path, help="where the results go (out/in-flight.json)")
     options = parser.parse_args()
-    size = Size(options.count, options.delay, tuple(options.levels), options.window, options.resting)
+    levels, widths = tuple(options.levels), tuple(options.widths)
+    size = Size(options.count, options.delay, levels, widths, options.window, options.resting)
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # else what was started would go on
     load, began = os.getloadavg()[0], time.monotonic()
     part = part_of(found(size, options.only or PARTS))

@@ -1,5 +1,9 @@
-"""LangGraph's conversations in flight: a graph of one node that calls the model, over the SQLite saver."""
+"""LangGraph's conversations in flight: a graph of one node that calls the model, over its SQLite or its Postgres saver.
 
+The variable IN_FLIGHT_STORE has the URL of a Postgres database; without it, the saver is that of SQLite.
+"""
+
+import os
 from collections.abc import Callable
 from contextlib import AsyncExitStack
 from operator import add
@@ -7,8 +11,9 @@ from typing import Annotated, Any, TypedDict
 
 from benchmarks import flight_driver
 from benchmarks.flight_driver import Driver
-from langgraph.checkpoint.sqlite.aio import AsyncSqliteSaver
 from langgraph.graph import END, START, StateGraph
+
+STORE = os.environ.get("IN_FLIGHT_STORE")
 
 
 class State(TypedDict):
@@ -26,13 +31,29 @@ async def model(state: State) -> State:
 class LangGraph(Driver):
     """One compiled graph over one saver; nothing says when a start is durable."""
 
-    packages = ("langgraph", "langgraph-checkpoint-sqlite", "litellm")
-    settings = 'AsyncSqliteSaver (WAL, as its setup makes it), durability="sync"'
+    packages = ("langgraph", f"langgraph-checkpoint-{'postgres' if STORE else 'sqlite'}", "litellm")
+    settings = (
+        'AsyncPostgresSaver on a psycopg pool of 16, durability="sync"; its server is not counted'
+        if STORE
+        else 'AsyncSqliteSaver (WAL, as its setup makes it), durability="sync"'
+    )
 
     async def open(self) -> None:
-        """Open the saver as its documentation does."""
+        """Open the saver as its documentation does, for Postgres on a connection pool."""
         self.stack = AsyncExitStack()
-        saver = await self.stack.enter_async_context(AsyncSqliteSaver.from_conn_string("in-flight.db"))
+        saver: Any
+        if STORE:
+            from langgraph.checkpoint.postgres.aio import AsyncPostgresSaver
+            from psycopg.rows import dict_row
+            from psycopg_pool import AsyncConnectionPool
+
+            settings = {"autocommit": True, "prepare_threshold": 0, "row_factory": dict_row}
+            pool = AsyncConnectionPool(STORE, min_size=4, max_size=16, open=False, kwargs=settings)
+            saver = AsyncPostgresSaver(await self.stack.enter_async_context(pool))
+        else:
+            from langgraph.checkpoint.sqlite.aio import AsyncSqliteSaver
+
+            saver = await self.stack.enter_async_context(AsyncSqliteSaver.from_conn_string("in-flight.db"))
         await saver.setup()
         builder = StateGraph(State)
         builder.add_node("model", model)
