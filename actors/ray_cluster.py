@@ -12,7 +12,7 @@ from holdfast.errors import ClusterUnavailable, HoldfastError
 from holdfast.persistence import AppRecord
 
 from .actor_settings import RAY_NAMESPACE, ActorSettings, WorkerSettings
-from .placement import beside
+from .placement import in_turn, turn_of
 from .ray_workers import worker_settings
 from .vault import Vault
 from .worker.refusals import AppBroken, Dropped, Succeeded
@@ -166,5 +166,5 @@ def _spawned(settings: WorkerSettings, avoid: Collection[str]) -> Any:
         num_cpus=0,
         max_restarts=-1,
         max_concurrency=10_000,  # more calls than a worker carries out at once, so that it always says how it is
-        **beside(avoid),
+        **in_turn(turn_of(settings.base), avoid),
     ).remote(settings)

@@ -1,5 +1,6 @@
 """Conversation actors on Ray: each is named, detached, and a process of its own."""
 
+import itertools
 import uuid
 from collections.abc import Awaitable, Sequence
 from typing import Any, Protocol, TypeVar
@@ -9,7 +10,7 @@ from ray.exceptions import ActorDiedError, RayActorError, RayError
 
 from holdfast.actors import RAY_NAMESPACE, ActorSettings, AnswerToActivate, AnswerToAsk, ConversationActor, find, in_cluster
 from holdfast.actors.build import this_release
-from holdfast.actors.placement import beside
+from holdfast.actors.placement import in_turn
 from holdfast.actors.wire import pack, unpack
 from holdfast.conversation import Command
 from holdfast.daemon import in_daemon
@@ -65,6 +66,7 @@ class RayActors:
     def __init__(self, settings: ActorSettings, store: DirectoryAndRuns) -> None:
         self._settings = settings
         self._store = store
+        self._turns = itertools.count(uuid.uuid4().int)  # from anywhere: there are many who spawn
 
     async def find(self, name: str) -> RayHandle | None:
         """See `Actors.find`."""
@@ -106,6 +108,8 @@ class RayActors:
         withheld = await self._store.withheld()
         if EVERYWHERE in withheld:
             raise ClusterStopped(self._settings.store.namespace)
+        place = await in_daemon(in_turn, next(self._turns), withheld)
+        in_cluster()  # still: Ray would silently start one of its own
         actor = _RemoteActor.options(
             name=name,
             namespace=RAY_NAMESPACE,
@@ -113,7 +117,7 @@ class RayActors:
             num_cpus=0,
             max_restarts=0,
             max_concurrency=1000,
-            **beside(withheld),
+            **place,
         ).remote(self._settings, name)
         try:
             await actor.warm.remote(offer=offer)

@@ -1,88 +1,26 @@
 """A cluster of two nodes loses one, and its GCS: conversations go on at the other, and with the next."""
 
 import asyncio
-import contextlib
-import os
-import socket
-import subprocess
 import sys
-import tempfile
 import uuid
-from pathlib import Path
 
 import pytest
 import ray
-import two_nodes
-from fault_stack import QUICK, WITHIN_S, environment_kept, host_pid, named
-from lacking import lacking
-from stack_fixture import FAST, RunningStack, Scenarios, gone, open_gate
+from fault_stack import WITHIN_S, host_pid, named
+from ray_cluster import several_nodes
+from stack_fixture import gone, open_gate
 from two_calls import APP, at_work, ended, waiting_for_two, watched
 
 from holdfast.client import Answer, Approve, AsyncClient
-from holdfast.registry import cluster
 from holdfast.registry.inventory import processes
 from holdfast.registry.ray_actors import RayActors
-from holdfast.testing import ModelServer
-from holdfast.testing.redis_server import RedisServer, binaries
-
-
-class TwoNodes:
-    """A cluster in a process of its own; `second` is the node that may be lost."""
-
-    def __init__(self, folder, redis_address):
-        self.env = two_nodes.environment(folder, redis_address)
-        self._process = subprocess.Popen(
-            [sys.executable, two_nodes.__file__, str(folder)],
-            env={**os.environ, **self.env},
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            text=True,
-            start_new_session=True,
-        )
-        self.address, self.second = self._process.stdout.readline().split()
-
-    async def have(self, done):
-        """Have it do something, and return when that is done."""
-        self._process.stdin.write(f"{done}\n")
-        self._process.stdin.flush()
-        assert await asyncio.to_thread(self._process.stdout.readline) == "done\n"
-
-    def end(self):
-        self._process.stdin.close()
-        self._process.wait(WITHIN_S)
-        self._process.stdout.close()
-
-
-def free_port():
-    with socket.create_server(("127.0.0.1", 0)) as found:
-        return found.getsockname()[1]
 
 
 @pytest.fixture(scope="module")
 def pair():
-    """A store, a model server, and a cluster of two nodes whose GCS keeps its tables in a Redis of its own."""
-    if not binaries():
-        lacking("there is no Redis server on this machine")
-    port, scenarios = free_port(), Scenarios()
-    with contextlib.ExitStack() as stack:
-        stack.enter_context(environment_kept())
-        folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="hf-", dir="/tmp", ignore_cleanup_errors=True)))
-        (folder / "runs").mkdir()
-        store = stack.enter_context(RedisServer(appendonly="yes", appendfsync="always"))
-        stack.enter_context(RedisServer(port=str(port), bind="127.0.0.1"))
-        model = stack.enter_context(ModelServer(script=scenarios))
-        os.environ.update(
-            FAST
-            | QUICK
-            | {"HOLDFAST_TEST_RUNS": str(folder / "runs"), "OPENAI_API_BASE": model.url, "OPENAI_API_KEY": "sk-test"}
-        )
-        nodes = TwoNodes(folder, f"127.0.0.1:{port}")
-        stack.callback(nodes.end)
-        stack.callback(ray.shutdown)
-        os.environ.update(nodes.env)
-        os.environ.update({"HOLDFAST_REDIS_URL": store.url, "HOLDFAST_RAY_ADDRESS": nodes.address, "HOLDFAST_PUBLISH": "true"})
-        cluster._observe_environment(ray)
-        yield RunningStack(home=None, redis_url=store.url, model=model, scenarios=scenarios, runs=folder / "runs"), nodes
+    """A stack on a cluster of two nodes."""
+    with several_nodes(2) as found:
+        yield found
 
 
 async def node_of(store, conversation):
@@ -96,11 +34,11 @@ async def test_the_gcs_dies_and_comes_back_and_everything_ends_as_it_would_have(
     async with AsyncClient.connect(APP, timeout_s=WITHIN_S) as client, watched(stack) as oracle:
         running, asked = await at_work(stack, client, oracle, "gcs-running")
         waiting, pay, ask = await waiting_for_two(stack, client, "gcs-waiting")
-        await nodes.have("kill the gcs")
+        await nodes.have("kill gcs")
         open_gate(stack, running.id)
         open_gate(stack, waiting.id)
         deciding = asyncio.create_task(client.resolve(waiting.id, pay.tool_call_id, Approve(), decision_id="d-1"))
-        await nodes.have("start the gcs")
+        await nodes.have("start gcs")
         await oracle.acknowledged(waiting.id, await deciding, by="d-1")
         await ask.resolve(Answer(False))
         await asked.resolve(Answer(False))
@@ -125,7 +63,7 @@ def on(settings, node):
 
 
 async def spawned(settings, store):
-    """A blank actor, wherever Ray places it."""
+    """A blank actor, on any node."""
     await RayActors(settings, store).spawn(f"{settings.prefix}actor:{uuid.uuid4().hex[:12]}", offer=True)
 
 
@@ -165,16 +103,16 @@ async def test_a_node_dies_and_its_conversations_go_on_at_the_other(pair):
     stack, nodes = pair
     async with AsyncClient.connect(APP, timeout_s=WITHIN_S) as client, watched(stack) as oracle:
         there, asks = [], {}
-        for number in range(16):  # Ray places them as it likes
+        for number in range(16):
             conversation, ask = await at_work(stack, client, oracle, f"node-{number}")
             asks[conversation] = ask
-            there += [conversation] * (await node_of(oracle.store, conversation) == nodes.second)
+            there += [conversation] * (await node_of(oracle.store, conversation) in nodes.others)
             if there and len(asks) > 2:
                 break
         assert there
         epochs = {conversation.id: (await oracle.store.owner(conversation.id)).epoch for conversation in there}
         hosts = [await host_pid(oracle.store, conversation.id) for conversation in there]
-        await nodes.have("kill the second raylet")
+        await nodes.have(f"kill raylet {nodes.others[0]}")
         for host in hosts:  # which it takes with it, after a moment in which they would still answer
             await gone(host)
         for conversation, ask in asks.items():

@@ -25,6 +25,8 @@ from holdfast.testing import ModelServer
 
 AT_ONCE = 10
 PATIENCE_S = 240
+MODEL_S = 0.5
+PARKED = {"HOLDFAST_MAX_ACTORS": "3", "HOLDFAST_PARK_S": "0.1"}
 BETWEEN = (6, 24)
 """How many model calls arrive between two kills, at least and at most: the worse the machine, the slower the killer."""
 
@@ -33,17 +35,20 @@ pytestmark = pytest.mark.skipif(
 )
 
 
-@pytest.fixture
-def replaying():
-    """A stack whose model replays the recordings."""
+@pytest.fixture(params=["hosted", "parked"])
+def replaying(request):
+    """A stack whose model replays the recordings; conversations keep their actors, or are left as soon as the model works."""
     recordings = recorded_app.recordings()
+    parked = request.param == "parked"
     with environment_kept(), ModelServer(replay=[recording["messages"] for recording in recordings.values()]) as model:
-        stack = start_stack(model, Scenarios(), **QUICK)
+        if parked:
+            model.slow(first_token_s=MODEL_S)
+        stack = start_stack(model, Scenarios(), **(QUICK | PARKED if parked else QUICK))
         recorded_app.RUNS = stack.runs
         address = ensure_ray(stack.home)
         os.environ.update(address.env)
         joined = cluster.join(address.address, embedded=True)
-        yield stack, recordings
+        yield stack, recordings, parked
         cluster.leave(joined)
         end_stack(stack)
 
@@ -72,10 +77,12 @@ class Killer:
                     self.killed.append(victim.__name__)
 
     async def host(self):
-        """The actor of a conversation."""
-        rows = (await self.store.conversations(limit=500)).items
-        holders = {(await self.store.owner(row.conversation_id)).holder for row in rows} - {""}
-        await kill(await pid_of(named(self.dice.choice(sorted(holders) or [""]))))
+        """The actor of a conversation, as soon as one has an actor."""
+        holders = set()
+        while not holders:
+            rows = (await self.store.conversations(limit=500)).items
+            holders = {(await self.store.owner(row.conversation_id)).holder for row in rows} - {""}
+        await kill(await pid_of(named(self.dice.choice(sorted(holders)))))
 
     async def worker(self):
         """One of those that run models and tools."""
@@ -95,7 +102,7 @@ class Killer:
 @pytest.mark.timeout(1800)
 @pytest.mark.parametrize(("count", "seed"), [(24, 7), (200, 8)])
 async def test_whoever_dies_every_conversation_ends_with_its_own_transcript(replaying, count, seed):
-    stack, recordings = replaying
+    stack, recordings, parked = replaying
     dice = random.Random(seed)  # noqa: S311 - the same kills for the same seed, as far as timing allows
     names = sorted(dice.sample(sorted(recordings), count))
     slots = asyncio.Semaphore(AT_ONCE)
@@ -129,5 +136,8 @@ async def test_whoever_dies_every_conversation_ends_with_its_own_transcript(repl
         asked = [call for message in messages for call in message.get("tool_calls") or []]
         ran = {call["id"] for call in asked if call["function"]["name"] in server}
         assert {body["key"] for body in oracle.bodies(name)} == ran, name
+    if parked:  # for most model calls the conversation was left and taken up again
+        asked = sum(message["role"] == "assistant" for name in names for message in recordings[name]["messages"])
+        assert sum([(await store.owner(name)).epoch for name in names]) > asked
     await store.close()
     assert set(killer.killed) == {"host", "worker", "sweeper", "redis"}, killer.killed

@@ -1,21 +1,13 @@
-"""A node that is drained: its actors leave, and actors are made beside it."""
+"""A node that is drained: its actors leave."""
 
 import asyncio
 
 import pytest
 
 from holdfast.actors import Host, Occupied, placement
-from holdfast.actors.placement import beside, drained
+from holdfast.actors.placement import drained
 from holdfast.persistence import EVERYWHERE, MemoryStore, TakeoverReason
 from holdfast.settings import ProcessLimits, Timing
-
-
-def test_actors_are_made_beside_drained_nodes_and_there_only_if_no_other_lives():
-    assert beside(()) == beside({EVERYWHERE: 1}) == {}
-    assert beside({"b": 1, EVERYWHERE: 1, "a": 2}) == {
-        "label_selector": {"ray.io/node-id": "!in(a,b)"},
-        "fallback_strategy": [{"label_selector": {}}],
-    }
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""A Ray cluster of two nodes on this machine, as a process: it prints its address, and obeys words on its standard input.
+"""A Ray cluster of several nodes on this machine, as a process: it prints its address and obeys words on its standard input.
 
 It is reachable from this machine only, and only with its token; what its environment says of these must stand before ray is
 imported. `RAY_REDIS_ADDRESS` names the Redis that outlives its GCS.
@@ -9,6 +9,7 @@ import sys
 from pathlib import Path
 
 QUICK_TO_NOTICE = {"health_check_initial_delay_ms": 1000, "health_check_period_ms": 500, "health_check_failure_threshold": 5}
+OTHER = {"node_ip_address": "127.0.0.1", "num_cpus": 4}
 
 
 def environment(folder: Path, redis_address: str) -> dict[str, str]:
@@ -27,28 +28,28 @@ def environment(folder: Path, redis_address: str) -> dict[str, str]:
     }
 
 
-def main(folder: str) -> None:
-    """Start two nodes, then do what is asked until the input ends."""
+def main(folder: str, count: str) -> None:
+    """Start so many nodes, then do what is asked until the input ends."""
     import ray._private.utils  # noqa: PLC0415 - see above
     from ray.cluster_utils import Cluster  # noqa: PLC0415 - as above
 
     ray._private.utils.write_ray_address = lambda *_: None  # it would tell this address to everybody on the machine
     head = {"temp_dir": folder, "node_ip_address": "127.0.0.1", "include_dashboard": False, "num_cpus": 4}
     cluster = Cluster(initialize_head=True, head_node_args=head)
-    second = cluster.add_node(node_ip_address="127.0.0.1", num_cpus=4)
-    print(cluster.address, second.node_id, flush=True)  # noqa: T201 - it is read
+    others = {node.node_id: node for node in (cluster.add_node(**OTHER) for _ in range(int(count) - 1))}
+    print(cluster.address, *others, flush=True)  # noqa: T201 - it is read
     for line in sys.stdin:
-        match line.strip():
-            case "kill the second raylet":
-                second.kill_raylet()
-            case "kill the gcs":
+        match line.split():
+            case ["kill", "raylet", node_id]:
+                others[node_id].kill_raylet()
+            case ["kill", "gcs"]:
                 cluster.head_node.kill_gcs_server()
-            case "start the gcs":
+            case ["start", "gcs"]:
                 cluster.head_node.start_gcs_server()
         print("done", flush=True)  # noqa: T201 - as above
-    for node in (second, cluster.head_node):
+    for node in (*others.values(), cluster.head_node):
         node.kill_all_processes(check_alive=False, allow_graceful=False)
 
 
 if __name__ == "__main__":
-    main(sys.argv[1])
+    main(*sys.argv[1:])
