@@ -7,8 +7,10 @@ HOLD_MS = 250
 OFFER_AFTER_MS = 5
 """How long a conversation must have come to rest, at least, before its actor goes on offer."""
 REMEMBERED = 16
-TRIED = 8
+TRIED = 32
 """Of how many waits one is held in any case, while most work goes on for longer: else nothing would show that it does not."""
+TELLING = REMEMBERED // 2
+"""For how many waits a short one counts while most were long: of those that are cut off, nobody knows how long they were."""
 
 
 class Patience:
@@ -21,10 +23,15 @@ class Patience:
     def hold_ms(self) -> int:
         """How long the wait that begins now is held before the actor goes on offer."""
         self._waits += 1
-        most_are_long = 2 * sum(self._long) > len(self._long)
-        return OFFER_AFTER_MS if most_are_long and self._waits % TRIED else HOLD_MS
+        return OFFER_AFTER_MS if self._most_are_long and self._waits % TRIED else HOLD_MS
 
     def waited(self, for_ms: int, *, over: bool) -> None:
         """Note a wait: how long it was, and whether the work was over then; a short one that was cut off says nothing."""
-        if over or for_ms >= HOLD_MS:
-            self._long.append(for_ms >= HOLD_MS)
+        if for_ms >= HOLD_MS:
+            self._long.append(True)
+        elif over:
+            self._long.extend([False] * (TELLING if self._most_are_long else 1))
+
+    @property
+    def _most_are_long(self) -> bool:
+        return 2 * sum(self._long) > len(self._long)
