@@ -43,6 +43,7 @@ def part_of(raw: dict[str, Any]) -> Part:
         _rates(raw["rates"]),
         _waiting(raw["waiting"]) if "waiting" in raw else ([], []),
         _idle(raw["idle"]) if "idle" in raw else ([], []),
+        _killed(raw["killed"]) if "killed" in raw else ([], []),
     ):
         rows += some_rows
         tables += some_tables
@@ -233,6 +234,16 @@ def _waiting(found: dict[str, Any]) -> tuple[list[Row], list[Table]]:
     ]
     columns = ["start acknowledged", "p50", "p99", "slowest", "samples", "given up (counted as 30 s)"]
     return [Row(what, p99, "ms", p50, p99 / p50, BUSY, len(busy))], [Table("New conversations, five a second", columns, cells)]
+
+
+def _killed(found: dict[str, Any]) -> tuple[list[Row], list[Table]]:
+    requests, answered = found["requests"], found["ends"].get("answered", 0)
+    what = f"model requests for each effect, the most, of {found['count']:,} conversations, actors killed at random"
+    title = f"{found['count']:,} conversations, {found['delay_s']:g} s each, while one actor a second is killed at random"
+    cells = [str(found["killed"]), f"{answered:,}", str(requests["fewest"]), str(requests["most"]), f"{found['took_s']:.1f} s"]
+    return [Row(what, requests["most"], "requests", 1, requests["most"], 1.0, found["count"])], [
+        Table(title, ["actors killed", "answered", "requests each, the fewest", "the most", "until all have answered"], [cells])
+    ]
 
 
 def _idle(found: dict[str, Any]) -> tuple[list[Row], list[Table]]:

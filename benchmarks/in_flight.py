@@ -1,6 +1,6 @@
 """Conversations in flight: many that wait for a slow model at once, beside plain litellm; what a short one takes, and rest.
 
-`python benchmarks/in_flight.py --count 200 --delay 5 [--json FILE] [--only floor|holdfast|peer|rate|waiting|idle|widths ...]`
+`python benchmarks/in_flight.py --count 200 --delay 5 [--json FILE] [--only PART ...]`
 
 The model is a stub in a process of its own, reached by HTTP, which answers after the delay. Each system is driven by a process
 of its own; Holdfast by its public client on the embedded stack, whose processes are told from others by the home's name. The
@@ -11,9 +11,11 @@ import argparse
 import contextlib
 import math
 import os
+import random
 import signal
 import subprocess
 import sys
+import threading
 import time
 from collections import Counter
 from collections.abc import Collection, Iterator
@@ -28,7 +30,7 @@ from benchmarks.flight_driver import START_TIMEOUT_S, say
 from benchmarks.flight_process import Stub, driven, model
 from benchmarks.flight_tables import part_of
 
-PARTS = ("floor", "holdfast", "peer", "rate", "waiting", "idle", "widths")
+PARTS = ("floor", "holdfast", "peer", "rate", "waiting", "idle", "widths", "killed")
 LINGER_S = 30.0
 """How long an actor keeps a conversation that rests, where no setting says another time."""
 AFTER_LINGER_S = 2.0
@@ -102,8 +104,34 @@ def peers() -> Iterator[list[System]]:
         yield [*there, System("LangGraph, Postgres", "langgraph", interpreter, (("IN_FLIGHT_STORE", database("flight")),))]
 
 
-def flight(system: System, stub: Stub, size: Size, *, lingers: bool = True) -> dict[str, Any]:
+KILL_EVERY_S = 1.0
+
+
+@contextlib.contextmanager
+def killing(watch: usage.Watch, killed: list[int]) -> Iterator[None]:
+    """Kill one of the stack's actors, at random, every `KILL_EVERY_S`, until the end; `killed` are their ids."""
+    ended = threading.Event()
+
+    def kill() -> None:
+        while not ended.wait(KILL_EVERY_S):
+            alive = watch.pids("actor")
+            if alive:
+                killed.append(random.choice(alive))
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(killed[-1], signal.SIGKILL)
+
+    thread = threading.Thread(target=kill, daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        ended.set()
+        thread.join()
+
+
+def flight(system: System, stub: Stub, size: Size, *, lingers: bool = True, kills: bool = False) -> dict[str, Any]:
     """So many conversations at once, until all have answered; for ours, also what is left one linger later."""
+    killed: list[int] = []
     say(f"{system.title}: {size.count} at once, {size.delay_s:g} s each")
     stub.control(delay_s=0, forget=True)
     with (
@@ -123,8 +151,9 @@ def flight(system: System, stub: Stub, size: Size, *, lingers: bool = True) -> d
         stub.control(delay_s=size.delay_s, forget=True)
         watch.forget()
         before = watch.moment()
-        driver.go_on()
-        end = driver.until("end")
+        with killing(watch, killed) if kills else contextlib.nullcontext():
+            driver.go_on()
+            end = driver.until("end")
         after = watch.moment()
         asked, peak, most = stub.control(), watch.peak, dict(watch.most)
         left: Counter[str] = Counter()
@@ -143,6 +172,7 @@ def flight(system: System, stub: Stub, size: Size, *, lingers: bool = True) -> d
             "peak": {"ours": peak.ours, "rays": peak.rays, "by_kind": peak.by_kind},
             "processes": {"at_peak": peak.processes, "most": most, "after_linger": dict(left)},
             "requests": requests_each(asked["requests"], size.count),
+            "killed": len(killed),
             "most_open": asked["most_open"],
             "settings": begin["settings"],
             "versions": begin["versions"],
@@ -284,6 +314,8 @@ def found(size: Size, wanted: Collection[str]) -> dict[str, Any]:
             raw["waiting"] = waiting(stub, size)
         if "idle" in wanted:
             raw["idle"] = idle(stub, size)
+        if "killed" in wanted:
+            raw["killed"] = flight(HOLDFAST, stub, size, lingers=False, kills=True)
         if "widths" in wanted:
             wide = [(system, replace(size, count=count)) for system in (FLOOR, *others, HOLDFAST) for count in size.widths]
             raw["widths"] = [flight(system, stub, each, lingers=False) for system, each in wide]

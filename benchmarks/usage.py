@@ -137,6 +137,12 @@ class Watch:
             self._look()
             return Counter(self._alive.values())
 
+    def pids(self, kind: str) -> list[int]:
+        """The ids of the processes of a kind that are there now."""
+        with self._looking:
+            self._look()
+            return [pid for (pid, _), found in self._alive.items() if found == kind]
+
     def forget(self) -> None:
         """Begin anew with the peaks."""
         with self._looking:
