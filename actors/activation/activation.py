@@ -275,7 +275,6 @@ class Activation:
         while not self.over:
             await self._tenure.lease.ended()
             self._effects.cancel_all()
-            await asyncio.sleep(self._timing.tick_ms / 1000)
 
     def _stop(self) -> None:
         """End this activation at once: its tasks stop, and every waiting command fails with `Fenced`."""
