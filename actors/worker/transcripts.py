@@ -17,10 +17,10 @@ from holdfast.conversation import Event
 from holdfast.conversation.transcript import Transcript
 from holdfast.persistence import Conversations
 
-MOST = 256
-"""How many transcripts a worker keeps."""
 MOST_BYTES = 128 << 20
 """About how many bytes of memory these transcripts may take together."""
+OWN_BYTES = 4096
+"""About how many bytes a transcript takes beside its events."""
 PAGE = 500
 OVERLAP = 8
 """How many known entries a page begins with, which show whether the log is still the same."""
@@ -42,7 +42,7 @@ class _Kept:
     transcript: Transcript = field(default_factory=Transcript)
     tail: deque[tuple[int, Event]] = field(default_factory=lambda: deque(maxlen=OVERLAP))
     mark: int = 0
-    size_bytes: int = 0
+    size_bytes: int = OWN_BYTES
 
     @property
     def seq(self) -> int:
@@ -58,9 +58,8 @@ class _Kept:
 class Transcripts:
     """The transcripts of the conversations that called a model last."""
 
-    def __init__(self, *, most: int = MOST, most_bytes: int = MOST_BYTES) -> None:
+    def __init__(self, *, most_bytes: int = MOST_BYTES) -> None:
         self.size_bytes = 0
-        self._most = most
         self._most_bytes = most_bytes
         self._kept: OrderedDict[str, _Kept] = OrderedDict()
 
@@ -94,7 +93,7 @@ class Transcripts:
         self._taken(conversation_id)
         self._kept[conversation_id] = kept
         self.size_bytes += kept.size_bytes
-        while len(self._kept) > self._most or self.size_bytes > self._most_bytes:
+        while self.size_bytes > self._most_bytes:
             self._taken(next(iter(self._kept)))
 
 
