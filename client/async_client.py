@@ -17,8 +17,8 @@ from holdfast.conversation import (
 )
 from holdfast.conversation.idempotency import suspension_key
 from holdfast.conversation.ids import check_conversation_id, check_request_id, conversation_id_from
-from holdfast.errors import InvalidInput, InvalidMessage, StaleCall, StaleReason
-from holdfast.persistence import PAUSE_LAG_MS, ConversationRow, Pause
+from holdfast.errors import ClusterStopped, ClusterUnavailable, InvalidInput, InvalidMessage, StaleCall, StaleReason
+from holdfast.persistence import EVERYWHERE, PAUSE_LAG_MS, ConversationRow, Pause
 from holdfast.settings import Settings
 
 from .agents import AgentRow
@@ -44,6 +44,9 @@ if TYPE_CHECKING:
 
 LAPSED_MS = PAUSE_LAG_MS + 100
 """After what time no worker acts on a view from before a pause any more, and the work that such a view allowed has begun."""
+
+SILENT_MS = 15_000
+"""How long a cluster may leave its binding to the store as it is; its sweeper renews it every moment."""
 
 
 class AsyncClient:
@@ -372,6 +375,26 @@ class AsyncClient:
             lambda store: store.conversations(limit=limit, after=after, agent=of_agent, status=of_status)
         )
         return Page(list(page.items), page.next)
+
+    async def ready(self) -> None:
+        """Return if commands can be carried out: Redis answers, and a cluster whose sweeper lives serves the store.
+
+        Raises:
+            StoreUnavailable: Redis does not answer in time, or refuses.
+            ClusterUnavailable: No cluster serves the store, or its sweeper has been silent for too long.
+            ClusterStopped: Holdfast was stopped on its cluster, until `holdfast up`.
+            WrongStore: The Redis there is not the store that this client has known.
+            CorruptStore: A key holds what Holdfast never wrote there.
+            NewerRecord: A newer Holdfast has written a record that is to be read.
+            ConfigurationError: The store cannot be opened: there is no URL, the home is unusable, or its server is unsupported.
+        """
+        if EVERYWHERE in await self._connection.read(lambda store: store.withheld()):
+            raise ClusterStopped((await self._connection.store()).namespace)
+        binding = await self._connection.read(lambda store: store.binding())
+        if binding is None:
+            raise ClusterUnavailable("no cluster serves the store: run holdfast up")
+        if binding.age_ms > SILENT_MS:
+            raise ClusterUnavailable(f"the sweeper of the cluster at {binding.address} has been silent for {binding.age_ms} ms")
 
     async def agents(self) -> list[AgentRow]:
         """The agents of the client's app, which `start` takes, with their tools; nothing is asked of the stack.

@@ -165,6 +165,10 @@ class Client:
             self._async().settle(suspension_id, decision, conversation_id=conversation_id, decision_id=decision_id)
         )
 
+    def ready(self) -> None:
+        """Return if commands can be carried out. `AsyncClient.ready` describes the errors."""
+        self._run(self._async().ready())
+
     def agents(self) -> list[AgentRow]:
         """The agents of the client's app. `AsyncClient.agents` describes the errors."""
         return self._run(self._async().agents())

@@ -20,8 +20,9 @@ BELOW = {
     "actors": {ROOM, "conversation", "agent", "persistence"},
     "registry": {ROOM, "conversation", "agent", "persistence", "embedded", "actors"},
     "client": {ROOM, "conversation", "agent", "persistence", "embedded", "actors", "registry"},
-    "cli": {ROOM, "conversation", "agent", "persistence", "embedded", "actors", "registry", "client"},
-    "testing": {ROOM, "conversation", "agent", "persistence", "embedded", "actors", "registry", "client", "cli"},
+    "server": {ROOM, "conversation", "client"},
+    "cli": {ROOM, "conversation", "agent", "persistence", "embedded", "actors", "registry", "client", "server"},
+    "testing": {ROOM, "conversation", "agent", "persistence", "embedded", "actors", "registry", "client", "server", "cli"},
 }
 """Of each package, those that it may import."""
 
@@ -34,6 +35,8 @@ OUTSIDE = {
     "psutil": ("embedded/", "actors/memory.py", "cli/demo.py"),
     "litellm": ("actors/worker/model.py",),
     "httpx": ("actors/worker/provider_stream.py",),
+    "starlette": ("server/",),
+    "uvicorn": ("server/listening.py",),
     "typer": ("cli/",),
     "rich": ("cli/",),
     "msgpack": ("persistence/codec.py",),

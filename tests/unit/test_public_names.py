@@ -56,6 +56,9 @@ PUBLIC = {
         StopReason StoreError StoreUnavailable SuspensionKind ToolRow Turn TurnNotFound TurnStatus Usage WrongCluster
         WrongStore
     """,
+    "server": """
+        Bounds create_app drain
+    """,
     "cli": """
         main
     """,
