@@ -3,6 +3,7 @@
 import logging
 from collections.abc import Collection, Iterator, Mapping
 from functools import cache, partial
+from typing import Any
 
 from pydantic import BaseModel
 from starlette.applications import Starlette
@@ -82,7 +83,7 @@ async def _answered(by_method: Mapping[str, Operation], serving: Serving, reques
         query = query_of(request, operation.query, serving.bounds)
         body = None if operation.body is None else await body_of(request, operation.body, serving.bounds)
         key = key_of(request, operation.key, body)
-        found = await operation.run(Asked(serving, request.path_params, request.headers, query, body, key))
+        found = await operation.run(Asked(serving, _root(request), request.path_params, request.headers, query, body, key))
     except HoldfastError as error:
         return response_of(error)
     except Exception:  # a mistake of ours: its traceback is for the log alone
@@ -93,13 +94,18 @@ async def _answered(by_method: Mapping[str, Operation], serving: Serving, reques
     return found
 
 
-async def _description(_: Request) -> Response:
-    return Response(_described(), media_type="application/json")
+async def _description(request: Request) -> Response:
+    return Response(as_json(_described() | {"servers": [{"url": _root(request) or "/"}]}), media_type="application/json")
 
 
 @cache
-def _described() -> bytes:
-    return as_json(described(OPERATIONS))
+def _described() -> dict[str, Any]:
+    return described(OPERATIONS)
+
+
+def _root(request: Request) -> str:
+    found: str = request.scope.get("root_path", "")
+    return found
 
 
 async def _no_route(_: Request, error: Exception) -> Response:

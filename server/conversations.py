@@ -43,7 +43,7 @@ async def start(asked: Asked) -> MessageReceiptReply | Response:
         raise AssertionError
     if streams:
         until = turn_over(receipt.seq)
-        headers = {"Location": f"/v1/conversations/{conversation.id}", "Idempotency-Key": key}
+        headers = {"Location": f"{asked.root}/v1/conversations/{conversation.id}", "Idempotency-Key": key}
         return asked.serving.streams.of(conversation.events(), after=0, until=until, status=201, headers=headers)
     return MessageReceiptReply(**receipt.model_dump(), message_id=key)
 

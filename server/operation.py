@@ -27,9 +27,13 @@ class Serving:
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """One request, checked: the parts of its path, its query and body as their models, and its idempotency key."""
+    """One request, checked: the parts of its path, its query and body as their models, and its idempotency key.
+
+    `root` is the path under which the application is mounted.
+    """
 
     serving: Serving
+    root: str
     path: Mapping[str, str]
     headers: Headers
     query: Any
