@@ -291,11 +291,7 @@ class AsyncClient:
             NewerRecord: A newer Holdfast has written a record that is to be read.
             ConfigurationError: The store cannot be opened: there is no URL, the home is unusable, or its server is unsupported.
         """
-        if not isinstance(suspension_id, str):
-            problem = f"{type(suspension_id).__name__} is not a string"
-            raise InvalidInput("suspension_id", problem, "pass PendingCall.suspension_id")
-        if not encodes(suspension_id):
-            raise StaleCall(conversation_id or "", ascii(suspension_id), StaleReason.UNKNOWN)
+        _check_suspension(suspension_id, conversation_id)
         if conversation_id is None:
             view = await self._connection.read(lambda store: store.suspended(suspension_id))
         else:
@@ -327,14 +323,20 @@ class AsyncClient:
             StaleCall: The suspension is not open; `reason` says why, as far as that is known.
             HoldfastError: Any other error that `resolve` names.
         """
-        try:
-            call = await self.pending_call(suspension_id, conversation_id=conversation_id)
-        except StaleCall as stale:
-            if not (decision_id and stale.conversation_id and stale.settled_at is not None):
-                raise
-            place = stale.conversation_id, stale.tool_call_id  # perhaps it was this decision that settled it
-            return await self.resolve(*place, decision, suspension_id=suspension_id, decision_id=decision_id)
-        return await call.resolve(decision, decision_id=decision_id)
+        if conversation_id is None:
+            call = await self.pending_call(suspension_id)
+            return await call.resolve(decision, decision_id=decision_id)
+        name = check_conversation_id(conversation_id)
+        _check_suspension(suspension_id, name)
+        state = await self._connection.read(lambda store: store.load(name))
+        ids = {call.suspension.suspension_id: call.tool_call_id for call in state.calls if call.suspension is not None}
+        tool_call_id = ids.get(suspension_id)
+        if tool_call_id is None:
+            stale = await self._settled(suspension_id, name)
+            if decision_id is None or stale.settled_at is None:
+                raise stale
+            tool_call_id = stale.tool_call_id  # perhaps it was this decision that settled it
+        return await self.resolve(name, tool_call_id, decision, suspension_id=suspension_id, decision_id=decision_id)
 
     async def _settled(self, suspension_id: str, conversation_id: str | None) -> StaleCall:
         """The error that says why a suspension is not open."""
@@ -466,3 +468,11 @@ class AsyncClient:
             ConfigurationError: The store cannot be opened: there is no URL, the home is unusable, or its server is unsupported.
         """
         return list((await self._connection.read(lambda store: store.paused())).pauses)
+
+
+def _check_suspension(suspension_id: object, conversation_id: str | None) -> None:
+    if not isinstance(suspension_id, str):
+        problem = f"{type(suspension_id).__name__} is not a string"
+        raise InvalidInput("suspension_id", problem, "pass PendingCall.suspension_id")
+    if not encodes(suspension_id):
+        raise StaleCall(conversation_id or "", ascii(suspension_id), StaleReason.UNKNOWN)

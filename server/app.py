@@ -26,10 +26,13 @@ from .operation import Asked, Operation, Serving
 from .problems import MEDIA_TYPE, response_of, unexpected
 from .refusal import Refusal
 from .rendering import as_json
+from .slots import Slots
 from .streams import Streams
 
 OPERATIONS: tuple[Operation, ...] = (*conversations.OPERATIONS, *decisions.OPERATIONS, *operating.OPERATIONS)
 """Everything that the API can do."""
+ALIVE = "health"
+"""The operation that is answered however much goes on."""
 
 logger = logging.getLogger("holdfast.server")
 
@@ -48,14 +51,15 @@ def create_app(client: AsyncClient, *, hosts: Collection[str] = LOOPBACK_NAMES, 
     """
     bounds = bounds or Bounds()
     draining = Draining()
-    serving = Serving(client, bounds, draining, Streams(bounds, draining))
+    requests = Slots(bounds.requests, code="too_many_requests", what="requests", retry_s=1)
+    serving = Serving(client, bounds, draining, Streams(bounds, draining), requests)
     app = Starlette(
         routes=[*_routes(serving), Route("/openapi.json", _description, methods=["GET"])],
         middleware=[Middleware(Gate, hosts=hosts)],
         exception_handlers={HTTPException: _no_route},
     )
     app.router.redirect_slashes = False
-    app.state.draining = draining
+    app.state.serving = serving
     return app
 
 
@@ -64,7 +68,7 @@ def drain(app: Starlette) -> None:
 
     `holdfast serve` does this at SIGTERM, and ends when the requests that were under way have their answers.
     """
-    app.state.draining.begin()
+    app.state.serving.draining.begin()
 
 
 def _routes(serving: Serving) -> Iterator[Route]:
@@ -80,10 +84,14 @@ def _routes(serving: Serving) -> Iterator[Route]:
 async def _answered(by_method: Mapping[str, Operation], serving: Serving, request: Request) -> Response:
     operation = by_method["GET" if request.method == "HEAD" else request.method]
     try:
-        query = query_of(request, operation.query, serving.bounds)
-        body = None if operation.body is None else await body_of(request, operation.body, serving.bounds)
-        key = key_of(request, operation.key, body)
-        found = await operation.run(Asked(serving, _root(request), request.path_params, request.headers, query, body, key))
+        if operation.name != ALIVE:
+            serving.requests.check()
+        with serving.requests.one():
+            query = query_of(request, operation.query, serving.bounds)
+            body = None if operation.body is None else await body_of(request, operation.body, serving.bounds)
+            key = key_of(request, operation.key, body)
+            asked = Asked(serving, _root(request), request.path_params, request.headers, query, body, key)
+            found = await operation.run(asked)
     except HoldfastError as error:
         return response_of(error)
     except Exception:  # a mistake of ours: its traceback is for the log alone

@@ -13,6 +13,7 @@ class Bounds:
         body_s: How long a client may take to send a body, in seconds.
         query_bytes: How long the query of a URL may be.
         wait_s: How long a long poll may wait, in seconds.
+        requests: How many requests may be under way at once, streams aside; more are refused, to be tried again.
         streams: How many event streams may be open at once; more are refused, to be tried again.
         heartbeat_s: After how many seconds without an event a stream says that it is alive.
         patience_s: How long a stream waits for a listener that takes nothing in, in seconds; then it is cut, and the listener
@@ -23,6 +24,7 @@ class Bounds:
     body_s: float = 30.0
     query_bytes: int = 8 * 1024
     wait_s: float = 60.0
+    requests: int = 1000
     streams: int = 500
     heartbeat_s: float = 15.0
     patience_s: float = 20.0

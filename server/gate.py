@@ -48,6 +48,7 @@ class Gate:
             if message["type"] == "http.response.start":
                 headers = MutableHeaders(scope=message)
                 headers["X-Content-Type-Options"] = "nosniff"
+                headers["Cross-Origin-Resource-Policy"] = "same-origin"
                 headers.setdefault("Cache-Control", "no-store")
             await send(message)
 
@@ -69,14 +70,16 @@ class Gate:
         hosts = headers.getlist("host")
         if len(hosts) != 1 or _PORT.sub("", hosts[0]).lower() not in self._hosts:
             raise Refusal(421, "wrong_host", "this server is reached under another name; look at the header Host")
-        if scope["method"] not in SAFE_METHODS:
-            _check_site(headers, f"{scope.get('scheme', 'http')}://{hosts[0]}")
+        here = f"{scope.get('scheme', 'http')}://{hosts[0]}"
+        followed = scope["method"] in SAFE_METHODS and headers.get("sec-fetch-mode") == "navigate"
+        if not followed and _from_elsewhere(headers, here):  # a link may lead here; a page of another site fetches nothing
+            raise Refusal(403, "cross_site", "a page of another site may not send this")
         return LOCAL
 
 
-def _check_site(headers: Headers, here: str) -> None:
-    """Refuse what a page of another site sends: browsers say where a request comes from, and pages cannot change that."""
+def _from_elsewhere(headers: Headers, here: str) -> bool:
+    """Whether a page of another site sends a request: browsers say where it comes from, and pages cannot change that."""
     fetched, origin = headers.get("sec-fetch-site"), headers.get("origin")
-    same = fetched in ("same-origin", "none") if fetched is not None else origin is None or origin.lower() == here.lower()
-    if not same:
-        raise Refusal(403, "cross_site", "a page of another site may not send this")
+    if fetched is not None:
+        return fetched not in ("same-origin", "none")
+    return origin is not None and origin.lower() != here.lower()

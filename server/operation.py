@@ -12,6 +12,7 @@ from holdfast.client import AsyncClient
 
 from .bounds import Bounds
 from .draining import Draining
+from .slots import Slots
 from .streams import Streams
 
 
@@ -23,6 +24,7 @@ class Serving:
     bounds: Bounds
     draining: Draining
     streams: Streams
+    requests: Slots
 
 
 @dataclass(frozen=True, slots=True)

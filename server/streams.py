@@ -6,8 +6,7 @@ takes nothing in for `Bounds.patience_s` is cut off, so that what waits for it i
 
 import asyncio
 import logging
-from collections.abc import AsyncGenerator, Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager
+from collections.abc import AsyncGenerator, Callable
 from typing import Any
 
 from starlette.responses import StreamingResponse
@@ -21,6 +20,7 @@ from .draining import Draining
 from .problems import problem_of
 from .refusal import Refusal
 from .rendering import as_json
+from .slots import Slots
 
 HEARTBEAT = b": \n\n"
 RETRY_MS = 1000
@@ -48,10 +48,10 @@ class Streams:
     def __init__(self, bounds: Bounds, draining: Draining) -> None:
         self._bounds = bounds
         self._draining = draining
-        self._open = 0
+        self._open = Slots(bounds.streams, code="too_many_streams", what="event streams", retry_s=5)
 
     def __len__(self) -> int:
-        return self._open
+        return len(self._open)
 
     def check_room(self) -> None:
         """Refuse one more stream where there are as many as may be.
@@ -61,9 +61,7 @@ class Streams:
         """
         if self._draining.begun:
             raise Refusal(503, "draining", "this server stops: ask another, or again", headers={"Retry-After": "1"})
-        if self._open >= self._bounds.streams:
-            detail = f"{self._open} event streams are open here, and no more may"
-            raise Refusal(429, "too_many_streams", detail, headers={"Retry-After": "5"})
+        self._open.check()
 
     def of(
         self,
@@ -85,15 +83,7 @@ class Streams:
         """
         self.check_room()
         frames = self._frames(events, after, until or (lambda _: False))
-        return EventStream(frames, self._counted, self._bounds.patience_s, status, HEADERS | (headers or {}))
-
-    @contextmanager
-    def _counted(self) -> Iterator[None]:
-        self._open += 1
-        try:
-            yield
-        finally:
-            self._open -= 1
+        return EventStream(frames, self._open, self._bounds.patience_s, status, HEADERS | (headers or {}))
 
     async def _frames(
         self, events: AsyncGenerator[Event, None], after: int, until: Callable[[Event], bool]
@@ -142,14 +132,14 @@ class EventStream(StreamingResponse):
     def __init__(
         self,
         frames: AsyncGenerator[bytes, None],
-        counted: Callable[[], AbstractContextManager[None]],
+        slots: Slots,
         patience_s: float,
         status: int,
         headers: dict[str, str],
     ) -> None:
         super().__init__(frames, status_code=status, headers=headers, media_type="text/event-stream")
         self._frames = frames
-        self._counted = counted
+        self._slots = slots
         self._patience_s = patience_s
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:  # noqa: ARG002 - the signature of ASGI
@@ -159,7 +149,7 @@ class EventStream(StreamingResponse):
             async with asyncio.timeout(self._patience_s):
                 await send(message)
 
-        with self._counted():
+        with self._slots.one():
             sending = asyncio.ensure_future(self.stream_response(patiently))
             leaving = asyncio.ensure_future(self.listen_for_disconnect(receive))
             try:

@@ -25,10 +25,10 @@ def refund(order: str) -> str:
 class Served:
     """A server in a thread with a loop of its own; `run` does something there."""
 
-    def __init__(self, bounds):
+    def __init__(self, bounds, client=None):
         self.store = MemoryStore()
         self.stack = WithActors(self.store, app=App(agents=[Agent(name="desk", tools=[refund])]))
-        self.client = AsyncClient(self.stack, timeout_s=30)
+        self.client = client or AsyncClient(self.stack, timeout_s=30)
         self.app = create_app(self.client, bounds=bounds)
         self._socket = socket.create_server(("127.0.0.1", 0))
         self.port = self._socket.getsockname()[1]
@@ -42,6 +42,11 @@ class Served:
         asyncio.set_event_loop(self._loop)
         self._loop.run_until_complete(self._server.serve(sockets=[self._socket]))
         self._loop.close()
+
+    @property
+    def streams(self):
+        """How many event streams are open."""
+        return len(self.app.state.serving.streams)
 
     def run(self, work):
         """The result of some work in the server's loop."""
@@ -67,9 +72,9 @@ class Served:
 
 
 @contextlib.contextmanager
-def served(**bounds):
-    """A server with these bounds."""
-    with Served(Bounds(**bounds)) as running:
+def served(client=None, **bounds):
+    """A server with these bounds, before a client of its own or the given one."""
+    with Served(Bounds(**bounds), client) as running:
         yield running
 
 
@@ -77,5 +82,4 @@ def served(**bounds):
 def server():
     with served() as running:
         running.waiting("c-1")
-        running.run(running.store.bind("cluster-1", "127.0.0.1:6379", 15_000))
         yield running

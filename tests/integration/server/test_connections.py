@@ -35,12 +35,11 @@ def test_a_listener_that_does_not_read_is_cut_off_holds_little_and_resumes_witho
         writer = server.waiting("c-1")
         for number in range(40):
             server.run(writer.do(send("x" * 500_000, message_id=f"m{number}")))
-        streams = server.app.routes[0].endpoint.args[1].streams
 
         with connected(server.port, buffered=4096) as lazy:
             lazy.sendall(STREAM.format("c-1", "").encode())
-            eventually(lambda: len(streams) == 1)
-            eventually(lambda: len(streams) == 0)
+            eventually(lambda: server.streams == 1)
+            eventually(lambda: server.streams == 0)
             taken = b""
             while chunk := lazy.recv(1 << 16):
                 taken += chunk
@@ -61,12 +60,11 @@ def test_a_listener_that_does_not_read_is_cut_off_holds_little_and_resumes_witho
 def test_a_listener_that_leaves_is_noticed():
     with served() as server:
         server.waiting("c-1")
-        streams = server.app.routes[0].endpoint.args[1].streams
         for _ in range(5):
             with connected(server.port) as listener:
                 listener.sendall(STREAM.format("c-1", "").encode())
-                eventually(lambda: len(streams) == 1)
-            eventually(lambda: len(streams) == 0)
+                eventually(lambda: server.streams == 1)
+            eventually(lambda: server.streams == 0)
 
 
 @pytest.mark.parametrize(

@@ -1,5 +1,6 @@
 """Bad requests: each gets a problem with a status from 400 to 499, and changes nothing."""
 
+import asyncio
 import json
 
 import httpx
@@ -7,6 +8,8 @@ import pytest
 
 from holdfast.errors import ClusterUnavailable, Overloaded, StoreUnavailable
 from holdfast.server import Bounds, create_app
+
+from .conftest import Api
 
 DEEP = "[" * 200 + "]" * 200
 HOSTILE = {
@@ -211,3 +214,16 @@ async def test_a_mistake_of_ours_tells_the_caller_nothing_and_the_log_everything
 
     assert (found["code"], "sauce" in json.dumps(found)) == ("internal", False)
     assert "the secret sauce" in caplog.text
+
+
+async def test_no_more_requests_are_under_way_than_may_be_and_the_process_still_says_that_it_is_alive(client, waiting):
+    api = Api(create_app(client, bounds=Bounds(requests=1)))
+    async with api.stream("GET", "/v1/conversations/c-1/events"):  # counts among the streams
+        polling = asyncio.ensure_future(api("GET", f"/v1/conversations/c-1?wait_s=0.2&after={waiting.state.seq}"))
+        await asyncio.sleep(0)
+        found = await api.http.get("/v1/pending")
+        assert (found.status_code, found.json()["code"]) == (429, "too_many_requests")
+        assert int(found.headers["retry-after"]) >= 1
+        assert await api("GET", "/health") == {"status": "ok"}
+        await polling
+    assert len((await api("GET", "/v1/pending"))["items"]) == 2

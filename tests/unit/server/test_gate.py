@@ -62,11 +62,19 @@ async def test_pages_of_this_site_and_programs_may_send(api, headers):
     await api("POST", "/v1/conversations", 201, json=BODY, headers=headers)
 
 
-async def test_reading_is_left_to_the_browser_which_shows_another_site_nothing(api):
-    found = await api.http.get("/v1/pending", headers={"Sec-Fetch-Site": "cross-site", "Origin": "http://evil.example"})
+@pytest.mark.parametrize("path", ["/v1/pending", "/v1/conversations/c-1/events", "/openapi.json"])
+async def test_a_page_of_another_site_holds_no_stream_and_learns_nothing_from_how_long_an_answer_takes(api, path):
+    for headers in ({"Sec-Fetch-Site": "cross-site", "Sec-Fetch-Mode": "cors"}, {"Origin": "http://evil.example"}):
+        assert (await api("GET", path, 403, headers=headers))["code"] == "cross_site"
+
+
+async def test_a_link_may_lead_here_and_its_page_is_shown_nothing(api):
+    headers = {"Sec-Fetch-Site": "cross-site", "Sec-Fetch-Mode": "navigate"}
+    found = await api.http.get("/v1/pending", headers=headers)
     assert found.status_code == 200
     assert not [name for name in found.headers if name.startswith("access-control")]
-    assert found.headers["cache-control"] == "no-store"
+    assert (found.headers["cache-control"], found.headers["cross-origin-resource-policy"]) == ("no-store", "same-origin")
+    assert (await api("POST", "/v1/conversations", 403, json=BODY, headers=headers))["code"] == "cross_site"
 
 
 async def test_the_caller_is_named_for_the_routes():
