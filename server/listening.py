@@ -51,7 +51,8 @@ def open_socket(host: str, port: int) -> socket.socket:
     address = loopback(host)
     if not 0 <= port <= 65535:  # noqa: PLR2004 - the largest port
         raise ConfigurationError("port", f"{port} is no port", "use one from 1 to 65535, or 0 for any that is free")
-    opened = socket.socket(socket.AF_INET6 if ":" in address else socket.AF_INET, socket.SOCK_STREAM)
+    family = socket.AF_INET6 if ":" in address else socket.AF_INET
+    opened = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)  # only then does asyncio set TCP_NODELAY
     try:
         opened.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         opened.bind((address, port))

@@ -2,7 +2,6 @@
 
 import asyncio
 import contextlib
-import socket
 import threading
 
 import pytest
@@ -13,6 +12,7 @@ from holdfast.agent import Agent, App, tool
 from holdfast.client import AsyncClient
 from holdfast.persistence import MemoryStore
 from holdfast.server import Bounds, create_app
+from holdfast.server.listening import open_socket
 from holdfast.testing.writer import Writer, begin, call, start
 
 
@@ -30,7 +30,7 @@ class Served:
         self.stack = WithActors(self.store, app=App(agents=[Agent(name="desk", tools=[refund])]))
         self.client = client or AsyncClient(self.stack, timeout_s=30)
         self.app = create_app(self.client, bounds=bounds)
-        self._socket = socket.create_server(("127.0.0.1", 0))
+        self._socket = open_socket("127.0.0.1", 0)
         self.port = self._socket.getsockname()[1]
         self.url = f"http://127.0.0.1:{self.port}"
         config = uvicorn.Config(self.app, lifespan="off", log_config=None, log_level="critical", timeout_graceful_shutdown=5)

@@ -34,3 +34,9 @@ def test_a_port_that_is_taken_is_refused():
     with socket.create_server(("127.0.0.1", 0)) as taken, pytest.raises(ConfigurationError) as refused:
         open_socket("127.0.0.1", taken.getsockname()[1])
     assert refused.value.field == "port"
+
+
+def test_small_answers_are_not_held_back_until_the_peer_has_acknowledged():
+    """asyncio sets TCP_NODELAY only on sockets that say that they are TCP; without it an answer takes 40 ms."""
+    with open_socket("127.0.0.1", 0) as opened:
+        assert opened.proto == socket.IPPROTO_TCP
