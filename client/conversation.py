@@ -24,26 +24,17 @@ from holdfast.conversation import (
 )
 from holdfast.conversation import Event as LogEvent
 from holdfast.conversation.events import CallSuspended, Ended, ModelAnswered, TurnCompleted, TurnFailed
-from holdfast.conversation.idempotency import message_key
 from holdfast.conversation.ids import check_request_id
 from holdfast.conversation.live import LiveEvent
 from holdfast.conversation.transcript import Transcript
-from holdfast.errors import (
-    ConversationNotFound,
-    CorruptStore,
-    InvalidInput,
-    InvalidMessage,
-    MessageNotFound,
-    StoreUnavailable,
-    TurnNotFound,
-)
+from holdfast.errors import ConversationNotFound, InvalidInput, InvalidMessage, StoreUnavailable
 from holdfast.persistence import Conversations, codec
 
 from .arguments import check_place, is_time, request_id_of, text_of
 from .connection import Connection
 from .results import AsyncPendingCall, ConversationState, Event, PendingCall
 from .running import ConversationsAndRuns, running_calls, shown_arguments
-from .turns import Message, Turn, TurnLog
+from .turns import Message, Turn, turn_log, what_became
 
 BLOCK_MS = 5_000
 READ_AT_ONCE = 500
@@ -209,7 +200,7 @@ class Conversation:
             NewerRecord: A newer Holdfast has written a record that is to be read.
             ConfigurationError: The store cannot be opened: there is no URL, the home is unusable, or its server is unsupported.
         """
-        return (await self._connection.read(self._turn_log)).turns()
+        return (await self._connection.read(lambda store: turn_log(store, self.id))).turns()
 
     async def turn(self, turn_id: str) -> Turn:
         """The turn of that id: where it stands, its reply or error, and what it used.
@@ -225,10 +216,7 @@ class Conversation:
             NewerRecord: A newer Holdfast has written a record that is to be read.
             ConfigurationError: The store cannot be opened: there is no URL, the home is unusable, or its server is unsupported.
         """
-        found = (await self._connection.read(self._turn_log)).turn(turn_id)
-        if found is None:
-            raise TurnNotFound(self.id, turn_id)
-        return found
+        return (await self._connection.read(lambda store: turn_log(store, self.id))).turn(turn_id)
 
     async def message(self, message_id: str) -> Message:
         """What became of the message that was sent, or started with, under that id.
@@ -245,35 +233,8 @@ class Conversation:
             NewerRecord: A newer Holdfast has written a record that is to be read.
             ConfigurationError: The store cannot be opened: there is no URL, the home is unusable, or its server is unsupported.
         """
-        key = message_key(check_request_id("message_id", message_id, InvalidMessage))
-        return await self._connection.read(lambda store: self._became(store, message_id, key))
-
-    async def _became(self, store: Conversations, message_id: str, key: str) -> Message:
-        record = (await store.known(self.id, [key])).get(key)
-        if record is None:
-            await store.load(self.id)  # which says whether there is a conversation at all
-            raise MessageNotFound(self.id, message_id)
-        log = TurnLog()
-        log.seq = record.seq - 1
-        while not log.settled(record.seq):
-            entries = await store.read(self.id, after=log.seq, limit=READ_AT_ONCE)
-            log.add_all(entries)
-            if len(entries) < READ_AT_ONCE:
-                break
-        found = log.message(record.seq)
-        if found is None:
-            raise CorruptStore(f"conversation {self.id!r}: the log's entry {record.seq} is no message, and its receipt says so")
-        return found
-
-    async def _turn_log(self, store: Conversations) -> TurnLog:
-        log = TurnLog()
-        while True:
-            entries = await store.read(self.id, after=log.seq, limit=READ_AT_ONCE)
-            log.add_all(entries)
-            if log.seq == 0:
-                raise ConversationNotFound(self.id)
-            if len(entries) < READ_AT_ONCE:
-                return log
+        checked = check_request_id("message_id", message_id, InvalidMessage)
+        return await self._connection.read(lambda store: what_became(store, self.id, checked))
 
     async def _transcript(self, store: Conversations) -> Transcript:
         transcript = Transcript()

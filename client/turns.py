@@ -14,6 +14,11 @@ from holdfast.conversation.events import (
     TurnFailed,
     TurnStarted,
 )
+from holdfast.conversation.idempotency import message_key
+from holdfast.errors import ConversationNotFound, CorruptStore, MessageNotFound, TurnNotFound
+from holdfast.persistence import Conversations
+
+READ_AT_ONCE = 500
 
 
 class TurnStatus(StrEnum):
@@ -111,14 +116,15 @@ class Message:
 
 
 class TurnLog:
-    """The messages and turns of a log, fed event by event in its order, from any place between two turns' messages on.
+    """The messages and turns of a log, fed event by event in its order, from the place `after` on.
 
-    A turn whose message stands before the first event that was fed is left out.
+    A turn whose message stands before that place is left out.
     """
 
-    def __init__(self) -> None:
-        self.seq = 0
+    def __init__(self, conversation_id: str, *, after: int = 0) -> None:
+        self.seq = after
         self.ended = False
+        self._conversation_id = conversation_id
         self._accepted: dict[int, MessageAccepted] = {}
         self._turns: dict[str, Turn] = {}
         self._turn_of: dict[int, str] = {}
@@ -156,9 +162,15 @@ class TurnLog:
         """The turns so far, oldest first."""
         return list(self._turns.values())
 
-    def turn(self, turn_id: str) -> Turn | None:
-        """The turn of that id, None if it has not begun."""
-        return self._turns.get(turn_id)
+    def turn(self, turn_id: str) -> Turn:
+        """The turn of that id.
+
+        Raises:
+            TurnNotFound: No turn of that id has begun.
+        """
+        if turn_id not in self._turns:
+            raise TurnNotFound(self._conversation_id, turn_id)
+        return self._turns[turn_id]
 
     def message(self, seq: int) -> Message | None:
         """What became of the message at a place in the log, None if none of those fed stands there."""
@@ -208,6 +220,51 @@ class TurnLog:
     def _change(self, **changes: object) -> None:
         if self._current is not None:
             self._turns[self._current] = replace(self._turns[self._current], **changes)  # type: ignore[arg-type]
+
+
+async def turn_log(store: Conversations, conversation_id: str) -> TurnLog:
+    """All messages and turns of a conversation.
+
+    Raises:
+        ConversationNotFound: The conversation was never started.
+    """
+    log = TurnLog(conversation_id)
+    while await _read_on(store, conversation_id, log):
+        pass
+    if log.seq == 0:
+        raise ConversationNotFound(conversation_id)
+    return log
+
+
+async def what_became(store: Conversations, conversation_id: str, message_id: str) -> Message:
+    """What became of a message; the log is read from there to the end of its turn.
+
+    Raises:
+        ConversationNotFound: The conversation was never started.
+        MessageNotFound: The conversation was never sent a message of that id.
+        CorruptStore: The message's receipt names a place in the log where no message stands.
+    """
+    key = message_key(message_id)
+    record = (await store.known(conversation_id, [key])).get(key)
+    if record is None:
+        await store.load(conversation_id)  # which says whether there is a conversation at all
+        raise MessageNotFound(conversation_id, message_id)
+    log = TurnLog(conversation_id, after=record.seq - 1)
+    while not log.settled(record.seq) and await _read_on(store, conversation_id, log):
+        pass
+    found = log.message(record.seq)
+    if found is None:
+        raise CorruptStore(
+            f"conversation {conversation_id!r}: a receipt names entry {record.seq} of the log, which is no message"
+        )
+    return found
+
+
+async def _read_on(store: Conversations, conversation_id: str, log: TurnLog) -> bool:
+    """Whether there may be more to read than what was read now."""
+    entries = await store.read(conversation_id, after=log.seq, limit=READ_AT_ONCE)
+    log.add_all(entries)
+    return len(entries) == READ_AT_ONCE
 
 
 def _sum(one: int | None, other: int | None) -> int | None:

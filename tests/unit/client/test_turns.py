@@ -3,8 +3,7 @@
 import pytest
 from stores import InMemory
 
-from holdfast.client import AsyncClient, ConversationNotFound, InvalidMessage, MessageNotFound, TurnNotFound
-from holdfast.client import conversation as module
+from holdfast.client import AsyncClient, ConversationNotFound, InvalidMessage, MessageNotFound, TurnNotFound, turns
 from holdfast.conversation import Approve, FailureReason, StopReason
 from holdfast.persistence import MemoryStore
 from holdfast.testing.writer import Writer, begin, call, cancel, end, fail_model, finish, reply, resolve, send, start
@@ -66,7 +65,7 @@ async def test_a_message_is_queued_running_and_completed_in_turn(store, conversa
 
 
 async def test_what_became_of_a_message_is_found_however_far_its_turn_is_and_read_no_farther(store, conversation, monkeypatch):
-    monkeypatch.setattr(module, "READ_AT_ONCE", 2)
+    monkeypatch.setattr(turns, "READ_AT_ONCE", 2)
     writer = await Writer.of(store, "c-1")
     await writer.do(start(message_id="m-1"), begin(), send(message_id="m-2"), call("lookup"), finish())
     await writer.do(reply("One."), begin(), reply("Two."), send(message_id="m-3"), begin(), reply("Three."))
