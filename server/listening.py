@@ -34,6 +34,8 @@ async def listen(app: Starlette, opened: socket.socket, *, ready: Callable[[str]
         log_level="critical",  # what goes wrong is logged by the application itself
         access_log=False,
         server_header=False,
+        proxy_headers=False,
+        ws="none",
         timeout_graceful_shutdown=DRAIN_S,
         backlog=BACKLOG,
     )

@@ -152,6 +152,11 @@ def test_what_a_rehearsal_imports_at_once_is_neither_ray_nor_litellm():
     assert {"actors/activation/activation.py", "actors/worker/tool_run.py", "conversation/machine.py"} <= _light(rehearsal)
 
 
+def test_what_the_server_imports_at_once_is_neither_ray_nor_litellm():
+    """From `holdfast.server` on."""
+    assert {"server/app.py", "server/streams.py", "client/async_client.py"} <= _light(["server/__init__.py"])
+
+
 def _light(waiting: list[str]) -> set[str]:
     """The files that are imported with these, along the imports that run when a module is imported; none is a heavy one."""
     seen: set[str] = set()
