@@ -2,11 +2,11 @@
 
 import uuid
 from collections.abc import Callable, Sequence
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 from starlette.responses import Response
 
-from holdfast.client import Conversation, ConversationState, Event, InvalidInput
+from holdfast.client import Conversation, ConversationState, Event, InvalidInput, Receipt
 from holdfast.events import TurnCancelled, TurnCompleted, TurnFailed, TurnStarted
 
 from .bodies import ConversationsQuery, EventsQuery, MessageBody, Nothing, PageQuery, RequestBody, StartBody, StateQuery
@@ -38,9 +38,7 @@ async def start(asked: Asked) -> MessageReceiptReply | Response:
     conversation = await asked.client.start(
         body.agent, body.text, conversation_id=body.conversation_id, message_id=key, context=body.context
     )
-    receipt = conversation.receipt
-    if receipt is None:
-        raise AssertionError
+    receipt = cast("Receipt", conversation.receipt)
     if streams:
         until = turn_over(receipt.seq)
         headers = {"Location": f"{asked.root}/v1/conversations/{conversation.id}", "Idempotency-Key": key}

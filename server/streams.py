@@ -72,7 +72,7 @@ class Streams:
         status: int = 200,
         headers: dict[str, str] | None = None,
     ) -> "EventStream":
-        """The response that streams events.
+        """The response that streams events. `check_room` is for before: what was begun for a stream is not refused any more.
 
         Args:
             events: The events.
@@ -81,7 +81,6 @@ class Streams:
             status: The HTTP status.
             headers: More headers.
         """
-        self.check_room()
         frames = self._frames(events, after, until or (lambda _: False))
         return EventStream(frames, self._open, self._bounds.patience_s, status, HEADERS | (headers or {}))
 

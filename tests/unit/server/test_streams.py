@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+from contextlib import AsyncExitStack
 
 import pytest
 
@@ -179,3 +180,19 @@ async def test_what_is_behind_a_stream_may_fail_and_the_stream_says_so(client, w
     told = stream.events[-1][2]
     assert (told["reason"], told["problem"]["code"]) == ("failed", "store_unavailable")
     assert told["after"] in cursors(stream)
+
+
+async def test_what_was_started_is_streamed_although_others_have_taken_the_last_place(client, waiting, stack, monkeypatch):
+    api = Api(create_app(client, bounds=Bounds(streams=1)))
+    begun, body = client.start, {"agent": "desk", "text": "x", "conversation_id": "c-5"}
+
+    async def slowly(*arguments, **options):
+        started = await begun(*arguments, **options)
+        await others.enter_async_context(api.stream("GET", PATH))
+        return started
+
+    monkeypatch.setattr(client, "start", slowly)
+    opened = api.stream("POST", "/v1/conversations", body=body, accept="text/event-stream")
+    async with AsyncExitStack() as others, opened as stream:
+        assert stream.status == 201
+        await stream.until(lambda: cursors(stream) == [1, 2])
