@@ -67,6 +67,9 @@ class _Decided(_Body):
         description="The conversation of the suspension, as the list of pending calls names it. Without it, a suspension is "
         "found only while it is open, and a repetition of a recorded decision is refused as stale.",
     )
+    tool_call_id: str | None = Field(
+        default=None, description="The call of the suspension. Given beside the conversation, nothing has to be looked up."
+    )
 
 
 class ApproveBody(_Decided):

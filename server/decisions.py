@@ -24,9 +24,12 @@ async def pending_call(asked: Asked) -> PendingReply:
 async def resolve(asked: Asked) -> DecisionReceiptReply:
     """Decide a pending call."""
     key, body = asked.key or uuid.uuid4().hex, asked.body.root
-    receipt = await asked.client.settle(
-        asked.path["suspension_id"], body.decided(), conversation_id=body.conversation_id, decision_id=key
-    )
+    suspension_id, decision, client = asked.path["suspension_id"], body.decided(), asked.client
+    if body.conversation_id is not None and body.tool_call_id is not None:
+        place = body.conversation_id, body.tool_call_id
+        receipt = await client.resolve(*place, decision, suspension_id=suspension_id, decision_id=key)
+    else:
+        receipt = await client.settle(suspension_id, decision, conversation_id=body.conversation_id, decision_id=key)
     return DecisionReceiptReply(**receipt.model_dump(), decision_id=key)
 
 

@@ -65,6 +65,21 @@ async def test_what_waits_is_listed_shown_and_decided(api, waiting, store):
     assert (await api("GET", place, 409))["reason"] == "unknown"
 
 
+async def test_a_decision_that_names_its_call_is_bound_to_the_suspension_all_the_same(api, waiting):
+    by_tool = {one["tool"]: one for one in (await api("GET", "/v1/pending"))["items"]}
+    refund, asking = by_tool["refund"], by_tool["ask"]
+    place, ids = f"/v1/pending/{refund['suspension_id']}/resolve", {"conversation_id": "c-1"}
+    body = {"decision": "approve", **ids, "tool_call_id": refund["tool_call_id"]}
+
+    other = await api("POST", place, 409, json=body | {"tool_call_id": asking["tool_call_id"]})
+    assert (other["code"], other["reason"]) == ("stale_call", "unknown")
+    receipt = await api("POST", place, json=body, headers={"Idempotency-Key": "d-1"})
+    again = await api("POST", place, json=body, headers={"Idempotency-Key": "d-1"})
+
+    assert (again["seq"], again["duplicate"]) == (receipt["seq"], True)
+    assert (await api("POST", place, 409, json=body))["settled_by"] == "approve"
+
+
 @pytest.mark.parametrize("value", [False, 0, "", None, "blue", {"a": [1, 2**70]}])
 async def test_any_json_value_is_an_answer(api, waiting, value):
     (asking,) = (await api("GET", "/v1/pending?kind=elicitation"))["items"]
