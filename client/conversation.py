@@ -38,6 +38,8 @@ from .turns import Message, Turn, turn_log, what_became
 
 BLOCK_MS = 5_000
 READ_AT_ONCE = 500
+AHEAD = 16
+"""How many events are read ahead of whoever takes them one by one: each may be as large as a message."""
 LISTEN_AGAIN_S = 0.5
 
 logger = logging.getLogger("holdfast.client")
@@ -269,7 +271,7 @@ class Conversation:
         state = await self._connection.read(lambda store: store.load(self.id))
         if state.ended and after >= state.seq:
             return
-        queue: asyncio.Queue[Event | BaseException] = asyncio.Queue(maxsize=1000)
+        queue: asyncio.Queue[Event | BaseException] = asyncio.Queue(maxsize=AHEAD)
         tasks = [asyncio.create_task(_relayed(queue, self._durable(after)))]
         if live:
             tasks.append(asyncio.create_task(_relayed(queue, self._live())))
@@ -386,7 +388,7 @@ class Conversation:
 
     async def _durable(self, after: int) -> AsyncIterator[Event]:
         while True:
-            for seq, event in await self._news(after, BLOCK_MS):
+            for seq, event in await self._news(after, BLOCK_MS, limit=AHEAD):
                 after = seq
                 arguments = None
                 if isinstance(event, CallSuspended):
@@ -398,10 +400,10 @@ class Conversation:
     async def _arguments(self, event: CallSuspended) -> dict[str, Any] | None:
         return await self._connection.read(lambda store: shown_arguments(store, self.id, event))
 
-    async def _news(self, after: int, block_ms: int) -> Sequence[tuple[int, LogEvent]]:
+    async def _news(self, after: int, block_ms: int, *, limit: int = READ_AT_ONCE) -> Sequence[tuple[int, LogEvent]]:
         """The events after a place in the log, awaited for `block_ms`; if none comes, a dead embedded Ray is restarted."""
         entries = await self._connection.read(
-            lambda store: store.read(self.id, after=after, block_ms=block_ms), block_ms=block_ms
+            lambda store: store.read(self.id, after=after, limit=limit, block_ms=block_ms), block_ms=block_ms
         )
         if not entries:
             await self._connection.stack.see_to_ray()

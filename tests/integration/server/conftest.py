@@ -6,6 +6,7 @@ import threading
 
 import pytest
 import uvicorn
+from stack_fixture import eventually
 from stores import WithActors
 
 from holdfast.agent import Agent, App, tool
@@ -64,6 +65,7 @@ class Served:
 
     def __enter__(self):
         self._thread.start()
+        eventually(lambda: self._server.started, 30, "a server that listens")
         return self
 
     def __exit__(self, *_):

@@ -2,10 +2,10 @@
 
 import json
 import socket
-import time
 
 import httpx
 import pytest
+from stack_fixture import eventually
 
 from holdfast.testing.writer import send
 
@@ -21,13 +21,6 @@ def connected(port, buffered=None):
     opened.settimeout(30)
     opened.connect(("127.0.0.1", port))
     return opened
-
-
-def eventually(condition):
-    give_up = time.monotonic() + 30
-    while not condition():
-        assert time.monotonic() < give_up
-        time.sleep(0.02)
 
 
 def test_a_listener_that_does_not_read_is_cut_off_holds_little_and_resumes_without_a_gap():
