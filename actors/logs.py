@@ -21,6 +21,7 @@ OURS = tuple(
         ".persistence",
         ".ray",
         ".registry",
+        ".server",
         ".sweeper",
         ".worker",
     )

@@ -28,6 +28,7 @@ COMMANDS = {
     "list": "conversations",
     "show": "show",
     "submit": "submit",
+    "serve": "serve",
     "pause": "pause",
     "resume": "resume",
     "drain": "drain",

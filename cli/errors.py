@@ -15,9 +15,11 @@ from holdfast.errors import (
     ConversationNotFound,
     HoldfastError,
     InvalidInput,
+    MessageNotFound,
     OutcomeUnknown,
     StaleCall,
     StoreUnavailable,
+    TurnNotFound,
 )
 from holdfast.redaction import PLAIN
 
@@ -40,6 +42,8 @@ _CODES: dict[type[HoldfastError], ExitCode] = {
     ConversationNotFound: ExitCode.BAD_INPUT,
     ConversationExists: ExitCode.BAD_INPUT,
     ConversationEnded: ExitCode.BAD_INPUT,
+    TurnNotFound: ExitCode.BAD_INPUT,
+    MessageNotFound: ExitCode.BAD_INPUT,
     CipherMissing: ExitCode.BAD_INPUT,
     StaleCall: ExitCode.STALE,
     StoreUnavailable: ExitCode.UNREACHABLE,

@@ -36,6 +36,7 @@ from holdfast.errors import (
     InvalidDecision,
     InvalidInput,
     InvalidMessage,
+    MessageNotFound,
     OlderRelease,
     OtherBuild,
     OutcomeUnknown,
@@ -46,22 +47,26 @@ from holdfast.errors import (
     StaleReason,
     StoreError,
     StoreUnavailable,
+    TurnNotFound,
     WrongCluster,
     WrongStore,
 )
 from holdfast.lazy import lazily
 from holdfast.persistence import ConversationRow, Pause
 
+from .agents import AgentRow, ToolRow
 from .async_client import AsyncClient
 from .cautions import AppDiffersWarning, DurabilityWarning
 from .conversation import Conversation
 from .results import AsyncPendingCall, ConversationState, Event, Page, PendingCall, RunningCall
+from .turns import Message, MessageStatus, Turn, TurnStatus, Usage
 
 if TYPE_CHECKING:
     from .blocking import BlockingConversation, Client
 
 __all__ = [
     "AgentNotFound",
+    "AgentRow",
     "Answer",
     "AppDiffersWarning",
     "AppNotFound",
@@ -94,6 +99,9 @@ __all__ = [
     "InvalidDecision",
     "InvalidInput",
     "InvalidMessage",
+    "Message",
+    "MessageNotFound",
+    "MessageStatus",
     "OlderRelease",
     "OtherBuild",
     "OutcomeUnknown",
@@ -113,6 +121,11 @@ __all__ = [
     "StoreError",
     "StoreUnavailable",
     "SuspensionKind",
+    "ToolRow",
+    "Turn",
+    "TurnNotFound",
+    "TurnStatus",
+    "Usage",
     "WrongCluster",
     "WrongStore",
 ]

@@ -15,14 +15,17 @@ from holdfast.conversation import (
     SuspensionKind,
     decide,
 )
+from holdfast.conversation.idempotency import suspension_key
 from holdfast.conversation.ids import check_conversation_id, check_request_id, conversation_id_from
-from holdfast.errors import InvalidInput, InvalidMessage
-from holdfast.persistence import PAUSE_LAG_MS, ConversationRow, Pause
+from holdfast.errors import ClusterStopped, ClusterUnavailable, InvalidInput, InvalidMessage, StaleCall, StaleReason
+from holdfast.persistence import EVERYWHERE, PAUSE_LAG_MS, ConversationRow, Pause
 from holdfast.settings import Settings
 
+from .agents import AgentRow
 from .arguments import (
     agent_of,
     context_of,
+    encodes,
     is_app,
     is_time,
     member_of,
@@ -41,6 +44,9 @@ if TYPE_CHECKING:
 
 LAPSED_MS = PAUSE_LAG_MS + 100
 """After what time no worker acts on a view from before a pause any more, and the work that such a view allowed has begun."""
+
+SILENT_MS = 15_000
+"""How long a cluster may leave its binding to the store as it is; its sweeper renews it every moment."""
 
 
 class AsyncClient:
@@ -264,6 +270,84 @@ class AsyncClient:
         page = await self._connection.read(lambda store: store.pending(limit=limit, after=after, agent=of_agent, kind=of_kind))
         return Page([PendingCall.of(view, self._connection.resolve) for view in page.items], page.next)
 
+    async def pending_call(self, suspension_id: str, *, conversation_id: str | None = None) -> AsyncPendingCall:
+        """The pending call of a suspension, by the suspension's id alone, or faster by its conversation too.
+
+        Args:
+            suspension_id: The id, from `PendingCall.suspension_id`.
+            conversation_id: The conversation. Without it, all open suspensions are looked through, and what settled one that is
+                not open any more cannot be told.
+
+        Raises:
+            StaleCall: The suspension is not open; `reason` says why, as far as that is known.
+            InvalidInput: The id is no text.
+            InvalidConversationId: The conversation's id is empty, too long or ill-formed.
+            ConversationNotFound: The conversation was never started.
+            StoreUnavailable: Redis does not answer in time, or refuses.
+            CipherMissing: The conversation is encrypted, and this client names no cipher.
+            CipherFailed: The cipher cannot decrypt the conversation.
+            WrongStore: The Redis there is not the store that this client has known.
+            CorruptStore: A key holds what Holdfast never wrote there.
+            NewerRecord: A newer Holdfast has written a record that is to be read.
+            ConfigurationError: The store cannot be opened: there is no URL, the home is unusable, or its server is unsupported.
+        """
+        _check_suspension(suspension_id, conversation_id)
+        if conversation_id is None:
+            view = await self._connection.read(lambda store: store.suspended(suspension_id))
+        else:
+            of_it = check_conversation_id(conversation_id)
+            views = await self._connection.read(lambda store: store.pending_of(of_it))
+            view = next((one for one in views if one.suspension_id == suspension_id), None)
+        if view is None:
+            raise await self._settled(suspension_id, conversation_id)
+        return PendingCall.of(view, self._connection.resolve)
+
+    async def settle(
+        self,
+        suspension_id: str,
+        decision: Decision,
+        *,
+        conversation_id: str | None = None,
+        decision_id: str | None = None,
+    ) -> Receipt:
+        """Decide what a suspension asks, by the suspension's id; returns once the decision is durable.
+
+        Args:
+            suspension_id: The id, from `PendingCall.suspension_id`.
+            decision: `Approve`, `Deny`, `Answer`, `Fail` or `Redispatch`, as the suspension's kind takes.
+            conversation_id: The conversation. Without it, a suspension is found only while it is open, so that the repetition
+                of a decision that was recorded raises `StaleCall` in place of returning its receipt.
+            decision_id: The idempotency key; the same key again returns the same receipt. None draws a random key.
+
+        Raises:
+            StaleCall: The suspension is not open; `reason` says why, as far as that is known.
+            HoldfastError: Any other error that `resolve` names.
+        """
+        if conversation_id is None:
+            call = await self.pending_call(suspension_id)
+            return await call.resolve(decision, decision_id=decision_id)
+        name = check_conversation_id(conversation_id)
+        _check_suspension(suspension_id, name)
+        state = await self._connection.read(lambda store: store.load(name))
+        ids = {call.suspension.suspension_id: call.tool_call_id for call in state.calls if call.suspension is not None}
+        tool_call_id = ids.get(suspension_id)
+        if tool_call_id is None:
+            stale = await self._settled(suspension_id, name)
+            if decision_id is None or stale.settled_at is None:
+                raise stale
+            tool_call_id = stale.tool_call_id  # perhaps it was this decision that settled it
+        return await self.resolve(name, tool_call_id, decision, suspension_id=suspension_id, decision_id=decision_id)
+
+    async def _settled(self, suspension_id: str, conversation_id: str | None) -> StaleCall:
+        """The error that says why a suspension is not open."""
+        if conversation_id is None:
+            return StaleCall("", suspension_id, StaleReason.UNKNOWN)
+        key = suspension_key(suspension_id)
+        record = (await self._connection.read(lambda store: store.known(conversation_id, [key]))).get(key)
+        if record is None:
+            return StaleCall(conversation_id, suspension_id, StaleReason.UNKNOWN)
+        return StaleCall(conversation_id, record.tool_call_id or "", record.reason, record.by, record.at)
+
     async def conversations(
         self,
         *,
@@ -293,6 +377,35 @@ class AsyncClient:
             lambda store: store.conversations(limit=limit, after=after, agent=of_agent, status=of_status)
         )
         return Page(list(page.items), page.next)
+
+    async def ready(self) -> None:
+        """Return if commands can be carried out: Redis answers, and a cluster whose sweeper lives serves the store.
+
+        Raises:
+            StoreUnavailable: Redis does not answer in time, or refuses.
+            ClusterUnavailable: No cluster serves the store, or its sweeper has been silent for too long.
+            ClusterStopped: Holdfast was stopped on its cluster, until `holdfast up`.
+            WrongStore: The Redis there is not the store that this client has known.
+            CorruptStore: A key holds what Holdfast never wrote there.
+            NewerRecord: A newer Holdfast has written a record that is to be read.
+            ConfigurationError: The store cannot be opened: there is no URL, the home is unusable, or its server is unsupported.
+        """
+        if EVERYWHERE in await self._connection.read(lambda store: store.withheld()):
+            raise ClusterStopped((await self._connection.store()).namespace)
+        binding = await self._connection.read(lambda store: store.binding())
+        if binding is None:
+            raise ClusterUnavailable("no cluster serves the store: run holdfast up")
+        if binding.age_ms > SILENT_MS:
+            raise ClusterUnavailable(f"the sweeper of the cluster at {binding.address} has been silent for {binding.age_ms} ms")
+
+    async def agents(self) -> list[AgentRow]:
+        """The agents of the client's app, which `start` takes, with their tools; nothing is asked of the stack.
+
+        Raises:
+            AppNotFound: The app's path leads to no app, or its module was not imported in time.
+            ConfigurationError: The client names no app, or the app is declared wrongly.
+        """
+        return [AgentRow.of(agent.spec) for agent in (await self._connection.app()).agents]
 
     async def pause(self, agent: str | None = None, reason: str = "") -> Pause:
         """Stop new work of one agent, or (None) of the whole namespace, until `resume`; returns the pause that stands then.
@@ -355,3 +468,11 @@ class AsyncClient:
             ConfigurationError: The store cannot be opened: there is no URL, the home is unusable, or its server is unsupported.
         """
         return list((await self._connection.read(lambda store: store.paused())).pauses)
+
+
+def _check_suspension(suspension_id: object, conversation_id: str | None) -> None:
+    if not isinstance(suspension_id, str):
+        problem = f"{type(suspension_id).__name__} is not a string"
+        raise InvalidInput("suspension_id", problem, "pass PendingCall.suspension_id")
+    if not encodes(suspension_id):
+        raise StaleCall(conversation_id or "", ascii(suspension_id), StaleReason.UNKNOWN)

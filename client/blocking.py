@@ -16,9 +16,11 @@ from holdfast.conversation import Cancelled, Decision, Receipt, Status, Suspensi
 from holdfast.conversation.ids import check_conversation_id
 from holdfast.persistence import ConversationRow, Pause
 
+from .agents import AgentRow
 from .async_client import AsyncClient
 from .conversation import Conversation as AsyncConversation
 from .results import BlockingPendingCall, ConversationState, Event, Page, PendingCall
+from .turns import Message, Turn
 
 T = TypeVar("T")
 
@@ -146,6 +148,31 @@ class Client:
         """A page of all conversations. `AsyncClient.conversations` describes the arguments and the errors."""
         return self._run(self._async().conversations(status=status, agent=agent, limit=limit, after=after))
 
+    def pending_call(self, suspension_id: str, *, conversation_id: str | None = None) -> BlockingPendingCall:
+        """The pending call of a suspension. `AsyncClient.pending_call` describes the arguments and the errors."""
+        return self._bound(self._run(self._async().pending_call(suspension_id, conversation_id=conversation_id)))
+
+    def settle(
+        self,
+        suspension_id: str,
+        decision: Decision,
+        *,
+        conversation_id: str | None = None,
+        decision_id: str | None = None,
+    ) -> Receipt:
+        """Decide what a suspension asks. `AsyncClient.settle` describes the arguments and the errors."""
+        return self._run(
+            self._async().settle(suspension_id, decision, conversation_id=conversation_id, decision_id=decision_id)
+        )
+
+    def ready(self) -> None:
+        """Return if commands can be carried out. `AsyncClient.ready` describes the errors."""
+        self._run(self._async().ready())
+
+    def agents(self) -> list[AgentRow]:
+        """The agents of the client's app. `AsyncClient.agents` describes the errors."""
+        return self._run(self._async().agents())
+
     def pause(self, agent: str | None = None, reason: str = "") -> Pause:
         """Stop new work. `AsyncClient.pause` describes the arguments, the result and the errors."""
         return self._run(self._async().pause(agent, reason))
@@ -234,6 +261,18 @@ class BlockingConversation:
     def messages(self) -> list[dict[str, Any]]:
         """The messages in the OpenAI chat format. `Conversation.messages` describes the errors."""
         return self._client._run(self._conversation.messages())  # noqa: SLF001 - as above
+
+    def turns(self) -> list[Turn]:
+        """The turns that have begun. `Conversation.turns` describes the errors."""
+        return self._client._run(self._conversation.turns())  # noqa: SLF001 - as above
+
+    def turn(self, turn_id: str) -> Turn:
+        """The turn of that id. `Conversation.turn` describes the errors."""
+        return self._client._run(self._conversation.turn(turn_id))  # noqa: SLF001 - as above
+
+    def message(self, message_id: str) -> Message:
+        """What became of a message. `Conversation.message` describes the errors."""
+        return self._client._run(self._conversation.message(message_id))  # noqa: SLF001 - as above
 
     def events(self, *, after: int = 0, live: bool = True) -> Iterator[Event]:
         """The conversation's events, one by one. `Conversation.events` describes the arguments and the errors."""

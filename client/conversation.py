@@ -34,9 +34,12 @@ from .arguments import check_place, is_time, request_id_of, text_of
 from .connection import Connection
 from .results import AsyncPendingCall, ConversationState, Event, PendingCall
 from .running import ConversationsAndRuns, running_calls, shown_arguments
+from .turns import Message, Turn, turn_log, what_became
 
 BLOCK_MS = 5_000
 READ_AT_ONCE = 500
+AHEAD = 16
+"""How many events are read ahead of whoever takes them one by one: each may be as large as a message."""
 LISTEN_AGAIN_S = 0.5
 
 logger = logging.getLogger("holdfast.client")
@@ -192,6 +195,55 @@ class Conversation:
             raise ConversationNotFound(self.id)
         return transcript.messages()
 
+    async def turns(self) -> list[Turn]:
+        """The turns that have begun, oldest first; the log is read as a whole.
+
+        Raises:
+            ConversationNotFound: The conversation was never started.
+            StoreUnavailable: Redis does not answer in time, or refuses.
+            CipherMissing: The conversation is encrypted, and this client names no cipher.
+            CipherFailed: The cipher cannot decrypt the conversation.
+            WrongStore: The Redis there is not the store that this client has known.
+            CorruptStore: A key holds what Holdfast never wrote there.
+            NewerRecord: A newer Holdfast has written a record that is to be read.
+            ConfigurationError: The store cannot be opened: there is no URL, the home is unusable, or its server is unsupported.
+        """
+        return (await self._connection.read(lambda store: turn_log(store, self.id))).turns()
+
+    async def turn(self, turn_id: str) -> Turn:
+        """The turn of that id: where it stands, its reply or error, and what it used.
+
+        Raises:
+            TurnNotFound: The conversation has had no turn of that id.
+            ConversationNotFound: The conversation was never started.
+            StoreUnavailable: Redis does not answer in time, or refuses.
+            CipherMissing: The conversation is encrypted, and this client names no cipher.
+            CipherFailed: The cipher cannot decrypt the conversation.
+            WrongStore: The Redis there is not the store that this client has known.
+            CorruptStore: A key holds what Holdfast never wrote there.
+            NewerRecord: A newer Holdfast has written a record that is to be read.
+            ConfigurationError: The store cannot be opened: there is no URL, the home is unusable, or its server is unsupported.
+        """
+        return (await self._connection.read(lambda store: turn_log(store, self.id))).turn(turn_id)
+
+    async def message(self, message_id: str) -> Message:
+        """What became of the message that was sent, or started with, under that id.
+
+        Raises:
+            InvalidMessage: The id cannot be used.
+            MessageNotFound: The conversation was never sent a message of that id.
+            ConversationNotFound: The conversation was never started.
+            StoreUnavailable: Redis does not answer in time, or refuses.
+            CipherMissing: The conversation is encrypted, and this client names no cipher.
+            CipherFailed: The cipher cannot decrypt the conversation.
+            WrongStore: The Redis there is not the store that this client has known.
+            CorruptStore: A key holds what Holdfast never wrote there.
+            NewerRecord: A newer Holdfast has written a record that is to be read.
+            ConfigurationError: The store cannot be opened: there is no URL, the home is unusable, or its server is unsupported.
+        """
+        checked = check_request_id("message_id", message_id, InvalidMessage)
+        return await self._connection.read(lambda store: what_became(store, self.id, checked))
+
     async def _transcript(self, store: Conversations) -> Transcript:
         transcript = Transcript()
         while True:
@@ -225,7 +277,7 @@ class Conversation:
         state = await self._connection.read(lambda store: store.load(self.id))
         if state.ended and after >= state.seq:
             return
-        queue: asyncio.Queue[Event | BaseException] = asyncio.Queue(maxsize=1000)
+        queue: asyncio.Queue[Event | BaseException] = asyncio.Queue(maxsize=AHEAD)
         tasks = [asyncio.create_task(_relayed(queue, self._durable(after)))]
         if live:
             tasks.append(asyncio.create_task(_relayed(queue, self._live())))
@@ -343,7 +395,7 @@ class Conversation:
 
     async def _durable(self, after: int) -> AsyncIterator[Event]:
         while True:
-            for seq, event in await self._news(after, BLOCK_MS):
+            for seq, event in await self._news(after, BLOCK_MS, limit=AHEAD):
                 after = seq
                 arguments = None
                 if isinstance(event, CallSuspended):
@@ -355,10 +407,10 @@ class Conversation:
     async def _arguments(self, event: CallSuspended) -> dict[str, Any] | None:
         return await self._connection.read(lambda store: shown_arguments(store, self.id, event))
 
-    async def _news(self, after: int, block_ms: int) -> Sequence[tuple[int, LogEvent]]:
+    async def _news(self, after: int, block_ms: int, *, limit: int = READ_AT_ONCE) -> Sequence[tuple[int, LogEvent]]:
         """The events after a place in the log, awaited for `block_ms`; if none comes, a dead embedded Ray is restarted."""
         entries = await self._connection.read(
-            lambda store: store.read(self.id, after=after, block_ms=block_ms), block_ms=block_ms
+            lambda store: store.read(self.id, after=after, limit=limit, block_ms=block_ms), block_ms=block_ms
         )
         if not entries:
             await self._connection.stack.see_to_ray()

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from holdfast.conversation import Status, SuspensionKind
+from holdfast.conversation.calls import PendingView
 
 from .database import Database
 from .pausing import Pausing
@@ -107,6 +108,14 @@ class Lists(Pausing, Database, Protocol):
 
         Raises:
             InvalidInput: The limit is no whole number from 1 to 1000, or `after` is no cursor.
+        """
+        ...
+
+    async def suspended(self, suspension_id: str) -> PendingView | None:
+        """The open suspension of that id, whatever conversation it is of; None if none of that id is open.
+
+        The indexes are ordered by time, so this looks through all open suspensions, inside the server. Whoever knows the
+        conversation asks `Store.pending_of`.
         """
         ...
 

@@ -4,6 +4,7 @@ from collections import Counter
 from collections.abc import AsyncIterator, Sequence
 
 from holdfast.conversation import Status, SuspensionKind
+from holdfast.conversation.calls import PendingView
 from holdfast.conversation.index import index
 from holdfast.redaction import PLAIN
 
@@ -12,6 +13,7 @@ from .keys import BUCKETS, bucket_of
 from .lists import TROUBLE_MS, TROUBLES, Census, ConversationRow, Due, Listing, Overdue, Rebuilt, Trouble
 from .memory_database import check
 from .memory_pausing import MemoryPausing
+from .pages import PendingPlace
 
 
 class MemoryLists(MemoryPausing):
@@ -31,6 +33,18 @@ class MemoryLists(MemoryPausing):
         page, following = _page(members, limit, pages.pending_after(after))
         places = [pages.pending_place(member) for member in page]
         return Listing([self._view(place) for place in places if place is not None], following)
+
+    async def suspended(self, suspension_id: str) -> PendingView | None:
+        """See `Store.suspended`."""
+        places = (
+            PendingPlace(conversation_id, entry.seq, entry.suspension_id, entry.created_at)
+            for conversation_id, found in self._conversations.items()
+            if found.index is not None
+            for entry in found.index.pending
+            if entry.suspension_id == suspension_id
+        )
+        place = next(places, None)
+        return None if place is None else self._view(place)
 
     async def conversations(
         self, *, limit: int, after: str | None = None, agent: str | None = None, status: Status | None = None

@@ -41,6 +41,11 @@ def conversation_place(member: str) -> tuple[int, str] | None:
     return None if found is None else (int(found[1]), found[2])
 
 
+def is_name(text: str) -> bool:
+    """Whether a member of an index can hold this id."""
+    return re.fullmatch(_NAME, text) is not None
+
+
 def check_limit(limit: object) -> int:
     """The page size itself, once it is checked.
 

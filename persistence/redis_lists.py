@@ -1,10 +1,11 @@
 """The lists over all conversations in Redis: an index in each bucket, merged."""
 
 import heapq
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from holdfast.conversation import Status, SuspensionKind
+from holdfast.conversation.calls import PendingView
 from holdfast.redaction import PLAIN
 
 from . import pages, redis_values
@@ -15,6 +16,9 @@ from .payloads import Payloads
 from .redis_pausing import RedisPausing
 from .redis_views import RedisViews, row_of_head
 from .views import unreadable_call, unreadable_member, unreadable_row
+
+SCANNED_AT_ONCE = 1000
+"""Of how many members of each bucket one look for a suspension goes through at most; other clients are served in between."""
 
 
 class RedisLists(RedisPausing, RedisViews):
@@ -34,6 +38,34 @@ class RedisLists(RedisPausing, RedisViews):
             for member, place in zip(members, places, strict=True)
         ]
         return Listing(rows, pages.cursor_of(members[-1], readable=places[-1] is not None) if more else None)
+
+    async def suspended(self, suspension_id: str) -> PendingView | None:
+        """See `Store.suspended`."""
+        if not pages.is_name(suspension_id):  # nor is it a pattern that finds others
+            return None
+        cursors = dict.fromkeys(range(BUCKETS), 0)
+        while cursors:
+            found, cursors = await self._scanned(cursors, f"*|{suspension_id}|*")
+            places = (pages.pending_place(member) for member in found)
+            place = next((one for one in places if one is not None and one.suspension_id == suspension_id), None)
+            if place is not None:
+                return (await self._views([place]))[0]
+        return None
+
+    async def _scanned(self, cursors: Mapping[int, int], pattern: str) -> tuple[list[str], dict[int, int]]:
+        """The members of the buckets' pending indexes that fit, of a part of each, and the cursors of what is left."""
+
+        async def read() -> Any:
+            async with self._redis.pipeline(transaction=False) as pipe:
+                for bucket, cursor in cursors.items():
+                    pipe.zscan(self._keys.pending(bucket, None, None), cursor, match=pattern, count=SCANNED_AT_ONCE)
+                return await pipe.execute(raise_on_error=False)
+
+        answers = await self._do(read)
+        redis_values.readable(answers)  # raises every error but that of a wrong type
+        pairs = [(bucket, one) for bucket, one in zip(cursors, answers, strict=True) if not isinstance(one, Exception)]
+        members = [member.decode("latin-1") for _, (_, found) in pairs for member, _ in found]
+        return members, {bucket: int(cursor) for bucket, (cursor, _) in pairs if int(cursor)}
 
     async def conversations(
         self, *, limit: int, after: str | None = None, agent: str | None = None, status: Status | None = None

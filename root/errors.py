@@ -15,6 +15,8 @@ HoldfastError
 │       ├── OtherBuild           another build of this version serves the store, or runs on a node
 │       └── UnsupportedServer
 ├── ConversationNotFound
+├── TurnNotFound                 the conversation has had no turn of that id
+├── MessageNotFound              the conversation was never sent a message of that id
 ├── ConversationExists
 ├── ConversationEnded
 ├── Quarantined                  the conversation took process after process down, or cannot be read; it rests until `retry`
@@ -153,6 +155,28 @@ class ConversationNotFound(HoldfastError):
     def __init__(self, conversation_id: str) -> None:
         super().__init__(conversation_id)
         self.conversation_id = conversation_id
+
+
+class TurnNotFound(HoldfastError):
+    """The conversation has had no turn of that id. `Conversation.turns` lists those that have begun."""
+
+    template = "conversation {0!r} has had no turn {1!r}"
+
+    def __init__(self, conversation_id: str, turn_id: str) -> None:
+        super().__init__(conversation_id, turn_id)
+        self.conversation_id = conversation_id
+        self.turn_id = turn_id
+
+
+class MessageNotFound(HoldfastError):
+    """The conversation was never sent a message of that id. After an `OutcomeUnknown`, send it again with the same id."""
+
+    template = "conversation {0!r} was never sent a message {1!r}; to send it again with the same id is safe"
+
+    def __init__(self, conversation_id: str, message_id: str) -> None:
+        super().__init__(conversation_id, message_id)
+        self.conversation_id = conversation_id
+        self.message_id = message_id
 
 
 class ConversationExists(HoldfastError):

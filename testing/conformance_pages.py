@@ -30,6 +30,18 @@ class Paging:
         assert [view.suspension_id for view in await pending(other)] == expected
         assert len(expected) == 80
 
+    async def test_an_open_suspension_is_found_by_its_id_alone(self, store: Store, other: Store) -> None:
+        made = await crowd(store, 15)
+        shown = {view.suspension_id: view for view in await pending(store)}
+
+        for suspension_id, view in shown.items():
+            assert await other.suspended(suspension_id) == view
+        asking = next(writer for writer in made if writer.suspension_ids)
+        (gone, *_) = asking.suspension_ids
+        await asking.do(cancel())
+        for unknown in (gone, "s-1", "", "*", "s-*", "|", "s" * 129, "s-\n"):
+            assert await other.suspended(unknown) is None
+
     async def test_conversations_come_oldest_first(self, store: Store, other: Store) -> None:
         await crowd(store, 60)
 

@@ -20,8 +20,9 @@ BELOW = {
     "actors": {ROOM, "conversation", "agent", "persistence"},
     "registry": {ROOM, "conversation", "agent", "persistence", "embedded", "actors"},
     "client": {ROOM, "conversation", "agent", "persistence", "embedded", "actors", "registry"},
-    "cli": {ROOM, "conversation", "agent", "persistence", "embedded", "actors", "registry", "client"},
-    "testing": {ROOM, "conversation", "agent", "persistence", "embedded", "actors", "registry", "client", "cli"},
+    "server": {ROOM, "conversation", "client"},
+    "cli": {ROOM, "conversation", "agent", "persistence", "embedded", "actors", "registry", "client", "server"},
+    "testing": {ROOM, "conversation", "agent", "persistence", "embedded", "actors", "registry", "client", "server", "cli"},
 }
 """Of each package, those that it may import."""
 
@@ -34,6 +35,8 @@ OUTSIDE = {
     "psutil": ("embedded/", "actors/memory.py", "cli/demo.py"),
     "litellm": ("actors/worker/model.py",),
     "httpx": ("actors/worker/provider_stream.py",),
+    "starlette": ("server/",),
+    "uvicorn": ("server/listening.py",),
     "typer": ("cli/",),
     "rich": ("cli/",),
     "msgpack": ("persistence/codec.py",),
@@ -147,6 +150,11 @@ def test_what_a_rehearsal_imports_at_once_is_neither_ray_nor_litellm():
     """From `holdfast.testing.run` and the plugin of pytest on."""
     rehearsal = ["testing/__init__.py", "testing/pytest_plugin.py", "testing/blocking_rehearsal.py"]
     assert {"actors/activation/activation.py", "actors/worker/tool_run.py", "conversation/machine.py"} <= _light(rehearsal)
+
+
+def test_what_the_server_imports_at_once_is_neither_ray_nor_litellm():
+    """From `holdfast.server` on."""
+    assert {"server/app.py", "server/streams.py", "client/async_client.py"} <= _light(["server/__init__.py"])
 
 
 def _light(waiting: list[str]) -> set[str]:

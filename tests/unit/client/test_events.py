@@ -7,6 +7,7 @@ from stores import InMemory
 
 from holdfast import events as names
 from holdfast.client import AsyncClient
+from holdfast.client.conversation import AHEAD
 from holdfast.conversation import Approve
 from holdfast.conversation.events import EVENTS
 from holdfast.conversation.live import LIVE_EVENTS
@@ -21,7 +22,7 @@ from holdfast.events import (
     TextDelta,
 )
 from holdfast.persistence import MemoryStore, codec
-from holdfast.testing.writer import Writer, begin, call, resolve, start
+from holdfast.testing.writer import Writer, begin, call, resolve, send, start
 
 
 @pytest.fixture
@@ -101,6 +102,29 @@ async def test_live_events_are_of_classes_too_and_have_no_place_in_the_log(store
     ]
     assert events[0].data == {"effect_id": "t1.m1", "attempt": 1, "text": "hi"}
     assert events[2].data == {"effect_id": "call-1#1", "attempt": 1, "value": {"done": 3}, "message": "three"}
+
+
+async def test_events_are_read_only_a_little_ahead_of_who_takes_them(store, conversation, monkeypatch):
+    writer = await Writer.of(store, "c-1")
+    await writer.do(start(), begin(), *(send() for _ in range(90)))
+    read, inner = [], store.read
+
+    async def counted(conversation_id, **options):
+        found = await inner(conversation_id, **options)
+        read.extend(seq for seq, _ in found)
+        return found
+
+    monkeypatch.setattr(store, "read", counted)
+    events = conversation.events(live=False)
+    await anext(events)
+    for _ in range(1000):
+        await asyncio.sleep(0)
+
+    assert max(read) <= 1 + 3 * AHEAD
+    rest = await first(events, writer.state.seq - 1)
+    assert [event.seq for event in rest] == list(range(2, writer.state.seq + 1))
+    assert read == list(range(1, writer.state.seq + 1))
+    await events.aclose()
 
 
 def test_every_kind_of_event_is_in_the_module_for_users():

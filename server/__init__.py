@@ -1,0 +1,10 @@
+"""The HTTP server: conversations, decisions and event streams for whatever speaks HTTP; a client like any other.
+
+`create_app` gives an ASGI application; `holdfast serve` runs it. The server keeps nothing, so that several run side by side
+and each may die at any time.
+"""
+
+from .app import create_app, drain
+from .bounds import Bounds
+
+__all__ = ["Bounds", "create_app", "drain"]

@@ -1,0 +1,189 @@
+"""The bodies and queries that the routes take."""
+
+from typing import Annotated, Any, Literal, TypeAlias
+
+from pydantic import BaseModel, ConfigDict, Field, RootModel
+
+from holdfast.conversation import Answer, Approve, Decision, Deny, Fail, Redispatch, Status, SuspensionKind
+from holdfast.conversation.ids import CONVERSATION_ID, REQUEST_ID
+
+Key: TypeAlias = Annotated[str | None, Field(description="The idempotency key, where no header Idempotency-Key gives it.")]
+MOST_WAIT_S = 3600
+"""The longest wait that a query may name; `Bounds.wait_s` cuts it."""
+
+
+class _Body(BaseModel):
+    model_config = ConfigDict(extra="forbid", strict=True)
+
+
+class _Query(BaseModel):
+    model_config = ConfigDict(extra="forbid")
+
+
+class StartBody(_Body):
+    """A conversation to start."""
+
+    agent: str = Field(description="The agent's name; GET /v1/agents lists them.")
+    text: str = Field(description="The user's first message.")
+    conversation_id: str | None = Field(default=None, description="By default derived from the message's id.")
+    message_id: Key = None
+    context: Any = Field(default=None, description="Any JSON value; tools read it, the model does not see it.")
+
+
+class MessageBody(_Body):
+    """The user's next message."""
+
+    text: str
+    message_id: Key = None
+
+
+class RequestBody(_Body):
+    """A cancellation or an end."""
+
+    request_id: Key = None
+
+
+class Nothing(_Body):
+    """No field."""
+
+
+class PauseBody(_Body):
+    """New work to stop."""
+
+    agent: str | None = Field(default=None, description="The agent; by default the whole namespace.")
+    reason: str = ""
+
+
+class ResumeBody(_Body):
+    """New work to let go on."""
+
+    agent: str | None = Field(default=None, description="The agent; by default the whole namespace.")
+
+
+class _Decided(_Body):
+    decision_id: Key = None
+    conversation_id: str | None = Field(
+        default=None,
+        description="The conversation of the suspension, as the list of pending calls names it. Without it, a suspension is "
+        "found only while it is open, and a repetition of a recorded decision is refused as stale.",
+    )
+    tool_call_id: str | None = Field(
+        default=None, description="The call of the suspension. Given beside the conversation, nothing has to be looked up."
+    )
+
+
+class ApproveBody(_Decided):
+    """The call may run, with its own arguments or with edited ones."""
+
+    decision: Literal["approve"]
+    arguments: dict[str, Any] | None = None
+
+    def decided(self) -> Decision:
+        """The decision."""
+        return Approve(self.arguments)
+
+
+class DenyBody(_Decided):
+    """The call must not run, or the person will not answer."""
+
+    decision: Literal["deny"]
+    reason: str = ""
+
+    def decided(self) -> Decision:
+        """The decision."""
+        return Deny(self.reason)
+
+
+class AnswerBody(_Decided):
+    """The call's result; `false`, `0`, `""` and `null` are answers like any other."""
+
+    decision: Literal["answer"]
+    value: Any
+
+    def decided(self) -> Decision:
+        """The decision."""
+        return Answer(self.value)
+
+
+class FailBody(_Decided):
+    """The client could not produce a result, or a lost run counts as failed."""
+
+    decision: Literal["fail"]
+    error: str
+
+    def decided(self) -> Decision:
+        """The decision."""
+        return Fail(self.error)
+
+
+class RedispatchBody(_Decided):
+    """A lost run is to run again."""
+
+    decision: Literal["redispatch"]
+
+    def decided(self) -> Decision:
+        """The decision."""
+        return Redispatch()
+
+
+class ResolveBody(
+    RootModel[Annotated[ApproveBody | DenyBody | AnswerBody | FailBody | RedispatchBody, Field(discriminator="decision")],]
+):
+    """A decision about a pending call, by its kind."""
+
+    @property
+    def decision_id(self) -> str | None:
+        """The idempotency key."""
+        return self.root.decision_id
+
+
+class PageQuery(_Query):
+    """A page of a list."""
+
+    limit: int = Field(default=50, ge=1, le=1000, description="How many items the page may have.")
+    after: str | None = Field(default=None, max_length=1200, description="The `next` of the page before.")
+
+
+class ConversationsQuery(PageQuery):
+    """A page of conversations."""
+
+    status: Status | None = None
+    agent: str | None = Field(default=None, max_length=200)
+
+
+class PendingQuery(PageQuery):
+    """A page of pending calls."""
+
+    kind: SuspensionKind | None = None
+    agent: str | None = Field(default=None, max_length=200)
+
+
+class PlaceQuery(_Query):
+    """The conversation of a suspension."""
+
+    conversation_id: str | None = Field(default=None, description="Finds the suspension faster, and after it was settled.")
+
+
+class StateQuery(_Query):
+    """A state, or a long poll for one."""
+
+    wait_s: float = Field(
+        default=0, ge=0, le=MOST_WAIT_S, allow_inf_nan=False, description="How long to wait until the conversation rests."
+    )
+    after: int | None = Field(default=None, ge=0, lt=1 << 63, description="Only a state whose `seq` is greater counts.")
+
+
+class EventsQuery(_Query):
+    """Where a stream begins."""
+
+    after: int = Field(default=0, ge=0, lt=1 << 63, description="The last `seq` that is known; `Last-Event-ID` goes first.")
+    live: bool = Field(default=True, description="Whether live events are wanted too.")
+
+
+PATHS: dict[str, dict[str, Any]] = {
+    "conversation_id": {"type": "string", "pattern": f"^{CONVERSATION_ID.pattern}$"},
+    "message_id": {"type": "string", "pattern": f"^{REQUEST_ID.pattern}$"},
+    "turn_id": {"type": "string", "minLength": 1, "maxLength": 64},
+    "suspension_id": {"type": "string", "minLength": 1, "maxLength": 128},
+}
+"""The schema of each part of a path."""

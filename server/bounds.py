@@ -1,0 +1,30 @@
+"""The bounds of what the server takes in and keeps open."""
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Bounds:
+    """The bounds of one server process.
+
+    Attributes:
+        body_bytes: How large the body of a request may be. How deep its JSON may be nested, and how many values it may hold, is
+            the same everywhere in Holdfast.
+        body_s: How long a client may take to send a body, in seconds.
+        query_bytes: How long the query of a URL may be.
+        wait_s: How long a long poll may wait, in seconds.
+        requests: How many requests may be under way at once, streams aside; more are refused, to be tried again.
+        streams: How many event streams may be open at once; more are refused, to be tried again.
+        heartbeat_s: After how many seconds without an event a stream says that it is alive.
+        patience_s: How long a stream waits for a listener that takes nothing in, in seconds; then it is cut, and the listener
+            resumes where it was.
+    """
+
+    body_bytes: int = 4 * 1024 * 1024
+    body_s: float = 30.0
+    query_bytes: int = 8 * 1024
+    wait_s: float = 60.0
+    requests: int = 1000
+    streams: int = 500
+    heartbeat_s: float = 15.0
+    patience_s: float = 20.0

@@ -1,0 +1,300 @@
+"""The routes of conversations: start, list, show, send, follow, cancel, end, retry."""
+
+import uuid
+from collections.abc import Callable, Sequence
+from typing import Any, TypeVar, cast
+
+from starlette.responses import Response
+
+from holdfast.client import Conversation, ConversationState, Event, InvalidInput, Receipt
+from holdfast.events import TurnCancelled, TurnCompleted, TurnFailed, TurnStarted
+
+from .bodies import ConversationsQuery, EventsQuery, MessageBody, Nothing, PageQuery, RequestBody, StartBody, StateQuery
+from .operation import Asked, Operation
+from .replies import (
+    CancelledReply,
+    EndReply,
+    LiftedReply,
+    MessageReceiptReply,
+    MessageReply,
+    MessagesReply,
+    RowsReply,
+    StateReply,
+    TurnReply,
+    TurnsReply,
+)
+
+EVENT_STREAM = "text/event-stream"
+
+T = TypeVar("T")
+
+
+async def start(asked: Asked) -> MessageReceiptReply | Response:
+    """Start a conversation; its first turn's events, if the caller takes those."""
+    streams, body = EVENT_STREAM in asked.headers.get("accept", ""), asked.body
+    if streams:
+        asked.serving.streams.check_room()
+    key = asked.key or _key_of_start(body.conversation_id)
+    conversation = await asked.client.start(
+        body.agent, body.text, conversation_id=body.conversation_id, message_id=key, context=body.context
+    )
+    receipt = cast("Receipt", conversation.receipt)
+    if streams:
+        until = turn_over(receipt.seq)
+        headers = {"Location": f"{asked.root}/v1/conversations/{conversation.id}", "Idempotency-Key": key}
+        return asked.serving.streams.of(conversation.events(), after=0, until=until, status=201, headers=headers)
+    return MessageReceiptReply(**receipt.model_dump(), message_id=key)
+
+
+async def conversations(asked: Asked) -> RowsReply:
+    """A page of conversations."""
+    page = await asked.client.conversations(
+        status=asked.query.status, agent=asked.query.agent, limit=asked.query.limit, after=asked.query.after
+    )
+    return RowsReply.model_validate(page)
+
+
+async def state(asked: Asked) -> StateReply:
+    """The state of a conversation, at once or when it rests."""
+    conversation, wait_s = _conversation(asked), min(asked.query.wait_s, asked.serving.bounds.wait_s)
+    found: ConversationState[Any] | None = None
+    if wait_s:
+        waiting = conversation.wait(after=asked.query.after, timeout_s=wait_s)
+        found = await asked.serving.draining.unless(waiting)
+    found = found or await conversation.state()
+    names = set(StateReply.model_fields) - {"conversation_id"}
+    return StateReply.model_validate(
+        {"conversation_id": conversation.id, **{name: getattr(found, name) for name in names}}, from_attributes=True
+    )
+
+
+async def messages(asked: Asked) -> MessagesReply:
+    """A page of messages; its cursor is how many came before."""
+    after = asked.query.after
+    if after is not None and not (after.isascii() and after.isdigit() and len(after) < 10):  # noqa: PLR2004 - no log has as many
+        raise InvalidInput("after", f"{after!a:.40} is not a cursor", "pass the `next` of the page before, or leave it out")
+    begin = int(after or 0)
+    found = await _conversation(asked).messages()
+    items = found[begin : begin + asked.query.limit]
+    more = begin + len(items) < len(found)
+    return MessagesReply(items=items, next=str(begin + len(items)) if items and more else None)
+
+
+async def send(asked: Asked) -> MessageReceiptReply:
+    """Send the user's next message."""
+    key = asked.key or uuid.uuid4().hex
+    receipt = await _conversation(asked).send(asked.body.text, message_id=key)
+    return MessageReceiptReply(**receipt.model_dump(), message_id=key)
+
+
+async def message(asked: Asked) -> MessageReply:
+    """What became of a message."""
+    return MessageReply.model_validate(await _conversation(asked).message(asked.path["message_id"]))
+
+
+async def turns(asked: Asked) -> TurnsReply:
+    """A page of turns; its cursor is the last one's id."""
+    found = await _conversation(asked).turns()
+    items, following = paged(found, asked.query.limit, asked.query.after, lambda turn: turn.turn_id)
+    return TurnsReply.model_validate({"items": items, "next": following}, from_attributes=True)
+
+
+async def turn(asked: Asked) -> TurnReply:
+    """One turn."""
+    return TurnReply.model_validate(await _conversation(asked).turn(asked.path["turn_id"]))
+
+
+async def cancel(asked: Asked) -> CancelledReply:
+    """Cancel the current turn."""
+    key = asked.key or uuid.uuid4().hex
+    cancelled = await _conversation(asked).cancel(request_id=key)
+    return CancelledReply.model_validate({**cancelled.model_dump(), "request_id": key})
+
+
+async def end(asked: Asked) -> EndReply:
+    """End a conversation for good."""
+    key = asked.key or uuid.uuid4().hex
+    receipt = await _conversation(asked).end(request_id=key)
+    return EndReply(**receipt.model_dump(), request_id=key)
+
+
+async def retry(asked: Asked) -> LiftedReply:
+    """Lift a conversation's quarantine."""
+    return LiftedReply(lifted=await _conversation(asked).retry())
+
+
+async def events(asked: Asked) -> Response:
+    """Follow a conversation. 204 tells a browser that nothing follows any more."""
+    asked.serving.streams.check_room()
+    conversation, after = _conversation(asked), _resumed(asked)
+    found = await conversation.state()
+    if found.status == "ended" and after >= found.seq:
+        return Response(status_code=204)
+    return asked.serving.streams.of(conversation.events(after=after, live=asked.query.live), after=after)
+
+
+def turn_over(message_seq: int) -> Callable[[Event], bool]:
+    """Whether an event ends the turn of the message at this place in the log; fed with the events in order."""
+    turns: set[str] = set()
+
+    def over(event: Event) -> bool:
+        match event.body:
+            case TurnStarted(turn_id=turn_id, message_seq=seq) if seq == message_seq:
+                turns.add(turn_id)
+            case TurnCompleted(turn_id=turn_id) | TurnFailed(turn_id=turn_id) | TurnCancelled(turn_id=turn_id):
+                return turn_id in turns
+            case _:
+                pass
+        return False
+
+    return over
+
+
+def paged(items: Sequence[T], limit: int, after: str | None, name: Callable[[T], str]) -> tuple[Sequence[T], str | None]:
+    """The items after the one of that name, at most `limit`, and the cursor of those that follow.
+
+    Raises:
+        InvalidInput: There is no item of that name.
+    """
+    places = {name(item): place for place, item in enumerate(items, 1)}
+    if after is not None and after not in places:
+        raise InvalidInput("after", f"{after!a:.40} is not a cursor", "pass the `next` of the page before, or leave it out")
+    begin = 0 if after is None else places[after]
+    page = items[begin : begin + limit]
+    return page, name(page[-1]) if page and begin + len(page) < len(items) else None
+
+
+def _conversation(asked: Asked) -> Conversation:
+    return asked.client.conversation(asked.path["conversation_id"])
+
+
+def _key_of_start(conversation_id: str | None) -> str:
+    """A message id for a start that brings none: of the conversation's id, if that is given, so that a repetition is one."""
+    return uuid.uuid4().hex if conversation_id is None else f"start:{conversation_id}"
+
+
+def _resumed(asked: Asked) -> int:
+    last = asked.headers.get("last-event-id")
+    if last is None or not last:
+        after: int = asked.query.after
+        return after
+    if not (last.isascii() and last.isdigit() and len(last) < 20 and int(last) < 1 << 63):  # noqa: PLR2004 - the digits of 2^63
+        raise InvalidInput("Last-Event-ID", f"{last!a:.40} is no place in a log", "send the last `id` that was received")
+    return int(last)
+
+
+OPERATIONS = (
+    Operation(
+        "POST",
+        "/v1/conversations",
+        "start",
+        "Start a conversation; with `Accept: text/event-stream`, and stream the events of its first turn.",
+        start,
+        reply=MessageReceiptReply,
+        body=StartBody,
+        key="message_id",
+        status=201,
+        streams=True,
+    ),
+    Operation(
+        "GET",
+        "/v1/conversations",
+        "listConversations",
+        "A page of conversations, oldest first.",
+        conversations,
+        reply=RowsReply,
+        query=ConversationsQuery,
+    ),
+    Operation(
+        "GET",
+        "/v1/conversations/{conversation_id}",
+        "getConversation",
+        "The state of a conversation; with `wait_s`, as soon as it rests.",
+        state,
+        reply=StateReply,
+        query=StateQuery,
+    ),
+    Operation(
+        "GET",
+        "/v1/conversations/{conversation_id}/messages",
+        "listMessages",
+        "A page of the messages, in the OpenAI chat format.",
+        messages,
+        reply=MessagesReply,
+        query=PageQuery,
+    ),
+    Operation(
+        "POST",
+        "/v1/conversations/{conversation_id}/messages",
+        "send",
+        "Send the user's next message; during a turn it queues.",
+        send,
+        reply=MessageReceiptReply,
+        body=MessageBody,
+        key="message_id",
+    ),
+    Operation(
+        "GET",
+        "/v1/conversations/{conversation_id}/messages/{message_id}",
+        "getMessage",
+        "What became of a message.",
+        message,
+        reply=MessageReply,
+    ),
+    Operation(
+        "GET",
+        "/v1/conversations/{conversation_id}/turns",
+        "listTurns",
+        "A page of the turns, oldest first.",
+        turns,
+        reply=TurnsReply,
+        query=PageQuery,
+    ),
+    Operation(
+        "GET",
+        "/v1/conversations/{conversation_id}/turns/{turn_id}",
+        "getTurn",
+        "One turn: status, reply or error, and what it used.",
+        turn,
+        reply=TurnReply,
+    ),
+    Operation(
+        "POST",
+        "/v1/conversations/{conversation_id}/cancel",
+        "cancel",
+        "Cancel the current turn.",
+        cancel,
+        reply=CancelledReply,
+        body=RequestBody,
+        key="request_id",
+    ),
+    Operation(
+        "POST",
+        "/v1/conversations/{conversation_id}/end",
+        "end",
+        "End a conversation for good.",
+        end,
+        reply=EndReply,
+        body=RequestBody,
+        key="request_id",
+    ),
+    Operation(
+        "POST",
+        "/v1/conversations/{conversation_id}/retry",
+        "retry",
+        "Lift a conversation's quarantine.",
+        retry,
+        reply=LiftedReply,
+        body=Nothing,
+    ),
+    Operation(
+        "GET",
+        "/v1/conversations/{conversation_id}/events",
+        "followConversation",
+        "The events of a conversation as a stream; `Last-Event-ID` resumes it.",
+        events,
+        query=EventsQuery,
+        streams=True,
+    ),
+)
+"""The operations on conversations."""

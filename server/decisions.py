@@ -1,0 +1,66 @@
+"""The routes of pending calls: list, show, resolve."""
+
+import uuid
+
+from .bodies import PendingQuery, PlaceQuery, ResolveBody
+from .operation import Asked, Operation
+from .replies import DecisionReceiptReply, PendingPageReply, PendingReply
+
+
+async def pending(asked: Asked) -> PendingPageReply:
+    """A page of the pending calls of all conversations."""
+    page = await asked.client.pending(
+        limit=asked.query.limit, after=asked.query.after, agent=asked.query.agent, kind=asked.query.kind
+    )
+    return PendingPageReply.model_validate(page)
+
+
+async def pending_call(asked: Asked) -> PendingReply:
+    """One pending call."""
+    call = await asked.client.pending_call(asked.path["suspension_id"], conversation_id=asked.query.conversation_id)
+    return PendingReply.model_validate(call)
+
+
+async def resolve(asked: Asked) -> DecisionReceiptReply:
+    """Decide a pending call."""
+    key, body = asked.key or uuid.uuid4().hex, asked.body.root
+    suspension_id, decision, client = asked.path["suspension_id"], body.decided(), asked.client
+    if body.conversation_id is not None and body.tool_call_id is not None:
+        place = body.conversation_id, body.tool_call_id
+        receipt = await client.resolve(*place, decision, suspension_id=suspension_id, decision_id=key)
+    else:
+        receipt = await client.settle(suspension_id, decision, conversation_id=body.conversation_id, decision_id=key)
+    return DecisionReceiptReply(**receipt.model_dump(), decision_id=key)
+
+
+OPERATIONS = (
+    Operation(
+        "GET",
+        "/v1/pending",
+        "listPending",
+        "A page of the pending calls of all conversations, oldest first.",
+        pending,
+        reply=PendingPageReply,
+        query=PendingQuery,
+    ),
+    Operation(
+        "GET",
+        "/v1/pending/{suspension_id}",
+        "getPending",
+        "One pending call; 409 says what settled it.",
+        pending_call,
+        reply=PendingReply,
+        query=PlaceQuery,
+    ),
+    Operation(
+        "POST",
+        "/v1/pending/{suspension_id}/resolve",
+        "resolve",
+        "Decide a pending call; 409 says what settled it before.",
+        resolve,
+        reply=DecisionReceiptReply,
+        body=ResolveBody,
+        key="decision_id",
+    ),
+)
+"""The operations on pending calls."""

@@ -1,0 +1,38 @@
+"""The drain of a server process: streams and long polls end, other requests come to their end."""
+
+import asyncio
+from collections.abc import Awaitable
+from typing import TypeVar
+
+T = TypeVar("T")
+
+
+class Draining:
+    """Whether this process is being drained; it never goes back."""
+
+    def __init__(self) -> None:
+        self._begun = asyncio.Event()
+
+    @property
+    def begun(self) -> bool:
+        """Whether the drain has begun."""
+        return self._begun.is_set()
+
+    def begin(self) -> None:
+        """Begin the drain."""
+        self._begun.set()
+
+    async def wait(self) -> None:
+        """Return once the drain has begun."""
+        await self._begun.wait()
+
+    async def unless(self, work: Awaitable[T]) -> T | None:
+        """The result of work; None if the drain begins first, which cancels the work."""
+        doing, ending = asyncio.ensure_future(work), asyncio.ensure_future(self.wait())
+        try:
+            await asyncio.wait({doing, ending}, return_when=asyncio.FIRST_COMPLETED)
+            return doing.result() if doing.done() else None
+        finally:
+            ending.cancel()
+            doing.cancel()
+            await asyncio.gather(doing, ending, return_exceptions=True)

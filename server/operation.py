@@ -1,0 +1,82 @@
+"""One operation of the API: a method on a path, what it takes, and what it replies."""
+
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+from pydantic import BaseModel
+from starlette.datastructures import Headers
+from starlette.responses import Response
+
+from holdfast.client import AsyncClient
+
+from .bounds import Bounds
+from .draining import Draining
+from .slots import Slots
+from .streams import Streams
+
+
+@dataclass(frozen=True, slots=True)
+class Serving:
+    """What all operations of one server share."""
+
+    client: AsyncClient
+    bounds: Bounds
+    draining: Draining
+    streams: Streams
+    requests: Slots
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """One request, checked: the parts of its path, its query and body as their models, and its idempotency key.
+
+    `root` is the path under which the application is mounted.
+    """
+
+    serving: Serving
+    root: str
+    path: Mapping[str, str]
+    headers: Headers
+    query: Any
+    body: Any
+    key: str | None
+
+    @property
+    def client(self) -> AsyncClient:
+        """The client that carries it out."""
+        return self.serving.client
+
+
+Run: TypeAlias = Callable[[Asked], Awaitable[BaseModel | Response]]
+
+
+@dataclass(frozen=True, slots=True)
+class Operation:
+    """One operation.
+
+    Attributes:
+        method: `GET` or `POST`.
+        path: The path; `{name}` stands for a part.
+        name: The operation's name in the description of the API.
+        summary: What it does, in a line.
+        run: The function that does it.
+        reply: The model of what it replies; None for a stream.
+        query: The model of its query.
+        body: The model of its body.
+        key: The name of the idempotency key, as a field of the body and as a parameter of the client.
+        status: The status of a reply.
+        streams: Whether it replies with an event stream, or may.
+    """
+
+    method: str
+    path: str
+    name: str
+    summary: str
+    run: Run
+    reply: type[BaseModel] | None = None
+    query: type[BaseModel] | None = None
+    body: type[BaseModel] | None = None
+    key: str | None = None
+    status: int = 200
+    streams: bool = False

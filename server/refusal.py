@@ -1,0 +1,32 @@
+"""What the server itself refuses, before a request reaches the client."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from holdfast.errors import HoldfastError
+
+
+class Refusal(HoldfastError):
+    """A request that the server does not pass on; nothing was changed.
+
+    `status` is the HTTP status, `code` names the problem, `detail` says what to do; `fields` are more fields of the problem,
+    and `headers` those of the response.
+    """
+
+    def __init__(
+        self,
+        status: int,
+        code: str,
+        detail: str,
+        fields: Mapping[str, Any] | None = None,
+        headers: Mapping[str, str] | None = None,
+    ) -> None:
+        super().__init__(status, code, detail, fields, headers)
+        self.status = status
+        self.code = code
+        self.detail = detail
+        self.fields = dict(fields or {})
+        self.headers = dict(headers or {})
+
+    def __str__(self) -> str:
+        return self.detail

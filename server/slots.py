@@ -1,0 +1,46 @@
+"""How much of one sort a process has open at once."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from .refusal import Refusal
+
+
+class Slots:
+    """So many places, each held for a while; who comes when all are taken is asked to come back.
+
+    Args:
+        limit: How many there are.
+        code: The code of the refusal.
+        what: What takes a place, in the plural, for the refusal.
+        retry_s: When to come back.
+    """
+
+    def __init__(self, limit: int, *, code: str, what: str, retry_s: int) -> None:
+        self._limit = limit
+        self._code = code
+        self._what = what
+        self._retry_s = retry_s
+        self._taken = 0
+
+    def __len__(self) -> int:
+        return self._taken
+
+    def check(self) -> None:
+        """Refuse one more where all places are taken.
+
+        Raises:
+            Refusal: All places are taken.
+        """
+        if self._taken >= self._limit:
+            detail = f"this server has {self._taken} {self._what}, and no more at once"
+            raise Refusal(429, self._code, detail, headers={"Retry-After": str(self._retry_s)})
+
+    @contextmanager
+    def one(self) -> Iterator[None]:
+        """Hold a place."""
+        self._taken += 1
+        try:
+            yield
+        finally:
+            self._taken -= 1

@@ -1,0 +1,164 @@
+"""Event streams (server-sent events): recorded events with their cursor as `id`, live events without one, heartbeats.
+
+A stream ends with an event `stream_closed` that says why and after which `seq` to resume. Lines end in LF. A listener that
+takes nothing in for `Bounds.patience_s` is cut off, so that what waits for it is bounded; it resumes by `Last-Event-ID`.
+"""
+
+import asyncio
+import logging
+from collections.abc import AsyncGenerator, Callable
+from typing import Any
+
+from starlette.responses import StreamingResponse
+from starlette.types import Message, Receive, Scope, Send
+
+from holdfast.client import Event
+from holdfast.errors import HoldfastError
+
+from .bounds import Bounds
+from .draining import Draining
+from .problems import problem_of
+from .refusal import Refusal
+from .rendering import as_json
+from .slots import Slots
+
+HEARTBEAT = b": \n\n"
+RETRY_MS = 1000
+"""After how many milliseconds a browser connects again."""
+HEADERS = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
+
+logger = logging.getLogger("holdfast.server")
+
+
+def frame(kind: str, data: Any, *, cursor: int | None = None) -> bytes:
+    """One event as it is sent; JSON has no raw line break, so the data is one line."""
+    head = f"event: {kind}\n" if cursor is None else f"id: {cursor}\nevent: {kind}\n"
+    return head.encode() + b"data: " + as_json(data) + b"\n\n"
+
+
+def frame_of(event: Event) -> bytes:
+    """An event of a conversation as it is sent; a live one has no `id` and says `"live": true`."""
+    told = {**event.data, "kind": event.kind, "seq": event.seq, "at": event.at, "live": event.seq is None}
+    return frame(event.kind, told, cursor=event.seq)
+
+
+class Streams:
+    """The open event streams of a process."""
+
+    def __init__(self, bounds: Bounds, draining: Draining) -> None:
+        self._bounds = bounds
+        self._draining = draining
+        self._open = Slots(bounds.streams, code="too_many_streams", what="event streams", retry_s=5)
+
+    def __len__(self) -> int:
+        return len(self._open)
+
+    def check_room(self) -> None:
+        """Refuse one more stream where there are as many as may be.
+
+        Raises:
+            Refusal: No more streams may be opened here now.
+        """
+        if self._draining.begun:
+            raise Refusal(503, "draining", "this server stops: ask another, or again", headers={"Retry-After": "1"})
+        self._open.check()
+
+    def of(
+        self,
+        events: AsyncGenerator[Event, None],
+        *,
+        after: int,
+        until: Callable[[Event], bool] | None = None,
+        status: int = 200,
+        headers: dict[str, str] | None = None,
+    ) -> "EventStream":
+        """The response that streams events. `check_room` is for before: what was begun for a stream is not refused any more.
+
+        Args:
+            events: The events.
+            after: The `seq` after which they begin.
+            until: Whether an event is the last one.
+            status: The HTTP status.
+            headers: More headers.
+        """
+        frames = self._frames(events, after, until or (lambda _: False))
+        return EventStream(frames, self._open, self._bounds.patience_s, status, HEADERS | (headers or {}))
+
+    async def _frames(
+        self, events: AsyncGenerator[Event, None], after: int, until: Callable[[Event], bool]
+    ) -> AsyncGenerator[bytes, None]:
+        """What is sent: the events, a heartbeat where none comes, and at the end why, and where to resume."""
+        yield f"retry: {RETRY_MS}\n\n".encode()
+        ending = asyncio.ensure_future(self._draining.wait())
+        coming: asyncio.Future[Event | None] | None = None
+        try:
+            while True:
+                coming = coming or asyncio.ensure_future(anext(events, None))
+                awaited: set[asyncio.Future[Any]] = {coming, ending}
+                await asyncio.wait(awaited, timeout=self._bounds.heartbeat_s, return_when=asyncio.FIRST_COMPLETED)
+                if coming.done():
+                    event, coming = coming.result(), None
+                    if event is None:
+                        yield _closed("ended", after)
+                        return
+                    after = after if event.seq is None else event.seq
+                    yield frame_of(event)
+                    if until(event):
+                        yield _closed("complete", after)
+                        return
+                elif ending.done():
+                    yield _closed("draining", after)
+                    return
+                else:
+                    yield HEARTBEAT
+        except HoldfastError as error:
+            yield _closed("failed", after, problem=problem_of(error))
+        finally:
+            ending.cancel()
+            if coming is not None:
+                coming.cancel()
+                await asyncio.gather(coming, return_exceptions=True)
+            await events.aclose()
+
+
+def _closed(reason: str, after: int, **more: Any) -> bytes:
+    return frame("stream_closed", {"reason": reason, "after": after, **more})
+
+
+class EventStream(StreamingResponse):
+    """A response that streams frames, and ends when its listener leaves or takes nothing in."""
+
+    def __init__(
+        self,
+        frames: AsyncGenerator[bytes, None],
+        slots: Slots,
+        patience_s: float,
+        status: int,
+        headers: dict[str, str],
+    ) -> None:
+        super().__init__(frames, status_code=status, headers=headers, media_type="text/event-stream")
+        self._frames = frames
+        self._slots = slots
+        self._patience_s = patience_s
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:  # noqa: ARG002 - the signature of ASGI
+        """Send the frames until they end, the listener leaves, or it has taken nothing in for too long."""
+
+        async def patiently(message: Message) -> None:
+            async with asyncio.timeout(self._patience_s):
+                await send(message)
+
+        with self._slots.one():
+            sending = asyncio.ensure_future(self.stream_response(patiently))
+            leaving = asyncio.ensure_future(self.listen_for_disconnect(receive))
+            try:
+                await asyncio.wait({sending, leaving}, return_when=asyncio.FIRST_COMPLETED)
+            finally:
+                sending.cancel()
+                leaving.cancel()
+                ended, _ = await asyncio.gather(sending, leaving, return_exceptions=True)
+                await self._frames.aclose()
+        if isinstance(ended, TimeoutError):
+            logger.info("a listener took nothing in for %g s and was cut off", self._patience_s)
+        elif isinstance(ended, Exception) and not isinstance(ended, OSError):  # a listener that is gone is no mistake
+            logger.error("an event stream broke off", exc_info=ended)

@@ -1,0 +1,211 @@
+"""The HTTP server as a user starts it, on the real stack: a conversation over HTTP alone, servers that die, and their drain."""
+
+import asyncio
+import contextlib
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import httpx
+import pytest
+from stack_fixture import runs_of
+
+from holdfast.testing import call, calls
+
+SUPPORT = Path(__file__).parents[1] / "support"
+WITHIN_S = 60
+
+
+class Server:
+    """A server process, and a client of HTTP for it."""
+
+    def __init__(self, process, url):
+        self.process = process
+        self.url = url
+        self.http = httpx.AsyncClient(base_url=url, timeout=WITHIN_S)
+
+    async def __call__(self, method, path, status=200, **options):
+        found = await self.http.request(method, path, **options)
+        assert found.status_code == status, found.text
+        return found.json()
+
+    @contextlib.asynccontextmanager
+    async def stream(self, method, path, **options):
+        """An open event stream, as an iterator over (kind, cursor, data)."""
+        async with self.http.stream(method, path, **options) as response:
+            assert response.status_code in (200, 201), await response.aread()
+            yield told(response)
+
+    async def rested(self, name, after):
+        """The state of a conversation when it rests for nobody."""
+        async with asyncio.timeout(WITHIN_S):
+            while True:
+                state = await self("GET", f"/v1/conversations/{name}?wait_s=20&after={after}")
+                if state["status"] in ("idle", "failed", "ended"):
+                    return state
+
+    def end(self, number):
+        self.process.send_signal(number)
+        return self.process.wait(WITHIN_S)
+
+
+async def told(response):
+    fields = {}
+    async for line in response.aiter_lines():
+        name, _, value = line.partition(": ")
+        if name:
+            fields[name] = value
+        elif line == "" and "event" in fields:
+            cursor = int(fields["id"]) if "id" in fields else None
+            yield fields["event"], cursor, json.loads(fields["data"])
+            fields = {}
+        elif line == "":
+            fields = {}
+
+
+async def until(events, kind, seen=None):
+    """The data of the next event of that kind; what comes before it, and itself, is added to `seen`."""
+    async with asyncio.timeout(WITHIN_S):
+        async for found in events:
+            if seen is not None:
+                seen.append(found)
+            if found[0] == kind:
+                return found[2]
+    message = f"the stream ended without {kind}"
+    raise AssertionError(message)
+
+
+def server_process(stack):
+    return subprocess.Popen(
+        [sys.executable, "-m", "holdfast.cli", "serve", "--port", "0", "--app", "shop_app:app"],
+        env={**os.environ, **stack.env, "PYTHONPATH": str(SUPPORT)},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+
+
+@contextlib.asynccontextmanager
+async def serving(stack):
+    with server_process(stack) as process:
+        try:
+            line = await asyncio.wait_for(asyncio.to_thread(process.stdout.readline), WITHIN_S)
+            url = re.search(r"http://127\.0\.0\.1:\d+", line)
+            assert url, process.stderr.read()
+            server = Server(process, url[0])
+            async with server.http:
+                yield server
+        finally:
+            process.kill()
+
+
+@pytest.fixture(scope="module")
+def refund(stack):
+    """A conversation that asks for an approval."""
+    return stack.scenarios.add("http", calls(call("refund", {"order": "A1", "amount": 42}), content="A moment."), "It is done.")
+
+
+async def test_a_conversation_is_started_followed_decided_and_read_over_http_alone(stack, refund):
+    async with serving(stack) as server:
+        assert await server("GET", "/health") == {"status": "ok"}
+        assert await server("GET", "/ready") == {"status": "ready"}
+        assert "support" in [agent["name"] for agent in (await server("GET", "/v1/agents"))["items"]]
+        body, key = {"agent": "support", "text": refund, "conversation_id": "http-1"}, {"Idempotency-Key": "m-1"}
+        seen = []
+        asking = {"Accept": "text/event-stream", **key}
+        async with server.stream("POST", "/v1/conversations", json=body, headers=asking) as events:
+            suspended = await until(events, "call_suspended", seen)
+            state = await server("GET", "/v1/conversations/http-1?wait_s=30")
+            (shown,) = state["pending"]
+            assert (shown["suspension_id"], shown["arguments"]) == (suspended["suspension_id"], {"order": "A1", "amount": 42})
+            place = f"/v1/pending/{shown['suspension_id']}"
+            assert await server("GET", place) == shown
+
+            decision = {"decision": "approve", "conversation_id": "http-1"}
+            receipt = await server("POST", f"{place}/resolve", json=decision, headers={"Idempotency-Key": "d-1"})
+            assert (await until(events, "stream_closed", seen))["reason"] == "complete"
+
+        assert [cursor for _, cursor, _ in seen if cursor is not None] == list(range(1, seen[-1][2]["after"] + 1))
+        assert all(data["live"] for _, cursor, data in seen[:-1] if cursor is None)
+        again = await server("POST", f"{place}/resolve", json=decision, headers={"Idempotency-Key": "d-1"})
+        assert (again["seq"], again["duplicate"]) == (receipt["seq"], True)
+        late = await server("POST", f"{place}/resolve", 409, json={"decision": "deny", "conversation_id": "http-1"})
+        assert (late["code"], late["reason"], late["settled_by"]) == ("stale_call", "already_resolved", "approve")
+        restarted = await server("POST", "/v1/conversations", 201, json=body, headers=key)
+        assert restarted["duplicate"]
+
+        sent = await server("POST", "/v1/conversations/http-1/end", headers={"Idempotency-Key": "e-1"})
+        became = await server("GET", "/v1/conversations/http-1/messages/m-1")
+        (turn,) = (await server("GET", "/v1/conversations/http-1/turns"))["items"]
+        assert (became["status"], became["reply"], became["turn_id"]) == ("completed", "It is done.", turn["turn_id"])
+        assert turn["usage"]["model_calls"] == 2
+        messages = (await server("GET", "/v1/conversations/http-1/messages"))["items"]
+        assert [message["role"] for message in messages] == ["user", "assistant", "tool", "assistant"]
+        gone = await server.http.get("/v1/conversations/http-1/events", headers={"Last-Event-ID": str(sent["seq"])})
+        assert gone.status_code == 204
+        assert [run["kind"] for run in runs_of(stack, "http-1")] == ["refund"]
+        assert server.end(signal.SIGTERM) == 0
+
+
+async def test_a_server_that_is_killed_loses_nothing_and_another_goes_on_where_it_was(stack, refund):
+    seen, body = [], {"agent": "support", "text": refund}
+    async with serving(stack) as server, serving(stack) as other:
+        started = await server("POST", "/v1/conversations", 201, json=body, headers={"Idempotency-Key": "kill-1"})
+        place = f"/v1/conversations/{started['conversation_id']}"
+        async with server.stream("GET", f"{place}/events") as events:
+            suspended = await until(events, "call_suspended", seen)
+            where = f"/v1/pending/{suspended['suspension_id']}/resolve"
+            decision = {"decision": "approve", "conversation_id": started["conversation_id"]}
+            asked = asyncio.ensure_future(server.http.post(where, json=decision, headers={"Idempotency-Key": "kill-d"}))
+            for _ in range(20):  # the request is on its way, and perhaps recorded already
+                await asyncio.sleep(0)
+            server.end(signal.SIGKILL)
+            with pytest.raises(httpx.HTTPError):
+                await until(events, "turn_completed", seen)
+        await asyncio.gather(asked, return_exceptions=True)
+
+        receipts = [await other("POST", where, json=decision, headers={"Idempotency-Key": "kill-d"}) for _ in range(2)]
+        assert receipts[1] == {**receipts[0], "duplicate": True}
+        again = await other("POST", "/v1/conversations", 201, json=body, headers={"Idempotency-Key": "kill-1"})
+        assert (again["seq"], again["duplicate"]) == (started["seq"], True)
+        cursors = [cursor for _, cursor, _ in seen if cursor is not None]
+        headers = {"Last-Event-ID": str(cursors[-1])}
+        async with other.stream("GET", f"{place}/events?live=false", headers=headers) as events:
+            await until(events, "turn_completed", seen)
+        cursors = [cursor for _, cursor, _ in seen if cursor is not None]
+        assert cursors == list(range(1, cursors[-1] + 1))
+        assert len(runs_of(stack, started["conversation_id"])) == 1
+
+
+async def test_a_server_that_is_told_to_end_says_where_to_resume_and_finishes_what_it_has_begun(stack, refund):
+    async with serving(stack) as server:
+        started = await server("POST", "/v1/conversations", 201, json={"agent": "support", "text": refund})
+        place = f"/v1/conversations/{started['conversation_id']}"
+        state = await server("GET", f"{place}?wait_s=30&after={started['seq']}")
+        async with server.stream("GET", f"{place}/events") as events:
+            await until(events, "call_suspended")
+            polling = asyncio.ensure_future(server("GET", f"{place}?wait_s=50&after={state['seq']}"))
+            pausing = asyncio.ensure_future(server("POST", "/v1/pause", json={"agent": "nobody"}))  # takes a second
+            async with asyncio.timeout(WITHIN_S):
+                while not (await server("GET", "/v1/agents"))["paused"]:
+                    await asyncio.sleep(0.02)
+            server.process.send_signal(signal.SIGTERM)
+            closed = await until(events, "stream_closed")
+        assert closed == {"reason": "draining", "after": state["seq"]}
+        assert (await polling)["seq"] == state["seq"]
+        assert (await pausing)["agent"] == "nobody"
+        assert await asyncio.to_thread(server.process.wait, WITHIN_S) == 0
+        assert server.process.stderr.read() == ""
+
+
+@pytest.mark.parametrize("arguments", [("--host", "0.0.0.0"), ("--port", "70000")])  # noqa: S104 - it is refused
+def test_a_server_beyond_loopback_is_refused(stack, arguments):
+    process = stack.python("-m", "holdfast.cli", "serve", *arguments)
+    out, err = process.communicate(timeout=WITHIN_S)
+    assert (process.returncode, out) == (2, "")
+    assert err.startswith(f"error: {arguments[0].removeprefix('--')}: ")
+    assert len(err.splitlines()) == 1

@@ -1,0 +1,46 @@
+"""Requests of every kind against the description of the API: what fits is taken, what does not is refused, nothing breaks."""
+
+import pytest
+import schemathesis
+from hypothesis import HealthCheck, Phase, given, settings
+from schemathesis import GenerationMode
+from schemathesis.specs.openapi.checks import positive_data_acceptance
+
+from holdfast.server.app import OPERATIONS
+
+TOO_LONG = 414
+"""The status of a query that is longer than any that fits; schemathesis does not count it as a refusal."""
+
+
+@pytest.fixture(scope="module")
+def described(server):
+    return schemathesis.openapi.from_url(f"{server.url}/openapi.json")
+
+
+@pytest.mark.parametrize("mode", [GenerationMode.POSITIVE, GenerationMode.NEGATIVE], ids=lambda mode: mode.value)
+@pytest.mark.parametrize("operation", OPERATIONS, ids=lambda operation: operation.name)
+def test_every_operation_does_what_it_says(server, described, operation, mode):
+    server.run(server.store.bind("cluster-1", "127.0.0.1:6379", 15_000))  # a sweeper would do so every moment
+    asked = described[operation.path][operation.method]
+    if mode is GenerationMode.NEGATIVE and not (operation.body or operation.query or "{" in operation.path):
+        return  # there is nothing to get wrong
+
+    @settings(
+        max_examples=25,
+        deadline=None,
+        derandomize=True,
+        database=None,
+        suppress_health_check=list(HealthCheck),
+        phases=[Phase.generate],
+    )
+    @given(case=asked.as_strategy(generation_mode=mode))
+    def check(case):
+        if operation.name == "pause" and isinstance(case.body, dict) and mode is GenerationMode.POSITIVE:
+            case.body["agent"] = "nobody"  # each other pause takes a second to stand
+        response = case.call(timeout=30)
+        if response.status_code == TOO_LONG:
+            return
+        # What fits the description may still name what there is not.
+        case.validate_response(response, excluded_checks=[positive_data_acceptance])
+
+    check()

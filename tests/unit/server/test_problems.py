@@ -1,0 +1,100 @@
+"""Every error has a status of its own in one table, and its public fields in the problem document."""
+
+import inspect
+import json
+import typing
+
+import pytest
+
+from holdfast import errors
+from holdfast.errors import (
+    HoldfastError,
+    LeaseHeld,
+    OutcomeUnknown,
+    Overloaded,
+    QueueFull,
+    StaleCall,
+    StaleReason,
+    StoreUnavailable,
+)
+from holdfast.server.problems import STATUSES, code_of, response_of, status_of
+from holdfast.server.refusal import Refusal
+
+EXPORTED = [found for found in vars(errors).values() if inspect.isclass(found) and issubclass(found, HoldfastError)]
+VALUES = {int: 7}
+
+
+def example(error):
+    """An instance with telling arguments."""
+    hints = typing.get_type_hints(error.__init__) if inspect.isfunction(error.__init__) else {}
+    names = [name for name in hints if name != "return"]
+    return error(*(VALUES.get(hints[name], f"{name}-x") for name in names)) if names else error("it said so")
+
+
+def document(error):
+    response = response_of(error)
+    return response, json.loads(response.body)
+
+
+@pytest.mark.parametrize("error", EXPORTED, ids=lambda error: error.__name__)
+def test_every_error_stands_in_the_table_under_its_own_name(error):
+    assert error in STATUSES
+
+
+def test_the_table_holds_nothing_else():
+    assert set(STATUSES) == set(EXPORTED)
+
+
+@pytest.mark.parametrize("error", EXPORTED, ids=lambda error: error.__name__)
+def test_a_problem_has_the_fields_of_the_error_and_what_the_standard_asks_for(error):
+    raised = example(error)
+    response, problem = document(raised)
+
+    assert response.media_type == "application/problem+json"
+    assert (response.status_code, problem["status"]) == (STATUSES[error], STATUSES[error])
+    assert (problem["code"], problem["title"]) == (code_of(error), error.__name__)
+    assert problem["type"] == f"urn:holdfast:error:{problem['code']}"
+    assert str(raised) in problem["detail"]
+    assert {name: problem[name] for name in vars(raised)} == vars(raised)
+
+
+def test_codes_tell_errors_apart():
+    assert len({code_of(error) for error in EXPORTED}) == len(EXPORTED)
+    assert code_of(StaleCall) == "stale_call"
+
+
+def test_an_error_of_somebody_elses_class_has_the_status_of_its_base():
+    class MyStoreIsFull(StoreUnavailable):
+        """Another store's own error."""
+
+    assert status_of(MyStoreIsFull("full")) == STATUSES[StoreUnavailable]
+
+
+def test_a_stale_call_says_what_settled_it():
+    _, problem = document(StaleCall("c-1", "call_1", StaleReason.ALREADY_RESOLVED, "deny", 5))
+    assert (problem["reason"], problem["settled_by"], problem["settled_at"]) == ("already_resolved", "deny", 5)
+
+
+@pytest.mark.parametrize(
+    ("error", "seconds"),
+    [(Overloaded("c-1", 2_500), "3"), (Overloaded("c-1", 0), "1"), (LeaseHeld("c-1", 900), "1"), (QueueFull("c-1", 100), "1")],
+)
+def test_what_goes_through_later_says_when(error, seconds):
+    assert response_of(error).headers["retry-after"] == seconds
+
+
+def test_an_unknown_outcome_says_that_the_same_key_is_safe_and_names_it():
+    _, problem = document(OutcomeUnknown("the message", "m-1"))
+    assert problem["retry_id"] == "m-1"
+    assert "safe to repeat the request with the same Idempotency-Key (m-1)" in problem["detail"]
+
+
+def test_secrets_are_in_no_problem():
+    _, problem = document(StoreUnavailable("redis://:hunter22@db:6379 does not answer"))
+    assert "hunter22" not in json.dumps(problem)
+
+
+def test_a_refusal_of_the_server_has_its_own_fields_and_headers():
+    response, problem = document(Refusal(413, "body_too_large", "send less", {"limit": 3}, {"Connection": "close"}))
+    assert (response.status_code, problem["code"], problem["limit"]) == (413, "body_too_large", 3)
+    assert (problem["detail"], response.headers["connection"]) == ("send less", "close")
