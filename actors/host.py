@@ -244,6 +244,7 @@ class Host:
                 elif await activation.passivate():
                     self._activation = None
                     await self.offer_blank()
+                    self._blank_since = now - linger_ms  # it has been idle for that long
                     self._rested.set()
             elif activation is None:
                 spare = now - self._blank_since >= linger_ms and await self._store.offers() > self._process_limits.standby

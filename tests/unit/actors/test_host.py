@@ -5,7 +5,7 @@ import time
 
 import pytest
 
-from holdfast.actors import Failed, Host, Occupied, conversation_actor
+from holdfast.actors import Failed, Host, Hosted, Occupied, conversation_actor
 from holdfast.actors.activation import outstanding as outstanding_module
 from holdfast.errors import CorruptStore
 from holdfast.persistence import MemoryStore, TakeoverReason
@@ -155,3 +155,23 @@ async def test_an_idle_actor_says_nothing_between_its_heartbeats():
     await asyncio.sleep(0.1)
     assert 1 <= store.calls["offer"] <= 2
     assert store.calls["heartbeat"] == 0
+
+
+async def test_an_actor_that_lingered_for_nothing_leaves_at_once_where_enough_others_are_on_offer():
+    now, left = 0, asyncio.Event()
+    store = MemoryStore()
+    await store.offer("actor-2", 0)
+    host = Host(
+        store,
+        None,
+        name="actor-1",
+        timing=Timing(tick_ms=5, linger_ms=60_000),
+        process_limits=ProcessLimits(standby=1),
+        clock=lambda: now,
+        leave=left.set,
+    )
+    assert await host.activate("c-1", "", TakeoverReason.ASKED, create=True) == Hosted()
+    now = 60_000
+    async with asyncio.timeout(10):
+        await left.wait()
+    assert await store.owner("c-1") is None
