@@ -106,11 +106,11 @@ class Streams:
                     if until(event):
                         yield _closed("complete", after)
                         return
-                elif ending.done():
+                elif not ending.done():
+                    yield HEARTBEAT
+                if ending.done():
                     yield _closed("draining", after)
                     return
-                else:
-                    yield HEARTBEAT
         except HoldfastError as error:
             yield _closed("failed", after, problem=problem_of(error))
         finally:

@@ -6,6 +6,7 @@ from contextlib import AsyncExitStack
 
 import pytest
 
+from holdfast.client import Conversation
 from holdfast.conversation import Approve
 from holdfast.errors import StoreUnavailable
 from holdfast.persistence import codec
@@ -97,6 +98,22 @@ async def test_a_drained_server_ends_its_streams_and_polls_and_says_where_to_res
     assert (await api("GET", PATH, 503))["code"] == "draining"
     assert (await api("GET", "/ready", 503))["code"] == "draining"
     assert await api("GET", "/v1/conversations/c-1/messages")
+
+
+async def test_a_stream_that_never_rests_is_drained_too(client, waiting, monkeypatch):
+    api, endless = Api(create_app(client)), Conversation.events
+
+    async def busy(self, **_):
+        event = await anext(endless(self, after=0, live=False))
+        while True:
+            yield event
+
+    monkeypatch.setattr(Conversation, "events", busy)
+    async with api.stream("GET", PATH) as stream:
+        await stream.until(lambda: len(cursors(stream)) > 10)
+        drain(api.app)
+        await stream.until(lambda: stream.complete)
+        assert stream.events[-1][2]["reason"] == "draining"
 
 
 async def test_a_start_streams_the_events_of_its_turn_and_no_more(api, store, stack):
