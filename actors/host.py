@@ -15,7 +15,7 @@ from holdfast.errors import (
     Quarantined,
     StoreError,
 )
-from holdfast.persistence import Moved, Store, TakeoverReason
+from holdfast.persistence import Store, TakeoverReason
 from holdfast.redaction import PLAIN
 from holdfast.settings import ProcessLimits, Timing
 
@@ -127,7 +127,8 @@ class Host:
                 reached=self._reached,
             )
             try:
-                moved = await self._taken_over(activation, seen_token, because, create=create)
+                await self._store.hosts(self._name, conversation_id)  # before the conversation can make this process hang
+                moved = await activation.activate(seen_token=seen_token, because=because, create=create)
             except (LeaseHeld, ConversationNotFound, Quarantined, StoreError) as error:
                 await self.offer_blank()
                 return Failed(error)
@@ -141,19 +142,6 @@ class Host:
             self._activation = activation
             self._reached(Step.ACTIVATE_3_STARTED)
             return Hosted()
-
-    async def _taken_over(
-        self, activation: Activation, seen_token: str, because: TakeoverReason, *, create: bool
-    ) -> Moved | None:
-        """As `Activation.activate`, which is noted in the store before the conversation can make this process hang."""
-        noting = asyncio.create_task(self._store.hosts(self._name, activation.conversation_id))  # in one round trip
-        try:
-            return await activation.activate(seen_token=seen_token, because=because, create=create)
-        finally:
-            try:
-                await noting
-            except StoreError as error:
-                logger.warning("%s: that it hosts %s could not be noted: %s", self._name, activation.conversation_id, error)
 
     async def ask(self, conversation_id: str, command: Command) -> AnswerToAsk:
         """Have a command judged, if the conversation is hosted here."""

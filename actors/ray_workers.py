@@ -69,7 +69,7 @@ class RayWorkers:
         self, worker: str, incarnation: str, conversation_id: str, effect_id: str, *, briefly: bool = False
     ) -> RunAnswer | ModelAnswer:
         """See `Workers.join`."""
-        handle = self._handles.get(worker) or await self._cluster.find(worker)
+        handle = await self._cluster.find(worker)  # by its name: a handle may be of one that has left, and is not its successor
         if handle is None and not self._settings.judges(worker):
             return await self._abroad(incarnation, conversation_id, effect_id)
         if handle is None:

@@ -150,15 +150,13 @@ class Conversation:
             return await asyncio.gather(store.load(self.id), store.quarantine(self.id))  # in one round trip
 
         state, quarantine = await read(found)
-        while not (state.resting and (after is None or state.seq > after or state.ended)):
-            if quarantine is not None:
-                break
+        while quarantine is None and not _rests(state, after):
             left_ms = BLOCK_MS if give_up is None else min(BLOCK_MS, int((give_up - loop.time()) * 1000))
             if left_ms <= 0:
                 break
             for _, event in await self._news(state.seq, left_ms):
                 state = evolve(state, event)
-            if not state.resting:
+            if not _rests(state, after):
                 quarantine = await read(lambda store: store.quarantine(self.id))
         return await read(lambda store: self._shown(store, state))
 
@@ -427,6 +425,11 @@ class Conversation:
             except StoreUnavailable as error:  # live events are lossy; the durable stream says whether the store is gone
                 logger.debug("live events of %s are interrupted: %s", self.id, error)
                 await asyncio.sleep(LISTEN_AGAIN_S)
+
+
+def _rests(state: State, after: int | None) -> bool:
+    """Whether the conversation rests, beyond the place `after` in its log."""
+    return state.resting and (after is None or state.seq > after or state.ended)
 
 
 def _live_event(payload: bytes) -> Event | None:

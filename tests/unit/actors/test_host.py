@@ -10,7 +10,7 @@ from holdfast.actors.activation import outstanding as outstanding_module
 from holdfast.errors import CorruptStore
 from holdfast.persistence import MemoryStore, TakeoverReason
 from holdfast.settings import ProcessLimits, Timing
-from holdfast.testing import FailBefore, Faults, FaultyStore
+from holdfast.testing import Delay, FailBefore, Faults, FaultyStore
 from holdfast.testing.writer import Writer, start
 
 
@@ -175,3 +175,20 @@ async def test_an_actor_that_lingered_for_nothing_leaves_at_once_where_enough_ot
     async with asyncio.timeout(10):
         await left.wait()
     assert await store.owner("c-1") is None
+
+
+async def test_what_an_actor_is_about_to_host_is_noted_before_it_is_read():
+    noted = asyncio.Event()
+    store = FaultyStore(MemoryStore(), Faults(hosts={1: Delay(until=noted)}))
+    host = Host(
+        store, None, name="actor-1", timing=Timing(), process_limits=ProcessLimits(), clock=lambda: 0, leave=lambda: None
+    )
+    activating = asyncio.create_task(host.activate("c-1", "", TakeoverReason.ASKED, create=True))
+    async with asyncio.timeout(10):
+        while not store.calls["hosts"]:
+            await asyncio.sleep(0)
+    for _ in range(100):
+        await asyncio.sleep(0)
+    assert store.calls["acquire"] == 0
+    noted.set()
+    assert await activating == Hosted()
