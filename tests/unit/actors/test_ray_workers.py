@@ -256,6 +256,16 @@ async def test_the_claim_of_a_process_that_died_is_gone_and_that_of_the_one_in_i
     assert (await workers.join(name, "process-3.abc", "c-1", "t1.m1")).content == "Hi."
 
 
+async def test_work_of_a_worker_that_was_made_under_the_name_of_one_that_left_is_joined_there_and_not_lost(known):
+    name = ray_workers.worker_name(SETTINGS, "shop:app", "code-1", "0")
+    known[name] = Process()
+    workers = RayWorkers(MemoryStore(), SETTINGS, known)
+    assert (await workers.call_model("shop:app", "code-1", REQUEST)).content == "Hi."
+    known[name] = Process()  # the first has left, and somebody else had another made
+    known[name].number = 7
+    assert (await workers.join(name, "process-7.abc", "c-1", "t1.m1")).content == "Hi."
+
+
 async def test_who_joins_briefly_hears_that_the_work_goes_on(known):
     name = ray_workers.worker_name(SETTINGS, "shop:app", "code-1", "0")
     known[name] = Process()
