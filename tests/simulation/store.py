@@ -5,7 +5,7 @@ import dataclasses
 
 from holdfast.conversation import BeginTurn, outstanding
 from holdfast.errors import StoreUnavailable
-from holdfast.persistence import Acquired, Appended
+from holdfast.persistence import Acquired, Appended, RunStatus
 
 from . import shop
 from .faults import Fate
@@ -26,7 +26,11 @@ class Copied:
             name: dataclasses.replace(log, events=list(log.events), places=list(log.places))
             for name, log in world.ledger.written.items()
         }
-        self.bodies = {key: body for key, body in world.ledger.bodies.items() if body.over and not body.forgotten}
+        self.bodies = {
+            key: body
+            for key, body in world.ledger.bodies.items()
+            if body.over and not body.forgotten and _knows(world.memory, *key)
+        }
 
     def restore(self, memory):
         """Have the store hold it again. Once only: it is not copied anew."""
@@ -95,6 +99,12 @@ class SimStore:
         watch = _WATCHED.get(verb)
         if watch is not None:
             watch(self._world, self._process, args, kwargs, answer, error)
+
+
+def _knows(memory, conversation_id, call, attempt):
+    """Whether the store holds the outcome of a body that is over: one recorded later goes with the end of the log."""
+    run = memory._runs(conversation_id).get(f"{call}#{attempt}")
+    return run is None or run.status is RunStatus.DONE
 
 
 def _at_once(work):
