@@ -2,9 +2,11 @@
 
 import asyncio
 import binascii
+import contextlib
 import logging
-from collections.abc import Awaitable, Mapping
-from typing import Protocol, TypeVar
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any, Protocol, TypeAlias, TypeVar
 
 from holdfast.background import Background
 from holdfast.conversation.ids import digest
@@ -23,8 +25,9 @@ from .workers import ModelAnswer, NoOutcome, NoWorker, RunAnswer, Standing
 logger = logging.getLogger("holdfast.workers")
 
 _T = TypeVar("_T")
+_Request: TypeAlias = ModelRequest | RunRequest
 ALONE = "alone-"
-"""The beginning of the slots of workers that do one thing at a time."""
+"""The beginning of the slots of workers whose work bears only so much company, most of it none."""
 PREPARED_S = 20.0
 """How long a call waits for a worker that imports its app; the worker goes on importing, and the call comes back."""
 LOOK_ABROAD_S = 1.0
@@ -55,15 +58,39 @@ class RayWorkers:
 
     async def call_model(self, app: str, code: str, request: ModelRequest) -> ModelAnswer:
         """See `Workers.call_model`."""
-        name, worker = await self._worker(app, code, self._slot(request.conversation_id, alone=request.alone))
-        answer: ModelAnswer = wire.unpack(await self._asked(name, worker, worker.call_model(wire.pack(request))))
+        answer: ModelAnswer = await self._taken(app, code, request, lambda worker, asked: worker.call_model(asked))
         return answer
 
     async def run_tool(self, app: str, code: str, request: RunRequest) -> RunAnswer:
         """See `Workers.run_tool`."""
-        name, worker = await self._worker(app, code, self._slot(request.conversation_id, alone=request.alone))
-        answer: RunAnswer = wire.unpack(await self._asked(name, worker, worker.run_tool(wire.pack(request))))
+        answer: RunAnswer = await self._taken(app, code, request, lambda worker, asked: worker.run_tool(asked))
         return answer
+
+    async def _taken(
+        self,
+        app: str,
+        code: str,
+        request: _Request,
+        ask: Callable[[WorkerHandle, bytes], Awaitable[bytes]],
+    ) -> Any:
+        """The answer of the first worker that has room for the work; where none has, the work waits at the conversation's own.
+
+        That one is asked first: it knows the transcript, and what it has begun of this work.
+        """
+        own, *others = self._slots(request.conversation_id, request.company)
+        answer = await self._answer(app, code, own, replace(request, waits=not others), ask)
+        for slot in others:
+            if answer is not NoOutcome.FULL:
+                return answer
+            with contextlib.suppress(NoWorker):
+                answer = await self._answer(app, code, slot, replace(request, waits=False), ask)
+        return answer if answer is not NoOutcome.FULL else await self._answer(app, code, own, request, ask)
+
+    async def _answer(
+        self, app: str, code: str, slot: str, request: _Request, ask: Callable[[WorkerHandle, bytes], Awaitable[bytes]]
+    ) -> Any:
+        name, worker = await self._worker(app, code, slot)
+        return wire.unpack(await self._asked(name, worker, ask(worker, wire.pack(request))))
 
     async def join(
         self, worker: str, incarnation: str, conversation_id: str, effect_id: str, *, briefly: bool = False
@@ -151,9 +178,12 @@ class RayWorkers:
         self._broken.discard(name)  # the app opens there by now
         return name, handle
 
-    def _slot(self, conversation_id: str, *, alone: bool) -> str:
+    def _slots(self, conversation_id: str, company: int) -> Sequence[str]:
+        """The slots of the workers that may do a conversation's work, its own first; one alone where its company is bounded."""
         process_limits, number = self._settings.process_limits, binascii.crc32(conversation_id.encode())
-        return f"{ALONE}{number % process_limits.alone}" if alone else str(number % process_limits.workers)
+        if company:
+            return (f"{ALONE}{number % process_limits.alone}",)
+        return [str((number + further) % process_limits.workers) for further in range(process_limits.workers)]
 
     async def _asked(self, name: str, handle: WorkerHandle, answer: Awaitable[_T]) -> _T:
         try:

@@ -9,7 +9,9 @@ from holdfast.conversation import Event
 class ModelRequest:
     """Call the model with the transcript up to `upto_seq`; `attempt` counts the tries of this effect by one activation.
 
-    `alone` asks for a worker that does nothing else meanwhile, as a process has died of this conversation's work, perhaps.
+    `company` is how many claims the worker may have meanwhile, this one included, as a process has died of this conversation's
+    work, perhaps; 0 for any number.
+    Work that `waits` takes its place in the worker's line; other work is refused as `FULL` where it would have to.
     `log_tail` are the durable events that end at `upto_seq`, as many as the actor had: the worker reads those before them.
     `lineage` names the activation's log: with one lineage, a place in the log stands for one entry and all before it.
     `instead_of` is a claim of this effect whose process is gone: it gives way to the claim for this request.
@@ -21,7 +23,8 @@ class ModelRequest:
     effect_id: str
     upto_seq: int
     attempt: int
-    alone: bool = False
+    company: int = 0
+    waits: bool = True
     log_tail: tuple[Event, ...] = ()
     lineage: str = ""
     instead_of: str = ""
@@ -29,7 +32,7 @@ class ModelRequest:
 
 @dataclass(frozen=True, slots=True)
 class RunRequest:
-    """Run a server call's callback with the arguments at the place `arguments_at` in the log; `alone` as in `ModelRequest`."""
+    """Run a server call's callback with the arguments at the place `arguments_at` in the log; the rest as in `ModelRequest`."""
 
     conversation_id: str
     agent: str
@@ -40,4 +43,5 @@ class RunRequest:
     tool: str
     attempt: int
     arguments_at: int
-    alone: bool = False
+    company: int = 0
+    waits: bool = True

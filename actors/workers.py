@@ -44,6 +44,7 @@ class Claimed:
 class NoOutcome(StrEnum):
     """Why a worker has no outcome of a run or model call."""
 
+    FULL = "full"  # the work would have to wait for its turn, and may not: another worker may have room
     NOT_MINE = "not_mine"  # the work was not runnable: another incarnation has claimed it, or it is settled
     GONE = "gone"  # the incarnation that claimed the work is gone
     FORGOTTEN = "forgotten"  # the incarnation that claimed the work lives, but has ended it since: the record is older

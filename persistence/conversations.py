@@ -25,8 +25,6 @@ from .runs import Run
 
 SMALL_COMPANY = 8
 """Up to how many claims a process has died of each of them, for all that is known."""
-SPARED = 2
-"""How often the death of a process with more claims counts against none of them."""
 TURN_OVER = (TurnCompleted, TurnFailed, TurnCancelled, Ended)
 """The events whose append always carries a snapshot, which is small then."""
 TAIL_BYTES = 64 * 1024
@@ -67,18 +65,40 @@ class Owner:
 
 
 @dataclass(frozen=True, slots=True)
+class Blame:
+    """What the deaths of processes count for against a conversation, since its log last got further.
+
+    Attributes:
+        crash_count: How many processes its work took down, for all that is known.
+        company: How many claims a process may have that does its work, that work included; 0 for any number.
+    """
+
+    crash_count: int = 0
+    company: int = 0
+
+    def after(self, claims: int) -> "Blame":
+        """The blame once one more process has died that had so many claims; `strike.lua` does the same.
+
+        Where they were many, nearly all had no part in it: none is struck, and the next process has half of them at most. So
+        the guilty one is among `SMALL_COMPANY` soon. The company only shrinks: a number of claims that is wrong ends no search.
+        """
+        among = min(self.company or claims, claims)
+        return Blame(self.crash_count, among // 2) if among > SMALL_COMPANY else Blame(self.crash_count + 1, 1)
+
+
+@dataclass(frozen=True, slots=True)
 class Acquired:
     """A won activation: everything that the actor needs to go on.
 
-    `now` is the store's clock, in ms UTC; `crash_count` is how many processes the conversation's effects took down since its
-    last progress; `tail_bytes` is the size of the log after the last snapshot.
+    `now` is the store's clock, in ms UTC; `blame` is what the processes count for that its effects took down since its last
+    progress; `tail_bytes` is the size of the log after the last snapshot.
     """
 
     epoch: int
     now: int
     state: State
     runs: Mapping[str, Run]
-    crash_count: int = 0
+    blame: Blame = field(default_factory=Blame)
     tail_bytes: int = 0
 
 
@@ -236,12 +256,11 @@ class Conversations(Database, Protocol):
         ...
 
     async def strike(
-        self, conversation_id: str, token: str, *, process: str, reason: str, limit: int, company: int = 1
-    ) -> int | None:
-        """Count that the conversation took a process down, and return its crash count; None if it is in quarantine now.
+        self, conversation_id: str, token: str, *, process: str, reason: str, limit: int, claims: int = 1
+    ) -> Blame | None:
+        """Count that a process with so many claims died of this conversation; None if it is in quarantine now.
 
-        The death of one process counts once. One that had more than `SMALL_COMPANY` claims, as many as `company` says, does not
-        count the first `SPARED` times: nearly all of them had no part in it.
+        The death of one process counts once, as `Blame.after` says.
 
         Quarantine deposes the owner; no work is carried out until `retry`. The caller need not be the owner: `token` is the
         owner's as the caller has seen it, '' where there was none. The state is not read, so a conversation that cannot be read

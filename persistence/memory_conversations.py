@@ -10,11 +10,10 @@ from holdfast.conversation.machine import due_at
 from holdfast.errors import ConversationNotFound, Fenced, LeaseHeld, Quarantined
 
 from .conversations import (
-    SMALL_COMPANY,
-    SPARED,
     Acquired,
     Append,
     Appended,
+    Blame,
     KnownIds,
     Look,
     Moved,
@@ -74,7 +73,7 @@ class MemoryConversations(MemoryDatabase):
             found.token, found.holder, found.epoch, found.lease = new_token, holder, found.epoch + 1, now + lease_ms
             found.expires = None if found.log else now + max(UNSTARTED_LEASES * lease_ms, UNSTARTED_MS)
             found.postponed, found.paused = 0, False
-        return Acquired(found.epoch, now, state, runs, found.crash_count, found.tail_bytes)
+        return Acquired(found.epoch, now, state, runs, found.blame, found.tail_bytes)
 
     async def append(self, conversation_id: str, write: Append) -> Appended | KnownIds:
         """See `Store.append`."""
@@ -112,7 +111,7 @@ class MemoryConversations(MemoryDatabase):
         if write.events:
             found.at = now
         if write.advances:
-            found.crash_count, found.struck_by, found.spared = 0, frozenset(), 0
+            found.blame, found.struck_by = Blame(), frozenset()
         found.log.extend(entries)
         found.known |= facts_known
         found.runs |= {effect_id: Run(RunStatus.RUNNABLE) for effect_id in (*changes.scheduled, *write.unrecorded)}
@@ -161,8 +160,8 @@ class MemoryConversations(MemoryDatabase):
         return Look(Stands.PARKED, claims)
 
     async def strike(
-        self, conversation_id: str, token: str, *, process: str, reason: str, limit: int, company: int = 1
-    ) -> int | None:
+        self, conversation_id: str, token: str, *, process: str, reason: str, limit: int, claims: int = 1
+    ) -> Blame | None:
         """See `Store.strike`."""
         check(bool(process) and "," not in process and limit > 0, "arguments")
         found = self._conversations.get(conversation_id)
@@ -170,12 +169,9 @@ class MemoryConversations(MemoryDatabase):
             raise Fenced(conversation_id)
         if process not in found.struck_by:
             found.struck_by |= {process}
-            if company > SMALL_COMPANY and found.spared < SPARED:
-                found.spared += 1
-            else:
-                found.crash_count += 1
-        if found.crash_count < limit:
-            return found.crash_count
+            found.blame = found.blame.after(claims)
+        if found.blame.crash_count < limit:
+            return found.blame
         found.quarantine = self.payloads.seal_text(reason, "quarantine", conversation_id), self._clock()
         found.token, found.holder, found.lease = "", "", self._clock()
         return None
@@ -185,7 +181,7 @@ class MemoryConversations(MemoryDatabase):
         found = self._conversations.get(conversation_id)
         if found is None or found.quarantine is None:
             return False
-        found.quarantine, found.crash_count, found.looked_at, found.postponed = None, 0, self._clock(), 0
+        found.quarantine, found.blame, found.looked_at, found.postponed = None, Blame(), self._clock(), 0
         found.paused = False
         return True
 

@@ -6,6 +6,7 @@ from holdfast.conversation import State, Status
 from holdfast.conversation.index import Index, PendingEntry
 from holdfast.conversation.machine import busy, due_at
 
+from .conversations import Blame
 from .runs import Late, Run
 
 
@@ -24,8 +25,7 @@ class Kept:
     folded: int = 0
     after: State | None = None
     pending: dict[str, PendingEntry] = field(default_factory=dict)
-    crash_count: int = 0
-    spared: int = 0
+    blame: Blame = field(default_factory=Blame)
     struck_by: frozenset[str] = frozenset()
     quarantine: tuple[bytes, int] | None = None
     known: dict[str, bytes] = field(default_factory=dict)

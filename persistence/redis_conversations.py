@@ -20,10 +20,10 @@ from holdfast.errors import (
 from . import codec, redis_values
 from .conversations import (
     SMALL_COMPANY,
-    SPARED,
     Acquired,
     Append,
     Appended,
+    Blame,
     KnownIds,
     Look,
     Moved,
@@ -96,7 +96,7 @@ class RedisConversations(RedisViews):
                 raise CipherMissing(f"conversation {conversation_id!r}")
             case b"newer":
                 raise NewerRecord(answer[1].decode(), int(answer[2]), codec.VERSION)
-        _, epoch, now, seq, snapshot, runs, tail, crash_count = answer
+        _, epoch, now, seq, snapshot, runs, tail, crash_count, company = answer
         tail_bytes = sum(len(part) for _, fields in tail for part in fields[1::2])
         try:
             state = redis_values.fold(conversation_id, snapshot, tail, int(seq), self.payloads)
@@ -106,7 +106,12 @@ class RedisConversations(RedisViews):
                 await self.release(conversation_id, new_token)
             raise
         return Acquired(
-            epoch=int(epoch), now=int(now), state=state, runs=records, crash_count=int(crash_count), tail_bytes=tail_bytes
+            epoch=int(epoch),
+            now=int(now),
+            state=state,
+            runs=records,
+            blame=Blame(int(crash_count), int(company)),
+            tail_bytes=tail_bytes,
         )
 
     async def append(self, conversation_id: str, write: Append) -> Appended | KnownIds:
@@ -167,18 +172,18 @@ class RedisConversations(RedisViews):
         return Look(Stands(answer[0].decode()), claims)
 
     async def strike(
-        self, conversation_id: str, token: str, *, process: str, reason: str, limit: int, company: int = 1
-    ) -> int | None:
+        self, conversation_id: str, token: str, *, process: str, reason: str, limit: int, claims: int = 1
+    ) -> Blame | None:
         """See `Store.strike`."""
         keys = [self._keys.head(conversation_id), self._keys.attention(bucket_of(conversation_id))]
         prefix = self._keys.prefix(conversation_id)
         await self._raise_indexes()
         text = self.payloads.seal_text(reason, "quarantine", conversation_id)
-        spared = SPARED if company > SMALL_COMPANY else 0
-        answer = await self._script("strike", keys, [token, process, limit, text, conversation_id, prefix, spared])
+        args: list[str | bytes | int] = [token, process, limit, text, conversation_id, prefix, claims, SMALL_COMPANY]
+        answer = await self._script("strike", keys, args)
         if answer[0] == b"fenced":
             raise Fenced(conversation_id)
-        return None if answer[2] else int(answer[1])
+        return None if answer[2] else Blame(int(answer[1]), int(answer[3]))
 
     async def retry(self, conversation_id: str) -> bool:
         """See `Store.retry`."""

@@ -236,7 +236,7 @@ class Sweep:
         """Count a strike against a conversation that cannot be read; true if that has put it in quarantine."""
         try:
             owner = await self._store.owner(conversation_id)
-            crash_count = await self._store.strike(
+            blame = await self._store.strike(
                 conversation_id,
                 owner.token if owner is not None else "",
                 process=uuid.uuid4().hex,
@@ -246,7 +246,7 @@ class Sweep:
         except StoreError as unsaid:
             logger.warning("%s cannot be set aside: %s", conversation_id, unsaid)
             return False
-        return crash_count is None
+        return blame is None
 
     async def _owner_lives(self, conversation_id: str) -> bool:
         """Whether the owner may live and no deadline has passed: until the store is healthy, such an owner is left alone."""

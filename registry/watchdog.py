@@ -127,10 +127,9 @@ class Watchdog:
             if conversation_id is None or owner is None:
                 return
             reason = f"it made actor after actor hang, at last {name.rpartition(':')[2]}, which answered nothing any more"
-            crash_count = await self._store.strike(
-                conversation_id, owner.token, process=name, reason=reason, limit=self._strikes
-            )
+            blame = await self._store.strike(conversation_id, owner.token, process=name, reason=reason, limit=self._strikes)
         except StoreError as error:
             logger.warning("that %s hangs is not counted: %s", name, error)
         else:
-            logger.error("conversation %s made %s hang: %s", conversation_id, name, crash_count or "it is in quarantine now")
+            counted = "it is in quarantine now" if blame is None else blame.crash_count
+            logger.error("conversation %s made %s hang: %s", conversation_id, name, counted)

@@ -5,8 +5,8 @@ import pytest
 
 from holdfast.conversation import Answer, Status
 from holdfast.errors import Fenced, Quarantined
-from holdfast.persistence import Store, TakeoverReason
-from holdfast.persistence.conversations import SMALL_COMPANY, SPARED
+from holdfast.persistence import Acquired, Blame, Store, TakeoverReason
+from holdfast.persistence.conversations import SMALL_COMPANY
 
 from .crowd import conversations, pending
 from .writer import Writer, begin, call, lose, reply, resolve, send, start
@@ -21,7 +21,8 @@ async def busy(store: Store) -> Writer:
 
 async def strike(writer: Writer, process: str, limit: int = 3) -> int | None:
     """The crash count of the conversation after one more process died."""
-    return await writer.store.strike("c-1", writer.token, process=process, reason=f"{process} died", limit=limit)
+    blame = await writer.store.strike("c-1", writer.token, process=process, reason=f"{process} died", limit=limit)
+    return None if blame is None else blame.crash_count
 
 
 class Supervising:
@@ -43,21 +44,27 @@ class Supervising:
         assert await strike(after, "w-2") == 2
         assert (await other.owner("c-1")).token == after.token  # type: ignore[union-attr]
 
-    async def test_the_deaths_of_processes_with_many_claims_are_spared_a_conversation_at_first(self, store: Store) -> None:
+    async def test_the_death_of_a_process_with_many_claims_halves_the_company_and_strikes_nobody(self, store: Store) -> None:
         writer = await Writer.of(store, "c-1")
         await writer.do(start(), begin())
 
-        async def died(process: str) -> int | None:
-            return await store.strike(
-                "c-1", writer.token, process=process, reason="it died", limit=3, company=SMALL_COMPANY + 1
-            )
+        async def died(process: str, claims: int) -> Blame | None:
+            return await store.strike("c-1", writer.token, process=process, reason="it died", limit=3, claims=claims)
 
-        assert [await died(f"w-{number // 2}") for number in range(2 * SPARED)] == [0] * 2 * SPARED  # each is told twice
-        assert await died("w-x") == 1
-        assert await strike(writer, "w-y") == 2
+        assert [await died("w-1", 1000) for _ in range(2)] == [Blame(0, 500)] * 2  # it is told twice
+        assert await died("w-2", 30) == Blame(0, 15)
+        again = await store.acquire(
+            "c-1", seen_token=writer.token, new_token=writer.token, because=TakeoverReason.OWN, holder="a", lease_ms=15_000
+        )
+        assert isinstance(again, Acquired)
+        assert again.blame == Blame(0, 15)
+        assert await died("w-3", 900) == Blame(0, 7)  # it never grows, whatever is said of the process
+        assert await died("w-4", 900) == Blame(1, 1)
+        assert await died("w-5", SMALL_COMPANY + 1) == Blame(2, 1)
         await writer.do(reply())
         await writer.do(send(), begin())
-        assert await died("w-z") == 0  # it has got further since
+        assert await died("w-6", SMALL_COMPANY + 1) == Blame(0, SMALL_COMPANY // 2)  # it has got further since
+        assert await died("w-7", 1) == Blame(1, 1)
 
     async def test_progress_clears_the_strikes_and_a_further_attempt_or_message_does_not(self, store: Store) -> None:
         writer = await busy(store)

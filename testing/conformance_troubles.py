@@ -6,7 +6,7 @@ import pytest
 from holdfast.conversation import Answer
 from holdfast.conversation.idempotency import decision_key, message_key
 from holdfast.errors import Fenced, Quarantined
-from holdfast.persistence import Store
+from holdfast.persistence import Blame, Store
 
 from .waiting import until
 from .writer import Writer, begin, call, reply, resolve, send, start
@@ -35,7 +35,7 @@ class Troubling:
         writer = await overdue(store, "c-1")
         strike = {"process": "a-1", "reason": "it answers nothing", "limit": 2}
 
-        assert await other.strike("c-1", writer.token, **strike) == 1  # type: ignore[arg-type]
+        assert await other.strike("c-1", writer.token, **strike) == Blame(1, 1)  # type: ignore[arg-type]
         after = await writer.succeeded()
         with pytest.raises(Fenced):
             await other.strike("c-1", writer.token, **(strike | {"process": "a-2"}))  # type: ignore[arg-type]

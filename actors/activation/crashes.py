@@ -5,7 +5,7 @@ import uuid
 from typing import Protocol
 
 from holdfast.errors import StoreError
-from holdfast.persistence import Conversations, Runs
+from holdfast.persistence import Blame, Conversations, Runs
 from holdfast.redaction import PLAIN
 
 logger = logging.getLogger("holdfast.actor")
@@ -25,7 +25,7 @@ class Crashes:
     """
 
     def __init__(self, store: ConversationsAndRuns, conversation_id: str, *, allowed: int) -> None:
-        self.count = 0
+        self.blame = Blame()
         self._store = store
         self._conversation_id = conversation_id
         self._allowed = allowed
@@ -36,15 +36,15 @@ class Crashes:
         logger.warning("conversation %s: %s", self._conversation_id, what)
         limit = self._allowed if limit is None else limit
         try:
-            company = await self._store.company(process) if process is not None else 1
-            crash_count = await self._store.strike(
-                self._conversation_id, token, process=process or uuid.uuid4().hex, reason=what, limit=limit, company=company
+            claims = await self._store.company(process) if process is not None else 1
+            blame = await self._store.strike(
+                self._conversation_id, token, process=process or uuid.uuid4().hex, reason=what, limit=limit, claims=claims
             )
         except StoreError as error:
             logger.warning("conversation %s: a strike is not counted: %s", self._conversation_id, error)
             return False
-        if crash_count is None:
+        if blame is None:
             logger.warning("conversation %s is in quarantine: %s", self._conversation_id, what)
             return True
-        self.count = crash_count
+        self.blame = blame
         return False

@@ -49,7 +49,7 @@ class EffectRunner:
         spec: The spec of the turn.
         log_tail: The end of the log.
         run: The record of the effect as it was at the takeover, if it is used for the first time.
-        alone: Says whether the effect is done alone, since a process has died of this conversation's work.
+        company: Says how many claims the worker may have that takes the effect, 0 for any number: see `Blame`.
         beginning: Says with what a turn begins.
         struck: Counts a strike for a process that died; true if the activation is over then.
         kept: Called once a worker that lives is known to have claimed the work, or to have it in its line.
@@ -65,7 +65,7 @@ class EffectRunner:
         spec: AgentSpec | None,
         log_tail: LogTail,
         run: Run | None,
-        alone: Callable[[], bool],
+        company: Callable[[], int],
         beginning: Beginning,
         struck: Callable[[str, str], Awaitable[bool]],
         kept: Callable[[Claimed], None] = lambda _: None,
@@ -77,7 +77,7 @@ class EffectRunner:
         self._spec = spec
         self._log_tail = log_tail
         self._run = run
-        self._alone = alone
+        self._company = company
         self._beginning = beginning
         self._struck = struck
         self._kept = kept
@@ -108,7 +108,7 @@ class EffectRunner:
             effect_id=effect.effect_id,
             upto_seq=effect.upto_seq,
             attempt=attempt,
-            alone=self._alone(),
+            company=self._company(),
             log_tail=self._log_tail.upto(effect.upto_seq),
             lineage=self._log_tail.lineage,
             instead_of=lost,
@@ -126,7 +126,7 @@ class EffectRunner:
             tool=effect.tool,
             attempt=effect.attempt,
             arguments_at=effect.arguments_at,
-            alone=effect.attempt > 1 or self._alone(),
+            company=self._company() or int(effect.attempt > 1),
         )
         return await self._workers.run_tool(self._state.app, effect.code, request)
 

@@ -165,7 +165,7 @@ class Outstanding:
 
     async def _again(self, effect_id: str) -> None:
         """Start an effect anew after a delay that grows with the crash count; its place in `tasks` is taken meanwhile."""
-        await asyncio.sleep(min(2 ** max(self._tenure.crashes.count - 1, 0), LONGEST_DELAY_S))
+        await asyncio.sleep(min(2 ** max(self._tenure.crashes.blame.crash_count - 1, 0), LONGEST_DELAY_S))
         self.tasks.pop(effect_id, None)
         self._changed = None
         self.start()
@@ -257,7 +257,7 @@ class Outstanding:
             spec=tenure.spec,
             log_tail=tenure.log_tail,
             run=tenure.runs.pop(effect.effect_id, None),
-            alone=lambda: tenure.crashes.count > 0,
+            company=lambda: tenure.crashes.blame.company,
             beginning=self._beginning,
             struck=self._struck,
             kept=lambda claimed: self._kept(effect.effect_id, claimed),

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from holdfast.actors.spec_cache import SpecCache
 from holdfast.conversation import AgentSpec, Command, State
 from holdfast.conversation.machine import effect_of
-from holdfast.persistence import Acquired, Append, Appended, Moved, Run, RunStatus, Store, TakeoverReason
+from holdfast.persistence import Acquired, Append, Appended, Blame, Moved, Run, RunStatus, Store, TakeoverReason
 from holdfast.settings import Timing
 
 from .crashes import Crashes
@@ -98,7 +98,7 @@ class Tenure:
             case Acquired():
                 self.token = token
                 self.lease.granted(asked_at_s)
-                self.crashes.count = acquired.crash_count
+                self.crashes.blame = acquired.blame
                 self.state = acquired.state
                 self.tail_bytes = acquired.tail_bytes
                 self.log_tail = LogTail()
@@ -127,7 +127,7 @@ class Tenure:
         self.log_tail.add(write.after.seq, write.events)
         self.runs.update(dict.fromkeys((*write.delta.scheduled, *write.unrecorded), Run(RunStatus.RUNNABLE)))
         if write.advances:
-            self.crashes.count = 0
+            self.crashes.blame = Blame()
 
     def unrecorded_in(self, state: State) -> list[str]:
         """The model calls without a record that are still outstanding in this state, as they are in the last durable one."""

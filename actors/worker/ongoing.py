@@ -16,6 +16,9 @@ class Ongoing(Generic[_T]):
     def __len__(self) -> int:
         return len(self._tasks)
 
+    def __contains__(self, key: Hashable) -> bool:
+        return key in self._tasks
+
     def keys(self, wanted: Callable[[Any], bool]) -> list[Hashable]:
         """The keys of the ongoing tasks that are wanted."""
         return [key for key in self._tasks if wanted(key)]

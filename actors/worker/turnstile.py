@@ -2,7 +2,7 @@
 
 import asyncio
 import time
-from collections import OrderedDict
+from collections import Counter, OrderedDict
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass
 
@@ -17,23 +17,36 @@ class NotYet(Exception):
 
 @dataclass(slots=True, eq=False)
 class _Place:
+    company: int = 0
     waiter: asyncio.Future[None] | None = None
     left_at_s: float = 0.0
 
 
 class Turnstile:
-    """Lets `places` callers in at once. A caller who stops waiting and soon comes back with the same ticket keeps the place.
+    """Lets `places` callers in at once, and fewer beside one that bears no larger company.
 
-    So no caller has to wait within one call for as long as it takes, and none who asks again and again is overtaken for ever.
+    A caller who stops waiting and soon comes back with the same ticket keeps the place. So no caller has to wait within one
+    call for as long as it takes, and none who asks again and again is overtaken for ever.
     """
 
     def __init__(self, places: int, *, clock: Callable[[], float] = time.monotonic) -> None:
-        self._free = places
+        self._places = places
+        self._inside: Counter[int] = Counter()  # by the company that they bear
         self._clock = clock
         self._line: OrderedDict[Hashable, _Place] = OrderedDict()
 
-    async def enter(self, ticket: Hashable, within_s: float) -> None:
-        """Go through when it is the ticket's turn; `leave` gives the place back.
+    def full(self, company: int = 0) -> bool:
+        """Whether one more caller, who bears this company, would have to wait."""
+        waiting = any(place.waiter is not None for place in self._line.values())
+        return waiting or not self._bears(_Place(company or self._places))
+
+    async def enter(self, ticket: Hashable, within_s: float, *, company: int = 0) -> None:
+        """Go through when it is the ticket's turn; `leave`, with the same company, gives the place back.
+
+        Args:
+            ticket: Who is in the line.
+            within_s: How long to wait.
+            company: How many may be inside meanwhile, this caller included; 0 for as many as there are places.
 
         Raises:
             NotYet: The ticket's turn did not come within this time, the ticket waits already, or too many wait.
@@ -42,9 +55,10 @@ class Turnstile:
         if place.waiter is not None:
             message = "this ticket waits already"
             raise NotYet(message)
-        if self._free > 0 and not self._before(place):
+        place.company = company or self._places
+        if self._bears(place) and not self._before(place):
             self._line.pop(ticket, None)
-            self._free -= 1
+            self._inside[place.company] += 1
             return
         if ticket not in self._line:
             self._drop_those_who_left()
@@ -59,25 +73,38 @@ class Turnstile:
         except TimeoutError:
             if not (waiter.done() and not waiter.cancelled()):
                 place.waiter, place.left_at_s = None, self._clock()
+                self._let_in()
                 message = f"it has waited {within_s:g} s for its turn; {len(self._line)} are in the line"
                 raise NotYet(message) from None
         except asyncio.CancelledError:
             place.waiter, place.left_at_s = None, self._clock()
             if waiter.done() and not waiter.cancelled():
-                self.leave()
+                self.leave(company=company)
             else:
                 self._line.pop(ticket, None)
+                self._let_in()
             raise
 
-    def leave(self) -> None:
-        """Give a place back; the first caller in the line who still waits goes through."""
-        self._free += 1
-        for ticket, place in self._line.items():
-            if place.waiter is not None and not place.waiter.done():
-                del self._line[ticket]
-                self._free -= 1
-                place.waiter.set_result(None)
+    def leave(self, *, company: int = 0) -> None:
+        """Give a place back."""
+        self._inside[company or self._places] -= 1
+        self._let_in()
+
+    def _let_in(self) -> None:
+        """Let those who still wait in the line through in their order, as far as there is room."""
+        self._inside = +self._inside
+        for ticket, place in list(self._line.items()):
+            if place.waiter is None or place.waiter.done():
+                continue
+            if not self._bears(place):
                 return
+            del self._line[ticket]
+            self._inside[place.company] += 1
+            place.waiter.set_result(None)
+
+    def _bears(self, place: _Place) -> bool:
+        """Whether there is room, also for those inside."""
+        return self._inside.total() < min(self._places, place.company, *self._inside)
 
     def _before(self, place: _Place) -> bool:
         """Whether a caller who still waits stands before this place in the line."""

@@ -85,7 +85,7 @@ class Worker:
         self._leaving = False
         self._succession = Succession(settings)
         self._reached = reached_here()
-        alone = Turnstile(1) if settings.alone else None
+        alone = Turnstile(THREADS) if settings.alone else None  # one for all: each says what company it bears
         self._models = alone or Turnstile(settings.model_calls)
         for name in CONNECTIONS:
             os.environ.setdefault(name, str(max(settings.model_calls, 1000)))
@@ -204,8 +204,12 @@ class Worker:
         def begun() -> Any:
             claim: Claim[Any] = self._claims.new(ticket)
             call = partial(self._model_run, store, runtime, request, reading.messages, claim)
-            return self._claims.during(claim, partial(self._in_turn, self._models, key, call, store, runtime))
+            return self._claims.during(
+                claim, partial(self._in_turn, self._models, key, call, store, runtime, company=request.company)
+            )
 
+        if not request.waits and self._models.full(request.company) and key not in self._model_calls:
+            return NoOutcome.FULL
         return await self._claims.answer(self._model_calls.joined(key, begun))
 
     async def _tool_run(self, request: RunRequest) -> RunAnswer:
@@ -221,8 +225,10 @@ class Worker:
         def begun() -> Any:
             claim: Claim[Any] = self._claims.new()
             run = partial(self._body, store, runtime, request, inputs, agent=agent, spec=spec, claim=claim)
-            return self._claims.during(claim, partial(self._in_turn, lane, key, run, store, runtime))
+            return self._claims.during(claim, partial(self._in_turn, lane, key, run, store, runtime, company=request.company))
 
+        if not request.waits and lane.full(request.company) and key not in self._runs:
+            return NoOutcome.FULL
         return await self._claims.answer(self._runs.joined(key, begun))
 
     async def _body(
@@ -313,9 +319,11 @@ class Worker:
         work: Callable[[], Awaitable[_T]],
         store: Store,
         runtime: AppRuntime,
+        *,
+        company: int,
     ) -> _T:
         try:
-            await lane.enter(key, TURN_S)
+            await lane.enter(key, TURN_S, company=company)
         except NotYet as error:
             message = f"{self._settings.name}: {error}"
             raise Dropped(message) from None
@@ -329,7 +337,7 @@ class Worker:
                 )  # a callback beyond its bound may go on here: the next call gets another process
             return result
         finally:
-            lane.leave()
+            lane.leave(company=company)
 
     def _refuse_if_leaving(self) -> None:
         if self._succession.succeeded:

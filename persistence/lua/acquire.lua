@@ -4,7 +4,7 @@
 --       5 those released as paused (sorted set by name: 'agent|conversation')
 -- ARGV  1 seen token   2 new token   3 because: asked|died|own   4 holder   5 lease in ms   6 create 0|1   7 conversation id
 --       8 the record version that the caller reads   9 whether the caller has a cipher, 0|1
--- Returns {'ok', epoch, now, seq, snapshot, runs, entries, strikes} | {'missing'} | {'moved', token, epoch, holder}
+-- Returns {'ok', epoch, now, seq, snapshot, runs, entries, strikes, company} | {'missing'} | {'moved', token, epoch, holder}
 --       | {'busy', ms left} | {'quarantined', reason, at} | {'newer', record, version} | {'sealed'} | {'corrupt', what}
 -- Where nothing is started the head expires, so that an actor that dies before the start leaves nothing behind for ever.
 -- What the caller could not read is not taken over: snapshot, tail and runs are checked before the owner changes, and so is
@@ -23,8 +23,8 @@ if not is(paused, 'zset') then return {'corrupt', 'those released as paused are 
 
 local now = clock()
 local h = redis.call('HMGET', head, 'token', 'epoch', 'holder', 'lease', 'busy', 'seq', 'snapshot', 'due', 'quarantine',
-  'quarantined_at', 'strikes', 'paused')
-if bad(h[2]) or bad(h[4]) or bad(h[6]) or (h[8] ~= '' and bad(h[8])) or bad(h[10]) or bad(h[11]) then return {'corrupt', 'the head: a number is none'} end
+  'quarantined_at', 'strikes', 'paused', 'company')
+if bad(h[2]) or bad(h[4]) or bad(h[6]) or (h[8] ~= '' and bad(h[8])) or bad(h[10]) or bad(h[11]) or bad(h[13]) then return {'corrupt', 'the head: a number is none'} end
 local token, epoch, lease = h[1] or '', tonumber(h[2] or '0'), tonumber(h[4] or '0')
 local seq = tonumber(h[6] or '0')
 if seq == 0 and ARGV[6] ~= '1' then return {'missing'} end
@@ -73,4 +73,4 @@ if token ~= new then
   end
   attend(attention, conversation, h[5], lease, h[8])
 end
-return {'ok', epoch, now, seq, h[7] or '', records, tail, tonumber(h[11] or '0')}
+return {'ok', epoch, now, seq, h[7] or '', records, tail, tonumber(h[11] or '0'), tonumber(h[13] or '0')}

@@ -111,7 +111,7 @@ for i = 1, n_remove do
   end
   redis.call('HDEL', runs, ARGV[at + i])
 end
-if progress == '1' and h[5] then redis.call('HDEL', head, 'strikes', 'struck_by', 'spared') end
+if progress == '1' and h[5] then redis.call('HDEL', head, 'strikes', 'struck_by', 'company') end
 change(gone, come)
 attend(attention, conversation, busy, lease, due)
 return answer

@@ -23,7 +23,7 @@ end
 
 -- Everything is checked: write.
 if after then redis.call('HSET', head, 'index', cmsgpack.pack(after)) end
-redis.call('HDEL', head, 'quarantine', 'quarantined_at', 'plain_index', 'strikes')
+redis.call('HDEL', head, 'quarantine', 'quarantined_at', 'plain_index', 'strikes', 'company')
 change(gone, come)
 attend(attention, conversation, h[4], clock(), h[5])
 return {'ok'}

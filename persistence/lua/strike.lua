@@ -3,24 +3,27 @@
 -- KEYS  1 head (hash)   2 attention (sorted set)
 --       Index keys (sorted sets) are made from the bucket's prefix, ARGV[6]; they share the slot.
 -- ARGV  1 the owner's token as the caller has seen it, '' if there was none   2 the process that died   3 limit   4 reason   5 conversation id   6 bucket prefix
---       7 how many deaths may be spared it, since the process had many claims
--- Returns {'ok', strikes, 1 if in quarantine now, else 0} | {'fenced'} | {'corrupt', what}
+--       7 how many claims the process had   8 up to how many claims a process has died of each of them
+-- Returns {'ok', strikes, 1 if in quarantine now, else 0, company} | {'fenced'} | {'corrupt', what}
+-- Company is how many claims the next process may have beside each other that does this conversation's work, 0 for any number. It is
+-- halved with each death in larger company, which is no strike. It only shrinks: a number of claims that is wrong ends no search.
 -- One process's death counts once, however many effects it took along and however often it is told, also after a retry.
 -- Neither snapshot nor log is read, and index entries that cannot be read stay as they are: what is broken can be set aside too.
 
 local head, attention = KEYS[1], KEYS[2]
 local conversation, prefix = ARGV[5], ARGV[6]
-local limit, spared = integer(ARGV[3]), integer(ARGV[7])
-if not limit or not spared or limit == 0 or ARGV[2] == '' or string.find(ARGV[2], ',', 1, true) then return {'corrupt', 'arguments'} end
+local limit, claims, small = integer(ARGV[3]), integer(ARGV[7]), integer(ARGV[8])
+if not limit or not claims or not small or limit == 0 or ARGV[2] == '' or string.find(ARGV[2], ',', 1, true) then return {'corrupt', 'arguments'} end
 if not is(head, 'hash') then return {'corrupt', 'the head is no hash'} end
 if not is(attention, 'zset') then return {'corrupt', 'the attention index is no sorted set'} end
-local h = redis.call('HMGET', head, 'token', 'strikes', 'struck_by', 'index', 'seq', 'quarantine', 'spared')
+local h = redis.call('HMGET', head, 'token', 'strikes', 'struck_by', 'index', 'seq', 'quarantine', 'company')
 if (h[1] or '') ~= ARGV[1] or not h[5] or h[6] then return {'fenced'} end
 if bad(h[2]) or bad(h[7]) then return {'corrupt', 'the head: a number is none'} end
 local strikes = tonumber(h[2] or '0')
-local counted, were = h[3] or ',', tonumber(h[7] or '0')
+local counted, company = h[3] or ',', tonumber(h[7] or '0')
 if not string.find(counted, ',' .. ARGV[2] .. ',', 1, true) then
-  if were < spared then were = were + 1 else strikes = strikes + 1 end
+  local among = company > 0 and math.min(company, claims) or claims
+  if among > small then company = math.floor(among / 2) else strikes, company = strikes + 1, 1 end
   counted = counted .. ARGV[2] .. ','
 end
 local before = standing(h[4] or '') -- nil where they cannot be read
@@ -32,11 +35,11 @@ if before then
 end
 
 -- Everything is checked: write.
-redis.call('HSET', head, 'strikes', string.format('%d', strikes), 'struck_by', counted, 'spared', string.format('%d', were))
-if strikes < limit then return {'ok', strikes, 0} end
+redis.call('HSET', head, 'strikes', string.format('%d', strikes), 'struck_by', counted, 'company', string.format('%d', company))
+if strikes < limit then return {'ok', strikes, 0, company} end
 redis.call('HSET', head, 'quarantine', ARGV[4], 'quarantined_at', string.format('%d', clock()))
 if before then redis.call('HSET', head, 'plain_index', cmsgpack.pack(before), 'index', cmsgpack.pack(after)) end
 redis.call('HDEL', head, 'token', 'holder', 'lease')
 redis.call('ZREM', attention, conversation)
 change(gone, come)
-return {'ok', strikes, 1}
+return {'ok', strikes, 1, company}

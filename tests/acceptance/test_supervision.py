@@ -116,6 +116,29 @@ async def test_what_takes_its_process_down_again_and_again_is_quarantined_and_re
     assert [run["attempt"] for run in runs_of(stack, poison.id)] == [1, 2, 3, 4]
 
 
+@pytest.mark.slow
+async def test_the_one_that_takes_its_process_down_is_found_in_large_company_and_nobody_else_is_blamed(stack, client, store):
+    # given a worker that does the work of many, and one among them that takes it down
+    text = stack.scenarios.add("crowd", calls(call("take_a_while", {})), "All well.")
+    crowd = await asyncio.gather(*(client.start("rough", text, conversation_id=f"crowd-{number}") for number in range(24)))
+    await until(lambda: all(runs_of(stack, one.id) for one in crowd))
+    poison_text = stack.scenarios.add("deadly-crowd", calls(call("crash", {})), "Survived.")
+    poison = await client.start("rough", poison_text, conversation_id="deadly-crowd-1")
+
+    # when it does so again and again
+    state = await poison.wait(timeout_s=240)
+
+    # then it alone is in quarantine: two deaths halved the company, and three more were laid at its door
+    assert state.status is Status.QUARANTINED
+    assert 4 <= len(runs_of(stack, poison.id)) <= 6
+    states = await asyncio.gather(*(one.wait(timeout_s=240) for one in crowd))
+    assert [state.reply for state in states] == ["All well."] * 24
+    page = await client.conversations(status="quarantined")
+    assert [row.conversation_id for row in page.items] == [poison.id]
+    lost = sorted(len(runs_of(stack, one.id)) for one in crowd)
+    assert lost[11] <= 2  # half of them met it once
+
+
 @pytest.mark.gate
 async def test_what_takes_the_process_down_that_judges_the_models_answer_is_quarantined_too(stack, client):
     asked = call("deadly_to_judge", {"conversation": "deadly-1"})

@@ -38,6 +38,14 @@ def wait_for_gate(context: ToolContext) -> str:
 
 
 @tool
+async def take_a_while(context: ToolContext) -> str:
+    """Take five seconds."""
+    note("take_a_while", context)
+    await asyncio.sleep(5)
+    return "it took a while"
+
+
+@tool
 def leave(context: ToolContext) -> str:
     """Call sys.exit."""
     note("leave", context)
@@ -186,7 +194,7 @@ def deadly_to_judge(conversation: Annotated[str, AfterValidator(checked)]) -> st
 
 
 TOOLS = [
-    *(crash, wait_for_gate, leave, leave_async, fork, chatter, unserialisable, huge, not_a_number),
+    *(crash, wait_for_gate, take_a_while, leave, leave_async, fork, chatter, unserialisable, huge, not_a_number),
     *(hang, hang_async, block_the_loop, quick, stubborn, cancelled_inside, cancels_itself, unspeakable, leak),
     *(hold_the_interpreter, deadly_to_judge),
 ]

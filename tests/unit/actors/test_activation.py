@@ -265,10 +265,10 @@ async def test_the_third_process_that_dies_of_its_work_puts_a_conversation_in_qu
     async with asyncio.timeout(10):
         while not activation.over:
             await asyncio.sleep(0.01)
-    assert [(request.alone, request.instead_of) for request in workers.calls] == [
-        (False, ""),
-        (True, "process-1.x"),
-        (True, "process-2.x"),
+    assert [(request.company, request.instead_of) for request in workers.calls] == [
+        (0, ""),
+        (1, "process-1.x"),
+        (1, "process-2.x"),
     ]
     assert "the model call t1.m1: its worker died" in (await inner.quarantine("c-1")).reason
     with pytest.raises(Fenced):
@@ -282,7 +282,7 @@ async def test_a_process_that_died_of_several_calls_of_a_conversation_is_blamed_
     async with asyncio.timeout(20):
         while len(workers.calls) < 5:
             await asyncio.sleep(0.01)
-    assert activation._tenure.crashes.count == 1
+    assert activation._tenure.crashes.blame.crash_count == 1
     assert await store.quarantine("c-1") is None
     assert not activation.over
 
@@ -294,8 +294,8 @@ async def test_a_call_that_no_process_has_claimed_is_blamed_on_nobody_however_ma
     async with asyncio.timeout(20):
         while len(workers.calls) < 5:
             await asyncio.sleep(0.01)
-    assert activation._tenure.crashes.count == 0
-    assert {(request.alone, request.instead_of) for request in workers.calls} == {(False, "")}
+    assert activation._tenure.crashes.blame.crash_count == 0
+    assert {(request.company, request.instead_of) for request in workers.calls} == {(0, "")}
     assert workers.joined == []
     workers.answers.append(reply())
     workers.gate.set()

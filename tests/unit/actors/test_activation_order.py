@@ -300,5 +300,5 @@ async def test_a_run_that_was_lost_with_its_worker_is_run_again_alone():
     activation = await hosted(noting, workers)
     await activation.ask(START)
     await reached(noting, Status.IDLE)
-    assert [(request.attempt, request.alone) for request in requests] == [(1, False), (2, True)]
+    assert [(request.attempt, request.company) for request in requests] == [(1, 0), (2, 1)]
     assert len({request.tool_call_id for request in requests}) == 1

@@ -102,7 +102,7 @@ async def test_a_models_answer_waits_until_it_can_be_encrypted_and_the_model_is_
     taken = await store.acquire(
         "c-1", seen_token=active._tenure.token, new_token="t", because=TakeoverReason.DIED, holder="h", lease_ms=1
     )
-    assert taken.crash_count == 0
+    assert taken.blame.crash_count == 0
 
 
 async def test_what_cannot_be_decrypted_for_a_while_is_no_strike_and_goes_on_after():

@@ -50,7 +50,7 @@ def impatient(monkeypatch):
     monkeypatch.setattr(runner, "LOOK_S", BOUND_S, raising=False)
 
 
-async def running(*, alone=False):
+async def running(*, company=0):
     """A store with one run, its workers, the run's effect id, and its outcome on its way."""
     store, workers = MemoryStore(), Silent()
     writer = await Writer.of(store, "c-1")
@@ -60,7 +60,14 @@ async def running(*, alone=False):
     async def struck(process, what):
         return False
 
-    given = {"state": writer.state, "spec": QUICK, "log_tail": LogTail(), "run": None, "alone": lambda: alone, "struck": struck}
+    given = {
+        "state": writer.state,
+        "spec": QUICK,
+        "log_tail": LogTail(),
+        "run": None,
+        "company": lambda: company,
+        "struck": struck,
+    }
     errand_ = EffectRunner(store, workers, beginning=Beginning(workers, Admission(store)), **given)
     outcome = asyncio.create_task(errand_.outcome(effect, 1))
     async with asyncio.timeout(10):
@@ -106,10 +113,10 @@ async def test_a_run_that_no_worker_has_heard_of_is_asked_for_again():
     assert workers.waiting == 0
 
 
-@pytest.mark.parametrize("alone", [False, True])
-async def test_what_has_taken_processes_down_runs_alone_from_its_first_try(alone):
-    _, workers, _, outcome = await running(alone=alone)
-    assert (workers.request.attempt, workers.request.alone) == (1, alone)
+@pytest.mark.parametrize("company", [0, 40, 1])
+async def test_what_has_taken_processes_down_runs_in_the_company_that_is_left_it_from_its_first_try(company):
+    _, workers, _, outcome = await running(company=company)
+    assert (workers.request.attempt, workers.request.company) == (1, company)
     outcome.cancel()
     await asyncio.gather(outcome, return_exceptions=True)
 
@@ -146,7 +153,7 @@ def runner_of(store, writer, workers, **more):
         return False
 
     spec = QUICK.model_copy(update={"limits": Limits(model_timeout_s=BOUND_S, run_timeout_s=BOUND_S)})
-    given = {"state": writer.state, "spec": spec, "log_tail": LogTail(), "run": None, "alone": lambda: False, "struck": struck}
+    given = {"state": writer.state, "spec": spec, "log_tail": LogTail(), "run": None, "company": lambda: 0, "struck": struck}
     return EffectRunner(store, workers, beginning=Beginning(workers, Admission(store)), now=wall_ms, **(given | more))
 
 
@@ -272,10 +279,10 @@ async def test_the_process_that_died_of_a_call_is_blamed_and_the_call_is_asked_f
     assert await store.claim("c-1", "t1.m1", incarnation="p-1.x", worker="w", bound_ms=60_000)
     struck, strike = striking()
     workers = Telling(NoOutcome.GONE, REPLIED)
-    assert await outcome_of(store, writer, workers, struck=strike, alone=lambda: bool(struck)) == REPLIED
+    assert await outcome_of(store, writer, workers, struck=strike, company=lambda: len(struck)) == REPLIED
     assert struck == [("p-1", "the model call t1.m1: its worker died")]
     (_, request) = workers.asked[1]
-    assert (request.instead_of, request.alone) == ("p-1.x", True)
+    assert (request.instead_of, request.company) == ("p-1.x", 1)
 
 
 async def test_the_death_that_puts_the_conversation_in_quarantine_asks_for_nothing_more():

@@ -1,6 +1,7 @@
 """The workers, in a cluster whose workers are fakes: what is asked of whom."""
 
 import asyncio
+import binascii
 import dataclasses
 import math
 from functools import partial
@@ -320,7 +321,7 @@ async def test_a_run_is_lost_with_a_worker_that_has_left_and_not_with_one_that_d
 
 
 async def test_a_call_whose_turn_has_not_come_is_no_trouble_of_its_worker(known):
-    alone = dataclasses.replace(REQUEST, alone=True)
+    alone = dataclasses.replace(REQUEST, company=1)
     worker = Process()
     for slot in range(SETTINGS.process_limits.alone):
         known[ray_workers.worker_name(SETTINGS, "shop:app", "code-1", f"alone-{slot}")] = worker
@@ -536,3 +537,56 @@ async def test_no_worker_is_made_where_holdfast_was_stopped_and_none_on_a_draine
     await store.allow(EVERYWHERE)
     assert (await workers.call_model("shop:app", "code-1", REQUEST)).content == "Hi."
     assert known.avoided == [{"node-1"}]
+
+
+# -- work goes to a worker that has room ---------------------------------------------------------------------------------
+
+
+class Full(Process):
+    """A worker whose line nobody may join who does not wait."""
+
+    def __init__(self, asked, name, waits_for):
+        super().__init__()
+        self._asked, self._name, self._waits_for = asked, name, waits_for
+
+    async def call_model(self, asked):
+        request = wire.unpack(asked)
+        self._asked.append((self._name, request.waits))
+        if self._waits_for(self._name) and not request.waits:
+            return wire.pack(NoOutcome.FULL)
+        return await super().call_model(asked)
+
+
+def pool(known, waits_for):
+    """Three workers; who was asked, and whether the work would have waited there."""
+    limits = dataclasses.replace(SETTINGS.process_limits, workers=3)
+    asked = []
+    for slot in range(3):
+        known[ray_workers.worker_name(SETTINGS, "shop:app", "code-1", str(slot))] = Full(asked, slot, waits_for)
+    return RayWorkers(MemoryStore(), dataclasses.replace(SETTINGS, process_limits=limits), known), asked
+
+
+@pytest.mark.parametrize(
+    ("full", "tries"),
+    [
+        ((), [(0, False)]),
+        ((0,), [(0, False), (1, False)]),
+        ((0, 1), [(0, False), (1, False), (2, False)]),
+        ((0, 1, 2), [(0, False), (1, False), (2, False), (0, True)]),
+    ],
+)
+async def test_work_goes_to_its_own_worker_or_to_one_that_has_room_or_waits_at_its_own(known, full, tries):
+    own = binascii.crc32(REQUEST.conversation_id.encode()) % 3
+    workers, asked = pool(known, lambda slot: (slot - own) % 3 in full)
+    assert (await workers.call_model("shop:app", "code-1", REQUEST)).content == "Hi."
+    assert [((slot - own) % 3, waits) for slot, waits in asked] == tries
+
+
+async def test_another_worker_that_does_not_answer_keeps_no_work_from_its_own(known):
+    own = binascii.crc32(REQUEST.conversation_id.encode()) % 3
+    workers, asked = pool(known, lambda slot: slot == own)
+    for slot in range(3):
+        if slot != own:
+            known[ray_workers.worker_name(SETTINGS, "shop:app", "code-1", str(slot))].refusals = [WorkerUnavailable("it died")]
+    assert (await workers.call_model("shop:app", "code-1", REQUEST)).content == "Hi."
+    assert asked[-1] == (own, True)

@@ -8,9 +8,9 @@ from holdfast.actors.worker import turnstile
 from holdfast.actors.worker.turnstile import KEEP_S, NotYet, Turnstile
 
 
-async def waiting(stile, ticket, within_s=30):
+async def waiting(stile, ticket, within_s=30, company=0):
     """A task that stands in the line."""
-    task = asyncio.create_task(stile.enter(ticket, within_s))
+    task = asyncio.create_task(stile.enter(ticket, within_s, company=company))
     await asyncio.sleep(0)
     return task
 
@@ -84,3 +84,53 @@ async def test_the_line_has_an_end_and_forgets_who_does_not_come_back(monkeypatc
     now_s = KEEP_S + 1
     with pytest.raises(NotYet, match="has waited"):
         await stile.enter("c", 0)
+
+
+async def test_as_many_are_inside_as_each_of_them_bears():
+    stile = Turnstile(100)
+    for number in range(3):
+        await stile.enter(number, 0, company=4)
+    fourth = await waiting(stile, "bears two", company=2)
+    fifth = await waiting(stile, "bears four", company=4)
+    assert not fourth.done()
+    assert not fifth.done()  # nobody overtakes: who bears little would wait for ever
+    stile.leave(company=4)
+    stile.leave(company=4)
+    await fourth
+    assert not fifth.done()  # with it they would be three
+    stile.leave(company=4)
+    async with asyncio.timeout(10):
+        await fifth
+    with pytest.raises(NotYet):
+        await stile.enter("a third", 0)
+
+
+@pytest.mark.parametrize("given_up", [True, False])
+async def test_who_gives_up_waiting_to_be_alone_lets_those_behind_through(given_up):
+    stile = Turnstile(100)
+    await stile.enter("first", 0, company=4)
+    alone = await waiting(stile, "alone", within_s=30 if given_up else 0.01, company=1)
+    behind = await waiting(stile, "behind", company=4)
+    assert not behind.done()
+    if given_up:
+        alone.cancel()
+    async with asyncio.timeout(10):
+        await behind
+    with pytest.raises(asyncio.CancelledError if given_up else NotYet):
+        await alone
+
+
+async def test_it_is_full_when_one_more_would_wait():
+    stile = Turnstile(2)
+    assert not stile.full()
+    await stile.enter("a", 0)
+    assert not stile.full()
+    await stile.enter("b", 0)
+    assert stile.full()
+    stile.leave()
+    assert not stile.full()
+    assert stile.full(company=1)
+    await stile.enter("alone", 0, company=2)
+    stile.leave()
+    await waiting(stile, "all alone", company=1)
+    assert stile.full()

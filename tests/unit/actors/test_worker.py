@@ -38,12 +38,12 @@ def run_request(number: int) -> RunRequest:
         tool="lookup",
         attempt=2,
         arguments_at=3,
-        alone=True,
+        company=1,
     )
 
 
 def model_request(number: int) -> ModelRequest:
-    return ModelRequest(f"c-{number}", "desk", DESK.digest, "t1.m1", upto_seq=2, attempt=1, alone=True)
+    return ModelRequest(f"c-{number}", "desk", DESK.digest, "t1.m1", upto_seq=2, attempt=1, company=1)
 
 
 class Given(Worker):
@@ -333,3 +333,32 @@ def test_litellm_has_a_connection_for_each_model_call_that_goes_on(monkeypatch):
     assert [os.environ[name] for name in module.CONNECTIONS] == ["3000"] * 2
     Worker(replace(SETTINGS, model_calls=4000))
     assert [os.environ[name] for name in module.CONNECTIONS] == ["3000"] * 2  # who has set them knows why
+
+
+@pytest.mark.parametrize("kind", ["model", "tool"])
+async def test_a_full_worker_refuses_work_that_may_not_wait_and_joins_what_it_has_already(worker, monkeypatch, kind):
+    over = asyncio.Event()
+
+    async def run(store, request, inputs, *, stands, **_):
+        stands()
+        await over.wait()
+        return RunFinished(effect_id=request.effect_id, ok=True, content="{}")
+
+    monkeypatch.setattr(tool_run, "run", run)
+    if kind == "model":
+        await asked(worker, 1)
+        ask, request = worker._model_called, model_request
+    else:
+        ask, request = worker._tool_run, run_request
+    first = await ask(request(1))
+    assert isinstance(first, Claimed)
+    assert first.begun
+    assert await ask(replace(request(2), waits=False)) is NoOutcome.FULL
+    again = await ask(replace(request(1), waits=False))
+    assert again.incarnation == first.incarnation
+    waits = await ask(request(2))
+    assert isinstance(waits, Claimed)
+    assert not waits.begun
+    assert (await ask(replace(request(2), waits=False))).incarnation == waits.incarnation
+    worker.gate.set()
+    over.set()

@@ -2,7 +2,7 @@
 
 import asyncio
 
-from holdfast.persistence import MemoryStore
+from holdfast.persistence import Blame, MemoryStore
 from holdfast.registry.watchdog import FIRST, Gone, Watchdog
 from holdfast.settings import ProcessLimits, Timing
 from holdfast.testing import FailBefore, Faults, FaultyStore
@@ -136,4 +136,4 @@ async def test_a_blank_actor_that_hangs_and_a_store_that_is_away_keep_nobody_fro
     fakes.hang("a:actor:2")
     await looked(watch, PATIENCE + 1)
     assert sorted(fakes.ended) == ["a:actor:1", "a:actor:2"]
-    assert await inner.strike("c-1", (await inner.owner("c-1")).token, process="p", reason="r", limit=9) == 1
+    assert await inner.strike("c-1", (await inner.owner("c-1")).token, process="p", reason="r", limit=9) == Blame(1, 1)
