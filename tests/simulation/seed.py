@@ -11,6 +11,7 @@ from unittest import mock
 
 from holdfast.actors import conversation_actor, host, logs
 from holdfast.actors.worker import succession, worker
+from holdfast.persistence import conversations
 
 from . import oracles
 from .clocks import Clocks
@@ -98,6 +99,8 @@ def _seeded(seed):
             for module in (conversation_actor, worker, succession):
                 given.enter_context(mock.patch.object(module, "time", Clocks()))
             given.enter_context(mock.patch.object(worker, "AppRuntime", SimRuntime))
+            small = 1 if seed % 4 == 0 else conversations.SMALL_COMPANY  # else no process here has many claims
+            given.enter_context(mock.patch.object(conversations, "SMALL_COMPANY", small))
             yield
     finally:
         random.setstate(state)
