@@ -10,7 +10,7 @@ from holdfast.persistence.sealing import UNENCRYPTED
 from .actor_settings import StoreAddress
 from .signature import vouched
 from .spec_cache import SPECS
-from .workers import NoWorker, Standing
+from .workers import NoApp, Standing
 
 
 class Published:
@@ -33,7 +33,7 @@ class Published:
         """The record of an app; None where nobody has published the app.
 
         Raises:
-            NoWorker: The record was not signed by a publisher of this cluster.
+            NoApp: The record was not signed by a publisher of this cluster.
             StoreError: The store does not answer.
         """
         record = await self._verified(app)
@@ -44,7 +44,7 @@ class Published:
         """The code and the spec that a turn of an agent begins with; None where nobody has published the app.
 
         Raises:
-            NoWorker: The record, or the agent that it names, is not as a publisher of this cluster wrote it.
+            NoApp: The record, or the agent that it names, is not as a publisher of this cluster wrote it.
             StoreError: The store does not answer.
         """
         record = await self._verified(app)
@@ -52,8 +52,8 @@ class Published:
             return None
         try:
             standing = await self._standing_of(record, agent)
-        except NoWorker as error:
-            raise NoWorker(await self._said(app, str(error))) from None
+        except NoApp as error:
+            raise NoApp(await self._said(app, str(error))) from None
         await self._settle(app)
         return standing
 
@@ -73,7 +73,7 @@ class Published:
             return None
         key = await self._key()
         if not vouched(key, self._address, app, record):
-            raise NoWorker(await self._said(app, f"its record was not signed by this cluster: {_fix(app)}"))
+            raise NoApp(await self._said(app, f"its record was not signed by this cluster: {_fix(app)}"))
         return record
 
     async def _said(self, app: str, problem: str) -> str:
@@ -92,13 +92,13 @@ async def standing_of(store: Directory, record: AppRecord, agent: str) -> Standi
     """The record's code and an agent's spec, which is stored under the digest that was signed, and must have that digest.
 
     Raises:
-        NoWorker: The stored spec has another digest.
+        NoApp: The stored spec has another digest.
         StoreError: The store does not answer.
     """
     digest = record.agents.get(agent)
     spec = await store.spec(digest) if digest is not None else None
     if spec is not None and spec.model_copy().digest != digest:
-        raise NoWorker(f"its agent {agent!r} is not stored as it was published: {_fix(record.app)}")
+        raise NoApp(f"its agent {agent!r} is not stored as it was published: {_fix(record.app)}")
     return Standing(record.code, spec)
 
 

@@ -20,7 +20,7 @@ from .work_requests import ModelRequest, RunRequest
 from .worker.attestation import EVERY_S
 from .worker.refusals import AppBroken, Dropped, Succeeded
 from .worker_cluster import Cluster, WorkerDied, WorkerHandle, WorkerUnavailable
-from .workers import ModelAnswer, NoOutcome, NoWorker, RunAnswer, Standing
+from .workers import ModelAnswer, NoApp, NoOutcome, NoWorker, RunAnswer, Standing
 
 logger = logging.getLogger("holdfast.workers")
 
@@ -166,14 +166,14 @@ class RayWorkers:
             record = await self._published.record(app)
             if record is None:
                 message = f"no app {app!r} is known to the store"
-                raise NoWorker(message)
+                raise NoApp(message)
             base, generation, handle = await ensure_worker(self._store, self._settings, self._cluster, record, slot)
             name, self._generations[base] = successor_name(base, generation), generation
         try:
             async with asyncio.timeout(PREPARED_S):
                 await self._asked(name, handle, handle.prepare())
         except TimeoutError as error:
-            raise NoWorker(f"{name} is still opening the app") from error
+            raise NoApp(f"{name} is still opening the app") from error
         self._handles[name] = handle
         self._broken.discard(name)  # the app opens there by now
         return name, handle
@@ -193,7 +193,8 @@ class RayWorkers:
             raise NoWorker(f"the worker does not answer: {error}") from error
         except (Succeeded, Dropped, AppBroken, HoldfastError) as error:
             self._learn(name, handle, error)
-            raise NoWorker(str(error)) from error
+            no_worker = NoApp if isinstance(error, AppBroken) else NoWorker
+            raise no_worker(str(error)) from error
 
     def _learn(self, name: str, handle: WorkerHandle, error: BaseException) -> None:
         match error:

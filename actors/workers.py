@@ -25,6 +25,10 @@ class NoWorker(Exception):
     """No worker could carry the effect out now; ask again after a moment. The message says why."""
 
 
+class NoApp(NoWorker):
+    """No worker can carry the effect out before somebody acts: the app is not as it was published, or cannot be opened."""
+
+
 class WorkPaused(Exception):
     """The work is new, and new work is paused; it can begin once the pause is over. The message says whose work waits."""
 

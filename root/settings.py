@@ -113,7 +113,7 @@ class ProcessLimits:
     """How many processes there are, and for how long each is used.
 
     `standby`: blank actors kept warm. `max_actors`: actors that may live at once. `workers`: workers for each app, and
-    `alone`: those for work that a process may have died of, in small company or none. `model_calls`: model calls that go on at once
+    `alone`: those for work that a process may have died of. `model_calls`: model calls that go on at once
     in one worker; more wait for their turn. `strikes`: how many processes may die of a conversation's work before it is put in
     quarantine. An actor is replaced after `adoptions`, a worker after `effects`, and each once it has grown beyond its `_mb` of
     memory. A worker ends after `worker_idle_s` without a request (0: never).

@@ -15,7 +15,7 @@ logger = logging.getLogger("holdfast.actor")
 
 
 QUEUED_LOOK_MS = 30_000
-"""After how many ms a conversation is looked at whose work waits for its turn: looking at it means asking the worker again."""
+"""After how many ms a conversation is looked at whose work waits for its turn, or for an app: looking means asking again."""
 
 
 async def release(

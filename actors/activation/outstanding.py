@@ -5,7 +5,7 @@ import logging
 from collections.abc import Awaitable
 from typing import Protocol
 
-from holdfast.actors.workers import Claimed, NoWorker, Workers, WorkPaused
+from holdfast.actors.workers import Claimed, NoApp, NoWorker, Workers, WorkPaused
 from holdfast.backoff import Backoff
 from holdfast.conversation import (
     CallModel,
@@ -192,7 +192,7 @@ class Outstanding:
         attempt = 1
         failures = Failures()
         while True:
-            enough: str | None = None
+            enough, no_app = None, False
             try:
                 outcome = await self._runner(effect).outcome(effect, attempt)
                 if outcome is None:
@@ -212,14 +212,14 @@ class Outstanding:
                 continue  # a wait for the end of a pause is no try
             except (NoWorker, StoreError, ClusterError) as error:
                 logger.warning("conversation %s: %s waits: %s", conversation_id, effect.effect_id, error)
-                enough = failures.waited(error)
+                enough, no_app = failures.waited(error), isinstance(error, NoApp)
             except Exception as error:
                 logger.exception("conversation %s: %s failed", conversation_id, effect.effect_id)
                 enough = failures.unexplained(error)
             else:
                 return
             finally:
-                self._rest.works(effect.effect_id)
+                (self._rest.waits if no_app else self._rest.works)(effect.effect_id)
                 self._see_whether_it_rests()
             if enough is not None and await self._struck(None, f"{effect.effect_id} {enough}", limit=1):
                 return

@@ -32,6 +32,7 @@ class Rest:
         self._rested = rested
         self._paused: set[str] = set()
         self._kept: set[str] = set()
+        self._waiting: set[str] = set()
         self._queued: set[str] = set()
 
     def paused(self, effects: Collection[str]) -> bool:
@@ -39,10 +40,11 @@ class Rest:
         return 0 < len(effects) <= len(self._paused) and self._paused.issuperset(effects)
 
     def kept_elsewhere(self, effects: Collection[str]) -> bool:
-        """Whether there are any of these effects and each is kept by a worker or waits for the end of a pause."""
-        if not 0 < len(effects) <= len(self._paused) + len(self._kept):
+        """Whether there are any of these effects and each is kept by a worker, or waits for an app or the end of a pause."""
+        elsewhere = (self._kept, self._paused, self._waiting)
+        if not 0 < len(effects) <= sum(map(len, elsewhere)):
             return False
-        return all(effect_id in self._kept or effect_id in self._paused for effect_id in effects)
+        return all(any(effect_id in one for one in elsewhere) for effect_id in effects)
 
     def see(self, *, idle: bool, busy: bool, effects: Collection[str]) -> None:
         """Note whether the conversation rests: no command waits, and it is not busy, or no effect needs this activation."""
@@ -68,14 +70,20 @@ class Rest:
 
     @property
     def queued(self) -> bool:
-        """Whether an effect waits for its turn at a worker."""
-        return bool(self._queued)
+        """Whether an effect waits for its turn at a worker, or for an app that can be opened."""
+        return bool(self._queued or self._waiting)
 
     def kept(self, effect_id: str, *, queued: bool) -> None:
         """Note that a worker that lives has claimed an effect, or has it `queued` in its line."""
         self._kept.add(effect_id)
+        self._waiting.discard(effect_id)
         if queued:
             self._queued.add(effect_id)
+
+    def waits(self, effect_id: str) -> None:
+        """Note that no worker can take an effect before somebody acts: another activation can try it again just as well."""
+        self.works(effect_id)
+        self._waiting.add(effect_id)
 
     def works(self, effect_id: str) -> None:
         """Note that the effect needs this activation (again)."""
@@ -84,6 +92,7 @@ class Rest:
             self._waiting_since = None
         self._kept.discard(effect_id)
         self._queued.discard(effect_id)
+        self._waiting.discard(effect_id)
 
     def pause(self, effect_id: str) -> None:
         """Note that an effect waits for the end of a pause from now on."""

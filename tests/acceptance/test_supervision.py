@@ -1,6 +1,7 @@
 """Callbacks that misbehave, conversations that take processes down, few processes for many conversations."""
 
 import asyncio
+import importlib
 import os
 import signal
 from collections import Counter
@@ -176,6 +177,35 @@ async def test_at_the_cap_a_caller_is_told_and_what_was_acknowledged_proceeds(st
         assert (await first.wait(timeout_s=60)).reply == "Hello."
         second = await client.start("support", text, conversation_id="capped-2")
         assert (await second.wait(timeout_s=60)).reply == "Hello."
+
+
+@pytest.mark.gate
+async def test_conversations_of_an_app_that_cannot_be_opened_take_no_actors_from_others(stack, monkeypatch):
+    monkeypatch.setenv("HOLDFAST_MAX_ACTORS", "2")
+    monkeypatch.setenv("HOLDFAST_STANDBY", "1")
+    text = stack.scenarios.add("fickle", "Hello at last.")
+    other = stack.scenarios.add("steady", "Hello.")
+    broken = stack.runs / "fickle.broken"
+    async with (
+        client_of("fickle", "fickle_app:app", timeout_s=60) as client,
+        AsyncClient.connect("shop_app:app", namespace="fickle", timeout_s=60) as steady,
+        opened(stack, "fickle") as store,
+    ):
+        # given an app that no worker can open, and more conversations of it than there are actors
+        importlib.import_module("fickle_app")  # here it can be imported
+        broken.touch()
+        waiting = [await client.start("fickle", text, conversation_id=f"fickle-{number}") for number in range(4)]
+
+        # then those of another app get actors, and each of these is taken up again and again
+        conversation = await steady.start("support", other, conversation_id="steady-1")
+        assert (await conversation.wait(timeout_s=60)).reply == "Hello."
+        assert len(await store.live()) <= 2 + RESERVE
+        assert "the app is broken" in (await store.problem("fickle_app:app"))
+
+        # and once the app can be opened, all go on by themselves
+        broken.unlink()
+        states = await asyncio.gather(*(one.wait(timeout_s=120) for one in waiting))
+        assert [state.reply for state in states] == ["Hello at last."] * 4
 
 
 async def _many(stack, count: int) -> None:

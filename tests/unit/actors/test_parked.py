@@ -7,9 +7,10 @@ from hosted import OPEN, START, FakeWorkers, Keeps, activated, keeping, recorded
 from holdfast.actors import Claimed, Host, Hosted, NoWorker
 from holdfast.actors import host as host_module
 from holdfast.actors.activation import patience, rest
+from holdfast.actors.workers import NoApp
 from holdfast.conversation import AgentSpec, Cancel, ModelReplied, RunFinished, Send, Status, ToolSpec
 from holdfast.conversation.envelope import success
-from holdfast.persistence import RunStatus, TakeoverReason
+from holdfast.persistence import RunStatus, Stands, TakeoverReason
 from holdfast.settings import ProcessLimits, Timing
 from holdfast.testing import FailAfter, Faults, FaultyStore
 from holdfast.testing.writer import Writer, begin, call, reply, start
@@ -205,3 +206,36 @@ async def test_the_claim_of_such_a_call_stands_also_where_the_write_that_gave_it
     run = await inner.run("c-1", "t1.m1")
     assert (run.status, run.incarnation) == (RunStatus.CLAIMED, "p-1.x")
     assert len(workers.calls) == 1
+
+
+async def test_a_conversation_whose_app_cannot_be_opened_rests_while_it_is_tried_again_and_may_be_left():
+    store, workers = await stored(OPEN), FakeWorkers(*[NoApp("it cannot be imported")] * 3)
+    activation = await activated(store, workers, lease_ms=LEASE_MS)
+    await activation.ask(OPEN_START)
+    await soon(lambda: len(workers.calls) == 2)
+    since = activation.rested_at
+    assert since is not None
+    await soon(lambda: len(workers.calls) == 4)  # now one waits for its answer
+    assert activation.rested_at == since
+    assert activation.parkable
+
+    assert await activation.passivate()
+    assert (await store.owner("c-1")).token == ""
+    assert (await store.run("c-1", "t1.m1")).status is RunStatus.RUNNABLE
+    assert await due(store) == []  # for a while
+    assert (await store.look("c-1", LEASE_MS)).stands is Stands.WAKE
+
+    await activated(store, FakeWorkers(reply()))
+    assert (await until(store, lambda state: state.status is Status.IDLE)).last.outcome == "completed"
+
+
+async def test_work_that_a_worker_takes_after_all_is_waited_for_like_any_other():
+    store, workers = await stored(OPEN), keeping(NoApp("it cannot be imported"), Keeps("p-1.x"))
+    activation = await activated(store, workers, lease_ms=LEASE_MS)
+    await activation.ask(OPEN_START)
+    await soon(lambda: workers.joined)
+    assert activation.parkable
+    workers.join_answer = NoWorker("the worker does not answer")
+    workers.join_gate.set()
+    await soon(lambda: len(workers.joined) > 1)
+    assert (activation.rested_at, activation.parkable) == (None, False)
