@@ -11,6 +11,7 @@ from .effects import BeginTurn, CallModel, Effect, RunTool
 from .events import Event, FailureReason, SettledBy, StopReason
 from .judgement import Cancelled, Judgement, Receipt, Reply
 from .machine import decide, evolve, outstanding
+from .principal import Principal, Proof
 from .spec import AgentSpec, Approval, Executor, Limits, OnLost, ToolSpec
 from .state import State, Status
 from .table import TABLE
@@ -39,6 +40,8 @@ __all__ = [
     "ModelFailed",
     "ModelReplied",
     "OnLost",
+    "Principal",
+    "Proof",
     "Receipt",
     "Redispatch",
     "Reply",

@@ -26,7 +26,7 @@ PUBLIC = {
     """,
     "conversation": """
         AgentSpec Answer Approval Approve BeginTurn CallModel Cancel Cancelled Command Decision Deny Effect End Event
-        Executor Fail FailureReason Judgement Limits ModelFailed ModelReplied OnLost Receipt Redispatch Reply Resolve
+        Executor Fail FailureReason Judgement Limits ModelFailed ModelReplied OnLost Principal Proof Receipt Redispatch Reply Resolve
         RunFinished RunTool Send SettledBy Start State Status StopReason SuspensionKind TABLE ToolSpec Wake decide evolve
         outstanding
     """,

@@ -1,0 +1,58 @@
+"""Who sent a message or decided: a name with roles, and how it was proven."""
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+from holdfast.errors import InvalidInput
+
+_CONTROL = r"\x00-\x1f\x7f-\x9f\ud800-\udfff"
+NAME = re.compile(rf"[^\s{_CONTROL}](?:[^{_CONTROL}]{{0,198}}[^\s{_CONTROL}])?")
+MOST_ROLES = 64
+
+
+class Proof(StrEnum):
+    """How a principal was proven."""
+
+    STATED = "stated"  # the caller said so: code in the cluster, or the command line
+    LINK = "link"  # it came over a link that was made for it
+    KEY = "key"  # an API key
+    OIDC = "oidc"  # a token of an identity provider
+    PROXY = "proxy"  # a proxy that authenticates, and is known to the server
+
+
+@dataclass(frozen=True, slots=True)
+class Principal:
+    """A person or a program that starts, sends or decides.
+
+    Attributes:
+        id: The name, 1 to 200 characters without control characters and without white space around it: `ana@shop.example`.
+        roles: What the principal is besides, at most 64 names of the same form: `finance`.
+        proof: How it was proven; whoever verifies a principal sets it.
+
+    Raises:
+        InvalidInput: The id or a role is no such name, or there are too many roles.
+    """
+
+    id: str
+    roles: tuple[str, ...] = field(default=(), kw_only=True)
+    proof: Proof = field(default=Proof.STATED, kw_only=True)
+
+    def __post_init__(self) -> None:
+        _check("principal.id", self.id)
+        if isinstance(self.roles, str) or not isinstance(self.roles, Iterable):
+            raise InvalidInput("principal.roles", f"{self.roles!r:.40} is no list of names", 'give names: roles=("finance",)')
+        roles = tuple(self.roles)
+        if len(roles) > MOST_ROLES:
+            raise InvalidInput("principal.roles", f"there are {len(roles)}", f"give {MOST_ROLES} at most")
+        for role in roles:
+            _check("principal.roles", role)
+        object.__setattr__(self, "roles", roles)
+        object.__setattr__(self, "proof", Proof(self.proof))
+
+
+def _check(what: str, name: object) -> None:
+    if not (isinstance(name, str) and NAME.fullmatch(name)):
+        fix = "use 1 to 200 characters, without control characters and without white space around them"
+        raise InvalidInput(what, f"{name!r:.60} is no name", fix)
