@@ -1,10 +1,11 @@
 """The store in memory: for unit tests. It passes the same conformance suite as `RedisStore`, with the same codec."""
 
+from .memory_api_keys import MemoryApiKeys
 from .memory_conversations import MemoryConversations
 from .memory_directory import MemoryDirectory
 from .memory_lists import MemoryLists
 from .memory_runs import MemoryRuns
 
 
-class MemoryStore(MemoryConversations, MemoryRuns, MemoryLists, MemoryDirectory):
+class MemoryStore(MemoryConversations, MemoryRuns, MemoryLists, MemoryDirectory, MemoryApiKeys):
     """The verbs of `Store`, in this process's memory."""

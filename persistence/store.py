@@ -7,13 +7,14 @@ wrote the value. `RedisStore` and `MemoryStore` pass the same conformance suite 
 
 from typing import Protocol
 
+from .api_keys import ApiKeys
 from .conversations import Conversations
 from .directory import Directory
 from .lists import Lists
 from .runs import Runs
 
 
-class Store(Conversations, Runs, Lists, Directory, Protocol):
+class Store(Conversations, Runs, Lists, Directory, ApiKeys, Protocol):
     """The one place where conversations are kept.
 
     Where payloads are encrypted, every method that reads or writes a payload may raise `CipherMissing` or `CipherFailed`. Lists
