@@ -21,6 +21,7 @@ from holdfast.errors import ClusterStopped, ClusterUnavailable, InvalidInput, In
 from holdfast.persistence import EVERYWHERE, PAUSE_LAG_MS, ConversationRow, Pause
 from holdfast.settings import Settings
 
+from .access import Access
 from .agents import AgentRow
 from .arguments import (
     agent_of,
@@ -120,6 +121,11 @@ class AsyncClient:
     async def aclose(self) -> None:
         """Close the connections. The embedded stack and all conversations go on."""
         await self._stack.close()
+
+    @property
+    def access(self) -> Access:
+        """The API keys of the namespace, which `holdfast keys` and the server use; they stand in Redis alone."""
+        return Access(self._connection)
 
     async def start(
         self,

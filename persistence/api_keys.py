@@ -29,7 +29,7 @@ class ApiKey(Record):
     Attributes:
         key_id: The public part of the key.
         name: The name of whoever holds it: the `Principal.id` of what is done with it.
-        digest: The SHA-256 of the secret, in hexadecimal. The secret has 256 random bits, so that a slow hash would add nothing.
+        digest: The SHA-256 of the secret, in hexadecimal. The secret has 256 random bits: a slow hash would add nothing.
         scopes: What the key allows.
         agents: The agents whose conversations it may touch; None for all.
         roles: The roles of the holder.
@@ -51,7 +51,9 @@ class ApiKey(Record):
 
 def too_many_keys() -> InvalidInput:
     """The error that says that there is no room for another key."""
-    return InvalidInput("name", f"{MOST_API_KEYS} API keys stand already", "revoke those that nobody uses (`holdfast keys list`)")
+    return InvalidInput(
+        "name", f"{MOST_API_KEYS} API keys stand already", "revoke those that nobody uses (`holdfast keys list`)"
+    )
 
 
 class ApiKeys(Protocol):

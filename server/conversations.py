@@ -6,11 +6,13 @@ from typing import Any, TypeVar, cast
 
 from starlette.responses import Response
 
-from holdfast.client import Conversation, ConversationState, Event, InvalidInput, Receipt
+from holdfast.client import AgentNotFound, Conversation, ConversationState, Event, InvalidInput, Receipt
+from holdfast.client.access import AccessScope
 from holdfast.events import TurnCancelled, TurnCompleted, TurnFailed, TurnStarted
 
 from .bodies import ConversationsQuery, EventsQuery, MessageBody, Nothing, PageQuery, RequestBody, StartBody, StateQuery
 from .operation import Asked, Operation
+from .reach import listed
 from .replies import (
     CancelledReply,
     EndReply,
@@ -32,6 +34,8 @@ T = TypeVar("T")
 async def start(asked: Asked) -> MessageReceiptReply | Response:
     """Start a conversation; its first turn's events, if the caller takes those."""
     streams, body = EVENT_STREAM in asked.headers.get("accept", ""), asked.body
+    if not asked.caller.touches(body.agent):
+        raise AgentNotFound("agent", f"there is no agent {body.agent!r:.200}", "GET /v1/agents lists those that you may start")
     if streams:
         asked.serving.streams.check_room()
     key = asked.key or _key_of_start(body.conversation_id)
@@ -48,9 +52,8 @@ async def start(asked: Asked) -> MessageReceiptReply | Response:
 
 async def conversations(asked: Asked) -> RowsReply:
     """A page of conversations."""
-    page = await asked.client.conversations(
-        status=asked.query.status, agent=asked.query.agent, limit=asked.query.limit, after=asked.query.after
-    )
+    status, client = asked.query.status, asked.client
+    page = await listed(asked.caller, asked.query, lambda where: client.conversations(status=status, **where))
     return RowsReply.model_validate(page)
 
 
@@ -195,6 +198,7 @@ OPERATIONS = (
         key="message_id",
         status=201,
         streams=True,
+        scope=AccessScope.START,
     ),
     Operation(
         "GET",
@@ -204,6 +208,7 @@ OPERATIONS = (
         conversations,
         reply=RowsReply,
         query=ConversationsQuery,
+        scope=AccessScope.READ,
     ),
     Operation(
         "GET",
@@ -213,6 +218,7 @@ OPERATIONS = (
         state,
         reply=StateReply,
         query=StateQuery,
+        scope=AccessScope.READ,
     ),
     Operation(
         "GET",
@@ -222,6 +228,7 @@ OPERATIONS = (
         messages,
         reply=MessagesReply,
         query=PageQuery,
+        scope=AccessScope.READ,
     ),
     Operation(
         "POST",
@@ -232,6 +239,7 @@ OPERATIONS = (
         reply=MessageReceiptReply,
         body=MessageBody,
         key="message_id",
+        scope=AccessScope.START,
     ),
     Operation(
         "GET",
@@ -240,6 +248,7 @@ OPERATIONS = (
         "What became of a message.",
         message,
         reply=MessageReply,
+        scope=AccessScope.READ,
     ),
     Operation(
         "GET",
@@ -249,6 +258,7 @@ OPERATIONS = (
         turns,
         reply=TurnsReply,
         query=PageQuery,
+        scope=AccessScope.READ,
     ),
     Operation(
         "GET",
@@ -257,6 +267,7 @@ OPERATIONS = (
         "One turn: status, reply or error, and what it used.",
         turn,
         reply=TurnReply,
+        scope=AccessScope.READ,
     ),
     Operation(
         "POST",
@@ -267,6 +278,7 @@ OPERATIONS = (
         reply=CancelledReply,
         body=RequestBody,
         key="request_id",
+        scope=AccessScope.START,
     ),
     Operation(
         "POST",
@@ -277,6 +289,7 @@ OPERATIONS = (
         reply=EndReply,
         body=RequestBody,
         key="request_id",
+        scope=AccessScope.START,
     ),
     Operation(
         "POST",
@@ -286,6 +299,7 @@ OPERATIONS = (
         retry,
         reply=LiftedReply,
         body=Nothing,
+        scope=AccessScope.START,
     ),
     Operation(
         "GET",
@@ -295,6 +309,7 @@ OPERATIONS = (
         events,
         query=EventsQuery,
         streams=True,
+        scope=AccessScope.READ,
     ),
 )
 """The operations on conversations."""

@@ -26,7 +26,8 @@ PUBLIC = {
     """,
     "conversation": """
         AgentSpec Answer Approval Approve BeginTurn CallModel Cancel Cancelled Command Decision Deny Effect End Event
-        Executor Fail FailureReason Judgement Limits ModelFailed ModelReplied OnLost Principal Proof Receipt Redispatch Reply Resolve
+        Executor Fail FailureReason Judgement Limits ModelFailed ModelReplied OnLost Principal Proof Receipt Redispatch Reply
+        Resolve
         RunFinished RunTool Send SettledBy Start State Status StopReason SuspensionKind TABLE ToolSpec Wake decide evolve
         outstanding
     """,
@@ -35,7 +36,8 @@ PUBLIC = {
         code_digest load main_file path_of python_path tool
     """,
     "persistence": """
-        AccessScope Acquired ApiKey AppRecord Append Appended Binding Blame BrokenApp Census ConversationRow Conversations Directory Due
+        AccessScope Acquired ApiKey AppRecord Append Appended Binding Blame BrokenApp Census ConversationRow Conversations
+        Directory Due
         EVERYWHERE KnownIds Late Listing Lists Look MemoryStore Moved Overdue Owner PAUSE_LAG_MS Pause Paused Pausing
         Quarantine Rebuilt RedisStore Run RunStatus Runs Silent Stands Store TakeoverReason Trouble
     """,
@@ -57,7 +59,7 @@ PUBLIC = {
         WrongStore
     """,
     "server": """
-        Bounds create_app drain
+        Authentication Bounds Issuer Proxy create_app drain sign_in_link
     """,
     "cli": """
         main
