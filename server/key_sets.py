@@ -33,11 +33,22 @@ DISCOVERY = "/.well-known/openid-configuration"
 logger = logging.getLogger("holdfast.server")
 
 
-class KeySet:
-    """The keys of one issuer. `clock` gives seconds."""
+def _connected() -> httpx.AsyncClient:
+    return httpx.AsyncClient(timeout=FETCH_S, follow_redirects=False)
 
-    def __init__(self, issuer: Issuer, *, clock: Callable[[], float] = time.monotonic) -> None:
+
+class KeySet:
+    """The keys of one issuer. `clock` gives seconds, `connected` what fetches them."""
+
+    def __init__(
+        self,
+        issuer: Issuer,
+        *,
+        clock: Callable[[], float] = time.monotonic,
+        connected: Callable[[], httpx.AsyncClient] = _connected,
+    ) -> None:
         self._issuer = issuer
+        self._connected = connected
         self._clock = clock
         self._keys: list[Any] = []
         self._fetched_at: float | None = None
@@ -69,7 +80,7 @@ class KeySet:
         """Fetch the keys; where that fails, the log says so, and those that are known stay."""
         self._asked_at = self._clock()
         try:
-            async with asyncio.timeout(FETCH_S), httpx.AsyncClient(timeout=FETCH_S, follow_redirects=False) as http:
+            async with asyncio.timeout(FETCH_S), self._connected() as http:
                 place = self._issuer.jwks_url or await self._discovered(http)
                 self._keys = _usable(await _json(http, place))
         except (httpx.HTTPError, httpx.InvalidURL, TimeoutError, ValueError) as error:
