@@ -103,10 +103,8 @@ def test_the_peer_of_a_connection_says_whether_its_headers_count():
 
 
 def test_a_body_of_nobody_known_is_not_waited_for():
-    head = (
-        b"POST /v1/conversations HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: application/json\r\nContent-Length: 100\r\n\r\n"
-    )
-    with served(authentication=Authentication(), body_s=60) as server:
-        with socket.create_connection(("127.0.0.1", server.port), timeout=20) as opened:
-            opened.sendall(head)
-            assert opened.recv(1 << 16).split()[1] == b"401"
+    head = b"POST /v1/pause HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: application/json\r\nContent-Length: 100\r\n\r\n"
+    nobody = served(authentication=Authentication(), body_s=60)
+    with nobody as server, socket.create_connection(("127.0.0.1", server.port), timeout=20) as opened:
+        opened.sendall(head)
+        assert opened.recv(1 << 16).split()[1] == b"401"
