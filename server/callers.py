@@ -7,8 +7,9 @@ import logging
 import math
 import time
 from collections import OrderedDict
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable, Coroutine
 from dataclasses import dataclass
+from typing import Any
 
 from starlette.datastructures import Headers
 from starlette.requests import cookie_parser
@@ -19,6 +20,7 @@ from holdfast.client.access import API_KEY, Access, ApiKey, fits
 from holdfast.conversation import Principal, Proof
 from holdfast.errors import HoldfastError, InvalidInput
 from holdfast.redaction import PLAIN
+from holdfast.single_flight import SingleFlight
 
 from .authentication import Authentication
 from .bounds import Bounds
@@ -80,6 +82,7 @@ class Callers:
         self._rates = Rates(bounds.caller_per_s, bounds.caller_burst, clock=clock)
         self._failures = Rates(bounds.failures_per_s, bounds.failures_burst, clock=clock)
         self._verified: OrderedDict[bytes, _Verified] = OrderedDict()
+        self._verifying: dict[bytes, SingleFlight[tuple[Caller, float]]] = {}
         self._noting: set[asyncio.Task[None]] = set()
 
     async def of(self, scope: Scope) -> Caller:
@@ -120,43 +123,46 @@ class Callers:
             if (caller := self._signed_in(headers, arrived)) is not None:
                 return caller
             if proxy.token_header is not None and (token := _only(headers, proxy.token_header)):
-                return await self._verify(token, self._payer(headers, peer), lambda: self._by_token(token, Proof.PROXY))
+                return await self._verify(
+                    token, Proof.PROXY, self._payer(headers, peer), lambda: self._by_token(token, Proof.PROXY)
+                )
             if proxy.user_header is not None and proxy.is_peer(peer) and (name := _only(headers, proxy.user_header)):
                 return self._named(name, headers)
         raise unauthenticated("send an API key or a token as Authorization: Bearer; `holdfast keys create` makes a key")
 
     async def _bearer(self, credential: str, payer: str) -> Caller:
         if found := API_KEY.fullmatch(credential):
-            return await self._verify(credential, payer, lambda: self._by_key(found[1], found[2]))
+            return await self._verify(credential, Proof.KEY, payer, lambda: self._by_key(found[1], found[2]))
         if self._tokens is not None and credential.count(".") == 2:  # noqa: PLR2004 - as in a token
-            return await self._verify(credential, payer, lambda: self._by_token(credential, Proof.OIDC))
+            return await self._verify(credential, Proof.OIDC, payer, lambda: self._by_token(credential, Proof.OIDC))
         raise unauthenticated("this is no API key of the server's, and no token that it takes", bad=True)
 
-    async def _verify(self, credential: str, payer: str, work: Callable[[], Awaitable[tuple[Caller, float]]]) -> Caller:
+    async def _verify(
+        self, credential: str, proof: Proof, payer: str, work: Callable[[], Coroutine[Any, Any, tuple[Caller, float]]]
+    ) -> Caller:
         """The caller of a credential, as verified a moment ago or now.
 
-        An attempt takes a token from the bucket of whom it comes from, and gives it back unless it fails. Failures of others do
-        not keep out a credential that was verified before.
+        A failure takes a token from the bucket of whom it comes from. Without one nothing new is looked at from there, but for
+        credentials that were taken before: failures of others do not keep them out.
         """
-        digest, now = hashlib.sha256(credential.encode()).digest(), self._clock()
+        digest = hashlib.sha256(f"{proof} {credential}".encode()).digest()
         known = self._verified.get(digest)
-        if known is not None and now < known.until:
+        if known is not None and self._clock() < known.until:
             self._verified.move_to_end(digest)
             return known.caller
-        if (wait_s := self._failures.take(payer)) and known is None:
+        if known is None and (wait_s := self._failures.wait_s(payer)):
             raise _too_often("too_many_failures", "too many credentials from there were refused", wait_s)
+        flight = self._verifying.get(digest)
+        if flight is None:
+            flight = self._verifying[digest] = SingleFlight(work)
+            flight.begin().add_done_callback(lambda _: self._verifying.pop(digest, None))
         try:
-            caller, holds_s = await work()
+            caller, holds_s = await flight.result()
         except InvalidToken as error:
             self._verified.pop(digest, None)
+            self._failures.take(payer)
             raise unauthenticated(f"the credential is not taken: {error}", bad=True) from None
-        except BaseException:
-            if not wait_s:
-                self._failures.give_back(payer)
-            raise
-        if not wait_s:
-            self._failures.give_back(payer)
-        self._verified[digest] = _Verified(caller, now + min(FRESH_S, holds_s))
+        self._verified[digest] = _Verified(caller, self._clock() + min(FRESH_S, holds_s))
         self._verified.move_to_end(digest)
         if len(self._verified) > MOST_VERIFIED:
             self._verified.popitem(last=False)

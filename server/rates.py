@@ -37,13 +37,9 @@ class Rates:
             self._left.popitem(last=False)
         return 0.0
 
-    def give_back(self, name: Hashable) -> None:
-        """Give a token back that was not used."""
-        left, now = self._now(name)
-        if left + 1 >= self._burst:
-            self._left.pop(name, None)
-        else:
-            self._left[name] = left + 1, now
+    def wait_s(self, name: Hashable) -> float:
+        """In how many seconds there is a token; 0 if there is one."""
+        return max((1 - self._now(name)[0]) / self._per_s, 0.0)
 
     def _now(self, name: Hashable) -> tuple[float, float]:
         now = self._clock()

@@ -54,6 +54,8 @@ def test_the_variables_say_who_is_let_in():
         (PROXY | {"HOLDFAST_PROXY_SCOPES": "decide everything"}, "proxy_scopes"),
         ({"HOLDFAST_PROXY_ROLES_HEADER": "X-Groups"}, "proxy_user_header"),
         ({"HOLDFAST_PROXY_TOKEN_HEADER": "X-Assertion"}, "oidc_issuer"),
+        (ISSUER | {"HOLDFAST_OIDC_AGENT_CLAIM": "agents"}, "oidc_agent_claim"),
+        (PROXY | {"HOLDFAST_PROXY_PEER": "10.0.0.7/32"}, "proxy_peer"),
         ({"HOLDFAST_CORS_ORIGINS": "*"}, "cors_origins"),
         ({"HOLDFAST_CORS_ORIGINS": "null"}, "cors_origins"),
         ({"HOLDFAST_CORS_ORIGINS": "https://desk.example/"}, "cors_origins"),
@@ -71,8 +73,7 @@ def test_a_bucket_fills_up_again_and_the_table_is_bounded():
     assert [rates.take("a") for _ in range(3)] == [0, 0, 2]
     now[0] += 2
     assert [rates.take("a"), rates.take("a")] == [0, 2]
-    rates.give_back("a")
-    assert rates.take("a") == 0
+    assert (rates.wait_s("a"), rates.wait_s("b")) == (2, 0)
     for number in range(MOST + 10):
         rates.take(number)
     assert len(rates) == MOST

@@ -11,6 +11,7 @@ import pytest
 
 from holdfast.client.access import API_KEY
 from holdfast.conversation import Proof
+from holdfast.errors import StoreUnavailable
 from holdfast.persistence import AccessScope
 from holdfast.server import Authentication, Bounds, Proxy, callers, create_app, sign_in_link, streams
 from holdfast.server.app import OPERATIONS
@@ -174,6 +175,38 @@ async def test_a_verified_key_is_looked_up_once_in_a_while(api, client, store, m
     for _ in range(5):
         assert (await api.http.get("/v1/agents", headers=headers)).status_code == 200
     assert len(looks) == 1
+
+
+async def test_many_requests_at_once_with_a_new_key_are_one_look_and_no_failure(client, store, monkeypatch):
+    api = opened(client, bounds=Bounds(failures_burst=1, failures_per_s=0.001))
+    _, headers = await key_of(client, "read")
+    looks, found = [], store.api_key
+
+    async def slow(key_id):
+        looks.append(key_id)
+        await asyncio.sleep(0.01)
+        return await found(key_id)
+
+    monkeypatch.setattr(store, "api_key", slow)
+    answers = await asyncio.gather(*(api.http.get("/v1/agents", headers=headers) for _ in range(50)))
+    assert {one.status_code for one in answers} == {200}
+    assert len(looks) == 1
+    await asyncio.sleep(0)
+    assert api.app.state.serving.callers._verifying == {}
+
+
+async def test_a_store_that_does_not_answer_is_no_failure_of_the_caller(client, store, monkeypatch):
+    api = opened(client, bounds=Bounds(failures_burst=1, failures_per_s=0.001))
+    _, headers = await key_of(client, "read")
+
+    async def gone(_):
+        raise StoreUnavailable("it is gone")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(store, "api_key", gone)
+        for _ in range(3):
+            assert (await api.http.get("/v1/agents", headers=headers)).status_code == 503
+    assert (await api.http.get("/v1/agents", headers=headers)).status_code == 200
 
 
 async def test_failures_of_an_address_are_bounded_and_keep_out_nobody_who_was_let_in_before(client, store, monkeypatch):
