@@ -7,6 +7,7 @@ import secrets
 from collections.abc import Collection, Sequence
 
 from holdfast.conversation import Principal
+from holdfast.conversation.ids import check_conversation_id
 from holdfast.errors import InvalidInput
 from holdfast.persistence.api_keys import AccessScope, ApiKey
 
@@ -107,10 +108,12 @@ class Access:
         """The name of the agent whose conversation this is; it never changes.
 
         Raises:
+            InvalidConversationId: The id is empty, too long or ill-formed.
             ConversationNotFound: The conversation was never started.
             HoldfastError: The conversation cannot be read.
         """
-        return (await self._connection.read(lambda store: store.load(conversation_id))).agent
+        name = check_conversation_id(conversation_id)
+        return (await self._connection.read(lambda store: store.load(name))).agent
 
 
 def fits(key: ApiKey, secret: str) -> bool:

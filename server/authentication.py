@@ -16,7 +16,7 @@ ALGORITHMS = ("RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES
 """The signatures that may be allowed: by a private key, so that who verifies a token cannot make one."""
 USUAL = ("RS256", "ES256", "EdDSA")
 PROXY_SCOPES = (AccessScope.READ, AccessScope.START, AccessScope.DECIDE)
-_VARIABLES = (
+VARIABLES = (
     *(f"HOLDFAST_OIDC_{name}" for name in ("ISSUER", "AUDIENCE", "JWKS_URL", "ALGORITHMS", "ID_CLAIM", "ROLES_CLAIM")),
     *(f"HOLDFAST_OIDC_{name}" for name in ("SCOPE_CLAIM", "SCOPE_PREFIX", "SCOPES", "AGENTS_CLAIM")),
     *(f"HOLDFAST_PROXY_{name}" for name in ("PEERS", "USER_HEADER", "ROLES_HEADER", "TOKEN_HEADER", "SCOPES")),
@@ -122,9 +122,9 @@ class Authentication:
         """
         given = {name: value.strip() for name, value in environ.items() if name.startswith("HOLDFAST_") and value.strip()}
         for name in sorted(given):
-            if name.startswith(("HOLDFAST_OIDC_", "HOLDFAST_PROXY_")) and name not in _VARIABLES:
+            if name.startswith(("HOLDFAST_OIDC_", "HOLDFAST_PROXY_")) and name not in VARIABLES:
                 field = name.removeprefix("HOLDFAST_").lower()
-                raise ConfigurationError(field, f"there is no variable {name:.80}", f"use one of {', '.join(_VARIABLES)}")
+                raise ConfigurationError(field, f"there is no variable {name:.80}", f"use one of {', '.join(VARIABLES)}")
         issuer = _issuer(given)
         return cls(issuer, _proxy(given, issuer), tuple(_words(given.get("HOLDFAST_CORS_ORIGINS", ""))), anyone)
 
