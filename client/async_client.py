@@ -21,7 +21,6 @@ from holdfast.errors import ClusterStopped, ClusterUnavailable, InvalidInput, In
 from holdfast.persistence import EVERYWHERE, PAUSE_LAG_MS, ConversationRow, Pause
 from holdfast.settings import Settings
 
-from .access import Access
 from .agents import AgentRow
 from .arguments import (
     agent_of,
@@ -42,6 +41,8 @@ from .stack import Stack
 
 if TYPE_CHECKING:
     from holdfast.agent import App
+
+    from .access import Access
 
 LAPSED_MS = PAUSE_LAG_MS + 100
 """After what time no worker acts on a view from before a pause any more, and the work that such a view allowed has begun."""
@@ -123,8 +124,10 @@ class AsyncClient:
         await self._stack.close()
 
     @property
-    def access(self) -> Access:
+    def access(self) -> "Access":
         """The API keys of the namespace, which `holdfast keys` and the server use; they stand in Redis alone."""
+        from .access import Access  # noqa: PLC0415 - `holdfast pending` counts milliseconds
+
         return Access(self._connection)
 
     async def start(

@@ -37,7 +37,7 @@ class Caller:
             challenge = f'Bearer realm="holdfast", error="insufficient_scope", scope="{scope.value}"'
             raise Refusal(403, "not_permitted", detail, {"scope": scope.value}, {"WWW-Authenticate": challenge})
 
-    def check_whole(self, agent: str | None) -> None:
+    def check_agent(self, agent: str | None) -> None:
         """Refuse a caller who may not touch this agent; None stands for all of them.
 
         Raises:

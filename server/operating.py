@@ -18,13 +18,13 @@ async def agents(asked: Asked) -> AgentsReply:
 
 async def pause(asked: Asked) -> PauseReply:
     """Stop new work."""
-    asked.caller.check_whole(asked.body.agent)
+    asked.caller.check_agent(asked.body.agent)
     return PauseReply.model_validate(await asked.client.pause(asked.body.agent, asked.body.reason))
 
 
 async def resume(asked: Asked) -> ResumedReply:
     """Let new work go on."""
-    asked.caller.check_whole(asked.body.agent)
+    asked.caller.check_agent(asked.body.agent)
     lifted = await asked.client.resume(asked.body.agent)
     return ResumedReply.model_validate({"resumed": lifted}, from_attributes=True)
 
