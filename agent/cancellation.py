@@ -13,7 +13,9 @@ class Cancellation:
         self._set = False
         self._waiting: set[asyncio.Future[None]] = set()
 
-    def __bool__(self) -> bool:
+    @property
+    def is_set(self) -> bool:
+        """Whether the flag is set."""
         return self._set
 
     def set(self) -> None:

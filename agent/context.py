@@ -47,7 +47,7 @@ class ToolContext:
         A body is not interrupted then, for it may be in the middle of something. One that takes long looks here now and then,
         and ends where that does no harm; what it returns is kept as a late outcome, and the model does not read it.
         """
-        return bool(self.cancellation)
+        return self.cancellation.is_set
 
     async def wait_cancelled(self) -> None:
         """Return once `cancelled` is true; for a body that waits for something else beside it."""

@@ -124,7 +124,9 @@ class Claims(Generic[_T]):
         while True:
             await asyncio.sleep(LOOK_EVERY_S)
             waited_for = [
-                (*claim.work, name) for name, claim in self._claims.items() if claim.confirmed.done() and not claim.cancellation
+                (*claim.work, name)
+                for name, claim in self._claims.items()
+                if claim.confirmed.done() and not claim.cancellation.is_set
             ]
             try:
                 stand = await (await store()).claims_stand(waited_for)

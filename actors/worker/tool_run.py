@@ -128,7 +128,7 @@ async def run(
             bounded=bounded,
             store=store,
             redaction=redaction,
-            cancellation=cancellation or Cancellation(),
+            cancellation=Cancellation() if cancellation is None else cancellation,
         )
     reached(Step.RUN_3_RETURNED)
     outcome = RunFinished(effect_id=request.effect_id, ok=ok, content=content)

@@ -55,7 +55,7 @@ def test_what_waits_is_cancelled_by_somebody_and_the_turn_goes_on(cli, inside, s
     of_kind = ("--pending", "--kind", "elicitation", "--reason", "closed")
     said = cli("cancel", "stop-1", *of_kind, "--as", "ana", "--request-id", "x").out
     assert said.startswith("Cancelled in turn t1, which goes on: ")
-    assert "no turn 't9'" in cli("cancel", "stop-1", "--turn", "t9", code=1).err
+    assert "no turn 't9'" in cli("cancel", "stop-1", "--turn", "t9", code=2).err
     assert "leave --turn" in inside("cancel", "stop-1", "--pending", "--turn", "t1", code=2).err
     assert "add --pending" in inside("cancel", "stop-1", "--reason", "why", code=2).err
     assert "principal.id" in inside("cancel", "stop-1", "--as", "\n", code=2).err

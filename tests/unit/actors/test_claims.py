@@ -164,7 +164,7 @@ async def test_dropped_work_ends_or_is_told_and_only_the_claim_that_is_named(cla
     await until(lambda: not claims.keeps(model.incarnation))
     assert (claims.keeps(other.incarnation), claims.keeps(run.incarnation)) == (True, True)
     assert [task.cancelled() for task in tasks] == [True, False, False]
-    assert [bool(claim.cancellation) for claim in (model, other, run)] == [True, False, True]
+    assert [claim.cancellation.is_set for claim in (model, other, run)] == [True, False, True]
     for task in tasks:
         task.cancel()
 
@@ -246,7 +246,7 @@ async def test_a_run_that_nobody_waits_for_is_told_so_once_and_goes_on(claims):
     store = Asking(inner)
     looking(claims, store)
     await until(lambda: ("c-1", effect_id, run.incarnation) in store.asked[-1] if store.asked else False)
-    assert not run.cancellation
+    assert not run.cancellation.is_set
     await writer.do(cancel())
     async with asyncio.timeout(10):
         await run.cancellation.wait()

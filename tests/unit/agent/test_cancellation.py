@@ -42,7 +42,7 @@ async def test_who_stops_waiting_and_a_loop_that_is_closed_are_no_trouble():
     loop.close()
     cancellation.set()
     cancellation.set()
-    assert cancellation
+    assert cancellation.is_set
 
 
 def test_a_context_of_a_test_is_never_cancelled():
