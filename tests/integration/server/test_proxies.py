@@ -1,7 +1,7 @@
 """Behind nginx and Caddy, with the sites of deploy/ as they are written there: events pass as they come, and hosts stay."""
 
 import contextlib
-import datetime
+import datetime as dt
 import json
 import os
 import re
@@ -54,9 +54,9 @@ def certify(certificate, key):
 
     drawn = ec.generate_private_key(ec.SECP256R1())
     name = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, "localhost")])
-    now = datetime.datetime.now(datetime.UTC)
+    now = dt.datetime.now(dt.UTC)
     made = x509.CertificateBuilder().subject_name(name).issuer_name(name).public_key(drawn.public_key()).serial_number(7)
-    made = made.not_valid_before(now - datetime.timedelta(days=1)).not_valid_after(now + datetime.timedelta(days=1))
+    made = made.not_valid_before(now - dt.timedelta(days=1)).not_valid_after(now + dt.timedelta(days=1))
     made = made.add_extension(x509.SubjectAlternativeName([x509.DNSName("localhost")]), critical=False)
     certificate.write_bytes(made.sign(drawn, hashes.SHA256()).public_bytes(serialization.Encoding.PEM))
     plain = (serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption())

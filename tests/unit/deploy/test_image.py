@@ -51,7 +51,9 @@ def test_nothing_reaches_the_builder_that_is_not_named():
 
 
 def test_what_is_installed_is_installed_by_hash():
-    installs = [json.loads(arguments) for name, arguments in STEPS if name == "RUN" and "install" in arguments and "pip" in arguments]
+    installs = [
+        json.loads(arguments) for name, arguments in STEPS if name == "RUN" and "install" in arguments and "pip" in arguments
+    ]
 
     assert ["--require-hashes" in one or {"--no-deps", "--no-build-isolation"} <= set(one) for one in installs] == [True, True]
 
