@@ -22,6 +22,7 @@ OURS = tuple(
         ".ray",
         ".registry",
         ".server",
+        ".server.access",
         ".sweeper",
         ".worker",
     )

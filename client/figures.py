@@ -7,7 +7,6 @@ from collections.abc import Mapping
 from holdfast import metrics
 from holdfast.conversation import Status
 from holdfast.counting import families
-from holdfast.daemon import in_daemon
 from holdfast.errors import HoldfastError
 from holdfast.metrics import OTHER, Family, Metric, Value
 from holdfast.persistence import Store, Survey
@@ -69,15 +68,12 @@ class Figures:
         transport = self._connection.stack.ready
         if transport is None:
             return None
-        from holdfast.actors import named  # noqa: PLC0415 - ray, which readers never need
-
         try:
             async with asyncio.timeout(RAY_S):
-                names = await in_daemon(named, transport.settings.family)
+                return await transport.workers()
         except (HoldfastError, TimeoutError) as error:
             logger.warning("the workers cannot be counted: %s", error)
             return None
-        return sum(":worker:" in name for name in names)
 
 
 async def _values(store: Store, survey: Survey) -> dict[Metric, Mapping[tuple[str, ...], Value]]:

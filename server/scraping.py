@@ -19,7 +19,8 @@ PATH = "/metrics"
 def route(serving: Serving) -> Route:
     """The route of one server. Where the store does not answer, it says so, and tells of the server alone."""
 
-    async def scraped(_: Request) -> Response:
+    async def scraped(request: Request) -> Response:
+        request.scope["state"]["path"] = PATH
         stored = await serving.figures.families()
         return Response(exposition([*(stored or ()), *_own(serving, up=stored is not None)]), media_type=MEDIA_TYPE)
 
