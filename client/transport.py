@@ -111,6 +111,7 @@ class RayTransport:
                 cluster=joined.cluster_id,
                 gone=tuple(gone),
                 sweeper=restore_sweeper,
+                log=settings.log,
             )
             await take_office(store, actor_settings.release, roll_back=roll_back, other_builds=publishes)
             if lift:

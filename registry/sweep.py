@@ -24,6 +24,7 @@ from holdfast.errors import (
     Quarantined,
     StoreError,
 )
+from holdfast.log_context import CONVERSATION
 from holdfast.persistence import Look, Pause, Stands, Store
 from holdfast.redaction import PLAIN
 from holdfast.settings import ProcessLimits, Timing
@@ -203,6 +204,7 @@ class Sweep:
     async def _wake(self, conversation_id: str, *, done: bool = False) -> None:
         """Wake a conversation; where an outcome is recorded that its next activation finds, having it taken over is enough."""
         troubled = self._troubled if self._troubled is not None else set()
+        CONVERSATION.set(conversation_id)  # of this task alone
         try:
             async with self._limit_in_trouble if conversation_id in troubled else self._limit:
                 if not self._healthy() and await self._owner_lives(conversation_id):

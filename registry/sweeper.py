@@ -13,6 +13,7 @@ import ray
 from ray.actor import exit_actor
 
 from holdfast.actors import RAY_NAMESPACE, ActorSettings, StoreAddress, logs, named
+from holdfast.actors.log_lines import write_lines
 from holdfast.actors.placement import beside
 from holdfast.counting import Counts
 from holdfast.embedded.home import Home
@@ -38,6 +39,8 @@ class Sweeper:
 
     def __init__(self, settings: ActorSettings) -> None:
         logs.guard_process(Redaction.of_process(os.environ, urls=[settings.store.redis_url]))
+        if ray.is_initialized():  # then this process belongs to the sweeper alone
+            write_lines("sweeper", settings.log)
         self._settings = settings
         self._counts = Counts()
         self._holding: asyncio.Task[None] | None = None

@@ -1,7 +1,7 @@
 """What a log line is about, beside its message: set where it is known, and read by whoever writes the line."""
 
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from contextvars import ContextVar
 
 CONVERSATION: ContextVar[str] = ContextVar("holdfast_conversation", default="")
@@ -22,3 +22,8 @@ def about(**values: str) -> Iterator[None]:
     finally:
         for variable, token in reversed(tokens):
             variable.reset(token)
+
+
+def about_nothing() -> AbstractContextManager[None]:
+    """Have tasks that begin here say of nothing what they are about: they serve more than the one who has them begin."""
+    return about(**dict.fromkeys(ABOUT, ""))

@@ -30,6 +30,7 @@ from holdfast.errors import (
     StoreError,
     StoreUnavailable,
 )
+from holdfast.log_context import about
 from holdfast.persistence import Append, Appended, Moved, Store, TakeoverReason
 from holdfast.redaction import PLAIN
 from holdfast.settings import Timing
@@ -133,7 +134,8 @@ class Activation:
             return moved
         self._counted.taken_over(self._tenure.state, because)
         self._reached(Step.ACTIVATE_2_ACQUIRED)
-        self._own = [self._tended(work) for work in (self._run_loop(), self._renew(), self._watch_lease())]
+        with about(conversation=self.conversation_id, effect="", request=""):
+            self._own = [self._tended(work) for work in (self._run_loop(), self._renew(), self._watch_lease())]
         try:
             self._effects.start()
         except BaseException:
@@ -181,7 +183,8 @@ class Activation:
                     item.settle(left)
                 else:
                     self._reached(Step.ASK_1_RECEIVED)
-                    await self._answer(item)
+                    with about(request=item.request):
+                        await self._answer(item)
         finally:
             self._stop()
 

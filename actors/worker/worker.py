@@ -17,8 +17,9 @@ from ray.actor import exit_actor
 
 from holdfast import metrics
 from holdfast.actors import logs, wire
-from holdfast.actors.actor_settings import WorkerSettings
+from holdfast.actors.actor_settings import WorkerSettings, short_name
 from holdfast.actors.admission import Admission
+from holdfast.actors.log_lines import write_lines
 from holdfast.actors.spec_cache import SpecCache
 from holdfast.actors.steps import reached_here
 from holdfast.actors.telling import tell
@@ -28,6 +29,7 @@ from holdfast.agent import Agent
 from holdfast.conversation import AgentSpec, RunFinished
 from holdfast.counting import Counts
 from holdfast.errors import HoldfastError
+from holdfast.log_context import about, about_nothing
 from holdfast.persistence import Directory, Pausing, RedisStore, Store
 from holdfast.redaction import Redaction
 
@@ -77,6 +79,8 @@ class Worker:
         self._unshared = {name: os.environ.pop(name) for name in (SIGNING,) if name in os.environ}
         self._named: set[str] = set()
         self._learn(settings.environment)
+        if ray.is_initialized():  # then this process belongs to this worker alone
+            write_lines(short_name(settings.name), settings.log)
         self._opening: Ongoing[None] = Ongoing()
         self._opened: tuple[Store, AppRuntime] | None = None
         self._specs = SpecCache()
@@ -166,7 +170,9 @@ class Worker:
             Succeeded: This worker's successor is in office.
             StoreError: The store does not answer.
         """
-        return wire.pack(await self._model_called(wire.unpack(asked)))
+        request: ModelRequest = wire.unpack(asked)
+        with about(conversation=request.conversation_id, effect=request.effect_id, request=request.request):
+            return wire.pack(await self._model_called(request))
 
     @told
     async def run_tool(self, asked: bytes) -> bytes:
@@ -181,7 +187,9 @@ class Worker:
             Succeeded: This worker's successor is in office.
             StoreError: The store does not answer.
         """
-        return wire.pack(await self._tool_run(wire.unpack(asked)))
+        request: RunRequest = wire.unpack(asked)
+        with about(conversation=request.conversation_id, effect=request.effect_id, request=request.request):
+            return wire.pack(await self._tool_run(request))
 
     @told
     async def join(self, incarnation: str, *, briefly: bool = False) -> bytes:
@@ -437,7 +445,8 @@ class Worker:
 
     def _begin_draining(self) -> None:
         if self._drain is None:
-            self._drain = asyncio.create_task(self._drained())
+            with about_nothing():
+                self._drain = asyncio.create_task(self._drained())
 
     async def _drained(self) -> None:
         """End this worker once nothing runs here any more and other code stands for its app, or its successor is in office."""
