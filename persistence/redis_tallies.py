@@ -1,7 +1,8 @@
 """Numbers over everything, in Redis: counts in one hash, and the lengths of indexes."""
 
 import contextlib
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from holdfast.conversation import Status, SuspensionKind
@@ -34,58 +35,81 @@ class RedisTallies(RedisDatabase):
         """See `Store.survey`."""
         now, agents = await self.now(), await self._agents()
         kinds, statuses = list(SuspensionKind), list(Status)
-        asked = [(agent, kind) for kind in kinds for agent in (None, *agents)]
+        keys = self._keys
 
-        async def read() -> Any:
-            keys = self._keys
-            async with self._redis.pipeline(transaction=False) as pipe:
-                for name in ("living", "standby"):
-                    pipe.zcard(keys.meta(name))
-                pipe.hlen(keys.meta("hosting"))
-                for bucket in range(BUCKETS):
-                    pipe.zcard(keys.paused(bucket))
-                    for status in statuses:
-                        pipe.zcard(keys.conversations(bucket, None, status.value))
-                    for kind in kinds:
-                        for age_s in AGES_S:
-                            pipe.zlexcount(keys.pending(bucket, None, kind.value), "-", f"({_moment(now, age_s)}")
-                    for agent, kind in asked:
-                        pipe.zcard(keys.pending(bucket, agent, kind.value))
-                return await pipe.execute(raise_on_error=False)
+        def lengths(pipe: Any) -> None:
+            for name in ("living", "standby"):
+                pipe.zcard(keys.meta(name))
+            pipe.hlen(keys.meta("hosting"))
+            for bucket in range(BUCKETS):
+                pipe.zcard(keys.paused(bucket))
+                for status in statuses:
+                    pipe.zcard(keys.conversations(bucket, None, status.value))
+                for kind in kinds:
+                    pipe.zcard(keys.pending(bucket, None, kind.value))
 
-        answers = await self._do(read)
-        redis_values.readable(answers)  # raises every error but that of a wrong type
-        counts = [answer if isinstance(answer, int) else 0 for answer in answers]
-        (actors, offers, hosted), rest = counts[:3], counts[3:]
-        width = 1 + len(statuses) + len(kinds) * len(AGES_S) + len(asked)
-        columns = [rest[place::width] for place in range(width)]
-        sums = iter([sum(column) for column in columns])
-        paused = next(sums)
-        conversations = {status: next(sums) for status in statuses}
-        older = {(kind, age_s): next(sums) for kind in kinds for age_s in AGES_S}
-        there = [[bucket for bucket in range(BUCKETS) if column[bucket]] for column in columns[-len(asked) :]]
-        since = await self._oldest(asked, there)
-        waiting = {place: Waiting(count, since.get(place)) for place, count in zip(asked, sums, strict=True)}
-        return Survey(now, conversations, _pending(waiting, agents), older, actors, offers, hosted, paused)
+        (actors, offers, hosted), *rows = _rows(await self._answers(lengths), 3, 1 + len(statuses) + len(kinds))
+        sums = [sum(column) for column in zip(*rows, strict=True)]
+        there = [
+            (bucket, kind, row[1 + len(statuses) + place])
+            for bucket, row in enumerate(rows)
+            for place, kind in enumerate(kinds)
+            if row[1 + len(statuses) + place]
+        ]
+        waiting, older = await self._waiting(now, agents, there)
+        return Survey(
+            now,
+            dict(zip(statuses, sums[1:], strict=False)),
+            waiting,
+            {(kind, age_s): older[kind, age_s] for kind in kinds for age_s in AGES_S},
+            actors,
+            offers,
+            hosted,
+            sums[0],
+        )
 
-    async def _oldest(
-        self, asked: Sequence[tuple[str | None, SuspensionKind]], there: Sequence[Sequence[int]]
-    ) -> dict[tuple[str | None, SuspensionKind], int]:
-        """The time of the oldest member of each of these indexes, given the buckets in which they have members."""
-        looked = [(place, bucket) for place, buckets in zip(asked, there, strict=True) for bucket in buckets]
+    async def _waiting(
+        self, now: int, agents: Sequence[str], there: Sequence[tuple[int, SuspensionKind, int]]
+    ) -> tuple[dict[tuple[str, SuspensionKind], Waiting], Counter[tuple[SuspensionKind, int]]]:
+        """What waits by agent and kind, and by kind and age: asked only of buckets that have suspensions of a kind."""
+        asked = (None, *agents)
 
-        async def read() -> Any:
-            async with self._redis.pipeline(transaction=False) as pipe:
-                for (agent, kind), bucket in looked:
+        def look(pipe: Any) -> None:
+            for bucket, kind, _ in there:
+                for age_s in AGES_S:
+                    pipe.zlexcount(self._keys.pending(bucket, None, kind.value), "-", f"({_moment(now, age_s)}")
+                for agent in asked:
+                    pipe.zcard(self._keys.pending(bucket, agent, kind.value))
                     pipe.zrange(self._keys.pending(bucket, agent, kind.value), 0, 0)
+
+        older: Counter[tuple[SuspensionKind, int]] = Counter()
+        count: Counter[tuple[str | None, SuspensionKind]] = Counter()
+        since: dict[tuple[str | None, SuspensionKind], int] = {}
+        answers = iter(await self._answers(look) if there else ())
+        for _, kind, _ in there:
+            for age_s in AGES_S:
+                older[kind, age_s] += _number(next(answers))
+            for agent in asked:
+                place = (agent, kind)
+                count[place] += _number(next(answers))
+                first = next(answers)
+                oldest = pending_place(first[0].decode("latin-1")) if isinstance(first, list) and first else None
+                if oldest is not None:
+                    since[place] = min(since.get(place, oldest.created_at), oldest.created_at)
+        found = {place: Waiting(number, since.get(place)) for place, number in count.items()}
+        return _by_agent(found, agents), older
+
+    async def _answers(self, asks: Callable[[Any], None]) -> list[Any]:
+        """The answers to the commands that a function asks; in place of one to a key of the wrong type, the error."""
+
+        async def read() -> Any:
+            async with self._redis.pipeline(transaction=False) as pipe:
+                asks(pipe)
                 return await pipe.execute(raise_on_error=False)
 
-        since: dict[tuple[str | None, SuspensionKind], int] = {}
-        for (place, _), members in zip(looked, await self._do(read) if looked else [], strict=True):
-            found = pending_place(members[0].decode("latin-1")) if isinstance(members, list) and members else None
-            if found is not None:
-                since[place] = min(since.get(place, found.created_at), found.created_at)
-        return since
+        answers: list[Any] = await self._do(read)
+        redis_values.readable(answers)  # raises every error but that of a wrong type
+        return answers
 
     async def _agents(self) -> list[str]:
         """The agents of the published apps, as many as are counted by name; a record that cannot be read has none."""
@@ -101,14 +125,23 @@ def _moment(now: int, age_s: int) -> str:
     return f"{max(now - age_s * 1000 + 1, 0):015d}"
 
 
-def _pending(
+def _number(answer: Any) -> int:
+    return answer if isinstance(answer, int) else 0
+
+
+def _rows(answers: Sequence[Any], first: int, width: int) -> list[list[int]]:
+    """The answers as numbers: the first so many, then rows of that width."""
+    numbers = [_number(answer) for answer in answers]
+    return [numbers[:first], *(numbers[at : at + width] for at in range(first, len(numbers), width))]
+
+
+def _by_agent(
     waiting: Mapping[tuple[str | None, SuspensionKind], Waiting], agents: Sequence[str]
 ) -> dict[tuple[str, SuspensionKind], Waiting]:
     """What waits by agent and kind; what is left of all stands under the agent ''."""
     found = {(agent, kind): one for (agent, kind), one in waiting.items() if agent is not None and one.count}
-    for kind in SuspensionKind:
-        every = waiting[None, kind]
-        left = every.count - sum(waiting[agent, kind].count for agent in agents)
-        if left > 0:
+    for (agent, kind), every in waiting.items():
+        left = every.count - sum(waiting[one, kind].count for one in agents)
+        if agent is None and left > 0:
             found["", kind] = Waiting(left, every.since if left == every.count else None)
     return found
