@@ -1,9 +1,11 @@
 """The client of a command, and the stack under it."""
 
+import os
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 
+from holdfast.actors.log_lines import write_lines
 from holdfast.client import AsyncClient
 from holdfast.client.arguments import this_user
 from holdfast.client.stack import Stack
@@ -12,6 +14,8 @@ from holdfast.conversation import Principal
 from .options import Where
 
 TIMEOUT_S = 30.0
+LOGGING = ("HOLDFAST_LOG_LEVEL", "HOLDFAST_LOG_FORMAT")
+"""The variables that have a command write log lines; without them it prints warnings alone, as plain text."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +52,8 @@ async def session(
         InvalidInput: `--as` is no name.
     """
     settings = where.settings()
+    if any(os.environ.get(name) for name in LOGGING):
+        write_lines("cli", settings.log, anew=False)
     changes = ({} if with_app else {"app": where.app}) | ({} if publish is None else {"publish": publish})
     stack = Stack(settings.model_copy(update=changes), None, roll_back=roll_back, lift=lift)
     try:

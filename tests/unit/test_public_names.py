@@ -37,7 +37,8 @@ PUBLIC = {
     "persistence": """
         Acquired AppRecord Append Appended Binding Blame BrokenApp Census ConversationRow Conversations Directory Due
         EVERYWHERE KnownIds Late Listing Lists Look MemoryStore Moved Overdue Owner PAUSE_LAG_MS Pause Paused Pausing
-        Quarantine Rebuilt RedisStore Run RunStatus Runs Silent Stands Store TakeoverReason Trouble
+        Quarantine Rebuilt RedisStore Run RunStatus Runs Silent Stands Store Survey TakeoverReason Tallies Trouble
+        Waiting
     """,
     "actors": """
         Activation ActorSettings AnswerToActivate AnswerToAsk AppBroken Claimed ConversationActor Failed Host Hosted NoOutcome
