@@ -81,3 +81,10 @@ def test_every_setting_that_is_given_is_one():
     known = {f"HOLDFAST_{name.upper()}" for name in Settings.model_fields} | {"HOLDFAST_IMAGE", "HOLDFAST_PORT"}
 
     assert set(re.findall(r"HOLDFAST_[A-Z_]+", TEXT)) | {name for name in EXAMPLE if name.startswith("HOLDFAST_")} <= known
+
+
+def test_ray_does_not_wait_for_actors_that_never_end():
+    unit = (DEPLOY / "systemd" / "holdfast-ray.service").read_text()
+
+    assert SERVICES["ray"]["environment"]["RAY_GRACEFUL_SHUTDOWN_DRAIN_TIMEOUT_S"] == "0"
+    assert "\nEnvironment=RAY_GRACEFUL_SHUTDOWN_DRAIN_TIMEOUT_S=0\n" in unit
