@@ -30,6 +30,7 @@ COMMANDS = {
     "submit": "submit",
     "serve": "serve",
     "keys": "keys",
+    "top": "top",
     "pause": "pause",
     "resume": "resume",
     "drain": "drain",

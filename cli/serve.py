@@ -9,6 +9,7 @@ from typing import Annotated
 
 import typer
 
+from holdfast.actors.log_lines import write_lines
 from holdfast.errors import ConfigurationError
 
 from .display import clean
@@ -55,9 +56,12 @@ async def _serve(where: Where, host: str, port: int, public: list[str], *, no_au
         open_socket,
     )
 
+    write_lines("server", where.settings().log)
     authentication = Authentication.of(os.environ, anyone=no_auth)
     hosts = names_of(host, [*public, *os.environ.get("HOLDFAST_SERVER_HOSTS", "").replace(",", " ").split()])
     local = is_loopback(host)
+    if not local and hosts == names_of("127.0.0.1", []):
+        sys.stderr.write("note: it answers under the names of loopback alone; add others with --public-host\n")
     opened = open_socket(host, port)
     try:
         async with session(where, with_app=True) as connected:

@@ -1,15 +1,21 @@
 """The client of a command, and the stack under it."""
 
+import os
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 
+from holdfast.actors.log_lines import write_lines
 from holdfast.client import AsyncClient
+from holdfast.client.arguments import this_user
 from holdfast.client.stack import Stack
+from holdfast.conversation import Principal
 
 from .options import Where
 
 TIMEOUT_S = 30.0
+LOGGING = ("HOLDFAST_LOG_LEVEL", "HOLDFAST_LOG_FORMAT")
+"""The variables that have a command write log lines; without them it prints warnings alone, as plain text."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,11 +49,15 @@ async def session(
 
     Raises:
         ConfigurationError: The settings cannot be used.
+        InvalidInput: `--as` is no name.
     """
     settings = where.settings()
+    if any(os.environ.get(name) for name in LOGGING):
+        write_lines("cli", settings.log, anew=False)
     changes = ({} if with_app else {"app": where.app}) | ({} if publish is None else {"publish": publish})
     stack = Stack(settings.model_copy(update=changes), None, roll_back=roll_back, lift=lift)
     try:
-        yield Session(AsyncClient(stack, timeout_s=timeout_s), stack)
+        client = AsyncClient(stack, timeout_s=timeout_s)
+        yield Session(client.acting_as(Principal(where.principal if where.principal is not None else this_user())), stack)
     finally:
         await stack.close()

@@ -25,6 +25,7 @@ from .pausing import PAUSE_LAG_MS, Pause, Paused, Pausing
 from .redis_store import RedisStore
 from .runs import Late, Run, Runs, RunStatus
 from .store import Store
+from .tallies import Survey, Tallies, Waiting
 
 if TYPE_CHECKING:
     from .memory_store import MemoryStore
@@ -67,8 +68,11 @@ __all__ = [
     "Silent",
     "Stands",
     "Store",
+    "Survey",
     "TakeoverReason",
+    "Tallies",
     "Trouble",
+    "Waiting",
 ]
 
 

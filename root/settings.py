@@ -6,14 +6,23 @@ import contextlib
 import os
 import re
 from dataclasses import dataclass
+from enum import StrEnum
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 
 from .cipher import CipherAt
 from .errors import ConfigurationError
 from .redaction import PLAIN
+
+
+class LogForm(StrEnum):
+    """The form of log lines."""
+
+    TEXT = "text"  # for a person
+    JSON = "json"  # an object in each line
+
 
 NAMESPACE = re.compile(r"[a-z0-9][a-z0-9_-]{0,62}")
 PROCESS_LIMITS = (
@@ -66,6 +75,10 @@ def _key(given: Any) -> Any:
         message = f"it is no key of at least {KEY_BYTES} bytes in hexadecimal or base64, such as `openssl rand -hex 32` prints"
         raise ValueError(message)
     return key
+
+
+def _upper(given: Any) -> Any:
+    return given.upper() if isinstance(given, str) else given
 
 
 def _actors_that_fit() -> int:
@@ -132,6 +145,14 @@ class ProcessLimits:
     worker_idle_s: int = 86_400
 
 
+@dataclass(frozen=True, slots=True)
+class LogSettings:
+    """From which level on log lines are written, and in which form (None: text on a terminal, else JSON)."""
+
+    level: str = "INFO"
+    form: LogForm | None = None
+
+
 class Settings(BaseModel):
     """The settings of a process: addresses, times (`_s`: seconds), process limits. Made with `of`."""
 
@@ -146,6 +167,8 @@ class Settings(BaseModel):
     home: Path | None = None
     embedded: bool = True
     cipher: str | None = None
+    log_level: Annotated[Literal["DEBUG", "INFO", "WARNING", "ERROR"], BeforeValidator(_upper)] = "INFO"
+    log_format: LogForm | None = None
     lease_s: float = Field(default=10, ge=0.001, allow_inf_nan=False)
     linger_s: float = Field(default=30, ge=0.001, allow_inf_nan=False)
     park_s: float = Field(default=30, ge=0.001, allow_inf_nan=False)
@@ -219,6 +242,11 @@ class Settings(BaseModel):
     def cipher_at(self) -> CipherAt | None:
         """The place of the cipher; None if no cipher is named."""
         return None if self.cipher is None else CipherAt.of(self.cipher)
+
+    @property
+    def log(self) -> LogSettings:
+        """The settings of log lines."""
+        return LogSettings(self.log_level, self.log_format)
 
     @property
     def timing(self) -> Timing:

@@ -14,9 +14,10 @@ from starlette.responses import PlainTextResponse, Response
 from starlette.routing import Route
 
 from holdfast.client import AsyncClient
+from holdfast.client.figures import Figures
 from holdfast.errors import HoldfastError
 
-from . import conversations, decisions, operating
+from . import conversations, decisions, operating, scraping
 from .authentication import Authentication
 from .bounds import Bounds
 from .caller import LOCAL
@@ -33,6 +34,7 @@ from .rendering import as_json
 from .sessions import Sessions, signed_in
 from .slots import Slots
 from .streams import EventStream, Streams
+from .watch import Watch
 
 OPERATIONS: tuple[Operation, ...] = (*conversations.OPERATIONS, *decisions.OPERATIONS, *operating.OPERATIONS)
 """Everything that the API can do."""
@@ -74,15 +76,20 @@ def create_app(
         Callers(client, authentication, sessions, bounds),
         Reach(client),
         sessions,
+        Figures(client),
     )
     app = Starlette(
         routes=[
             *_routes(serving),
             Route("/openapi.json", _description, methods=["GET"]),
+            scraping.route(serving),
             Route("/", _welcome, methods=["GET"]),
             _signing_in(serving),
         ],
-        middleware=[Middleware(Gate, hosts=hosts, authentication=authentication)],
+        middleware=[
+            Middleware(Watch, counts=serving.counts),
+            Middleware(Gate, hosts=hosts, authentication=authentication),
+        ],
         exception_handlers={HTTPException: _no_route},
     )
     app.router.redirect_slashes = False
@@ -133,12 +140,14 @@ def _routes(serving: Serving) -> Iterator[Route]:
 
 async def _answered(by_method: Mapping[str, Operation], serving: Serving, request: Request) -> Response:
     operation = by_method["GET" if request.method == "HEAD" else request.method]
+    request.scope["state"]["path"] = operation.path
     try:
         if operation.name != ALIVE:
             serving.requests.check()
         with serving.requests.one():
             caller = LOCAL if operation.scope is None else await serving.callers.of(request.scope)
             if operation.scope is not None:
+                request.scope["state"]["caller"] = caller
                 caller.check_scope(operation.scope)
             if "conversation_id" in request.path_params:
                 await serving.reach.check(caller, request.path_params["conversation_id"])

@@ -22,6 +22,11 @@ class Caller:
     scopes: frozenset[AccessScope]
     agents: frozenset[str] | None = None
 
+    @property
+    def name(self) -> str:
+        """The principal's name, for lines of the log."""
+        return self.principal.id
+
     def touches(self, agent: str) -> bool:
         """Whether they may touch the conversations of this agent."""
         return self.agents is None or agent in self.agents

@@ -97,16 +97,13 @@ def names_of(host: str, public: Collection[str]) -> tuple[str, ...]:
     """The names under which a server that listens there is reached: the public ones, its address, and those of loopback.
 
     Raises:
-        ConfigurationError: A name is none; or the server listens on all addresses, and no name is given.
+        ConfigurationError: A name is none.
     """
     for name in public:
         if not _NAME.fullmatch(name):
             fix = "give what the header Host has, without scheme and port: desk.example.com"
             raise ConfigurationError("public_host", f"{name!r:.80} is no name of a host", fix)
     address = ipaddress.ip_address(address_of(host))
-    if address.is_unspecified and not public:
-        fix = "name it: --public-host desk.example.com, or HOLDFAST_SERVER_HOSTS"
-        raise ConfigurationError("public_host", "there is none, so that no name can be told from one that leads here", fix)
     own = () if address.is_unspecified else (f"[{address}]" if address.version == 6 else str(address),)  # noqa: PLR2004
     return tuple(dict.fromkeys((*(name.lower() for name in public), *own, *LOOPBACK_NAMES)))
 

@@ -10,6 +10,8 @@ from starlette.responses import Response
 
 from holdfast.client import AsyncClient
 from holdfast.client.access import AccessScope
+from holdfast.client.figures import Figures
+from holdfast.counting import Counts
 
 from .bounds import Bounds
 from .caller import Caller
@@ -33,6 +35,8 @@ class Serving:
     callers: Callers
     reach: Reach
     sessions: Sessions
+    figures: Figures
+    counts: Counts = field(default_factory=Counts)
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +58,7 @@ class Asked:
     @property
     def client(self) -> AsyncClient:
         """The client that carries it out for the caller."""
-        return self.serving.client
+        return self.serving.client.acting_as(self.caller.principal)
 
 
 Run: TypeAlias = Callable[[Asked], Awaitable[BaseModel | Response]]

@@ -205,8 +205,8 @@ async def test_a_server_that_is_told_to_end_says_where_to_resume_and_finishes_wh
 @pytest.mark.parametrize(
     ("arguments", "field"),
     [
-        (("--host", "0.0.0.0"), "public_host"),  # noqa: S104 - it is refused
-        (("--host", "0.0.0.0", "--public-host", "desk.example"), "host"),  # noqa: S104 - as above
+        (("--host", "0.0.0.0"), "host"),  # noqa: S104 - it is refused
+        (("--public-host", "*"), "public_host"),
         (("--host", "0.0.0.0", "--public-host", "desk.example", "--no-auth"), "no_auth"),  # noqa: S104 - as above
         (("--port", "70000"), "port"),
     ],

@@ -20,16 +20,15 @@ PUBLIC = {
     """,
     "events": """
         Approval CallResolved CallSuspended ConversationStarted DecisionKind Ended Event EventBody Executor
-        FailureReason MessageAccepted ModelAnswered NothingCancelled OnLost ProgressReported ReasoningDelta RequestedCall
-        RunScheduled SettledBy StopReason SuspensionKind SuspensionSettled TextDelta TurnCancelled TurnCompleted TurnFailed
-        TurnStarted
+        FailureReason MessageAccepted ModelAnswered NothingCancelled OnLost PendingCancelled Principal ProgressReported
+        Proof ReasoningDelta RequestedCall RunScheduled SettledBy StopReason SuspensionKind SuspensionSettled TextDelta
+        TurnCancelled TurnCompleted TurnFailed TurnStarted
     """,
     "conversation": """
-        AgentSpec Answer Approval Approve BeginTurn CallModel Cancel Cancelled Command Decision Deny Effect End Event
-        Executor Fail FailureReason Judgement Limits ModelFailed ModelReplied OnLost Principal Proof Receipt Redispatch Reply
-        Resolve
-        RunFinished RunTool Send SettledBy Start State Status StopReason SuspensionKind TABLE ToolSpec Wake decide evolve
-        outstanding
+        AgentSpec Answer Approval Approve BeginTurn CallModel Cancel CancelPending Cancelled Command Decision Deny
+        Effect End Event Executor Fail FailureReason Judgement Limits ModelFailed ModelReplied OnLost Principal Proof
+        Receipt Redispatch Reply Resolve RunFinished RunTool Send SettledBy Start State Status StopReason SuspensionKind
+        TABLE ToolSpec Wake decide evolve outstanding
     """,
     "agent": """
         Agent AgentSpec App Approval Executor InvalidArguments Limits OnLost Report Tool ToolContext ToolSpec cipher_path
@@ -39,7 +38,8 @@ PUBLIC = {
         AccessScope Acquired ApiKey AppRecord Append Appended Binding Blame BrokenApp Census ConversationRow Conversations
         Directory Due
         EVERYWHERE KnownIds Late Listing Lists Look MemoryStore Moved Overdue Owner PAUSE_LAG_MS Pause Paused Pausing
-        Quarantine Rebuilt RedisStore Run RunStatus Runs Silent Stands Store TakeoverReason Trouble
+        Quarantine Rebuilt RedisStore Run RunStatus Runs Silent Stands Store Survey TakeoverReason Tallies Trouble
+        Waiting
     """,
     "actors": """
         Activation ActorSettings AnswerToActivate AnswerToAsk AppBroken Claimed ConversationActor Failed Host Hosted NoOutcome

@@ -76,6 +76,20 @@ async def test_each_operation_takes_its_scope_and_is_refused_before_the_body_is_
         assert (await api.http.request(operation.method, path_of(operation), headers=own)).status_code not in (401, 403)
 
 
+async def test_metrics_are_for_those_who_administer_the_whole(api, client):
+    for options, status in (((["read"], None), 403), ((["admin"], ["desk"]), 403), ((["admin"], None), 200)):
+        _, text = await client.access.create_key("prometheus", options[0], agents=options[1])
+        assert (await api.http.get("/metrics", headers=bearer(text))).status_code == status
+    assert (await api.http.get("/metrics")).status_code == 401
+
+
+async def test_what_is_done_is_done_as_the_verified_principal(api, client, stack):
+    _, text = await client.access.create_key("ana", ["start"], roles=["lead"])
+    await api("POST", "/v1/conversations", 201, json=BODY | {"conversation_id": "c-9"}, headers=bearer(text))
+    (command,) = stack.delivered
+    assert (command.principal.id, command.principal.roles, command.principal.proof) == ("ana", ("lead",), Proof.KEY)
+
+
 @pytest.mark.parametrize(
     "value",
     [
