@@ -60,13 +60,13 @@ async def _serve(where: Where, host: str, port: int, public: list[str], *, no_au
     authentication = Authentication.of(os.environ, anyone=no_auth)
     hosts = names_of(host, [*public, *os.environ.get("HOLDFAST_SERVER_HOSTS", "").replace(",", " ").split()])
     local = is_loopback(host)
-    if not local and hosts == names_of("127.0.0.1", []):
-        sys.stderr.write("note: it answers under the names of loopback alone; add others with --public-host\n")
     opened = open_socket(host, port)
     try:
         async with session(where, with_app=True) as connected:
             keys = [] if local else await connected.client.access.keys()
             check_reachable(host, authentication, keys, round(time.time() * 1000))
+            if not local and hosts == names_of(HOST, []):
+                sys.stderr.write("note: it answers under the names of loopback alone; add others with --public-host\n")
             await connected.stack.transport()  # what cannot be joined is said here, and the first request does not wait for it
             app = create_app(connected.client, hosts=hosts, authentication=authentication)
 
