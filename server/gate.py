@@ -17,10 +17,10 @@ LOOPBACK_NAMES = ("127.0.0.1", "localhost", "[::1]")
 SAFE_METHODS = frozenset({"GET", "HEAD", "OPTIONS"})
 PREFLIGHT = {
     "Access-Control-Allow-Methods": "GET, POST",
-    "Access-Control-Allow-Headers": "Authorization, Content-Type, Idempotency-Key, Last-Event-ID",
+    "Access-Control-Allow-Headers": "Authorization, Content-Type, Idempotency-Key, Last-Event-ID, X-Request-Id",
     "Access-Control-Max-Age": "600",
 }
-EXPOSED = "Idempotency-Key, Location, Retry-After, WWW-Authenticate"
+EXPOSED = "Idempotency-Key, Location, Retry-After, WWW-Authenticate, X-Request-Id"
 _PORT = re.compile(r":[0-9]{1,5}$")
 
 
