@@ -10,13 +10,14 @@ import pytest
 
 PUBLIC = {
     "": """
-        Agent AgentNotFound Answer App AppNotFound AppNotPublished Approve AsyncClient AsyncPendingCall BlockingConversation
-        CipherFailed CipherMissing Client ClusterError ClusterStopped ClusterUnavailable ConfigurationError Conversation
-        ConversationEnded ConversationExists ConversationNotFound ConversationState CorruptStore Decision Deny Fail
-        FailureReason Fenced HoldfastError HomeUnusable InvalidConversationId InvalidDecision InvalidInput InvalidMessage
-        LeaseHeld Limits MessageNotFound NewerRecord OlderRelease OtherBuild OutcomeUnknown Overloaded PendingCall Quarantined
-        QueueFull Receipt Redispatch Report StaleCall StaleReason Status StopReason StoreError StoreUnavailable SuspensionKind
-        Tool ToolContext TurnNotFound UnsupportedServer WrongCluster WrongStore __version__ tool
+        Agent AgentNotFound Answer App AppNotFound AppNotPublished Approve AsyncClient AsyncPendingCall
+        BlockingConversation CipherFailed CipherMissing Client ClusterError ClusterStopped ClusterUnavailable
+        ConfigurationError Conversation ConversationEnded ConversationExists ConversationNotFound ConversationState
+        CorruptStore Decision Deny Fail FailureReason Fenced HoldfastError HomeUnusable InvalidConversationId
+        InvalidDecision InvalidInput InvalidMessage LeaseHeld Limits MessageNotFound NewerRecord OlderRelease OtherBuild
+        OutcomeUnknown Overloaded PendingCall Principal Proof Quarantined QueueFull Receipt Redispatch Report StaleCall
+        StaleReason Status StopReason StoreError StoreUnavailable SuspensionKind Tool ToolContext TurnNotFound
+        UnsupportedServer WrongCluster WrongStore __version__ tool
     """,
     "events": """
         Approval CallResolved CallSuspended ConversationStarted DecisionKind Ended Event EventBody Executor
@@ -53,10 +54,10 @@ PUBLIC = {
         BlockingConversation Cancelled CipherFailed CipherMissing Client ClusterStopped ClusterUnavailable
         ConfigurationError Conversation ConversationEnded ConversationExists ConversationNotFound ConversationRow
         ConversationState Decision Deny DurabilityWarning Event Fail FailureReason HoldfastError InvalidConversationId
-        InvalidDecision InvalidInput InvalidMessage Message MessageNotFound MessageStatus OlderRelease OtherBuild OutcomeUnknown
-        Overloaded Page Pause PendingCall Quarantined QueueFull Receipt Redispatch RunningCall StaleCall StaleReason Status
-        StopReason StoreError StoreUnavailable SuspensionKind ToolRow Turn TurnNotFound TurnStatus Usage WrongCluster
-        WrongStore
+        InvalidDecision InvalidInput InvalidMessage Message MessageNotFound MessageStatus OlderRelease OtherBuild
+        OutcomeUnknown Overloaded Page Pause PendingCall Principal Proof Quarantined QueueFull Receipt Redispatch
+        RunningCall StaleCall StaleReason Status StopReason StoreError StoreUnavailable SuspensionKind ToolRow Turn
+        TurnNotFound TurnStatus Usage WrongCluster WrongStore
     """,
     "server": """
         Authentication Bounds Issuer Proxy create_app drain sign_in_link
