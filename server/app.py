@@ -31,7 +31,12 @@ from .slots import Slots
 from .streams import Streams
 from .watch import Watch
 
-OPERATIONS: tuple[Operation, ...] = (*conversations.OPERATIONS, *decisions.OPERATIONS, *operating.OPERATIONS)
+OPERATIONS: tuple[Operation, ...] = (
+    *conversations.OPERATIONS,
+    *decisions.OPERATIONS,
+    *operating.OPERATIONS,
+    *scraping.OPERATIONS,
+)
 """Everything that the API can do."""
 ALIVE = "health"
 """The operation that is answered however much goes on."""
@@ -56,7 +61,7 @@ def create_app(client: AsyncClient, *, hosts: Collection[str] = LOOPBACK_NAMES, 
     requests = Slots(bounds.requests, code="too_many_requests", what="requests", retry_s=1)
     serving = Serving(client, bounds, draining, Streams(bounds, draining), requests, Figures(client))
     app = Starlette(
-        routes=[*_routes(serving), Route("/openapi.json", _description, methods=["GET"]), scraping.route(serving)],
+        routes=[*_routes(serving), Route("/openapi.json", _description, methods=["GET"])],
         middleware=[Middleware(Watch, counts=serving.counts), Middleware(Gate, hosts=hosts)],
         exception_handlers={HTTPException: _no_route},
     )
@@ -85,7 +90,7 @@ def _routes(serving: Serving) -> Iterator[Route]:
 
 async def _answered(by_method: Mapping[str, Operation], serving: Serving, request: Request) -> Response:
     operation = by_method["GET" if request.method == "HEAD" else request.method]
-    request.scope["state"]["path"] = operation.path
+    request.scope["state"] |= {"path": operation.path, "principal": request.state.caller.name}  # for `Watch`
     try:
         if operation.name != ALIVE:
             serving.requests.check()

@@ -65,12 +65,13 @@ class Operation:
         name: The operation's name in the description of the API.
         summary: What it does, in a line.
         run: The function that does it.
-        reply: The model of what it replies; None for a stream.
+        reply: The model of what it replies; None for a stream or text.
         query: The model of its query.
         body: The model of its body.
         key: The name of the idempotency key, as a field of the body and as a parameter of the client.
         status: The status of a reply.
         streams: Whether it replies with an event stream, or may.
+        text: Whether it replies with plain text.
     """
 
     method: str
@@ -84,3 +85,4 @@ class Operation:
     key: str | None = None
     status: int = 200
     streams: bool = False
+    text: bool = False

@@ -2,29 +2,21 @@
 
 from collections.abc import Iterator
 
-from starlette.requests import Request
 from starlette.responses import Response
-from starlette.routing import Route
 
 from holdfast import metrics
 from holdfast.counting import families
 from holdfast.metrics import Family
 
 from .exposition import MEDIA_TYPE, exposition
-from .operation import Serving
-
-PATH = "/metrics"
+from .operation import Asked, Operation, Serving
 
 
-def route(serving: Serving) -> Route:
-    """The route of one server. Where the store does not answer, it says so, and tells of the server alone."""
-
-    async def scraped(request: Request) -> Response:
-        request.scope["state"]["path"] = PATH
-        stored = await serving.figures.families()
-        return Response(exposition([*(stored or ()), *_own(serving, up=stored is not None)]), media_type=MEDIA_TYPE)
-
-    return Route(PATH, scraped, methods=["GET"])
+async def scraped(asked: Asked) -> Response:
+    """The metrics. Where the store does not answer, they say so, and are those of this server alone."""
+    serving = asked.serving
+    stored = await serving.figures.families()
+    return Response(exposition([*(stored or ()), *_own(serving, up=stored is not None)]), media_type=MEDIA_TYPE)
 
 
 def _own(serving: Serving, *, up: bool) -> Iterator[Family]:
@@ -32,3 +24,7 @@ def _own(serving: Serving, *, up: bool) -> Iterator[Family]:
     yield from families(serving.counts.standing(), (metrics.REQUESTS, metrics.REQUEST_S))
     yield Family(metrics.IN_PROGRESS, {(): len(serving.requests)})
     yield Family(metrics.LISTENERS, {(): len(serving.streams)})
+
+
+OPERATIONS = (Operation("GET", "/metrics", "metrics", "Metrics for Prometheus, in its text format.", scraped, text=True),)
+"""The operation for Prometheus."""

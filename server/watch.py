@@ -17,7 +17,7 @@ logger = logging.getLogger("holdfast.server.access")
 HEADER = "X-Request-Id"
 REQUEST_ID = re.compile(r"[A-Za-z0-9._:-]{1,64}")
 UNKNOWN = "-"
-"""The path of a request for which there is no route."""
+"""The path of a request for which there is no route, and its sender where nobody was asked."""
 BROKEN_OFF = 499
 """The status of a request that ended without an answer, because its client had left."""
 METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"})
@@ -62,6 +62,5 @@ class Watch:
             method = scope["method"] if scope["method"] in METHODS else UNKNOWN
             self._counts.add(metrics.REQUESTS, method, path, str(status))
             self._counts.observe(metrics.REQUEST_S, took_s if begins_s is None else begins_s, path)
-            caller = getattr(state.get("caller"), "name", UNKNOWN)
-            logger.info("%s %s %d %.1f ms by %s", method, path, status, took_s * 1000, caller)
+            logger.info("%s %s %d %.1f ms by %s", method, path, status, took_s * 1000, state.get("principal", UNKNOWN))
             REQUEST.reset(token)

@@ -199,7 +199,8 @@ async def test_a_server_that_is_told_to_end_says_where_to_resume_and_finishes_wh
         assert (await polling)["seq"] == state["seq"]
         assert (await pausing)["agent"] == "nobody"
         assert await asyncio.to_thread(server.process.wait, WITHIN_S) == 0
-        assert server.process.stderr.read() == ""
+        lines = [json.loads(line) for line in server.process.stderr.read().splitlines()]
+        assert {(line["logger"], line["level"]) for line in lines} == {("holdfast.server.access", "INFO")}
 
 
 @pytest.mark.parametrize("arguments", [("--host", "0.0.0.0"), ("--port", "70000")])  # noqa: S104 - it is refused
