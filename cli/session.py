@@ -7,7 +7,9 @@ from dataclasses import dataclass
 
 from holdfast.actors.log_lines import write_lines
 from holdfast.client import AsyncClient
+from holdfast.client.arguments import this_user
 from holdfast.client.stack import Stack
+from holdfast.conversation import Principal
 
 from .options import Where
 
@@ -47,6 +49,7 @@ async def session(
 
     Raises:
         ConfigurationError: The settings cannot be used.
+        InvalidInput: `--as` is no name.
     """
     settings = where.settings()
     if any(os.environ.get(name) for name in LOGGING):
@@ -54,6 +57,7 @@ async def session(
     changes = ({} if with_app else {"app": where.app}) | ({} if publish is None else {"publish": publish})
     stack = Stack(settings.model_copy(update=changes), None, roll_back=roll_back, lift=lift)
     try:
-        yield Session(AsyncClient(stack, timeout_s=timeout_s), stack)
+        client = AsyncClient(stack, timeout_s=timeout_s)
+        yield Session(client.acting_as(Principal(where.principal if where.principal is not None else this_user())), stack)
     finally:
         await stack.close()

@@ -7,7 +7,7 @@ import socket
 import uuid
 from typing import Any
 
-from holdfast.conversation import jsontext
+from holdfast.conversation import Principal, jsontext
 from holdfast.conversation.ids import check_request_id
 from holdfast.errors import InvalidInput, InvalidMessage
 
@@ -60,6 +60,17 @@ def request_id_of(request_id: object) -> str:
     return uuid.uuid4().hex if request_id is None else check_request_id("request_id", request_id, InvalidInput)
 
 
+def principal_of(principal: object) -> Principal:
+    """The principal itself, once it is checked.
+
+    Raises:
+        InvalidInput: It is none.
+    """
+    if isinstance(principal, Principal):
+        return principal
+    raise InvalidInput("principal", f"{type(principal).__name__} is no principal", 'give Principal("ana", roles=["finance"])')
+
+
 def check_place(after: object) -> None:
     """Refuse a value that is no place in a log.
 
@@ -98,7 +109,7 @@ def pausable(agent: object) -> str | None:
 
 
 def reason_of(reason: object) -> str:
-    """The reason of a pause, checked.
+    """The reason of a pause or a cancellation, checked.
 
     Raises:
         InvalidInput: The reason is no string that can be encoded as UTF-8, or has more than `REASON_BYTES` bytes.

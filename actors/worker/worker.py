@@ -215,7 +215,7 @@ class Worker:
         key = (*ticket, reading.mark, request.instead_of)  # the messages count: the log may have been set back
 
         def begun() -> Any:
-            claim: Claim[Any] = self._claims.new(ticket)
+            claim: Claim[Any] = self._claims.new(ticket, ends=True)
             call = partial(self._model_run, store, runtime, request, reading.messages, claim)
             return self._claims.during(
                 claim, partial(self._in_turn, self._models, key, call, store, runtime, company=request.company)
@@ -236,7 +236,7 @@ class Worker:
         key = (request.conversation_id, request.effect_id, inputs)
 
         def begun() -> Any:
-            claim: Claim[Any] = self._claims.new()
+            claim: Claim[Any] = self._claims.new((request.conversation_id, request.effect_id))
             run = partial(self._body, store, runtime, request, inputs, agent=agent, spec=spec, claim=claim)
             return self._claims.during(claim, partial(self._in_turn, lane, key, run, store, runtime, company=request.company))
 
@@ -282,6 +282,7 @@ class Worker:
                 incarnation=claim.incarnation,
                 worker=self._settings.name,
                 stands=claim.stands,
+                cancellation=claim.cancellation,
                 admitted=partial(self._admitted, store, request.agent),
                 reached=self._reached,
                 redaction=self._redaction,
@@ -301,7 +302,7 @@ class Worker:
         return NoOutcome.FORGOTTEN if task is None else await self._claims.answer(task, briefly=briefly)
 
     async def drop(self, incarnation: str) -> None:
-        """End a model call for which nobody waits any more: its stream is closed. A run goes on, and its outcome is late."""
+        """End a model call for which nobody waits any more: its stream is closed. A run is told so, and its outcome is late."""
         self._claims.drop(incarnation)
 
     def _learn(self, named: Iterable[str]) -> None:
