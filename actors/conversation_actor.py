@@ -11,6 +11,7 @@ import ray
 from ray.actor import exit_actor
 
 from holdfast.conversation import schema
+from holdfast.counting import Counts
 from holdfast.errors import HoldfastError
 from holdfast.log_context import about
 from holdfast.persistence import RedisStore
@@ -97,9 +98,13 @@ class ConversationActor:
     async def _connected(self) -> Host:
         async with self._connecting:
             if self._host is None:
-                address = self._settings.store
+                address, counts = self._settings.store, Counts()
                 store = RedisStore(
-                    address.redis_url, namespace=address.namespace, store_id=address.store_id, cipher=address.cipher
+                    address.redis_url,
+                    namespace=address.namespace,
+                    store_id=address.store_id,
+                    cipher=address.cipher,
+                    counts=counts,
                 )
                 await store.open()
                 self._host = Host(
@@ -111,6 +116,7 @@ class ConversationActor:
                     process_limits=self._settings.process_limits,
                     clock=_clock,
                     leave=_leave,
+                    counts=counts,
                     reached=reached_here(),
                 )
             return self._host

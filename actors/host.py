@@ -51,10 +51,11 @@ class Host:
         clock: Callable[[], int],
         leave: Callable[[], None],
         drained: Callable[[Collection[str]], Awaitable[bool]] | None = None,
+        counts: Counts | None = None,
         reached: Reached = untrapped,
     ) -> None:
         self._store = store
-        self._counts = Counts()
+        self._counts = Counts() if counts is None else counts
         self._look_around = drained
         self._drained = False
         self._workers = workers

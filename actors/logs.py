@@ -37,6 +37,8 @@ OTHERS = (
 INDENT = "    "
 ABOUT_RECORD = "holdfast_about"
 """The attribute of a guarded record that says what it is about: conversation, effect, request."""
+GUARDED = "holdfast_guarded"
+"""The attribute of a guarded record that holds the redaction that it went through."""
 MESSAGE = 8192
 """How many characters of a message are logged."""
 TRACEBACK = 65_536
@@ -50,7 +52,9 @@ class Guard(logging.Filter):
         self._redaction = redaction
 
     def filter(self, record: logging.LogRecord) -> bool:
-        """Let the record pass, with its message, traceback and stack rid of secrets."""
+        """Let the record pass, without secrets in its message, traceback and stack; it goes through one redaction once."""
+        if getattr(record, GUARDED, None) is self._redaction:
+            return True
         try:
             message = record.getMessage()
         except Exception:  # noqa: BLE001 - an argument's `__str__` may raise anything, and a log line is no place to fail
@@ -61,10 +65,10 @@ class Guard(logging.Filter):
         record.exc_info = None  # a handler that formats the error anew, or sends it elsewhere, would show its secrets
         if record.stack_info:
             record.stack_info = self._block(record.stack_info)
-        if not hasattr(record, ABOUT_RECORD):
-            about = {name: variable.get() for name, variable in ABOUT.items()}
-            shown = {name: line(self._redaction.redacted(value, MESSAGE)) for name, value in about.items() if value}
-            setattr(record, ABOUT_RECORD, shown)
+        about = {name: variable.get() for name, variable in ABOUT.items()}
+        shown = {name: line(self._redaction.redacted(value, MESSAGE)) for name, value in about.items() if value}
+        setattr(record, ABOUT_RECORD, shown)
+        setattr(record, GUARDED, self._redaction)
         return True
 
     def _block(self, text: str) -> str:

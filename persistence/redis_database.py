@@ -8,8 +8,10 @@ from typing import Any, TypeVar
 
 from redis import exceptions
 
+from holdfast import metrics
 from holdfast.backoff import Backoff
 from holdfast.cipher import Cipher, CipherAt
+from holdfast.counting import Counts
 from holdfast.errors import CorruptStore, StoreUnavailable, WrongStore
 from holdfast.settings import check_namespace
 
@@ -18,6 +20,8 @@ from .keys import BUCKETS, STORE_ID, Keys
 from .payloads import Payloads
 from .redis_connection import SOCKET_TIMEOUT_S, client, translated
 
+UNCOUNTED = frozenset({"count", "heartbeat"})
+"""Scripts whose time is not counted: with them, a process that does nothing would have something to say each time."""
 RETRY_S = 2.0
 """For how many seconds an idempotent operation is repeated before its outcome is reported as unknown."""
 
@@ -26,6 +30,8 @@ _T = TypeVar("_T")
 
 class RedisDatabase:
     """The connections to one Redis, and the facts known of it. `_do` repeats an operation, so every operation is idempotent.
+
+    Where `counts` are given, the time of each script is counted there.
 
     Attributes:
         payloads: The encoding of payloads, with the cipher if there is one.
@@ -40,7 +46,9 @@ class RedisDatabase:
         retry_s: float = RETRY_S,
         revive: Callable[[], Awaitable[bool]] | None = None,
         cipher: Cipher | CipherAt | None = None,
+        counts: Counts | None = None,
     ) -> None:
+        self._counts = counts
         self.namespace = check_namespace(namespace)
         self.url = url
         self.store_id = store_id
@@ -151,7 +159,10 @@ class RedisDatabase:
             await backoff.sleep()
 
     async def _script(self, name: str, keys: list[str], args: list[str | bytes | int]) -> list[Any]:
+        began_s = time.perf_counter()
         answer: list[Any] = await self._do(lambda: redis_scripts.run(self._redis, name, keys, args))
+        if self._counts is not None and name not in UNCOUNTED:
+            self._counts.observe(metrics.SCRIPT_S, time.perf_counter() - began_s, name)
         if answer[0] == b"corrupt":
             raise CorruptStore(f"{keys[0]}: {answer[1].decode(errors='replace')}")
         return answer

@@ -10,6 +10,7 @@ from holdfast.actors import AnswerToAsk, Failed, NotHosted, Replied
 from holdfast.backoff import Backoff
 from holdfast.conversation import Command, Reply
 from holdfast.errors import HoldfastError, Overloaded, Quarantined, StoreError, StoreUnavailable
+from holdfast.log_context import about
 
 from .actors import ActorDied, ActorUnavailable
 from .first_command import FirstCommand, undecided
@@ -96,6 +97,10 @@ class Delivery:
 
     async def through(self, registry: "Registry") -> DeliveryResult:
         """The result of the command, handed over through this registry as often as needed until the time is up."""
+        with about(conversation=self.conversation_id):
+            return await self._through(registry)
+
+    async def _through(self, registry: "Registry") -> DeliveryResult:
         backoff = Backoff(FIRST_PAUSE_S, LONGEST_PAUSE_S)
         away: StoreUnavailable | None = None
         while True:

@@ -72,6 +72,7 @@ class Sweeper:
             store_id=address.store_id,
             revive=revive,
             cipher=address.cipher,
+            counts=self._counts,
         )
 
     async def _run(self) -> None:

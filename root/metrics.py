@@ -73,6 +73,7 @@ OTHER = "other"
 WORK_S = (0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120, 300, 600)
 FIRST_S = (0.05, 0.1, 0.25, 0.5, 1, 2, 4, 8, 15, 30, 60)
 DECISION_S = (1, 5, 15, 60, 300, 900, 3600, 4 * 3600, 86_400, 3 * 86_400, 7 * 86_400)
+SCRIPT_BOUNDS_S = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 1, 5)
 REQUEST_BOUNDS_S = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60)
 
 # counted by conversation actors
@@ -100,6 +101,11 @@ FENCED = _counter("holdfast_fenced_writes_total", "Writes refused because anothe
 LOST = _counter("holdfast_runs_lost_total", "Runs of tools whose worker was gone without an outcome.", "agent")
 QUARANTINED = _counter("holdfast_quarantines_total", "Conversations that an actor put in quarantine.")
 
+# counted by all that write to the store
+SCRIPT_S = _histogram(
+    "holdfast_script_seconds", "Time of a script of the store, as its process saw it.", "script", bounds=SCRIPT_BOUNDS_S
+)
+
 # counted by workers
 MODEL_CALLS = _counter("holdfast_model_calls_total", "Model calls that ended: answered, or why not.", "model", "outcome")
 MODEL_S = _histogram("holdfast_model_call_seconds", "Time of a model call, retries included.", "model", bounds=WORK_S)
@@ -116,7 +122,7 @@ WAKES = _counter("holdfast_wakes_total", "Conversations that the sweeper woke, o
 HUNG = _counter("holdfast_processes_ended_total", "Actors and workers ended because they answered nothing.", "kind")
 
 COUNTED: tuple[Metric, ...] = (
-    *(STARTED, MESSAGES, TURNS, SUSPENDED, SETTLED, STALE, WAIT, ACTIVATIONS, FENCED, LOST, QUARANTINED),
+    *(STARTED, MESSAGES, TURNS, SUSPENDED, SETTLED, STALE, WAIT, ACTIVATIONS, FENCED, LOST, QUARANTINED, SCRIPT_S),
     *(MODEL_CALLS, MODEL_S, MODEL_FIRST_S, MODEL_RETRIES, TOKENS, RUNS, RUN_S, WAKES, HUNG),
 )
 """What processes count, and the store adds up."""

@@ -36,7 +36,12 @@ from .slots import Slots
 from .streams import EventStream, Streams
 from .watch import Watch
 
-OPERATIONS: tuple[Operation, ...] = (*conversations.OPERATIONS, *decisions.OPERATIONS, *operating.OPERATIONS)
+OPERATIONS: tuple[Operation, ...] = (
+    *conversations.OPERATIONS,
+    *decisions.OPERATIONS,
+    *operating.OPERATIONS,
+    *scraping.OPERATIONS,
+)
 """Everything that the API can do."""
 ALIVE = "health"
 """The operation that is answered however much goes on."""
@@ -82,7 +87,6 @@ def create_app(
         routes=[
             *_routes(serving),
             Route("/openapi.json", _description, methods=["GET"]),
-            scraping.route(serving),
             Route("/", _welcome, methods=["GET"]),
             _signing_in(serving),
         ],
@@ -140,7 +144,7 @@ def _routes(serving: Serving) -> Iterator[Route]:
 
 async def _answered(by_method: Mapping[str, Operation], serving: Serving, request: Request) -> Response:
     operation = by_method["GET" if request.method == "HEAD" else request.method]
-    request.scope["state"]["path"] = operation.path
+    request.scope["state"]["path"] = operation.path  # for `Watch`
     try:
         if operation.name != ALIVE:
             serving.requests.check()

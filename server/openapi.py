@@ -27,6 +27,7 @@ _LAST = {
     "schema": {"type": "string", "pattern": "^[0-9]{1,18}$"},
 }
 _STREAM = {"text/event-stream": {"schema": {"type": "string"}}}
+_TEXT = {"text/plain": {"schema": {"type": "string"}}}
 
 
 SECURITY = {
@@ -83,8 +84,9 @@ def _described(operation: Operation, references: Mapping[Any, Any]) -> dict[str,
 def _succeeding(operation: Operation, references: Mapping[Any, Any]) -> dict[str, Any]:
     content = {} if operation.reply is None else {"application/json": {"schema": references[operation.reply]}}
     content |= _STREAM if operation.streams else {}
+    content |= _TEXT if operation.text else {}
     found = {str(operation.status): {"description": operation.summary, "content": content}}
-    if operation.reply is None:
+    if operation.streams and operation.reply is None:
         found["204"] = {"description": "The conversation has ended, and nothing follows."}
     return found
 

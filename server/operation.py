@@ -74,13 +74,14 @@ class Operation:
         name: The operation's name in the description of the API.
         summary: What it does, in a line.
         run: The function that does it.
-        reply: The model of what it replies; None for a stream.
+        reply: The model of what it replies; None for a stream or text.
         query: The model of its query.
         body: The model of its body.
         key: The name of the idempotency key, as a field of the body and as a parameter of the client.
         status: The status of a reply.
         streams: Whether it replies with an event stream, or may.
         scope: What a caller must be allowed for it; None: anybody may, and nobody is asked who they are.
+        text: Whether it replies with plain text.
     """
 
     method: str
@@ -94,4 +95,5 @@ class Operation:
     key: str | None = None
     status: int = 200
     streams: bool = False
+    text: bool = False
     scope: AccessScope | None = field(kw_only=True)

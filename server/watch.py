@@ -17,7 +17,7 @@ logger = logging.getLogger("holdfast.server.access")
 HEADER = "X-Request-Id"
 REQUEST_ID = re.compile(r"[A-Za-z0-9._:-]{1,64}")
 UNKNOWN = "-"
-"""The path of a request for which there is no route."""
+"""The path of a request for which there is no route, and its sender where nobody was asked."""
 BROKEN_OFF = 499
 """The status of a request that ended without an answer, because its client had left."""
 METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"})

@@ -78,7 +78,7 @@ class Activation:
         self._store = store
         self._timing = timing
         self._reached = reached
-        self._counted = Counted(counts or Counts())
+        self._counted = Counted(Counts() if counts is None else counts)
         self._mailbox = Mailbox()
         self._rested = rested
         self._rest = Rest(admission, clock=clock, rested=rested, patience=patience or Patience())

@@ -327,7 +327,13 @@ class Worker:
     async def _connected(self) -> Store:
         if self._store is None:
             address = self._settings.store
-            store = RedisStore(address.redis_url, namespace=address.namespace, store_id=address.store_id, cipher=address.cipher)
+            store = RedisStore(
+                address.redis_url,
+                namespace=address.namespace,
+                store_id=address.store_id,
+                cipher=address.cipher,
+                counts=self._counts,
+            )
             await store.open()
             self._store = store
         return self._store

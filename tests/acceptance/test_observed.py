@@ -121,6 +121,11 @@ async def test_metrics_of_all_processes_are_read_in_one_place_and_one_request_is
     retried = sum(value for labels, value in counted.items() if labels[0] == "holdfast_model_retries_total")
     assert (answered, retried) == (2, 1)
 
+    command = [sys.executable, "-m", "holdfast.cli", "top", "--json", "--namespace", NAMESPACE]
+    printed = await asyncio.to_thread(subprocess.check_output, command, env={**os.environ, **stack.env}, text=True)
+    shown = {one["name"]: one["values"] for one in json.loads(printed)["metrics"]}
+    assert {"labels": {"agent": "support", "outcome": "completed"}, "value": 1} in shown["holdfast_turns_total"]
+
     def told():
         logs = (stack.home.runtime / "ray" / "session_latest" / "logs").glob("worker-*.err")
         lines = [line for log in logs for line in log.read_text(errors="replace").splitlines() if "req-of-ana-1" in line]

@@ -3,6 +3,8 @@
 import pytest
 import redis
 
+from holdfast import metrics
+from holdfast.counting import Counts, families
 from holdfast.persistence import RedisStore
 from holdfast.testing import ToyCipher
 from holdfast.testing.conformance import StoreConformance
@@ -73,3 +75,17 @@ def test_the_documented_user_has_nothing_else(server, documented, command):
         pytest.raises(redis.ResponseError, match=r"(?i)no permissions|noperm|can.t run this command|can.t access"),
     ):
         user.execute_command(*command.split())
+
+
+async def test_the_time_of_a_script_is_counted_but_for_what_an_idle_process_runs(server, namespace):
+    counts = Counts()
+    store = RedisStore(server.url, namespace=namespace, counts=counts)
+    await store.open()
+    await store.heartbeat("actor-1", limit=9)
+    await store.count({"a": 1})
+    assert counts.taken() == {}
+
+    await store.paused()
+    (found,) = families(counts.taken(), [metrics.SCRIPT_S])
+    assert [(script, sum(one.buckets)) for (script,), one in found.values.items()] == [("paused", 1)]
+    await store.close()

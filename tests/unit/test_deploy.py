@@ -64,6 +64,11 @@ def test_every_metric_is_on_the_dashboard_but_for_what_only_adds_to_another():
     }
 
 
+def test_the_page_names_every_metric():
+    page = (DEPLOY.parent / "docs" / "observability.md").read_text()
+    assert {metric.name for metric in EVERY} <= set(re.findall(r"`(holdfast_\w+)`", page))
+
+
 @pytest.mark.skipif(shutil.which("promtool") is None, reason="promtool is not installed here")
 def test_prometheus_takes_the_rules():
     done = subprocess.run(["promtool", "check", "rules", str(ALERTS)], capture_output=True, text=True, check=False)

@@ -366,3 +366,17 @@ async def test_pauses_that_cannot_be_read_keep_no_deadline_from_being_swept():
 
     await swept(sweep_of(faulty, actors), woken)
     assert faulty.calls["paused"] == 1, "which is said once in a while"
+
+
+async def test_what_the_sweep_wakes_is_counted_and_the_store_is_told():
+    store, actors = MemoryStore(), Waking({"bad": NewerRecord("log", 9, 3)})
+    await overdue(store, "bad", "good")
+    sweep = sweep_of(store, actors)
+
+    async def both():
+        return "good" in actors.woken and bool(await store.troubles())
+
+    await swept(sweep, both)
+    sweep._tell_at = 0.0
+    await sweep.tick()
+    assert await store.counted() == {"holdfast_wakes_total|woken": 1, "holdfast_wakes_total|failed": 1}

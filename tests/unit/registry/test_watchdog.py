@@ -2,6 +2,7 @@
 
 import asyncio
 
+from holdfast.counting import Counts
 from holdfast.persistence import Blame, MemoryStore
 from holdfast.registry.watchdog import FIRST, Gone, Watchdog
 from holdfast.settings import ProcessLimits, Timing
@@ -51,8 +52,8 @@ async def looked(watch, times):
             await asyncio.sleep(0)
 
 
-def watch_of(store, fakes, strikes=2):
-    return Watchdog(store, fakes, timing=TIMING, process_limits=ProcessLimits(strikes=strikes))
+def watch_of(store, fakes, strikes=2, counts=None):
+    return Watchdog(store, fakes, timing=TIMING, process_limits=ProcessLimits(strikes=strikes), counts=counts)
 
 
 async def hosted(store, actor, conversation_id="c-1", seen=""):
@@ -63,7 +64,8 @@ async def hosted(store, actor, conversation_id="c-1", seen=""):
 
 async def test_an_actor_that_stops_answering_is_ended_and_who_answers_or_is_gone_is_not():
     store, fakes = MemoryStore(), Fakes("a:actor:1", "a:actor:2", "a:worker:1", "a:actor:3")
-    watch = watch_of(store, fakes)
+    counts = Counts()
+    watch = watch_of(store, fakes, counts=counts)
     await looked(watch, 1)
     fakes.hang("a:actor:1")
     fakes.hang("a:worker:1")
@@ -74,6 +76,7 @@ async def test_an_actor_that_stops_answering_is_ended_and_who_answers_or_is_gone
     await looked(watch, 2)
 
     assert sorted(fakes.ended) == ["a:actor:1", "a:worker:1"]
+    assert counts.taken() == {"holdfast_processes_ended_total|actor": 1, "holdfast_processes_ended_total|worker": 1}
 
 
 async def test_an_actor_that_is_being_made_is_given_more_time():

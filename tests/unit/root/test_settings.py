@@ -1,9 +1,10 @@
-"""The defaults that are taken from the machine."""
+"""The defaults that are taken from the machine, and the settings of log lines."""
 
 import pytest
 
 from holdfast import settings as module
-from holdfast.settings import Settings
+from holdfast.errors import ConfigurationError
+from holdfast.settings import LogForm, LogSettings, Settings
 
 
 @pytest.mark.parametrize(
@@ -18,3 +19,16 @@ def test_the_cap_of_live_actors_is_taken_from_the_memory_there_is(monkeypatch, t
     monkeypatch.setattr(module.os, "sysconf", {"SC_PHYS_PAGES": 24_000_000_000 // 4096, "SC_PAGE_SIZE": 4096}.__getitem__)
 
     assert Settings.of().max_actors == actors
+
+
+def test_the_level_and_form_of_log_lines_are_settings(monkeypatch):
+    assert Settings.of().log == LogSettings("INFO", None)
+    monkeypatch.setenv("HOLDFAST_LOG_LEVEL", "debug")
+    monkeypatch.setenv("HOLDFAST_LOG_FORMAT", "json")
+    assert Settings.of().log == LogSettings("DEBUG", LogForm.JSON)
+
+
+@pytest.mark.parametrize(("name", "value"), [("log_level", "LOUD"), ("log_format", "xml")])
+def test_a_level_or_form_that_is_none_is_refused(name, value):
+    with pytest.raises(ConfigurationError, match=f"HOLDFAST_{name.upper()}"):
+        Settings.of(**{name: value})
