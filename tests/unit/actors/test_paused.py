@@ -6,7 +6,7 @@ import time
 import types
 
 import pytest
-from given_worker import GivenWorker
+from given_worker import GivenWorker, carried_out
 from hosted import GATED, OPEN, START, FakeWorkers, activated, decided, stored, until
 
 from holdfast.actors import Host, Hosted, NoOutcome, WorkPaused, admission, wire
@@ -152,7 +152,7 @@ async def test_a_worker_claims_no_run_that_is_paused_and_runs_it_afterwards(at_o
     assert RAN == []
 
     await store.resume("desk")
-    assert (await worker._tool_run(request)).ok
+    assert (await carried_out(worker, worker._tool_run(request))).ok
     assert RAN == ["lookup"]
 
 

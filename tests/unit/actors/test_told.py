@@ -5,7 +5,7 @@ import threading
 from typing import Annotated
 
 import pytest
-from given_worker import GivenWorker
+from given_worker import GivenWorker, carried_out
 from pydantic import AfterValidator
 
 from holdfast.actors import wire
@@ -24,7 +24,6 @@ URL = f"postgres://app:{KEY}@db.internal/shop"
 @pytest.fixture(autouse=True)
 def environment(monkeypatch):
     monkeypatch.setenv("SHOP_API_KEY", KEY)
-    monkeypatch.setattr(tool_run, "TOLD_S", 300)  # a machine that stands still for a while is no app that says nothing
 
 
 def refused():
@@ -50,7 +49,8 @@ async def error_of(callback, *, arguments="{}", **options):
         attempt=1,
         arguments_at=one.arguments_at,
     )
-    outcome = await GivenWorker(store, agent)._tool_run(request)
+    worker = GivenWorker(store, agent)
+    outcome = await carried_out(worker, worker._tool_run(request))
     assert KEY not in outcome.content
     assert (await store.run("c-1", request.effect_id)).outcome.count(KEY.encode()) == 0
     assert not outcome.ok

@@ -1,7 +1,7 @@
 """A body runs only if its claim is known to have been won."""
 
 import pytest
-from given_worker import GivenWorker, runnable
+from given_worker import GivenWorker, carried_out, runnable
 
 from holdfast.actors import NoOutcome
 from holdfast.agent import Agent, tool
@@ -29,7 +29,8 @@ def nothing_ran():
 
 async def run(store, request):
     """What a worker that has never seen the run makes of it."""
-    return await GivenWorker(store, DESK_WITH_LOOKUP)._tool_run(request)
+    worker = GivenWorker(store, DESK_WITH_LOOKUP)
+    return await carried_out(worker, worker._tool_run(request))
 
 
 async def test_a_body_whose_claim_is_won_runs_once_and_its_outcome_is_recorded():
