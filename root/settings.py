@@ -277,8 +277,15 @@ def _reaching(named: dict[str, Any], given: Mapping[str, Any]) -> dict[str, Any]
             problem = "it does not go with the url of a server, which has its own"
             raise ConfigurationError(name, problem, f"leave out {name}=, or url= and HOLDFAST_URL")
     if "token" in client and "token" not in given and "url" in client and "url" in given:
-        of_variable, of_call = urlsplit(str(client["url"])), urlsplit(str(given["url"]))
-        if (of_variable.scheme, of_variable.netloc) != (of_call.scheme, of_call.netloc):
+        if _origin(client["url"]) != _origin(given["url"]):
             problem = "HOLDFAST_TOKEN is for HOLDFAST_URL, and url= leads to another server"
             raise ConfigurationError("token", problem, "give token= with url=, or unset the two variables")
     return client
+
+
+def _origin(url: Any) -> tuple[str, str] | None:
+    """The scheme, host and port of a URL; None of what is none."""
+    try:
+        return urlsplit(str(url))[:2]
+    except ValueError:
+        return None

@@ -3,7 +3,7 @@
 from .bodies import PauseBody, ResumeBody
 from .operation import Asked, Operation
 from .refusal import Refusal
-from .replies import AgentsReply, HealthReply, PauseReply, ReadyReply, ResumedReply
+from .replies import AgentsReply, HealthReply, PauseReply, PausesReply, ReadyReply, ResumedReply
 
 
 async def agents(asked: Asked) -> AgentsReply:
@@ -15,6 +15,11 @@ async def agents(asked: Asked) -> AgentsReply:
 async def pause(asked: Asked) -> PauseReply:
     """Stop new work."""
     return PauseReply.model_validate(await asked.client.pause(asked.body.agent, asked.body.reason))
+
+
+async def pauses(asked: Asked) -> PausesReply:
+    """The pauses that stand."""
+    return PausesReply.model_validate({"items": await asked.client.paused()}, from_attributes=True)
 
 
 async def resume(asked: Asked) -> ResumedReply:
@@ -38,6 +43,7 @@ async def ready(asked: Asked) -> ReadyReply:
 
 OPERATIONS = (
     Operation("GET", "/v1/agents", "listAgents", "The agents, their tools, and the pauses that stand.", agents, AgentsReply),
+    Operation("GET", "/v1/pause", "listPauses", "The pauses that stand.", pauses, PausesReply),
     Operation("POST", "/v1/pause", "pause", "Stop new work of an agent, or of all.", pause, PauseReply, body=PauseBody),
     Operation("POST", "/v1/resume", "resume", "Lift a pause.", resume, ResumedReply, body=ResumeBody),
     Operation("GET", "/health", "health", "Whether the process is alive.", health, HealthReply),

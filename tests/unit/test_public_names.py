@@ -15,7 +15,7 @@ PUBLIC = {
         ConversationEnded ConversationExists ConversationNotFound ConversationState CorruptStore Decision Deny Fail
         FailureReason Fenced HoldfastError HomeUnusable InvalidConversationId InvalidDecision InvalidInput InvalidMessage
         LeaseHeld Limits MessageNotFound NewerRecord OlderRelease OtherBuild OutcomeUnknown Overloaded PendingCall Quarantined
-        QueueFull Receipt Redispatch Report StaleCall StaleReason Status StopReason StoreError StoreUnavailable SuspensionKind
+        QueueFull Receipt Redispatch Report ServerRefused ServerUnavailable StaleCall StaleReason Status StopReason StoreError StoreUnavailable SuspensionKind
         Tool ToolContext TurnNotFound UnsupportedServer WrongCluster WrongStore __version__ tool
     """,
     "events": """
@@ -52,7 +52,7 @@ PUBLIC = {
         ConfigurationError Conversation ConversationEnded ConversationExists ConversationNotFound ConversationRow
         ConversationState Decision Deny DurabilityWarning Event Fail FailureReason HoldfastError InvalidConversationId
         InvalidDecision InvalidInput InvalidMessage Message MessageNotFound MessageStatus OlderRelease OtherBuild OutcomeUnknown
-        Overloaded Page Pause PendingCall Quarantined QueueFull Receipt Redispatch RunningCall StaleCall StaleReason Status
+        Overloaded Page Pause PendingCall Quarantined QueueFull Receipt Redispatch RunningCall ServerRefused ServerUnavailable StaleCall StaleReason Status
         StopReason StoreError StoreUnavailable SuspensionKind ToolRow Turn TurnNotFound TurnStatus Usage WrongCluster
         WrongStore
     """,

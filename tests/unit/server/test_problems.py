@@ -17,7 +17,8 @@ from holdfast.errors import (
     StaleReason,
     StoreUnavailable,
 )
-from holdfast.server.problems import STATUSES, code_of, response_of, status_of
+from holdfast.problems import STATUSES, code_of, error_of, status_of
+from holdfast.server.problems import response_of
 from holdfast.server.refusal import Refusal
 
 EXPORTED = [found for found in vars(errors).values() if inspect.isclass(found) and issubclass(found, HoldfastError)]
