@@ -35,7 +35,7 @@ REACH_S = 5.0
 KEEP_S = 4.0
 """How long an idle connection is kept: less than the 5 s after which uvicorn closes it."""
 FIRST_S, LONGEST_S, JITTER = 0.1, 2.0, 0.5
-UNJUDGED = StoreUnavailable | ClusterError | Overloaded | LeaseHeld
+UNJUDGED = (StoreUnavailable, ClusterError, Overloaded, LeaseHeld)
 """Errors that say of one request that nothing was done, and nothing of the same request sent before."""
 
 logger = logging.getLogger("holdfast.client")
@@ -77,8 +77,9 @@ class Asking:
         """Whether the request may be sent again although the server may have carried it out."""
         return self.method == "GET" or self.key is not None
 
-    def given_up(self, why: str) -> HoldfastError:
+    def given_up(self, url: str, why: str) -> HoldfastError:
         """The error of a request that got no answer."""
+        why = f"{url}: {why}"
         if self.method != "GET" and self.doubtful:
             if self.key is not None:
                 return OutcomeUnknown(f"{self.what} ({why})", self.key)
@@ -169,7 +170,7 @@ class Exchange:
                     return await read(asking)
             except TimeoutError:
                 asking.doubtful |= asking.sent
-                raise asking.given_up(f"no answer within {self.timeout_s:g} s") from None
+                raise asking.given_up(self.address.url, f"no answer within {self.timeout_s:g} s") from None
             except _ComeBack as later:
                 why, at_least_s, final = str(later), later.at_least_s, later.error
                 asking.doubtful |= final is None
@@ -182,7 +183,7 @@ class Exchange:
             pause_s = max(pauses.next_s(), at_least_s)
             late = now() + pause_s >= (until if reached else min(until, began + REACH_S))
             if late or (asking.doubtful and not asking.repeatable):
-                raise final or asking.given_up(why)
+                raise final or asking.given_up(self.address.url, why)
             logger.debug("%s is asked for again in %.1f s: %s", asking.what, pause_s, why)
             await asyncio.sleep(pause_s)
 
