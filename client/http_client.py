@@ -202,5 +202,3 @@ def _said(decision: Decision) -> dict[str, Any]:
     if ruling.body is not None:
         said[_BODIES[ruling.kind]] = jsontext.loads(ruling.body)
     return said
-
-

@@ -48,9 +48,7 @@ class HttpConversation(Conversation):
         self, tool_call_id: str, decision: Decision, *, suspension_id: str | None = None, decision_id: str | None = None
     ) -> Receipt:
         """Decide a pending call; see `Conversation.resolve`."""
-        return await self._client.resolve(
-            self.id, tool_call_id, decision, suspension_id=suspension_id, decision_id=decision_id
-        )
+        return await self._client.resolve(self.id, tool_call_id, decision, suspension_id=suspension_id, decision_id=decision_id)
 
     async def pending(self) -> list[AsyncPendingCall]:
         """The pending calls; see `Conversation.pending`."""
@@ -102,15 +100,9 @@ class HttpConversation(Conversation):
         check_request_id("message_id", message_id, InvalidMessage)
         return replies.message(await self._get(f"messages/{part(message_id)}", "the message"))
 
-    async def events(self, *, after: int = 0, live: bool = True) -> AsyncGenerator[Event, None]:
+    def events(self, *, after: int = 0, live: bool = True) -> AsyncGenerator[Event, None]:
         """The events after `after`; see `Conversation.events`. A stream that is cut goes on where it was."""
-        check_place(after)
-        source = follow(self._exchange, f"{self._path}/events", after=after, live=bool(live))
-        try:
-            async for event in source:
-                yield event
-        finally:
-            await source.aclose()
+        return follow(self._exchange, f"{self._path}/events", after=after, live=bool(live))
 
     async def cancel(self, *, request_id: str | None = None) -> Cancelled:
         """Cancel the turn; see `Conversation.cancel`."""

@@ -2,8 +2,7 @@
 
 import asyncio
 import logging
-from collections.abc import AsyncGenerator, Iterator
-from contextlib import aclosing
+from collections.abc import AsyncGenerator, AsyncIterator, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,6 +13,7 @@ from holdfast.conversation import jsontext
 from holdfast.errors import ServerRefused
 
 from . import http_replies as replies
+from .arguments import check_place
 from .http_answers import NO_CONTENT, UNREADABLE, told
 from .http_exchange import Exchange, said_of
 from .results import Event
@@ -91,22 +91,26 @@ async def follow(
     """The events of a conversation after a place in its log; where the stream is cut, it goes on after the last one.
 
     Raises:
+        InvalidInput: `after` is no place in a log.
         ServerUnavailable: The server does not answer within the client's deadline.
         HoldfastError: The error that the server raised.
     """
+    check_place(after)
     pauses = Backoff(FIRST_S, LONGEST_S, jitter=JITTER)
     while True:
         headers = {"Accept": "text/event-stream"} | ({"Last-Event-ID": str(after)} if after else {})
-        async with exchange.opened(path, "the events", headers, live=live) as response:
+        response = await exchange.opened(path, "the events", headers, live=live)
+        try:
             if response.status_code == NO_CONTENT:
                 return
-            async with aclosing(_frames(response, silent_s)) as frames:
-                async for frame in frames:
+            frames, chunks = Frames(), response.aiter_raw()
+            while chunk := await _next(chunks, silent_s):
+                for frame in frames.fed(chunk):
                     data = _data(frame)
                     if frame.event == CLOSED:
                         if _over(data):
                             return
-                        break
+                        continue  # nothing follows but the end of the answer
                     event = replies.event(data)
                     if event.seq is not None:
                         if event.seq <= after:
@@ -116,24 +120,24 @@ async def follow(
                     yield event
                     if event.kind == "conversation_ended":
                         return
+        finally:
+            await response.aclose()
         await pauses.sleep()
 
 
-async def _frames(response: httpx.Response, silent_s: float) -> AsyncGenerator[Frame, None]:
-    """The frames of a stream until it ends, is cut, or is silent for too long."""
-    frames, chunks = Frames(), response.aiter_raw()
-    while True:
-        try:
-            async with asyncio.timeout(silent_s):
-                chunk = await anext(chunks, None)
-        except (httpx.TransportError, TimeoutError) as error:
-            why = said_of(error) if isinstance(error, httpx.TransportError) else f"silent for {silent_s:g} s"
-            logger.debug("a stream of events was cut: %s", why)
-            return
-        if chunk is None:
-            return
-        for frame in frames.fed(chunk):
-            yield frame
+async def _next(chunks: AsyncIterator[bytes], silent_s: float) -> bytes:
+    """The next bytes of a stream; none where it ends, is cut, or is silent for too long."""
+    try:
+        async with asyncio.timeout(silent_s):
+            while not (chunk := await anext(chunks, None)):
+                if chunk is None:
+                    return b""
+            return chunk
+    except TimeoutError:
+        logger.debug("a stream of events was silent for %g s", silent_s)
+    except httpx.TransportError as error:
+        logger.debug("a stream of events was cut: %s", said_of(error))
+    return b""
 
 
 def _data(frame: Frame) -> dict[str, Any]:

@@ -4,8 +4,7 @@ import asyncio
 import logging
 import os
 import uuid
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
-from contextlib import asynccontextmanager
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from importlib import metadata
 from typing import Any, TypeVar
@@ -137,20 +136,15 @@ class Exchange:
                 raise OutcomeUnknown(f"{what} ({error})", key) from error
             raise
 
-    @asynccontextmanager
-    async def opened(self, path: str, what: str, headers: Mapping[str, str], **query: Any) -> AsyncIterator[httpx.Response]:
-        """An answer whose body is read as it comes; one that is no stream raises as in `get`.
+    async def opened(self, path: str, what: str, headers: Mapping[str, str], **query: Any) -> httpx.Response:
+        """An answer whose body is read as it comes, and that the caller closes; one that is no stream raises as in `get`.
 
         Raises:
             ServerUnavailable: The server does not answer in time.
             HoldfastError: The error that the server raised.
         """
         asking = Asking("GET", path, what, {name: _plain(one) for name, one in query.items()}, headers)
-        response: httpx.Response = await self._answered(asking, self._begun)
-        try:
-            yield response
-        finally:
-            await response.aclose()
+        return await self._answered(asking, self._begun)
 
     async def aclose(self) -> None:
         """Close the connections."""
@@ -246,7 +240,7 @@ class Exchange:
         return self._http
 
 
-class _ComeBack(Exception):  # noqa: N818 - it is no error: the request goes through later
+class _ComeBack(Exception):
     """A refusal for the moment."""
 
     def __init__(self, answer: Answer) -> None:

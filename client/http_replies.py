@@ -21,6 +21,7 @@ from .turns import Message, Turn
 
 _T = TypeVar("_T")
 _R = TypeVar("_R")
+_M = TypeVar("_M", bound=BaseModel)
 
 _RECORDED: Mapping[str, type[Any]] = {kind.model_fields["kind"].default: kind for kind in EVENTS}
 _LIVE: Mapping[str, type[Any]] = {kind.model_fields["kind"].default: kind for kind in LIVE_EVENTS}
@@ -46,6 +47,8 @@ _MESSAGE = TypeAdapter(Message)
 _AGENT = TypeAdapter(AgentRow)
 _PAUSE = TypeAdapter(Pause)
 _STANDING = TypeAdapter(_Standing)
+_FLAGS = TypeAdapter(dict[str, bool])
+_PLACE = TypeAdapter(int)
 
 
 class Page(BaseModel):
@@ -100,7 +103,7 @@ def cancelled(reply: Any) -> Cancelled:
 
 def flag(reply: Any, name: str) -> bool:
     """The truth value of a field."""
-    return _checked(TypeAdapter(dict[str, bool]), reply).get(name, False)
+    return _checked(_FLAGS, reply).get(name, False)
 
 
 def pending_call(reply: Any, resolve: Callable[..., _R]) -> PendingCall[_R]:
@@ -123,16 +126,16 @@ def rests(state: ConversationState[Any], after: int | None) -> bool:
     return state.status in RESTING and (after is None or state.seq > after or state.status is Status.ENDED)
 
 
-def event(data: Any) -> ClientEvent:
+def event(data: Mapping[str, Any]) -> ClientEvent:
     """The event in a frame of a stream: the fields of its body, and beside them its place and whether it is live."""
-    fields = dict(_checked(TypeAdapter(dict[str, Any]), data))
+    fields = dict(data)
     seq, live, kind = fields.pop("seq", None), fields.pop("live", False), str(fields.get("kind"))
     if live:
-        body: LiveEvent = _checked(TypeAdapter(_kind(_LIVE, kind)), fields)
+        body: LiveEvent = _made(_kind(_LIVE, kind), fields)
         return ClientEvent.live(body)
     arguments = fields.pop("arguments", None) if kind == "call_suspended" else None
-    recorded: Event = _checked(TypeAdapter(_kind(_RECORDED, kind)), fields)
-    return ClientEvent.recorded(_checked(TypeAdapter(int), seq), recorded, arguments=arguments)
+    recorded: Event = _made(_kind(_RECORDED, kind), fields)
+    return ClientEvent.recorded(_checked(_PLACE, seq), recorded, arguments=arguments)
 
 
 def _kind(kinds: Mapping[str, type[Any]], kind: str) -> type[Any]:
@@ -141,20 +144,31 @@ def _kind(kinds: Mapping[str, type[Any]], kind: str) -> type[Any]:
     return kinds[kind]
 
 
-def _record(kind: type[_T], reply: Any) -> _T:
+def _record(kind: type[_M], reply: Any) -> _M:
     """A record made of those fields of a reply that it has: a later server may say more."""
-    known = kind.model_fields  # type: ignore[attr-defined]
-    fields = {name: value for name, value in reply.items() if name in known} if isinstance(reply, dict) else reply
-    return _checked(TypeAdapter(kind), fields)
+    fields = {name: value for name, value in reply.items() if name in kind.model_fields} if isinstance(reply, dict) else reply
+    return _made(kind, fields)
+
+
+def _made(kind: type[_M], fields: Any) -> _M:
+    try:
+        return kind.model_validate(fields)
+    except ValidationError as error:
+        raise _unreadable(_first(error)) from None
 
 
 def _checked(adapter: TypeAdapter[_T], reply: Any) -> _T:
     try:
         return adapter.validate_python(reply)
     except ValidationError as error:
-        first = error.errors(include_url=False, include_context=False, include_input=False)[0]
-        place = ".".join(map(str, first["loc"]))
-        raise _unreadable(f"{place}{': ' if place else ''}{first['msg']}") from None
+        raise _unreadable(_first(error)) from None
+
+
+def _first(error: ValidationError) -> str:
+    """The first mistake of several, without the value."""
+    first = error.errors(include_url=False, include_context=False, include_input=False)[0]
+    place = ".".join(map(str, first["loc"]))
+    return f"{place}{': ' if place else ''}{first['msg']}"
 
 
 def _unreadable(why: str) -> ServerRefused:

@@ -112,7 +112,7 @@ def status_of(error: HoldfastError) -> int:
 
 
 def error_of(problem: Mapping[str, Any]) -> HoldfastError | None:
-    """The error that a problem document stands for, with its fields; None if its code or its fields are none of this release's."""
+    """The error that a problem document stands for, with its fields; None if this release knows no such code or fields."""
     kind = _kinds().get(str(problem.get("code")))
     if kind is None:
         return None

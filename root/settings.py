@@ -276,10 +276,10 @@ def _reaching(named: dict[str, Any], given: Mapping[str, Any]) -> dict[str, Any]
         if name not in OF_THE_CLIENT and value is not False:
             problem = "it does not go with the url of a server, which has its own"
             raise ConfigurationError(name, problem, f"leave out {name}=, or url= and HOLDFAST_URL")
-    if "token" in client and "token" not in given and "url" in client and "url" in given:
-        if _origin(client["url"]) != _origin(given["url"]):
-            problem = "HOLDFAST_TOKEN is for HOLDFAST_URL, and url= leads to another server"
-            raise ConfigurationError("token", problem, "give token= with url=, or unset the two variables")
+    both = "url" in client and "url" in given
+    if both and "token" in client and "token" not in given and _origin(client["url"]) != _origin(given["url"]):
+        problem = "HOLDFAST_TOKEN is for HOLDFAST_URL, and url= leads to another server"
+        raise ConfigurationError("token", problem, "give token= with url=, or unset the two variables")
     return client
 
 

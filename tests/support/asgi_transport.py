@@ -1,4 +1,4 @@
-"""Requests of httpx straight to an ASGI application, in the same loop; answers come as they are sent, so that streams stream."""
+"""Requests of httpx straight to an ASGI application, in the same loop; answers come as they are sent, so streams stream."""
 
 import asyncio
 

@@ -199,7 +199,14 @@ async def missing(client, _):
     async def first_event():
         return await anext(conversation.events())
 
-    reads = (conversation.state, conversation.pending, conversation.messages, conversation.turns, conversation.wait, first_event)
+    reads = (
+        conversation.state,
+        conversation.pending,
+        conversation.messages,
+        conversation.turns,
+        conversation.wait,
+        first_event,
+    )
     return [
         *[await raised(read()) for read in reads],
         await raised(conversation.turn("t")),

@@ -15,8 +15,9 @@ PUBLIC = {
         ConversationEnded ConversationExists ConversationNotFound ConversationState CorruptStore Decision Deny Fail
         FailureReason Fenced HoldfastError HomeUnusable InvalidConversationId InvalidDecision InvalidInput InvalidMessage
         LeaseHeld Limits MessageNotFound NewerRecord OlderRelease OtherBuild OutcomeUnknown Overloaded PendingCall Quarantined
-        QueueFull Receipt Redispatch Report ServerRefused ServerUnavailable StaleCall StaleReason Status StopReason StoreError StoreUnavailable SuspensionKind
-        Tool ToolContext TurnNotFound UnsupportedServer WrongCluster WrongStore __version__ tool
+        QueueFull Receipt Redispatch Report ServerRefused ServerUnavailable StaleCall StaleReason Status StopReason StoreError
+        StoreUnavailable SuspensionKind Tool ToolContext TurnNotFound UnsupportedServer WrongCluster WrongStore __version__
+        tool
     """,
     "events": """
         Approval CallResolved CallSuspended ConversationStarted DecisionKind Ended Event EventBody Executor
@@ -25,8 +26,8 @@ PUBLIC = {
         TurnStarted
     """,
     "conversation": """
-        AgentSpec Answer Approval Approve BeginTurn CallModel Cancel Cancelled Command Decision Deny Effect End Event
-        Executor Fail FailureReason Judgement Limits ModelFailed ModelReplied OnLost Principal Proof Receipt Redispatch Reply Resolve
+        AgentSpec Answer Approval Approve BeginTurn CallModel Cancel Cancelled Command Decision Deny Effect End Event Executor
+        Fail FailureReason Judgement Limits ModelFailed ModelReplied OnLost Principal Proof Receipt Redispatch Reply Resolve
         RunFinished RunTool Send SettledBy Start State Status StopReason SuspensionKind TABLE ToolSpec Wake decide evolve
         outstanding
     """,
@@ -48,12 +49,12 @@ PUBLIC = {
     """,
     "client": """
         AgentNotFound AgentRow Answer AppDiffersWarning AppNotFound AppNotPublished Approve AsyncClient AsyncPendingCall
-        BlockingConversation Cancelled CipherFailed CipherMissing Client ClusterStopped ClusterUnavailable
-        ConfigurationError Conversation ConversationEnded ConversationExists ConversationNotFound ConversationRow
-        ConversationState Decision Deny DurabilityWarning Event Fail FailureReason HoldfastError InvalidConversationId
-        InvalidDecision InvalidInput InvalidMessage Message MessageNotFound MessageStatus OlderRelease OtherBuild OutcomeUnknown
-        Overloaded Page Pause PendingCall Quarantined QueueFull Receipt Redispatch RunningCall ServerRefused ServerUnavailable StaleCall StaleReason Status
-        StopReason StoreError StoreUnavailable SuspensionKind ToolRow Turn TurnNotFound TurnStatus Usage WrongCluster
+        BlockingConversation Cancelled CipherFailed CipherMissing Client ClusterStopped ClusterUnavailable ConfigurationError
+        Conversation ConversationEnded ConversationExists ConversationNotFound ConversationRow ConversationState Decision Deny
+        DurabilityWarning Event Fail FailureReason HoldfastError InvalidConversationId InvalidDecision InvalidInput
+        InvalidMessage Message MessageNotFound MessageStatus OlderRelease OtherBuild OutcomeUnknown Overloaded Page Pause
+        PendingCall Quarantined QueueFull Receipt Redispatch RunningCall ServerRefused ServerUnavailable StaleCall StaleReason
+        Status StopReason StoreError StoreUnavailable SuspensionKind ToolRow Turn TurnNotFound TurnStatus Usage WrongCluster
         WrongStore
     """,
     "server": """

@@ -1,6 +1,6 @@
-"""One suite over both ways to a conversation, with a real server: a client over HTTP returns and raises what one on the stack does.
+"""One suite over both ways to a conversation, with a real server: a client over HTTP does what one on the stack does.
 
-Each case plays on a fresh server by each way. What it observes is compared whole, but for times, which are only said to be there.
+Each case plays on a fresh server by each way. What it observes is compared whole, but for the values of times.
 """
 
 import asyncio
@@ -48,7 +48,7 @@ def test_both_ways_show_the_same(case, monkeypatch):
 def test_a_blocking_client_works_over_http_too():
     with served() as server, Client.connect(url=server.url) as client:
         server.waiting("c-1")
-        (approval, _) = client.pending().items
+        (approval,) = client.pending(kind="approval").items
         receipt = approval.resolve(Approve(), decision_id="d-1")
         assert client.conversation("c-1").wait(after=receipt.seq - 1, timeout_s=0).seq >= receipt.seq
         events = client.conversation("c-1").events(live=False)
@@ -82,7 +82,10 @@ def test_the_events_of_a_large_conversation_come_whole():
         async def read():
             async with AsyncClient.connect(url=server.url) as client:
                 source = client.conversation("c-1").events(live=False)
-                return [await anext(source) for _ in range(writer.state.seq)]
+                try:
+                    return [await anext(source) for _ in range(writer.state.seq)]
+                finally:
+                    await source.aclose()
 
         events = asyncio.run(read())
     assert [event.body for event in events] == writer.events

@@ -9,7 +9,7 @@ from holdfast.client import AsyncClient
 from holdfast.client.http_address import Address
 from holdfast.errors import ConfigurationError
 
-TOKEN = "hunter22-hunter22"
+TOKEN = "hunter22-hunter22"  # noqa: S105 - made up
 
 
 @pytest.fixture(autouse=True)
