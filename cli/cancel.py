@@ -11,7 +11,7 @@ from holdfast.conversation import Cancelled
 
 from .display import clean, to_json
 from .options import AsJson, Where
-from .session import session
+from .session import reached
 
 RequestId = Annotated[str | None, typer.Option("--request-id", metavar="ID", help="Makes the command safe to repeat.")]
 
@@ -41,5 +41,5 @@ def run(
 
 
 async def _cancel(where: Where, conversation: str, request_id: str) -> Cancelled:
-    async with session(where) as opened:
+    async with reached(where) as opened:
         return await opened.client.conversation(conversation).cancel(request_id=request_id)

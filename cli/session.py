@@ -1,13 +1,19 @@
-"""The client of a command, and the stack under it."""
+"""The client of a command, and the stack under it, where it has one."""
 
+import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from holdfast.client import AsyncClient
+from holdfast.client.async_client import over_http
 from holdfast.client.stack import Stack
 
 from .options import Where
+
+if TYPE_CHECKING:
+    from holdfast.persistence import RedisStore
 
 TIMEOUT_S = 30.0
 
@@ -18,6 +24,23 @@ class Session:
 
     client: AsyncClient
     stack: Stack
+
+
+@dataclass(frozen=True, slots=True)
+class Reached:
+    """A client, on a stack or over a server; `stack` is None over a server."""
+
+    client: AsyncClient
+    stack: Stack | None
+
+    async def store(self) -> "RedisStore | None":
+        """The store, opened, for answers that the client does not give; None over a server."""
+        return None if self.stack is None else await self.stack.store()
+
+    async def now(self) -> int:
+        """The time of the store, in milliseconds UTC; that of this machine over a server."""
+        store = await self.store()
+        return time.time_ns() // 1_000_000 if store is None else await store.now()
 
 
 @asynccontextmanager
@@ -42,7 +65,7 @@ async def session(
         lift: Whether Holdfast is started again if it was stopped on its cluster.
 
     Raises:
-        ConfigurationError: The settings cannot be used.
+        ConfigurationError: The settings cannot be used, or lead to a server.
     """
     settings = where.settings()
     changes = ({} if with_app else {"app": where.app}) | ({} if publish is None else {"publish": publish})
@@ -51,3 +74,19 @@ async def session(
         yield Session(AsyncClient(stack, timeout_s=timeout_s), stack)
     finally:
         await stack.close()
+
+
+@asynccontextmanager
+async def reached(where: Where) -> AsyncIterator[Reached]:
+    """A client of the conversations that the options lead to, on a stack or over a server.
+
+    Raises:
+        ConfigurationError: The settings cannot be used.
+    """
+    settings = where.reaching()
+    if settings.url is None:
+        async with session(where) as opened:
+            yield Reached(opened.client, opened.stack)
+        return
+    async with over_http(settings, timeout_s=TIMEOUT_S) as client:
+        yield Reached(client, None)

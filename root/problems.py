@@ -130,7 +130,6 @@ def _kinds() -> dict[str, type[HoldfastError]]:
     return {code_of(kind): kind for kind in STATUSES}
 
 
-@cache
 def _fields(kind: type[HoldfastError]) -> dict[str, TypeAdapter[Any]]:
     """What an error is made of, in the order of its constructor; nothing for an error that takes a text alone."""
     if kind.__init__ is HoldfastError.__init__:

@@ -22,7 +22,7 @@ from holdfast.server.problems import response_of
 from holdfast.server.refusal import Refusal
 
 EXPORTED = [found for found in vars(errors).values() if inspect.isclass(found) and issubclass(found, HoldfastError)]
-VALUES = {int: 7, StaleReason: StaleReason.EXPIRED}
+VALUES = {int: 7, int | None: 7, StaleReason: StaleReason.EXPIRED}
 
 
 def example(error):
