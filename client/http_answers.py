@@ -1,5 +1,6 @@
 """What an answer of the server says: a value, or the error that its problem document stands for."""
 
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -12,8 +13,12 @@ JSON = "application/json"
 PROBLEM = "application/problem+json"
 NO_CONTENT = 204
 UNREADABLE = "unreadable"
-LATER = frozenset({"draining", "too_many_requests", "too_many_streams"})
-"""Codes of refusals by one server process for the moment: nothing was done, and the same request goes through later."""
+LATER = frozenset({429, 503})
+"""Statuses by which Holdfast refuses for the moment: nothing was done. Those that say when to come back go through later."""
+ENVELOPE = 10
+"""How many levels of a reply stand around the JSON of users, which has its own bound."""
+MAX_VALUES = 8 * jsontext.MAX_VALUES
+"""How many values a reply may hold: that of users is bounded one by one."""
 OF_GATEWAYS = frozenset({429, 502, 503, 504})
 """Statuses by which what stands before a server says that it does not reach the server, or not now."""
 INPUTS = frozenset({"invalid_request", "not_json", "body_too_large", "query_too_long", "unsupported_media_type"})
@@ -50,7 +55,7 @@ class Answer:
     def passing(self) -> bool:
         """Whether the same request may go through later."""
         if self.media_type == PROBLEM:
-            return problem_in(self).get("code") in LATER
+            return self.status in LATER and "retry-after" in self.headers and error_of(problem_in(self)) is None
         return self.status in OF_GATEWAYS
 
     @property
@@ -72,7 +77,7 @@ class Answer:
         if self.media_type != JSON:
             raise self._unreadable(f"it is {jsontext.clean(self.media_type)[:80] or 'of no media type'}")
         try:
-            return jsontext.loads(self.body.decode("utf-8"))
+            return loads(self.body.decode("utf-8"))
         except (UnicodeDecodeError, jsontext.NotJson) as error:
             raise self._unreadable(str(error)) from error
 
@@ -89,10 +94,26 @@ class Answer:
         return ServerRefused(self.status, UNREADABLE, jsontext.clean(said)[:WHY_LENGTH])
 
 
+def loads(text: str) -> Any:
+    """The value of a reply's JSON text, which the server made of what was checked when it was taken in.
+
+    Raises:
+        NotJson: The text is no JSON, is nested too deeply, or holds too many values.
+    """
+    if jsontext.depth(text) > jsontext.MAX_DEPTH + ENVELOPE:
+        raise jsontext.NotJson("it is nested too deeply")
+    if text.count("[") + text.count("{") + text.count(",") > MAX_VALUES:
+        raise jsontext.NotJson("it holds too many values")
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise jsontext.NotJson(f"{error!s:.200}") from error
+
+
 def problem_in(answer: Answer) -> Mapping[str, Any]:
     """The problem document of an answer; empty where it cannot be read."""
     try:
-        found = jsontext.loads(answer.body.decode("utf-8"))
+        found = loads(answer.body.decode("utf-8"))
     except (UnicodeDecodeError, jsontext.NotJson):
         return {}
     return found if isinstance(found, dict) else {}

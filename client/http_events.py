@@ -14,7 +14,7 @@ from holdfast.errors import ServerRefused
 
 from . import http_replies as replies
 from .arguments import check_place
-from .http_answers import NO_CONTENT, UNREADABLE, told
+from .http_answers import NO_CONTENT, UNREADABLE, loads, told
 from .http_exchange import Exchange, said_of
 from .results import Event
 
@@ -142,7 +142,7 @@ async def _next(chunks: AsyncIterator[bytes], silent_s: float) -> bytes:
 
 def _data(frame: Frame) -> dict[str, Any]:
     try:
-        data = jsontext.loads(frame.data)
+        data = loads(frame.data)
     except jsontext.NotJson as error:
         raise ServerRefused(200, UNREADABLE, f"an event is not JSON: {error}") from error
     if not isinstance(data, dict):

@@ -1,6 +1,7 @@
 """Requests to a server, each with a deadline: sent again with the same key where the answer was lost, and bounded."""
 
 import asyncio
+import json
 import logging
 import os
 import uuid
@@ -12,7 +13,6 @@ from typing import Any, TypeVar
 import httpx
 
 from holdfast.backoff import Backoff
-from holdfast.conversation import jsontext
 from holdfast.errors import (
     ClusterError,
     HoldfastError,
@@ -113,17 +113,26 @@ class Exchange:
         asking = Asking("GET", path, what, {name: _plain(one) for name, one in query.items() if one is not None})
         return (await self._answered(asking, self._whole, longer_s=longer_s)).value()
 
-    async def post(self, path: str, what: str, body: Mapping[str, Any], *, key: str | None = None) -> Any:
-        """The value that a request leads to; fields of None are left out of its body.
+    async def post(
+        self, path: str, what: str, body: Mapping[str, Any], *, key: str | None = None, longer_s: float = 0.0
+    ) -> Any:
+        """The value that a request leads to.
+
+        Args:
+            path: The path, quoted.
+            what: Words for what the request asks.
+            body: Its body, of JSON values.
+            key: Its idempotency key; without one it is sent once.
+            longer_s: How much longer than other calls this one may take, since the server waits for news.
 
         Raises:
             OutcomeUnknown: The server may have carried the request out, and has not said so in time.
             ServerUnavailable: The server does not answer in time, and nothing was done; without a key, perhaps something was.
             HoldfastError: The error that the server raised.
         """
-        text = jsontext.dumps(dict(body))
+        text = json.dumps(dict(body), ensure_ascii=False, allow_nan=False, separators=(",", ":"))
         asking = Asking("POST", path, what, headers={"Content-Type": JSON}, body=text.encode("utf-8"), key=key)
-        answer = await self._answered(asking, self._whole)
+        answer = await self._answered(asking, self._whole, longer_s=longer_s)
         try:
             return answer.value()
         except ServerRefused as error:

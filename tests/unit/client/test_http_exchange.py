@@ -114,7 +114,8 @@ async def test_nothing_was_done_where_nothing_was_sent(monkeypatch):
 
 async def test_a_server_that_stops_is_asked_again_when_it_says_and_what_it_says_is_raised_in_the_end():
     busy = problem(429, "too_many_requests", headers={"retry-after": "0"})
-    client, transport = client_of(problem(503, "draining"), busy, said(200, RECEIPT))
+    stopping = problem(503, "draining", headers={"retry-after": "0"})
+    client, transport = client_of(stopping, busy, said(200, RECEIPT))
     assert (await client.conversation("c-1").send("hello")).seq == 4
     assert len(transport.requests) == 3
 
@@ -122,6 +123,20 @@ async def test_a_server_that_stops_is_asked_again_when_it_says_and_what_it_says_
     with pytest.raises(ServerRefused, match="429, too_many_requests"):
         await client.conversation("c-1").send("hello")
     assert len(transport.requests) == 1
+
+
+async def test_a_refusal_that_does_not_say_when_to_come_back_is_raised_at_once():
+    client, transport = client_of(problem(503, "draining"))
+    with pytest.raises(ServerRefused, match="503, draining"):
+        await client.ready()
+    assert len(transport.requests) == 1
+
+
+async def test_what_users_may_nest_is_not_too_deep_inside_of_a_reply():
+    deep = json.loads("[" * 100 + "]" * 100)
+    item = {"conversation_id": "c-1", "suspension_id": "s-1", "created_at": 5, "arguments": {"x": deep[0]}}
+    client, _ = client_of(said(200, {"items": [item], "next": None}))
+    assert (await client.pending()).items[0].arguments == {"x": deep[0]}
 
 
 async def test_a_typed_error_is_raised_at_once_unless_an_earlier_try_may_have_been_carried_out():
