@@ -68,7 +68,7 @@ class HttpClient(AsyncClient):
             "conversation_id": conversation_id,
             "context": jsontext.loads(context_of(context)),
         }
-        receipt = replies.receipt(await self.exchange.post("/v1/conversations", "the start", body, key=message_id))
+        receipt = await self.exchange.post("/v1/conversations", "the start", body, replies.receipt, key=message_id)
         return HttpConversation(self, conversation_id, receipt=receipt)
 
     def conversation(self, conversation_id: str) -> HttpConversation:
@@ -97,7 +97,7 @@ class HttpClient(AsyncClient):
             raise StaleCall(conversation_id, ascii(tool_call_id), StaleReason.UNKNOWN)
         place = {"tool_call_id": tool_call_id} | ({} if suspension_id is None else {"suspension_id": suspension_id})
         path = f"/v1/conversations/{part(conversation_id)}/resolve"
-        return replies.receipt(await self.exchange.post(path, "the decision", body | place, key=key_or(decision_id)))
+        return await self.exchange.post(path, "the decision", body | place, replies.receipt, key=key_or(decision_id))
 
     async def pending(
         self,
@@ -145,7 +145,7 @@ class HttpClient(AsyncClient):
             raise await self._unknown(suspension_id, conversation_id)
         path = f"/v1/pending/{part(suspension_id)}/resolve"
         body["conversation_id"] = conversation_id
-        return replies.receipt(await self.exchange.post(path, "the decision", body, key=key_or(decision_id)))
+        return await self.exchange.post(path, "the decision", body, replies.receipt, key=key_or(decision_id))
 
     async def conversations(
         self,
@@ -172,13 +172,11 @@ class HttpClient(AsyncClient):
     async def pause(self, agent: str | None = None, reason: str = "") -> Pause:
         """Stop new work; see `AsyncClient.pause`."""
         body = {"agent": pausable(agent), "reason": reason_of(reason)}
-        return replies.pause(await self.exchange.post("/v1/pause", "the pause", body))
+        return await self.exchange.post("/v1/pause", "the pause", body, replies.pause)
 
     async def resume(self, agent: str | None = None) -> Pause | None:
         """Lift a pause; see `AsyncClient.resume`."""
-        reply = await self.exchange.post("/v1/resume", "the resumption", {"agent": pausable(agent)})
-        lifted = reply.get("resumed") if isinstance(reply, dict) else reply
-        return None if lifted is None else replies.pause(lifted)
+        return await self.exchange.post("/v1/resume", "the resumption", {"agent": pausable(agent)}, replies.resumed)
 
     async def paused(self) -> list[Pause]:
         """The pauses that stand; see `AsyncClient.paused`."""

@@ -1,8 +1,8 @@
 """One conversation, as a client over HTTP sees it."""
 
 import asyncio
-from collections.abc import AsyncGenerator, Awaitable, Mapping
-from typing import TYPE_CHECKING, Any
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from holdfast.backoff import Backoff
 from holdfast.conversation import Cancelled, Decision, Receipt
@@ -20,6 +20,8 @@ from .turns import Message, Turn
 
 if TYPE_CHECKING:
     from .http_client import HttpClient
+
+_T = TypeVar("_T")
 
 POLL_S = 50.0
 """How long one poll waits; the server bounds it by 60 s, and what stands before it often closes what is silent that long."""
@@ -42,7 +44,7 @@ class HttpConversation(Conversation):
         """Send the user's next message; see `Conversation.send`."""
         if message_id is not None:
             check_request_id("message_id", message_id, InvalidMessage)
-        return replies.receipt(await self._post("messages", "the message", {"text": text_of(text)}, key=key_or(message_id)))
+        return await self._post("messages", "the message", {"text": text_of(text)}, replies.receipt, key=key_or(message_id))
 
     async def resolve(
         self, tool_call_id: str, decision: Decision, *, suspension_id: str | None = None, decision_id: str | None = None
@@ -106,21 +108,23 @@ class HttpConversation(Conversation):
 
     async def cancel(self, *, request_id: str | None = None) -> Cancelled:
         """Cancel the turn; see `Conversation.cancel`."""
-        return replies.cancelled(await self._post("cancel", "the cancellation", {}, key=request_id_of(request_id)))
+        return await self._post("cancel", "the cancellation", {}, replies.cancelled, key=request_id_of(request_id))
 
     async def end(self, *, request_id: str | None = None) -> Receipt:
         """End the conversation for good; see `Conversation.end`."""
-        return replies.receipt(await self._post("end", "the end", {}, key=request_id_of(request_id)))
+        return await self._post("end", "the end", {}, replies.receipt, key=request_id_of(request_id))
 
     async def retry(self) -> bool:
         """Lift the quarantine; see `Conversation.retry`."""
-        return replies.flag(await self._post("retry", "the retry", {}), "lifted")
+        return await self._post("retry", "the retry", {}, replies.lifted)
 
     async def _get(self, what: str, words: str, **query: Any) -> Any:
         return await self._exchange.get(f"{self._path}/{what}", words, **query)
 
-    async def _post(self, what: str, words: str, body: Mapping[str, Any], *, key: str | None = None) -> Any:
-        return await self._exchange.post(f"{self._path}/{what}", words, body, key=key)
+    async def _post(
+        self, what: str, words: str, body: Mapping[str, Any], read: Callable[[Any], _T], *, key: str | None = None
+    ) -> _T:
+        return await self._exchange.post(f"{self._path}/{what}", words, body, read, key=key)
 
     async def _all(self, what: str, words: str) -> list[Any]:
         """All items of a list; where a page is too large for one answer, the next try asks for fewer."""

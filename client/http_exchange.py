@@ -34,6 +34,8 @@ REACH_S = 5.0
 KEEP_S = 4.0
 """How long an idle connection is kept: less than the 5 s after which uvicorn closes it."""
 FIRST_S, LONGEST_S, JITTER = 0.1, 2.0, 0.5
+FAILED = frozenset({500, 502, 504})
+"""Statuses of a server that failed with a request, and perhaps after it was carried out."""
 UNJUDGED = (StoreUnavailable, ClusterError, Overloaded, LeaseHeld)
 """Errors that say of one request that nothing was done, and nothing of the same request sent before."""
 
@@ -114,14 +116,22 @@ class Exchange:
         return (await self._answered(asking, self._whole, longer_s=longer_s)).value()
 
     async def post(
-        self, path: str, what: str, body: Mapping[str, Any], *, key: str | None = None, longer_s: float = 0.0
-    ) -> Any:
-        """The value that a request leads to.
+        self,
+        path: str,
+        what: str,
+        body: Mapping[str, Any],
+        read: Callable[[Any], _T],
+        *,
+        key: str | None = None,
+        longer_s: float = 0.0,
+    ) -> _T:
+        """What a request leads to.
 
         Args:
             path: The path, quoted.
             what: Words for what the request asks.
             body: Its body, of JSON values.
+            read: Makes the result of the reply.
             key: Its idempotency key; without one it is sent once.
             longer_s: How much longer than other calls this one may take, since the server waits for news.
 
@@ -132,16 +142,15 @@ class Exchange:
         """
         text = json.dumps(dict(body), ensure_ascii=False, allow_nan=False, separators=(",", ":"))
         asking = Asking("POST", path, what, headers={"Content-Type": JSON}, body=text.encode("utf-8"), key=key)
-        answer = await self._answered(asking, self._whole, longer_s=longer_s)
         try:
-            return answer.value()
+            return read((await self._answered(asking, self._whole, longer_s=longer_s)).value())
         except ServerRefused as error:
-            vague = answer.ok or answer.status >= 500  # noqa: PLR2004 - the class of these statuses
-            if vague and key is not None and not answer.passing:
+            done = error.http_status < 300 or error.http_status in FAILED  # noqa: PLR2004 - the class of these statuses
+            if key is not None and (done or asking.doubtful):
                 raise OutcomeUnknown(f"{what} ({error})", key) from error
             raise
         except UNJUDGED as error:
-            if asking.doubtful and key is not None:
+            if key is not None and asking.doubtful:
                 raise OutcomeUnknown(f"{what} ({error})", key) from error
             raise
 

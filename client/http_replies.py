@@ -48,6 +48,7 @@ _AGENT = TypeAdapter(AgentRow)
 _PAUSE = TypeAdapter(Pause)
 _STANDING = TypeAdapter(_Standing)
 _FLAGS = TypeAdapter(dict[str, bool])
+_RESUMED: TypeAdapter[dict[str, Pause | None]] = TypeAdapter(dict[str, Pause | None])
 _PLACE = TypeAdapter(int)
 
 
@@ -101,9 +102,14 @@ def cancelled(reply: Any) -> Cancelled:
     return _record(Cancelled, reply)
 
 
-def flag(reply: Any, name: str) -> bool:
-    """The truth value of a field."""
-    return _checked(_FLAGS, reply).get(name, False)
+def lifted(reply: Any) -> bool:
+    """Whether a quarantine was lifted."""
+    return _checked(_FLAGS, reply).get("lifted", False)
+
+
+def resumed(reply: Any) -> Pause | None:
+    """The pause that was lifted, if one stood."""
+    return _checked(_RESUMED, reply).get("resumed")
 
 
 def pending_call(reply: Any, resolve: Callable[..., _R]) -> PendingCall[_R]:

@@ -305,7 +305,7 @@ class ServerRefused(HoldfastError):
     """The HTTP server refused a request for a reason that has no error of its own, or gave an answer that cannot be read.
 
     `http_status` is the answer's status, `reason` the problem's code (`unreadable` and `redirected` are the client's own) and
-    `why` what the server says. Look at the url and the token; a refused request has changed nothing.
+    `why` what the server says. Look at the url and the token. Nothing was done by a command that raises this.
     """
 
     template = "the server refused the request ({0}, {1}): {2}"

@@ -97,7 +97,9 @@ async def test_an_outcome_is_unknown_where_something_was_sent_and_the_deadline_p
     assert raised.value.retry_id == "m-7"
 
 
-@pytest.mark.parametrize("answer", [said(200, b"<html>", "text/html"), problem(500, "internal"), said(200, b"[" * 200)])
+@pytest.mark.parametrize(
+    "answer", [said(200, b"<html>", "text/html"), problem(500, "internal"), said(200, b"[" * 200), said(200, {})]
+)
 async def test_an_outcome_is_unknown_where_the_answer_to_a_command_says_nothing(answer):
     client, _ = client_of(answer)
     with pytest.raises(OutcomeUnknown):
@@ -229,6 +231,13 @@ async def test_an_answer_is_bounded(monkeypatch):
     client, _ = client_of(said(200, b" " * 1001))
     with pytest.raises(ServerRefused, match="more than 1000 bytes"):
         await client.pending()
+
+
+async def test_an_outcome_is_unknown_where_the_answer_to_a_command_is_too_large(monkeypatch):
+    monkeypatch.setattr(module, "ANSWER_BYTES", 1000)
+    client, _ = client_of(said(200, b" " * 1001))
+    with pytest.raises(OutcomeUnknown):
+        await client.conversation("c-1").send("hello")
 
 
 async def test_a_list_whose_page_is_too_large_is_read_in_smaller_ones(monkeypatch):
