@@ -15,6 +15,7 @@ import httpx
 from holdfast.backoff import Backoff
 from holdfast.errors import (
     ClusterError,
+    ConfigurationError,
     HoldfastError,
     LeaseHeld,
     OutcomeUnknown,
@@ -247,7 +248,12 @@ class Exchange:
             self._inherited.append(self._http)
             self._pid, self._http = os.getpid(), None
         if self._http is None:
-            self._http = httpx.AsyncClient(
+            self._http = self._made()
+        return self._http
+
+    def _made(self) -> httpx.AsyncClient:
+        try:
+            return httpx.AsyncClient(
                 headers={"User-Agent": f"holdfast/{metadata.version('holdfast')}", "Accept-Encoding": "identity"},
                 transport=self._transport,
                 timeout=None,  # noqa: S113 - each call has its deadline, which bounds all of it
@@ -255,7 +261,9 @@ class Exchange:
                 trust_env=self.address.encrypted,  # a proxy would read what is sent to it unencrypted
                 limits=httpx.Limits(max_connections=None, max_keepalive_connections=20, keepalive_expiry=KEEP_S),
             )
-        return self._http
+        except (OSError, ValueError, ImportError) as error:  # whose text may hold the password of a proxy
+            problem = f"the certificates or proxies that the environment names cannot be used ({type(error).__name__})"
+            raise ConfigurationError("url", problem, "look at SSL_CERT_FILE, SSL_CERT_DIR, HTTPS_PROXY and ALL_PROXY") from None
 
 
 class _ComeBack(Exception):

@@ -13,6 +13,7 @@ from holdfast.client.http_address import Address
 from holdfast.client.http_client import HttpClient
 from holdfast.client.http_conversation import HttpConversation
 from holdfast.errors import (
+    ConfigurationError,
     ConversationNotFound,
     HoldfastError,
     InvalidInput,
@@ -246,6 +247,26 @@ async def test_a_list_whose_page_is_too_large_is_read_in_smaller_ones(monkeypatc
     client, transport = client_of(said(200, b" " * 1001), small)
     assert await client.conversation("c-1").messages() == [{"role": "user"}]
     assert [dict(request.url.params) for request in transport.requests] == [{"limit": "1000"}, {"limit": "125"}]
+
+
+@pytest.mark.parametrize(("name", "value"), [("SSL_CERT_FILE", "/no/such/file"), ("HTTPS_PROXY", "ftp://me:hunter22@proxy")])
+async def test_an_environment_that_cannot_be_used_is_said_to_be(name, value, monkeypatch):
+    monkeypatch.setenv(name, value)
+    client = AsyncClient.connect(url="https://desk.example.com")
+    with pytest.raises(ConfigurationError, match=r"SSL_CERT_FILE.*HTTPS_PROXY") as raised:
+        await client.pending()
+    assert "hunter22" not in str(raised.value)
+
+
+async def test_a_forked_process_leaves_its_parents_connections_alone(monkeypatch):
+    client, _ = client_of(said(200, {"items": []}))
+    await client.pending()
+    of_parent = client.exchange._http
+    monkeypatch.setattr(module.os, "getpid", lambda: -1)
+    await client.pending()
+    await client.aclose()
+    assert client.exchange._inherited == [of_parent]
+    assert not of_parent.is_closed
 
 
 def public(kind):
