@@ -31,7 +31,7 @@ from .http_answers import JSON, Answer
 ANSWER_BYTES = 64 * 1024 * 1024
 """How large an answer may be."""
 REACH_S = 5.0
-"""How long a server that takes no connection is tried again; one that took a request is, until the call's deadline."""
+"""How long a server that has never answered, and takes no connection, is tried again; others are until the call's deadline."""
 KEEP_S = 4.0
 """How long an idle connection is kept: less than the 5 s after which uvicorn closes it."""
 FIRST_S, LONGEST_S, JITTER = 0.1, 2.0, 0.5
@@ -97,6 +97,7 @@ class Exchange:
         self.timeout_s = timeout_s
         self._transport = transport
         self._http: httpx.AsyncClient | None = None
+        self._met = False
         self._pid = os.getpid()
         self._inherited: list[httpx.AsyncClient | None] = []
 
@@ -180,7 +181,9 @@ class Exchange:
             asking.sent, at_least_s, final = False, 0.0, None
             try:
                 async with asyncio.timeout_at(until):
-                    return await read(asking)
+                    found = await read(asking)
+                self._met = True
+                return found  # noqa: TRY300 - the loop goes on after an except
             except TimeoutError:
                 asking.doubtful |= asking.sent
                 raise asking.given_up(self.address.url, f"no answer within {self.timeout_s:g} s") from None
@@ -192,7 +195,7 @@ class Exchange:
                 why = said_of(error)
             if asking.doubtful:
                 final = None
-            reached = asking.doubtful or final is not None
+            reached = self._met or asking.doubtful or final is not None
             pause_s = max(pauses.next_s(), at_least_s)
             late = now() + pause_s >= (until if reached else min(until, began + REACH_S))
             if late or (asking.doubtful and not asking.repeatable):
