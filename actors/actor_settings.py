@@ -7,7 +7,7 @@ from typing import Any
 
 from holdfast.cipher import CipherAt
 from holdfast.conversation.ids import digest
-from holdfast.settings import ProcessLimits, Timing
+from holdfast.settings import LogSettings, ProcessLimits, Timing
 
 from . import wire
 from .build import CIPHER, CIPHER_DIGITS, this_release
@@ -30,6 +30,15 @@ class _Sealed:
 def _unsealed(data: bytes) -> Any:
     kind, values = wire.unpack(data)
     return kind(**values)
+
+
+def short_name(name: str) -> str:
+    """The name of an actor, worker or sweeper among those of its store: `actor:3f2a...`, `worker:...:0`, `sweeper`."""
+    for sort in (":worker:", ":actor:"):
+        _, found, rest = name.partition(sort)
+        if found:
+            return f"{sort.strip(':')}:{rest}"
+    return name.rpartition(":")[2]
 
 
 def release_with(cipher: CipherAt | None) -> str:
@@ -67,6 +76,7 @@ class ActorSettings(_Sealed):
         gone: The ids of clusters that are proven to be gone, with all their processes.
         sweeper: The function that makes the store's sweeper where the cluster has none, called with these settings and with
             the nodes to avoid as `avoid`. It is handed in, since this package does not know the sweeper.
+        log: The form of the actors' log lines.
     """
 
     store: StoreAddress
@@ -76,6 +86,7 @@ class ActorSettings(_Sealed):
     cluster: str = ""
     gone: tuple[str, ...] = ()
     sweeper: Callable[..., object] | None = field(default=None, compare=False)
+    log: LogSettings = field(default_factory=LogSettings)
 
     @property
     def family(self) -> str:
@@ -140,3 +151,4 @@ class WorkerSettings(_Sealed):
     memory_mb: int = 2048
     idle_s: int = 0
     sweeper: SweeperToKeep | None = None
+    log: LogSettings = field(default_factory=LogSettings)

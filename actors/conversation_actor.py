@@ -12,13 +12,15 @@ from ray.actor import exit_actor
 
 from holdfast.conversation import schema
 from holdfast.errors import HoldfastError
+from holdfast.log_context import about
 from holdfast.persistence import RedisStore
 from holdfast.redaction import Redaction
 
 from . import logs, wire
-from .actor_settings import ActorSettings
+from .actor_settings import ActorSettings, short_name
 from .answers import Failed, NotHosted
 from .host import Host
+from .log_lines import write_lines
 from .placement import drained
 from .ray_cluster import RayCluster
 from .ray_workers import RayWorkers
@@ -33,6 +35,8 @@ class ConversationActor:
 
     def __init__(self, settings: ActorSettings, name: str) -> None:
         logs.guard_process(Redaction.of_process(os.environ, urls=[settings.store.redis_url]))
+        if ray.is_initialized():  # then this process belongs to this actor alone
+            write_lines(short_name(name), settings.log)
         self._settings = settings
         self._name = name
         self._host: Host | None = None
@@ -53,25 +57,30 @@ class ConversationActor:
     async def activate(self, asked: bytes) -> bytes:
         """Host a conversation, after leaving the one that is hosted now, if that rests; a packed `AnswerToActivate`.
 
-        The request is packed: the arguments of `Host.activate`, in order.
+        The request is packed: the arguments of `Host.activate`, in order, and the id of the HTTP request that led here, if any.
 
         Raises:
             OtherBuild: The request comes from another build.
         """
-        conversation_id, seen_token, because, create, first = wire.unpack(asked)
+        conversation_id, seen_token, because, create, first, *request = wire.unpack(asked)
         try:
             host = await self._connected()
         except HoldfastError as error:
             return wire.pack(Failed(error))
-        return wire.pack(await host.activate(conversation_id, seen_token, because, create=create, first=first))
+        with about(conversation=conversation_id, request="".join(request)):
+            return wire.pack(await host.activate(conversation_id, seen_token, because, create=create, first=first))
 
     async def ask(self, asked: bytes) -> bytes:
-        """Have a packed `(conversation_id, command)` judged, if this actor hosts the conversation; a packed `AnswerToAsk`.
+        """Have a packed `(conversation_id, command, request)` judged, if this actor hosts it; a packed `AnswerToAsk`.
+
+        `request` is the id of the HTTP request that led here; '' or left out where there is none.
 
         Raises:
             OtherBuild: The request comes from another build.
         """
-        return wire.pack(NotHosted() if self._host is None else await self._host.ask(*wire.unpack(asked)))
+        conversation_id, command, *request = wire.unpack(asked)
+        with about(conversation=conversation_id, request="".join(request)):
+            return wire.pack(NotHosted() if self._host is None else await self._host.ask(conversation_id, command))
 
     async def ping(self) -> str | None:
         """The id of the conversation that is hosted; None while the actor is blank."""

@@ -6,6 +6,7 @@ import logging
 from collections.abc import Awaitable, Callable, Collection
 
 from holdfast.conversation import Command
+from holdfast.counting import Counts
 from holdfast.errors import (
     ConversationNotFound,
     CorruptStore,
@@ -26,6 +27,7 @@ from .answers import AnswerToActivate, AnswerToAsk, Failed, Hosted, NotHosted, O
 from .memory import allowed_mb, resident_mb
 from .spec_cache import SpecCache
 from .steps import Reached, Step, untrapped
+from .telling import tell
 from .workers import Workers
 
 logger = logging.getLogger("holdfast.actor")
@@ -52,6 +54,7 @@ class Host:
         reached: Reached = untrapped,
     ) -> None:
         self._store = store
+        self._counts = Counts()
         self._look_around = drained
         self._drained = False
         self._workers = workers
@@ -124,6 +127,7 @@ class Host:
                 strikes=self._process_limits.strikes,
                 specs=self._specs,
                 patience=self._patience,
+                counts=self._counts,
                 reached=self._reached,
             )
             try:
@@ -207,13 +211,14 @@ class Host:
         return max(min(until) - now, timing.tick_ms)
 
     async def _be_heard(self) -> None:
-        """Send a heartbeat about every third of a lease, after a look whether this actor's node is drained."""
+        """Send a heartbeat, and what was counted, about every third of a lease, after a look whether this node is drained."""
         now = self._clock()
         if now - self._heard_at >= self._timing.lease_ms / 3:
             self._heard_at = now
             if self._look_around is not None:
                 self._drained = await self._look_around(await self._store.withheld())
             await self._store.heartbeat(self._name, limit=UNLIMITED)
+            await tell(self._store, self._counts)
 
     async def _tidy(self) -> None:
         linger_ms = self._timing.linger_ms
@@ -241,6 +246,7 @@ class Host:
                     await self._store.offer(self._name, 0)
                 elif await self._store.withdraw(self._name) or not self._on_offer:  # the offer was not taken meanwhile
                     self._leaving = True  # the process may take a while to end, and must not be adopted meanwhile
+                    await tell(self._store, self._counts)
                     with contextlib.suppress(StoreError):  # without a heartbeat the actor counts as gone anyway
                         await self._store.deregister(self._name)
                     self._leave()

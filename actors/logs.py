@@ -7,6 +7,7 @@ import traceback
 import warnings
 from collections.abc import Iterable
 
+from holdfast.log_context import ABOUT
 from holdfast.redaction import PLAIN, Redaction
 
 OURS = tuple(
@@ -22,6 +23,7 @@ OURS = tuple(
         ".ray",
         ".registry",
         ".server",
+        ".server.access",
         ".sweeper",
         ".worker",
     )
@@ -33,6 +35,8 @@ OTHERS = (
 )
 """Loggers of other libraries that log, in our processes, the errors of providers and of the app's code."""
 INDENT = "    "
+ABOUT_RECORD = "holdfast_about"
+"""The attribute of a guarded record that says what it is about: conversation, effect, request."""
 MESSAGE = 8192
 """How many characters of a message are logged."""
 TRACEBACK = 65_536
@@ -57,6 +61,10 @@ class Guard(logging.Filter):
         record.exc_info = None  # a handler that formats the error anew, or sends it elsewhere, would show its secrets
         if record.stack_info:
             record.stack_info = self._block(record.stack_info)
+        if not hasattr(record, ABOUT_RECORD):
+            about = {name: variable.get() for name, variable in ABOUT.items()}
+            shown = {name: line(self._redaction.redacted(value, MESSAGE)) for name, value in about.items() if value}
+            setattr(record, ABOUT_RECORD, shown)
         return True
 
     def _block(self, text: str) -> str:
@@ -72,6 +80,11 @@ def line(text: str) -> str:
     )
 
 
+def guard_of(name: str) -> Guard:
+    """The guard of a logger; a plain one if it has none."""
+    return next((known for known in logging.getLogger(name).filters if isinstance(known, Guard)), Guard())
+
+
 def guard() -> None:
     """Guard those of Holdfast's own loggers that are not guarded yet, in whatever process a client runs."""
     for name in OURS:
@@ -85,9 +98,13 @@ def guard_process(redaction: Redaction, *, loggers: Iterable[str] = (*OURS, *OTH
     guarding = Guard(redaction)
     for name in loggers:
         logger = logging.getLogger(name)
-        for known in [known for known in logger.filters if isinstance(known, Guard)]:
-            logger.removeFilter(known)
-        logger.addFilter(guarding)
+        guarded: list[logging.Filterer] = [logger, *logger.handlers]
+        for place in guarded:
+            earlier = [known for known in place.filters if isinstance(known, Guard)]
+            for known in earlier:
+                place.removeFilter(known)
+            if earlier or place is logger:
+                place.addFilter(guarding)
 
 
 def guard_app() -> None:

@@ -264,4 +264,5 @@ def worker_settings(
         memory_mb=settings.process_limits.worker_mb,
         idle_s=settings.process_limits.worker_idle_s,
         sweeper=SweeperToKeep.of(settings),
+        log=settings.log,
     )

@@ -15,6 +15,7 @@ class ModelRequest:
     `log_tail` are the durable events that end at `upto_seq`, as many as the actor had: the worker reads those before them.
     `lineage` names the activation's log: with one lineage, a place in the log stands for one entry and all before it.
     `instead_of` is a claim of this effect whose process is gone: it gives way to the claim for this request.
+    `request` is the id of the HTTP request that led here, for log lines alone; '' where there is none.
     """
 
     conversation_id: str
@@ -28,6 +29,7 @@ class ModelRequest:
     log_tail: tuple[Event, ...] = ()
     lineage: str = ""
     instead_of: str = ""
+    request: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,3 +47,4 @@ class RunRequest:
     arguments_at: int
     company: int = 0
     waits: bool = True
+    request: str = ""

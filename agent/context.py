@@ -1,11 +1,13 @@
 """The call that a tool's body serves, as the body sees it."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
 from holdfast.conversation.jsontext import NotJson, dumps, size_bytes
 from holdfast.errors import InvalidInput
+
+from .cancellation import Cancellation
 
 PROGRESS_BYTES = 64 << 10
 """The largest report of progress, in bytes of its JSON text."""
@@ -26,6 +28,7 @@ class ToolContext:
         context: The JSON value that `start` was given for this conversation.
         resources: The resources that the app's lifespan yielded in this worker.
         report: The function that `report_progress` calls, in the thread that the body runs in; None without streaming.
+        cancellation: What `cancelled` and `wait_cancelled` tell of.
     """
 
     conversation_id: str
@@ -35,6 +38,20 @@ class ToolContext:
     context: Any = None
     resources: Any = None
     report: Report | None = None
+    cancellation: Cancellation = field(default_factory=Cancellation)
+
+    @property
+    def cancelled(self) -> bool:
+        """Whether nobody waits for the result any more: the turn was cancelled, or the run's time is up.
+
+        A body is not interrupted then, for it may be in the middle of something. One that takes long looks here now and then,
+        and ends where that does no harm; what it returns is kept as a late outcome, and the model does not read it.
+        """
+        return self.cancellation.is_set
+
+    async def wait_cancelled(self) -> None:
+        """Return once `cancelled` is true; for a body that waits for something else beside it."""
+        await self.cancellation.wait()
 
     def report_progress(self, value: Any, *, message: str | None = None) -> None:
         """Publish an intermediate result of a streaming tool as an event; callable from threads and from the event loop.

@@ -29,6 +29,7 @@ COMMANDS = {
     "show": "show",
     "submit": "submit",
     "serve": "serve",
+    "top": "top",
     "pause": "pause",
     "resume": "resume",
     "drain": "drain",

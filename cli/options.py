@@ -52,6 +52,16 @@ class Where:
         typer.Option("--home", help="The home of the embedded stack.", metavar="DIRECTORY", rich_help_panel=_PANEL),
     ] = None
 
+    principal: Annotated[
+        str | None,
+        typer.Option(
+            "--as",
+            help="Who decides, sends or cancels; the log keeps it. By default this user.",
+            metavar="NAME",
+            rich_help_panel=_PANEL,
+        ),
+    ] = None
+
     def settings(self) -> Settings:
         """The settings in force, for a command that stands on Redis or Ray itself.
 
@@ -70,7 +80,7 @@ class Where:
         Raises:
             ConfigurationError: A setting has the wrong type, or does not go with another.
         """
-        return Settings.of(**asdict(self))
+        return Settings.of(**{name: value for name, value in asdict(self).items() if name != "principal"})
 
     def words(self) -> list[str]:
         """The options that were given but for app and token, for another command that leads to the same conversations."""

@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from holdfast.actors.log_lines import write_lines
 from holdfast.errors import ConfigurationError
 
 from .display import clean
@@ -38,6 +39,7 @@ async def _serve(where: Where, host: str, port: int) -> None:
     from holdfast.server import create_app  # noqa: PLC0415 - the extra `server`, whose absence has an error of its own
     from holdfast.server.listening import listen, open_socket  # noqa: PLC0415 - as above
 
+    write_lines("server", where.settings().log)
     opened = open_socket(host, port)
     try:
         async with session(where, with_app=True) as connected:

@@ -1,14 +1,19 @@
 """The client of a command, and the stack under it, where it has one."""
 
+import os
 import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from holdfast.actors.log_lines import write_lines
 from holdfast.client import AsyncClient
+from holdfast.client.arguments import this_user
 from holdfast.client.async_client import over_http
 from holdfast.client.stack import Stack
+from holdfast.conversation import Principal
+from holdfast.errors import ConfigurationError
 
 from .options import Where
 
@@ -16,6 +21,8 @@ if TYPE_CHECKING:
     from holdfast.persistence import RedisStore
 
 TIMEOUT_S = 30.0
+LOGGING = ("HOLDFAST_LOG_LEVEL", "HOLDFAST_LOG_FORMAT")
+"""The variables that have a command write log lines; without them it prints warnings alone, as plain text."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,12 +73,16 @@ async def session(
 
     Raises:
         ConfigurationError: The settings cannot be used, or lead to a server.
+        InvalidInput: `--as` is no name.
     """
     settings = where.settings()
+    if any(os.environ.get(name) for name in LOGGING):
+        write_lines("cli", settings.log, anew=False)
     changes = ({} if with_app else {"app": where.app}) | ({} if publish is None else {"publish": publish})
     stack = Stack(settings.model_copy(update=changes), None, roll_back=roll_back, lift=lift)
     try:
-        yield Session(AsyncClient(stack, timeout_s=timeout_s), stack)
+        client = AsyncClient(stack, timeout_s=timeout_s)
+        yield Session(client.acting_as(Principal(where.principal if where.principal is not None else this_user())), stack)
     finally:
         await stack.close()
 
@@ -88,5 +99,8 @@ async def reached(where: Where) -> AsyncIterator[Reached]:
         async with session(where) as opened:
             yield Reached(opened.client, opened.stack)
         return
+    if where.principal is not None:
+        problem = "a server knows the caller by its token, and takes nobody's word"
+        raise ConfigurationError("--as", problem, "leave it out, and give that principal's token (HOLDFAST_TOKEN)")
     async with over_http(settings, timeout_s=TIMEOUT_S) as client:
         yield Reached(client, None)

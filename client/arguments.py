@@ -7,7 +7,7 @@ import socket
 import uuid
 from typing import Any
 
-from holdfast.conversation import jsontext
+from holdfast.conversation import Principal, jsontext
 from holdfast.conversation.ids import check_request_id
 from holdfast.errors import InvalidInput, InvalidMessage, StaleCall, StaleReason
 
@@ -60,6 +60,17 @@ def request_id_of(request_id: object) -> str:
     return uuid.uuid4().hex if request_id is None else check_request_id("request_id", request_id, InvalidInput)
 
 
+def principal_of(principal: object) -> Principal:
+    """The principal itself, once it is checked.
+
+    Raises:
+        InvalidInput: It is none.
+    """
+    if isinstance(principal, Principal):
+        return principal
+    raise InvalidInput("principal", f"{type(principal).__name__} is no principal", 'give Principal("ana", roles=["finance"])')
+
+
 def check_place(after: object) -> None:
     """Refuse a value that is no place in a log.
 
@@ -98,7 +109,7 @@ def pausable(agent: object) -> str | None:
 
 
 def reason_of(reason: object) -> str:
-    """The reason of a pause, checked.
+    """The reason of a pause or a cancellation, checked.
 
     Raises:
         InvalidInput: The reason is no string that can be encoded as UTF-8, or has more than `REASON_BYTES` bytes.
@@ -158,3 +169,15 @@ def check_suspension(suspension_id: object, conversation_id: str | None) -> None
         raise InvalidInput("suspension_id", problem, "pass PendingCall.suspension_id")
     if not encodes(suspension_id):
         raise StaleCall(conversation_id or "", ascii(suspension_id), StaleReason.UNKNOWN)
+
+
+def check_cancelling(turn_id: object, wait_s: object) -> None:
+    """Refuse what is no turn's id, and what is no time to wait.
+
+    Raises:
+        InvalidInput: One of them cannot be used.
+    """
+    if turn_id is not None and not (isinstance(turn_id, str) and encodes(turn_id)):
+        raise InvalidInput("turn_id", f"{turn_id!r:.40} is no id", "pass Turn.turn_id, or leave it out")
+    if not isinstance(wait_s, int | float) or not is_time(wait_s) or wait_s < 0:
+        raise InvalidInput("wait_s", f"{wait_s!r:.40} is no time", "give seconds")

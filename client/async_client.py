@@ -1,6 +1,7 @@
 """The client: it starts conversations, decides and lists pending calls, and pauses work. `Client` is its blocking face."""
 
 import asyncio
+import copy
 import uuid
 from pathlib import Path
 from types import TracebackType
@@ -8,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Self, cast
 
 from holdfast.conversation import (
     Decision,
+    Principal,
     Receipt,
     Start,
     State,
@@ -38,6 +40,7 @@ from .arguments import (
     is_time,
     member_of,
     pausable,
+    principal_of,
     reason_of,
     text_of,
     this_user,
@@ -131,6 +134,19 @@ class AsyncClient:
                 raise ConfigurationError("app", "it does not go with the url of a server, which has its own", "leave it out")
             return cast("Self", over_http(settings, timeout_s=timeout_s))
         return cls(Stack(settings, app), timeout_s=timeout_s)
+
+    def acting_as(self, principal: Principal) -> Self:
+        """The same client, whose starts, messages, decisions, cancellations and ends are this principal's.
+
+        The log keeps who it was and how that was proven (`Principal.proof`). Both clients share their connections: to close one
+        closes both.
+
+        Raises:
+            InvalidInput: `principal` is no `Principal`.
+        """
+        acting = copy.copy(self)
+        acting._connection = self._connection.acting_as(principal_of(principal))  # noqa: SLF001 - this class's own
+        return acting
 
     async def __aenter__(self) -> Self:
         return self
@@ -459,7 +475,9 @@ class AsyncClient:
             ConfigurationError: The store cannot be opened: there is no URL, the home is unusable, or its server is unsupported.
         """
         whose, why = pausable(agent), reason_of(reason)
-        pause = await self._connection.read(lambda store: store.pause(whose, by=this_user(), reason=why))
+        principal = self._connection.principal
+        by = principal.id.replace("|", "?") if principal is not None else this_user()
+        pause = await self._connection.read(lambda store: store.pause(whose, by=by, reason=why))
         now = await self._connection.read(lambda store: store.now())
         await asyncio.sleep(min(max(pause.since + LAPSED_MS - now, 0), LAPSED_MS) / 1000)
         return pause

@@ -12,11 +12,12 @@ from types import TracebackType
 from typing import Any, Self, TypeVar
 
 from holdfast.agent import App
-from holdfast.conversation import Cancelled, Decision, Receipt, Status, SuspensionKind
+from holdfast.conversation import Cancelled, Decision, Principal, Receipt, Status, SuspensionKind
 from holdfast.conversation.ids import check_conversation_id
 from holdfast.persistence import ConversationRow, Pause
 
 from .agents import AgentRow
+from .arguments import principal_of
 from .async_client import AsyncClient
 from .conversation import Conversation as AsyncConversation
 from .results import BlockingPendingCall, ConversationState, Event, Page, PendingCall
@@ -97,6 +98,10 @@ class Client:
             asyncio.run_coroutine_threadsafe(_wind_up(client), loop).result()
         finally:
             loop.call_soon_threadsafe(loop.stop)
+
+    def acting_as(self, principal: Principal) -> "Client":
+        """The same client, acting as this principal. `AsyncClient.acting_as` describes it and the errors."""
+        return _Acting(self, principal_of(principal))
 
     def start(
         self,
@@ -217,6 +222,26 @@ class Client:
             raise
 
 
+class _Acting(Client):
+    """A client on the connections of another one, which acts as a principal."""
+
+    def __init__(self, client: Client, principal: Principal) -> None:
+        self._of = client
+        self._principal = principal
+
+    def acting_as(self, principal: Principal) -> Client:
+        return self._of.acting_as(principal)
+
+    def close(self) -> None:
+        self._of.close()
+
+    def _async(self) -> AsyncClient:
+        return self._of._async().acting_as(self._principal)  # noqa: SLF001 - the base class's own
+
+    def _run(self, work: Coroutine[Any, Any, T]) -> T:
+        return self._of._run(work)  # noqa: SLF001 - as above
+
+
 class BlockingConversation:
     """One conversation, blocking: the methods of `Conversation`, which describes their arguments, results and errors.
 
@@ -292,9 +317,17 @@ class BlockingConversation:
         finally:
             self._client._run(_close(source, reading))  # noqa: SLF001 - as above
 
-    def cancel(self, *, request_id: str | None = None) -> Cancelled:
+    def cancel(self, turn_id: str | None = None, *, wait_s: float = 0, request_id: str | None = None) -> Cancelled:
         """Cancel the turn. `Conversation.cancel` describes the arguments, the result and the errors."""
-        return self._client._run(self._conversation.cancel(request_id=request_id))  # noqa: SLF001 - as above
+        cancelling = self._conversation.cancel(turn_id, wait_s=wait_s, request_id=request_id)
+        return self._client._run(cancelling)  # noqa: SLF001 - as above
+
+    def cancel_pending(
+        self, kind: SuspensionKind | str | None = None, reason: str = "", *, request_id: str | None = None
+    ) -> Cancelled:
+        """Cancel the calls that wait. `Conversation.cancel_pending` describes the arguments, the result and the errors."""
+        cancelling = self._conversation.cancel_pending(kind, reason, request_id=request_id)
+        return self._client._run(cancelling)  # noqa: SLF001 - as above
 
     def retry(self) -> bool:
         """Lift the quarantine. `Conversation.retry` describes the result and the errors."""

@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, TypeVar, cast
 
-from holdfast.conversation import Command, Decision, Receipt, Reply, Resolve
+from holdfast.conversation import Command, Decision, Principal, Receipt, Reply, Resolve
 from holdfast.conversation.decisions import Ruling
 from holdfast.conversation.ids import check_conversation_id, check_request_id
 from holdfast.errors import (
@@ -42,11 +42,16 @@ _T = TypeVar("_T")
 
 
 class Connection:
-    """A stack together with the deadline that each call on it has."""
+    """A stack, the deadline that each call on it has, and the principal that its commands are of, if that was said."""
 
-    def __init__(self, stack: Stack, *, timeout_s: float) -> None:
+    def __init__(self, stack: Stack, *, timeout_s: float, principal: Principal | None = None) -> None:
         self.stack = stack
+        self.principal = principal
         self._timeout_s = timeout_s
+
+    def acting_as(self, principal: Principal) -> "Connection":
+        """The same connection, on which all commands are this principal's."""
+        return Connection(self.stack, timeout_s=self._timeout_s, principal=principal)
 
     @property
     def allowed_s(self) -> float:
@@ -128,6 +133,8 @@ class Connection:
             OutcomeUnknown: No actor has acknowledged the command in time; `retry_id` makes a repetition safe.
             HoldfastError: The command was refused, or has reached no actor.
         """
+        if self.principal is not None:
+            command = command.model_copy(update={"principal": self.principal})
         delivery = Delivery(conversation_id, command, timeout_s=self.allowed_s, create=create)
         return reply_in(await self._delivered(delivery), what=what, retry_id=retry_id)
 

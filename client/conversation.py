@@ -8,9 +8,11 @@ from typing import Annotated, Any, cast
 
 from pydantic import Field, TypeAdapter
 
+from holdfast.backoff import Backoff
 from holdfast.conversation import (
     Cancel,
     Cancelled,
+    CancelPending,
     Command,
     Decision,
     End,
@@ -19,6 +21,7 @@ from holdfast.conversation import (
     Send,
     State,
     Status,
+    SuspensionKind,
     evolve,
     jsontext,
 )
@@ -30,10 +33,10 @@ from holdfast.conversation.transcript import Transcript
 from holdfast.errors import ConversationNotFound, InvalidInput, InvalidMessage, StoreUnavailable
 from holdfast.persistence import Conversations, Quarantine, codec
 
-from .arguments import check_place, is_time, request_id_of, text_of
+from .arguments import check_cancelling, check_place, is_time, member_of, reason_of, request_id_of, text_of
 from .connection import Connection
 from .results import AsyncPendingCall, ConversationState, Event, PendingCall
-from .running import ConversationsAndRuns, running_calls, shown_arguments
+from .running import ConversationsAndRuns, abandoned_calls, running_calls, shown_arguments
 from .turns import Message, Turn, turn_log, what_became
 
 BLOCK_MS = 5_000
@@ -292,14 +295,20 @@ class Conversation:
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
 
-    async def cancel(self, *, request_id: str | None = None) -> Cancelled:
+    async def cancel(self, turn_id: str | None = None, *, wait_s: float = 0, request_id: str | None = None) -> Cancelled:
         """Cancel the turn; returns what was cancelled: the turn's id (None if no turn was open) and the ids of its open calls.
 
+        Bodies that run are not interrupted; they see it as `ToolContext.cancelled`.
+
         Args:
+            turn_id: The only turn that is meant; once that is over, nothing is cancelled. None cancels whichever goes on.
+            wait_s: For how many seconds to wait, at most, until no body of the cancelled calls goes on any more. The calls of
+                those that still do are `Cancelled.running` then. How long the answer itself may take is another matter.
             request_id: The idempotency key; the same key again returns what was cancelled then. None draws a random key.
 
         Raises:
-            InvalidInput: The id cannot be used, or was used for another request.
+            InvalidInput: The id or `wait_s` cannot be used, or the id was used for another request.
+            TurnNotFound: The conversation has had no turn of the id `turn_id`.
             ConversationNotFound: The conversation was never started.
             ConversationEnded: The conversation has ended.
             OutcomeUnknown: No acknowledgement came in time; retry with the same `request_id`.
@@ -321,7 +330,52 @@ class Conversation:
                 joined Ray.
         """
         request_id = request_id_of(request_id)
-        return cast("Cancelled", await self._reply_to(Cancel(request_id=request_id), "the cancellation", request_id))
+        check_cancelling(turn_id, wait_s)
+        command = Cancel(request_id=request_id, turn_id=turn_id)
+        cancelled = cast("Cancelled", await self._reply_to(command, "the cancellation", request_id))
+        if not wait_s or not cancelled.calls:
+            return cancelled
+        return cancelled.model_copy(update={"running": await self._going_on(cancelled.calls, wait_s)})
+
+    async def cancel_pending(
+        self, kind: SuspensionKind | str | None = None, reason: str = "", *, request_id: str | None = None
+    ) -> Cancelled:
+        """Cancel the calls that wait, each with an error result that the model reads; the turn goes on without them.
+
+        Args:
+            kind: The only kind of suspension that is meant (`approval`, `elicitation`, `client_exec`, `lost`); None for all.
+            reason: Why, for the model, at most `Limits.note_bytes` bytes.
+            request_id: The idempotency key; the same key again returns what was cancelled then. None draws a random key.
+
+        Returns:
+            The turn and the calls; no turn where nothing waited.
+
+        Raises:
+            InvalidInput: The id, the kind or the reason cannot be used, or the id was used for another request.
+            ConversationNotFound: The conversation was never started.
+            ConversationEnded: The conversation has ended.
+            OutcomeUnknown: No acknowledgement came in time; retry with the same `request_id`.
+            Overloaded: No actor came free in time, or too many commands wait for the conversation; nothing was done.
+                Retry after `retry_after_ms`, with the same `request_id`.
+            Quarantined: The conversation's own work took processes down; see `Conversation.retry`.
+            StoreUnavailable: Redis does not answer in time, or refuses; nothing was done.
+            ClusterUnavailable: Ray does not answer in time, or cannot be joined.
+            ClusterStopped: Holdfast was stopped on its cluster, until `holdfast up`.
+            WrongCluster: The store is bound to another Ray cluster, which lives.
+            CipherMissing: Payloads are encrypted, and this client names no cipher.
+            CipherFailed: The cipher cannot encrypt the new events, or decrypt the conversation; nothing was written.
+            WrongStore: The Redis there is not the store that this client has known.
+            CorruptStore: A key holds what Holdfast never wrote there, or the conversation cannot be taken up.
+            NewerRecord: A newer Holdfast has written a record that is to be read.
+            OlderRelease: A newer Holdfast serves the store.
+            OtherBuild: Another build of Holdfast serves the store, or runs in the cluster.
+            ConfigurationError: The store or Ray cannot be joined as configured, or the process was forked from one that had
+                joined Ray.
+        """
+        request_id = request_id_of(request_id)
+        kind = member_of(SuspensionKind, "kind", kind)
+        command = CancelPending(request_id=request_id, suspension_kind=kind, reason=reason_of(reason))
+        return cast("Cancelled", await self._reply_to(command, "the cancellation", request_id))
 
     async def end(self, *, request_id: str | None = None) -> Receipt:
         """End the conversation for good: its pending calls are cancelled, its queued messages are dropped.
@@ -365,6 +419,17 @@ class Conversation:
             ConfigurationError: The store cannot be opened: there is no URL, the home is unusable, or its server is unsupported.
         """
         return await self._connection.read(lambda store: store.retry(self.id))
+
+    async def _going_on(self, calls: Sequence[str], within_s: float) -> tuple[str, ...]:
+        """Those of the calls whose bodies still go on, once none does or the time is over."""
+        loop, pauses = asyncio.get_running_loop(), Backoff(0.05, 1.0)
+        give_up = loop.time() + within_s
+        while True:
+            running = await self._connection.read(lambda store: abandoned_calls(store, self.id, calls))
+            left_s = give_up - loop.time()
+            if not running or left_s <= 0:
+                return running
+            await asyncio.sleep(min(pauses.next_s(), left_s))
 
     async def _reply_to(self, command: Command, what: str, retry_id: str) -> Reply:
         return await self._connection.reply_to(self.id, command, what=what, retry_id=retry_id)

@@ -1,19 +1,19 @@
 """The client over HTTP: the methods of `AsyncClient`, with neither Ray nor Redis in the process."""
 
 import uuid
-from typing import Any
+from typing import Any, NoReturn
 
 import httpx
 
-from holdfast.conversation import Decision, Receipt, Status, SuspensionKind, jsontext
+from holdfast.conversation import Decision, Principal, Receipt, Status, SuspensionKind, jsontext
 from holdfast.conversation.decisions import DecisionKind, Ruling
 from holdfast.conversation.ids import check_conversation_id, check_request_id, conversation_id_from
-from holdfast.errors import InvalidDecision, InvalidMessage, StaleCall, StaleReason
+from holdfast.errors import ConfigurationError, InvalidDecision, InvalidMessage, StaleCall, StaleReason
 from holdfast.persistence import ConversationRow, Pause
 
 from . import http_replies as replies
 from .agents import AgentRow
-from .arguments import agent_of, check_suspension, context_of, encodes, member_of, pausable, reason_of, text_of
+from .arguments import agent_of, check_suspension, context_of, encodes, member_of, pausable, principal_of, reason_of, text_of
 from .async_client import AsyncClient
 from .http_address import Address
 from .http_conversation import HttpConversation
@@ -41,6 +41,16 @@ class HttpClient(AsyncClient):
 
     def __repr__(self) -> str:
         return f"HttpClient({self.exchange.address.url!r})"
+
+    def acting_as(self, principal: Principal) -> NoReturn:
+        """Refused: the server knows the caller, and takes nobody's word.
+
+        Raises:
+            ConfigurationError: Always.
+        """
+        name = principal_of(principal).id
+        problem = f"over HTTP nobody acts as {name!r:.60}: the server knows the caller by its token"
+        raise ConfigurationError("principal", problem, "connect with a token of that principal's")
 
     async def aclose(self) -> None:
         """Close the connections."""

@@ -5,12 +5,12 @@ from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from holdfast.backoff import Backoff
-from holdfast.conversation import Cancelled, Decision, Receipt
+from holdfast.conversation import Cancelled, Decision, Receipt, SuspensionKind
 from holdfast.conversation.ids import check_request_id
 from holdfast.errors import InvalidInput, InvalidMessage, ServerRefused, TurnNotFound
 
 from . import http_replies as replies
-from .arguments import check_place, is_time, request_id_of, text_of
+from .arguments import check_cancelling, check_place, is_time, member_of, reason_of, request_id_of, text_of
 from .conversation import Conversation
 from .http_events import follow
 from .http_exchange import key_or
@@ -106,9 +106,28 @@ class HttpConversation(Conversation):
         """The events after `after`; see `Conversation.events`. A stream that is cut goes on where it was."""
         return follow(self._exchange, f"{self._path}/events", after=after, live=bool(live))
 
-    async def cancel(self, *, request_id: str | None = None) -> Cancelled:
-        """Cancel the turn; see `Conversation.cancel`."""
-        return await self._post("cancel", "the cancellation", {}, replies.cancelled, key=request_id_of(request_id))
+    async def cancel(self, turn_id: str | None = None, *, wait_s: float = 0, request_id: str | None = None) -> Cancelled:
+        """Cancel the turn; see `Conversation.cancel`. A long wait is several requests with one key."""
+        key = request_id_of(request_id)
+        check_cancelling(turn_id, wait_s)
+        now = asyncio.get_running_loop().time
+        give_up, pauses, cancelled = now() + wait_s, Backoff(AGAIN_S, AGAIN_AT_MOST_S), None
+        while True:
+            left_s = min(max(give_up - now(), 0), POLL_S)
+            body = {"turn_id": turn_id, "wait_s": round(left_s, 3)}
+            found = await self._post("cancel", "the cancellation", body, replies.cancelled, key=key, longer_s=left_s)
+            cancelled = found if cancelled is None else cancelled.model_copy(update={"running": found.running})
+            if not found.running or now() >= give_up:
+                return cancelled
+            await asyncio.sleep(min(pauses.next_s(), max(give_up - now(), 0)))
+
+    async def cancel_pending(
+        self, kind: SuspensionKind | str | None = None, reason: str = "", *, request_id: str | None = None
+    ) -> Cancelled:
+        """Cancel the calls that wait; see `Conversation.cancel_pending`."""
+        key = request_id_of(request_id)
+        body = {"kind": member_of(SuspensionKind, "kind", kind), "reason": reason_of(reason)}
+        return await self._post("cancel-pending", "the cancellation", body, replies.cancelled, key=key)
 
     async def end(self, *, request_id: str | None = None) -> Receipt:
         """End the conversation for good; see `Conversation.end`."""
@@ -122,9 +141,16 @@ class HttpConversation(Conversation):
         return await self._exchange.get(f"{self._path}/{what}", words, **query)
 
     async def _post(
-        self, what: str, words: str, body: Mapping[str, Any], read: Callable[[Any], _T], *, key: str | None = None
+        self,
+        what: str,
+        words: str,
+        body: Mapping[str, Any],
+        read: Callable[[Any], _T],
+        *,
+        key: str | None = None,
+        longer_s: float = 0.0,
     ) -> _T:
-        return await self._exchange.post(f"{self._path}/{what}", words, body, read, key=key)
+        return await self._exchange.post(f"{self._path}/{what}", words, body, read, key=key, longer_s=longer_s)
 
     async def _all(self, what: str, words: str) -> list[Any]:
         """All items of a list; where a page is too large for one answer, the next try asks for fewer."""

@@ -1,7 +1,7 @@
 """Details of calls that run or wait, read from the log and the store: their arguments, their beginning, their progress."""
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
 
 from holdfast.conversation import Event, State, jsontext
@@ -44,6 +44,15 @@ async def running_calls(store: ConversationsAndRuns, state: State) -> list[Runni
         )
         for call in calls
     ]
+
+
+async def abandoned_calls(store: Runs, conversation_id: str, calls: Sequence[str]) -> tuple[str, ...]:
+    """Those of the calls whose bodies go on though they are settled, as far as their workers live."""
+    claims = await store.abandoned(conversation_id)
+    named = [(effect_id.partition("#")[0], incarnation.partition(".")[0]) for effect_id, incarnation in claims.items()]
+    wanted = [(call, process) for call, process in named if call in calls]
+    live = {process: await store.attested(process) for process in {process for _, process in wanted}}
+    return tuple(sorted({call for call, process in wanted if live[process]}))
 
 
 async def shown_arguments(store: Conversations, conversation_id: str, suspended: CallSuspended) -> dict[str, Any] | None:

@@ -6,7 +6,7 @@ import warnings
 from collections.abc import Callable, Sequence
 from typing import cast
 
-from holdfast.actors import ActorSettings, StoreAddress
+from holdfast.actors import ActorSettings, StoreAddress, named
 from holdfast.actors.actor_settings import release_with
 from holdfast.actors.signature import vouched
 from holdfast.actors.vault import Vault
@@ -111,6 +111,7 @@ class RayTransport:
                 cluster=joined.cluster_id,
                 gone=tuple(gone),
                 sweeper=restore_sweeper,
+                log=settings.log,
             )
             await take_office(store, actor_settings.release, roll_back=roll_back, other_builds=publishes)
             if lift:
@@ -126,6 +127,14 @@ class RayTransport:
             await in_daemon(clusters.leave, joined)
             raise
         return cls(store, actor_settings, joined, publishes=publishes)
+
+    async def workers(self) -> int:
+        """How many workers of the store live in the cluster, of every release.
+
+        Raises:
+            ClusterUnavailable: This process is in no cluster (any more).
+        """
+        return sum(":worker:" in name for name in await in_daemon(named, self.settings.family))
 
     async def deliver(self, delivery: Delivery) -> DeliveryResult:
         """The result of a delivery. No command is sent if another cluster has the store, nor a start of an unpublished app."""

@@ -5,7 +5,7 @@ the inside of Holdfast needs are imported from their own modules.
 """
 
 from .calls import SuspensionKind
-from .commands import Cancel, Command, End, ModelFailed, ModelReplied, Resolve, RunFinished, Send, Start, Wake
+from .commands import Cancel, CancelPending, Command, End, ModelFailed, ModelReplied, Resolve, RunFinished, Send, Start, Wake
 from .decisions import Answer, Approve, Decision, Deny, Fail, Redispatch
 from .effects import BeginTurn, CallModel, Effect, RunTool
 from .events import Event, FailureReason, SettledBy, StopReason
@@ -25,6 +25,7 @@ __all__ = [
     "BeginTurn",
     "CallModel",
     "Cancel",
+    "CancelPending",
     "Cancelled",
     "Command",
     "Decision",

@@ -11,10 +11,12 @@ from typing import Annotated, Literal, Self, TypeAlias
 from pydantic import Field
 
 from . import jsontext
+from .calls import SuspensionKind
 from .decisions import Ruling
 from .events import FailureReason
 from .idempotency import IdempotencyRecord, call_key, decision_key, message_key, request_key, result_key, suspension_key
 from .jsontext import JsonText
+from .principal import Principal
 from .record import Record
 from .spec import AgentSpec
 
@@ -37,7 +39,13 @@ class _Command(Record):
         return ()
 
 
-class Start(_Command):
+class _Request(_Command):
+    """A request from outside; `principal` is who sends it, None where nobody says."""
+
+    principal: Principal | None = None
+
+
+class Start(_Request):
     """Start the conversation with a first message."""
 
     kind: Literal["start"] = "start"
@@ -52,7 +60,7 @@ class Start(_Command):
         return (message_key(self.message_id),)
 
 
-class Send(_Command):
+class Send(_Request):
     """Accept a user's message; during a turn it queues."""
 
     kind: Literal["send"] = "send"
@@ -64,7 +72,7 @@ class Send(_Command):
         return (message_key(self.message_id),)
 
 
-class Resolve(_Command):
+class Resolve(_Request):
     """Settle a suspension by a decision."""
 
     kind: Literal["resolve"] = "resolve"
@@ -84,18 +92,32 @@ class Resolve(_Command):
         return (call_key(self.tool_call_id), result_key(self.tool_call_id))
 
 
-class Cancel(_Command):
-    """Cancel the turn."""
+class Cancel(_Request):
+    """Cancel the turn; with `turn_id`, only if it is that one."""
 
     kind: Literal["cancel"] = "cancel"
     request_id: str
+    turn_id: str | None = None
 
     def lookups(self) -> tuple[str, ...]:
         """The key of the cancellation's receipt."""
         return (request_key(self.request_id),)
 
 
-class End(_Command):
+class CancelPending(_Request):
+    """Cancel the calls that wait, or those that wait for one `suspension_kind`; the turn goes on. `reason` is for the model."""
+
+    kind: Literal["cancel_pending"] = "cancel_pending"
+    request_id: str
+    suspension_kind: SuspensionKind | None = None
+    reason: str = ""
+
+    def lookups(self) -> tuple[str, ...]:
+        """The key of the cancellation's receipt."""
+        return (request_key(self.request_id),)
+
+
+class End(_Request):
     """End the conversation for good."""
 
     kind: Literal["end"] = "end"
@@ -178,7 +200,18 @@ class Wake(_Command):
 
 
 Command: TypeAlias = Annotated[
-    Start | Send | Resolve | Cancel | End | TurnPrepared | ModelReplied | ModelFailed | RunFinished | RunLost | Wake,
+    Start
+    | Send
+    | Resolve
+    | Cancel
+    | CancelPending
+    | End
+    | TurnPrepared
+    | ModelReplied
+    | ModelFailed
+    | RunFinished
+    | RunLost
+    | Wake,
     Field(discriminator="kind"),
 ]
 COMMANDS: tuple[type[_Command], ...] = (
@@ -186,6 +219,7 @@ COMMANDS: tuple[type[_Command], ...] = (
     Send,
     Resolve,
     Cancel,
+    CancelPending,
     End,
     TurnPrepared,
     ModelReplied,

@@ -12,6 +12,7 @@ from pydantic import Field
 from .calls import SuspensionKind
 from .decisions import DecisionKind
 from .jsontext import JsonText
+from .principal import Principal
 from .record import Record
 from .spec import Approval, Executor, OnLost
 
@@ -79,6 +80,7 @@ class MessageAccepted(Record):
         message_id: The message's idempotency key.
         digest: What a repetition with the same id is compared with.
         text: What the user wrote.
+        principal: Who sent it, and how that was proven; None where nobody said.
     """
 
     kind: Literal["message_accepted"] = "message_accepted"
@@ -86,6 +88,7 @@ class MessageAccepted(Record):
     message_id: str
     digest: str
     text: str
+    principal: Principal | None = None
 
 
 class TurnStarted(Record):
@@ -222,6 +225,7 @@ class SuspensionSettled(Record):
         decision_id: The decision's idempotency key; None where no decision ended it.
         digest: What a repetition with the same `decision_id` is compared with; empty where no decision ended it.
         decision: Which kind of decision it was; None where no decision ended it.
+        principal: Who decided or cancelled it, and how that was proven; None where nobody did, or nobody said.
     """
 
     kind: Literal["suspension_settled"] = "suspension_settled"
@@ -233,6 +237,7 @@ class SuspensionSettled(Record):
     decision_id: str | None = None
     digest: str = ""
     decision: DecisionKind | None = None
+    principal: Principal | None = None
 
 
 class CallResolved(Record):
@@ -298,6 +303,7 @@ class TurnCancelled(Record):
         turn_id: The turn.
         calls: The ids of the calls that were open, and have an error result now.
         request_id: The cancellation's idempotency key; None where the conversation's end cancelled the turn.
+        principal: Who cancelled it, and how that was proven; None where nobody said.
     """
 
     kind: Literal["turn_cancelled"] = "turn_cancelled"
@@ -305,19 +311,41 @@ class TurnCancelled(Record):
     turn_id: str
     calls: tuple[str, ...] = ()
     request_id: str | None = None
+    principal: Principal | None = None
+
+
+class PendingCancelled(Record):
+    """The calls that waited were cancelled, and their turn goes on without them.
+
+    Attributes:
+        at: When it was decided, in integer milliseconds UTC by the store's clock.
+        turn_id: The turn.
+        calls: The ids of the calls, which have an error result now.
+        request_id: The cancellation's idempotency key.
+        principal: Who cancelled them, and how that was proven; None where nobody said.
+    """
+
+    kind: Literal["pending_cancelled"] = "pending_cancelled"
+    at: int
+    turn_id: str
+    calls: tuple[str, ...]
+    request_id: str
+    principal: Principal | None = None
 
 
 class NothingCancelled(Record):
-    """A cancellation found no turn; noted so that its repetition cancels none that came later.
+    """A cancellation found nothing to cancel; noted so that its repetition cancels nothing that came later.
 
     Attributes:
         at: When it was decided, in integer milliseconds UTC by the store's clock.
         request_id: The cancellation's idempotency key.
+        what: What was to be cancelled: a turn (`cancel`), or the calls that wait (`cancel_pending`).
     """
 
     kind: Literal["nothing_cancelled"] = "nothing_cancelled"
     at: int
     request_id: str
+    what: Literal["cancel", "cancel_pending"] = "cancel"
 
 
 class Ended(Record):
@@ -326,11 +354,13 @@ class Ended(Record):
     Attributes:
         at: When it was decided, in integer milliseconds UTC by the store's clock.
         request_id: The idempotency key of the end.
+        principal: Who ended it, and how that was proven; None where nobody said.
     """
 
     kind: Literal["conversation_ended"] = "conversation_ended"
     at: int
     request_id: str | None = None
+    principal: Principal | None = None
 
 
 Event: TypeAlias = Annotated[
@@ -345,6 +375,7 @@ Event: TypeAlias = Annotated[
     | TurnCompleted
     | TurnFailed
     | TurnCancelled
+    | PendingCancelled
     | NothingCancelled
     | Ended,
     Field(discriminator="kind"),
@@ -361,6 +392,7 @@ EVENTS: tuple[type[Record], ...] = (
     TurnCompleted,
     TurnFailed,
     TurnCancelled,
+    PendingCancelled,
     NothingCancelled,
     Ended,
 )

@@ -12,6 +12,7 @@ from .events import (
     MessageAccepted,
     ModelAnswered,
     NothingCancelled,
+    PendingCancelled,
     RunScheduled,
     SuspensionSettled,
     TurnCancelled,
@@ -56,7 +57,7 @@ def _apply(state: State, event: Event) -> State:
             return _turn_over(state, LastTurn(turn_id=event.turn_id, outcome="failed", seq=state.seq + 1))
         case TurnCancelled():
             return _turn_over(state, LastTurn(turn_id=event.turn_id, outcome="cancelled", seq=state.seq + 1))
-        case NothingCancelled():
+        case PendingCancelled() | NothingCancelled():
             return state
         case Ended():
             return state.model_copy(update={"ended": True, "queue": ()})

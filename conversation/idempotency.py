@@ -15,6 +15,7 @@ from .events import (
     MessageAccepted,
     ModelAnswered,
     NothingCancelled,
+    PendingCancelled,
     SettledBy,
     SuspensionSettled,
     TurnCancelled,
@@ -98,8 +99,12 @@ def facts(events: Sequence[Event], first_seq: int) -> dict[str, IdempotencyRecor
                 known[request_key(request_id)] = IdempotencyRecord(
                     seq=seq, at=event.at, turn_id=event.turn_id, calls=event.calls, digest="cancel"
                 )
+            case PendingCancelled():
+                known[request_key(event.request_id)] = IdempotencyRecord(
+                    seq=seq, at=event.at, turn_id=event.turn_id, calls=event.calls, digest="cancel_pending"
+                )
             case NothingCancelled():
-                known[request_key(event.request_id)] = IdempotencyRecord(seq=seq, at=event.at, digest="cancel")
+                known[request_key(event.request_id)] = IdempotencyRecord(seq=seq, at=event.at, digest=event.what)
             case Ended(request_id=str() as request_id):
                 known[request_key(request_id)] = IdempotencyRecord(seq=seq, at=event.at, digest="end")
             case _:

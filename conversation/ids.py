@@ -47,6 +47,17 @@ def conversation_id_from(message_id: str) -> str:
     return "c-" + digest("conversation", message_id)
 
 
+def turn_id(number: int) -> str:
+    """The id of a conversation's n-th turn, from 1."""
+    return f"t{number}"
+
+
+def is_turn_id(name: str, *, last: int) -> bool:
+    """Whether it is the id of one of the turns up to the last."""
+    number = name[1:]
+    return number.isascii() and number.isdigit() and 1 <= int(number) <= last and name == turn_id(int(number))
+
+
 def suspension_id(conversation_id: str, tool_call_id: str, ordinal: int, arguments: str) -> str:
     """The id of a call's n-th suspension; naming it names the arguments that were shown."""
     return "s-" + digest(conversation_id, tool_call_id, str(ordinal), arguments)

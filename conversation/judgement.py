@@ -23,15 +23,17 @@ class Receipt(Record):
 
 
 class Cancelled(Record):
-    """The turn and the calls that a cancellation really cancelled; `turn_id` is None where no turn was going on.
+    """The calls that a cancellation really cancelled, and their turn; `turn_id` is None where there was nothing to cancel.
 
-    `duplicate` says whether the cancellation was recorded before under the same id.
+    `duplicate` says whether the cancellation was recorded before under the same id. `running` are those of the calls whose
+    bodies still went on when this was returned: `Conversation.cancel(wait_s=)` waits for their ends.
     """
 
     conversation_id: str
     turn_id: str | None = None
     calls: tuple[str, ...] = ()
     duplicate: bool = False
+    running: tuple[str, ...] = ()
 
 
 Reply: TypeAlias = Receipt | Cancelled | None

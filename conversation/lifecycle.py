@@ -1,10 +1,10 @@
 """Judging the requests that concern a conversation as a whole: start, send, cancel, end."""
 
-from holdfast.errors import ConversationExists, InvalidInput, InvalidMessage, QueueFull
+from holdfast.errors import ConversationExists, InvalidInput, InvalidMessage, QueueFull, TurnNotFound
 
 from . import jsontext
 from .calls import Call, SuspensionKind
-from .commands import Cancel, End, Send, Start
+from .commands import Cancel, CancelPending, End, Send, Start
 from .envelope import failure
 from .events import (
     ConversationStarted,
@@ -16,7 +16,7 @@ from .events import (
     TurnStarted,
 )
 from .idempotency import message_key, request_key
-from .ids import check_conversation_id, check_request_id, payload_digest
+from .ids import check_conversation_id, check_request_id, is_turn_id, payload_digest, turn_id
 from .judgement import Cancelled, Draft, Judgement, Receipt
 from .progress import give_up
 from .spec import Limits
@@ -66,7 +66,7 @@ def duplicate_send(state: State, command: Send) -> Judgement | None:
     return Judgement(reply=_again(state, known.seq, known.at))
 
 
-def duplicate_request(state: State, command: Cancel | End) -> Judgement | None:
+def duplicate_request(state: State, command: Cancel | CancelPending | End) -> Judgement | None:
     """The first reply, if this very cancellation or end was accepted before.
 
     Raises:
@@ -75,7 +75,8 @@ def duplicate_request(state: State, command: Cancel | End) -> Judgement | None:
     known = command.known.get(request_key(command.request_id))
     if known is None:
         return None
-    if known.digest != command.kind:
+    other_turn = isinstance(command, Cancel) and known.turn_id and command.turn_id not in (None, known.turn_id)
+    if known.digest != command.kind or other_turn:
         problem = f"{command.request_id!r} was already used for another request"
         raise InvalidInput("request_id", problem, "use a new id for each request")
     if isinstance(command, End):
@@ -136,12 +137,21 @@ def send(state: State, command: Send) -> Judgement:
 def cancel(state: State, command: Cancel) -> Judgement:
     """Cancel the turn, if one is going on or about to begin; each open call ends with an error result.
 
+    A turn that is named is cancelled only if it is this one: a cancellation that comes too late ends no later turn.
+
     Raises:
         InvalidInput: The request id has not the form of one.
+        TurnNotFound: The conversation has had no turn of that id, nor is it the next.
     """
     check_request_id("request_id", command.request_id, InvalidInput)
     draft = Draft(state, command.now)
-    cancelled = _cancel_turn(draft, command.request_id)
+    present = state.turn.turn_id if state.turn is not None else turn_id(state.turns + 1) if state.queue else None
+    if command.turn_id is None or command.turn_id == present:
+        cancelled = _cancel_turn(draft, command)
+    elif is_turn_id(command.turn_id, last=state.turns):
+        cancelled = Cancelled(conversation_id=state.conversation_id)
+    else:
+        raise TurnNotFound(state.conversation_id, command.turn_id)
     if cancelled.turn_id is None:
         draft.emit(NothingCancelled(at=command.now, request_id=command.request_id))
     return draft.done(cancelled)
@@ -156,19 +166,18 @@ def end(state: State, command: End) -> Judgement:
     check_request_id("request_id", command.request_id, InvalidInput)
     draft = Draft(state, command.now)
     if state.turn is not None:
-        _cancel_turn(draft, None)
-    seq = draft.emit(Ended(at=command.now, request_id=command.request_id))
+        _cancel_turn(draft, command)
+    seq = draft.emit(Ended(at=command.now, request_id=command.request_id, principal=command.principal))
     return draft.done(_receipt(state, seq, command.now))
 
 
-def _cancel_turn(draft: Draft, request_id: str | None) -> Cancelled:
+def _cancel_turn(draft: Draft, command: Cancel | End) -> Cancelled:
     state = draft.state
     if state.turn is None and state.queue:  # the message is accepted, and its turn is still being prepared
-        turn_id = f"t{state.turns + 1}"
         draft.emit(
             TurnStarted(
                 at=draft.now,
-                turn_id=turn_id,
+                turn_id=turn_id(state.turns + 1),
                 message_seq=state.queue[0],
                 spec_digest="",
                 code="",
@@ -180,13 +189,16 @@ def _cancel_turn(draft: Draft, request_id: str | None) -> Cancelled:
         return Cancelled(conversation_id=state.conversation_id)
     open_calls = turn.calls.open()
     for call in open_calls:
-        give_up(draft, call, failure(_why_cancelled(call)), by=SettledBy.CANCELLATION)
+        give_up(draft, call, failure(why_cancelled(call)), by=SettledBy.CANCELLATION, principal=command.principal)
     calls = tuple(call.tool_call_id for call in open_calls)
-    draft.emit(TurnCancelled(at=draft.now, turn_id=turn.turn_id, calls=calls, request_id=request_id))
+    request_id = command.request_id if isinstance(command, Cancel) else None
+    draft.emit(
+        TurnCancelled(at=draft.now, turn_id=turn.turn_id, calls=calls, request_id=request_id, principal=command.principal)
+    )
     return Cancelled(conversation_id=state.conversation_id, turn_id=turn.turn_id, calls=calls)
 
 
-def _why_cancelled(call: Call) -> str:
+def why_cancelled(call: Call) -> str:
     """The error text that tells the model whether a cancelled call may have run.
 
     A call whose run was lost awaits a decision, and yet it ran; a client's call runs where Holdfast does not see it.
@@ -198,7 +210,13 @@ def _why_cancelled(call: Call) -> str:
 
 
 def _accepted(command: Start | Send, payload_digest: str) -> MessageAccepted:
-    return MessageAccepted(at=command.now, message_id=command.message_id, digest=payload_digest, text=command.text)
+    return MessageAccepted(
+        at=command.now,
+        message_id=command.message_id,
+        digest=payload_digest,
+        text=command.text,
+        principal=command.principal,
+    )
 
 
 def _check_message(text: object, message_id: object, limits: Limits) -> None:

@@ -10,6 +10,7 @@ from . import lifecycle, outcomes, suspensions
 from .calls import Call
 from .commands import (
     Cancel,
+    CancelPending,
     Command,
     End,
     ModelFailed,
@@ -46,6 +47,7 @@ def decide(state: State, command: Command) -> Judgement:
         ConversationNotFound: The conversation was never started.
         ConversationExists: The conversation was started with something else.
         ConversationEnded: The conversation has ended.
+        TurnNotFound: The conversation has had no turn of the id that a cancellation names.
     """
     duplicate = _duplicate(state, command)
     if duplicate is not None:
@@ -116,7 +118,7 @@ def _duplicate(state: State, command: Command) -> Judgement | None:
             return lifecycle.duplicate_send(state, command)
         case Resolve():
             return suspensions.duplicate(state, command)
-        case Cancel() | End():
+        case Cancel() | CancelPending() | End():
             return lifecycle.duplicate_request(state, command)
         case TurnPrepared() | ModelReplied() | ModelFailed() | RunFinished() | RunLost():
             if effect_of(state, command.effect_id) is not None:
@@ -138,6 +140,8 @@ def _judge(state: State, command: Command) -> Judgement:
             return suspensions.resolve(state, command)
         case Cancel():
             return lifecycle.cancel(state, command)
+        case CancelPending():
+            return suspensions.cancel_pending(state, command)
         case End():
             return lifecycle.end(state, command)
         case TurnPrepared():

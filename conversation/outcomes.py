@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 
-from . import jsontext, schema
+from . import ids, jsontext, schema
 from .calls import Call, CallStatus, SuspensionKind
 from .commands import ModelFailed, ModelReplied, ProposedCall, RunFinished, RunLost, TurnPrepared
 from .envelope import failure
@@ -60,7 +60,7 @@ def turn_prepared(state: State, command: TurnPrepared) -> Judgement:
         return Judgement(ignored=LATE.why)
     draft = Draft(state, command.now)
     spec = command.spec if command.problem is None else None
-    turn_id = f"t{state.turns + 1}"
+    turn_id = ids.turn_id(state.turns + 1)
     draft.emit(
         TurnStarted(
             at=command.now,

@@ -5,6 +5,7 @@ from .events import CallResolved, CallSuspended, FailureReason, RunScheduled, Se
 from .ids import suspension_id
 from .jsontext import JsonText
 from .judgement import Draft
+from .principal import Principal
 from .spec import AgentSpec, Limits, ToolSpec
 
 ANSWERED_BY_SCHEMA = frozenset({SuspensionKind.ELICITATION, SuspensionKind.CLIENT_EXEC})
@@ -33,11 +34,18 @@ def settle(
     draft.emit(CallResolved(at=draft.now, tool_call_id=tool_call_id, ok=ok, content=content, by=by, untrusted=untrusted))
 
 
-def give_up(draft: Draft, call: Call, content: JsonText, *, by: SettledBy) -> None:
-    """Settle an open call that expired or was cancelled, and its suspension where it has one."""
+def give_up(draft: Draft, call: Call, content: JsonText, *, by: SettledBy, principal: Principal | None = None) -> None:
+    """Settle an open call that expired or was cancelled (by whom), and its suspension where it has one."""
     if call.suspension is not None:
-        name = call.suspension.suspension_id
-        draft.emit(SuspensionSettled(at=draft.now, tool_call_id=call.tool_call_id, suspension_id=name, by=by))
+        draft.emit(
+            SuspensionSettled(
+                at=draft.now,
+                tool_call_id=call.tool_call_id,
+                suspension_id=call.suspension.suspension_id,
+                by=by,
+                principal=principal,
+            )
+        )
     settle(draft, call.tool_call_id, content, by=by)
 
 

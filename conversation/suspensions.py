@@ -3,17 +3,18 @@
 from collections.abc import Mapping
 from typing import Any, NoReturn
 
-from holdfast.errors import InvalidDecision, StaleCall, StaleReason
+from holdfast.errors import InvalidDecision, InvalidInput, StaleCall, StaleReason
 
 from . import jsontext, schema
 from .calls import ACCEPTED, Call, CallStatus, Suspension, SuspensionKind
-from .commands import Resolve, Wake
+from .commands import CancelPending, Resolve, Wake
 from .decisions import DecisionKind, Ruling
 from .envelope import failure, success
-from .events import SettledBy, SuspensionSettled
+from .events import NothingCancelled, PendingCancelled, SettledBy, SuspensionSettled
 from .idempotency import call_key, decision_key, result_key, suspension_key
 from .ids import check_request_id, payload_digest
-from .judgement import Draft, Judgement, Receipt
+from .judgement import Cancelled, Draft, Judgement, Receipt
+from .lifecycle import why_cancelled
 from .progress import advance, give_up, schedule, settle, suspend, tool_of
 from .spec import Executor, Limits
 from .state import State
@@ -66,11 +67,53 @@ def resolve(state: State, command: Resolve) -> Judgement:
             decision_id=command.decision_id,
             digest=_digest(command),
             decision=command.ruling.kind,
+            principal=command.principal,
         )
     )
     _follow(draft, command, call, seq, body)
     advance(draft)
     return draft.done(Receipt(conversation_id=state.conversation_id, seq=seq, accepted_at=command.now))
+
+
+def cancel_pending(state: State, command: CancelPending) -> Judgement:
+    """Settle each suspension, or each of one kind, with an error result; the turn goes on.
+
+    Raises:
+        InvalidInput: The request id has not the form of one, or the reason cannot be used.
+    """
+    check_request_id("request_id", command.request_id, InvalidInput)
+    _check_reason(command)
+    wanted = [
+        call
+        for call in (state.turn.calls.open() if state.turn is not None else ())
+        if call.suspension is not None and command.suspension_kind in (None, call.suspension.kind)
+    ]
+    draft = Draft(state, command.now)
+    if state.turn is None or not wanted:
+        draft.emit(NothingCancelled(at=command.now, request_id=command.request_id, what="cancel_pending"))
+        return draft.done(Cancelled(conversation_id=state.conversation_id))
+    for call in wanted:
+        why = f"{why_cancelled(call)}: {command.reason}" if command.reason else why_cancelled(call)
+        give_up(draft, call, failure(why), by=SettledBy.CANCELLATION, principal=command.principal)
+    turn_id, calls = state.turn.turn_id, tuple(call.tool_call_id for call in wanted)
+    draft.emit(
+        PendingCancelled(
+            at=command.now, turn_id=turn_id, calls=calls, request_id=command.request_id, principal=command.principal
+        )
+    )
+    advance(draft)
+    return draft.done(Cancelled(conversation_id=state.conversation_id, turn_id=turn_id, calls=calls))
+
+
+def _check_reason(command: CancelPending) -> None:
+    allowed = (command.spec.limits if command.spec is not None else Limits()).note_bytes
+    try:
+        jsontext.check_text(command.reason)
+    except jsontext.NotJson as error:
+        raise InvalidInput("reason", str(error), "give text that can be encoded as UTF-8") from error
+    size = jsontext.size_bytes(command.reason)
+    if size > allowed:
+        raise InvalidInput("reason", f"it has {size} bytes, {allowed} are allowed", "shorten it")
 
 
 def wake(state: State, command: Wake) -> Judgement:

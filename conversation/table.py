@@ -36,7 +36,7 @@ _EXISTS = Refused(ConversationExists)
 LATE = Ignored("the outcome is late: its effect is not outstanding")
 _NOTHING = Ignored("nothing can be due")
 
-_REQUESTS = ("start", "send", "resolve", "cancel", "end")
+_REQUESTS = ("start", "send", "resolve", "cancel", "cancel_pending", "end")
 _OUTCOMES = ("turn_prepared", "model_replied", "model_failed", "run_finished", "run_lost")
 
 

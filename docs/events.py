@@ -14,6 +14,7 @@ from holdfast.conversation.calls import SuspensionKind
 from holdfast.conversation.decisions import DecisionKind
 from holdfast.conversation.events import EVENTS, FailureReason, RequestedCall, SettledBy, StopReason
 from holdfast.conversation.live import LIVE_EVENTS
+from holdfast.conversation.principal import Proof
 from holdfast.conversation.record import Record
 from holdfast.conversation.spec import Approval, Executor, OnLost
 
@@ -27,6 +28,7 @@ ENUMERATIONS: tuple[type[StrEnum], ...] = (
     Executor,
     Approval,
     OnLost,
+    Proof,
 )
 ENTRY = re.compile(r"^    (\w+): (.+)$")
 MEMBER = re.compile(r'= "(\w+)"(?:  # (.+))?$', re.MULTILINE)

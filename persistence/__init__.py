@@ -23,6 +23,7 @@ from .lists import Census, ConversationRow, Due, Listing, Lists, Overdue, Rebuil
 from .pausing import PAUSE_LAG_MS, Pause, Paused, Pausing
 from .runs import Late, Run, Runs, RunStatus
 from .store import Store
+from .tallies import Survey, Tallies, Waiting
 
 if TYPE_CHECKING:
     from .memory_store import MemoryStore
@@ -64,8 +65,11 @@ __all__ = [
     "Silent",
     "Stands",
     "Store",
+    "Survey",
     "TakeoverReason",
+    "Tallies",
     "Trouble",
+    "Waiting",
 ]
 
 

@@ -18,13 +18,15 @@ from holdfast.conversation import AgentSpec, Event, ModelFailed, ModelReplied, R
 from holdfast.conversation.events import EVENTS
 from holdfast.conversation.idempotency import IdempotencyRecord
 from holdfast.conversation.record import Record
-from holdfast.errors import CipherMissing, CorruptStore, NewerRecord
+from holdfast.errors import CipherMissing, CorruptStore, InvalidInput, NewerRecord
 
 from .directory import AppRecord
 
-VERSION = 4
+VERSION = 5
 """The record version that this code writes; it reads this version and every older one.
 
+5: who sent, decided, cancelled or ended (`principal`); cancellations of the calls that wait (`pending_cancelled`). Records of
+   version 4 mean the same: nobody had said who it was.
 4: the records of model calls, beside those of runs. Records of version 3 mean the same; a model call that was outstanding then
    has no record, and is given one when it is taken up.
 3: the reasons why turns stopped or failed, reasoning, calls that the provider executed, limits of answers and of the queue.
@@ -171,8 +173,9 @@ def _decode(cls: type[_R], expected: str, data: bytes) -> _R:
 def _validated(cls: type[_R], kind: str, fields: Fields) -> _R:
     try:
         return cls.model_validate(fields)
-    except ValidationError as error:
-        what = f"a {kind} record has not the fields of one ({error.errors(include_url=False, include_input=False)!r:.200})"
+    except (ValidationError, InvalidInput) as error:
+        why = error.errors(include_url=False, include_input=False) if isinstance(error, ValidationError) else error.problem
+        what = f"a {kind} record has not the fields of one ({why!r:.200})"
         raise CorruptStore(what) from error
 
 

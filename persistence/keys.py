@@ -50,6 +50,10 @@ class Keys:
         """Hash: late outcomes, which came after their call was settled, by effect id."""
         return f"{self.prefix(conversation_id)}c:{conversation_id}:late"
 
+    def abandoned(self, conversation_id: str) -> str:
+        """Hash: the claims of runs that went on when their calls were settled, by effect id; it expires."""
+        return f"{self.prefix(conversation_id)}c:{conversation_id}:abandoned"
+
     def progress(self, conversation_id: str) -> str:
         """Hash: the last progress of runs, by effect id; it expires."""
         return f"{self.prefix(conversation_id)}c:{conversation_id}:progress"

@@ -117,6 +117,7 @@ class MemoryConversations(MemoryDatabase):
         found.runs |= {effect_id: Run(RunStatus.RUNNABLE) for effect_id in (*changes.scheduled, *write.unrecorded)}
         gone = {effect_id: found.runs.pop(effect_id, None) for effect_id in changes.settled}
         removed = {name: run for name, run in gone.items() if run is not None and run.status is RunStatus.CLAIMED}
+        found.abandoned |= {name: run for name, run in removed.items() if "#" in name}
         async with self._changed:
             self._changed.notify_all()
         return Appended(now, 0 if fresh else tail_bytes, removed)

@@ -50,6 +50,7 @@ class MemoryDatabase:
         self._hosting: dict[str, str] = {}
         self._troubles: dict[str, tuple[int, int, bytes]] = {}
         self._pauses: dict[str, Pause] = {}
+        self._counts: dict[str, int] = {}
         self._encrypted = False
         self._binding: tuple[str, str, int] | None = None
         self._attested: dict[str, int] = {}

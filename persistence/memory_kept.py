@@ -31,6 +31,7 @@ class Kept:
     known: dict[str, bytes] = field(default_factory=dict)
     runs: dict[str, Run] = field(default_factory=dict)
     late: dict[str, Late] = field(default_factory=dict)
+    abandoned: dict[str, Run] = field(default_factory=dict)
     postponed: int = 0
     looked_at: int = 0
     paused: bool = False

@@ -51,6 +51,7 @@ class MemoryRuns(MemoryDatabase):
         found = self._conversations.get(conversation_id)
         if run is None and found is not None and found.log and keeps_late:
             found.late[effect_id] = Late(self._clock(), outcome)
+            found.abandoned.pop(effect_id, None)
         if run is None or run.status is RunStatus.RUNNABLE or run.incarnation != incarnation:
             return False
         if run.status is RunStatus.CLAIMED:
@@ -82,6 +83,12 @@ class MemoryRuns(MemoryDatabase):
     async def run(self, conversation_id: str, effect_id: str) -> Run | None:
         """See `Store.run`."""
         return self._opened_runs(conversation_id).get(effect_id)
+
+    async def abandoned(self, conversation_id: str) -> Mapping[str, str]:
+        """See `Store.abandoned`."""
+        found = self._conversations.get(conversation_id)
+        claims = found.abandoned if found is not None else {}
+        return {name: run.incarnation for name, run in claims.items() if run.until == 0 or run.until > self._clock()}
 
     async def late(self, conversation_id: str) -> Mapping[str, Late]:
         """See `Store.late`."""

@@ -122,6 +122,7 @@ class RedisConversations(RedisViews):
             self._keys.known(conversation_id),
             self._keys.runs(conversation_id),
             self._keys.attention(bucket_of(conversation_id)),
+            self._keys.abandoned(conversation_id),
         ]
         args, tail_bytes = redis_values.append_args(conversation_id, self._keys.prefix(conversation_id), write, self.payloads)
         await self._raise_indexes()

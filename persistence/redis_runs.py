@@ -39,6 +39,7 @@ class RedisRuns(RedisDatabase):
             self._keys.log(conversation_id),
             self._keys.head(conversation_id),
             self._keys.attention(bucket_of(conversation_id)),
+            self._keys.abandoned(conversation_id),
         ]
         sealed = self.payloads.seal_outcome(conversation_id, effect_id, outcome)
         channel = self._keys.meta("outcomes")
@@ -73,6 +74,13 @@ class RedisRuns(RedisDatabase):
         """See `Store.run`."""
         record = await self._do(lambda: self._redis.hget(self._keys.runs(conversation_id), effect_id))
         return redis_values.run_of(conversation_id, effect_id, record, self.payloads) if record is not None else None
+
+    async def abandoned(self, conversation_id: str) -> Mapping[str, str]:
+        """See `Store.abandoned`."""
+        found = await self._do(lambda: self._redis.hgetall(self._keys.abandoned(conversation_id)))
+        now = await self.now() if found else 0
+        claims = {name.decode(): record.decode(errors="replace").partition("|")[::2] for name, record in found.items()}
+        return {name: incarnation for name, (incarnation, until) in claims.items() if not until.isdigit() or int(until) > now}
 
     async def late(self, conversation_id: str) -> Mapping[str, Late]:
         """See `Store.late`."""

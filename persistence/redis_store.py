@@ -10,9 +10,10 @@ from .redis_directory import RedisDirectory
 from .redis_index import IndexRebuild
 from .redis_lists import RedisLists
 from .redis_runs import RedisRuns
+from .redis_tallies import RedisTallies
 
 
-class RedisStore(RedisConversations, RedisRuns, RedisLists, RedisDirectory):
+class RedisStore(RedisConversations, RedisRuns, RedisLists, RedisDirectory, RedisTallies):
     """The verbs of `Store`, in Redis. Operations are idempotent, so they are repeated for a moment on a broken connection."""
 
     async def reindex(self) -> AsyncIterator[Rebuilt]:

@@ -107,6 +107,13 @@ class Runs(Database, Protocol):
         """The record of a run or a model call, None once that is settled."""
         ...
 
+    async def abandoned(self, conversation_id: str) -> Mapping[str, str]:
+        """The runs that go on though their calls are settled, with the incarnations that claimed them, by effect id.
+
+        One is named until its outcome has come, late, or the bound of its claim has passed: its worker may have died meanwhile.
+        """
+        ...
+
     async def late(self, conversation_id: str) -> Mapping[str, Late]:
         """The late outcomes of the conversation's runs, by effect id."""
         ...

@@ -11,9 +11,10 @@ from .conversations import Conversations
 from .directory import Directory
 from .lists import Lists
 from .runs import Runs
+from .tallies import Tallies
 
 
-class Store(Conversations, Runs, Lists, Directory, Protocol):
+class Store(Conversations, Runs, Lists, Directory, Tallies, Protocol):
     """The one place where conversations are kept.
 
     Where payloads are encrypted, every method that reads or writes a payload may raise `CipherMissing` or `CipherFailed`. Lists

@@ -15,6 +15,7 @@ from holdfast.actors.wire import pack, unpack
 from holdfast.conversation import Command
 from holdfast.daemon import in_daemon
 from holdfast.errors import ClusterStopped, OtherBuild
+from holdfast.log_context import REQUEST
 from holdfast.persistence import EVERYWHERE, Directory, Runs, TakeoverReason
 
 from .actors import ActorDied, ActorUnavailable
@@ -46,13 +47,13 @@ class RayHandle:
         first: Command | None = None,
     ) -> AnswerToActivate:
         """See `Handle.activate`."""
-        asked = pack((conversation_id, seen_token, because, create, first))
+        asked = pack((conversation_id, seen_token, because, create, first, REQUEST.get()))
         answer: AnswerToActivate = unpack(await _answered(self._actor.activate.remote(asked)))
         return answer
 
     async def ask(self, conversation_id: str, command: Command) -> AnswerToAsk:
         """See `Handle.ask`."""
-        answer: AnswerToAsk = unpack(await _answered(self._actor.ask.remote(pack((conversation_id, command)))))
+        answer: AnswerToAsk = unpack(await _answered(self._actor.ask.remote(pack((conversation_id, command, REQUEST.get())))))
         return answer
 
     async def pid(self) -> int:

@@ -9,9 +9,12 @@ import random
 import uuid
 from collections.abc import Sequence
 
+from holdfast import metrics
+from holdfast.actors.telling import tell
 from holdfast.background import Background
 from holdfast.conversation import Wake
 from holdfast.conversation.machine import due_at
+from holdfast.counting import Counts
 from holdfast.errors import (
     ConversationNotFound,
     CorruptStore,
@@ -21,6 +24,7 @@ from holdfast.errors import (
     Quarantined,
     StoreError,
 )
+from holdfast.log_context import CONVERSATION
 from holdfast.persistence import Look, Pause, Stands, Store
 from holdfast.redaction import PLAIN
 from holdfast.settings import ProcessLimits, Timing
@@ -50,6 +54,8 @@ LOOKS_IN_USE = 60
 """The same while as many actors live as shall stand by: they are in use, and most come free sooner than another is made."""
 UNREADABLE_S = 60.0
 """After what time pauses that cannot be read are read again."""
+TELL_S = 5.0
+"""How often the store is told what was counted."""
 READMIT_S = 5.0
 """How often conversations that were released as paused are looked for while the pauses stay the same."""
 
@@ -57,8 +63,18 @@ READMIT_S = 5.0
 class Sweep:
     """The sweep of one store; the sweeper calls `tick` again and again."""
 
-    def __init__(self, store: Store, actors: Actors, *, timing: Timing, process_limits: ProcessLimits) -> None:
+    def __init__(
+        self,
+        store: Store,
+        actors: Actors,
+        *,
+        timing: Timing,
+        process_limits: ProcessLimits,
+        counts: Counts | None = None,
+    ) -> None:
         self._store = store
+        self._counts = Counts() if counts is None else counts
+        self._tell_at = 0.0
         self._actors = actors
         pool = Pool(store, actors, timing=timing, process_limits=process_limits, reserve=RESERVE)
         self._registry = Registry(store, actors, pool=pool, timing=timing)
@@ -93,11 +109,17 @@ class Sweep:
             self._take_up([one for one in due.conversation_ids if one not in self._waking])
             await self._pool.reap(quiet_ms=max(self._timing.lease_ms // 2, QUIET_MS))
             await self._refill()
+            await self._tell()
         except StoreError:
             self.store_away()
             raise
         if self._healthy_since is None:
             self._healthy_since = _now()
+
+    async def _tell(self) -> None:
+        if _now() >= self._tell_at:
+            self._tell_at = _now() + TELL_S
+            await tell(self._store, self._counts)
 
     def ring(self, conversation_id: str) -> None:
         """Take up a conversation without an owner for which an outcome was recorded, without waiting for the next tick."""
@@ -182,6 +204,7 @@ class Sweep:
     async def _wake(self, conversation_id: str, *, done: bool = False) -> None:
         """Wake a conversation; where an outcome is recorded that its next activation finds, having it taken over is enough."""
         troubled = self._troubled if self._troubled is not None else set()
+        CONVERSATION.set(conversation_id)  # of this task alone
         try:
             async with self._limit_in_trouble if conversation_id in troubled else self._limit:
                 if not self._healthy() and await self._owner_lives(conversation_id):
@@ -190,13 +213,16 @@ class Sweep:
                     await self._registry.revive(conversation_id, timeout_s=WAKE_TIMEOUT_S)
                 else:
                     await self._ask(conversation_id)
+            self._counts.add(metrics.WAKES, "woken")
             if conversation_id in troubled:
                 troubled.discard(conversation_id)
                 await self._store.untroubled(conversation_id)
         except (HoldfastError, TimeoutError) as error:
+            self._counts.add(metrics.WAKES, "failed")
             logger.warning("%s could not be woken: %s", conversation_id, error or type(error).__name__)
             await self._later(conversation_id, error, troubled)
         except Exception as error:
+            self._counts.add(metrics.WAKES, "failed")
             logger.exception("%s could not be woken", conversation_id)
             await self._later(conversation_id, error, troubled)
         finally:

@@ -13,7 +13,9 @@ import ray
 from ray.actor import exit_actor
 
 from holdfast.actors import RAY_NAMESPACE, ActorSettings, StoreAddress, logs, named
+from holdfast.actors.log_lines import write_lines
 from holdfast.actors.placement import beside
+from holdfast.counting import Counts
 from holdfast.embedded.home import Home
 from holdfast.embedded.revival import Revival
 from holdfast.errors import HomeUnusable, StoreError
@@ -37,12 +39,21 @@ class Sweeper:
 
     def __init__(self, settings: ActorSettings) -> None:
         logs.guard_process(Redaction.of_process(os.environ, urls=[settings.store.redis_url]))
+        if ray.is_initialized():  # then this process belongs to the sweeper alone
+            write_lines("sweeper", settings.log)
         self._settings = settings
+        self._counts = Counts()
         self._holding: asyncio.Task[None] | None = None
         self._listening: asyncio.Task[None] | None = None
         loop = asyncio.get_running_loop()
         self._task = loop.create_task(self._run())
-        watch = Watchdog(self._store(), RayProcesses(settings), timing=settings.timing, process_limits=settings.process_limits)
+        watch = Watchdog(
+            self._store(),
+            RayProcesses(settings),
+            timing=settings.timing,
+            process_limits=settings.process_limits,
+            counts=self._counts,
+        )
         self._watching = loop.create_task(watch.run())
 
     async def ping(self) -> bool:
@@ -72,7 +83,13 @@ class Sweeper:
         # In a task of its own: this cluster lives, even while Ray or the store holds up a tick.
         self._holding = asyncio.create_task(cluster.hold(store, cluster.current, gone=self._settings.gone))
         await store.payloads.prepare()
-        sweep = Sweep(store, RayActors(self._settings, store), timing=timing, process_limits=self._settings.process_limits)
+        sweep = Sweep(
+            store,
+            RayActors(self._settings, store),
+            timing=timing,
+            process_limits=self._settings.process_limits,
+            counts=self._counts,
+        )
         self._listening = asyncio.create_task(_listen(store, sweep))
         while True:
             try:

@@ -10,6 +10,8 @@ import math
 from collections.abc import Sequence
 from typing import Protocol
 
+from holdfast import metrics
+from holdfast.counting import Counts
 from holdfast.errors import StoreError
 from holdfast.persistence import Conversations, Directory
 from holdfast.settings import ProcessLimits, Timing
@@ -62,8 +64,15 @@ class Watchdog:
     """
 
     def __init__(
-        self, store: ConversationsAndDirectory, processes: Processes, *, timing: Timing, process_limits: ProcessLimits
+        self,
+        store: ConversationsAndDirectory,
+        processes: Processes,
+        *,
+        timing: Timing,
+        process_limits: ProcessLimits,
+        counts: Counts | None = None,
     ) -> None:
+        self._counts = Counts() if counts is None else counts
         self._store = store
         self._processes = processes
         self._strikes = process_limits.strikes
@@ -108,10 +117,12 @@ class Watchdog:
     async def _end(self, name: str) -> None:
         silent_s = self._silent[name] * LOOK_EVERY_S
         logger.error("%s has answered nothing for %.0f s: it is ended, and what ran in it is lost", name, silent_s)
+        hosts = self._processes.hosts(name)
         try:
-            if self._processes.hosts(name):
+            if hosts:
                 await self._strike(name)
             await self._processes.end(name)
+            self._counts.add(metrics.HUNG, "actor" if hosts else "worker")
         except Exception:  # the next try comes after as many looks; the other processes are looked at all the same
             logger.exception("%s could not be ended", name)
 

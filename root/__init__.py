@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from holdfast.conversation.decisions import Answer, Approve, Decision, Deny, Fail, Redispatch
     from holdfast.conversation.events import FailureReason, StopReason
     from holdfast.conversation.judgement import Receipt
+    from holdfast.conversation.principal import Principal, Proof
     from holdfast.conversation.spec import Limits
     from holdfast.conversation.state import Status
 
@@ -103,6 +104,7 @@ _HOMES = {
         "StopReason",
     ),
     "conversation.judgement": ("Receipt",),
+    "conversation.principal": ("Principal", "Proof"),
     "conversation.spec": ("Limits",),
     "conversation.state": ("Status",),
     "errors": (
@@ -192,6 +194,8 @@ __all__ = [
     "OutcomeUnknown",
     "Overloaded",
     "PendingCall",
+    "Principal",
+    "Proof",
     "Quarantined",
     "QueueFull",
     "Receipt",

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
         MessageAccepted,
         ModelAnswered,
         NothingCancelled,
+        PendingCancelled,
         RequestedCall,
         RunScheduled,
         SettledBy,
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
         TurnStarted,
     )
     from holdfast.conversation.live import ProgressReported, ReasoningDelta, TextDelta
+    from holdfast.conversation.principal import Principal, Proof
     from holdfast.conversation.spec import Approval, Executor, OnLost
 
 _HOMES = {
@@ -46,6 +48,7 @@ _HOMES = {
         "MessageAccepted",
         "ModelAnswered",
         "NothingCancelled",
+        "PendingCancelled",
         "RequestedCall",
         "RunScheduled",
         "SettledBy",
@@ -57,6 +60,7 @@ _HOMES = {
         "TurnStarted",
     ),
     "conversation.live": ("ProgressReported", "ReasoningDelta", "TextDelta"),
+    "conversation.principal": ("Principal", "Proof"),
     "conversation.spec": ("Approval", "Executor", "OnLost"),
 }
 
@@ -75,7 +79,10 @@ __all__ = [
     "ModelAnswered",
     "NothingCancelled",
     "OnLost",
+    "PendingCancelled",
+    "Principal",
     "ProgressReported",
+    "Proof",
     "ReasoningDelta",
     "RequestedCall",
     "RunScheduled",

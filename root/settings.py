@@ -7,8 +7,9 @@ import os
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
+from enum import StrEnum
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 from urllib.parse import urlsplit
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
@@ -16,6 +17,14 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationEr
 from .cipher import CipherAt
 from .errors import ConfigurationError
 from .redaction import PLAIN
+
+
+class LogForm(StrEnum):
+    """The form of log lines."""
+
+    TEXT = "text"  # for a person
+    JSON = "json"  # an object in each line
+
 
 NAMESPACE = re.compile(r"[a-z0-9][a-z0-9_-]{0,62}")
 PROCESS_LIMITS = (
@@ -34,7 +43,9 @@ PROCESS_LIMITS = (
 
 SECRETS = frozenset({"redis_url", "url", "token"})
 """Settings of which no error shows the value."""
-OF_THE_CLIENT = ("url", "token", "plain_http")
+OF_HTTP = ("url", "token", "plain_http")
+"""The settings that lead over HTTP."""
+OF_THE_CLIENT = (*OF_HTTP, "log_level", "log_format")
 """The settings of a client over HTTP; all others are its server's."""
 PLACES = ("redis_url", "ray_address", "home")
 """The settings that each lead to a stack."""
@@ -75,6 +86,10 @@ def _key(given: Any) -> Any:
         message = f"it is no key of at least {KEY_BYTES} bytes in hexadecimal or base64, such as `openssl rand -hex 32` prints"
         raise ValueError(message)
     return key
+
+
+def _upper(given: Any) -> Any:
+    return given.upper() if isinstance(given, str) else given
 
 
 def _actors_that_fit() -> int:
@@ -141,6 +156,14 @@ class ProcessLimits:
     worker_idle_s: int = 86_400
 
 
+@dataclass(frozen=True, slots=True)
+class LogSettings:
+    """From which level on log lines are written, and in which form (None: text on a terminal, else JSON)."""
+
+    level: str = "INFO"
+    form: LogForm | None = None
+
+
 class Settings(BaseModel):
     """The settings of a process: addresses, times (`_s`: seconds), process limits. Made with `of`."""
 
@@ -158,6 +181,8 @@ class Settings(BaseModel):
     home: Path | None = None
     embedded: bool = True
     cipher: str | None = None
+    log_level: Annotated[Literal["DEBUG", "INFO", "WARNING", "ERROR"], BeforeValidator(_upper)] = "INFO"
+    log_format: LogForm | None = None
     lease_s: float = Field(default=10, ge=0.001, allow_inf_nan=False)
     linger_s: float = Field(default=30, ge=0.001, allow_inf_nan=False)
     park_s: float = Field(default=30, ge=0.001, allow_inf_nan=False)
@@ -241,6 +266,11 @@ class Settings(BaseModel):
         return None if self.cipher is None else CipherAt.of(self.cipher)
 
     @property
+    def log(self) -> LogSettings:
+        """The settings of log lines."""
+        return LogSettings(self.log_level, self.log_format)
+
+    @property
     def timing(self) -> Timing:
         """The times as actors get them, in milliseconds."""
         return Timing(
@@ -262,7 +292,7 @@ def _reaching(named: dict[str, Any], given: Mapping[str, Any]) -> dict[str, Any]
     Raises:
         ConfigurationError: It is not clear which of the two is meant, or an argument belongs to the other one.
     """
-    stack = {name: value for name, value in named.items() if name not in OF_THE_CLIENT}
+    stack = {name: value for name, value in named.items() if name not in OF_HTTP}
     client = {name: value for name, value in named.items() if name in OF_THE_CLIENT}
     if "url" not in given:
         if "url" not in named or any(name in given for name in PLACES):

@@ -14,9 +14,10 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from holdfast.client import AsyncClient
+from holdfast.client.figures import Figures
 from holdfast.errors import HoldfastError
 
-from . import conversations, decisions, operating
+from . import conversations, decisions, operating, scraping
 from .bounds import Bounds
 from .draining import Draining
 from .gate import LOOPBACK_NAMES, Gate
@@ -28,6 +29,7 @@ from .refusal import Refusal
 from .rendering import as_json
 from .slots import Slots
 from .streams import Streams
+from .watch import Watch
 
 OPERATIONS: tuple[Operation, ...] = (*conversations.OPERATIONS, *decisions.OPERATIONS, *operating.OPERATIONS)
 """Everything that the API can do."""
@@ -52,10 +54,10 @@ def create_app(client: AsyncClient, *, hosts: Collection[str] = LOOPBACK_NAMES, 
     bounds = bounds or Bounds()
     draining = Draining()
     requests = Slots(bounds.requests, code="too_many_requests", what="requests", retry_s=1)
-    serving = Serving(client, bounds, draining, Streams(bounds, draining), requests)
+    serving = Serving(client, bounds, draining, Streams(bounds, draining), requests, Figures(client))
     app = Starlette(
-        routes=[*_routes(serving), Route("/openapi.json", _description, methods=["GET"])],
-        middleware=[Middleware(Gate, hosts=hosts)],
+        routes=[*_routes(serving), Route("/openapi.json", _description, methods=["GET"]), scraping.route(serving)],
+        middleware=[Middleware(Watch, counts=serving.counts), Middleware(Gate, hosts=hosts)],
         exception_handlers={HTTPException: _no_route},
     )
     app.router.redirect_slashes = False
@@ -84,6 +86,7 @@ def _routes(serving: Serving) -> Iterator[Route]:
 
 async def _answered(by_method: Mapping[str, Operation], serving: Serving, request: Request) -> Response:
     operation = by_method["GET" if request.method == "HEAD" else request.method]
+    request.scope["state"]["path"] = operation.path
     try:
         if operation.name != ALIVE:
             serving.requests.check()

@@ -37,8 +37,28 @@ class MessageBody(_Body):
     message_id: Key = None
 
 
+class CancelBody(_Body):
+    """A turn to cancel."""
+
+    turn_id: str | None = Field(default=None, description="Only this turn: once it is over, nothing is cancelled.")
+    wait_s: float = Field(
+        default=0, ge=0, le=60, description="How long to wait, at most, until no body of the cancelled calls goes on."
+    )
+    request_id: Key = None
+
+
+class CancelPendingBody(_Body):
+    """The calls to cancel, of those that wait."""
+
+    kind: SuspensionKind | None = Field(
+        default=None, strict=False, description="Only those that wait for this; by default all."
+    )
+    reason: str = Field(default="", description="Why; the model reads it.")
+    request_id: Key = None
+
+
 class RequestBody(_Body):
-    """A cancellation or an end."""
+    """An end."""
 
     request_id: Key = None
 

@@ -9,7 +9,18 @@ from starlette.responses import Response
 from holdfast.client import Conversation, ConversationState, Event, InvalidInput, Receipt
 from holdfast.events import TurnCancelled, TurnCompleted, TurnFailed, TurnStarted
 
-from .bodies import ConversationsQuery, EventsQuery, MessageBody, Nothing, PageQuery, RequestBody, StartBody, StateQuery
+from .bodies import (
+    CancelBody,
+    CancelPendingBody,
+    ConversationsQuery,
+    EventsQuery,
+    MessageBody,
+    Nothing,
+    PageQuery,
+    RequestBody,
+    StartBody,
+    StateQuery,
+)
 from .operation import Asked, Operation
 from .replies import (
     CancelledReply,
@@ -105,9 +116,22 @@ async def turn(asked: Asked) -> TurnReply:
 
 
 async def cancel(asked: Asked) -> CancelledReply:
-    """Cancel the current turn."""
+    """Cancel the current turn, or a certain one, and wait until no body of it goes on."""
+    key, conversation = asked.key or uuid.uuid4().hex, _conversation(asked)
+    cancelled = await conversation.cancel(asked.body.turn_id, request_id=key)
+    wait_s = min(asked.body.wait_s, asked.serving.bounds.wait_s)
+    if wait_s and cancelled.calls:  # what is recorded is told also if the server is drained meanwhile
+        waiting = conversation.cancel(asked.body.turn_id, wait_s=wait_s, request_id=key)
+        waited = await asked.serving.draining.unless(waiting)
+        running = waited.running if waited is not None else cancelled.calls
+        cancelled = cancelled.model_copy(update={"running": running})
+    return CancelledReply.model_validate({**cancelled.model_dump(), "request_id": key})
+
+
+async def cancel_pending(asked: Asked) -> CancelledReply:
+    """Cancel the calls that wait; the turn goes on."""
     key = asked.key or uuid.uuid4().hex
-    cancelled = await _conversation(asked).cancel(request_id=key)
+    cancelled = await _conversation(asked).cancel_pending(asked.body.kind, asked.body.reason, request_id=key)
     return CancelledReply.model_validate({**cancelled.model_dump(), "request_id": key})
 
 
@@ -262,10 +286,20 @@ OPERATIONS = (
         "POST",
         "/v1/conversations/{conversation_id}/cancel",
         "cancel",
-        "Cancel the current turn.",
+        "Cancel the current turn, or a certain one.",
         cancel,
         reply=CancelledReply,
-        body=RequestBody,
+        body=CancelBody,
+        key="request_id",
+    ),
+    Operation(
+        "POST",
+        "/v1/conversations/{conversation_id}/cancel-pending",
+        "cancelPending",
+        "Cancel the calls that wait; the turn goes on.",
+        cancel_pending,
+        reply=CancelledReply,
+        body=CancelPendingBody,
         key="request_id",
     ),
     Operation(

@@ -1,7 +1,7 @@
 """One operation of the API: a method on a path, what it takes, and what it replies."""
 
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
 from pydantic import BaseModel
@@ -9,6 +9,8 @@ from starlette.datastructures import Headers
 from starlette.responses import Response
 
 from holdfast.client import AsyncClient
+from holdfast.client.figures import Figures
+from holdfast.counting import Counts
 
 from .bounds import Bounds
 from .draining import Draining
@@ -25,6 +27,8 @@ class Serving:
     draining: Draining
     streams: Streams
     requests: Slots
+    figures: Figures
+    counts: Counts = field(default_factory=Counts)
 
 
 @dataclass(frozen=True, slots=True)

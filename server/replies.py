@@ -116,8 +116,9 @@ class CancelledReply(_Reply):
     """What a cancellation really cancelled."""
 
     conversation_id: str
-    turn_id: str | None = Field(description="None where no turn was going on.")
+    turn_id: str | None = Field(description="None where there was nothing to cancel.")
     calls: list[str]
+    running: list[str] = Field(description="The cancelled calls whose bodies still went on when `wait_s` was over.")
     duplicate: bool
     request_id: str
 

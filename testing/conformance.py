@@ -39,6 +39,7 @@ pytest.register_assert_rewrite(
             "reads",
             "runs",
             "supervision",
+            "tallies",
             "troubles",
         )
     )
@@ -59,6 +60,7 @@ from .conformance_pausing import Pausing
 from .conformance_reads import Reading
 from .conformance_runs import Running
 from .conformance_supervision import Supervising
+from .conformance_tallies import Tallying
 from .conformance_troubles import Troubling
 
 __all__ = ["StoreConformance"]
@@ -77,6 +79,7 @@ class StoreConformance(
     Indexing,
     Inspecting,
     Supervising,
+    Tallying,
     Troubling,
     Finding,
     Pausing,

@@ -5,12 +5,27 @@ import asyncio
 
 import pytest
 
-from holdfast.conversation import Answer, Approve, BeginTurn, Deny, Redispatch, State, evolve, outstanding
+from holdfast.conversation import Answer, Approve, BeginTurn, Deny, Redispatch, State, SuspensionKind, evolve, outstanding
 from holdfast.conversation.events import EVENTS
 from holdfast.errors import ConversationNotFound
 from holdfast.persistence import Store
 
-from .writer import NextCommand, Writer, begin, call, cancel, end, fail_model, finish, lose, reply, resolve, send, start
+from .writer import (
+    NextCommand,
+    Writer,
+    begin,
+    call,
+    cancel,
+    cancel_pending,
+    end,
+    fail_model,
+    finish,
+    lose,
+    reply,
+    resolve,
+    send,
+    start,
+)
 
 LIFE: tuple[tuple[NextCommand, ...], ...] = (
     (start("hello", context='{"order":12345678901234567890}'),),
@@ -31,6 +46,7 @@ LIFE: tuple[tuple[NextCommand, ...], ...] = (
     (send("once more"), begin()),
     (call("refund", "locate", "ask"),),
     (resolve(Deny("not today")),),
+    (cancel_pending(kind=SuspensionKind.ELICITATION),),
     (cancel(),),
     (cancel(),),
     (send("bye"),),

@@ -10,7 +10,7 @@ from holdfast.errors import CorruptStore
 from holdfast.persistence import Run, RunStatus, Store, TakeoverReason
 
 from .crowd import pending
-from .writer import Writer, begin, call, cancel, finish, lose, resolve, start
+from .writer import LEASE_MS, Writer, begin, call, cancel, finish, lose, resolve, start
 
 
 async def running(store: Store, *tools: str) -> tuple[Writer, tuple[str, ...]]:
@@ -184,6 +184,33 @@ class Running:
         assert not await store.finish("c-1", lookup, incarnation="i-1", outcome=b"x")
         assert not await store.claim("c-1", lookup, incarnation="i-1", worker="w-1")
         assert await store.run("c-1", lookup) is None
+
+    async def test_a_run_that_goes_on_after_its_call_was_settled_is_named_until_its_outcome_comes(
+        self, store: Store, other: Store
+    ) -> None:
+        writer, (lookup, charge, refund) = await running(store, "lookup", "charge", "charge")
+        await store.claim("c-1", lookup, incarnation="i-1", worker="w-1", bound_ms=LEASE_MS)
+        await store.claim("c-1", charge, incarnation="i-2", worker="w-1", bound_ms=1)
+        assert await store.abandoned("c-1") == {}
+        await asyncio.sleep(0.01)
+        await writer.do(cancel())
+
+        assert await other.abandoned("c-1") == {lookup: "i-1"}, "nobody had claimed the last, and that of the second has passed"
+        assert await store.run("c-1", refund) is None
+        assert not await store.finish("c-1", lookup, incarnation="i-1", outcome=b"x")
+        assert await other.abandoned("c-1") == {}
+        assert await other.abandoned("c-2") == {}
+
+    async def test_a_model_call_and_a_run_with_an_outcome_are_not_abandoned(self, store: Store) -> None:
+        writer, (lookup,) = await running(store, "lookup")
+        await store.claim("c-1", lookup, incarnation="i-1", worker="w-1", bound_ms=LEASE_MS)
+        await store.finish("c-1", lookup, incarnation="i-1", outcome=b"x")
+        await writer.do(finish(lookup))
+        (model_call,) = writer.effect_ids
+        await store.claim("c-1", model_call, incarnation="i-2", worker="w-1", bound_ms=LEASE_MS)
+        await writer.do(cancel())
+
+        assert await store.abandoned("c-1") == {}
 
     async def test_a_lost_run_is_followed_by_the_next_attempt(self, store: Store) -> None:
         writer, (first,) = await running(store, "lookup")

@@ -10,7 +10,7 @@ from holdfast.actors.published import standing_of
 from holdfast.actors.steps import Step
 from holdfast.actors.work_requests import ModelRequest, RunRequest
 from holdfast.actors.worker import model_outcome, model_run, prompt, tool_run
-from holdfast.actors.worker.claims import Claims
+from holdfast.actors.worker.claims import Claim, Claims
 from holdfast.actors.worker.model_answer import Broken, TooMuch
 from holdfast.actors.worker.ongoing import Ongoing
 from holdfast.actors.worker.transcripts import Transcripts
@@ -86,7 +86,7 @@ class InProcessWorkers:
             self._store,
             request,
             partial(self._answered, request),
-            claim=self._claims.new(),
+            claim=self._claims.new((request.conversation_id, request.effect_id), ends=True),
             worker=WORKER,
             timeout_s=self._agent.spec.limits.model_timeout_s,
             admitted=tool_run.at_any_time,
@@ -124,7 +124,8 @@ class InProcessWorkers:
     async def run_tool(self, app: str, code: str, request: RunRequest) -> RunAnswer:
         """See `Workers.run_tool`; a run goes on when its caller is cancelled."""
         del app, code
-        begin = partial(self._run, request, self._claims.new(process=uuid.uuid4().hex).incarnation)
+        claim: Claim[Any] = self._claims.new((request.conversation_id, request.effect_id), process=uuid.uuid4().hex)
+        begin = partial(self._claims.during, claim, partial(self._run, request, claim))
         try:
             return await asyncio.shield(self._ongoing.joined(request.effect_id, begin))
         except WorkerDied:
@@ -138,13 +139,15 @@ class InProcessWorkers:
         return NoOutcome.GONE
 
     def drop(self, worker: str, incarnation: str) -> None:
-        """See `Workers.drop`; nothing to do here, since a model call ends with its caller."""
+        """See `Workers.drop`; a model call has ended with its caller, and a run is told."""
+        del worker
+        self._claims.drop(incarnation)
 
     def close(self) -> None:
         """End the runs that still go on."""
         self._ongoing.cancel(lambda _: True)
 
-    async def _run(self, request: RunRequest, incarnation: str) -> RunFinished | NoOutcome:
+    async def _run(self, request: RunRequest, claim: Claim[Any]) -> RunFinished | NoOutcome:
         inputs = await tool_run.inputs_of(self._store, request)
         ran = partial(ToolRun, request.tool, request.tool_call_id, arguments_in(inputs.source, request.tool_call_id))
         lost = self._lose.get(request.tool, 0) > 0
@@ -163,7 +166,8 @@ class InProcessWorkers:
             agent=self._agent,
             limits=self._agent.spec.limits,
             resources=self._resources,
-            incarnation=incarnation,
+            incarnation=claim.incarnation,
+            cancellation=claim.cancellation,
             worker=WORKER,
             in_thread=in_daemon,
             bounded=partial(self._clock.bounded, request.effect_id),

@@ -18,6 +18,7 @@ from holdfast.conversation import (
     AgentSpec,
     Approval,
     Cancel,
+    CancelPending,
     Command,
     Decision,
     End,
@@ -34,6 +35,7 @@ from holdfast.conversation import (
     Send,
     Start,
     State,
+    SuspensionKind,
     ToolSpec,
     Wake,
     decide,
@@ -300,9 +302,14 @@ def lose(run: str | None = None) -> NextCommand:
     return lambda state: RunLost(effect_id=_run(state, run))
 
 
-def cancel(request_id: str | None = None) -> NextCommand:
-    """The step that cancels the turn."""
-    return lambda _: Cancel(request_id=request_id or uuid.uuid4().hex)
+def cancel(request_id: str | None = None, *, turn_id: str | None = None) -> NextCommand:
+    """The step that cancels the turn, or a certain one."""
+    return lambda _: Cancel(request_id=request_id or uuid.uuid4().hex, turn_id=turn_id)
+
+
+def cancel_pending(request_id: str | None = None, *, kind: SuspensionKind | None = None, reason: str = "") -> NextCommand:
+    """The step that cancels the calls that wait, or those of a kind."""
+    return lambda _: CancelPending(request_id=request_id or uuid.uuid4().hex, suspension_kind=kind, reason=reason)
 
 
 def end(request_id: str | None = None) -> NextCommand:

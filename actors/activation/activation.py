@@ -15,7 +15,9 @@ from holdfast.actors.steps import Reached, Step, untrapped
 from holdfast.actors.workers import Workers
 from holdfast.backoff import Backoff
 from holdfast.conversation import Command, Reply, Wake
+from holdfast.conversation.commands import RunLost
 from holdfast.conversation.machine import busy
+from holdfast.counting import Counts
 from holdfast.errors import (
     CipherFailed,
     CipherMissing,
@@ -28,12 +30,14 @@ from holdfast.errors import (
     StoreError,
     StoreUnavailable,
 )
-from holdfast.persistence import Moved, Store, TakeoverReason
+from holdfast.log_context import about
+from holdfast.persistence import Append, Appended, Moved, Store, TakeoverReason
 from holdfast.redaction import PLAIN
 from holdfast.settings import Timing
 
 from . import leaving
 from .beginning import Beginning
+from .counted import Counted
 from .judging import Judge
 from .mailbox import Asked, Leave, Mailbox
 from .outstanding import Outstanding
@@ -67,12 +71,14 @@ class Activation:
         strikes: int,
         specs: SpecCache | None = None,
         patience: Patience | None = None,
+        counts: Counts | None = None,
         reached: Reached = untrapped,
     ) -> None:
         self.conversation_id = conversation_id
         self._store = store
         self._timing = timing
         self._reached = reached
+        self._counted = Counted(counts or Counts())
         self._mailbox = Mailbox()
         self._rested = rested
         self._rest = Rest(admission, clock=clock, rested=rested, patience=patience or Patience())
@@ -82,9 +88,7 @@ class Activation:
         self._effects = Outstanding(
             store, workers, self._tenure, self._mailbox, rest=self._rest, beginning=beginning, struck=self._struck
         )
-        self._judge = Judge(
-            store, self._tenure, beginning, lease_ms=timing.lease_ms, adopted=self._effects.adopted, reached=reached
-        )
+        self._judge = Judge(store, self._tenure, beginning, lease_ms=timing.lease_ms, adopted=self._adopted, reached=reached)
         self._own: list[asyncio.Task[None]] = []
 
     @property
@@ -128,8 +132,10 @@ class Activation:
         moved = await self._tenure.take_over(seen_token, because, create=create)
         if moved is not None:
             return moved
+        self._counted.taken_over(self._tenure.state, because)
         self._reached(Step.ACTIVATE_2_ACQUIRED)
-        self._own = [self._tended(work) for work in (self._run_loop(), self._renew(), self._watch_lease())]
+        with about(conversation=self.conversation_id, effect="", request=""):
+            self._own = [self._tended(work) for work in (self._run_loop(), self._renew(), self._watch_lease())]
         try:
             self._effects.start()
         except BaseException:
@@ -177,7 +183,8 @@ class Activation:
                     item.settle(left)
                 else:
                     self._reached(Step.ASK_1_RECEIVED)
-                    await self._answer(item)
+                    with about(request=item.request):
+                        await self._answer(item)
         finally:
             self._stop()
 
@@ -185,6 +192,7 @@ class Activation:
         try:
             reply = await self._judge.judge(asked.command)
         except Fenced as error:
+            self._counted.refused(error, self._tenure.state.agent)
             self._stop()
             asked.fail(error)
             return
@@ -203,16 +211,23 @@ class Activation:
             if isinstance(error, CorruptStore) and not self.over:
                 await self._effects.put_off(asked.command, PLAIN.redacted(str(error), 300))
         except HoldfastError as error:
+            self._counted.refused(error, self._tenure.state.agent)
             asked.fail(error)
         except Exception as error:
             logger.exception("conversation %s: %s failed", self.conversation_id, asked.command.kind)
             asked.fail(StoreUnavailable(PLAIN.said(error, 300)))
             await self._effects.replace(asked.command, error)
         else:
+            if isinstance(asked.command, RunLost):
+                self._counted.lost(self._tenure.state.agent)
             asked.answer(reply)
             self._reached(Step.ASK_4_REPLIED)
         self._effects.start()
         self._reached(Step.ASK_5_STARTED)
+
+    def _adopted(self, write: Append, written: Appended) -> None:
+        self._effects.adopted(write, written)
+        self._counted.written(write)
 
     async def _begin_anew(self) -> None:
         """Drop the state in memory and take the conversation over anew by its own token, however long the store stays away."""
@@ -234,6 +249,7 @@ class Activation:
                 if moved is not None:
                     self._stop()
                     return
+                self._counted.taken_over(self._tenure.state, TakeoverReason.OWN)
                 self._tenure.unsure = False
                 self._effects.look_at_all()
                 return
@@ -241,6 +257,7 @@ class Activation:
     async def _struck(self, process: str | None, what: str, *, limit: int | None = None) -> bool:
         """Count a strike; true if this activation is over now, since the conversation is in quarantine or was left before."""
         if await self._tenure.crashes.add(self._tenure.token, what, process=process, limit=limit):
+            self._counted.quarantined()
             self._stop()
         return self.over
 

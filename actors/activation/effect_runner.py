@@ -30,6 +30,7 @@ from holdfast.conversation import (
 )
 from holdfast.conversation.commands import RunLost
 from holdfast.conversation.envelope import failure
+from holdfast.log_context import REQUEST
 from holdfast.persistence import Run, Runs, RunStatus, codec
 
 from .beginning import Beginning
@@ -112,6 +113,7 @@ class EffectRunner:
             log_tail=self._log_tail.upto(effect.upto_seq),
             lineage=self._log_tail.lineage,
             instead_of=lost,
+            request=REQUEST.get(),
         )
         return await self._workers.call_model(self._state.app, effect.code, request)
 
@@ -127,6 +129,7 @@ class EffectRunner:
             attempt=effect.attempt,
             arguments_at=effect.arguments_at,
             company=self._company() or int(effect.attempt > 1),
+            request=REQUEST.get(),
         )
         return await self._workers.run_tool(self._state.app, effect.code, request)
 

@@ -6,14 +6,19 @@ from typing import TypeAlias
 
 from holdfast.conversation import Command, Reply
 from holdfast.errors import HoldfastError, StoreError, StoreUnavailable
+from holdfast.log_context import REQUEST
 
 
 @dataclass(slots=True)
 class Asked:
-    """A command and its future reply; `outside` is false for the conversation's own commands, such as outcomes."""
+    """A command and its future reply; `outside` is false for the conversation's own commands, such as outcomes.
+
+    `request` is the id of the HTTP request that led to the command, for log lines; '' where there is none.
+    """
 
     command: Command
     outside: bool = True
+    request: str = field(default_factory=REQUEST.get)
     reply: "asyncio.Future[Reply]" = field(default_factory=lambda: asyncio.get_running_loop().create_future())
 
     def answer(self, reply: Reply) -> None:

@@ -21,6 +21,7 @@ from holdfast.conversation import (
 from holdfast.conversation.commands import RunLost, TurnPrepared
 from holdfast.conversation.machine import busy, effect_of
 from holdfast.errors import ClusterError, StoreError
+from holdfast.log_context import CONVERSATION, EFFECT
 from holdfast.persistence import Append, Appended, Store
 from holdfast.redaction import PLAIN
 
@@ -188,6 +189,8 @@ class Outstanding:
     async def _carry_out(self, effect: Effect) -> None:
         """Try an effect until it has an outcome, and put that outcome into the mailbox, where it is judged."""
         conversation_id = self._tenure.conversation_id
+        CONVERSATION.set(conversation_id)  # of this task alone
+        EFFECT.set(effect.effect_id)
         backoff = Backoff(0.1, LONGEST_DELAY_S, jitter=0.5)
         attempt = 1
         failures = Failures()

@@ -7,6 +7,7 @@ from collections.abc import Awaitable, Callable
 from typing import TypeVar
 
 from holdfast.errors import StoreError
+from holdfast.log_context import about_nothing
 from holdfast.persistence import Runs
 
 logger = logging.getLogger("holdfast.worker")
@@ -44,7 +45,8 @@ class Attestation:
             self._runs -= 1
             raise
         if self._saying is None:
-            self._saying = asyncio.create_task(self._go_on(store))
+            with about_nothing():
+                self._saying = asyncio.create_task(self._go_on(store))
         try:
             return await run()
         finally:

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any, Generic, TypeVar
 
 from holdfast.actors.workers import Claimed
+from holdfast.agent.cancellation import Cancellation
 from holdfast.errors import StoreError
 from holdfast.persistence import Runs
 
@@ -20,7 +21,7 @@ CONFIRM_S = 0.02
 QUEUED_S = 0.5
 """How long work waits for its turn before its caller is told so."""
 LOOK_EVERY_S = 3.0
-"""How often the process looks whether its model calls are still waited for."""
+"""How often the process looks whether its work is still waited for."""
 
 _T = TypeVar("_T")
 
@@ -29,11 +30,13 @@ _T = TypeVar("_T")
 class Claim(Generic[_T]):
     """One piece of work: its task, and the future that is done once its caller may be told that it goes on.
 
-    `dropped_with` names the conversation and effect of work that ends once nobody waits for it; None for work that never does.
+    `work` names its conversation and its effect. Once nobody waits for it, a model call `ends`; a run is told so, and goes on.
     """
 
     incarnation: str
-    dropped_with: tuple[str, str] | None = None
+    work: tuple[str, str]
+    ends: bool = False
+    cancellation: Cancellation = field(default_factory=Cancellation)
     task: "asyncio.Task[_T] | None" = None
     begun: bool = False
     confirmed: "asyncio.Future[None]" = field(default_factory=lambda: asyncio.get_running_loop().create_future())
@@ -63,9 +66,9 @@ class Claims(Generic[_T]):
         self._of_tasks: dict[asyncio.Task[_T], Claim[_T]] = {}
         self._looking: asyncio.Task[None] | None = None
 
-    def new(self, dropped_with: tuple[str, str] | None = None, *, process: str | None = None) -> Claim[_T]:
+    def new(self, work: tuple[str, str], *, ends: bool = False, process: str | None = None) -> Claim[_T]:
         """A claim to be made. Its incarnation names the task, too: when that is over, no other may claim its work once more."""
-        return Claim(f"{process or self._process}.{uuid.uuid4().hex[:12]}", dropped_with)
+        return Claim(f"{process or self._process}.{uuid.uuid4().hex[:12]}", work, ends)
 
     async def during(self, claim: Claim[_T], work: Callable[[], Awaitable[_T]]) -> _T:
         """Carry the work out, in the task that calls this."""
@@ -104,9 +107,12 @@ class Claims(Generic[_T]):
         return await shared(task)
 
     def drop(self, incarnation: str) -> None:
-        """End work for which nobody waits any more, if it is of the kind that ends then."""
+        """End work for which nobody waits any more, or tell it so."""
         claim = self._claims.get(incarnation)
-        if claim is not None and claim.dropped_with is not None and claim.task is not None:
+        if claim is None:
+            return
+        claim.cancellation.set()
+        if claim.ends and claim.task is not None:
             claim.task.cancel()
 
     def look(self, store: Callable[[], Awaitable[Runs]]) -> None:
@@ -118,9 +124,9 @@ class Claims(Generic[_T]):
         while True:
             await asyncio.sleep(LOOK_EVERY_S)
             waited_for = [
-                (*claim.dropped_with, name)
+                (*claim.work, name)
                 for name, claim in self._claims.items()
-                if claim.dropped_with is not None and claim.confirmed.done()
+                if claim.confirmed.done() and not claim.cancellation.is_set
             ]
             try:
                 stand = await (await store()).claims_stand(waited_for)

@@ -26,6 +26,7 @@ from holdfast.agent import Agent
 from holdfast.backoff import Backoff
 from holdfast.conversation import AgentSpec, FailureReason, ModelFailed
 from holdfast.conversation.commands import ProposedCall
+from holdfast.counting import Counts
 from holdfast.persistence import Runs
 from holdfast.redaction import PLAIN, Redaction
 
@@ -33,6 +34,7 @@ from . import destination, prompt
 from .app_loop import AppLoop
 from .live import Deltas
 from .model_answer import AnswerCall, Broken, ModelAnswer, TooMuch
+from .model_counts import ModelCounts
 from .provider_stream import ProviderStream
 
 logger = logging.getLogger("holdfast.worker")
@@ -61,8 +63,10 @@ async def call(
     agent: Agent | None,
     loop: Callable[[], Awaitable[AppLoop]],
     redaction: Redaction = PLAIN,
+    counts: ModelCounts | None = None,
 ) -> ModelOutcome:
     """Call the spec's model with the messages; the outcome after all retries. The app's own rules run in the loop's threads."""
+    counts = counts or ModelCounts(Counts(), spec.model)
     try:
         called = destination.arguments(spec, agent, _provider, _keyed)
     except destination.Elsewhere as elsewhere:
@@ -70,7 +74,9 @@ async def call(
     route = _route(called)
     try:
         async with asyncio.timeout(spec.limits.model_timeout_s):
-            answer = await _with_retries(store, request, spec, lambda: _arguments(spec, called, route, messages), redaction)
+            answer = await _with_retries(
+                store, request, spec, lambda: _arguments(spec, called, route, messages), redaction=redaction, counts=counts
+            )
     except TimeoutError:
         return model_outcome.overdue(request.effect_id, spec.limits)
     except _Failed as failed:
@@ -91,12 +97,18 @@ class _Failed(Exception):
 
 
 async def _with_retries(
-    store: Runs, request: ModelRequest, spec: AgentSpec, arguments: Callable[[], dict[str, Any]], redaction: Redaction
+    store: Runs,
+    request: ModelRequest,
+    spec: AgentSpec,
+    arguments: Callable[[], dict[str, Any]],
+    *,
+    redaction: Redaction,
+    counts: ModelCounts,
 ) -> ModelAnswer:
     backoff = Backoff(FIRST_DELAY_S, LONGEST_DELAY_S, jitter=0.5)
     for attempt in range(1, ATTEMPTS + 1):
         try:  # the arguments are made anew: litellm changes some of what it is given
-            return await _stream(Deltas(store, request, attempt), ModelAnswer(spec.limits), arguments())
+            return await _stream(Deltas(store, request, attempt), ModelAnswer(spec.limits), arguments(), counts)
         except TooMuch:
             raise
         except Exception as error:  # litellm raises whatever its providers' clients do
@@ -104,16 +116,19 @@ async def _with_retries(
                 raise _Failed(_words(error, redaction)) from error
             said = _words(error, redaction)
             logger.info("model call %s of %s, try %d: %s", request.effect_id, request.conversation_id, attempt, said)
+            counts.repeated()
             asked_s, pause_s = _retry_after_s(error), backoff.next_s()
             await sleep(pause_s if asked_s is None else asked_s)
     message = "unreachable: the last try returns or raises"
     raise AssertionError(message)
 
 
-async def _stream(deltas: Deltas, answer: ModelAnswer, arguments: dict[str, Any]) -> ModelAnswer:
+async def _stream(deltas: Deltas, answer: ModelAnswer, arguments: dict[str, Any], counts: ModelCounts) -> ModelAnswer:
+    counts.asked()
     stream = ProviderStream(await litellm.acompletion(**arguments), answer, observed=_observed())
     try:
         async for chunk in stream:
+            counts.answers()
             text, reasoning = answer.add(chunk)
             await deltas.add(text, reasoning)
         answer.finish()

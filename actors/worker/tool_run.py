@@ -14,6 +14,7 @@ from holdfast.actors.work_requests import RunRequest
 from holdfast.actors.workers import GRACE_S, NoOutcome
 from holdfast.agent import Agent, InvalidArguments, Tool, ToolContext
 from holdfast.agent.callback import InThread
+from holdfast.agent.cancellation import Cancellation
 from holdfast.agent.disclosure import told
 from holdfast.conversation import Event, Limits, RunFinished, jsontext
 from holdfast.conversation.envelope import failure, success
@@ -83,6 +84,7 @@ async def run(
     bounded: Bounded = asyncio.timeout,
     reached: Reached = untrapped,
     redaction: Redaction = PLAIN,
+    cancellation: Cancellation | None = None,
 ) -> RunFinished | NoOutcome:
     """Claim the run, run its body, record its outcome and return it; `NOT_MINE` if it was not runnable (in time).
 
@@ -126,6 +128,7 @@ async def run(
             bounded=bounded,
             store=store,
             redaction=redaction,
+            cancellation=Cancellation() if cancellation is None else cancellation,
         )
     reached(Step.RUN_3_RETURNED)
     outcome = RunFinished(effect_id=request.effect_id, ok=ok, content=content)
@@ -150,6 +153,7 @@ async def _body(
     bounded: Bounded,
     store: Runs,
     redaction: Redaction,
+    cancellation: Cancellation,
 ) -> tuple[bool, str]:
     tool = agent.tool(request.tool) if agent is not None else None
     if agent is None or tool is None:
@@ -163,6 +167,7 @@ async def _body(
         context=context,
         resources=resources,
         report=Progress(store, request, asyncio.get_running_loop()) if tool.spec.streaming else None,
+        cancellation=cancellation,
     )
 
     async def failed(error: BaseException, before: str = "") -> tuple[bool, str]:
@@ -174,6 +179,7 @@ async def _body(
             return True, await carried(_resulting(tool, arguments, tool_context, limits, in_thread))
     except TimeoutError as error:
         if bound.expired():
+            cancellation.set()  # a body that holds a thread goes on
             return False, failure(f"the tool did not finish within {timeout_s:g} s")
         return await failed(error)  # the body itself raised the error
     except InvalidArguments as error:

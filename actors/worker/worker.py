@@ -15,16 +15,21 @@ from typing import Any, TypeVar
 import ray
 from ray.actor import exit_actor
 
+from holdfast import metrics
 from holdfast.actors import logs, wire
-from holdfast.actors.actor_settings import WorkerSettings
+from holdfast.actors.actor_settings import WorkerSettings, short_name
 from holdfast.actors.admission import Admission
+from holdfast.actors.log_lines import write_lines
 from holdfast.actors.spec_cache import SpecCache
 from holdfast.actors.steps import reached_here
+from holdfast.actors.telling import tell
 from holdfast.actors.work_requests import ModelRequest, RunRequest
 from holdfast.actors.workers import ModelAnswer, ModelOutcome, NoOutcome, RunAnswer
 from holdfast.agent import Agent
 from holdfast.conversation import AgentSpec, RunFinished
+from holdfast.counting import Counts
 from holdfast.errors import HoldfastError
+from holdfast.log_context import about, about_nothing
 from holdfast.persistence import Directory, Pausing, RedisStore, Store
 from holdfast.redaction import Redaction
 
@@ -34,6 +39,7 @@ from .app_runtime import AllBlocked, AppRuntime, agent_of, check_environment
 from .attestation import Attestation
 from .claims import Claim, Claims
 from .keeper import keep_sweeper
+from .model_counts import ModelCounts
 from .ongoing import Ongoing
 from .refusals import AppBroken, Dropped, Succeeded, shared, told
 from .succession import Succession
@@ -73,6 +79,8 @@ class Worker:
         self._unshared = {name: os.environ.pop(name) for name in (SIGNING,) if name in os.environ}
         self._named: set[str] = set()
         self._learn(settings.environment)
+        if ray.is_initialized():  # then this process belongs to this worker alone
+            write_lines(short_name(settings.name), settings.log)
         self._opening: Ongoing[None] = Ongoing()
         self._opened: tuple[Store, AppRuntime] | None = None
         self._specs = SpecCache()
@@ -85,6 +93,7 @@ class Worker:
         self._leaving = False
         self._succession = Succession(settings)
         self._reached = reached_here()
+        self._counts = Counts()
         alone = Turnstile(THREADS) if settings.alone else None  # one for all: each says what company it bears
         self._models = alone or Turnstile(settings.model_calls)
         for name in CONNECTIONS:
@@ -161,7 +170,9 @@ class Worker:
             Succeeded: This worker's successor is in office.
             StoreError: The store does not answer.
         """
-        return wire.pack(await self._model_called(wire.unpack(asked)))
+        request: ModelRequest = wire.unpack(asked)
+        with about(conversation=request.conversation_id, effect=request.effect_id, request=request.request):
+            return wire.pack(await self._model_called(request))
 
     @told
     async def run_tool(self, asked: bytes) -> bytes:
@@ -176,7 +187,9 @@ class Worker:
             Succeeded: This worker's successor is in office.
             StoreError: The store does not answer.
         """
-        return wire.pack(await self._tool_run(wire.unpack(asked)))
+        request: RunRequest = wire.unpack(asked)
+        with about(conversation=request.conversation_id, effect=request.effect_id, request=request.request):
+            return wire.pack(await self._tool_run(request))
 
     @told
     async def join(self, incarnation: str, *, briefly: bool = False) -> bytes:
@@ -202,7 +215,7 @@ class Worker:
         key = (*ticket, reading.mark, request.instead_of)  # the messages count: the log may have been set back
 
         def begun() -> Any:
-            claim: Claim[Any] = self._claims.new(ticket)
+            claim: Claim[Any] = self._claims.new(ticket, ends=True)
             call = partial(self._model_run, store, runtime, request, reading.messages, claim)
             return self._claims.during(
                 claim, partial(self._in_turn, self._models, key, call, store, runtime, company=request.company)
@@ -223,7 +236,7 @@ class Worker:
         key = (request.conversation_id, request.effect_id, inputs)
 
         def begun() -> Any:
-            claim: Claim[Any] = self._claims.new()
+            claim: Claim[Any] = self._claims.new((request.conversation_id, request.effect_id))
             run = partial(self._body, store, runtime, request, inputs, agent=agent, spec=spec, claim=claim)
             return self._claims.during(claim, partial(self._in_turn, lane, key, run, store, runtime, company=request.company))
 
@@ -269,11 +282,18 @@ class Worker:
                 incarnation=claim.incarnation,
                 worker=self._settings.name,
                 stands=claim.stands,
+                cancellation=claim.cancellation,
                 admitted=partial(self._admitted, store, request.agent),
                 reached=self._reached,
                 redaction=self._redaction,
             )
-            return await self._attestation.during(store, run)
+            began_s = time.monotonic()
+            outcome = await self._attestation.during(store, run)
+        if isinstance(outcome, RunFinished):
+            named = (request.agent, request.tool)
+            self._counts.add(metrics.RUNS, *named, "ok" if outcome.ok else "error")
+            self._counts.observe(metrics.RUN_S, time.monotonic() - began_s, *named)
+        return outcome
 
     async def _joined(self, incarnation: str, *, briefly: bool) -> RunAnswer | ModelAnswer:
         if not incarnation.startswith(f"{self._incarnation}."):
@@ -282,7 +302,7 @@ class Worker:
         return NoOutcome.FORGOTTEN if task is None else await self._claims.answer(task, briefly=briefly)
 
     async def drop(self, incarnation: str) -> None:
-        """End a model call for which nobody waits any more: its stream is closed. A run goes on, and its outcome is late."""
+        """End a model call for which nobody waits any more: its stream is closed. A run is told so, and its outcome is late."""
         self._claims.drop(incarnation)
 
     def _learn(self, named: Iterable[str]) -> None:
@@ -414,16 +434,20 @@ class Worker:
             return runtime.latest  # the app's rules run in threads: whether its event loop turns is no matter
 
         agent = agent_of(runtime.app, request.agent)
-        return await model.call(
-            store, request, spec=spec, messages=messages, agent=agent, loop=latest, redaction=self._redaction
+        counts = ModelCounts(self._counts, spec.model)
+        outcome = await model.call(
+            store, request, spec=spec, messages=messages, agent=agent, loop=latest, redaction=self._redaction, counts=counts
         )
+        counts.ended(outcome)
+        return outcome
 
     async def _spec(self, store: Directory, digest: str) -> AgentSpec:
         return await self._specs.spec(store, digest)
 
     def _begin_draining(self) -> None:
         if self._drain is None:
-            self._drain = asyncio.create_task(self._drained())
+            with about_nothing():
+                self._drain = asyncio.create_task(self._drained())
 
     async def _drained(self) -> None:
         """End this worker once nothing runs here any more and other code stands for its app, or its successor is in office."""
@@ -432,6 +456,7 @@ class Worker:
             await asyncio.sleep(DRAIN_CHECK_S)
             try:
                 store = await self._connected()
+                await tell(store, self._counts)
                 if self._opened is not None:
                     await self._opened[1].tidy()
                 held = self._opened is not None and self._opened[1].worn
@@ -451,6 +476,8 @@ class Worker:
             idle_s = 0.0 if self._working() else time.monotonic() - idle_since
             if idle_s > (2 * DRAIN_CHECK_S if replaced else ALONE_IDLE_S if self._settings.alone else math.inf):
                 self._leaving = True
+                with contextlib.suppress(HoldfastError):
+                    await tell(store, self._counts)
                 await self._close()
                 self._end()
                 return

@@ -1,6 +1,7 @@
 -- Write events as the current owner, all or nothing.
 --
 -- KEYS  1 head (hash)   2 log (stream)   3 known (hash)   4 runs (hash)   5 attention (sorted set)
+--       6 abandoned runs (hash: effect id -> 'incarnation|until'): those that go on though their calls are settled; it expires
 --       Index keys (sorted sets) are made from the bucket's prefix, ARGV[6]; they share the slot.
 -- ARGV  1 token   2 append id   3 expected seq   4 lease in ms   5 conversation id   6 bucket prefix
 --       7 snapshot or ''   8 busy 0|1   9 earliest deadline or ''   10 packed standing in the lists, '' before the start
@@ -10,14 +11,14 @@
 --       then those, in the order of their numbers; a suspension is its kind and its member in the pending indexes.
 -- Returns {'ok', now, effect id, record, ...} with the claims that it removes | {'fenced'} | {'known', now, key, value, ...} | {'corrupt', what}
 
-local head, log, known, runs, attention = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
+local head, log, known, runs, attention, abandoned = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5], KEYS[6]
 local token, append_id, conversation, prefix = ARGV[1], ARGV[2], ARGV[5], ARGV[6]
 local snapshot, busy, due, packed = ARGV[7], ARGV[8], ARGV[9], ARGV[10]
 local expected, lease_ms = integer(ARGV[3]), integer(ARGV[4])
 local n_events, n_absent, n_known = integer(ARGV[11]), integer(ARGV[12]), integer(ARGV[13])
 local n_add, n_remove, progress = integer(ARGV[14]), integer(ARGV[15]), ARGV[16]
 local n_opened, n_closed = integer(ARGV[17]), integer(ARGV[18])
-local fixed = 18
+local fixed, UNBOUND_MS = 18, 86400000
 
 if not (expected and lease_ms and n_events and n_absent and n_known and n_add and n_remove and n_opened and n_closed) then
   return {'corrupt', 'arguments: a number is missing'}
@@ -34,6 +35,7 @@ if not is(log, 'stream') then return {'corrupt', 'the log is no stream'} end
 if not is(known, 'hash') then return {'corrupt', 'the known ids are no hash'} end
 if not is(runs, 'hash') then return {'corrupt', 'the runs are no hash'} end
 if not is(attention, 'zset') then return {'corrupt', 'the attention index is no sorted set'} end
+if not is(abandoned, 'hash') then return {'corrupt', 'the abandoned runs are no hash'} end
 
 local now = clock()
 local h = redis.call('HMGET', head, 'token', 'seq', 'append_id', 'index', 'struck_by')
@@ -105,9 +107,16 @@ at = at + n_add
 local answer = {'ok', now}
 for i = 1, n_remove do
   local record = redis.call('HGET', runs, ARGV[at + i])
-  if claim_of(record) then
+  local by, _, bound = claim_of(record)
+  if by then
     answer[#answer + 1] = ARGV[at + i]
     answer[#answer + 1] = record
+    if string.find(ARGV[at + i], '#', 1, true) then -- a run; nobody waits for the end of a model call
+      local ends = bound or now + UNBOUND_MS
+      redis.call('HSET', abandoned, ARGV[at + i], by .. '|' .. string.format('%d', ends))
+      for _, claim in ipairs(redis.call('HVALS', abandoned)) do ends = math.max(ends, integer(string.match(claim, '(%d+)$')) or 0) end
+      redis.call('PEXPIRE', abandoned, string.format('%d', ends - now))
+    end
   end
   redis.call('HDEL', runs, ARGV[at + i])
 end

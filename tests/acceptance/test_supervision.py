@@ -80,6 +80,21 @@ async def test_an_async_callback_that_blocks_its_loop_blocks_nobody_else(stack, 
     assert (await held.wait(timeout_s=60)).reply == "At last."
 
 
+@pytest.mark.parametrize("tool", ["until_cancelled", "poll_until_cancelled"])
+async def test_a_body_sees_that_its_turn_is_cancelled_and_whoever_waits_is_told_when_it_is_gone(stack, client, store, tool):
+    text = stack.scenarios.add(f"stopped-{tool}", calls(call(tool, {})), "Never said.")
+    conversation = await client.start("rough", text, conversation_id=f"stopped-{tool}")
+    await until(lambda: runs_of(stack, conversation.id))
+
+    cancelled = await conversation.cancel("t1", wait_s=60)
+
+    assert (cancelled.turn_id, len(cancelled.calls), cancelled.running) == ("t1", 1, ())
+    assert [run["kind"] for run in runs_of(stack, conversation.id)] == ["until_cancelled", "tidied up"]
+    (late,) = (await store.late(conversation.id)).values()
+    assert b"it was stopped" in late.outcome
+    assert (await conversation.cancel("t1")).turn_id is None
+
+
 @pytest.mark.gate
 async def test_what_takes_its_process_down_again_and_again_is_quarantined_and_retried_when_told(stack, client, store):
     # given a run that shares the worker with one that takes it down

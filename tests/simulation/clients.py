@@ -3,8 +3,9 @@
 import contextlib
 
 from holdfast.client.connection import reply_in
-from holdfast.conversation import Answer, Approve, Cancel, Deny, End, Fail, Redispatch, Resolve, Send, Start
+from holdfast.conversation import Answer, Approve, Cancel, CancelPending, Deny, End, Fail, Redispatch, Resolve, Send, Start
 from holdfast.conversation.decisions import Ruling
+from holdfast.conversation.events import TurnStarted
 from holdfast.errors import HoldfastError, OutcomeUnknown
 from holdfast.registry.delivery import Delivery
 from holdfast.registry.pool import Pool
@@ -76,11 +77,23 @@ class Client:
             message_id = world.new_id("m")
             await self._ask(conversation_id, Send(text=f"text of {message_id}", message_id=message_id))
         elif draw < 0.29:
-            await self._ask(conversation_id, Cancel(request_id=world.new_id("x")))
+            await self._ask(conversation_id, self._cancellation(conversation_id))
         elif draw < 0.31:
             await self._ask(conversation_id, End(request_id=world.new_id("x")))
         else:
             await self._decide(conversation_id)
+
+    def _cancellation(self, conversation_id):
+        """Of the turn, of what waits, or of a turn that may be over by then."""
+        world = self._world
+        turns = [event.turn_id for event in world.ledger.log(conversation_id).events if isinstance(event, TurnStarted)]
+        match world.rng.choice(("turn", "turn", "pending", "last turn")):
+            case "pending":
+                return CancelPending(request_id=world.new_id("x"), suspension_kind=world.rng.choice((None, "approval")))
+            case "last turn" if turns:
+                return Cancel(request_id=world.new_id("x"), turn_id=turns[-1])
+            case _:
+                return Cancel(request_id=world.new_id("x"))
 
     def _start(self, conversation_id):
         text = self._world.rng.choice(("hello", "hello", "something else"))

@@ -5,6 +5,7 @@ from collections import Counter
 from holdfast.conversation import (
     Cancel,
     Cancelled,
+    CancelPending,
     End,
     ModelFailed,
     Receipt,
@@ -22,6 +23,7 @@ from holdfast.conversation.events import (
     MessageAccepted,
     ModelAnswered,
     NothingCancelled,
+    PendingCancelled,
     RunScheduled,
     SettledBy,
     SuspensionSettled,
@@ -140,7 +142,7 @@ def _every_call_is_settled_once(ledger, history):
     _once(ledger, history, "the end of", [event.suspension_id for event in history.of(SuspensionSettled)])
     _once(ledger, history, "message", [event.message_id for event in history.of(MessageAccepted)])
     _once(ledger, history, "decision", [event.decision_id for event in history.of(SuspensionSettled) if event.decision_id])
-    requests = [event.request_id for event in history.of(TurnCancelled, NothingCancelled, Ended)]
+    requests = [event.request_id for event in history.of(TurnCancelled, PendingCancelled, NothingCancelled, Ended)]
     _once(ledger, history, "request", [one for one in requests if one])
     if history.states[-1].turn is None and sorted(asked) != sorted(resolved):
         ledger.wrong("%s: calls %s have results %s", name, asked, resolved)
@@ -232,7 +234,11 @@ def _says(event, command):
                 command.ruling.kind,
             )
             return same and event.body == command.ruling.body and command.suspension_id in (None, event.suspension_id)
-        case (TurnCancelled() | NothingCancelled(), Cancel()) | (Ended(), End()):
+        case TurnCancelled(), Cancel():
+            return event.request_id == command.request_id and command.turn_id in (None, event.turn_id)
+        case NothingCancelled(), Cancel() | CancelPending():
+            return (event.request_id, event.what) == (command.request_id, command.kind)
+        case (PendingCancelled(), CancelPending()) | (Ended(), End()):
             return event.request_id == command.request_id
         case _:
             return False
@@ -240,7 +246,7 @@ def _says(event, command):
 
 def _cancels(event, answer):
     match event:
-        case TurnCancelled():
+        case TurnCancelled() | PendingCancelled():
             return (event.turn_id, event.calls) == (answer.turn_id, answer.calls)
         case _:
             return answer.turn_id is None and answer.calls == ()

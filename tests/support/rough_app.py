@@ -46,6 +46,27 @@ async def take_a_while(context: ToolContext) -> str:
 
 
 @tool
+async def until_cancelled(context: ToolContext) -> str:
+    """Go on until nobody waits any more, and then a moment longer."""
+    note("until_cancelled", context)
+    await context.wait_cancelled()
+    await asyncio.sleep(0.5)
+    note("tidied up", context)
+    return "it was stopped"
+
+
+@tool
+def poll_until_cancelled(context: ToolContext) -> str:
+    """Do so in a thread."""
+    note("until_cancelled", context)
+    while not context.cancelled:
+        time.sleep(0.01)
+    time.sleep(0.5)
+    note("tidied up", context)
+    return "it was stopped"
+
+
+@tool
 def leave(context: ToolContext) -> str:
     """Call sys.exit."""
     note("leave", context)
@@ -194,7 +215,20 @@ def deadly_to_judge(conversation: Annotated[str, AfterValidator(checked)]) -> st
 
 
 TOOLS = [
-    *(crash, wait_for_gate, take_a_while, leave, leave_async, fork, chatter, unserialisable, huge, not_a_number),
+    *(
+        crash,
+        wait_for_gate,
+        take_a_while,
+        until_cancelled,
+        poll_until_cancelled,
+        leave,
+        leave_async,
+        fork,
+        chatter,
+        unserialisable,
+        huge,
+        not_a_number,
+    ),
     *(hang, hang_async, block_the_loop, quick, stubborn, cancelled_inside, cancels_itself, unspeakable, leak),
     *(hold_the_interpreter, deadly_to_judge),
 ]

@@ -20,6 +20,11 @@ class InMemory:
         self._app = app
         self.may_start = False
 
+    @property
+    def ready(self) -> Any:
+        """There is no transport."""
+        return None
+
     async def store(self) -> Any:
         return self._store
 
@@ -48,6 +53,9 @@ class WithActors(InMemory):
     def ready(self) -> "WithActors":
         """The transport, which is this object."""
         return self
+
+    async def workers(self) -> int:
+        return 1
 
     @asynccontextmanager
     async def asking(self, _give_up: float):

@@ -14,22 +14,22 @@ PUBLIC = {
         CipherFailed CipherMissing Client ClusterError ClusterStopped ClusterUnavailable ConfigurationError Conversation
         ConversationEnded ConversationExists ConversationNotFound ConversationState CorruptStore Decision Deny Fail
         FailureReason Fenced HoldfastError HomeUnusable InvalidConversationId InvalidDecision InvalidInput InvalidMessage
-        LeaseHeld Limits MessageNotFound NewerRecord OlderRelease OtherBuild OutcomeUnknown Overloaded PendingCall Quarantined
-        QueueFull Receipt Redispatch Report ServerRefused ServerUnavailable StaleCall StaleReason Status StopReason StoreError
-        StoreUnavailable SuspensionKind Tool ToolContext TurnNotFound UnsupportedServer WrongCluster WrongStore __version__
-        tool
+        LeaseHeld Limits MessageNotFound NewerRecord OlderRelease OtherBuild OutcomeUnknown Overloaded PendingCall Principal
+        Proof Quarantined QueueFull Receipt Redispatch Report ServerRefused ServerUnavailable StaleCall StaleReason Status
+        StopReason StoreError StoreUnavailable SuspensionKind Tool ToolContext TurnNotFound UnsupportedServer WrongCluster
+        WrongStore __version__ tool
     """,
     "events": """
         Approval CallResolved CallSuspended ConversationStarted DecisionKind Ended Event EventBody Executor
-        FailureReason MessageAccepted ModelAnswered NothingCancelled OnLost ProgressReported ReasoningDelta RequestedCall
-        RunScheduled SettledBy StopReason SuspensionKind SuspensionSettled TextDelta TurnCancelled TurnCompleted TurnFailed
-        TurnStarted
+        FailureReason MessageAccepted ModelAnswered NothingCancelled OnLost PendingCancelled Principal ProgressReported
+        Proof ReasoningDelta RequestedCall RunScheduled SettledBy StopReason SuspensionKind SuspensionSettled TextDelta
+        TurnCancelled TurnCompleted TurnFailed TurnStarted
     """,
     "conversation": """
-        AgentSpec Answer Approval Approve BeginTurn CallModel Cancel Cancelled Command Decision Deny Effect End Event Executor
-        Fail FailureReason Judgement Limits ModelFailed ModelReplied OnLost Principal Proof Receipt Redispatch Reply Resolve
-        RunFinished RunTool Send SettledBy Start State Status StopReason SuspensionKind TABLE ToolSpec Wake decide evolve
-        outstanding
+        AgentSpec Answer Approval Approve BeginTurn CallModel Cancel CancelPending Cancelled Command Decision Deny Effect End
+        Event Executor Fail FailureReason Judgement Limits ModelFailed ModelReplied OnLost Principal Proof Receipt Redispatch
+        Reply Resolve RunFinished RunTool Send SettledBy Start State Status StopReason SuspensionKind TABLE ToolSpec Wake
+        decide evolve outstanding
     """,
     "agent": """
         Agent AgentSpec App Approval Executor InvalidArguments Limits OnLost Report Tool ToolContext ToolSpec cipher_path
@@ -38,7 +38,8 @@ PUBLIC = {
     "persistence": """
         Acquired AppRecord Append Appended Binding Blame BrokenApp Census ConversationRow Conversations Directory Due
         EVERYWHERE KnownIds Late Listing Lists Look MemoryStore Moved Overdue Owner PAUSE_LAG_MS Pause Paused Pausing
-        Quarantine Rebuilt RedisStore Run RunStatus Runs Silent Stands Store TakeoverReason Trouble
+        Quarantine Rebuilt RedisStore Run RunStatus Runs Silent Stands Store Survey TakeoverReason Tallies Trouble
+        Waiting
     """,
     "actors": """
         Activation ActorSettings AnswerToActivate AnswerToAsk AppBroken Claimed ConversationActor Failed Host Hosted NoOutcome
@@ -53,9 +54,9 @@ PUBLIC = {
         Conversation ConversationEnded ConversationExists ConversationNotFound ConversationRow ConversationState Decision Deny
         DurabilityWarning Event Fail FailureReason HoldfastError InvalidConversationId InvalidDecision InvalidInput
         InvalidMessage Message MessageNotFound MessageStatus OlderRelease OtherBuild OutcomeUnknown Overloaded Page Pause
-        PendingCall Quarantined QueueFull Receipt Redispatch RunningCall ServerRefused ServerUnavailable StaleCall StaleReason
-        Status StopReason StoreError StoreUnavailable SuspensionKind ToolRow Turn TurnNotFound TurnStatus Usage WrongCluster
-        WrongStore
+        PendingCall Principal Proof Quarantined QueueFull Receipt Redispatch RunningCall ServerRefused ServerUnavailable
+        StaleCall StaleReason Status StopReason StoreError StoreUnavailable SuspensionKind ToolRow Turn TurnNotFound
+        TurnStatus Usage WrongCluster WrongStore
     """,
     "server": """
         Bounds create_app drain

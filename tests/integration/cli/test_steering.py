@@ -46,6 +46,40 @@ def test_a_conversation_is_sent_a_message_cancelled_and_ended_each_once_however_
     assert '"ConversationEnded"' in late.err
 
 
+def test_what_waits_is_cancelled_by_somebody_and_the_turn_goes_on(cli, inside, stack):
+    asking = [calls(call("ask", {"question": question})) for question in ("Which one?", "And now?")]
+    cli.scenario("stopped", *asking, "So be it.")
+    path = cli.file({"agent": "support", "messages": ["stopped"], "conversation_id": "stop-1"}, name="stopped.jsonl")
+    cli("submit", path, code=5)
+
+    of_kind = ("--pending", "--kind", "elicitation", "--reason", "closed")
+    said = cli("cancel", "stop-1", *of_kind, "--as", "ana", "--request-id", "x").out
+    assert said.startswith("Cancelled in turn t1, which goes on: ")
+    assert "no turn 't9'" in cli("cancel", "stop-1", "--turn", "t9", code=2).err
+    assert "leave --turn" in inside("cancel", "stop-1", "--pending", "--turn", "t1", code=2).err
+    assert "add --pending" in inside("cancel", "stop-1", "--reason", "why", code=2).err
+    assert "principal.id" in inside("cancel", "stop-1", "--as", "\n", code=2).err
+    cli("cancel", "stop-1", "--turn", "t1", "--wait", "5")
+
+    async def who() -> list[tuple[str, str]]:
+        async with AsyncClient.connect(redis_url=stack.redis_url) as client:
+            events = client.conversation("stop-1").events(live=False)
+            bodies = [(await anext(events)).body]
+            while bodies[-1].kind != "turn_cancelled":
+                bodies.append((await anext(events)).body)
+            await events.aclose()
+            return [(body.kind, body.principal.id) for body in bodies if getattr(body, "principal", None) is not None]
+
+    found = asyncio.run(who())
+    assert [kind for kind, _ in found if kind != "suspension_settled"] == [
+        "message_accepted",
+        "pending_cancelled",
+        "turn_cancelled",
+    ]
+    assert dict(found)["pending_cancelled"] == "ana"
+    assert "@" in dict(found)["turn_cancelled"]  # this user, where nobody is named
+
+
 class Terminal(io.StringIO):
     def isatty(self):
         return True

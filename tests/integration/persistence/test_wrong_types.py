@@ -29,6 +29,7 @@ KEY_OF = {
     "hosting": lambda keys: keys.meta("hosting"),
     "withheld": lambda keys: keys.meta("withheld"),
     "troubles": lambda keys: keys.meta("troubles"),
+    "counts": lambda keys: keys.meta("counts"),
     "pending": lambda keys: keys.pending(BUCKET, None, None),
     "pending by agent": lambda keys: keys.pending(BUCKET, "desk", None),
     "pending by kind": lambda keys: keys.pending(BUCKET, None, "elicitation"),
@@ -92,6 +93,7 @@ SCRIPTS = {
     lambda writer: writer.store.load(NAME): ["head", "log"],
     lambda writer: writer.store.postpone(NAME, 10): ["attention"],
     lambda writer: writer.store.troubled(NAME, "x"): ["troubles"],
+    lambda writer: writer.store.count({"a": 1}): ["counts"],
     lambda writer: writer.store.bind("cluster-2", "a", 1000): ["cluster"],
     lambda writer: writer.store.unbind("cluster-1"): ["cluster"],
     lambda writer: writer.store.serve("0.2", before="0.1"): ["release"],
@@ -133,6 +135,8 @@ COMMANDS = {
     lambda store: store.hosted("actor-1"): ["hosting"],
     lambda store: store.untroubled(NAME): ["troubles"],
     lambda store: store.troubles(): ["troubles"],
+    lambda store: store.counted(): ["counts"],
+    lambda store: store.survey(): ["apps"],
     lambda store: store.open(): ["layout"],
 }
 """Every operation that sends plain commands, and the keys it reads or writes."""
@@ -156,6 +160,7 @@ async def writer(store):
     await store.offer("actor-1", 0)
     await store.hosts("actor-1", NAME)
     await store.troubled(NAME, "x")
+    await store.count({"a": 1})
     await store.withhold("node-2")
     await store.bind("cluster-1", "a", 1)
     await store.serve("0.1", before=None)

@@ -14,6 +14,8 @@ from holdfast.testing.writer import Writer, begin, call, cancel, start
 
 HERE = ("c-1", "t1.m1")
 """The conversation and the effect of a model call, which ends once nobody waits for it."""
+RUN = ("c-1", "call_1#1")
+"""Those of a run, which does not."""
 
 
 @pytest.fixture(autouse=True)
@@ -42,16 +44,16 @@ async def until(condition):
 
 
 async def test_each_claim_names_its_process_and_itself(claims):
-    made = [claims.new() for _ in range(20)]
+    made = [claims.new(RUN) for _ in range(20)]
     assert len({claim.incarnation for claim in made}) == 20
     assert {claim.incarnation.partition(".")[0] for claim in made} == {"process-1"}
-    assert claims.new(process="process-2").incarnation.startswith("process-2.")
+    assert claims.new(RUN, process="process-2").incarnation.startswith("process-2.")
     assert all("|" not in claim.incarnation for claim in made)
 
 
 @pytest.mark.parametrize("end", ["returns", "raises", "cancelled"])
 async def test_work_is_kept_from_its_beginning_to_its_end_however_it_ends(claims, end):
-    claim, gate = claims.new(HERE), asyncio.Event()
+    claim, gate = claims.new(HERE, ends=True), asyncio.Event()
 
     async def work():
         await gate.wait()
@@ -71,7 +73,7 @@ async def test_work_is_kept_from_its_beginning_to_its_end_however_it_ends(claims
 
 
 async def test_what_ends_within_a_moment_of_its_claim_is_told_as_its_outcome(claims):
-    claim = claims.new()
+    claim = claims.new(RUN)
 
     async def work():
         claim.stands()
@@ -82,7 +84,7 @@ async def test_what_ends_within_a_moment_of_its_claim_is_told_as_its_outcome(cla
 
 
 async def test_what_goes_on_after_its_claim_is_told_as_claimed_to_each_who_asks_briefly(claims):
-    claim, gate = claims.new(), asyncio.Event()
+    claim, gate = claims.new(RUN), asyncio.Event()
 
     async def work():
         claim.stands()
@@ -100,7 +102,7 @@ async def test_what_goes_on_after_its_claim_is_told_as_claimed_to_each_who_asks_
 
 
 async def test_what_waits_for_its_claim_is_told_as_waiting_for_its_turn(claims, monkeypatch):
-    claim, turn, gate = claims.new(), asyncio.Event(), asyncio.Event()
+    claim, turn, gate = claims.new(RUN), asyncio.Event(), asyncio.Event()
 
     async def work():
         await turn.wait()
@@ -125,8 +127,8 @@ async def test_what_fails_is_told_so_and_what_was_cancelled_was_dropped(claims):
         raise ZeroDivisionError
 
     with pytest.raises(ZeroDivisionError):
-        await claims.answer(carried(claims, claims.new(), failing))
-    task = carried(claims, claims.new(), forever)
+        await claims.answer(carried(claims, claims.new(RUN), failing))
+    task = carried(claims, claims.new(RUN), forever)
     asking = [asyncio.create_task(claims.answer(task, briefly=briefly)) for briefly in (True, False)]
     await asyncio.sleep(0.01)
     task.cancel()
@@ -137,7 +139,7 @@ async def test_what_fails_is_told_so_and_what_was_cancelled_was_dropped(claims):
 
 @pytest.mark.parametrize("briefly", [True, False])
 async def test_who_stops_asking_ends_nothing(claims, briefly):
-    gate, claim = asyncio.Event(), claims.new(HERE)
+    gate, claim = asyncio.Event(), claims.new(HERE, ends=True)
 
     async def work():
         await gate.wait()
@@ -153,8 +155,8 @@ async def test_who_stops_asking_ends_nothing(claims, briefly):
     assert await task == "found"
 
 
-async def test_only_work_that_ends_with_its_callers_is_dropped_and_only_the_claim_that_is_named(claims):
-    model, other, run = claims.new(HERE), claims.new(("c-2", "t1.m1")), claims.new()
+async def test_dropped_work_ends_or_is_told_and_only_the_claim_that_is_named(claims):
+    model, other, run = claims.new(HERE, ends=True), claims.new(("c-2", "t1.m1"), ends=True), claims.new(RUN)
     tasks = [carried(claims, claim, forever) for claim in (model, other, run)]
     await asyncio.sleep(0)
     for incarnation in (model.incarnation, run.incarnation, "process-2.x"):
@@ -162,6 +164,7 @@ async def test_only_work_that_ends_with_its_callers_is_dropped_and_only_the_clai
     await until(lambda: not claims.keeps(model.incarnation))
     assert (claims.keeps(other.incarnation), claims.keeps(run.incarnation)) == (True, True)
     assert [task.cancelled() for task in tasks] == [True, False, False]
+    assert [claim.cancellation.is_set for claim in (model, other, run)] == [True, False, True]
     for task in tasks:
         task.cancel()
 
@@ -186,7 +189,7 @@ async def calling(claims, conversation_id="c-1", *, confirmed=True):
     store = MemoryStore()
     writer = await Writer.of(store, conversation_id)
     await writer.do(start(), begin())
-    claim = claims.new((conversation_id, "t1.m1"))
+    claim = claims.new((conversation_id, "t1.m1"), ends=True)
     assert await store.claim(conversation_id, "t1.m1", incarnation=claim.incarnation, worker="worker-0")
     carried(claims, claim, forever)
     await asyncio.sleep(0)
@@ -222,17 +225,35 @@ async def test_a_look_ends_what_has_given_way_to_another_claim(claims):
     assert (await store.run("c-1", "t1.m1")).incarnation == "process-2.x"
 
 
-async def test_a_look_does_not_ask_for_a_run_nor_for_what_has_perhaps_not_been_claimed_yet(claims):
-    writer, inner, claim = await calling(claims, confirmed=False)
-    await writer.do(call("lookup"))
-    run = claims.new()
-    carried(claims, run, forever)
-    run.stands()
+async def test_a_look_does_not_ask_for_what_has_perhaps_not_been_claimed_yet(claims):
+    _, inner, claim = await calling(claims, confirmed=False)
     store = Asking(inner)
     looking(claims, store)
     await until(lambda: len(store.asked) > 2)
     assert store.asked == [[]] * len(store.asked)
-    assert (claims.keeps(claim.incarnation), claims.keeps(run.incarnation)) == (True, True)
+    assert claims.keeps(claim.incarnation)
+
+
+async def test_a_run_that_nobody_waits_for_is_told_so_once_and_goes_on(claims):
+    writer, inner, _ = await calling(claims)
+    await writer.do(call("lookup"))
+    (effect_id,) = writer.effect_ids
+    run = claims.new(("c-1", effect_id))
+    assert await inner.claim("c-1", effect_id, incarnation=run.incarnation, worker="worker-0")
+    carried(claims, run, forever)
+    await asyncio.sleep(0)
+    run.stands()
+    store = Asking(inner)
+    looking(claims, store)
+    await until(lambda: ("c-1", effect_id, run.incarnation) in store.asked[-1] if store.asked else False)
+    assert not run.cancellation.is_set
+    await writer.do(cancel())
+    async with asyncio.timeout(10):
+        await run.cancellation.wait()
+    assert claims.keeps(run.incarnation)
+    asked = len(store.asked)
+    await until(lambda: len(store.asked) > asked + 1)
+    assert store.asked[-1] == []
 
 
 async def test_a_look_that_the_store_does_not_answer_ends_nothing_and_is_made_again(claims):

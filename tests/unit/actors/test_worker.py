@@ -304,7 +304,7 @@ async def test_a_worker_whose_successor_is_in_office_leaves_once_nothing_runs_th
     left = asyncio.Event()
     leave = SimpleNamespace(remote=left.set)
     context = SimpleNamespace(current_actor=SimpleNamespace(leave=leave))
-    monkeypatch.setattr(module, "ray", SimpleNamespace(get_runtime_context=lambda: context))
+    monkeypatch.setattr(module, "ray", SimpleNamespace(get_runtime_context=lambda: context, is_initialized=lambda: False))
     monkeypatch.setattr(module, "DRAIN_CHECK_S", 0.001)
     worker = Worker(SETTINGS)
     worker._store = store = MemoryStore()

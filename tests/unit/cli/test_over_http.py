@@ -48,6 +48,11 @@ def test_a_token_that_would_be_sent_unencrypted_is_refused_and_not_shown(name, c
     assert TOKEN not in said.err + said.out
 
 
+def test_a_server_takes_nobodys_word_for_who_calls(capsys):
+    assert run(["pending", "--url", "http://127.0.0.1:8484", "--as", "ana"]) == ExitCode.BAD_INPUT
+    assert "--as: a server knows the caller by its token" in capsys.readouterr().err
+
+
 def test_a_url_does_not_go_with_the_address_of_a_stack(capsys):
     code = run(["pending", "--url", "http://127.0.0.1:8484", "--redis-url", "redis://localhost"])
     assert (code, capsys.readouterr().err.partition(":")[2].split(":")[0].strip()) == (ExitCode.BAD_INPUT, "redis_url")

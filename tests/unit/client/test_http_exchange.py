@@ -7,7 +7,7 @@ import logging
 import httpx
 import pytest
 
-from holdfast.client import AsyncClient, Client, Conversation
+from holdfast.client import AsyncClient, Client, Conversation, Principal
 from holdfast.client import http_exchange as module
 from holdfast.client.http_address import Address
 from holdfast.client.http_client import HttpClient
@@ -267,6 +267,25 @@ async def test_a_forked_process_leaves_its_parents_connections_alone(monkeypatch
     await client.aclose()
     assert client.exchange._inherited == [of_parent]
     assert not of_parent.is_closed
+
+
+async def test_over_http_nobody_acts_as_somebody_else():
+    client, _ = client_of(said(200, RECEIPT))
+    with pytest.raises(ConfigurationError, match="the server knows the caller"):
+        client.acting_as(Principal("ana"))
+    with pytest.raises(InvalidInput, match="principal"):
+        client.acting_as("ana")
+
+
+async def test_a_long_wait_for_bodies_is_several_requests_with_one_key(monkeypatch):
+    going_on = {"conversation_id": "c-1", "turn_id": "t1", "calls": ["a"], "running": ["a"], "duplicate": False}
+    over = said(200, going_on | {"running": [], "duplicate": True})
+    client, transport = client_of(said(200, going_on), said(200, going_on | {"duplicate": True}), over)
+    cancelled = await client.conversation("c-1").cancel("t1", wait_s=500)
+    assert (cancelled.calls, cancelled.running, cancelled.duplicate) == (("a",), (), False)
+    assert len(transport.requests) == 3
+    assert len(set(transport.keys)) == 1
+    assert all(json.loads(request.content)["wait_s"] <= 60 for request in transport.requests)
 
 
 def public(kind):

@@ -21,7 +21,21 @@ from holdfast.conversation import (
 )
 from holdfast.conversation.idempotency import facts
 from holdfast.conversation.transcript import Transcript
-from holdfast.testing.writer import begin, call, cancel, end, fail_model, finish, lose, reply, resolve, send, start, wake
+from holdfast.testing.writer import (
+    begin,
+    call,
+    cancel,
+    cancel_pending,
+    end,
+    fail_model,
+    finish,
+    lose,
+    reply,
+    resolve,
+    send,
+    start,
+    wake,
+)
 
 BEGAN_AT = 1_700_000_000_000
 AMOUNT = '{"type":"object","properties":{"amount":{"type":"integer","maximum":100}},"required":["amount"]}'
@@ -111,7 +125,8 @@ class Conversation:
 
     # The steps of `holdfast.testing.writer`, as methods.
 
-    start, send, resolve, cancel, end, wake = map(said, (start, send, resolve, cancel, end, wake))
+    start, send, resolve, end, wake = map(said, (start, send, resolve, end, wake))
+    cancel, cancel_pending = map(said, (cancel, cancel_pending))
     begin, reply, fail_model, finish, lose = map(said, (begin, reply, fail_model, finish, lose))
 
     def call(self, *calls, **answer):

@@ -31,6 +31,7 @@ from holdfast.conversation import (
     evolve,
     outstanding,
 )
+from holdfast.conversation.calls import SuspensionKind
 from holdfast.conversation.commands import ProposedCall, RunLost, TurnPrepared
 from holdfast.conversation.decisions import Ruling
 from holdfast.conversation.index import index
@@ -325,9 +326,20 @@ class Life(RuleBasedStateMachine):
         due = due_at(self.conversation.state)
         assert due is None or due > at, "something is still due"
 
-    @rule(request_id=REQUEST_IDS)
-    def cancel(self, request_id):
-        self._do(steps.cancel(request_id), key=("x", request_id))
+    @rule(request_id=REQUEST_IDS, turn_id=st.sampled_from([None, None, "t1", "t2", "t9"]))
+    def cancel(self, request_id, turn_id):
+        before = self.ledger.turn
+        judgement = self._do(steps.cancel(request_id, turn_id=turn_id), key=("x", request_id))
+        if judgement is not None and judgement.events and before is not None and turn_id not in (None, before):
+            assert self.ledger.turn == before, "a cancellation of another turn ended this one"
+
+    @rule(request_id=REQUEST_IDS, kind=st.none() | st.sampled_from(SuspensionKind))
+    def cancel_pending(self, request_id, kind):
+        before = dict(self.ledger.open_suspensions)
+        judgement = self._do(steps.cancel_pending(request_id, kind=kind), key=("x", request_id))
+        if judgement is not None and judgement.events:
+            left = [name for name, _ in self.ledger.open_suspensions.values()]
+            assert left == [name for name, _ in before.values() if kind not in (None, self.ledger.kinds[name])]
 
     @precondition(lambda self: len(self.conversation.log) > 25)
     @rule(request_id=REQUEST_IDS)

@@ -4,8 +4,27 @@ import json
 
 import pytest
 
-from holdfast.conversation import Answer, Approve, BeginTurn, CallModel, Cancelled, Start, Status, outstanding
-from holdfast.errors import ConversationEnded, ConversationExists, InvalidConversationId, InvalidInput, InvalidMessage
+from holdfast.conversation import (
+    Answer,
+    Approve,
+    BeginTurn,
+    CallModel,
+    Cancelled,
+    Principal,
+    Proof,
+    Start,
+    Status,
+    outstanding,
+)
+from holdfast.errors import (
+    ConversationEnded,
+    ConversationExists,
+    InvalidConversationId,
+    InvalidInput,
+    InvalidMessage,
+    TurnNotFound,
+)
+from holdfast.testing import writer as steps
 
 TERMINAL = {"turn_completed", "turn_failed", "turn_cancelled"}
 
@@ -399,3 +418,116 @@ def test_nothing_follows_the_end(begun):
             ask()
     with begun.unchanged():
         assert begun.wake(at=begun.now + 10**12).ignored
+
+
+# A certain turn, and what waits.
+
+
+def test_a_cancellation_that_names_a_turn_cancels_that_one_and_spares_the_next(begun):
+    begun.send("second")
+    assert begun.cancel(turn_id="t1").reply.turn_id == "t1"
+    begun.begin()
+    late = begun.cancel(turn_id="t1")
+    assert late.reply == Cancelled(conversation_id="c-1")
+    assert [event.kind for event in late.events] == ["nothing_cancelled"]
+    assert begun.effect_ids == ["t2.m1"]
+    assert begun.cancel(turn_id="t2").reply.turn_id == "t2"
+
+
+def test_a_turn_that_is_about_to_begin_is_cancelled_by_its_name(conversation):
+    conversation.start()
+    assert conversation.cancel(turn_id="t1").reply.turn_id == "t1"
+    assert conversation.status is Status.IDLE
+
+
+@pytest.mark.parametrize("turn_id", ["t2", "t0", "t01", "t-1", "t", "", "x1", "t1 ", "t٣"])
+def test_a_turn_that_there_never_was_is_not_found(begun, turn_id):
+    with begun.unchanged(), pytest.raises(TurnNotFound) as refused:
+        begun.cancel(turn_id=turn_id)
+    assert refused.value.turn_id == turn_id
+
+
+def test_a_cancellation_again_of_another_turn_is_refused(begun):
+    begun.cancel("x-1", turn_id="t1")
+    begun.send("second")
+    begun.begin()
+    with begun.unchanged():
+        assert begun.cancel("x-1").reply.duplicate
+        with pytest.raises(InvalidInput, match="another request"):
+            begun.cancel("x-1", turn_id="t2")
+        with pytest.raises(InvalidInput, match="another request"):
+            begun.cancel_pending("x-1")
+
+
+def test_what_waits_is_cancelled_and_the_turn_goes_on(begun):
+    ask, refund, lookup = begun.call("ask", ("refund", '{"amount":7}'), "lookup")
+    cancelled = begun.cancel_pending("x-1", reason="the shop is closed").reply
+    assert cancelled == Cancelled(conversation_id="c-1", turn_id="t1", calls=(ask, refund))
+    assert begun.result(ask) == {"ok": False, "error": "cancelled before it was answered; it did not run: the shop is closed"}
+    assert begun.status is Status.EXECUTING_TOOLS
+    begun.finish(lookup)
+    assert begun.effect_ids == ["t1.m2"]
+    with begun.unchanged():
+        assert begun.cancel_pending("x-1").reply == cancelled.model_copy(update={"duplicate": True})
+
+
+def test_only_what_waits_for_one_thing_is_cancelled(begun):
+    ask, refund = begun.call("ask", ("refund", '{"amount":7}'))
+    assert begun.cancel_pending(kind="approval").reply.calls == (refund,)
+    assert begun.cancel_pending(kind="approval").reply == Cancelled(conversation_id="c-1")
+    assert [call.tool_call_id for call in begun.state.calls if call.suspension is not None] == [ask]
+
+
+def test_a_cancellation_of_what_waits_finds_nothing_while_nothing_waits(begun):
+    judgement = begun.cancel_pending("x-1")
+    assert judgement.reply == Cancelled(conversation_id="c-1")
+    begun.call("ask")
+    with begun.unchanged():  # not even when it comes again
+        assert begun.cancel_pending("x-1").reply.duplicate
+
+
+def test_a_turn_without_model_calls_left_fails_when_what_waits_is_cancelled(conversations):
+    conversation = conversations(spec=conversations.desk_with({"max_model_calls": 1})).begun()
+    conversation.call("ask")
+    conversation.cancel_pending()
+    assert conversation.kinds()[-2:] == ["pending_cancelled", "turn_failed"]
+
+
+@pytest.mark.parametrize("reason", ["x" * 79, "\ud800"])
+def test_a_reason_that_cannot_be_told_is_refused(begun, reason):
+    begun.call("ask")
+    with begun.unchanged(), pytest.raises(InvalidInput) as refused:
+        begun.cancel_pending(reason=reason * 2)
+    assert refused.value.field == "reason"
+
+
+# Who it was.
+
+
+def test_the_log_says_who_started_sent_decided_cancelled_and_ended(conversation):
+    ana, bot = Principal("ana", roles=("finance",), proof=Proof.OIDC), Principal("bot")
+
+    def by(step, principal):
+        return lambda state: step(state).model_copy(update={"principal": principal})
+
+    conversation.do(by(steps.start("hello", message_id="m-1"), bot))
+    conversation.begin()
+    [ask] = conversation.call("ask")
+    conversation.do(by(steps.resolve(Answer("yes"), ask, decision_id="d-1"), ana))
+    with conversation.unchanged():  # whoever repeats it gets the first receipt
+        assert conversation.do(by(steps.resolve(Answer("yes"), ask, decision_id="d-1"), bot)).reply.duplicate
+    conversation.call("ask")
+    conversation.do(by(steps.cancel_pending(), ana))
+    conversation.do(by(steps.send("more"), bot))
+    conversation.do(by(steps.cancel(), ana))
+    conversation.do(by(steps.end(), None))
+    said = [(event.kind, event.principal) for event in conversation.log if hasattr(event, "principal")]
+    assert said == [
+        ("message_accepted", bot),
+        ("suspension_settled", ana),
+        ("suspension_settled", ana),
+        ("pending_cancelled", ana),
+        ("message_accepted", bot),
+        ("turn_cancelled", ana),
+        ("conversation_ended", None),
+    ]

@@ -16,6 +16,8 @@ from holdfast.conversation import (
     Executor,
     ModelFailed,
     ModelReplied,
+    Principal,
+    Proof,
     RunFinished,
     SettledBy,
     State,
@@ -47,6 +49,9 @@ def values(annotation):
         return st.dictionaries(*map(values, arguments), max_size=3)
     if annotation is Round:
         return st.lists(records(Call), max_size=3, unique_by=lambda call: call.tool_call_id).map(Round)
+    if annotation is Principal:
+        names = st.text("ana @7é", min_size=1, max_size=9).map(str.strip).filter(bool)
+        return st.builds(Principal, names, roles=st.lists(names, max_size=3), proof=st.sampled_from(Proof))
     if issubclass(annotation, Record):
         return records(annotation)
     if issubclass(annotation, Enum):

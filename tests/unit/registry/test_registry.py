@@ -250,7 +250,7 @@ async def test_who_is_told_of_the_cap_is_told_so_while_it_is_looked_at_once_more
 
     registry = registry_of(Slow(), Company(takes_s=0))
     ends = await asyncio.gather(
-        *(registry.ensure_started(f"c-{n}", timeout_s=0.9 + n / 20, create=True) for n in range(8)), return_exceptions=True
+        *(registry.ensure_started(f"c-{n}", timeout_s=3 + n / 20, create=True) for n in range(8)), return_exceptions=True
     )
     assert [type(end) for end in ends] == [Overloaded] * 8
 

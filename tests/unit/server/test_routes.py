@@ -154,3 +154,20 @@ async def test_the_server_says_whether_it_is_alive_and_of_use(api, store):
     await store.withhold("*")
     assert (await api("GET", "/ready", 503))["code"] == "cluster_stopped"
     assert (await api.http.head("/health")).status_code == 200
+
+
+async def test_a_certain_turn_and_what_waits_are_cancelled(api, waiting):
+    (asking,) = (await api("GET", "/v1/pending?kind=elicitation"))["items"]
+    path = "/v1/conversations/c-1/cancel-pending"
+    body = {"kind": "elicitation", "reason": "the shop is closed"}
+    found = await api("POST", path, json=body, headers={"Idempotency-Key": "x-1"})
+    assert (found["turn_id"], found["calls"], found["running"]) == ("t1", [asking["tool_call_id"]], [])
+    assert (await api("POST", path, json=body, headers={"Idempotency-Key": "x-1"}))["duplicate"]
+    assert (await api("GET", "/v1/pending?kind=elicitation"))["items"] == []
+    assert (await api("POST", path, 422, json={"kind": "payment"}))["code"] == "invalid_request"
+
+    path = "/v1/conversations/c-1/cancel"
+    assert (await api("POST", path, 404, json={"turn_id": "t9"}))["code"] == "turn_not_found"
+    assert (await api("POST", path, 422, json={"wait_s": 61}))["code"] == "invalid_request"
+    assert (await api("POST", path, json={"turn_id": "t1", "wait_s": 0.1}))["turn_id"] == "t1"
+    assert (await api("POST", path, json={"turn_id": "t1"}))["turn_id"] is None

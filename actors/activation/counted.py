@@ -1,0 +1,84 @@
+"""Counting what an activation decided. Only what it has written itself counts, so a revival counts nothing twice."""
+
+from holdfast import metrics
+from holdfast.conversation import Event, State
+from holdfast.conversation.events import (
+    CallSuspended,
+    ConversationStarted,
+    MessageAccepted,
+    SuspensionSettled,
+    TurnCancelled,
+    TurnCompleted,
+    TurnFailed,
+)
+from holdfast.counting import Counts
+from holdfast.errors import Fenced, HoldfastError, StaleCall
+from holdfast.persistence import Append, TakeoverReason
+
+NEW = "new"
+"""Why a conversation is taken up that was not there before."""
+FAILED = "failed"
+MS = 1000
+
+
+class Counted:
+    """The counts of one activation, which go on in those of its process."""
+
+    def __init__(self, counts: Counts) -> None:
+        self._counts = counts
+
+    def taken_over(self, state: State, because: TakeoverReason) -> None:
+        """Count a conversation that was taken up in this state."""
+        self._counts.add(metrics.ACTIVATIONS, because.value if state.seq else NEW)
+
+    def written(self, write: Append) -> None:
+        """Count what a write has made durable."""
+        for event in write.events:
+            self._event(event, write.before, write.after.agent)
+
+    def refused(self, error: HoldfastError, agent: str) -> None:
+        """Count a refusal of a command."""
+        match error:
+            case StaleCall():
+                self._counts.add(metrics.STALE, agent, error.reason.value)
+            case Fenced():
+                self._counts.add(metrics.FENCED)
+            case _:
+                pass
+
+    def lost(self, agent: str) -> None:
+        """Count a run whose worker was gone without an outcome."""
+        self._counts.add(metrics.LOST, agent)
+
+    def quarantined(self) -> None:
+        """Count a conversation that was put in quarantine."""
+        self._counts.add(metrics.QUARANTINED)
+
+    def _event(self, event: Event, before: State, agent: str) -> None:
+        counts = self._counts
+        match event:
+            case ConversationStarted():
+                counts.add(metrics.STARTED, agent)
+            case MessageAccepted():
+                counts.add(metrics.MESSAGES, agent)
+            case CallSuspended():
+                counts.add(metrics.SUSPENDED, agent, event.tool, event.suspension_kind.value)
+            case SuspensionSettled():
+                self._settled(event, before, agent)
+            case TurnCompleted():
+                counts.add(metrics.TURNS, agent, "completed")
+            case TurnFailed():
+                counts.add(metrics.TURNS, agent, event.reason.value if event.reason is not None else FAILED)
+            case TurnCancelled():
+                counts.add(metrics.TURNS, agent, "cancelled")
+            case _:
+                pass
+
+    def _settled(self, event: SuspensionSettled, before: State, agent: str) -> None:
+        call = before.turn.call(event.tool_call_id) if before.turn is not None else None
+        if call is None or call.suspension is None:
+            return
+        kind = call.suspension.kind.value
+        self._counts.add(metrics.SETTLED, agent, kind, event.by.value)
+        if event.decision is not None:
+            self._counts.observe(metrics.WAIT, (event.at - call.suspension.created_at) / MS, agent, kind)

@@ -1,0 +1,48 @@
+"""Counting one model call: how long it takes, when its answer begins, its tries and its tokens."""
+
+import time
+
+from holdfast import metrics
+from holdfast.actors.workers import ModelOutcome
+from holdfast.conversation import ModelFailed
+from holdfast.counting import Counts
+
+
+class ModelCounts:
+    """The counts of one model call, from now on.
+
+    Args:
+        counts: The counts of the process.
+        model: The model, as the agent's spec names it.
+    """
+
+    def __init__(self, counts: Counts, model: str) -> None:
+        self._counts = counts
+        self._model = model
+        self._began_s = self._asked_s = time.monotonic()
+        self._waits = False
+
+    def asked(self) -> None:
+        """Note that a request goes out now."""
+        self._asked_s, self._waits = time.monotonic(), True
+
+    def answers(self) -> None:
+        """Note that a piece of the answer is there; the first one of each request counts."""
+        if self._waits:
+            self._waits = False
+            self._counts.observe(metrics.MODEL_FIRST_S, time.monotonic() - self._asked_s, self._model)
+
+    def repeated(self) -> None:
+        """Count a try that failed and is repeated."""
+        self._counts.add(metrics.MODEL_RETRIES, self._model)
+
+    def ended(self, outcome: ModelOutcome) -> None:
+        """Count the outcome."""
+        self._counts.observe(metrics.MODEL_S, time.monotonic() - self._began_s, self._model)
+        if isinstance(outcome, ModelFailed):
+            self._counts.add(metrics.MODEL_CALLS, self._model, outcome.reason.value if outcome.reason is not None else "failed")
+            return
+        self._counts.add(metrics.MODEL_CALLS, self._model, "answered")
+        for direction, tokens in (("input", outcome.input_tokens), ("output", outcome.output_tokens)):
+            if tokens:
+                self._counts.add(metrics.TOKENS, self._model, direction, by=tokens)

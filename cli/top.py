@@ -1,0 +1,177 @@
+"""`holdfast top`: the metrics on one screen, again and again. It needs Redis alone."""
+
+import asyncio
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from holdfast import metrics
+from holdfast.client.figures import FRESH_S, Figures
+from holdfast.errors import InvalidInput, StoreUnavailable
+from holdfast.metrics import Distribution, Family, Metric, Value
+
+from .display import clean, console, span, to_json
+from .options import AsJson, Where
+from .session import session
+
+if TYPE_CHECKING:
+    from rich.console import RenderableType
+
+SCHEMA = 1
+"""The version of what `--json` prints. A later one of the same number may have more metrics."""
+ROWS = 12
+"""How many rows of a list are shown."""
+
+Values = Mapping[Metric, Mapping[tuple[str, ...], Value]]
+
+
+def run(
+    where: Where,
+    *,
+    once: Annotated[bool, typer.Option("--once", help="Print the screen once, and end.")] = False,
+    every: Annotated[float, typer.Option(metavar="SECONDS", help=f"How often it is read; at least {FRESH_S:g} s.")] = FRESH_S,
+    as_json: AsJson = False,
+) -> None:
+    """Show what waits, what runs and what was counted, until Ctrl-C; where standard output is no terminal, once.
+
+    `--json` prints once all metrics that the store knows, as `/metrics` of `holdfast serve` does for Prometheus.
+    """
+    if not FRESH_S <= every <= 3600:  # noqa: PLR2004 - an hour
+        raise InvalidInput("--every", f"{every:g} is no interval", f"give {FRESH_S:g} to 3600 seconds")
+    with_end = once or as_json or not sys.stdout.isatty()
+    try:
+        asyncio.run(_top(where, once=with_end, every=every, as_json=as_json))
+    except KeyboardInterrupt:
+        if with_end:
+            raise
+
+
+async def _top(where: Where, *, once: bool, every: float, as_json: bool) -> None:
+    async with session(where) as opened:
+        figures = Figures(opened.client)
+        if as_json:
+            sys.stdout.write(to_json({"schema": SCHEMA, "metrics": as_plain(await _read(figures))}, indent=2) + "\n")
+        elif once:
+            console().print(drawn(await _read(figures), None, every))
+        else:
+            await _live(figures, every)
+
+
+async def _read(figures: Figures) -> list[Family]:
+    found = await figures.families()
+    if found is None:
+        raise StoreUnavailable("the store does not answer")
+    return found
+
+
+async def _live(figures: Figures, every: float) -> None:
+    from rich.live import Live  # noqa: PLC0415 - only a terminal needs it
+
+    before = await _read(figures)
+    with Live(drawn(before, None, every), console=console(), screen=True, auto_refresh=False) as live:
+        while True:
+            await asyncio.sleep(every)
+            found = await figures.families()
+            if found is None:
+                live.update("The store does not answer; it is asked again.", refresh=True)
+                continue
+            live.update(drawn(found, before, every), refresh=True)
+            before = found
+
+
+def as_plain(families: Sequence[Family]) -> list[dict[str, Any]]:
+    """The metrics as plain JSON values: the numbers of a histogram's buckets are not cumulative."""
+    return [
+        {
+            "name": family.metric.name,
+            "type": family.metric.type.value,
+            "values": [
+                {"labels": dict(zip(family.metric.labels, labels, strict=True))} | _plain(family.metric, value)
+                for labels, value in sorted(family.values.items())
+            ],
+        }
+        for family in families
+    ]
+
+
+def _plain(metric: Metric, value: Value) -> dict[str, Any]:
+    if not isinstance(value, Distribution):
+        return {"value": value}
+    bounds = [*metric.bounds, None]
+    buckets = [{"up_to": bound, "count": count} for bound, count in zip(bounds, value.buckets, strict=True) if count]
+    return {"count": sum(value.buckets), "sum": value.sum, "buckets": buckets}
+
+
+def drawn(families: Sequence[Family], before: Sequence[Family] | None, every: float) -> "RenderableType":
+    """The screen: numbers of the whole, what waits, and what was counted, in all and a minute since the last look."""
+    from rich.console import Group  # noqa: PLC0415 - `--json` does without
+    from rich.text import Text  # noqa: PLC0415 - as above
+
+    values: Values = {family.metric: family.values for family in families}
+    earlier: Values = {family.metric: family.values for family in before or ()}
+    parts: list[Any] = [Text(line, no_wrap=True) for line in _head(values)]
+    parts += [Text(), _waiting(values), Text(), _counted(values, earlier if before else None, every)]
+    return Group(*parts)
+
+
+def _head(values: Values) -> Iterator[str]:
+    def one(metric: Metric) -> str:
+        found = values.get(metric, {}).get(())
+        return "?" if found is None or isinstance(found, Distribution) else f"{found:g}"
+
+    statuses = values.get(metrics.CONVERSATIONS, {})
+    told = ", ".join(f"{count} {clean(status)}" for (status,), count in sorted(statuses.items()) if count) or "none"
+    yield f"conversations  {told}"
+    yield (
+        f"actors         {one(metrics.ACTORS)} of {one(metrics.ACTORS_CAP)}, {one(metrics.ACTORS_OFFERED)} on offer, "
+        f"{one(metrics.HOSTED)} conversations hosted"
+    )
+    yield (
+        f"attention      {one(metrics.ATTENTION)} overdue, {one(metrics.TROUBLED)} troubled, "
+        f"{one(metrics.BROKEN)} apps broken, {one(metrics.PAUSES)} pauses, sweeper silent for {one(metrics.SWEEPER_AGE)} s"
+    )
+
+
+def _waiting(values: Values) -> "RenderableType":
+    from .display import table  # noqa: PLC0415 - rich
+
+    drawn_table = table("PENDING", "KIND", "CALLS", "OLDEST")
+    oldest = values.get(metrics.OLDEST, {})
+    for (agent, kind), count in sorted(values.get(metrics.PENDING, {}).items(), key=_by_count)[:ROWS]:
+        age_s = oldest.get((agent, kind))
+        drawn_table.add_row(
+            clean(agent), kind, _text(count), span(round(age_s * 1000)) if isinstance(age_s, int | float) else "?"
+        )
+    return drawn_table
+
+
+def _counted(values: Values, earlier: Values | None, every: float) -> "RenderableType":
+    from .display import table  # noqa: PLC0415 - rich
+
+    drawn_table = table("COUNTED", "OF", "IN ALL", "A MINUTE", "MEAN")
+    shown = (metrics.TURNS, metrics.SETTLED, metrics.MODEL_CALLS, metrics.RUNS, metrics.ACTIVATIONS, metrics.STALE)
+    timed = (metrics.WAIT, metrics.MODEL_FIRST_S, metrics.MODEL_S, metrics.RUN_S)
+    for metric in (*shown, *timed):
+        for labels, value in sorted(values.get(metric, {}).items(), key=_by_count)[:ROWS]:
+            count = _total(value)
+            then = None if earlier is None else _total(earlier.get(metric, {}).get(labels, 0))
+            rate = "" if then is None else f"{(count - then) * 60 / every:.1f}"
+            mean = span(round(value.sum / count * 1000)) if isinstance(value, Distribution) and count else ""
+            name = metric.name.removeprefix("holdfast_").removesuffix("_total")
+            drawn_table.add_row(name, clean(" ".join(labels)), f"{count:g}", rate, mean)
+    return drawn_table
+
+
+def _by_count(entry: tuple[tuple[str, ...], Value]) -> tuple[float, tuple[str, ...]]:
+    labels, value = entry
+    return (-_total(value), labels)
+
+
+def _total(value: Value) -> float:
+    return sum(value.buckets) if isinstance(value, Distribution) else value
+
+
+def _text(value: Value) -> str:
+    return f"{_total(value):g}"

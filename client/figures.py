@@ -1,0 +1,104 @@
+"""The metrics of a namespace, read of its store at most every few seconds, however many ask."""
+
+import asyncio
+import logging
+from collections.abc import Mapping
+
+from holdfast import metrics
+from holdfast.conversation import Status
+from holdfast.counting import families
+from holdfast.errors import HoldfastError
+from holdfast.metrics import OTHER, Family, Metric, Value
+from holdfast.persistence import Store, Survey
+
+from .async_client import AsyncClient
+
+logger = logging.getLogger("holdfast.client")
+
+FRESH_S = 5.0
+"""How old the figures that are given out may be: a storm of scrapes costs the store no more than one."""
+LATE_MS = 60_000
+"""A conversation whose moment of attention is so long ago is overdue."""
+RAY_S = 3.0
+"""How long Ray may take to name the workers; if it takes longer, their number is left out."""
+
+
+class Figures:
+    """The metrics of a client's namespace: counts that all its processes have said, and what the store and Ray know.
+
+    Args:
+        client: The client, which stays the caller's.
+    """
+
+    def __init__(self, client: AsyncClient) -> None:
+        self._connection = client._connection  # noqa: SLF001 - the same package
+        self._reading = asyncio.Lock()
+        self._read_at = float("-inf")
+        self._found: list[Family] | None = None
+
+    async def families(self) -> list[Family] | None:
+        """The metrics; None where the store does not answer. They may be `FRESH_S` old."""
+        async with self._reading:
+            now = asyncio.get_running_loop().time()
+            if now - self._read_at >= FRESH_S:
+                try:
+                    self._found = await self._read()
+                except HoldfastError as error:
+                    logger.warning("the metrics cannot be read: %s", error)
+                    self._found = None
+                self._read_at = asyncio.get_running_loop().time()
+            return self._found
+
+    async def _read(self) -> list[Family]:
+        read = self._connection.read
+        survey, counted = await read(lambda store: store.survey()), await read(lambda store: store.counted())
+        values = await read(lambda store: _values(store, survey))
+        limits = self._connection.stack.settings.process_limits
+        values |= {metrics.ACTORS_CAP: {(): limits.max_actors}, metrics.WORKERS_CAP: {(): limits.workers}}
+        workers = await self._workers()
+        if workers is not None:
+            values[metrics.WORKERS] = {(): workers}
+        return [
+            *families(counted, metrics.COUNTED),
+            *(Family(metric, values[metric]) for metric in metrics.READ if metric in values),
+        ]
+
+    async def _workers(self) -> int | None:
+        """How many workers live; None where this process has not joined Ray, or Ray does not say."""
+        transport = self._connection.stack.ready
+        if transport is None:
+            return None
+        try:
+            async with asyncio.timeout(RAY_S):
+                return await transport.workers()
+        except (HoldfastError, TimeoutError) as error:
+            logger.warning("the workers cannot be counted: %s", error)
+            return None
+
+
+async def _values(store: Store, survey: Survey) -> dict[Metric, Mapping[tuple[str, ...], Value]]:
+    binding = await store.binding()
+    single = {
+        metrics.ACTORS: survey.actors,
+        metrics.ACTORS_OFFERED: survey.offers,
+        metrics.HOSTED: survey.hosted,
+        metrics.HELD_BACK: survey.paused,
+        metrics.PAUSES: len((await store.paused()).pauses),
+        metrics.BROKEN: len(await store.broken_apps()),
+        metrics.TROUBLED: len(await store.troubles()),
+        metrics.ATTENTION: (await store.overdue(LATE_MS, limit=1)).count,
+    }
+    values: dict[Metric, Mapping[tuple[str, ...], Value]] = {metric: {(): value} for metric, value in single.items()}
+    if binding is not None:
+        values[metrics.SWEEPER_AGE] = {(): binding.age_ms / 1000}
+    waiting = {(agent or OTHER, kind.value): one for (agent, kind), one in survey.pending.items()}
+    return values | {
+        metrics.PENDING: {place: one.count for place, one in waiting.items()},
+        metrics.OLDEST: {
+            place: max(survey.now - one.since, 0) / 1000 for place, one in waiting.items() if one.since is not None
+        },
+        metrics.OLDER: {(kind.value, str(age_s)): count for (kind, age_s), count in survey.older.items()},
+        metrics.CONVERSATIONS: {
+            (status.value,): count for status, count in survey.conversations.items() if status is not Status.ABSENT
+        },
+    }

@@ -1,0 +1,59 @@
+"""Numbers over everything, in memory."""
+
+from collections import Counter
+from collections.abc import Mapping
+
+from holdfast.conversation import Status, SuspensionKind
+from holdfast.conversation.index import PendingEntry
+
+from . import codec
+from .memory_database import MemoryDatabase, check
+from .tallies import AGENTS, AGES_S, SERIES, Survey, Waiting
+
+
+class MemoryTallies(MemoryDatabase):
+    """The verbs of `Tallies`, in memory."""
+
+    async def count(self, counts: Mapping[str, int]) -> None:
+        """See `Store.count`."""
+        check(all(name and by >= 0 for name, by in counts.items()), "arguments")
+        for name, by in counts.items():
+            if name in self._counts or len(self._counts) < SERIES:
+                self._counts[name] = self._counts.get(name, 0) + by
+
+    async def counted(self) -> Mapping[str, int]:
+        """See `Store.counted`."""
+        return dict(self._counts)
+
+    async def survey(self) -> Survey:
+        """See `Store.survey`."""
+        now = self._clock()
+        agents = set(sorted({agent for data in self._apps.values() for agent in codec.decode_app(data).agents})[:AGENTS])
+        listed = [found for found in self._conversations.values() if found.index is not None]
+        statuses = Counter(found.status for found in listed)
+        waiting: dict[tuple[str, SuspensionKind], list[PendingEntry]] = {}
+        for found in listed:
+            for entry in found.pending.values():
+                agent = found.index.agent if found.index is not None and found.index.agent in agents else ""
+                waiting.setdefault((agent, entry.kind), []).append(entry)
+        every = [entry for found in listed for entry in found.pending.values()]
+        return Survey(
+            now,
+            {status: statuses[status] for status in Status},
+            {place: _waiting(place[0], entries, every) for place, entries in waiting.items()},
+            {
+                (kind, age_s): sum(entry.kind is kind and entry.created_at <= now - age_s * 1000 for entry in every)
+                for kind in SuspensionKind
+                for age_s in AGES_S
+            },
+            actors=len(self._living),
+            offers=len(self._standby),
+            hosted=len(self._hosting),
+            paused=sum(found.paused for found in listed),
+        )
+
+
+def _waiting(agent: str, entries: list[PendingEntry], every: list[PendingEntry]) -> Waiting:
+    kind = entries[0].kind
+    alone = bool(agent) or len(entries) == sum(entry.kind is kind for entry in every)
+    return Waiting(len(entries), min(entry.created_at for entry in entries) if alone else None)

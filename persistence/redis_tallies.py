@@ -1,0 +1,147 @@
+"""Numbers over everything, in Redis: counts in one hash, and the lengths of indexes."""
+
+import contextlib
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from holdfast.conversation import Status, SuspensionKind
+from holdfast.errors import StoreError
+
+from . import codec, redis_values
+from .keys import BUCKETS
+from .pages import pending_place
+from .redis_database import RedisDatabase
+from .tallies import AGENTS, AGES_S, SERIES, Survey, Waiting
+
+COUNTS = "counts"
+
+
+class RedisTallies(RedisDatabase):
+    """The verbs of `Tallies`, in Redis."""
+
+    async def count(self, counts: Mapping[str, int]) -> None:
+        """See `Store.count`."""
+        if counts:
+            pairs: list[str | bytes | int] = [part for name, by in counts.items() for part in (name, by)]
+            await self._script("count", [self._keys.meta(COUNTS)], [SERIES, *pairs])
+
+    async def counted(self) -> Mapping[str, int]:
+        """See `Store.counted`."""
+        found = await self._do(lambda: self._redis.hgetall(self._keys.meta(COUNTS)))
+        return {name.decode(errors="replace"): int(count) for name, count in found.items() if count.isdigit()}
+
+    async def survey(self) -> Survey:
+        """See `Store.survey`."""
+        now, agents = await self.now(), await self._agents()
+        kinds, statuses = list(SuspensionKind), list(Status)
+        keys = self._keys
+
+        def lengths(pipe: Any) -> None:
+            for name in ("living", "standby"):
+                pipe.zcard(keys.meta(name))
+            pipe.hlen(keys.meta("hosting"))
+            for bucket in range(BUCKETS):
+                pipe.zcard(keys.paused(bucket))
+                for status in statuses:
+                    pipe.zcard(keys.conversations(bucket, None, status.value))
+                for kind in kinds:
+                    pipe.zcard(keys.pending(bucket, None, kind.value))
+
+        (actors, offers, hosted), *rows = _rows(await self._answers(lengths), 3, 1 + len(statuses) + len(kinds))
+        sums = [sum(column) for column in zip(*rows, strict=True)]
+        there = [
+            (bucket, kind, row[1 + len(statuses) + place])
+            for bucket, row in enumerate(rows)
+            for place, kind in enumerate(kinds)
+            if row[1 + len(statuses) + place]
+        ]
+        waiting, older = await self._waiting(now, agents, there)
+        return Survey(
+            now,
+            dict(zip(statuses, sums[1:], strict=False)),
+            waiting,
+            {(kind, age_s): older[kind, age_s] for kind in kinds for age_s in AGES_S},
+            actors,
+            offers,
+            hosted,
+            sums[0],
+        )
+
+    async def _waiting(
+        self, now: int, agents: Sequence[str], there: Sequence[tuple[int, SuspensionKind, int]]
+    ) -> tuple[dict[tuple[str, SuspensionKind], Waiting], Counter[tuple[SuspensionKind, int]]]:
+        """What waits by agent and kind, and by kind and age: asked only of buckets that have suspensions of a kind."""
+        asked = (None, *agents)
+
+        def look(pipe: Any) -> None:
+            for bucket, kind, _ in there:
+                for age_s in AGES_S:
+                    pipe.zlexcount(self._keys.pending(bucket, None, kind.value), "-", f"({_moment(now, age_s)}")
+                for agent in asked:
+                    pipe.zcard(self._keys.pending(bucket, agent, kind.value))
+                    pipe.zrange(self._keys.pending(bucket, agent, kind.value), 0, 0)
+
+        older: Counter[tuple[SuspensionKind, int]] = Counter()
+        count: Counter[tuple[str | None, SuspensionKind]] = Counter()
+        since: dict[tuple[str | None, SuspensionKind], int] = {}
+        answers = iter(await self._answers(look) if there else ())
+        for _, kind, _ in there:
+            for age_s in AGES_S:
+                older[kind, age_s] += _number(next(answers))
+            for agent in asked:
+                place = (agent, kind)
+                count[place] += _number(next(answers))
+                first = next(answers)
+                oldest = pending_place(first[0].decode("latin-1")) if isinstance(first, list) and first else None
+                if oldest is not None:
+                    since[place] = min(since.get(place, oldest.created_at), oldest.created_at)
+        found = {place: Waiting(number, since.get(place)) for place, number in count.items()}
+        return _by_agent(found, agents), older
+
+    async def _answers(self, asks: Callable[[Any], None]) -> list[Any]:
+        """The answers to the commands that a function asks; in place of one to a key of the wrong type, the error."""
+
+        async def read() -> Any:
+            async with self._redis.pipeline(transaction=False) as pipe:
+                asks(pipe)
+                return await pipe.execute(raise_on_error=False)
+
+        answers: list[Any] = await self._do(read)
+        redis_values.readable(answers)  # raises every error but that of a wrong type
+        return answers
+
+    async def _agents(self) -> list[str]:
+        """The agents of the published apps, as many as are counted by name; a record that cannot be read has none."""
+        agents: set[str] = set()
+        for record in await self._do(lambda: self._redis.hvals(self._keys.meta("apps"))):
+            with contextlib.suppress(StoreError):
+                agents.update(codec.decode_app(record).agents)
+        return sorted(agents)[:AGENTS]
+
+
+def _moment(now: int, age_s: int) -> str:
+    """The beginning of the members of what is younger than so many seconds."""
+    return f"{max(now - age_s * 1000 + 1, 0):015d}"
+
+
+def _number(answer: Any) -> int:
+    return answer if isinstance(answer, int) else 0
+
+
+def _rows(answers: Sequence[Any], first: int, width: int) -> list[list[int]]:
+    """The answers as numbers: the first so many, then rows of that width."""
+    numbers = [_number(answer) for answer in answers]
+    return [numbers[:first], *(numbers[at : at + width] for at in range(first, len(numbers), width))]
+
+
+def _by_agent(
+    waiting: Mapping[tuple[str | None, SuspensionKind], Waiting], agents: Sequence[str]
+) -> dict[tuple[str, SuspensionKind], Waiting]:
+    """What waits by agent and kind; what is left of all stands under the agent ''."""
+    found = {(agent, kind): one for (agent, kind), one in waiting.items() if agent is not None and one.count}
+    for (agent, kind), every in waiting.items():
+        left = every.count - sum(waiting[one, kind].count for one in agents)
+        if agent is None and left > 0:
+            found["", kind] = Waiting(left, every.since if left == every.count else None)
+    return found

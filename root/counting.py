@@ -1,0 +1,93 @@
+"""Counting in one process: plain numbers by metric and labels, which the process says to the store now and then.
+
+A count travels as a name and a whole number to add: `metric|label|...` for a counter; for a histogram one name for each bucket,
+`metric|label|...|<number of the bucket>`, and `metric|label|...|sum`, in microseconds. The store only adds, so what a process
+has said outlives the process.
+"""
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
+
+from .metrics import OTHER, Distribution, Family, Metric, MetricType, Value
+
+SERIES = 200
+"""How many combinations of labels a metric has in one process; those beyond are counted under `other`."""
+LABEL = 100
+"""How many characters of a label's value are kept."""
+CUT = "|"
+SUM = "sum"
+MICROS = 1_000_000
+
+
+class Counts:
+    """What one process has counted since it last said so."""
+
+    def __init__(self) -> None:
+        self._counts: dict[str, int] = {}
+        self._known: dict[str, dict[tuple[str, ...], str]] = {}
+
+    def add(self, metric: Metric, *labels: str, by: int = 1) -> None:
+        """Count something once, or `by` times."""
+        name = self._name(metric, labels)
+        self._counts[name] = self._counts.get(name, 0) + by
+
+    def observe(self, metric: Metric, seconds: float, *labels: str) -> None:
+        """Count a duration in a histogram; one below zero, as of clocks that differ, counts as zero."""
+        seconds = max(seconds, 0.0)
+        bucket = next((place for place, bound in enumerate(metric.bounds) if seconds <= bound), len(metric.bounds))
+        name = self._name(metric, labels)
+        for part, by in ((bucket, 1), (SUM, round(seconds * MICROS))):
+            self._counts[f"{name}{CUT}{part}"] = self._counts.get(f"{name}{CUT}{part}", 0) + by
+
+    def standing(self) -> Mapping[str, int]:
+        """What is counted now, which stays counted."""
+        return dict(self._counts)
+
+    def taken(self) -> dict[str, int]:
+        """What was counted since the last time, which is forgotten here."""
+        taken, self._counts = self._counts, {}
+        return taken
+
+    def put_back(self, counts: Mapping[str, int]) -> None:
+        """Count again what was taken and could not be said."""
+        for name, by in counts.items():
+            self._counts[name] = self._counts.get(name, 0) + by
+
+    def _name(self, metric: Metric, labels: tuple[str, ...]) -> str:
+        known = self._known.setdefault(metric.name, {})
+        name = known.get(labels)
+        if name is None:
+            if len(labels) != len(metric.labels):
+                message = f"{metric.name} has the labels {metric.labels}"
+                raise ValueError(message)
+            full = len(known) >= SERIES
+            name = CUT.join((metric.name, *(OTHER if full else _clean(label) for label in labels)))
+            if not full:
+                known[labels] = name
+        return name
+
+
+def families(counts: Mapping[str, int], metrics: Iterable[Metric]) -> list[Family]:
+    """The values of these metrics, as counts say them. A count of no such metric, as a newer release may say, is left out."""
+    by_name = {metric.name: metric for metric in metrics}
+    found: dict[str, dict[tuple[str, ...], Value]] = {name: {} for name in by_name}
+    buckets: dict[tuple[str, tuple[str, ...]], dict[str, int]] = defaultdict(dict)
+    for text, count in counts.items():
+        name, *labels = text.split(CUT)
+        metric = by_name.get(name)
+        if metric is None:
+            continue
+        if metric.type is MetricType.HISTOGRAM and len(labels) == len(metric.labels) + 1:
+            buckets[name, tuple(labels[:-1])][labels[-1]] = count
+        elif metric.type is not MetricType.HISTOGRAM and len(labels) == len(metric.labels):
+            found[name][tuple(labels)] = count
+    for (name, of), parts in buckets.items():
+        numbers = tuple(parts.get(str(place), 0) for place in range(len(by_name[name].bounds) + 1))
+        found[name][of] = Distribution(numbers, parts.get(SUM, 0) / MICROS)
+    return [Family(metric, found[name]) for name, metric in by_name.items()]
+
+
+def _clean(label: str) -> str:
+    """A label's value in one line without the sign that parts labels."""
+    text = "".join(char if char.isprintable() and char != CUT else "_" for char in label[:LABEL])
+    return text.encode("utf-8", "replace").decode()

@@ -1,0 +1,160 @@
+"""The metrics: what each is called, what it counts and by which labels; and the figures that are read of them.
+
+Who counts, who reads and who draws use these alone. A label names what an app declares or what Holdfast knows all values of,
+never a conversation, a call or a person: so the number of series is bounded.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import TypeAlias
+
+
+class MetricType(StrEnum):
+    """How the values of a metric are to be read."""
+
+    COUNTER = "counter"  # it only grows
+    GAUGE = "gauge"  # what is now
+    HISTOGRAM = "histogram"  # how many values lie up to each bound, and their sum
+
+
+@dataclass(frozen=True, slots=True)
+class Metric:
+    """One metric.
+
+    Attributes:
+        name: Its name for Prometheus, with the unit; that of a counter ends in `_total`.
+        help: What it is, in a sentence.
+        type: How its values are to be read.
+        labels: The names of its labels.
+        bounds: The upper bounds of a histogram's buckets, in rising order, in the metric's unit.
+    """
+
+    name: str
+    help: str
+    type: MetricType = MetricType.COUNTER
+    labels: tuple[str, ...] = ()
+    bounds: tuple[float, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Distribution:
+    """The values of a histogram: how many are in each bucket, the last of which has no bound, and their sum."""
+
+    buckets: tuple[int, ...]
+    sum: float
+
+
+Value: TypeAlias = float | Distribution
+
+
+@dataclass(frozen=True, slots=True)
+class Family:
+    """The values of one metric, by the values of its labels."""
+
+    metric: Metric
+    values: Mapping[tuple[str, ...], Value] = field(default_factory=dict)
+
+
+def _gauge(name: str, text: str, *labels: str) -> Metric:
+    return Metric(name, text, MetricType.GAUGE, labels)
+
+
+def _histogram(name: str, text: str, *labels: str, bounds: Sequence[float]) -> Metric:
+    return Metric(name, text, MetricType.HISTOGRAM, labels, tuple(bounds))
+
+
+def _counter(name: str, text: str, *labels: str) -> Metric:
+    return Metric(name, text, MetricType.COUNTER, labels)
+
+
+OTHER = "other"
+"""The value of every label of what exceeds the number of series that a metric may have."""
+WORK_S = (0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120, 300, 600)
+FIRST_S = (0.05, 0.1, 0.25, 0.5, 1, 2, 4, 8, 15, 30, 60)
+DECISION_S = (1, 5, 15, 60, 300, 900, 3600, 4 * 3600, 86_400, 3 * 86_400, 7 * 86_400)
+REQUEST_BOUNDS_S = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60)
+
+# counted by conversation actors
+STARTED = _counter("holdfast_conversations_started_total", "Conversations started.", "agent")
+MESSAGES = _counter("holdfast_messages_total", "Users' messages accepted.", "agent")
+TURNS = _counter("holdfast_turns_total", "Turns that ended: completed, cancelled, or why they failed.", "agent", "outcome")
+SUSPENDED = _counter("holdfast_suspensions_total", "Calls that began to wait for someone outside.", "agent", "tool", "kind")
+SETTLED = _counter(
+    "holdfast_suspensions_settled_total",
+    "Suspensions that ended: by a decision, expiry or cancellation.",
+    "agent",
+    "kind",
+    "by",
+)
+STALE = _counter("holdfast_stale_decisions_total", "Decisions that came too late or named what is not open.", "agent", "reason")
+WAIT = _histogram(
+    "holdfast_decision_wait_seconds", "Time from a call's suspension to its decision.", "agent", "kind", bounds=DECISION_S
+)
+ACTIVATIONS = _counter(
+    "holdfast_activations_total",
+    "Conversations taken into an actor: new ones, asked for, after an owner's death, or anew by the owner itself.",
+    "reason",
+)
+FENCED = _counter("holdfast_fenced_writes_total", "Writes refused because another activation owned the conversation.")
+LOST = _counter("holdfast_runs_lost_total", "Runs of tools whose worker was gone without an outcome.", "agent")
+QUARANTINED = _counter("holdfast_quarantines_total", "Conversations that an actor put in quarantine.")
+
+# counted by workers
+MODEL_CALLS = _counter("holdfast_model_calls_total", "Model calls that ended: answered, or why not.", "model", "outcome")
+MODEL_S = _histogram("holdfast_model_call_seconds", "Time of a model call, retries included.", "model", bounds=WORK_S)
+MODEL_FIRST_S = _histogram(
+    "holdfast_model_first_token_seconds", "Time from a request to the first piece of its answer.", "model", bounds=FIRST_S
+)
+MODEL_RETRIES = _counter("holdfast_model_retries_total", "Tries of model calls that failed and were repeated.", "model")
+TOKENS = _counter("holdfast_model_tokens_total", "Tokens, as providers count them.", "model", "direction")
+RUNS = _counter("holdfast_tool_runs_total", "Runs of tools that ended, by whether they succeeded.", "agent", "tool", "outcome")
+RUN_S = _histogram("holdfast_tool_run_seconds", "Time of a run of a tool.", "agent", "tool", bounds=WORK_S)
+
+# counted by the sweeper
+WAKES = _counter("holdfast_wakes_total", "Conversations that the sweeper woke, or could not wake.", "outcome")
+HUNG = _counter("holdfast_processes_ended_total", "Actors and workers ended because they answered nothing.", "kind")
+
+COUNTED: tuple[Metric, ...] = (
+    *(STARTED, MESSAGES, TURNS, SUSPENDED, SETTLED, STALE, WAIT, ACTIVATIONS, FENCED, LOST, QUARANTINED),
+    *(MODEL_CALLS, MODEL_S, MODEL_FIRST_S, MODEL_RETRIES, TOKENS, RUNS, RUN_S, WAKES, HUNG),
+)
+"""What processes count, and the store adds up."""
+
+# read of the store
+PENDING = _gauge("holdfast_pending_calls", "Calls that wait for someone outside.", "agent", "kind")
+OLDEST = _gauge("holdfast_pending_oldest_age_seconds", "For how long the oldest pending call has waited.", "agent", "kind")
+OLDER = _gauge(
+    "holdfast_pending_calls_older", "Pending calls that have waited for at least so many seconds.", "kind", "seconds"
+)
+CONVERSATIONS = _gauge("holdfast_conversations", "Conversations by status.", "status")
+ACTORS = _gauge("holdfast_actors", "Conversation actors that live.")
+ACTORS_CAP = _gauge("holdfast_actors_cap", "How many conversation actors may live at once.")
+ACTORS_OFFERED = _gauge("holdfast_actors_on_offer", "Actors on offer: blank, or with a conversation that rests.")
+HOSTED = _gauge("holdfast_conversations_hosted", "Conversations in the memory of an actor.")
+WORKERS = _gauge("holdfast_workers", "Workers that live, alone or not.")
+WORKERS_CAP = _gauge("holdfast_workers_cap", "How many workers an app has, but for work that is done alone.")
+ATTENTION = _gauge("holdfast_conversations_overdue", "Conversations that should have been looked at long ago.")
+TROUBLED = _gauge("holdfast_conversations_troubled", "Conversations that cannot be taken up.")
+PAUSES = _gauge("holdfast_pauses", "Pauses of new work that stand.")
+HELD_BACK = _gauge("holdfast_conversations_paused", "Conversations released with work outstanding, because of a pause.")
+BROKEN = _gauge("holdfast_apps_broken", "Apps that workers cannot run.")
+SWEEPER_AGE = _gauge("holdfast_sweeper_silence_seconds", "For how long the sweeper has not renewed its cluster's binding.")
+
+READ: tuple[Metric, ...] = (
+    *(PENDING, OLDEST, OLDER, CONVERSATIONS, ACTORS, ACTORS_CAP, ACTORS_OFFERED, HOSTED, WORKERS, WORKERS_CAP),
+    *(ATTENTION, TROUBLED, PAUSES, HELD_BACK, BROKEN, SWEEPER_AGE),
+)
+"""What is read of the store, and of Ray, when somebody asks."""
+
+# of one server
+STORE_UP = _gauge("holdfast_store_up", "Whether the store answered this server.")
+REQUESTS = _counter("holdfast_http_requests_total", "Requests that this server answered.", "method", "path", "status")
+REQUEST_S = _histogram(
+    "holdfast_http_request_seconds", "Time until a request's answer begins.", "path", bounds=REQUEST_BOUNDS_S
+)
+IN_PROGRESS = _gauge("holdfast_http_requests_in_progress", "Requests under way at this server, event streams aside.")
+LISTENERS = _gauge("holdfast_http_listeners", "Event streams open at this server.")
+
+SERVED: tuple[Metric, ...] = (STORE_UP, REQUESTS, REQUEST_S, IN_PROGRESS, LISTENERS)
+"""What one server knows of itself."""

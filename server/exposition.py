@@ -1,0 +1,43 @@
+"""Metrics in the text format of Prometheus, version 0.0.4."""
+
+from collections.abc import Iterable, Iterator, Sequence
+
+from holdfast.metrics import Distribution, Family, Metric, Value
+
+MEDIA_TYPE = "text/plain; version=0.0.4; charset=utf-8"
+_ESCAPES = str.maketrans({"\\": "\\\\", "\n": "\\n", '"': '\\"'})
+_HELP = str.maketrans({"\\": "\\\\", "\n": "\\n"})
+
+
+def exposition(families: Iterable[Family]) -> str:
+    """The text of metrics. One without values has its help and type alone, so that its name is known."""
+    return "".join(f"{line}\n" for family in families for line in _lines(family))
+
+
+def _lines(family: Family) -> Iterator[str]:
+    metric = family.metric
+    yield f"# HELP {metric.name} {metric.help.translate(_HELP)}"
+    yield f"# TYPE {metric.name} {metric.type.value}"
+    for labels, value in sorted(family.values.items()):
+        yield from _samples(metric, list(zip(metric.labels, labels, strict=True)), value)
+
+
+def _samples(metric: Metric, labels: Sequence[tuple[str, str]], value: Value) -> Iterator[str]:
+    if not isinstance(value, Distribution):
+        yield _sample(metric.name, labels, value)
+        return
+    total = 0
+    for bound, count in zip((*map(_number, metric.bounds), "+Inf"), value.buckets, strict=True):
+        total += count
+        yield _sample(f"{metric.name}_bucket", [*labels, ("le", bound)], total)
+    yield _sample(f"{metric.name}_sum", labels, value.sum)
+    yield _sample(f"{metric.name}_count", labels, total)
+
+
+def _sample(name: str, labels: Sequence[tuple[str, str]], value: float) -> str:
+    inside = ",".join(f'{label}="{text.translate(_ESCAPES)}"' for label, text in labels)
+    return f"{name}{{{inside}}} {_number(value)}" if inside else f"{name} {_number(value)}"
+
+
+def _number(value: float) -> str:
+    return str(int(value)) if value == int(value) else repr(float(value))

@@ -1,0 +1,67 @@
+"""What is noted of every request: its id, its outcome and its time. Neither the query nor a header is ever written down."""
+
+import logging
+import re
+import time
+import uuid
+
+from starlette.datastructures import Headers, MutableHeaders
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from holdfast import metrics
+from holdfast.counting import Counts
+from holdfast.log_context import REQUEST
+
+logger = logging.getLogger("holdfast.server.access")
+
+HEADER = "X-Request-Id"
+REQUEST_ID = re.compile(r"[A-Za-z0-9._:-]{1,64}")
+UNKNOWN = "-"
+"""The path of a request for which there is no route."""
+BROKEN_OFF = 499
+"""The status of a request that ended without an answer, because its client had left."""
+METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"})
+
+
+class Watch:
+    """ASGI middleware before all other: it names each request, counts it and writes one line about it.
+
+    Args:
+        app: What answers.
+        counts: The counts of this server.
+    """
+
+    def __init__(self, app: ASGIApp, *, counts: Counts) -> None:
+        self._app = app
+        self._counts = counts
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Have the request answered."""
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        given = Headers(scope=scope).get(HEADER.lower(), "")
+        request_id = given if REQUEST_ID.fullmatch(given) else uuid.uuid4().hex
+        state = scope.setdefault("state", {})
+        began_s = time.perf_counter()
+        status, begins_s = BROKEN_OFF, None
+
+        async def noted(message: Message) -> None:
+            nonlocal status, begins_s
+            if message["type"] == "http.response.start":
+                status, begins_s = message["status"], time.perf_counter() - began_s
+                MutableHeaders(scope=message)[HEADER] = request_id
+            await send(message)
+
+        token = REQUEST.set(request_id)
+        try:
+            await self._app(scope, receive, noted)
+        finally:
+            took_s = time.perf_counter() - began_s
+            path = state.get("path", UNKNOWN)
+            method = scope["method"] if scope["method"] in METHODS else UNKNOWN
+            self._counts.add(metrics.REQUESTS, method, path, str(status))
+            self._counts.observe(metrics.REQUEST_S, took_s if begins_s is None else begins_s, path)
+            caller = getattr(state.get("caller"), "name", UNKNOWN)
+            logger.info("%s %s %d %.1f ms by %s", method, path, status, took_s * 1000, caller)
+            REQUEST.reset(token)

@@ -1,0 +1,61 @@
+"""What is noted of every request: an id, which goes where the request goes, and one line without what it named."""
+
+import logging
+
+import pytest
+
+from holdfast.log_context import REQUEST
+from holdfast.server.watch import REQUEST_ID
+
+
+@pytest.fixture
+def lines(caplog):
+    caplog.set_level(logging.INFO, "holdfast.server.access")
+    return lambda: [record.getMessage() for record in caplog.records if record.name == "holdfast.server.access"]
+
+
+async def test_a_request_keeps_the_id_that_it_brings_and_another_gets_one(api):
+    given = await api.http.get("/health", headers={"X-Request-Id": "trace-1.a:b_c"})
+    made = [(await api.http.get("/health")).headers["x-request-id"] for _ in range(2)]
+    assert given.headers["x-request-id"] == "trace-1.a:b_c"
+    assert len(set(made)) == 2
+    assert all(REQUEST_ID.fullmatch(one) for one in made)
+
+
+@pytest.mark.parametrize("bad", ["", "a b", "x" * 65, 'a"b', "a;b", "ü", "a\tb"])
+async def test_an_id_of_another_form_is_replaced(api, bad):
+    found = await api.http.get("/health", headers={"X-Request-Id": bad.encode()})
+    assert found.headers["x-request-id"] != bad
+    assert REQUEST_ID.fullmatch(found.headers["x-request-id"])
+
+
+async def test_a_refusal_has_an_id_too(api):
+    for found in (
+        await api.http.get("/nowhere"),
+        await api.http.get("/health", headers={"Host": "evil.example"}),
+        await api.http.get("/v1/conversations/c-none"),
+    ):
+        assert found.status_code >= 400
+        assert REQUEST_ID.fullmatch(found.headers["x-request-id"])
+
+
+async def test_the_id_is_known_while_the_request_is_carried_out_and_not_after_it(api, stack):
+    seen, deliver = [], stack.deliver
+
+    async def noted(delivery):
+        seen.append(REQUEST.get())
+        return await deliver(delivery)
+
+    stack.deliver = noted
+    await api("POST", "/v1/conversations", 201, json={"agent": "desk", "text": "Hello"}, headers={"X-Request-Id": "r-7"})
+    assert (seen, REQUEST.get()) == (["r-7"], "")
+
+
+async def test_a_line_has_the_template_of_the_path_and_nothing_that_the_request_named(api, waiting, lines):
+    await api("GET", "/v1/conversations/c-1?wait_s=0&after=9", headers={"Authorization": "Bearer open-sesame"})
+    await api.http.get("/nowhere/%0AERROR?token=open-sesame")
+    first, second = lines()
+    assert first.startswith("GET /v1/conversations/{conversation_id} 200 ")
+    assert first.endswith(" ms by local")
+    assert second.startswith("GET - 404 ")
+    assert not any(word in line for line in (first, second) for word in ("c-1", "wait_s", "open-sesame", "ERROR"))
