@@ -17,7 +17,7 @@ from holdfast.actors.ray_workers import RayWorkers
 from holdfast.actors.worker import tool_run
 from holdfast.actors.worker.claims import Claim, Claims
 from holdfast.actors.worker_cluster import WorkerUnavailable
-from holdfast.conversation import OnLost, decide, outcomes, suspensions
+from holdfast.conversation import OnLost, decide, lifecycle, outcomes, suspensions
 from holdfast.errors import HoldfastError, StoreUnavailable
 from holdfast.persistence import Appended, Due, KnownIds, MemoryStore, Run, RunStatus, codec, memory_conversations
 from holdfast.registry.actors import ActorDied
@@ -409,6 +409,14 @@ def a_claim_that_gives_way_while_its_worker_lives():
     return mock.patch.object(RayWorkers, "join", impatient)
 
 
+def a_cancellation_of_whichever_turn():
+    """A cancellation that names a turn ends the one that goes on by then, too."""
+    cancel = lifecycle.cancel
+    return mock.patch.object(
+        lifecycle, "cancel", lambda state, command: cancel(state, command.model_copy(update={"turn_id": None}))
+    )
+
+
 REQUIRED = (
     reply_before_the_append,
     no_fencing,
@@ -432,6 +440,7 @@ MORE = (
     an_actor_that_does_not_answer_taken_for_dead,
     a_body_that_runs_whatever_came_of_its_claim,
     a_process_that_hangs_and_that_nobody_ends,
+    a_cancellation_of_whichever_turn,
     a_pause_that_is_looked_for_once,
     a_resume_that_forgets_who_was_left,
 )

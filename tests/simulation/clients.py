@@ -87,11 +87,11 @@ class Client:
         """Of the turn, of what waits, or of a turn that may be over by then."""
         world = self._world
         turns = [event.turn_id for event in world.ledger.log(conversation_id).events if isinstance(event, TurnStarted)]
-        match world.rng.choice(("turn", "turn", "pending", "last turn")):
-            case "pending":
+        match world.rng.choice(("the turn", "what waits", "a turn")):
+            case "what waits":
                 return CancelPending(request_id=world.new_id("x"), suspension_kind=world.rng.choice((None, "approval")))
-            case "last turn" if turns:
-                return Cancel(request_id=world.new_id("x"), turn_id=turns[-1])
+            case "a turn" if turns:
+                return Cancel(request_id=world.new_id("x"), turn_id=world.rng.choice(turns))
             case _:
                 return Cancel(request_id=world.new_id("x"))
 
