@@ -6,6 +6,7 @@ import pytest
 
 from holdfast.cli.app import run
 from holdfast.cli.errors import ExitCode
+from holdfast.client import http_exchange
 
 from .conftest import served
 
@@ -55,5 +56,6 @@ def test_work_is_paused_over_a_server(command):
 
 
 def test_a_server_that_is_not_there_is_unreachable(command, monkeypatch):
+    monkeypatch.setattr(http_exchange, "REACH_S", 0.2)
     monkeypatch.setenv("HOLDFAST_URL", "http://127.0.0.1:1")
     assert "http://127.0.0.1:1" in command("pending", code=ExitCode.UNREACHABLE)

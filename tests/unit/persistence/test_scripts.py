@@ -59,6 +59,7 @@ def test_the_scripts_are_these():
         "append",
         "bind",
         "claim",
+        "count",
         "finish",
         "heartbeat",
         "load",
