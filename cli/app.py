@@ -29,6 +29,7 @@ COMMANDS = {
     "show": "show",
     "submit": "submit",
     "serve": "serve",
+    "keys": "keys",
     "top": "top",
     "pause": "pause",
     "resume": "resume",
@@ -38,7 +39,7 @@ COMMANDS = {
     "doctor": "doctor",
     "reindex": "reindex",
 }
-"""The commands in the order of the help, each with the module whose `run` it is."""
+"""The commands in the order of the help, each with the module whose `run` it is, or whose `COMMANDS` are below it."""
 
 TARGETLESS = frozenset({"demo"})
 """Commands that have a stack of their own, and so do not take the options of `Where`."""
@@ -80,12 +81,8 @@ def run(arguments: Sequence[str]) -> int:
     return code if isinstance(code, int) else errors.ExitCode.DONE
 
 
-_app = typer.Typer(
-    cls=Commands,
-    add_completion=False,
-    pretty_exceptions_enable=False,
-    context_settings={"help_option_names": ["-h", "--help"]},
-)
+_HELP = {"help_option_names": ["-h", "--help"]}
+_app = typer.Typer(cls=Commands, add_completion=False, pretty_exceptions_enable=False, context_settings=_HELP)
 
 
 def _show_warning(message: Warning | str, *_: object, **__: object) -> None:
@@ -112,9 +109,10 @@ def holdfast(
 
 
 def _command(name: str) -> Any:
-    function = import_module(f".{COMMANDS[name]}", __package__).run
-    single = typer.Typer(add_completion=False)
-    single.command(name, context_settings={"help_option_names": ["-h", "--help"]})(
-        function if name in TARGETLESS else everywhere(function)
-    )
-    return typer.main.get_command(single)
+    module = import_module(f".{COMMANDS[name]}", __package__)
+    about = (module.__doc__ or "").partition(": ")[2]
+    made = typer.Typer(add_completion=False, help=about[:1].upper() + about[1:], context_settings=_HELP)
+    below = getattr(module, "COMMANDS", None)
+    for word, function in (below or {name: module.run}).items():
+        made.command(word, context_settings=_HELP)(function if name in TARGETLESS else everywhere(function))
+    return typer.main.get_command(made)

@@ -1,7 +1,9 @@
 """`holdfast serve`: the HTTP server."""
 
 import asyncio
+import os
 import sys
+import time
 from importlib.util import find_spec
 from typing import Annotated
 
@@ -11,44 +13,82 @@ from holdfast.actors.log_lines import write_lines
 from holdfast.errors import ConfigurationError
 
 from .display import clean
+from .hints import command
 from .options import Where
 from .session import session
 
 HOST = "127.0.0.1"
 PORT = 8484
-NEEDED = ("starlette", "uvicorn")
+NEEDED = ("starlette", "uvicorn", "joserfc")
 
 
 def run(
     where: Where,
     *,
-    host: Annotated[str, typer.Option(help="The address to listen on, which must be one of loopback.")] = HOST,
+    host: Annotated[str, typer.Option(help="The address to listen on; beyond loopback, callers must be authenticated.")] = HOST,
     port: Annotated[int, typer.Option(help="The port; 0 takes any that is free.")] = PORT,
+    public_host: Annotated[
+        list[str] | None,
+        typer.Option(help="A name under which it is reached, beside those of loopback; again for more.", metavar="NAME"),
+    ] = None,
+    no_auth: Annotated[
+        bool, typer.Option("--no-auth", help="Ask nobody who they are: all who reach it do everything. On loopback alone.")
+    ] = False,
 ) -> None:
-    """Serve conversations, decisions and event streams over HTTP, on loopback, until SIGTERM or Ctrl-C.
+    """Serve conversations, decisions and event streams over HTTP until SIGTERM or Ctrl-C.
 
-    Whoever reaches the server reads and decides: it asks nobody who they are. It keeps nothing; several may run side by side.
+    Callers send an API key (`holdfast keys create`), or a token of the configured identity provider. On loopback without one, a
+    link is printed over which one person signs in. The server keeps nothing; several may run side by side.
     """
     missing = [name for name in NEEDED if find_spec(name) is None]
     if missing:
         raise ConfigurationError("server", f"{' and '.join(missing)} is not installed", "pip install 'holdfast[server]'")
-    asyncio.run(_serve(where, host, port))
+    asyncio.run(_serve(where, host, port, public_host or [], no_auth=no_auth))
 
 
-async def _serve(where: Where, host: str, port: int) -> None:
-    from holdfast.server import create_app  # noqa: PLC0415 - the extra `server`, whose absence has an error of its own
-    from holdfast.server.listening import listen, open_socket  # noqa: PLC0415 - as above
+async def _serve(where: Where, host: str, port: int, public: list[str], *, no_auth: bool) -> None:
+    from holdfast.server import Authentication, create_app, sign_in_link  # noqa: PLC0415 - the extra `server`, as its error says
+    from holdfast.server.listening import (  # noqa: PLC0415 - as above
+        check_reachable,
+        is_loopback,
+        listen,
+        names_of,
+        open_socket,
+    )
 
     write_lines("server", where.settings().log)
+    authentication = Authentication.of(os.environ, anyone=no_auth)
+    hosts = names_of(host, [*public, *os.environ.get("HOLDFAST_SERVER_HOSTS", "").replace(",", " ").split()])
+    local = is_loopback(host)
     opened = open_socket(host, port)
     try:
         async with session(where, with_app=True) as connected:
+            keys = [] if local else await connected.client.access.keys()
+            check_reachable(host, authentication, keys, round(time.time() * 1000))
+            if not local and hosts == names_of(HOST, []):
+                sys.stderr.write("note: it answers under the names of loopback alone; add others with --public-host\n")
             await connected.stack.transport()  # what cannot be joined is said here, and the first request does not wait for it
-            await listen(create_app(connected.client), opened, ready=_say)
+            app = create_app(connected.client, hosts=hosts, authentication=authentication)
+
+            def say(url: str) -> None:
+                linked = local and not authentication.configured and not no_auth
+                _say(url, sign_in_link(app, url) if linked else None, where, no_auth=no_auth)
+
+            await listen(app, opened, ready=say)
     finally:
         opened.close()
 
 
-def _say(url: str) -> None:
-    sys.stdout.write(clean(f"Holdfast listens on {url} ({url}/openapi.json describes it).") + "\n")
+def _say(url: str, link: str | None, where: Where, *, no_auth: bool) -> None:
+    lines = [f"Holdfast listens on {url} ({url}/openapi.json describes it)."]
+    if no_auth:
+        lines.append("It asks nobody who they are: every program on this machine may decide.")
+    else:
+        making = command(
+            ["keys", "create", "--name", "NAME", "--scope", "read", "--scope", "start", "--scope", "decide"], where
+        )
+        lines.append(f"For programs, make an API key: {making}")
+    if link is not None:
+        lines.append(f"To sign in with a browser, once: {link}")
+    sys.stdout.write("".join(clean(line) + "\n" for line in lines))
     sys.stdout.flush()

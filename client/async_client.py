@@ -53,6 +53,8 @@ from .stack import Stack
 if TYPE_CHECKING:
     from holdfast.agent import App
 
+    from .access import Access
+
 LAPSED_MS = PAUSE_LAG_MS + 100
 """After what time no worker acts on a view from before a pause any more, and the work that such a view allowed has begun."""
 
@@ -159,6 +161,13 @@ class AsyncClient:
     async def aclose(self) -> None:
         """Close the connections. The embedded stack and all conversations go on."""
         await self._stack.close()
+
+    @property
+    def access(self) -> "Access":
+        """The API keys of the namespace, which `holdfast keys` and the server use; they stand in Redis alone."""
+        from .access import Access  # noqa: PLC0415 - `holdfast pending` counts milliseconds
+
+        return Access(self._connection)
 
     async def start(
         self,

@@ -52,6 +52,16 @@ class HttpClient(AsyncClient):
         problem = f"over HTTP nobody acts as {name!r:.60}: the server knows the caller by its token"
         raise ConfigurationError("principal", problem, "connect with a token of that principal's")
 
+    @property
+    def access(self) -> NoReturn:
+        """Refused: keys are made and revoked where Redis is.
+
+        Raises:
+            ConfigurationError: Always.
+        """
+        problem = "keys are made and revoked where Redis is, and not over HTTP"
+        raise ConfigurationError("url", problem, "connect there without a url, or use `holdfast keys`")
+
     async def aclose(self) -> None:
         """Close the connections."""
         await self.exchange.aclose()

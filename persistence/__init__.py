@@ -4,6 +4,7 @@ from typing import TYPE_CHECKING
 
 from holdfast.lazy import lazily
 
+from .api_keys import AccessScope, ApiKey
 from .conversations import (
     Acquired,
     Append,
@@ -32,7 +33,9 @@ if TYPE_CHECKING:
 __all__ = [
     "EVERYWHERE",
     "PAUSE_LAG_MS",
+    "AccessScope",
     "Acquired",
+    "ApiKey",
     "AppRecord",
     "Append",
     "Appended",

@@ -20,6 +20,7 @@ from holdfast.conversation.idempotency import IdempotencyRecord
 from holdfast.conversation.record import Record
 from holdfast.errors import CipherMissing, CorruptStore, InvalidInput, NewerRecord
 
+from .api_keys import ApiKey
 from .directory import AppRecord
 
 VERSION = 5
@@ -101,6 +102,16 @@ def encode_app(record: AppRecord) -> bytes:
 def decode_app(data: bytes) -> AppRecord:
     """The app's record in these bytes."""
     return _decode(AppRecord, "app", data)
+
+
+def encode_api_key(key: ApiKey) -> bytes:
+    """The bytes of an API key, without the time of its last use."""
+    return _pack("api_key", key.model_copy(update={"used_at": None}))
+
+
+def decode_api_key(data: bytes, used_at: int | None) -> ApiKey:
+    """The API key in these bytes, with the time of its last use."""
+    return _decode(ApiKey, "api_key", data).model_copy(update={"used_at": used_at})
 
 
 def encode_outcome(outcome: Outcome) -> bytes:

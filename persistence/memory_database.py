@@ -50,6 +50,8 @@ class MemoryDatabase:
         self._hosting: dict[str, str] = {}
         self._troubles: dict[str, tuple[int, int, bytes]] = {}
         self._pauses: dict[str, Pause] = {}
+        self._api_keys: dict[str, bytes] = {}
+        self._api_keys_used: dict[str, int] = {}
         self._counts: dict[str, int] = {}
         self._encrypted = False
         self._binding: tuple[str, str, int] | None = None

@@ -1,5 +1,6 @@
 """The store in memory: for unit tests. It passes the same conformance suite as `RedisStore`, with the same codec."""
 
+from .memory_api_keys import MemoryApiKeys
 from .memory_conversations import MemoryConversations
 from .memory_directory import MemoryDirectory
 from .memory_lists import MemoryLists
@@ -7,5 +8,5 @@ from .memory_runs import MemoryRuns
 from .memory_tallies import MemoryTallies
 
 
-class MemoryStore(MemoryConversations, MemoryRuns, MemoryLists, MemoryDirectory, MemoryTallies):
+class MemoryStore(MemoryConversations, MemoryRuns, MemoryLists, MemoryDirectory, MemoryTallies, MemoryApiKeys):
     """The verbs of `Store`, in this process's memory."""

@@ -4,6 +4,7 @@ from collections.abc import AsyncIterator
 
 from . import redis_values
 from .lists import Rebuilt
+from .redis_api_keys import RedisApiKeys
 from .redis_connection import translated
 from .redis_conversations import RedisConversations
 from .redis_directory import RedisDirectory
@@ -13,7 +14,7 @@ from .redis_runs import RedisRuns
 from .redis_tallies import RedisTallies
 
 
-class RedisStore(RedisConversations, RedisRuns, RedisLists, RedisDirectory, RedisTallies):
+class RedisStore(RedisConversations, RedisRuns, RedisLists, RedisDirectory, RedisTallies, RedisApiKeys):
     """The verbs of `Store`, in Redis. Operations are idempotent, so they are repeated for a moment on a broken connection."""
 
     async def reindex(self) -> AsyncIterator[Rebuilt]:

@@ -4,7 +4,8 @@
 and each may die at any time.
 """
 
-from .app import create_app, drain
+from .app import create_app, drain, sign_in_link
+from .authentication import Authentication, Issuer, Proxy
 from .bounds import Bounds
 
-__all__ = ["Bounds", "create_app", "drain"]
+__all__ = ["Authentication", "Bounds", "Issuer", "Proxy", "create_app", "drain", "sign_in_link"]

@@ -10,7 +10,7 @@ from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.middleware import Middleware
 from starlette.requests import Request
-from starlette.responses import Response
+from starlette.responses import PlainTextResponse, Response
 from starlette.routing import Route
 
 from holdfast.client import AsyncClient
@@ -18,17 +18,22 @@ from holdfast.client.figures import Figures
 from holdfast.errors import HoldfastError
 
 from . import conversations, decisions, operating, scraping
+from .authentication import Authentication
 from .bounds import Bounds
+from .caller import LOCAL
+from .callers import Callers
 from .draining import Draining
 from .gate import LOOPBACK_NAMES, Gate
 from .intake import body_of, key_of, query_of
 from .openapi import described
 from .operation import Asked, Operation, Serving
 from .problems import MEDIA_TYPE, response_of, unexpected
+from .reach import Reach, conversation_named
 from .refusal import Refusal
 from .rendering import as_json
+from .sessions import Sessions, signed_in
 from .slots import Slots
-from .streams import Streams
+from .streams import EventStream, Streams
 from .watch import Watch
 
 OPERATIONS: tuple[Operation, ...] = (*conversations.OPERATIONS, *decisions.OPERATIONS, *operating.OPERATIONS)
@@ -39,25 +44,52 @@ ALIVE = "health"
 logger = logging.getLogger("holdfast.server")
 
 
-def create_app(client: AsyncClient, *, hosts: Collection[str] = LOOPBACK_NAMES, bounds: Bounds | None = None) -> Starlette:
+def create_app(
+    client: AsyncClient,
+    *,
+    hosts: Collection[str] = LOOPBACK_NAMES,
+    bounds: Bounds | None = None,
+    authentication: Authentication | None = None,
+) -> Starlette:
     """The ASGI application that serves a client's conversations, for `holdfast serve` or to be mounted elsewhere.
 
-    Nobody is authenticated: whoever reaches the application reads and decides. It checks that a request names one of `hosts`,
-    and that no page of another site has sent it. The client stays the caller's, who closes it, and belongs to the loop that
-    serves.
+    A caller needs an API key, or what `authentication` says. A request must name one of `hosts`, and no page of another site
+    may have sent it, unless its origin is allowed to. The client stays the caller's, who closes it, and belongs to the loop
+    that serves.
 
     Args:
         client: The client that carries everything out; `start` needs one that names an app.
         hosts: The names under which the application is reached, without ports; by default those of loopback.
         bounds: The bounds of requests and streams.
+        authentication: Who is let in besides the holders of API keys.
     """
     bounds = bounds or Bounds()
     draining = Draining()
     requests = Slots(bounds.requests, code="too_many_requests", what="requests", retry_s=1)
-    serving = Serving(client, bounds, draining, Streams(bounds, draining), requests, Figures(client))
+    authentication, sessions = authentication or Authentication(), Sessions()
+    serving = Serving(
+        client,
+        bounds,
+        draining,
+        Streams(bounds, draining),
+        requests,
+        Callers(client, authentication, sessions, bounds),
+        Reach(client),
+        sessions,
+        Figures(client),
+    )
     app = Starlette(
-        routes=[*_routes(serving), Route("/openapi.json", _description, methods=["GET"]), scraping.route(serving)],
-        middleware=[Middleware(Watch, counts=serving.counts), Middleware(Gate, hosts=hosts)],
+        routes=[
+            *_routes(serving),
+            Route("/openapi.json", _description, methods=["GET"]),
+            scraping.route(serving),
+            Route("/", _welcome, methods=["GET"]),
+            _signing_in(serving),
+        ],
+        middleware=[
+            Middleware(Watch, counts=serving.counts),
+            Middleware(Gate, hosts=hosts, authentication=authentication),
+        ],
         exception_handlers={HTTPException: _no_route},
     )
     app.router.redirect_slashes = False
@@ -71,6 +103,29 @@ def drain(app: Starlette) -> None:
     `holdfast serve` does this at SIGTERM, and ends when the requests that were under way have their answers.
     """
     app.state.serving.draining.begin()
+
+
+def sign_in_link(app: Starlette, url: str) -> str:
+    """A link to an application at this URL, over which one person signs in at this machine, once. It counts for an hour.
+
+    It takes the place of an earlier link. The session ends after twelve hours, or with the process.
+    """
+    return f"{url}/signin/{app.state.serving.sessions.link()}"
+
+
+def _signing_in(serving: Serving) -> Route:
+    async def sign_in(request: Request) -> Response:
+        try:
+            value = serving.sessions.redeemed(request.path_params["token"])
+        except Refusal as refusal:
+            return response_of(refusal)
+        arrived = request.state.arrived
+        return signed_in(value, scheme=arrived.scheme, host=arrived.host, root=_root(request))
+
+    route = Route("/signin/{token}", sign_in, methods=["GET"])
+    if route.methods is not None:
+        route.methods.discard("HEAD")  # a look must not use the link up
+    return route
 
 
 def _routes(serving: Serving) -> Iterator[Route]:
@@ -91,16 +146,27 @@ async def _answered(by_method: Mapping[str, Operation], serving: Serving, reques
         if operation.name != ALIVE:
             serving.requests.check()
         with serving.requests.one():
+            caller = LOCAL if operation.scope is None else await serving.callers.of(request.scope)
+            if operation.scope is not None:
+                request.scope["state"]["caller"] = caller
+                caller.check_scope(operation.scope)
+            if "conversation_id" in request.path_params:
+                await serving.reach.check(caller, request.path_params["conversation_id"])
             query = query_of(request, operation.query, serving.bounds)
             body = None if operation.body is None else await body_of(request, operation.body, serving.bounds)
             key = key_of(request, operation.key, body)
-            asked = Asked(serving, _root(request), request.path_params, request.headers, query, body, key)
+            if "suspension_id" in request.path_params:
+                named = conversation_named(query, body)
+                await serving.reach.check_suspension(caller, request.path_params["suspension_id"], named)
+            asked = Asked(serving, caller, _root(request), request.path_params, request.headers, query, body, key)
             found = await operation.run(asked)
     except HoldfastError as error:
         return response_of(error)
     except Exception:  # a mistake of ours: its traceback is for the log alone
         logger.exception("%s %s failed", request.method, operation.path)
         return Response(as_json(unexpected()), status_code=500, media_type=MEDIA_TYPE)
+    if isinstance(found, EventStream) and operation.scope is not None:
+        found.only_while(partial(serving.callers.stands, request.scope, caller))
     if isinstance(found, BaseModel):
         return Response(as_json(found.model_dump()), status_code=operation.status, media_type="application/json")
     return found
@@ -108,6 +174,10 @@ async def _answered(by_method: Mapping[str, Operation], serving: Serving, reques
 
 async def _description(request: Request) -> Response:
     return Response(as_json(_described() | {"servers": [{"url": _root(request) or "/"}]}), media_type="application/json")
+
+
+async def _welcome(request: Request) -> Response:
+    return PlainTextResponse(f"This is Holdfast. {_root(request)}/openapi.json describes what it serves.\n")
 
 
 @cache

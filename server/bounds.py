@@ -18,6 +18,10 @@ class Bounds:
         heartbeat_s: After how many seconds without an event a stream says that it is alive.
         patience_s: How long a stream waits for a listener that takes nothing in, in seconds; then it is cut, and the listener
             resumes where it was.
+        caller_per_s: How many requests a second each caller may send on the long run; more are refused, to be tried again.
+        caller_burst: How many requests a caller may send at once.
+        failures_per_s: How many credentials a second that are not taken may come from one address on the long run.
+        failures_burst: How many may come at once; then only those that were taken before are looked at, for a while.
     """
 
     body_bytes: int = 4 * 1024 * 1024
@@ -28,3 +32,7 @@ class Bounds:
     streams: int = 500
     heartbeat_s: float = 15.0
     patience_s: float = 20.0
+    caller_per_s: float = 500.0
+    caller_burst: int = 1000
+    failures_per_s: float = 0.5
+    failures_burst: int = 20

@@ -6,7 +6,8 @@ from typing import Any, TypeVar, cast
 
 from starlette.responses import Response
 
-from holdfast.client import Conversation, ConversationState, Event, InvalidInput, Receipt
+from holdfast.client import AgentNotFound, Conversation, ConversationState, Event, InvalidInput, Receipt
+from holdfast.client.access import AccessScope
 from holdfast.events import TurnCancelled, TurnCompleted, TurnFailed, TurnStarted
 
 from .bodies import (
@@ -22,6 +23,7 @@ from .bodies import (
     StateQuery,
 )
 from .operation import Asked, Operation
+from .reach import listed
 from .replies import (
     CancelledReply,
     EndReply,
@@ -43,6 +45,8 @@ T = TypeVar("T")
 async def start(asked: Asked) -> MessageReceiptReply | Response:
     """Start a conversation; its first turn's events, if the caller takes those."""
     streams, body = EVENT_STREAM in asked.headers.get("accept", ""), asked.body
+    if not asked.caller.touches(body.agent):
+        raise AgentNotFound("agent", f"there is no agent {body.agent!r:.200}", "GET /v1/agents lists those that you may start")
     if streams:
         asked.serving.streams.check_room()
     key = asked.key or _key_of_start(body.conversation_id)
@@ -59,9 +63,8 @@ async def start(asked: Asked) -> MessageReceiptReply | Response:
 
 async def conversations(asked: Asked) -> RowsReply:
     """A page of conversations."""
-    page = await asked.client.conversations(
-        status=asked.query.status, agent=asked.query.agent, limit=asked.query.limit, after=asked.query.after
-    )
+    status, client = asked.query.status, asked.client
+    page = await listed(asked.caller, asked.query, lambda where: client.conversations(status=status, **where))
     return RowsReply.model_validate(page)
 
 
@@ -219,6 +222,7 @@ OPERATIONS = (
         key="message_id",
         status=201,
         streams=True,
+        scope=AccessScope.START,
     ),
     Operation(
         "GET",
@@ -228,6 +232,7 @@ OPERATIONS = (
         conversations,
         reply=RowsReply,
         query=ConversationsQuery,
+        scope=AccessScope.READ,
     ),
     Operation(
         "GET",
@@ -237,6 +242,7 @@ OPERATIONS = (
         state,
         reply=StateReply,
         query=StateQuery,
+        scope=AccessScope.READ,
     ),
     Operation(
         "GET",
@@ -246,6 +252,7 @@ OPERATIONS = (
         messages,
         reply=MessagesReply,
         query=PageQuery,
+        scope=AccessScope.READ,
     ),
     Operation(
         "POST",
@@ -256,6 +263,7 @@ OPERATIONS = (
         reply=MessageReceiptReply,
         body=MessageBody,
         key="message_id",
+        scope=AccessScope.START,
     ),
     Operation(
         "GET",
@@ -264,6 +272,7 @@ OPERATIONS = (
         "What became of a message.",
         message,
         reply=MessageReply,
+        scope=AccessScope.READ,
     ),
     Operation(
         "GET",
@@ -273,6 +282,7 @@ OPERATIONS = (
         turns,
         reply=TurnsReply,
         query=PageQuery,
+        scope=AccessScope.READ,
     ),
     Operation(
         "GET",
@@ -281,6 +291,7 @@ OPERATIONS = (
         "One turn: status, reply or error, and what it used.",
         turn,
         reply=TurnReply,
+        scope=AccessScope.READ,
     ),
     Operation(
         "POST",
@@ -291,6 +302,7 @@ OPERATIONS = (
         reply=CancelledReply,
         body=CancelBody,
         key="request_id",
+        scope=AccessScope.START,
     ),
     Operation(
         "POST",
@@ -301,6 +313,7 @@ OPERATIONS = (
         reply=CancelledReply,
         body=CancelPendingBody,
         key="request_id",
+        scope=AccessScope.START,
     ),
     Operation(
         "POST",
@@ -311,6 +324,7 @@ OPERATIONS = (
         reply=EndReply,
         body=RequestBody,
         key="request_id",
+        scope=AccessScope.START,
     ),
     Operation(
         "POST",
@@ -320,6 +334,7 @@ OPERATIONS = (
         retry,
         reply=LiftedReply,
         body=Nothing,
+        scope=AccessScope.START,
     ),
     Operation(
         "GET",
@@ -329,6 +344,7 @@ OPERATIONS = (
         events,
         query=EventsQuery,
         streams=True,
+        scope=AccessScope.READ,
     ),
 )
 """The operations on conversations."""

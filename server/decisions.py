@@ -2,16 +2,18 @@
 
 import uuid
 
+from holdfast.client.access import AccessScope
+
 from .bodies import PendingQuery, PlaceQuery, ResolveBody, ResolveCallBody
 from .operation import Asked, Operation
+from .reach import listed
 from .replies import DecisionReceiptReply, PendingPageReply, PendingReply
 
 
 async def pending(asked: Asked) -> PendingPageReply:
     """A page of the pending calls of all conversations."""
-    page = await asked.client.pending(
-        limit=asked.query.limit, after=asked.query.after, agent=asked.query.agent, kind=asked.query.kind
-    )
+    kind, client = asked.query.kind, asked.client
+    page = await listed(asked.caller, asked.query, lambda where: client.pending(kind=kind, **where))
     return PendingPageReply.model_validate(page)
 
 
@@ -50,6 +52,7 @@ OPERATIONS = (
         pending,
         reply=PendingPageReply,
         query=PendingQuery,
+        scope=AccessScope.READ,
     ),
     Operation(
         "GET",
@@ -59,6 +62,7 @@ OPERATIONS = (
         pending_call,
         reply=PendingReply,
         query=PlaceQuery,
+        scope=AccessScope.READ,
     ),
     Operation(
         "POST",
@@ -69,6 +73,7 @@ OPERATIONS = (
         reply=DecisionReceiptReply,
         body=ResolveBody,
         key="decision_id",
+        scope=AccessScope.DECIDE,
     ),
     Operation(
         "POST",
@@ -79,6 +84,7 @@ OPERATIONS = (
         reply=DecisionReceiptReply,
         body=ResolveCallBody,
         key="decision_id",
+        scope=AccessScope.DECIDE,
     ),
 )
 """The operations on pending calls."""

@@ -1,80 +1,98 @@
-"""The gate before all routes: which hosts are served, which pages may send, and who calls."""
+"""The gate before all routes: which hosts are served, which pages may send, and what of a request says who calls."""
 
 import re
 from collections.abc import Collection
-from dataclasses import dataclass
 
 from starlette.datastructures import Headers, MutableHeaders
+from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from .authentication import Authentication
+from .callers import Arrived, peer_of
 from .problems import response_of
 from .refusal import Refusal
 
 LOOPBACK_NAMES = ("127.0.0.1", "localhost", "[::1]")
 """The names under which a server on loopback is reached. Another one means that a page had its own name lead here."""
 SAFE_METHODS = frozenset({"GET", "HEAD", "OPTIONS"})
+PREFLIGHT = {
+    "Access-Control-Allow-Methods": "GET, POST",
+    "Access-Control-Allow-Headers": "Authorization, Content-Type, Idempotency-Key, Last-Event-ID, X-Request-Id",
+    "Access-Control-Max-Age": "600",
+}
+EXPOSED = "Idempotency-Key, Location, Retry-After, WWW-Authenticate, X-Request-Id"
 _PORT = re.compile(r":[0-9]{1,5}$")
 
 
-@dataclass(frozen=True, slots=True)
-class Caller:
-    """Who sends a request. Routes find it under `caller` in the request's state.
+class Gate:
+    """ASGI middleware that refuses requests which no caller of this server can have meant.
 
-    Attributes:
-        name: The caller's name.
+    Routes find `arrived` in the request's state: what was found out, from which `callers.py` tells who sends the request.
     """
 
-    name: str
-
-
-LOCAL = Caller("local")
-"""Whoever reaches a server that listens on loopback alone."""
-
-
-class Gate:
-    """ASGI middleware that refuses requests which no caller of this server can have meant, and names who sends the others."""
-
-    def __init__(self, app: ASGIApp, *, hosts: Collection[str]) -> None:
+    def __init__(self, app: ASGIApp, *, hosts: Collection[str], authentication: Authentication | None = None) -> None:
         self._app = app
         self._hosts = frozenset(host.lower() for host in hosts)
+        self._authentication = authentication or Authentication()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Admit the request, or answer with the refusal."""
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
+        headers = Headers(scope=scope)
+        origin = headers.get("origin")
+        allowed = origin if origin in self._authentication.origins else None
 
         async def sealed(message: Message) -> None:
             if message["type"] == "http.response.start":
-                headers = MutableHeaders(scope=message)
-                headers["X-Content-Type-Options"] = "nosniff"
-                headers["Cross-Origin-Resource-Policy"] = "same-origin"
-                headers.setdefault("Cache-Control", "no-store")
+                sent = MutableHeaders(scope=message)
+                sent["X-Content-Type-Options"] = "nosniff"
+                sent["Cross-Origin-Resource-Policy"] = "same-origin"
+                sent.setdefault("Cache-Control", "no-store")
+                if self._authentication.origins:
+                    sent.add_vary_header("Origin")
+                if allowed is not None:  # never with credentials: another origin takes a bearer
+                    sent["Access-Control-Allow-Origin"] = allowed
+                    sent["Access-Control-Expose-Headers"] = EXPOSED
             await send(message)
 
         try:
-            caller = self._admitted(scope)
+            arrived = self._admitted(scope, headers, allowed)
         except Refusal as refusal:
             await response_of(refusal)(scope, receive, sealed)
             return
-        scope.setdefault("state", {})["caller"] = caller
+        if allowed is not None and scope["method"] == "OPTIONS" and "access-control-request-method" in headers:
+            await Response(status_code=204, headers=PREFLIGHT)(scope, receive, sealed)
+            return
+        scope.setdefault("state", {})["arrived"] = arrived
         await self._app(scope, receive, sealed)
 
-    def _admitted(self, scope: Scope) -> Caller:
-        """The caller of a request.
+    def _admitted(self, scope: Scope, headers: Headers, allowed: str | None) -> Arrived:
+        """What is to be known of a request before its caller is.
 
         Raises:
             Refusal: The request names another host, or a page of another site sent it.
         """
-        headers = Headers(scope=scope)
         hosts = headers.getlist("host")
         if len(hosts) != 1 or _PORT.sub("", hosts[0]).lower() not in self._hosts:
             raise Refusal(421, "wrong_host", "this server is reached under another name; look at the header Host")
-        here = f"{scope.get('scheme', 'http')}://{hosts[0]}"
-        followed = scope["method"] in SAFE_METHODS and headers.get("sec-fetch-mode") == "navigate"
-        if not followed and _from_elsewhere(headers, here):  # a link may lead here; a page of another site fetches nothing
+        scheme = self._scheme(scope, headers)
+        safe = scope["method"] in SAFE_METHODS
+        elsewhere = _from_elsewhere(headers, f"{scheme}://{hosts[0]}")
+        followed = safe and headers.get("sec-fetch-mode") == "navigate"
+        if elsewhere and not followed and allowed is None:  # a link may lead here; a page of another site fetches nothing
             raise Refusal(403, "cross_site", "a page of another site may not send this")
-        return LOCAL
+        said = "sec-fetch-site" in headers or "origin" in headers
+        return Arrived(scheme, hosts[0], ambient=(not elsewhere or followed) and (safe or said))
+
+    def _scheme(self, scope: Scope, headers: Headers) -> str:
+        """The scheme that the caller's client sees, which a known proxy says where it takes TLS off."""
+        found = scope.get("scheme", "http")
+        if self._authentication.proxy.is_peer(peer_of(scope)):
+            forwarded = headers.get("x-forwarded-proto", "").strip().lower()
+            found = forwarded if forwarded in ("http", "https") else found
+        return str(found)
 
 
 def _from_elsewhere(headers: Headers, here: str) -> bool:

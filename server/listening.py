@@ -1,22 +1,27 @@
-"""The server on a socket of its own: uvicorn, on loopback, until a signal drains it."""
+"""The server on a socket of its own: uvicorn, until a signal drains it; who may be let in where it listens."""
 
 import asyncio
 import contextlib
 import ipaddress
+import re
 import signal
 import socket
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 
 import uvicorn
 from starlette.applications import Starlette
 
+from holdfast.client.access import ApiKey
 from holdfast.errors import ConfigurationError
 
 from .app import drain
+from .authentication import Authentication
+from .gate import LOOPBACK_NAMES
 
 DRAIN_S = 40
 """How long requests may take to come to their end when the server is drained: longer than a call of the client."""
 BACKLOG = 2048
+_NAME = re.compile(r"(?!-)[A-Za-z0-9.-]{1,253}|\[[0-9A-Fa-f:.]{2,45}\]")
 
 
 async def listen(app: Starlette, opened: socket.socket, *, ready: Callable[[str], None]) -> None:
@@ -45,12 +50,12 @@ async def listen(app: Starlette, opened: socket.socket, *, ready: Callable[[str]
 
 
 def open_socket(host: str, port: int) -> socket.socket:
-    """A socket that is bound to a port of loopback; port 0 takes any that is free.
+    """A socket that is bound to a port of an address; port 0 takes any that is free.
 
     Raises:
-        ConfigurationError: The host is not loopback, or the port cannot be had.
+        ConfigurationError: The host is no address, or the port cannot be had.
     """
-    address = loopback(host)
+    address = address_of(host)
     if not 0 <= port <= 65535:  # noqa: PLR2004 - the largest port
         raise ConfigurationError("port", f"{port} is no port", "use one from 1 to 65535, or 0 for any that is free")
     family = socket.AF_INET6 if ":" in address else socket.AF_INET
@@ -65,21 +70,64 @@ def open_socket(host: str, port: int) -> socket.socket:
     return opened
 
 
-def loopback(host: str) -> str:
-    """The address of a host on loopback.
+def address_of(host: str) -> str:
+    """The address that a host names.
 
     Raises:
-        ConfigurationError: The host is another one: nobody is authenticated, so nobody else may reach the server.
+        ConfigurationError: It is neither an address nor `localhost`.
     """
     address = "127.0.0.1" if host.lower() == "localhost" else host.strip("[]")
-    with contextlib.suppress(ValueError):
-        if ipaddress.ip_address(address).is_loopback:
-            return address
-    raise ConfigurationError(
-        "host",
-        f"{host!r:.80} is not an address of loopback, and the server does not ask who calls: who reaches it decides",
-        "use 127.0.0.1 or ::1, and put before it what authenticates",
-    )
+    try:
+        return str(ipaddress.ip_address(address))
+    except ValueError:
+        fix = "give an address of this machine, such as 127.0.0.1, or 0.0.0.0 for all of them"
+        raise ConfigurationError("host", f"{host!r:.80} is no address", fix) from None
+
+
+def is_loopback(host: str) -> bool:
+    """Whether a host is this machine to itself alone.
+
+    Raises:
+        ConfigurationError: It is neither an address nor `localhost`.
+    """
+    return ipaddress.ip_address(address_of(host)).is_loopback
+
+
+def names_of(host: str, public: Collection[str]) -> tuple[str, ...]:
+    """The names under which a server that listens there is reached: the public ones, its address, and those of loopback.
+
+    Raises:
+        ConfigurationError: A name is none.
+    """
+    for name in public:
+        if not _NAME.fullmatch(name):
+            fix = "give what the header Host has, without scheme and port: desk.example.com"
+            raise ConfigurationError("public_host", f"{name!r:.80} is no name of a host", fix)
+    address = ipaddress.ip_address(address_of(host))
+    own = () if address.is_unspecified else (f"[{address}]" if address.version == 6 else str(address),)  # noqa: PLR2004
+    return tuple(dict.fromkeys((*(name.lower() for name in public), *own, *LOOPBACK_NAMES)))
+
+
+def check_reachable(host: str, authentication: Authentication, keys: Collection[ApiKey], now: int) -> None:
+    """Refuse to listen beyond loopback where nobody could be let in, or everybody would be.
+
+    Args:
+        host: The address to listen on.
+        authentication: What is configured.
+        keys: The API keys that stand.
+        now: The time, in integer milliseconds UTC.
+
+    Raises:
+        ConfigurationError: The host is beyond loopback, and nobody is authenticated there.
+    """
+    if is_loopback(host):
+        return
+    if authentication.anyone:
+        fix = "leave --no-auth out, or listen on 127.0.0.1"
+        raise ConfigurationError("no_auth", f"{host} is not loopback, and whoever reached it would decide", fix)
+    if not authentication.configured and not any(key.expires_at is None or key.expires_at > now for key in keys):
+        fix = "make a key (holdfast keys create --name NAME --scope read --scope decide), or configure an identity provider"
+        raise ConfigurationError("host", f"{host} is not loopback, and there is no way to tell who calls", fix)
 
 
 class _Server(uvicorn.Server):

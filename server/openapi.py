@@ -29,6 +29,12 @@ _LAST = {
 _STREAM = {"text/event-stream": {"schema": {"type": "string"}}}
 
 
+SECURITY = {
+    "bearer": {"type": "http", "scheme": "bearer", "description": "An API key, or a token of the identity provider."},
+}
+"""How callers say who they are. Pages of the server itself have a cookie instead."""
+
+
 def described(operations: Sequence[Operation]) -> dict[str, Any]:
     """The description of these operations."""
     named: dict[tuple[type[BaseModel], JsonSchemaMode], None] = {(Problem, "serialization"): None}
@@ -50,7 +56,7 @@ def described(operations: Sequence[Operation]) -> dict[str, Any]:
             "description": "Conversations of LLM agents, and the decisions that they wait for.",
         },
         "paths": paths,
-        "components": {"schemas": definitions["$defs"]},
+        "components": {"schemas": definitions["$defs"], "securitySchemes": SECURITY},
     }
 
 
@@ -58,6 +64,7 @@ def _described(operation: Operation, references: Mapping[Any, Any]) -> dict[str,
     found: dict[str, Any] = {
         "operationId": operation.name,
         "summary": operation.summary,
+        "security": [] if operation.scope is None else [{"bearer": [operation.scope.value]}],
         "parameters": _parameters(operation),
         "responses": {
             **_succeeding(operation, references),

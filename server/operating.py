@@ -1,5 +1,7 @@
 """The routes of whoever operates: agents, pauses, and whether the server is alive and of use."""
 
+from holdfast.client.access import AccessScope
+
 from .bodies import PauseBody, ResumeBody
 from .operation import Asked, Operation
 from .refusal import Refusal
@@ -8,22 +10,27 @@ from .replies import AgentsReply, HealthReply, PauseReply, PausesReply, ReadyRep
 
 async def agents(asked: Asked) -> AgentsReply:
     """The agents of the client's app, and the pauses that stand."""
-    items, paused = await asked.client.agents(), await asked.client.paused()
+    touches = asked.caller.touches
+    items = [agent for agent in await asked.client.agents() if touches(agent.name)]
+    paused = [one for one in await asked.client.paused() if one.agent is None or touches(one.agent)]
     return AgentsReply.model_validate({"items": items, "paused": paused}, from_attributes=True)
 
 
 async def pause(asked: Asked) -> PauseReply:
     """Stop new work."""
+    asked.caller.check_agent(asked.body.agent)
     return PauseReply.model_validate(await asked.client.pause(asked.body.agent, asked.body.reason))
 
 
 async def pauses(asked: Asked) -> PausesReply:
     """The pauses that stand."""
-    return PausesReply.model_validate({"items": await asked.client.paused()}, from_attributes=True)
+    paused = [one for one in await asked.client.paused() if one.agent is None or asked.caller.touches(one.agent)]
+    return PausesReply.model_validate({"items": paused}, from_attributes=True)
 
 
 async def resume(asked: Asked) -> ResumedReply:
     """Let new work go on."""
+    asked.caller.check_agent(asked.body.agent)
     lifted = await asked.client.resume(asked.body.agent)
     return ResumedReply.model_validate({"resumed": lifted}, from_attributes=True)
 
@@ -42,11 +49,36 @@ async def ready(asked: Asked) -> ReadyReply:
 
 
 OPERATIONS = (
-    Operation("GET", "/v1/agents", "listAgents", "The agents, their tools, and the pauses that stand.", agents, AgentsReply),
-    Operation("GET", "/v1/pause", "listPauses", "The pauses that stand.", pauses, PausesReply),
-    Operation("POST", "/v1/pause", "pause", "Stop new work of an agent, or of all.", pause, PauseReply, body=PauseBody),
-    Operation("POST", "/v1/resume", "resume", "Lift a pause.", resume, ResumedReply, body=ResumeBody),
-    Operation("GET", "/health", "health", "Whether the process is alive.", health, HealthReply),
-    Operation("GET", "/ready", "ready", "Whether commands can be carried out.", ready, ReadyReply),
+    Operation(
+        "GET",
+        "/v1/agents",
+        "listAgents",
+        "The agents, their tools, and the pauses that stand.",
+        agents,
+        AgentsReply,
+        scope=AccessScope.READ,
+    ),
+    Operation(
+        "GET",
+        "/v1/pause",
+        "listPauses",
+        "The pauses that stand.",
+        pauses,
+        PausesReply,
+        scope=AccessScope.READ,
+    ),
+    Operation(
+        "POST",
+        "/v1/pause",
+        "pause",
+        "Stop new work of an agent, or of all.",
+        pause,
+        PauseReply,
+        body=PauseBody,
+        scope=AccessScope.ADMIN,
+    ),
+    Operation("POST", "/v1/resume", "resume", "Lift a pause.", resume, ResumedReply, body=ResumeBody, scope=AccessScope.ADMIN),
+    Operation("GET", "/health", "health", "Whether the process is alive.", health, HealthReply, scope=None),
+    Operation("GET", "/ready", "ready", "Whether commands can be carried out.", ready, ReadyReply, scope=None),
 )
 """The operations on the whole."""

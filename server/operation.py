@@ -9,11 +9,16 @@ from starlette.datastructures import Headers
 from starlette.responses import Response
 
 from holdfast.client import AsyncClient
+from holdfast.client.access import AccessScope
 from holdfast.client.figures import Figures
 from holdfast.counting import Counts
 
 from .bounds import Bounds
+from .caller import Caller
+from .callers import Callers
 from .draining import Draining
+from .reach import Reach
+from .sessions import Sessions
 from .slots import Slots
 from .streams import Streams
 
@@ -27,18 +32,22 @@ class Serving:
     draining: Draining
     streams: Streams
     requests: Slots
+    callers: Callers
+    reach: Reach
+    sessions: Sessions
     figures: Figures
     counts: Counts = field(default_factory=Counts)
 
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """One request, checked: the parts of its path, its query and body as their models, and its idempotency key.
+    """One request, checked: who sends it, the parts of its path, its query and body as their models, its idempotency key.
 
     `root` is the path under which the application is mounted.
     """
 
     serving: Serving
+    caller: Caller
     root: str
     path: Mapping[str, str]
     headers: Headers
@@ -48,8 +57,8 @@ class Asked:
 
     @property
     def client(self) -> AsyncClient:
-        """The client that carries it out."""
-        return self.serving.client
+        """The client that carries it out for the caller."""
+        return self.serving.client.acting_as(self.caller.principal)
 
 
 Run: TypeAlias = Callable[[Asked], Awaitable[BaseModel | Response]]
@@ -71,6 +80,7 @@ class Operation:
         key: The name of the idempotency key, as a field of the body and as a parameter of the client.
         status: The status of a reply.
         streams: Whether it replies with an event stream, or may.
+        scope: What a caller must be allowed for it; None: anybody may, and nobody is asked who they are.
     """
 
     method: str
@@ -84,3 +94,4 @@ class Operation:
     key: str | None = None
     status: int = 200
     streams: bool = False
+    scope: AccessScope | None = field(kw_only=True)

@@ -7,20 +7,32 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from holdfast import metrics
+from holdfast.client.access import AccessScope
 from holdfast.counting import families
+from holdfast.errors import HoldfastError
 from holdfast.metrics import Family
 
 from .exposition import MEDIA_TYPE, exposition
 from .operation import Serving
+from .problems import response_of
 
 PATH = "/metrics"
 
 
 def route(serving: Serving) -> Route:
-    """The route of one server. Where the store does not answer, it says so, and tells of the server alone."""
+    """The route of one server, which takes the scope admin for all agents.
+
+    Where the store does not answer, it says so, and tells of the server alone.
+    """
 
     async def scraped(request: Request) -> Response:
         request.scope["state"]["path"] = PATH
+        try:
+            caller = await serving.callers.of(request.scope)
+            caller.check_scope(AccessScope.ADMIN)
+            caller.check_agent(None)
+        except HoldfastError as error:
+            return response_of(error)
         stored = await serving.figures.families()
         return Response(exposition([*(stored or ()), *_own(serving, up=stored is not None)]), media_type=MEDIA_TYPE)
 

@@ -6,7 +6,7 @@ takes nothing in for `Bounds.patience_s` is cut off, so that what waits for it i
 
 import asyncio
 import logging
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator, Awaitable, Callable
 from typing import Any
 
 from starlette.responses import StreamingResponse
@@ -25,6 +25,8 @@ from .slots import Slots
 HEARTBEAT = b": \n\n"
 RETRY_MS = 1000
 """After how many milliseconds a browser connects again."""
+RECHECK_S = 10
+"""How often it is looked whether the caller of a stream may still have it, in seconds."""
 HEADERS = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
 
 logger = logging.getLogger("holdfast.server")
@@ -140,6 +142,11 @@ class EventStream(StreamingResponse):
         self._frames = frames
         self._slots = slots
         self._patience_s = patience_s
+        self._stands: Callable[[], Awaitable[bool]] | None = None
+
+    def only_while(self, stands: Callable[[], Awaitable[bool]]) -> None:
+        """Cut the stream off once its caller does not stand any more: the key was revoked, the token has expired."""
+        self._stands = stands
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:  # noqa: ARG002 - the signature of ASGI
         """Send the frames until they end, the listener leaves, or it has taken nothing in for too long."""
@@ -151,14 +158,23 @@ class EventStream(StreamingResponse):
         with self._slots.one():
             sending = asyncio.ensure_future(self.stream_response(patiently))
             leaving = asyncio.ensure_future(self.listen_for_disconnect(receive))
+            fallen = asyncio.ensure_future(self._fallen())
             try:
-                await asyncio.wait({sending, leaving}, return_when=asyncio.FIRST_COMPLETED)
+                await asyncio.wait({sending, leaving, fallen}, return_when=asyncio.FIRST_COMPLETED)
             finally:
                 sending.cancel()
                 leaving.cancel()
-                ended, _ = await asyncio.gather(sending, leaving, return_exceptions=True)
+                fallen.cancel()
+                ended, *_ = await asyncio.gather(sending, leaving, fallen, return_exceptions=True)
                 await self._frames.aclose()
         if isinstance(ended, TimeoutError):
             logger.info("a listener took nothing in for %g s and was cut off", self._patience_s)
         elif isinstance(ended, Exception) and not isinstance(ended, OSError):  # a listener that is gone is no mistake
             logger.error("an event stream broke off", exc_info=ended)
+
+    async def _fallen(self) -> None:
+        """Return once the caller may not have the stream any more."""
+        while True:
+            await asyncio.sleep(RECHECK_S)
+            if self._stands is not None and not await self._stands():
+                return

@@ -27,6 +27,7 @@ pytest.register_assert_rewrite(
         f"{__package__}.conformance_{part}"
         for part in (
             "acquire",
+            "api_keys",
             "append",
             "attention",
             "fencing",
@@ -48,6 +49,7 @@ pytest.register_assert_rewrite(
 from holdfast.persistence import Store
 
 from .conformance_acquire import Acquiring
+from .conformance_api_keys import Keeping
 from .conformance_append import Appending
 from .conformance_attention import Attending
 from .conformance_directory import Finding
@@ -83,6 +85,7 @@ class StoreConformance(
     Troubling,
     Finding,
     Pausing,
+    Keeping,
 ):
     """All cases of the suite. Subclass it, and override the fixture `stores`."""
 

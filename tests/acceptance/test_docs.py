@@ -198,6 +198,7 @@ def test_the_record_on_dependencies_names_each_of_them():
 
 def test_the_readme_is_short_and_two_pages_name_every_setting_and_every_command_once():
     from holdfast.cli.app import COMMANDS  # noqa: PLC0415 - the command line counts milliseconds, other tests too
+    from holdfast.server.authentication import VARIABLES  # noqa: PLC0415 - as above
     from holdfast.settings import Settings  # noqa: PLC0415 - as above
 
     assert len((ROOT / "README.md").read_text().splitlines()) <= README_LINES
@@ -205,5 +206,6 @@ def test_the_readme_is_short_and_two_pages_name_every_setting_and_every_command_
     assert {page.name for page in rows} == {"operations.md"}, "there is one table of settings"
     settings = (ROOT / "docs" / "operations.md").read_text()
     assert not {name for name in Settings.model_fields if f"| `HOLDFAST_{name.upper()}` |" not in settings}
+    assert not {name for name in VARIABLES if f"| `{name}` |" not in settings}
     commands = (ROOT / "docs" / "command-line.md").read_text()
     assert not {name for name in COMMANDS if f"holdfast {name}" not in commands}

@@ -56,7 +56,19 @@ def started(stack, written):
     """A server process that writes its lines to a file."""
     with written.open("w") as errors:
         return subprocess.Popen(
-            [sys.executable, "-m", "holdfast.cli", "serve", "--port", "0", "--app", "shop_app:app", "--namespace", NAMESPACE],
+            [
+                sys.executable,
+                "-m",
+                "holdfast.cli",
+                "serve",
+                "--port",
+                "0",
+                "--app",
+                "shop_app:app",
+                "--namespace",
+                NAMESPACE,
+                "--no-auth",
+            ],
             env={**os.environ, **stack.env, "PYTHONPATH": str(SUPPORT)},
             stdout=subprocess.PIPE,
             stderr=errors,

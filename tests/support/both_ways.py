@@ -28,7 +28,7 @@ def plain(value):
         names = [one.name for one in dataclasses.fields(value) if one.name != "_resolve"]
         return type(value).__name__, {name: plain(getattr(value, name)) for name in names}
     if isinstance(value, dict):
-        return {name: plain(one) for name, one in value.items()}
+        return {name: plain(one) for name, one in value.items() if name != "principal"}  # a server says who it was
     if isinstance(value, list | tuple):
         return type(value).__name__, [plain(one) for one in value]
     if isinstance(value, SettledBy):

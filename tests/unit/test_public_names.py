@@ -36,7 +36,8 @@ PUBLIC = {
         code_digest load main_file path_of python_path tool
     """,
     "persistence": """
-        Acquired AppRecord Append Appended Binding Blame BrokenApp Census ConversationRow Conversations Directory Due
+        AccessScope Acquired ApiKey AppRecord Append Appended Binding Blame BrokenApp Census ConversationRow Conversations
+        Directory Due
         EVERYWHERE KnownIds Late Listing Lists Look MemoryStore Moved Overdue Owner PAUSE_LAG_MS Pause Paused Pausing
         Quarantine Rebuilt RedisStore Run RunStatus Runs Silent Stands Store Survey TakeoverReason Tallies Trouble
         Waiting
@@ -59,7 +60,7 @@ PUBLIC = {
         TurnStatus Usage WrongCluster WrongStore
     """,
     "server": """
-        Bounds create_app drain
+        Authentication Bounds Issuer Proxy create_app drain sign_in_link
     """,
     "cli": """
         main

@@ -4,7 +4,7 @@ import pytest
 
 from holdfast.conversation import State, SuspensionKind
 from holdfast.errors import CorruptStore
-from holdfast.persistence import TakeoverReason
+from holdfast.persistence import AccessScope, ApiKey, TakeoverReason
 from holdfast.persistence.keys import Keys, bucket_of
 from holdfast.testing.writer import APP, DESK, Writer, begin, call, cancel, send, start
 
@@ -29,6 +29,8 @@ KEY_OF = {
     "hosting": lambda keys: keys.meta("hosting"),
     "withheld": lambda keys: keys.meta("withheld"),
     "troubles": lambda keys: keys.meta("troubles"),
+    "api-keys": lambda keys: keys.meta("api-keys"),
+    "api-keys-used": lambda keys: keys.meta("api-keys-used"),
     "counts": lambda keys: keys.meta("counts"),
     "pending": lambda keys: keys.pending(BUCKET, None, None),
     "pending by agent": lambda keys: keys.pending(BUCKET, "desk", None),
@@ -41,6 +43,7 @@ KEY_OF = {
     "conversations by next status": lambda keys: keys.conversations(BUCKET, None, "idle"),
     "conversations by agent and next status": lambda keys: keys.conversations(BUCKET, "desk", "idle"),
 }
+API_KEY = ApiKey(key_id="k1", name="ana", digest="00", scopes=(AccessScope.READ,), created_at=1)
 SETTLED = [name for name in KEY_OF if name.startswith("pending") or "status" in name or name == "conversations by both"]
 """The lists that the end of a turn rewrites."""
 STARTED = ["conversations", "conversations by agent"]
@@ -100,6 +103,8 @@ SCRIPTS = {
     lambda writer: writer.store.pause(None, by="ana@desk", reason=""): ["pauses"],
     lambda writer: writer.store.resume(None): ["pauses"],
     lambda writer: writer.store.paused(): ["pauses"],
+    lambda writer: writer.store.put_api_key(API_KEY): ["api-keys"],
+    lambda writer: writer.store.note_api_key_use("k1", 1): ["api-keys", "api-keys-used"],
 }
 """Every operation that runs a script, and every key that it checks."""
 
@@ -138,6 +143,8 @@ COMMANDS = {
     lambda store: store.counted(): ["counts"],
     lambda store: store.survey(): ["apps"],
     lambda store: store.open(): ["layout"],
+    lambda store: store.api_key("k1"): ["api-keys", "api-keys-used"],
+    lambda store: store.api_keys(): ["api-keys", "api-keys-used"],
 }
 """Every operation that sends plain commands, and the keys it reads or writes."""
 

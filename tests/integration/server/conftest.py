@@ -12,7 +12,7 @@ from stores import WithActors
 from holdfast.agent import Agent, App, tool
 from holdfast.client import AsyncClient
 from holdfast.persistence import MemoryStore
-from holdfast.server import Bounds, create_app
+from holdfast.server import Authentication, Bounds, create_app
 from holdfast.server.listening import open_socket
 from holdfast.testing.writer import Writer, begin, call, start
 
@@ -26,11 +26,11 @@ def refund(order: str) -> str:
 class Served:
     """A server in a thread with a loop of its own; `run` does something there."""
 
-    def __init__(self, bounds, client=None):
+    def __init__(self, bounds, client=None, authentication=None):
         self.store = MemoryStore()
         self.stack = WithActors(self.store, app=App(agents=[Agent(name="desk", tools=[refund])]))
         self.client = client or AsyncClient(self.stack, timeout_s=30)
-        self.app = create_app(self.client, bounds=bounds)
+        self.app = create_app(self.client, bounds=bounds, authentication=authentication or Authentication(anyone=True))
         self._socket = open_socket("127.0.0.1", 0)
         self.port = self._socket.getsockname()[1]
         self.url = f"http://127.0.0.1:{self.port}"
@@ -74,9 +74,9 @@ class Served:
 
 
 @contextlib.contextmanager
-def served(client=None, **bounds):
-    """A server with these bounds, before a client of its own or the given one."""
-    with Served(Bounds(**bounds), client) as running:
+def served(client=None, authentication=None, **bounds):
+    """A server with these bounds, before a client of its own or the given one; it asks nobody who they are unless told to."""
+    with Served(Bounds(**bounds), client, authentication) as running:
         yield running
 
 

@@ -6,10 +6,28 @@ from hypothesis import HealthCheck, Phase, given, settings
 from schemathesis import GenerationMode
 from schemathesis.specs.openapi.checks import positive_data_acceptance
 
+from holdfast.persistence import AccessScope
+from holdfast.server import Authentication
 from holdfast.server.app import OPERATIONS
+
+from .conftest import served
 
 TOO_LONG = 414
 """The status of a query that is longer than any that fits; schemathesis does not count it as a refusal."""
+
+
+@pytest.fixture(scope="module")
+def server():
+    """A server that lets in holders of keys alone."""
+    with served(authentication=Authentication(), failures_burst=1_000_000) as running:
+        running.waiting("c-1")
+        yield running
+
+
+@pytest.fixture(scope="module")
+def bearer(server):
+    _, text = server.run(server.client.access.create_key("ana", list(AccessScope)))
+    return {"Authorization": f"Bearer {text}"}
 
 
 @pytest.fixture(scope="module")
@@ -19,7 +37,7 @@ def described(server):
 
 @pytest.mark.parametrize("mode", [GenerationMode.POSITIVE, GenerationMode.NEGATIVE], ids=lambda mode: mode.value)
 @pytest.mark.parametrize("operation", OPERATIONS, ids=lambda operation: operation.name)
-def test_every_operation_does_what_it_says(server, described, operation, mode):
+def test_every_operation_does_what_it_says(server, bearer, described, operation, mode):
     server.run(server.store.bind("cluster-1", "127.0.0.1:6379", 15_000))  # a sweeper would do so every moment
     asked = described[operation.path][operation.method]
     if mode is GenerationMode.NEGATIVE and not (operation.body or operation.query or "{" in operation.path):
@@ -37,7 +55,7 @@ def test_every_operation_does_what_it_says(server, described, operation, mode):
     def check(case):
         if operation.name == "pause" and isinstance(case.body, dict) and mode is GenerationMode.POSITIVE:
             case.body["agent"] = "nobody"  # each other pause takes a second to stand
-        response = case.call(timeout=30)
+        response = case.call(timeout=30, headers=bearer)
         if response.status_code == TOO_LONG:
             return
         # What fits the description may still name what there is not.

@@ -18,7 +18,7 @@ OVER_HTTP = {
     "pause": (),
     "resume": (),
 }
-ON_A_STACK = {"submit": ("-",), "down": (), "drain": ("n",)}
+ON_A_STACK = {"keys": ("list",), "submit": ("-",), "down": (), "drain": ("n",)}
 """The commands that stand on Redis or Ray themselves, where they take more than options."""
 TOKEN = "hunter22-hunter22"  # noqa: S105 - made up
 

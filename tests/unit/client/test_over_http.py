@@ -14,7 +14,7 @@ from holdfast.client import AsyncClient
 from holdfast.client.http_address import Address
 from holdfast.client.http_client import HttpClient
 from holdfast.persistence import MemoryStore
-from holdfast.server import create_app
+from holdfast.server import Authentication, create_app
 from holdfast.testing.writer import Writer, begin, call, start
 
 HERE = Address("http://127.0.0.1:8484")
@@ -34,7 +34,8 @@ async def before(way):
     await writer.do(start(), begin(), call(("refund", '{"order": 7}'), "ask"))
     client = AsyncClient(stack, timeout_s=30)
     if way == "http":
-        client = HttpClient(HERE, timeout_s=30, transport=AsgiTransport(create_app(client)))
+        anyone = Authentication(anyone=True)
+        client = HttpClient(HERE, timeout_s=30, transport=AsgiTransport(create_app(client, authentication=anyone)))
     return client, SimpleNamespace(store=store, stack=stack, _loop=asyncio.get_running_loop())
 
 

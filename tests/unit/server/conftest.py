@@ -11,9 +11,10 @@ from stores import WithActors
 from holdfast.agent import Agent, App, tool
 from holdfast.client import AsyncClient
 from holdfast.persistence import MemoryStore
-from holdfast.server import create_app
+from holdfast.server import Authentication, create_app
 from holdfast.testing.writer import DESK, Writer, begin, call, start
 
+OPEN = Authentication(anyone=True)
 HERE = "http://127.0.0.1:8484"
 
 
@@ -142,7 +143,7 @@ def client(stack):
 
 @pytest.fixture
 async def api(client):
-    opened = Api(create_app(client))
+    opened = Api(create_app(client, authentication=OPEN))
     async with opened.http:
         yield opened
 

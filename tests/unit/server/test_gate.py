@@ -4,8 +4,10 @@ import httpx
 import pytest
 from starlette.responses import Response
 
-from holdfast.server import create_app
+from holdfast.server import Authentication, create_app
 from holdfast.server.gate import Gate
+
+from .conftest import OPEN
 
 BODY = {"agent": "desk", "text": "x"}
 PORT = "8484"
@@ -25,7 +27,7 @@ async def test_a_name_that_was_made_to_lead_here_is_refused(api, host, path):
 
 
 async def test_an_application_that_is_mounted_elsewhere_has_the_names_that_it_is_given(client):
-    app = create_app(client, hosts=["Desk.Example"])
+    app = create_app(client, authentication=OPEN, hosts=["Desk.Example"])
     async with httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://desk.example:80") as http:
         assert (await http.get("/health")).status_code == 200
         assert (await http.get("/health", headers={"Host": "127.0.0.1"})).status_code == 421
@@ -77,14 +79,26 @@ async def test_a_link_may_lead_here_and_its_page_is_shown_nothing(api):
     assert (await api("POST", "/v1/conversations", 403, json=BODY, headers=headers))["code"] == "cross_site"
 
 
-async def test_the_caller_is_named_for_the_routes():
+@pytest.mark.parametrize(
+    ("method", "headers", "ambient"),
+    [
+        ("GET", {}, True),
+        ("POST", {}, False),
+        ("POST", {"Sec-Fetch-Site": "same-origin"}, True),
+        ("POST", {"Origin": "http://localhost"}, True),
+        ("POST", {"Origin": "https://desk.example"}, False),
+        ("GET", {"Origin": "https://desk.example", "Sec-Fetch-Site": "cross-site"}, False),
+        ("GET", {"Sec-Fetch-Mode": "navigate", "Sec-Fetch-Site": "cross-site"}, True),
+    ],
+)
+async def test_what_a_browser_adds_by_itself_counts_for_pages_of_this_site_alone(method, headers, ambient):
     seen = []
 
     async def inner(scope, receive, send):
-        seen.append(scope["state"]["caller"].name)
+        seen.append(scope["state"]["arrived"].ambient)
         await Response(b"")(scope, receive, send)
 
-    gate = Gate(inner, hosts=["localhost"])
+    gate = Gate(inner, hosts=["localhost"], authentication=Authentication(origins=("https://desk.example",)))
     async with httpx.AsyncClient(transport=httpx.ASGITransport(gate), base_url="http://localhost") as http:
-        await http.get("/health")
-    assert seen == ["local"]
+        await http.request(method, "/v1/pending", headers=headers)
+    assert seen == [ambient]

@@ -7,11 +7,11 @@ from starlette.routing import Mount
 from holdfast.server import create_app
 from holdfast.testing.writer import begin, reply
 
-from .conftest import Api
+from .conftest import OPEN, Api
 
 
 async def test_it_can_be_mounted_and_names_its_own_places(client, stack):
-    outer = Starlette(routes=[Mount("/agents", create_app(client, hosts=["desk.example.com"]))])
+    outer = Starlette(routes=[Mount("/agents", create_app(client, authentication=OPEN, hosts=["desk.example.com"]))])
     async with httpx.AsyncClient(transport=httpx.ASGITransport(outer), base_url="https://desk.example.com") as http:
         assert (await http.get("/agents/health")).json() == {"status": "ok"}
         assert (await http.get("/agents/openapi.json")).json()["servers"] == [{"url": "/agents"}]

@@ -15,6 +15,15 @@ async def test_every_operation_is_described_under_a_name_of_its_own(api):
     assert len(names) == len(set(names))
 
 
+async def test_every_operation_says_what_it_takes_to_call_it(api):
+    told = await api("GET", "/openapi.json")
+    assert set(told["components"]["securitySchemes"]) == {"bearer"}
+    for operation in OPERATIONS:
+        wanted = [] if operation.scope is None else [{"bearer": [operation.scope.value]}]
+        assert told["paths"][operation.path][operation.method.lower()]["security"] == wanted
+    assert {operation.name for operation in OPERATIONS if operation.scope is None} == {"health", "ready"}
+
+
 async def test_every_reference_leads_somewhere(api):
     text = (await api.http.get("/openapi.json")).text
     schemas = (await api("GET", "/openapi.json"))["components"]["schemas"]

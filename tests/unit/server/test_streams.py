@@ -13,7 +13,7 @@ from holdfast.persistence import codec
 from holdfast.server import Bounds, create_app, drain
 from holdfast.testing.writer import begin, cancel, end, reply, resolve
 
-from .conftest import Api
+from .conftest import OPEN, Api
 
 PATH = "/v1/conversations/c-1/events"
 
@@ -64,7 +64,7 @@ async def test_live_events_are_marked_and_move_no_cursor(api, waiting, store):
 
 
 async def test_a_quiet_stream_has_heartbeats_which_are_comments(client, waiting):
-    api = Api(create_app(client, bounds=Bounds(heartbeat_s=0.01)))
+    api = Api(create_app(client, authentication=OPEN, bounds=Bounds(heartbeat_s=0.01)))
     async with api.stream("GET", PATH, last_event_id=str(waiting.state.seq)) as stream:
         await stream.until(lambda: stream.raw.count(b": \n\n") >= 3)
         assert stream.events == []
@@ -101,7 +101,7 @@ async def test_a_drained_server_ends_its_streams_and_polls_and_says_where_to_res
 
 
 async def test_a_stream_that_never_rests_is_drained_too(client, waiting, monkeypatch):
-    api, endless = Api(create_app(client)), Conversation.events
+    api, endless = Api(create_app(client, authentication=OPEN)), Conversation.events
 
     async def busy(self, **_):
         event = await anext(endless(self, after=0, live=False))
@@ -154,7 +154,7 @@ async def test_a_start_whose_turn_is_cancelled_ends_its_stream(api, stack):
 
 
 async def test_no_more_streams_are_opened_than_may_be(client, waiting):
-    api = Api(create_app(client, bounds=Bounds(streams=2)))
+    api = Api(create_app(client, authentication=OPEN, bounds=Bounds(streams=2)))
     async with api.stream("GET", PATH), api.stream("GET", PATH):
         found = await api.http.get(PATH)
         assert (found.status_code, found.json()["code"]) == (429, "too_many_streams")
@@ -169,7 +169,7 @@ async def test_no_more_streams_are_opened_than_may_be(client, waiting):
 
 
 async def test_a_listener_that_takes_nothing_in_is_cut_off_and_resumes(client, waiting):
-    api = Api(create_app(client, bounds=Bounds(patience_s=0.05)))
+    api = Api(create_app(client, authentication=OPEN, bounds=Bounds(patience_s=0.05)))
     async with api.stream("GET", PATH) as stream:
         await stream.until(lambda: cursors(stream))
         stream.taking.clear()
@@ -184,7 +184,7 @@ async def test_a_listener_that_takes_nothing_in_is_cut_off_and_resumes(client, w
 
 
 async def test_what_is_behind_a_stream_may_fail_and_the_stream_says_so(client, waiting, store, monkeypatch):
-    api = Api(create_app(client))
+    api = Api(create_app(client, authentication=OPEN))
     async with api.stream("GET", PATH) as stream:
         await stream.until(lambda: waiting.state.seq in cursors(stream))
 
@@ -200,7 +200,7 @@ async def test_what_is_behind_a_stream_may_fail_and_the_stream_says_so(client, w
 
 
 async def test_what_was_started_is_streamed_although_others_have_taken_the_last_place(client, waiting, stack, monkeypatch):
-    api = Api(create_app(client, bounds=Bounds(streams=1)))
+    api = Api(create_app(client, authentication=OPEN, bounds=Bounds(streams=1)))
     begun, body = client.start, {"agent": "desk", "text": "x", "conversation_id": "c-5"}
 
     async def slowly(*arguments, **options):

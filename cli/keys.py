@@ -1,0 +1,104 @@
+"""`holdfast keys`: make, list and revoke the API keys of the HTTP server. It needs Redis alone."""
+
+import asyncio
+import re
+import sys
+import time
+from collections.abc import Awaitable, Callable
+from typing import Annotated, TypeVar
+
+import typer
+
+from holdfast.client.access import Access, ApiKey
+from holdfast.errors import InvalidInput
+
+from .display import clean, console, span, table, to_json
+from .options import AsJson, Where
+from .session import session
+
+T = TypeVar("T")
+
+_SPAN = re.compile(r"([0-9]{1,6})([smhdw])")
+_UNITS = {"s": 1, "m": 60, "h": 3_600, "d": 86_400, "w": 604_800}
+
+
+def create(
+    where: Where,
+    *,
+    name: Annotated[str, typer.Option(help="Who holds it: what is done with it is recorded under this name.")],
+    scope: Annotated[list[str], typer.Option(help="What it allows: read, start, decide, client or admin; again for more.")],
+    agent: Annotated[
+        list[str] | None, typer.Option(help="An agent whose conversations it may touch; again for more; all without one.")
+    ] = None,
+    role: Annotated[list[str] | None, typer.Option(help="A role of the holder; again for more.")] = None,
+    expires: Annotated[str | None, typer.Option(help="After how long it is refused: 30d, 12h, 15m.", metavar="TIME")] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Make an API key. It is printed once, and never again: only the SHA-256 of its secret is stored."""
+    expires_s = None if expires is None else seconds_of(expires)
+    key, text = _with(
+        where,
+        lambda access: access.create_key(name, scope, agents=agent or None, roles=role or (), expires_s=expires_s),
+    )
+    if as_json:
+        sys.stdout.write(to_json(_shown(key) | {"key": text}) + "\n")
+        return
+    sys.stdout.write(f"{text}\n")
+    sys.stderr.write(clean(f"note: this is the only time that key {key.key_id} of {key.name} is shown") + "\n")
+
+
+def list_keys(where: Where, *, as_json: AsJson = False) -> None:
+    """List the API keys: whose they are, what they allow, and roughly when each was last used."""
+    keys, now = _with(where, lambda access: access.keys()), round(time.time() * 1000)
+    if as_json:
+        sys.stdout.write(to_json({"items": [_shown(key) for key in keys]}, indent=2) + "\n")
+        return
+    if not keys:
+        sys.stdout.write("There is no API key.\n")
+        return
+    shown = table("ID", "NAME", "SCOPES", "AGENTS", "ROLES", "MADE", "EXPIRES", "USED")
+    for key in keys:
+        agents = "all" if key.agents is None else " ".join(key.agents)
+        ends = "never" if key.expires_at is None else "expired" if key.expires_at <= now else f"in {span(key.expires_at - now)}"
+        used = "never" if key.used_at is None else f"{span(now - key.used_at)} ago"
+        made = f"{span(now - key.created_at)} ago"
+        cells = (key.key_id, key.name, " ".join(key.scopes), agents, " ".join(key.roles), made, ends, used)
+        shown.add_row(*map(clean, cells))
+    console().print(shown)
+
+
+def revoke(
+    where: Where, key_id: Annotated[str, typer.Argument(metavar="ID", help="The key's id, as the list shows it.")]
+) -> None:
+    """Revoke an API key: servers refuse it within five seconds, and its event streams end within fifteen."""
+    if not _with(where, lambda access: access.revoke_key(key_id)):
+        raise InvalidInput("id", f"there is no API key {key_id!r:.60}", "take the id from: holdfast keys list")
+    sys.stdout.write(clean(f"Revoked {key_id}.") + "\n")
+
+
+COMMANDS = {"create": create, "list": list_keys, "revoke": revoke}
+"""The commands below `holdfast keys`, in the order of its help."""
+
+
+def seconds_of(text: str) -> int:
+    """The seconds of a time such as `30d`.
+
+    Raises:
+        InvalidInput: The text is none.
+    """
+    found = _SPAN.fullmatch(text)
+    if found is None:
+        raise InvalidInput("expires", f"{text!r:.40} is no time", "write a number and s, m, h, d or w: 30d")
+    return int(found[1]) * _UNITS[found[2]]
+
+
+def _shown(key: ApiKey) -> dict[str, object]:
+    return key.model_dump(mode="json", exclude={"digest"})
+
+
+def _with(where: Where, work: Callable[[Access], Awaitable[T]]) -> T:
+    async def done() -> T:
+        async with session(where) as opened:
+            return await work(opened.client.access)
+
+    return asyncio.run(done())

@@ -1,0 +1,146 @@
+"""Who may do what: the API keys of a namespace, and the agent that a conversation belongs to. The server asks this."""
+
+import hashlib
+import hmac
+import re
+import secrets
+from collections.abc import Collection, Sequence
+
+from holdfast.conversation import Principal
+from holdfast.conversation.ids import check_conversation_id
+from holdfast.errors import InvalidInput
+from holdfast.persistence.api_keys import AccessScope, ApiKey
+
+from .arguments import is_time, pausable
+from .connection import Connection
+
+API_KEY = re.compile(r"hf_([0-9a-f]{12})_([0-9a-f]{64})")
+"""The text of an API key: its id, and its secret of 256 bits."""
+MOST_AGENTS = 64
+LONGEST_S = 10 * 366 * 86_400
+
+__all__ = ["API_KEY", "Access", "AccessScope", "ApiKey", "fits"]
+
+
+class Access:
+    """The API keys of a client's namespace, and whose conversation is whose; see `AsyncClient.access`."""
+
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+
+    async def create_key(
+        self,
+        name: str,
+        scopes: Collection[AccessScope | str],
+        *,
+        agents: Collection[str] | None = None,
+        roles: Sequence[str] = (),
+        expires_s: float | None = None,
+    ) -> tuple[ApiKey, str]:
+        """A new key, and its text, which is shown here and never again: the store keeps the secret's digest.
+
+        Args:
+            name: Who holds it: the `Principal.id` of what is done with it.
+            scopes: What it allows.
+            agents: The agents whose conversations it may touch, at most 64; None for all.
+            roles: The roles of its holder.
+            expires_s: After how many seconds it is refused; None: never.
+
+        Raises:
+            InvalidInput: A value cannot be used, or as many keys as may be stand already.
+            StoreUnavailable: Redis does not answer in time, or refuses.
+        """
+        holder = Principal(name, roles=tuple(roles))
+        of_agents = None if agents is None else tuple(sorted({_agent(agent) for agent in agents}))
+        if of_agents is not None and not 1 <= len(of_agents) <= MOST_AGENTS:
+            raise InvalidInput("agents", f"there are {len(of_agents)}", f"name 1 to {MOST_AGENTS}, or leave them out for all")
+        if expires_s is not None and not (is_time(expires_s) and 0 < expires_s <= LONGEST_S):
+            raise InvalidInput("expires_s", f"{expires_s!r:.40} is no time", "give seconds, more than 0 and at most ten years")
+        allowed = scopes_of(scopes)
+        now = await self._connection.read(lambda store: store.now())
+        secret = secrets.token_hex(32)
+        key = ApiKey(
+            key_id=secrets.token_hex(6),
+            name=holder.id,
+            digest=_digest(secret),
+            scopes=allowed,
+            agents=of_agents,
+            roles=holder.roles,
+            created_at=now,
+            expires_at=None if expires_s is None else now + round(expires_s * 1000),
+        )
+        await self._connection.read(lambda store: store.put_api_key(key))
+        return key, f"hf_{key.key_id}_{secret}"
+
+    async def keys(self) -> list[ApiKey]:
+        """All keys, the oldest first, also those that have expired.
+
+        Raises:
+            StoreUnavailable: Redis does not answer in time, or refuses.
+        """
+        return list(await self._connection.read(lambda store: store.api_keys()))
+
+    async def key(self, key_id: str) -> ApiKey | None:
+        """The key of that id, None if there is none.
+
+        Raises:
+            StoreUnavailable: Redis does not answer in time, or refuses.
+        """
+        return await self._connection.read(lambda store: store.api_key(key_id))
+
+    async def revoke_key(self, key_id: str) -> bool:
+        """Remove a key, so that servers refuse it within seconds; false if there was none.
+
+        Raises:
+            StoreUnavailable: Redis does not answer in time, or refuses.
+        """
+        return await self._connection.read(lambda store: store.remove_api_key(key_id))
+
+    async def note_use(self, key_id: str, at: int) -> None:
+        """Note when a key was used, in integer milliseconds UTC.
+
+        Raises:
+            StoreUnavailable: Redis does not answer in time, or refuses.
+        """
+        await self._connection.read(lambda store: store.note_api_key_use(key_id, at))
+
+    async def agent_of(self, conversation_id: str) -> str:
+        """The name of the agent whose conversation this is; it never changes.
+
+        Raises:
+            InvalidConversationId: The id is empty, too long or ill-formed.
+            ConversationNotFound: The conversation was never started.
+            HoldfastError: The conversation cannot be read.
+        """
+        name = check_conversation_id(conversation_id)
+        return (await self._connection.read(lambda store: store.load(name))).agent
+
+
+def fits(key: ApiKey, secret: str) -> bool:
+    """Whether a secret is the key's; the time that this takes says nothing of where they differ."""
+    return hmac.compare_digest(_digest(secret), key.digest)
+
+
+def scopes_of(names: Collection[AccessScope | str]) -> tuple[AccessScope, ...]:
+    """The scopes of these names, each once.
+
+    Raises:
+        InvalidInput: A name is none of a scope, or there is no name.
+    """
+    known = [scope.value for scope in AccessScope]
+    for name in names:
+        if name not in known:
+            raise InvalidInput("scopes", f"{name!r:.40} is no scope", f"use {', '.join(known)}")
+    if not names:
+        raise InvalidInput("scopes", "there is none", f"name one at least: {', '.join(known)}")
+    return tuple(scope for scope in AccessScope if scope.value in names)
+
+
+def _agent(name: str) -> str:
+    if name is None:
+        raise InvalidInput("agents", "None is no agent's name", "give names, or leave them out for all")
+    return str(pausable(name))
+
+
+def _digest(secret: str) -> str:
+    return hashlib.sha256(secret.encode()).hexdigest()

@@ -1,0 +1,84 @@
+"""API keys as a store keeps them: whose they are, what they allow, and the digest of their secret, never the secret."""
+
+from collections.abc import Sequence
+from enum import StrEnum
+from typing import Protocol
+
+from pydantic import Field
+
+from holdfast.conversation.record import Record
+from holdfast.errors import InvalidInput
+
+MOST_API_KEYS = 1_000
+"""How many API keys may stand in a namespace: each is looked up by its id, and the list has all of them."""
+
+
+class AccessScope(StrEnum):
+    """What a caller of the server may do. Each scope stands for itself: none includes another."""
+
+    READ = "read"  # look at conversations, pending calls, agents and events
+    START = "start"  # start, send, cancel, end, retry
+    DECIDE = "decide"  # decide pending calls
+    CLIENT = "client"  # carry out the calls of a client
+    ADMIN = "admin"  # pause and resume
+
+
+class ApiKey(Record):
+    """One API key. Times in integer milliseconds UTC.
+
+    Attributes:
+        key_id: The public part of the key.
+        name: The name of whoever holds it: the `Principal.id` of what is done with it.
+        digest: The SHA-256 of the secret, in hexadecimal. The secret has 256 random bits: a slow hash would add nothing.
+        scopes: What the key allows.
+        agents: The agents whose conversations it may touch; None for all.
+        roles: The roles of the holder.
+        created_at: When the key was made.
+        expires_at: From when on it is refused; None: never.
+        used_at: Roughly when it was last used, up to an hour early; None: not yet. Stored beside the key.
+    """
+
+    key_id: str
+    name: str
+    digest: str = Field(repr=False)
+    scopes: tuple[AccessScope, ...]
+    agents: tuple[str, ...] | None = None
+    roles: tuple[str, ...] = ()
+    created_at: int
+    expires_at: int | None = None
+    used_at: int | None = None
+
+
+def too_many_keys() -> InvalidInput:
+    """The error that says that there is no room for another key."""
+    return InvalidInput(
+        "name", f"{MOST_API_KEYS} API keys stand already", "revoke those that nobody uses (`holdfast keys list`)"
+    )
+
+
+class ApiKeys(Protocol):
+    """The verbs of a `Store` on API keys."""
+
+    async def put_api_key(self, key: ApiKey) -> None:
+        """Store a key under its id, but for `used_at`.
+
+        Raises:
+            InvalidInput: `MOST_API_KEYS` other keys stand.
+        """
+        ...
+
+    async def api_key(self, key_id: str) -> ApiKey | None:
+        """The key of that id, None if there is none."""
+        ...
+
+    async def api_keys(self) -> Sequence[ApiKey]:
+        """All keys, the oldest first, also those that have expired."""
+        ...
+
+    async def remove_api_key(self, key_id: str) -> bool:
+        """Remove a key; false if there was none."""
+        ...
+
+    async def note_api_key_use(self, key_id: str, at: int) -> None:
+        """Note when a key was used (ms UTC); nothing happens if the key is gone."""
+        ...

@@ -1,0 +1,69 @@
+"""API keys in Redis: two hashes in the meta slot, one of the keys and one of when each was last used."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from . import codec, redis_values
+from .api_keys import MOST_API_KEYS, ApiKey, too_many_keys
+from .redis_database import RedisDatabase
+
+
+class RedisApiKeys(RedisDatabase):
+    """The verbs of `ApiKeys`, in Redis."""
+
+    async def put_api_key(self, key: ApiKey) -> None:
+        """See `Store.put_api_key`."""
+        answer = await self._script("put_api_key", [self._places[0]], [key.key_id, codec.encode_api_key(key), MOST_API_KEYS])
+        if answer[0] == b"full":
+            raise too_many_keys()
+
+    async def api_key(self, key_id: str) -> ApiKey | None:
+        """See `Store.api_key`."""
+        keys, used = self._places
+
+        async def read() -> Any:
+            async with self._redis.pipeline(transaction=True) as pipe:
+                pipe.hget(keys, key_id)
+                pipe.hget(used, key_id)
+                return await pipe.execute()
+
+        data, at = await self._do(read)
+        return codec.decode_api_key(data, _moment(at)) if data is not None else None
+
+    async def api_keys(self) -> Sequence[ApiKey]:
+        """See `Store.api_keys`."""
+        keys, used = self._places
+
+        async def read() -> Any:
+            async with self._redis.pipeline(transaction=True) as pipe:
+                pipe.hgetall(keys)
+                pipe.hgetall(used)
+                return await pipe.execute()
+
+        records, times = await self._do(read)
+        found = [codec.decode_api_key(data, _moment(times.get(name))) for name, data in records.items()]
+        return sorted(found, key=lambda key: (key.created_at, key.key_id))
+
+    async def remove_api_key(self, key_id: str) -> bool:
+        """See `Store.remove_api_key`."""
+        keys, used = self._places
+
+        async def write() -> Any:
+            async with self._redis.pipeline(transaction=True) as pipe:
+                pipe.hdel(keys, key_id)
+                pipe.hdel(used, key_id)
+                return await pipe.execute()
+
+        return bool((await self._do(write))[0])
+
+    async def note_api_key_use(self, key_id: str, at: int) -> None:
+        """See `Store.note_api_key_use`."""
+        await self._script("note_api_key_use", list(self._places), [key_id, at])
+
+    @property
+    def _places(self) -> tuple[str, str]:
+        return self._keys.meta("api-keys"), self._keys.meta("api-keys-used")
+
+
+def _moment(text: bytes | None) -> int | None:
+    return None if text is None else redis_values.number_of(text, "the last use of an API key")

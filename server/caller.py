@@ -1,0 +1,56 @@
+"""Who calls, and what they may do here."""
+
+from dataclasses import dataclass
+
+from holdfast.client.access import AccessScope
+from holdfast.conversation import Principal
+
+from .refusal import Refusal
+
+
+@dataclass(frozen=True, slots=True)
+class Caller:
+    """Who sends a request, as it was verified.
+
+    Attributes:
+        principal: The person or program.
+        scopes: What they may do.
+        agents: The agents whose conversations they may touch; None for all.
+    """
+
+    principal: Principal
+    scopes: frozenset[AccessScope]
+    agents: frozenset[str] | None = None
+
+    @property
+    def name(self) -> str:
+        """The principal's name, for lines of the log."""
+        return self.principal.id
+
+    def touches(self, agent: str) -> bool:
+        """Whether they may touch the conversations of this agent."""
+        return self.agents is None or agent in self.agents
+
+    def check_scope(self, scope: AccessScope) -> None:
+        """Refuse a caller without this scope.
+
+        Raises:
+            Refusal: The caller has it not.
+        """
+        if scope not in self.scopes:
+            detail = f"{self.principal.id!r} may not do this: it takes the scope {scope.value}"
+            challenge = f'Bearer realm="holdfast", error="insufficient_scope", scope="{scope.value}"'
+            raise Refusal(403, "not_permitted", detail, {"scope": scope.value}, {"WWW-Authenticate": challenge})
+
+    def check_agent(self, agent: str | None) -> None:
+        """Refuse a caller who may not touch this agent; None stands for all of them.
+
+        Raises:
+            Refusal: The caller may not touch it.
+        """
+        if self.agents is not None and (agent is None or agent not in self.agents):
+            raise Refusal(403, "not_permitted", f"{self.principal.id!r} may touch some agents alone", {"agent": agent})
+
+
+LOCAL = Caller(Principal("local"), frozenset(AccessScope))
+"""Whoever has signed in over the link of a server on loopback, or reaches one that asks nobody."""

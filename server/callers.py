@@ -1,0 +1,253 @@
+"""From a request to its caller: by an API key, a token, a proxy's header or a session's cookie, before its body is read."""
+
+import asyncio
+import hashlib
+import ipaddress
+import logging
+import math
+import time
+from collections import OrderedDict
+from collections.abc import Callable, Coroutine
+from dataclasses import dataclass
+from typing import Any
+
+from starlette.datastructures import Headers
+from starlette.requests import cookie_parser
+from starlette.types import Scope
+
+from holdfast.client import AsyncClient
+from holdfast.client.access import API_KEY, Access, ApiKey, fits
+from holdfast.conversation import Principal, Proof
+from holdfast.errors import HoldfastError, InvalidInput
+from holdfast.redaction import PLAIN
+from holdfast.single_flight import SingleFlight
+
+from .authentication import Authentication
+from .bounds import Bounds
+from .caller import LOCAL, Caller
+from .rates import Rates
+from .refusal import Refusal
+from .sessions import Sessions, cookie_of
+from .tokens import InvalidToken, Tokens
+
+FRESH_S = 5
+"""For how many seconds a verified key or token is taken as it is: so long after its revocation, a key is refused."""
+MOST_VERIFIED = 4096
+NOTED_MS = 3_600_000
+"""How old (ms) the noted use of a key may be before it is noted again."""
+LONGEST = 20_000
+"""How many characters a header with credentials may have."""
+
+logger = logging.getLogger("holdfast.server")
+
+
+@dataclass(frozen=True, slots=True)
+class Arrived:
+    """What the gate found out about a request.
+
+    Attributes:
+        scheme: `http` or `https`, as the caller's client sees it.
+        host: The name and port that the caller's client reached.
+        ambient: Whether what a browser or a proxy adds by itself counts: cookies, and the headers of a proxy.
+    """
+
+    scheme: str
+    host: str
+    ambient: bool
+
+
+@dataclass(frozen=True, slots=True)
+class _Verified:
+    caller: Caller
+    until: float
+
+
+class Callers:
+    """Who sends requests to one server process. Credentials are held as digests alone. `clock` gives seconds."""
+
+    def __init__(
+        self,
+        client: AsyncClient,
+        authentication: Authentication,
+        sessions: Sessions,
+        bounds: Bounds,
+        *,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._access: Access = client.access
+        self._authentication = authentication
+        self._sessions = sessions
+        self._clock = clock
+        self._tokens = None if authentication.issuer is None else Tokens(authentication.issuer)
+        self._rates = Rates(bounds.caller_per_s, bounds.caller_burst, clock=clock)
+        self._failures = Rates(bounds.failures_per_s, bounds.failures_burst, clock=clock)
+        self._verified: OrderedDict[bytes, _Verified] = OrderedDict()
+        self._verifying: dict[bytes, SingleFlight[tuple[Caller, float]]] = {}
+        self._noting: set[asyncio.Task[None]] = set()
+
+    async def of(self, scope: Scope) -> Caller:
+        """The caller of a request.
+
+        Raises:
+            Refusal: Nobody known sends it, or it is one too many of them.
+            HoldfastError: The store does not answer.
+        """
+        caller = LOCAL if self._authentication.anyone else await self._found(scope)
+        principal = caller.principal
+        if self._authentication.anyone:
+            return caller
+        if wait_s := self._rates.take((principal.proof, principal.id)):
+            raise _too_often("rate_limited", f"{principal.id!r} sends more requests than may be", wait_s)
+        return caller
+
+    async def stands(self, scope: Scope, caller: Caller) -> bool:
+        """Whether a request that is still open would find the same caller again; so it is while the store does not answer."""
+        if self._authentication.anyone:
+            return True
+        try:
+            return await self._found(scope) == caller
+        except Refusal as refusal:
+            return refusal.status != 401  # noqa: PLR2004 - nobody known
+        except HoldfastError:
+            return True
+
+    async def _found(self, scope: Scope) -> Caller:
+        headers, arrived, proxy = Headers(scope=scope), scope["state"]["arrived"], self._authentication.proxy
+        peer = peer_of(scope)
+        if given := headers.getlist("authorization"):
+            kind, _, credential = given[0].partition(" ")
+            if len(given) > 1 or kind.lower() != "bearer" or len(given[0]) > LONGEST:
+                raise unauthenticated("send one header Authorization: Bearer, with an API key or a token")
+            return await self._bearer(credential.strip(), self._payer(headers, peer))
+        if arrived.ambient:
+            if (caller := self._signed_in(headers, arrived)) is not None:
+                return caller
+            if proxy.token_header is not None and (token := _only(headers, proxy.token_header)):
+                return await self._verify(
+                    token, Proof.PROXY, self._payer(headers, peer), lambda: self._by_token(token, Proof.PROXY)
+                )
+            if proxy.user_header is not None and proxy.is_peer(peer) and (name := _only(headers, proxy.user_header)):
+                return self._named(name, headers)
+        raise unauthenticated("send an API key or a token as Authorization: Bearer; `holdfast keys create` makes a key")
+
+    async def _bearer(self, credential: str, payer: str) -> Caller:
+        if found := API_KEY.fullmatch(credential):
+            return await self._verify(credential, Proof.KEY, payer, lambda: self._by_key(found[1], found[2]))
+        if self._tokens is not None and credential.count(".") == 2:  # noqa: PLR2004 - as in a token
+            return await self._verify(credential, Proof.OIDC, payer, lambda: self._by_token(credential, Proof.OIDC))
+        raise unauthenticated("this is no API key of the server's, and no token that it takes", bad=True)
+
+    async def _verify(
+        self, credential: str, proof: Proof, payer: str, work: Callable[[], Coroutine[Any, Any, tuple[Caller, float]]]
+    ) -> Caller:
+        """The caller of a credential, as verified a moment ago or now.
+
+        A failure takes a token from the bucket of whom it comes from. Without one nothing new is looked at from there, but for
+        credentials that were taken before: failures of others do not keep them out.
+        """
+        digest = hashlib.sha256(f"{proof} {credential}".encode()).digest()
+        known = self._verified.get(digest)
+        if known is not None and self._clock() < known.until:
+            self._verified.move_to_end(digest)
+            return known.caller
+        if known is None and (wait_s := self._failures.wait_s(payer)):
+            raise _too_often("too_many_failures", "too many credentials from there were refused", wait_s)
+        flight = self._verifying.get(digest)
+        if flight is None:
+            flight = self._verifying[digest] = SingleFlight(work)
+            flight.begin().add_done_callback(lambda _: self._verifying.pop(digest, None))
+        try:
+            caller, holds_s = await flight.result()
+        except InvalidToken as error:
+            self._verified.pop(digest, None)
+            self._failures.take(payer)
+            raise unauthenticated(f"the credential is not taken: {error}", bad=True) from None
+        self._verified[digest] = _Verified(caller, self._clock() + min(FRESH_S, holds_s))
+        self._verified.move_to_end(digest)
+        if len(self._verified) > MOST_VERIFIED:
+            self._verified.popitem(last=False)
+        return caller
+
+    async def _by_key(self, key_id: str, secret: str) -> tuple[Caller, float]:
+        key, now = await self._access.key(key_id), time.time()
+        if key is None or not fits(key, secret):
+            raise InvalidToken("there is no such key, or not any more")
+        holds_s = math.inf if key.expires_at is None else key.expires_at / 1000 - now
+        if holds_s <= 0:
+            raise InvalidToken("the key has expired")
+        self._note(key, round(now * 1000))
+        agents = None if key.agents is None else frozenset(key.agents)
+        return Caller(Principal(key.name, roles=key.roles, proof=Proof.KEY), frozenset(key.scopes), agents), holds_s
+
+    async def _by_token(self, token: str, proof: Proof) -> tuple[Caller, float]:
+        if self._tokens is None:
+            raise InvalidToken("no tokens are taken")
+        caller, until = await self._tokens.caller(token, proof)
+        return caller, until - time.time()
+
+    def _signed_in(self, headers: Headers, arrived: Arrived) -> Caller | None:
+        value = cookie_parser("; ".join(headers.getlist("cookie"))[:LONGEST]).get(cookie_of(arrived.scheme, arrived.host))
+        return LOCAL if value is not None and self._sessions.stands(value) else None
+
+    def _named(self, name: str, headers: Headers) -> Caller:
+        proxy = self._authentication.proxy
+        listed = _only(headers, proxy.roles_header) if proxy.roles_header is not None else None
+        roles = tuple(dict.fromkeys(role.strip() for role in (listed or "").split(",") if role.strip()))
+        try:
+            principal = Principal(name, roles=roles, proof=Proof.PROXY)
+        except InvalidInput as error:
+            raise unauthenticated(f"the proxy's headers name nobody: {error.problem}", bad=True) from None
+        return Caller(principal, frozenset(proxy.scopes))
+
+    def _payer(self, headers: Headers, peer: str) -> str:
+        """Whose bucket an attempt is on: the peer, or whom a known proxy speaks for; of IPv6 the network of one subscriber."""
+        if self._authentication.proxy.is_peer(peer):
+            peer = headers.get("x-forwarded-for", "").rpartition(",")[2].strip() or peer
+        try:
+            address = ipaddress.ip_address(peer.partition("%")[0])
+        except ValueError:
+            return "elsewhere"
+        if isinstance(address, ipaddress.IPv6Address) and address.ipv4_mapped is None:
+            return str(ipaddress.ip_network((address, 64), strict=False))
+        return str(address)
+
+    def _note(self, key: ApiKey, now: int) -> None:
+        """Note that a key was used, once an hour or so, without anybody waiting for it."""
+        if key.used_at is not None and now - key.used_at < NOTED_MS:
+            return
+        if len(self._noting) >= 16:  # noqa: PLR2004 - the next use is noted as well
+            return
+        task = asyncio.create_task(_noted(self._access, key.key_id, now))
+        self._noting.add(task)
+        task.add_done_callback(self._noting.discard)
+
+
+async def _noted(access: Access, key_id: str, now: int) -> None:
+    try:
+        await access.note_use(key_id, now)
+    except HoldfastError as error:
+        logger.warning("the use of the API key %s was not noted: %s", key_id, PLAIN.said(error, 300))
+
+
+def peer_of(scope: Scope) -> str:
+    """The address that a request comes from; '' where there is none."""
+    client = scope.get("client")
+    return client[0] if client else ""
+
+
+def unauthenticated(detail: str, *, bad: bool = False) -> Refusal:
+    """The refusal of a request whose caller is not known; `bad` says that it had credentials."""
+    challenge = 'Bearer realm="holdfast"' + (', error="invalid_token"' if bad else "")
+    return Refusal(401, "unauthenticated", detail, headers={"WWW-Authenticate": challenge})
+
+
+def _too_often(code: str, detail: str, wait_s: float) -> Refusal:
+    return Refusal(429, code, detail, headers={"Retry-After": str(max(math.ceil(wait_s), 1))})
+
+
+def _only(headers: Headers, name: str) -> str | None:
+    """The value of a header that stands once; None where it is absent."""
+    found = headers.getlist(name)
+    if len(found) > 1 or any(len(value) > LONGEST for value in found):
+        raise unauthenticated(f"the header {name} stands there more than once, or is too long", bad=True)
+    return found[0].strip() if found else None

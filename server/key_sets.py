@@ -1,0 +1,146 @@
+"""The public keys of an identity provider: fetched when they are first needed, kept, and fetched again for a new one."""
+
+import asyncio
+import logging
+import time
+import warnings
+from collections.abc import Callable
+from typing import Any
+
+import httpx
+from joserfc import jwk
+from joserfc.errors import JoseError, SecurityWarning
+
+from holdfast.conversation import jsontext
+from holdfast.redaction import PLAIN
+from holdfast.single_flight import SingleFlight
+
+from .authentication import Issuer, is_safe
+from .refusal import Refusal
+
+KEEP_S = 3600
+"""After what time keys are fetched again, in seconds, so that a withdrawn one is no longer taken."""
+STALE_S = 24 * 3600
+"""For how long keys are taken although they cannot be fetched again, in seconds."""
+AGAIN_S = 30
+"""How much time passes between two fetches at least, in seconds, whatever keys tokens name."""
+FETCH_S = 10
+MOST_BYTES = 1 << 18
+MOST_KEYS = 100
+SHORTEST_RSA_BITS = 2048
+DISCOVERY = "/.well-known/openid-configuration"
+
+logger = logging.getLogger("holdfast.server")
+
+
+def _connected() -> httpx.AsyncClient:
+    return httpx.AsyncClient(timeout=FETCH_S, follow_redirects=False)
+
+
+class KeySet:
+    """The keys of one issuer. `clock` gives seconds, `connected` what fetches them."""
+
+    def __init__(
+        self,
+        issuer: Issuer,
+        *,
+        clock: Callable[[], float] = time.monotonic,
+        connected: Callable[[], httpx.AsyncClient] = _connected,
+    ) -> None:
+        self._issuer = issuer
+        self._connected = connected
+        self._clock = clock
+        self._keys: list[Any] = []
+        self._fetched_at: float | None = None
+        self._asked_at: float | None = None
+        self._fetching = SingleFlight(self._fetch)
+
+    async def key(self, key_id: str | None) -> Any:
+        """The key of that id, or the only one where a token names none; None if the issuer has none such.
+
+        Raises:
+            Refusal: The keys are not known, and cannot be fetched.
+        """
+        found, now = self._found(key_id), self._clock()
+        if found is not None and now - (self._fetched_at or 0) < KEEP_S:
+            return found
+        if self._fetching.under_way or self._asked_at is None or now - self._asked_at >= AGAIN_S:
+            await self._fetching.result()
+        if self._fetched_at is None or self._clock() - self._fetched_at >= STALE_S:
+            detail = "the identity provider's keys cannot be fetched, so that no token can be verified"
+            raise Refusal(503, "identity_provider_unavailable", detail, headers={"Retry-After": str(AGAIN_S)})
+        return self._found(key_id)
+
+    def _found(self, key_id: str | None) -> Any:
+        if key_id is None:
+            return self._keys[0] if len(self._keys) == 1 else None
+        return next((key for key in self._keys if key.kid == key_id), None)
+
+    async def _fetch(self) -> None:
+        """Fetch the keys; where that fails, the log says so, and those that are known stay."""
+        self._asked_at = self._clock()
+        try:
+            async with asyncio.timeout(FETCH_S), self._connected() as http:
+                place = self._issuer.jwks_url or await self._discovered(http)
+                self._keys = _usable(await _json(http, place))
+        except (httpx.HTTPError, httpx.InvalidURL, TimeoutError, ValueError) as error:
+            logger.warning("the keys of %s cannot be fetched: %s", self._issuer.url, PLAIN.said(error, 300))
+        else:
+            self._fetched_at = self._clock()
+
+    async def _discovered(self, http: httpx.AsyncClient) -> str:
+        found = await _json(http, self._issuer.url.rstrip("/") + DISCOVERY)
+        if found.get("issuer") != self._issuer.url:
+            said = f"its discovery document is that of {found.get('issuer')!r:.100}"
+            raise ValueError(said)
+        place = found.get("jwks_uri")
+        if not isinstance(place, str) or not is_safe(place):
+            said = "its discovery document names no safe jwks_uri"
+            raise ValueError(said)
+        return place
+
+
+async def _json(http: httpx.AsyncClient, url: str) -> dict[str, Any]:
+    """The JSON object at a URL, within bounds."""
+    text = bytearray()
+    async with http.stream("GET", url, headers={"Accept": "application/json"}) as response:
+        if response.status_code != 200:  # noqa: PLR2004 - OK
+            said = f"{url} answers {response.status_code}"
+            raise ValueError(said)
+        async for chunk in response.aiter_bytes():
+            text += chunk
+            if len(text) > MOST_BYTES:
+                said = f"{url} has more than {MOST_BYTES} bytes"
+                raise ValueError(said)
+    found = jsontext.loads(text.decode())
+    if not isinstance(found, dict):
+        said = f"{url} has no JSON object"
+        raise ValueError(said)  # noqa: TRY004 - what is there is wrong, and no argument
+    return found
+
+
+def _usable(found: dict[str, Any]) -> list[Any]:
+    """The keys of a set that verify signatures; those of other uses and kinds are left out."""
+    listed = found.get("keys")
+    if not isinstance(listed, list) or len(listed) > MOST_KEYS:
+        said = f"it is no set of at most {MOST_KEYS} keys"
+        raise ValueError(said)
+    keys = []
+    for one in listed:
+        if not isinstance(one, dict) or one.get("kty") not in ("RSA", "EC", "OKP") or one.get("use", "sig") != "sig":
+            continue
+        try:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore", SecurityWarning)  # what is too weak is left out below
+                key: Any = jwk.import_key({name: value for name, value in one.items() if name not in _PRIVATE})
+        except (JoseError, ValueError, TypeError, KeyError):
+            continue
+        if key.key_type != "RSA" or key.raw_value.key_size >= SHORTEST_RSA_BITS:
+            keys.append(key)
+    if not keys:
+        said = "there is no key to verify signatures with"
+        raise ValueError(said)
+    return keys
+
+
+_PRIVATE = frozenset({"d", "p", "q", "dp", "dq", "qi", "oth", "k"})

@@ -1,0 +1,47 @@
+"""How often something may be done: a token bucket for each name, in a table of bounded size."""
+
+import time
+from collections import OrderedDict
+from collections.abc import Callable, Hashable
+
+MOST = 10_000
+"""How many names are remembered; the one that was seen least lately is forgotten, which only ever allows more."""
+
+
+class Rates:
+    """Token buckets by name: each holds `burst` tokens, and gets `per_s` new ones a second.
+
+    Args:
+        per_s: How many tokens come back a second.
+        burst: How many there are at most.
+        clock: The time in seconds.
+    """
+
+    def __init__(self, per_s: float, burst: float, *, clock: Callable[[], float] = time.monotonic) -> None:
+        self._per_s = per_s
+        self._burst = burst
+        self._clock = clock
+        self._left: OrderedDict[Hashable, tuple[float, float]] = OrderedDict()
+
+    def __len__(self) -> int:
+        return len(self._left)
+
+    def take(self, name: Hashable) -> float:
+        """Take a token. 0 if there was one, else in how many seconds there will be one."""
+        left, now = self._now(name)
+        if left < 1:
+            return (1 - left) / self._per_s
+        self._left[name] = left - 1, now
+        self._left.move_to_end(name)
+        if len(self._left) > MOST:
+            self._left.popitem(last=False)
+        return 0.0
+
+    def wait_s(self, name: Hashable) -> float:
+        """In how many seconds there is a token; 0 if there is one."""
+        return max((1 - self._now(name)[0]) / self._per_s, 0.0)
+
+    def _now(self, name: Hashable) -> tuple[float, float]:
+        now = self._clock()
+        left, at = self._left.get(name, (self._burst, now))
+        return min(left + (now - at) * self._per_s, self._burst), now

@@ -1,0 +1,94 @@
+"""The conversations that a caller may touch whose key or token names agents; those of other agents seem not to be there."""
+
+from collections import OrderedDict
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any, TypeVar
+
+from holdfast.client import AsyncClient, ConversationNotFound, InvalidInput, Page, StaleCall, StaleReason
+from holdfast.conversation.ids import check_conversation_id
+
+from .caller import Caller
+
+MOST_KNOWN = 10_000
+"""Of how many conversations the agent is remembered, which never changes."""
+
+T = TypeVar("T")
+
+
+class Reach:
+    """The conversations of a client, and whose they are."""
+
+    def __init__(self, client: AsyncClient) -> None:
+        self._client = client
+        self._agents: OrderedDict[str, str] = OrderedDict()
+
+    async def check(self, caller: Caller, conversation_id: str) -> None:
+        """Refuse a conversation that the caller may not touch, as one that there is not.
+
+        Raises:
+            InvalidConversationId: The id is empty, too long or ill-formed.
+            ConversationNotFound: The caller may not touch it, or it was never started.
+        """
+        if caller.agents is not None and not caller.touches(await self._agent(check_conversation_id(conversation_id))):
+            raise ConversationNotFound(conversation_id)
+
+    async def check_suspension(self, caller: Caller, suspension_id: str, conversation_id: str | None) -> None:
+        """Refuse a suspension of a conversation that the caller may not touch, as one that there is not.
+
+        Raises:
+            ConversationNotFound: The caller may not touch the conversation that is named, or it was never started.
+            StaleCall: No conversation is named, and the suspension is another agent's, or is not open.
+        """
+        if caller.agents is None:
+            return
+        if conversation_id is not None:
+            await self.check(caller, conversation_id)
+        elif not caller.touches((await self._client.pending_call(suspension_id)).agent):
+            raise StaleCall("", suspension_id, StaleReason.UNKNOWN)
+
+    async def _agent(self, conversation_id: str) -> str:
+        found = self._agents.get(conversation_id)
+        if found is None:
+            found = self._agents[conversation_id] = await self._client.access.agent_of(conversation_id)
+        self._agents.move_to_end(conversation_id)
+        if len(self._agents) > MOST_KNOWN:
+            self._agents.popitem(last=False)
+        return found
+
+
+def conversation_named(query: Any, body: Any) -> str | None:
+    """The conversation that a query or a body names."""
+    found: str | None = getattr(query, "conversation_id", None) or getattr(getattr(body, "root", body), "conversation_id", None)
+    return found
+
+
+async def listed(caller: Caller, query: Any, fetch: Callable[[Mapping[str, Any]], Awaitable[Page[T]]]) -> Page[T]:
+    """A page of what the caller may touch. Of several agents it is agent after agent, and the cursor says which one is next.
+
+    Args:
+        caller: The caller.
+        query: The query, with `agent`, `limit` and `after`.
+        fetch: Gives a page of one agent, or of all, by the client's parameters of these names.
+
+    Raises:
+        InvalidInput: The cursor is none.
+    """
+    if caller.agents is None:
+        return await fetch({"agent": query.agent, "limit": query.limit, "after": query.after})
+    agents = sorted(caller.agents if query.agent is None else caller.agents & {query.agent})
+    begin, after = 0, None
+    if query.after is not None:
+        name, mark, inner = query.after.rpartition("~")
+        if not mark or name not in agents:
+            raise InvalidInput("after", f"{query.after!a:.40} is not a cursor", "pass the `next` of the page before")
+        begin, after = agents.index(name), inner or None
+    items: list[T] = []
+    for place in range(begin, len(agents)):
+        page = await fetch({"agent": agents[place], "limit": query.limit - len(items), "after": after})
+        items += page.items
+        after = None
+        if page.next is not None:
+            return Page(items, f"{agents[place]}~{page.next}")
+        if len(items) == query.limit:
+            return Page(items, f"{agents[place + 1]}~" if place + 1 < len(agents) else None)
+    return Page(items)

@@ -1,0 +1,145 @@
+"""Tokens of an identity provider (JWT): verified with its public keys, and read for who calls and what they may do."""
+
+import base64
+import binascii
+import time
+import warnings
+from collections.abc import Callable
+from typing import Any
+
+from joserfc import jws, jwt
+from joserfc.errors import JoseError, SecurityWarning
+
+from holdfast.client.access import AccessScope
+from holdfast.conversation import Principal, Proof, jsontext
+from holdfast.errors import InvalidInput
+
+from .authentication import Issuer
+from .caller import Caller
+from .key_sets import KeySet
+
+LONGEST = 16_384
+"""How many characters a token may have."""
+LEEWAY_S = 30
+"""How far the clocks of the issuer and of this machine may be apart, in seconds."""
+TYPES = ("", "jwt", "at+jwt", "application/at+jwt")
+"""The types of tokens that say who calls; a logout token, for one, does not."""
+
+
+class InvalidToken(Exception):
+    """A token that is not taken; the text says why, and nothing of the token."""
+
+
+class Tokens:
+    """The tokens of one issuer. `clock` gives seconds since 1970."""
+
+    def __init__(self, issuer: Issuer, keys: KeySet | None = None, *, clock: Callable[[], float] = time.time) -> None:
+        self._issuer = issuer
+        self._keys = keys or KeySet(issuer)
+        self._clock = clock
+
+    async def caller(self, token: str, proof: Proof) -> tuple[Caller, float]:
+        """Who calls with a token, and until when it holds (seconds since 1970).
+
+        Raises:
+            InvalidToken: The token is not taken.
+            Refusal: The issuer's keys cannot be fetched.
+        """
+        header, claims = _parts(token)
+        algorithm, key_id = header.get("alg"), header.get("kid")
+        if algorithm not in self._issuer.algorithms:
+            raise InvalidToken("its signature is of another sort than those that are taken")
+        if "crit" in header or str(header.get("typ", "")).lower() not in TYPES:
+            raise InvalidToken("it is of another type")
+        if key_id is not None and not isinstance(key_id, str):
+            raise InvalidToken("the id of its key is no text")
+        key = await self._keys.key(key_id)
+        if key is None or key.alg not in (None, algorithm):
+            raise InvalidToken("its issuer has no such key")
+        self._verify(token, key, str(algorithm), claims)
+        return self._read(claims, proof), float(claims["exp"]) + LEEWAY_S
+
+    def _verify(self, token: str, key: Any, algorithm: str, claims: dict[str, Any]) -> None:
+        """Check the signature, and what the claims say of the token itself."""
+        registry = jws.JWSRegistry(algorithms=[algorithm], strict_check_header=False)
+        registry.max_header_length = LONGEST
+        must = jwt.JWTClaimsRegistry(
+            now=lambda: int(self._clock()),
+            leeway=LEEWAY_S,
+            iss={"essential": True, "value": self._issuer.url},
+            aud={"essential": True, "value": self._issuer.audience},
+            exp={"essential": True},
+        )
+        try:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore", SecurityWarning)  # of the name EdDSA, which issuers use
+                jwt.decode(token, key, algorithms=[algorithm], registry=registry)
+            must.validate(claims)
+        except JoseError as error:
+            raise InvalidToken(_SAID.get(type(error).__name__, f"it does not hold ({type(error).__name__})")) from None
+        except (ValueError, TypeError, KeyError):  # a key that does not go with the signature
+            raise InvalidToken("its signature does not hold") from None
+
+    def _read(self, claims: dict[str, Any], proof: Proof) -> Caller:
+        issuer = self._issuer
+        name = _at(claims, issuer.id_claim)
+        if not isinstance(name, str):
+            raise InvalidToken(f"its claim {issuer.id_claim!r} names nobody")
+        if issuer.id_claim == "email" and claims.get("email_verified") is not True:
+            raise InvalidToken("its address of mail was not verified (email_verified)")
+        given = _names(_at(claims, issuer.scope_claim), spaced=True)
+        known = {f"{issuer.scope_prefix}{scope.value}": scope for scope in AccessScope}
+        scopes = frozenset({*issuer.scopes, *(known[one] for one in given if one in known)})
+        agents = None if issuer.agents_claim is None else frozenset(_names(_at(claims, issuer.agents_claim)))
+        try:
+            principal = Principal(name, roles=tuple(_names(_at(claims, issuer.roles_claim))), proof=proof)
+        except InvalidInput as error:
+            raise InvalidToken(f"it cannot be a principal: {error.field}: {error.problem}") from None
+        return Caller(principal, scopes, agents)
+
+
+_SAID = {
+    "BadSignatureError": "its signature does not hold",
+    "ExpiredTokenError": "it has expired",
+    "InvalidClaimError": "it is not for this server, not from the issuer, or not yet valid",
+    "MissingClaimError": "it lacks one of iss, aud, exp",
+}
+
+
+def _parts(token: str) -> tuple[dict[str, Any], dict[str, Any]]:
+    """The header and the claims of a token, unverified. Strict JSON: a name that stands twice would be read in two ways."""
+    parts = token.split(".")
+    if len(token) > LONGEST or len(parts) != 3 or not token.isascii():  # noqa: PLR2004 - header, claims, signature
+        raise InvalidToken("it is no signed token within bounds")
+    try:
+        header, claims = (
+            jsontext.loads(base64.b64decode(_padded(part), altchars=b"-_", validate=True).decode()) for part in parts[:2]
+        )
+    except (jsontext.NotJson, binascii.Error, ValueError):
+        raise InvalidToken("it is no signed token") from None
+    if not isinstance(header, dict) or not isinstance(claims, dict):
+        raise InvalidToken("it is no signed token")
+    return header, claims
+
+
+def _padded(part: str) -> str:
+    return part + "=" * (-len(part) % 4)
+
+
+def _at(claims: dict[str, Any], path: str) -> Any:
+    """The claim of that name; else the value that a path with dots leads to; None if there is none."""
+    if path in claims:
+        return claims[path]
+    found: Any = claims
+    for name in path.split("."):
+        found = found.get(name) if isinstance(found, dict) else None
+    return found
+
+
+def _names(value: Any, *, spaced: bool = False) -> list[str]:
+    """The names in a claim: a list, or a text, which with `spaced` holds several."""
+    if isinstance(value, str):
+        return value.split() if spaced else [value]
+    if isinstance(value, list):
+        return list(dict.fromkeys(one for one in value if isinstance(one, str)))
+    return []

@@ -1,0 +1,110 @@
+"""Callers over real connections: an identity provider that is asked for its keys, and rotates them; keys; a proxy's peers."""
+
+import ipaddress
+import json
+import socket
+import time
+from concurrent.futures import ThreadPoolExecutor
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from threading import Thread
+
+import httpx
+import pytest
+from joserfc import jwk, jwt
+
+from holdfast.persistence import AccessScope
+from holdfast.server import Authentication, Proxy, key_sets
+
+from .conftest import served
+
+
+class Provider(ThreadingHTTPServer):
+    """An identity provider that answers over HTTP, and signs tokens with the key it has."""
+
+    def __init__(self):
+        super().__init__(("127.0.0.1", 0), Answering)
+        self.url = f"http://127.0.0.1:{self.server_port}"
+        self.asked = 0
+        self.rotate()
+
+    def rotate(self):
+        self.key = jwk.ECKey.generate_key("P-256", auto_kid=True)
+
+    def token(self, **changes):
+        claims = {"iss": self.url, "aud": "holdfast", "sub": "ana", "exp": int(time.time()) + 600, "scope": "holdfast:read"}
+        return jwt.encode({"alg": "ES256", "kid": self.key.kid}, claims | changes, self.key, algorithms=["ES256"])
+
+
+class Answering(BaseHTTPRequestHandler):
+    def do_GET(self):
+        provider = self.server
+        provider.asked += self.path == "/keys"
+        found = {
+            "/.well-known/openid-configuration": {"issuer": provider.url, "jwks_uri": f"{provider.url}/keys"},
+            "/keys": {"keys": [provider.key.as_dict(private=False)]},
+        }[self.path]
+        self.send_response(200)
+        self.end_headers()
+        self.wfile.write(json.dumps(found).encode())
+
+    def log_message(self, *_):
+        """Say nothing."""
+
+
+@pytest.fixture
+def provider():
+    with Provider() as running:
+        Thread(target=running.serve_forever, daemon=True).start()
+        yield running
+        running.shutdown()
+
+
+def configured(provider, **more):
+    given = {"HOLDFAST_OIDC_ISSUER": provider.url, "HOLDFAST_OIDC_AUDIENCE": "holdfast"}
+    return Authentication.of(given | more)
+
+
+def asked(server, token, path="/v1/pending"):
+    return httpx.get(f"{server.url}{path}", headers={"Authorization": f"Bearer {token}"}).status_code
+
+
+def test_tokens_are_verified_with_the_providers_keys_which_it_may_rotate(provider, monkeypatch):
+    with served(authentication=configured(provider)) as server:
+        with ThreadPoolExecutor(8) as pool:
+            assert set(pool.map(lambda _: asked(server, provider.token()), range(16))) == {200}
+        assert provider.asked == 1
+        older = provider.token()
+        provider.rotate()
+        assert asked(server, provider.token()) == 401, "the keys were fetched a moment ago"
+        monkeypatch.setattr(key_sets, "AGAIN_S", 0)
+        assert asked(server, provider.token(sub="bob")) == 200
+        assert asked(server, older) == 401
+        assert asked(server, provider.token(aud="shop")) == 401
+
+
+def test_a_provider_that_does_not_answer_lets_nobody_in_and_holders_of_keys_still_come_in(provider):
+    token, authentication = provider.token(), configured(provider)
+    provider.shutdown()
+    provider.server_close()
+    with served(authentication=authentication) as server:
+        found = httpx.get(f"{server.url}/v1/pending", headers={"Authorization": f"Bearer {token}"})
+        assert (found.status_code, found.json()["code"]) == (503, "identity_provider_unavailable")
+        assert int(found.headers["retry-after"]) > 0
+        _, text = server.run(server.client.access.create_key("ana", [AccessScope.READ]))
+        assert asked(server, text) == 200
+
+
+def test_the_peer_of_a_connection_says_whether_its_headers_count():
+    for network, status in (("127.0.0.0/8", 200), ("10.0.0.0/8", 401)):
+        proxy = Proxy(peers=(ipaddress.ip_network(network),), user_header="X-User")
+        with served(authentication=Authentication(proxy=proxy)) as server:
+            found = httpx.get(f"{server.url}/v1/pending", headers={"X-User": "ana", "X-Forwarded-For": "127.0.0.1"})
+            assert found.status_code == status
+
+
+def test_a_body_of_nobody_known_is_not_waited_for():
+    head = b"POST /v1/pause HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: application/json\r\nContent-Length: 100\r\n\r\n"
+    nobody = served(authentication=Authentication(), body_s=60)
+    with nobody as server, socket.create_connection(("127.0.0.1", server.port), timeout=20) as opened:
+        opened.sendall(head)
+        assert opened.recv(1 << 16).split()[1] == b"401"

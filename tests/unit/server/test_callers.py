@@ -1,0 +1,422 @@
+"""Who calls: API keys, sessions, a proxy's headers; what they may do, which agents they may touch, how often they may ask."""
+
+import asyncio
+import ipaddress
+import json
+import logging
+import time
+
+import httpx
+import pytest
+
+from holdfast.client.access import API_KEY
+from holdfast.conversation import Proof
+from holdfast.errors import StoreUnavailable
+from holdfast.persistence import AccessScope
+from holdfast.server import Authentication, Bounds, Proxy, callers, create_app, sign_in_link, streams
+from holdfast.server.app import OPERATIONS
+from holdfast.testing.writer import Writer, begin, start
+
+from .conftest import HERE, Api
+
+BODY = {"agent": "desk", "text": "x"}
+EVERY = [scope.value for scope in AccessScope]
+SAME = {"Sec-Fetch-Site": "same-origin"}
+
+
+def bearer(text):
+    return {"Authorization": f"Bearer {text}"}
+
+
+def opened(client, peer="10.0.0.9", **options):
+    """The application as somebody at that address calls it, who says nothing of who they are."""
+    api = Api(create_app(client, **options))
+    api.http = httpx.AsyncClient(transport=httpx.ASGITransport(api.app, client=(peer, 7)), base_url=HERE)
+    return api
+
+
+@pytest.fixture
+async def api(client):
+    asked = opened(client)
+    async with asked.http:
+        yield asked
+
+
+async def key_of(client, *scopes, **options):
+    key, text = await client.access.create_key("ana", scopes or EVERY, **options)
+    return key, bearer(text)
+
+
+def path_of(operation):
+    return operation.path.format(conversation_id="c-1", suspension_id="s-1", message_id="m-1", turn_id="t1")
+
+
+@pytest.mark.parametrize("operation", OPERATIONS, ids=lambda operation: operation.name)
+async def test_each_operation_takes_its_scope_and_is_refused_before_the_body_is_read(api, client, waiting, operation):
+    async def body():
+        raise AssertionError("the body was read")
+        yield b""
+
+    sent = {"content": body()} if operation.method == "POST" else {}
+    if operation.scope is None:
+        assert (await api.http.request(operation.method, path_of(operation))).status_code in (200, 503)
+        return
+    nobody = await api.http.request(operation.method, path_of(operation), **sent)
+    assert (nobody.status_code, nobody.headers["www-authenticate"]) == (401, 'Bearer realm="holdfast"')
+    _, others = await key_of(client, *(scope for scope in EVERY if scope != operation.scope))
+    refused = await api.http.request(operation.method, path_of(operation), headers=others, **sent)
+    assert (refused.status_code, refused.json()["code"], refused.json()["scope"]) == (
+        403,
+        "not_permitted",
+        operation.scope.value,
+    )
+    assert f'scope="{operation.scope.value}"' in refused.headers["www-authenticate"]
+    if not operation.streams:
+        _, own = await key_of(client, operation.scope)
+        assert (await api.http.request(operation.method, path_of(operation), headers=own)).status_code not in (401, 403)
+
+
+async def test_metrics_are_for_those_who_administer_the_whole(api, client):
+    for options, status in (((["read"], None), 403), ((["admin"], ["desk"]), 403), ((["admin"], None), 200)):
+        _, text = await client.access.create_key("prometheus", options[0], agents=options[1])
+        assert (await api.http.get("/metrics", headers=bearer(text))).status_code == status
+    assert (await api.http.get("/metrics")).status_code == 401
+
+
+async def test_what_is_done_is_done_as_the_verified_principal(api, client, stack):
+    _, text = await client.access.create_key("ana", ["start"], roles=["lead"])
+    await api("POST", "/v1/conversations", 201, json=BODY | {"conversation_id": "c-9"}, headers=bearer(text))
+    (command,) = stack.delivered
+    assert (command.principal.id, command.principal.roles, command.principal.proof) == ("ana", ("lead",), Proof.KEY)
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        "",
+        "Bearer",
+        "Bearer ",
+        "Basic YTpi",
+        "Bearer hf_0123456789ab_" + "0" * 64,
+        "Bearer hf_0123456789ab_" + "0" * 63,
+        "Bearer hf_*_" + "0" * 64,
+        "Bearer " + "x" * 30_000,
+        "Bearer a.b.c",
+        "Bearer \xe9",
+    ],
+)
+async def test_what_is_no_credential_lets_nobody_in_and_is_not_repeated(api, waiting, value):
+    found = await api.http.get("/v1/pending", headers={"Authorization": value.encode("latin-1")})
+    assert (found.status_code, found.json()["code"]) == (401, "unauthenticated")
+    assert found.headers["www-authenticate"].startswith("Bearer")
+    assert "0000000000" not in found.text
+
+
+async def test_two_headers_with_credentials_are_refused(api, client):
+    _, good = await key_of(client)
+    value = good["Authorization"]
+    found = await api.http.get("/v1/pending", headers=[("Authorization", value), ("Authorization", value)])
+    assert found.status_code == 401
+
+
+async def test_the_secret_of_a_key_is_not_kept_and_counts_whole(api, client, store, caplog):
+    caplog.set_level(logging.DEBUG)
+    key, good = await key_of(client, "read")
+    secret = API_KEY.fullmatch(good["Authorization"].removeprefix("Bearer "))[2]
+    wrong = good["Authorization"][:-1] + ("0" if secret[-1] != "0" else "1")
+
+    assert (await api.http.get("/v1/pending", headers=good)).status_code == 200
+    assert (await api.http.get("/v1/pending", headers={"Authorization": wrong})).status_code == 401
+    for told in (repr(vars(store)), repr(key), repr(vars(api.app.state.serving.callers)), caplog.text):
+        assert secret not in told
+    assert key.digest not in repr(key)
+
+
+async def test_a_key_is_refused_seconds_after_it_was_revoked_and_when_it_expires(client, waiting, monkeypatch):
+    api = opened(client)
+    now = [100.0]
+    monkeypatch.setattr(api.app.state.serving.callers, "_clock", lambda: now[0])
+    key, revoked = await key_of(client)
+    _, expiring = await key_of(client, expires_s=60)
+    for headers in (revoked, expiring):
+        assert (await api.http.get("/v1/pending", headers=headers)).status_code == 200
+    assert await client.access.revoke_key(key.key_id)
+    assert not await client.access.revoke_key(key.key_id)
+    monkeypatch.setattr(time, "time", lambda at=time.time: at() + 61)
+    now[0] += callers.FRESH_S
+    for headers, why in ((revoked, "no such key"), (expiring, "expired")):
+        found = await api.http.get("/v1/pending", headers=headers)
+        assert found.status_code == 401
+        assert why in found.json()["detail"]
+        assert 'error="invalid_token"' in found.headers["www-authenticate"]
+
+
+async def test_a_stream_ends_once_its_key_was_revoked(client, waiting, monkeypatch):
+    monkeypatch.setattr(streams, "RECHECK_S", 0.01)
+    monkeypatch.setattr(callers, "FRESH_S", 0)
+    api = opened(client)
+    key, headers = await key_of(client, "read")
+    async with api.stream("GET", "/v1/conversations/c-1/events", authorization=headers["Authorization"]) as stream:
+        await stream.until(lambda: stream.events)
+        await asyncio.sleep(0.05)
+        assert not stream.task.done()
+        await client.access.revoke_key(key.key_id)
+        async with asyncio.timeout(20):
+            await stream.task
+    assert b"stream_closed" not in stream.raw
+
+
+async def test_the_use_of_a_key_is_noted_now_and_then(api, client, store):
+    key, headers = await key_of(client, "read")
+    for _ in range(3):
+        await api.http.get("/v1/agents", headers=headers)
+    async with asyncio.timeout(20):
+        while (await store.api_key(key.key_id)).used_at is None:
+            await asyncio.sleep(0)
+    await asyncio.sleep(0)
+    assert len(api.app.state.serving.callers._noting) == 0
+
+
+async def test_a_verified_key_is_looked_up_once_in_a_while(api, client, store, monkeypatch):
+    _, headers = await key_of(client, "read")
+    looks, found = [], store.api_key
+
+    async def counted(key_id):
+        looks.append(key_id)
+        return await found(key_id)
+
+    monkeypatch.setattr(store, "api_key", counted)
+    for _ in range(5):
+        assert (await api.http.get("/v1/agents", headers=headers)).status_code == 200
+    assert len(looks) == 1
+
+
+async def test_many_requests_at_once_with_a_new_key_are_one_look_and_no_failure(client, store, monkeypatch):
+    api = opened(client, bounds=Bounds(failures_burst=1, failures_per_s=0.001))
+    _, headers = await key_of(client, "read")
+    looks, found = [], store.api_key
+
+    async def slow(key_id):
+        looks.append(key_id)
+        await asyncio.sleep(0.01)
+        return await found(key_id)
+
+    monkeypatch.setattr(store, "api_key", slow)
+    answers = await asyncio.gather(*(api.http.get("/v1/agents", headers=headers) for _ in range(50)))
+    assert {one.status_code for one in answers} == {200}
+    assert len(looks) == 1
+    await asyncio.sleep(0)
+    assert api.app.state.serving.callers._verifying == {}
+
+
+async def test_a_store_that_does_not_answer_is_no_failure_of_the_caller(client, store, monkeypatch):
+    api = opened(client, bounds=Bounds(failures_burst=1, failures_per_s=0.001))
+    _, headers = await key_of(client, "read")
+
+    async def gone(_):
+        raise StoreUnavailable("it is gone")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(store, "api_key", gone)
+        for _ in range(3):
+            assert (await api.http.get("/v1/agents", headers=headers)).status_code == 503
+    assert (await api.http.get("/v1/agents", headers=headers)).status_code == 200
+
+
+async def test_failures_of_an_address_are_bounded_and_keep_out_nobody_who_was_let_in_before(client, store, monkeypatch):
+    api = opened(client, bounds=Bounds(failures_burst=3, failures_per_s=0.001))
+    _, good = await key_of(client, "read")
+    assert (await api.http.get("/v1/agents", headers=good)).status_code == 200
+    guesses = [bearer(f"hf_0123456789ab_{number:064x}") for number in range(6)]
+    statuses = [(await api.http.get("/v1/agents", headers=guess)).status_code for guess in guesses]
+    assert statuses == [401] * 3 + [429] * 3
+    refused = await api.http.get("/v1/agents", headers=guesses[0])
+    assert (refused.json()["code"], int(refused.headers["retry-after"]) > 1) == ("too_many_failures", True)
+    monkeypatch.setattr(callers, "FRESH_S", 0)
+    for _ in range(3):
+        assert (await api.http.get("/v1/agents", headers=good)).status_code == 200
+    elsewhere = httpx.AsyncClient(transport=httpx.ASGITransport(api.app, client=("10.0.0.8", 7)), base_url=HERE)
+    assert (await elsewhere.get("/v1/agents", headers=guesses[0])).status_code == 401
+
+
+async def test_a_caller_who_asks_too_often_is_told_when_to_come_back(client):
+    api = opened(client, bounds=Bounds(caller_burst=2, caller_per_s=0.5))
+    _, headers = await key_of(client, "read")
+    _, other = await client.access.create_key("bob", ["read"])
+    found = [await api.http.get("/v1/agents", headers=headers) for _ in range(3)]
+    assert [one.status_code for one in found] == [200, 200, 429]
+    assert (found[2].json()["code"], found[2].headers["retry-after"]) == ("rate_limited", "2")
+    assert (await api.http.get("/v1/agents", headers=bearer(other))).status_code == 200
+
+
+async def test_the_link_signs_one_person_in_once(client, waiting):
+    api = opened(client, peer="127.0.0.1")
+    older, link = sign_in_link(api.app, HERE), sign_in_link(api.app, HERE)
+    assert (await api.http.get(older)).status_code == 410
+    assert (await api.http.head(link)).status_code == 405
+    found = await api.http.get(link)
+    assert (found.status_code, found.headers["location"]) == (303, "/")
+    assert all(part in found.headers["set-cookie"] for part in ("HttpOnly", "SameSite=lax", "Path=/", "holdfast-8484="))
+    assert "Secure" not in found.headers["set-cookie"]
+    assert (await api.http.get("/")).status_code == 200
+    assert (await api.http.get("/v1/pending")).status_code == 200
+    assert (await api.http.post("/v1/conversations", json=BODY, headers=SAME)).status_code == 201
+    assert (await api.http.post("/v1/conversations", json=BODY, headers={"Origin": HERE})).status_code == 201
+    assert (await api.http.post("/v1/conversations", json=BODY)).status_code == 401, "no page of ours has sent it"
+    again = httpx.AsyncClient(transport=httpx.ASGITransport(api.app), base_url=HERE)
+    assert (await again.get(link)).status_code == 410
+    assert (await again.get("/v1/pending")).status_code == 401
+    assert (await again.get("/v1/pending", headers={"Cookie": "holdfast-8484=x"})).status_code == 401
+
+
+async def test_over_tls_the_cookie_is_bound_to_the_host(client):
+    app = create_app(client, hosts=["desk.example"])
+    async with httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="https://desk.example") as http:
+        cookie = (await http.get(sign_in_link(app, "https://desk.example"))).headers["set-cookie"]
+    assert cookie.startswith("__Host-holdfast=")
+    assert "Secure" in cookie
+
+
+async def test_a_bad_bearer_is_not_made_good_by_a_cookie(client):
+    api = opened(client)
+    await api.http.get(sign_in_link(api.app, HERE))
+    assert (await api.http.get("/v1/pending", headers=bearer("x"))).status_code == 401
+
+
+ORIGIN = "https://desk.example"
+ELSEWHERE = {"Origin": ORIGIN, "Sec-Fetch-Site": "cross-site", "Sec-Fetch-Mode": "cors"}
+
+
+async def test_a_page_of_an_allowed_origin_sends_with_a_bearer_and_never_with_the_cookie(client):
+    api = opened(client, authentication=Authentication(origins=(ORIGIN,)))
+    await api.http.get(sign_in_link(api.app, HERE))
+    _, good = await key_of(client, "read")
+    asked = await api.http.options("/v1/agents", headers=ELSEWHERE | {"Access-Control-Request-Method": "GET"})
+    assert (asked.status_code, asked.headers["access-control-allow-origin"]) == (204, ORIGIN)
+    assert "Authorization" in asked.headers["access-control-allow-headers"]
+    assert (await api.http.get("/v1/agents", headers=ELSEWHERE)).status_code == 401
+    found = await api.http.get("/v1/agents", headers=ELSEWHERE | good)
+    assert (found.status_code, found.headers["access-control-allow-origin"]) == (200, ORIGIN)
+    assert "origin" in found.headers["vary"].lower()
+    for one in (asked, found):
+        assert "access-control-allow-credentials" not in one.headers
+    other = await api.http.get("/v1/agents", headers=ELSEWHERE | good | {"Origin": "https://desk.example.evil"})
+    assert (other.status_code, "access-control-allow-origin" in other.headers) == (403, False)
+    same = await api.http.get("/v1/agents", headers=SAME)
+    assert (same.status_code, "access-control-allow-origin" in same.headers) == (200, False)
+
+
+PROXY = Proxy(
+    peers=(ipaddress.ip_network("10.0.0.0/24"), ipaddress.ip_network("fd00::/64")),
+    user_header="X-User",
+    roles_header="X-Groups",
+    scopes=(AccessScope.READ,),
+)
+
+
+@pytest.mark.parametrize(
+    ("peer", "status"),
+    [("10.0.0.1", 200), ("::ffff:10.0.0.1", 200), ("fd00::9", 200), ("10.0.1.1", 401), ("127.0.0.1", 401), ("fd01::9", 401)],
+)
+async def test_plain_headers_count_from_listed_peers_alone(client, peer, status):
+    api = opened(client, peer=peer, authentication=Authentication(proxy=PROXY))
+    found = await api.http.get("/v1/agents", headers={"X-User": "ana@shop.example"})
+    assert found.status_code == status
+
+
+async def test_a_plain_header_is_read_once_and_gives_the_scopes_that_are_configured(client):
+    api = opened(client, authentication=Authentication(proxy=PROXY))
+    caller = []
+
+    async def seen(scope):
+        caller.append(await found(scope))
+        return caller[0]
+
+    found = api.app.state.serving.callers.of
+    object.__setattr__(api.app.state.serving.callers, "of", seen)
+    given = {"X-User": "ana@shop.example", "X-Groups": "finance, desk,,finance"}
+    assert (await api.http.get("/v1/agents", headers=given)).status_code == 200
+    assert (caller[0].principal.id, caller[0].principal.roles) == ("ana@shop.example", ("finance", "desk"))
+    assert caller[0].principal.proof == Proof.PROXY
+    assert (await api.http.post("/v1/pause", json={}, headers=given | SAME)).status_code == 403
+    assert (await api.http.post("/v1/pause", json={}, headers=given)).status_code == 401, "a page might have sent it"
+    twice = [("X-User", "ana"), ("X-User", "bob")]
+    assert (await api.http.get("/v1/agents", headers=twice)).status_code == 401
+    for bad in ("", " ", "\x07", "x" * 300):
+        assert (await api.http.get("/v1/agents", headers={"X-User": bad.encode()})).status_code == 401
+
+
+async def test_failures_behind_a_proxy_are_counted_for_whom_it_speaks_for(client):
+    bounds = Bounds(failures_burst=1, failures_per_s=0.001)
+    api = opened(client, authentication=Authentication(proxy=PROXY), bounds=bounds)
+    guess = bearer("hf_0123456789ab_" + "0" * 64)
+    for address, status in (("1.1.1.1", 401), ("1.1.1.1", 429), ("6.6.6.6, 2.2.2.2", 401), ("2.2.2.2", 429), ("junk", 401)):
+        found = await api.http.get("/v1/agents", headers=guess | {"X-Forwarded-For": address})
+        assert found.status_code == status
+    direct = opened(client, peer="10.9.9.9", authentication=Authentication(proxy=PROXY), bounds=bounds)
+    for address, status in (("1.1.1.1", 401), ("3.3.3.3", 429)):
+        found = await direct.http.get("/v1/agents", headers=guess | {"X-Forwarded-For": address})
+        assert found.status_code == status
+
+
+@pytest.fixture
+async def others(store, stack, waiting):
+    """Beside the waiting conversation of the desk, some of other agents."""
+    for number in range(3):
+        for agent in ("bar", "cellar"):
+            writer = await Writer.of(store, f"{agent}-{number}")
+            await writer.do(start(agent=agent), begin())
+            stack.writers[writer.conversation_id] = writer
+
+
+async def test_of_other_agents_nothing_is_seen(api, client, stack, others):
+    _, whole = await key_of(client)
+    _, bar = await key_of(client, agents=["bar"])
+    (call, *_) = (await api("GET", "/v1/pending", headers=whole))["items"]
+    missing = {"bar": "c-1", "none": "c-404"}
+    for path in ("", "/messages", "/turns", "/turns/t1", "/messages/m-1", "/events"):
+        told = [await api("GET", f"/v1/conversations/{name}{path}", 404, headers=bar) for name in missing.values()]
+        assert [one["code"] for one in told] == ["conversation_not_found"] * 2
+        assert json.dumps(told[0]).replace("c-1", "c-404") == json.dumps(told[1])
+    for action in ("messages", "cancel", "end", "retry"):
+        body = {"text": "x"} if action == "messages" else {}
+        await api("POST", f"/v1/conversations/c-1/{action}", 404, json=body, headers=bar)
+    place, decision = f"/v1/pending/{call['suspension_id']}", {"decision": "deny"}
+    assert (await api("GET", place, 409, headers=bar))["reason"] == (await api("GET", "/v1/pending/s-404", 409, headers=bar))[
+        "reason"
+    ]
+    await api("GET", f"{place}?conversation_id=c-1", 404, headers=bar)
+    await api("POST", f"{place}/resolve", 409, json=decision, headers=bar)
+    for named in ({"conversation_id": "c-1"}, {"conversation_id": "c-1", "tool_call_id": call["tool_call_id"]}):
+        await api("POST", f"{place}/resolve", 404, json=decision | named, headers=bar)
+    refused = await api("POST", "/v1/conversations", 422, json=BODY, headers=bar)
+    assert (refused["code"], "bar" in refused["detail"]) == ("agent_not_found", False)
+    assert (await api("GET", "/v1/agents", headers=bar))["items"] == []
+    assert (await api("POST", "/v1/pause", 403, json={}, headers=bar))["code"] == "not_permitted"
+    await api("POST", "/v1/resume", 403, json={"agent": "desk"}, headers=bar)
+    assert stack.delivered == []
+    assert (await api("GET", "/v1/pending", headers=bar))["items"] == []
+    assert (await api("GET", "/v1/conversations?agent=desk", headers=bar))["items"] == []
+    assert (await api("GET", "/v1/conversations/bar-0", headers=bar))["conversation_id"] == "bar-0"
+
+
+@pytest.mark.parametrize("limit", [1, 2, 3, 4, 7])
+async def test_lists_of_several_agents_come_whole_and_in_pages(api, client, others, limit):
+    _, some = await key_of(client, agents=["desk", "bar"])
+    seen, after = [], ""
+    while after is not None:
+        page = await api("GET", f"/v1/conversations?limit={limit}{after and f'&after={after}'}", headers=some)
+        seen += [row["conversation_id"] for row in page["items"]]
+        assert len(page["items"]) <= limit
+        after = page["next"]
+    assert seen == ["bar-0", "bar-1", "bar-2", "c-1"]
+    assert len((await api("GET", "/v1/pending?kind=approval", headers=some))["items"]) == 1
+    for bad in ("x", "cellar~", "~", "1.c-1", "bar~x"):
+        await api("GET", f"/v1/conversations?after={bad}", 422, headers=some)
+
+
+async def test_a_key_for_an_agent_decides_about_it(api, client, waiting):
+    _, desk = await key_of(client, agents=["desk"])
+    for call in (await api("GET", "/v1/pending", headers=desk))["items"]:
+        place = f"/v1/pending/{call['suspension_id']}/resolve"
+        await api("POST", place, json={"decision": "deny", "reason": "no"}, headers=desk)
