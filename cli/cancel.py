@@ -14,7 +14,7 @@ from holdfast.errors import InvalidInput
 
 from .display import clean, to_json
 from .options import AsJson, Where
-from .session import session
+from .session import reached
 
 RequestId = Annotated[str | None, typer.Option("--request-id", metavar="ID", help="Makes the command safe to repeat.")]
 
@@ -70,5 +70,5 @@ def run(
 async def _carried_out(
     where: Where, conversation: str, cancelling: Callable[[Conversation], Awaitable[Cancelled]]
 ) -> Cancelled:
-    async with session(where) as opened:
+    async with reached(where) as opened:
         return await cancelling(opened.client.conversation(conversation))

@@ -13,7 +13,7 @@ from .display import clean, console, lines, span, table, to_json
 from .hints import command
 from .options import AsJson, Where
 from .pauses import notice, standing
-from .session import session
+from .session import reached
 
 LIMIT = 50
 
@@ -32,10 +32,10 @@ def run(
 
 
 async def _list(where: Where, *, status: str | None, agent: str | None, limit: int, after: str | None, as_json: bool) -> None:
-    async with session(where) as opened:
+    async with reached(where) as opened:
         page = await opened.client.conversations(status=status, agent=agent, limit=limit, after=after)
         pauses = await standing(opened.client)
-        now = await (await opened.stack.store()).now()
+        now = await opened.now()
     if as_json:
         said = {"items": [asdict(row) for row in page.items], "next": page.next, "paused": [asdict(one) for one in pauses]}
         sys.stdout.write(to_json(said, indent=2) + "\n")

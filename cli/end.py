@@ -14,7 +14,7 @@ from holdfast.errors import InvalidInput
 from .cancel import RequestId
 from .display import clean, to_json
 from .options import AsJson, Where
-from .session import session
+from .session import reached
 
 
 def run(
@@ -52,5 +52,5 @@ def _meant(conversation: str) -> bool:
 
 
 async def _end(where: Where, conversation: str, request_id: str) -> Receipt:
-    async with session(where) as opened:
+    async with reached(where) as opened:
         return await opened.client.conversation(conversation).end(request_id=request_id)

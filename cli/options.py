@@ -1,4 +1,4 @@
-"""The options that every command takes: the addresses of Redis and Ray, the namespace, the app and the home."""
+"""The options that every command takes: the server, or the addresses of Redis and Ray, the namespace, the app and the home."""
 
 import inspect
 import os
@@ -9,6 +9,7 @@ from typing import Annotated, Any
 
 import typer
 
+from holdfast.errors import ConfigurationError
 from holdfast.settings import Settings
 
 from .redis_url import to_copy
@@ -20,6 +21,16 @@ _PANEL = "Where everything is"
 class Where:
     """The options of the command line that lead to the conversations; `HOLDFAST_*` variables give those left out."""
 
+    url: Annotated[
+        str | None,
+        typer.Option("--url", help="The server, in place of Redis and Ray.", metavar="URL", rich_help_panel=_PANEL),
+    ] = field(default=None, repr=False)
+    token: Annotated[
+        str | None,
+        typer.Option(
+            "--token", help="What the server knows you by; better as HOLDFAST_TOKEN.", metavar="TOKEN", rich_help_panel=_PANEL
+        ),
+    ] = field(default=None, repr=False)
     redis_url: Annotated[
         str | None,
         typer.Option("--redis-url", help="The Redis that keeps the conversations.", metavar="URL", rich_help_panel=_PANEL),
@@ -52,7 +63,19 @@ class Where:
     ] = None
 
     def settings(self) -> Settings:
-        """The settings in force.
+        """The settings in force, for a command that stands on Redis or Ray itself.
+
+        Raises:
+            ConfigurationError: A setting has the wrong type, or does not go with another; or they lead to a server.
+        """
+        settings = self.reaching()
+        if settings.url is not None:
+            problem = "this command stands on Redis or Ray itself, and goes over no server"
+            raise ConfigurationError("url", problem, "run it where they are, without --url and HOLDFAST_URL")
+        return settings
+
+    def reaching(self) -> Settings:
+        """The settings in force, for a command that also goes over a server.
 
         Raises:
             ConfigurationError: A setting has the wrong type, or does not go with another.
@@ -60,11 +83,11 @@ class Where:
         return Settings.of(**{name: value for name, value in asdict(self).items() if name != "principal"})
 
     def words(self) -> list[str]:
-        """The options as they were given but for the app, for another command that leads to the same conversations."""
+        """The options that were given but for app and token, for another command that leads to the same conversations."""
         url = None if self.redis_url is None else to_copy(self.redis_url)
         if url != self.redis_url and os.environ.get("HOLDFAST_REDIS_URL") == self.redis_url:
             url = None  # the variable leads there, and the password is not shown
-        given = {"--redis-url": url, "--ray-address": self.ray_address}
+        given = {"--url": self.url, "--redis-url": url, "--ray-address": self.ray_address}
         given |= {"--namespace": self.namespace, "--home": self.home}
         return [word for option, value in given.items() if value is not None for word in (option, value)]
 

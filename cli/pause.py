@@ -13,7 +13,7 @@ from .display import clean, to_json
 from .hints import command
 from .options import AsJson, Where
 from .pauses import described
-from .session import session
+from .session import reached
 
 
 def run(
@@ -42,7 +42,7 @@ def run(
 
 
 async def _pause(where: Where, agent: str | None, reason: str) -> tuple[Pause, bool, int]:
-    async with session(where) as opened:
+    async with reached(where) as opened:
         pause = await opened.client.pause(agent, reason)
         known = agent is None or bool((await opened.client.conversations(agent=agent, limit=1)).items)
-        return pause, known, await (await opened.stack.store()).now()
+        return pause, known, await opened.now()

@@ -1,4 +1,4 @@
-"""`holdfast pending`: the pending calls, and the command that resolves each. It needs Redis alone."""
+"""`holdfast pending`: the pending calls, and the command that resolves each. It needs Redis, or a server, alone."""
 
 import asyncio
 import sys
@@ -16,7 +16,7 @@ from .display import clean, console, is_whole, is_whole_json, lines, shorten, sp
 from .hints import command, next_step
 from .options import AsJson, Where
 from .pauses import notice, standing
-from .session import Session, session
+from .session import Reached, reached
 
 LIMIT = 50
 SHORTEST, LONGEST = 20, 80
@@ -59,7 +59,7 @@ async def _pending(
     kind: str | None,
     as_json: bool,
 ) -> None:
-    async with session(where) as opened:
+    async with reached(where) as opened:
         if conversation is None:
             page = await opened.client.pending(limit=LIMIT if limit is None else limit, after=after, agent=agent, kind=kind)
         else:
@@ -71,7 +71,7 @@ async def _pending(
             said = {"items": items, "next": page.next, "paused": [asdict(one) for one in pauses]}
             sys.stdout.write(to_json(said, indent=2) + "\n")
             return
-        now = await (await opened.stack.store()).now()
+        now = await opened.now()
     sys.stdout.write(notice(pauses, now))
     draw(page.items, now, where)
     if page.next is not None:
@@ -80,7 +80,7 @@ async def _pending(
         sys.stdout.write(f"\nThere are more: {command(['pending', *words], where)}\n")
 
 
-async def _of(opened: Session, conversation: str, filters: Mapping[str, object]) -> Page[AsyncPendingCall]:
+async def _of(opened: Reached, conversation: str, filters: Mapping[str, object]) -> Page[AsyncPendingCall]:
     for name, value in filters.items():
         if value is not None:
             raise InvalidInput(f"--{name}", "it is for the list over all conversations", "leave it out, or the conversation")

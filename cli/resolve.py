@@ -12,7 +12,7 @@ from holdfast.errors import InvalidDecision
 
 from .display import clean, to_json
 from .options import AsJson, Where
-from .session import session
+from .session import reached
 
 
 def run(
@@ -50,7 +50,7 @@ def run(
 async def _resolve(
     where: Where, conversation: str, call: str, decision: Decision, *, suspension: str, decision_id: str | None
 ) -> Receipt:
-    async with session(where) as opened:
+    async with reached(where) as opened:
         return await opened.client.resolve(conversation, call, decision, suspension_id=suspension, decision_id=decision_id)
 
 

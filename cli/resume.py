@@ -12,7 +12,7 @@ from holdfast.client import Pause
 from .display import to_json
 from .options import AsJson, Where
 from .pauses import described, whose
-from .session import session
+from .session import reached
 
 
 def run(
@@ -35,6 +35,6 @@ def run(
 
 
 async def _resume(where: Where, agent: str | None) -> tuple[Pause | None, list[Pause], int]:
-    async with session(where) as opened:
+    async with reached(where) as opened:
         lifted = await opened.client.resume(agent)
-        return lifted, await opened.client.paused(), await (await opened.stack.store()).now()
+        return lifted, await opened.client.paused(), await opened.now()

@@ -1,16 +1,17 @@
 """`holdfast retry`: take up a conversation in quarantine again."""
 
 import asyncio
+import contextlib
 import sys
 from typing import Annotated
 
 import typer
 
-from holdfast.errors import ConversationNotFound
+from holdfast.errors import ConversationNotFound, StoreError
 
 from .display import clean, to_json
 from .options import AsJson, Where
-from .session import session
+from .session import reached
 
 
 def run(
@@ -33,8 +34,13 @@ def run(
 
 
 async def _retry(where: Where, conversation_id: str) -> bool:
-    async with session(where) as opened:
-        owner = await (await opened.stack.store()).owner(conversation_id)  # its state may be unreadable
-        if owner is None or not owner.started:
-            raise ConversationNotFound(conversation_id)
-        return await opened.client.conversation(conversation_id).retry()
+    async with reached(where) as opened:
+        conversation, store = opened.client.conversation(conversation_id), await opened.store()
+        if store is None:
+            with contextlib.suppress(StoreError):  # its state may be unreadable
+                await conversation.state()
+        else:
+            owner = await store.owner(conversation_id)  # as above
+            if owner is None or not owner.started:
+                raise ConversationNotFound(conversation_id)
+        return await conversation.retry()

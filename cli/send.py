@@ -12,7 +12,7 @@ from holdfast.errors import InvalidMessage
 
 from .display import clean, to_json
 from .options import AsJson, Where
-from .session import session
+from .session import reached
 
 MOST_BYTES = 64 * 1024 * 1024
 """How many bytes of a pipe are read at most; the agent's limits say how long a message may be."""
@@ -41,7 +41,7 @@ def run(
 
 
 async def _send(where: Where, conversation: str, text: str, message_id: str) -> Receipt:
-    async with session(where) as opened:
+    async with reached(where) as opened:
         return await opened.client.conversation(conversation).send(text, message_id=message_id)
 
 

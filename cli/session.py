@@ -1,17 +1,24 @@
-"""The client of a command, and the stack under it."""
+"""The client of a command, and the stack under it, where it has one."""
 
 import os
+import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from holdfast.actors.log_lines import write_lines
 from holdfast.client import AsyncClient
 from holdfast.client.arguments import this_user
+from holdfast.client.async_client import over_http
 from holdfast.client.stack import Stack
 from holdfast.conversation import Principal
+from holdfast.errors import ConfigurationError
 
 from .options import Where
+
+if TYPE_CHECKING:
+    from holdfast.persistence import RedisStore
 
 TIMEOUT_S = 30.0
 LOGGING = ("HOLDFAST_LOG_LEVEL", "HOLDFAST_LOG_FORMAT")
@@ -24,6 +31,23 @@ class Session:
 
     client: AsyncClient
     stack: Stack
+
+
+@dataclass(frozen=True, slots=True)
+class Reached:
+    """A client, on a stack or over a server; `stack` is None over a server."""
+
+    client: AsyncClient
+    stack: Stack | None
+
+    async def store(self) -> "RedisStore | None":
+        """The store, opened, for answers that the client does not give; None over a server."""
+        return None if self.stack is None else await self.stack.store()
+
+    async def now(self) -> int:
+        """The time of the store, in milliseconds UTC; that of this machine over a server."""
+        store = await self.store()
+        return time.time_ns() // 1_000_000 if store is None else await store.now()
 
 
 @asynccontextmanager
@@ -48,7 +72,7 @@ async def session(
         lift: Whether Holdfast is started again if it was stopped on its cluster.
 
     Raises:
-        ConfigurationError: The settings cannot be used.
+        ConfigurationError: The settings cannot be used, or lead to a server.
         InvalidInput: `--as` is no name.
     """
     settings = where.settings()
@@ -61,3 +85,22 @@ async def session(
         yield Session(client.acting_as(Principal(where.principal if where.principal is not None else this_user())), stack)
     finally:
         await stack.close()
+
+
+@asynccontextmanager
+async def reached(where: Where) -> AsyncIterator[Reached]:
+    """A client of the conversations that the options lead to, on a stack or over a server.
+
+    Raises:
+        ConfigurationError: The settings cannot be used.
+    """
+    settings = where.reaching()
+    if settings.url is None:
+        async with session(where) as opened:
+            yield Reached(opened.client, opened.stack)
+        return
+    if where.principal is not None:
+        problem = "a server knows the caller by its token, and takes nobody's word"
+        raise ConfigurationError("--as", problem, "leave it out, and give that principal's token (HOLDFAST_TOKEN)")
+    async with over_http(settings, timeout_s=TIMEOUT_S) as client:
+        yield Reached(client, None)

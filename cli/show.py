@@ -18,7 +18,7 @@ from .display import clean, clean_block, console, shorten, span, to_json
 from .hints import command, resolving
 from .options import AsJson, Where
 from .pauses import described, standing
-from .session import session
+from .session import reached
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -38,9 +38,13 @@ _STYLES = {"user": "bold green", "assistant": "bold blue", "tool": "dim"}
 
 @dataclass(frozen=True, slots=True)
 class Shown:
-    """The shown parts of a conversation; `problem` is why workers cannot run its app, `paused` the pause of its new work."""
+    """The shown parts of a conversation; `problem` is why workers cannot run its app, `paused` the pause of its new work.
 
-    folded: State
+    A server does not tell all of it: `folded` is None there, and there are no `late` results.
+    """
+
+    conversation_id: str
+    folded: State | None
     state: ConversationState[Any]
     messages: list[dict[str, Any]]
     problem: str | None
@@ -55,7 +59,10 @@ def run(
     *,
     as_json: AsJson = False,
 ) -> None:
-    """Show a conversation: its messages, its status and its pending calls."""
+    """Show a conversation: its messages, its status and its pending calls.
+
+    Over a server, its agent, its age and results that came late are left out: `holdfast list` has the first two.
+    """
     shown = asyncio.run(_read(where, conversation))
     if as_json:
         sys.stdout.write(to_json(_as_dict(shown), indent=2) + "\n")
@@ -64,18 +71,20 @@ def run(
 
 
 async def _read(where: Where, conversation_id: str) -> Shown:
-    async with session(where) as opened:
+    async with reached(where) as opened:
         conversation = opened.client.conversation(conversation_id)
-        store = await opened.stack.store()
-        folded = await store.load(conversation_id)
-        pauses = [pause for pause in await standing(opened.client) if pause.agent in (None, folded.agent)]
+        store = await opened.store()
+        folded = None if store is None else await store.load(conversation_id)
+        agents = (None,) if folded is None else (None, folded.agent)
+        pauses = [pause for pause in await standing(opened.client) if pause.agent in agents]
         return Shown(
+            conversation_id=conversation_id,
             folded=folded,
             state=await conversation.state(),
             messages=await conversation.messages(),
-            problem=await store.problem(folded.app),
-            late=await store.late(conversation_id),
-            now=await store.now(),
+            problem=None if store is None or folded is None else await store.problem(folded.app),
+            late={} if store is None else await store.late(conversation_id),
+            now=await opened.now(),
             paused=pauses[0] if pauses else None,
         )
 
@@ -83,11 +92,8 @@ async def _read(where: Where, conversation_id: str) -> Shown:
 def _as_dict(shown: Shown) -> dict[str, Any]:
     folded, state = shown.folded, shown.state
     return {
-        "conversation_id": folded.conversation_id,
-        "agent": folded.agent,
-        "app": folded.app,
-        "created_at": folded.created_at,
-        "updated_at": folded.updated_at,
+        "conversation_id": shown.conversation_id,
+        **{name: getattr(folded, name, None) for name in ("agent", "app", "created_at", "updated_at")},
         **{name: getattr(state, name) for name in ("status", "turn_id", "seq", "reply", "error", "stopped", "failed")},
         "running": [asdict(call) for call in state.running],
         "problem": shown.problem,
@@ -103,13 +109,11 @@ def _draw(shown: Shown, where: Where) -> None:
     for message in shown.messages:
         _draw_message(screen, message)
     folded, state = shown.folded, shown.state
-    age, change = span(shown.now - folded.created_at), span(shown.now - folded.updated_at)
-    screen.print(
-        f"{clean(folded.conversation_id)}: {state.status} (agent {clean(folded.agent)} of {clean(folded.app)}, "
-        f"started {age} ago, last change {change} ago)",
-        style="bold",
-        soft_wrap=True,
-    )
+    more = ""
+    if folded is not None:
+        age, change = span(shown.now - folded.created_at), span(shown.now - folded.updated_at)
+        more = f" (agent {clean(folded.agent)} of {clean(folded.app)}, started {age} ago, last change {change} ago)"
+    screen.print(f"{clean(shown.conversation_id)}: {state.status}{more}", style="bold", soft_wrap=True)
     for line in _reasons(shown, where):
         screen.print(line, soft_wrap=True)
     for call in state.pending:
@@ -127,10 +131,10 @@ def _reasons(shown: Shown, where: Where) -> list[str]:
         reasons.append(f"The last reply was cut off: {state.stopped}")
     if state.status is Status.QUARANTINED:
         reasons.append(f"It is in quarantine: {clean(state.error or '')}")
-        reasons.append(f"Correct the cause, then run: {clean(command(['retry', shown.folded.conversation_id], where))}")
+        reasons.append(f"Correct the cause, then run: {clean(command(['retry', shown.conversation_id], where))}")
     if shown.paused is not None and state.status is not Status.ENDED:
         reasons.append(f"{described(shown.paused, shown.now)}.")
-    if shown.problem is not None and state.status not in (Status.IDLE, Status.ENDED):
+    if shown.problem is not None and shown.folded is not None and state.status not in (Status.IDLE, Status.ENDED):
         reasons.append(f"It waits because no worker can run its app: {clean(shown.problem)}")
         reasons.append(f"Correct the app, then run: {clean(command(['up', '--app', shown.folded.app], where))}")
     if state.pending:

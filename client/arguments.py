@@ -9,7 +9,7 @@ from typing import Any
 
 from holdfast.conversation import Principal, jsontext
 from holdfast.conversation.ids import check_request_id
-from holdfast.errors import InvalidInput, InvalidMessage
+from holdfast.errors import InvalidInput, InvalidMessage, StaleCall, StaleReason
 
 LAST_PLACE = 1 << 63
 REASON_BYTES = 1024
@@ -155,3 +155,29 @@ def member_of(kinds: Any, field: str, value: str | None) -> Any:
     except ValueError as error:
         allowed = ", ".join(kinds)
         raise InvalidInput(field, f"{value!r:.40} is none", f"use one of {allowed}") from error
+
+
+def check_suspension(suspension_id: object, conversation_id: str | None) -> None:
+    """Refuse a value that is no suspension's id.
+
+    Raises:
+        InvalidInput: The value is no string.
+        StaleCall: It cannot be encoded as UTF-8, so no suspension has that id.
+    """
+    if not isinstance(suspension_id, str):
+        problem = f"{type(suspension_id).__name__} is not a string"
+        raise InvalidInput("suspension_id", problem, "pass PendingCall.suspension_id")
+    if not encodes(suspension_id):
+        raise StaleCall(conversation_id or "", ascii(suspension_id), StaleReason.UNKNOWN)
+
+
+def check_cancelling(turn_id: object, wait_s: object) -> None:
+    """Refuse what is no turn's id, and what is no time to wait.
+
+    Raises:
+        InvalidInput: One of them cannot be used.
+    """
+    if turn_id is not None and not (isinstance(turn_id, str) and encodes(turn_id)):
+        raise InvalidInput("turn_id", f"{turn_id!r:.40} is no id", "pass Turn.turn_id, or leave it out")
+    if not isinstance(wait_s, int | float) or not is_time(wait_s) or wait_s < 0:
+        raise InvalidInput("wait_s", f"{wait_s!r:.40} is no time", "give seconds")

@@ -19,15 +19,23 @@ from holdfast.conversation import (
 )
 from holdfast.conversation.idempotency import suspension_key
 from holdfast.conversation.ids import check_conversation_id, check_request_id, conversation_id_from
-from holdfast.errors import ClusterStopped, ClusterUnavailable, InvalidInput, InvalidMessage, StaleCall, StaleReason
+from holdfast.errors import (
+    ClusterStopped,
+    ClusterUnavailable,
+    ConfigurationError,
+    InvalidInput,
+    InvalidMessage,
+    StaleCall,
+    StaleReason,
+)
 from holdfast.persistence import EVERYWHERE, PAUSE_LAG_MS, ConversationRow, Pause
 from holdfast.settings import Settings
 
 from .agents import AgentRow
 from .arguments import (
     agent_of,
+    check_suspension,
     context_of,
-    encodes,
     is_app,
     is_time,
     member_of,
@@ -69,6 +77,9 @@ class AsyncClient:
         cls,
         app: "App | str | None" = None,
         *,
+        url: str | None = None,
+        token: str | None = None,
+        plain_http: bool | None = None,
         redis_url: str | None = None,
         ray_address: str | None = None,
         namespace: str | None = None,
@@ -84,6 +95,10 @@ class AsyncClient:
 
         Args:
             app: The `App` or its import path (`package.module:app`); only `start` needs it.
+            url: The server (`holdfast serve`) over which conversations are reached; then neither Redis nor Ray is needed here,
+                and all else but `timeout_s` is the server's own.
+            token: What the server knows the caller by. It is sent to that server alone.
+            plain_http: Whether the token may be sent unencrypted to another machine.
             redis_url: The Redis that stores the conversations; without it, the embedded server of the home.
             ray_address: The Ray on which the actors run; without it, the embedded Ray of the home.
             namespace: The part of the store that holds the client's conversations (`[a-z0-9][a-z0-9_-]{0,62}`).
@@ -98,13 +113,17 @@ class AsyncClient:
 
         Raises:
             InvalidInput: `app` is no app, or `timeout_s` is no time.
-            ConfigurationError: A setting has the wrong type, or does not go with another.
+            ConfigurationError: A setting has the wrong type, or does not go with another; the URL is none of a server, or the
+                token would be sent unencrypted.
         """
         if app is not None and not isinstance(app, str) and not is_app(app):
             raise InvalidInput("app", f"{type(app).__name__} is no app", "give an App or its import path")
         if not is_time(timeout_s) or timeout_s <= 0:
             raise InvalidInput("timeout_s", f"{timeout_s!r:.40} is no time", "give seconds, more than 0")
         settings = Settings.of(
+            url=url,
+            token=token,
+            plain_http=plain_http,
             redis_url=redis_url,
             ray_address=ray_address,
             namespace=namespace,
@@ -112,6 +131,10 @@ class AsyncClient:
             home=home,
             publish=publish,
         )
+        if settings.url is not None:
+            if app is not None:
+                raise ConfigurationError("app", "it does not go with the url of a server, which has its own", "leave it out")
+            return cast("Self", over_http(settings, timeout_s=timeout_s))
         return cls(Stack(settings, app), timeout_s=timeout_s)
 
     def acting_as(self, principal: Principal) -> Self:
@@ -316,7 +339,7 @@ class AsyncClient:
             NewerRecord: A newer Holdfast has written a record that is to be read.
             ConfigurationError: The store cannot be opened: there is no URL, the home is unusable, or its server is unsupported.
         """
-        _check_suspension(suspension_id, conversation_id)
+        check_suspension(suspension_id, conversation_id)
         if conversation_id is None:
             view = await self._connection.read(lambda store: store.suspended(suspension_id))
         else:
@@ -352,7 +375,7 @@ class AsyncClient:
             call = await self.pending_call(suspension_id)
             return await call.resolve(decision, decision_id=decision_id)
         name = check_conversation_id(conversation_id)
-        _check_suspension(suspension_id, name)
+        check_suspension(suspension_id, name)
         state = await self._connection.read(lambda store: store.load(name))
         ids = {call.suspension.suspension_id: call.tool_call_id for call in state.calls if call.suspension is not None}
         tool_call_id = ids.get(suspension_id)
@@ -497,9 +520,14 @@ class AsyncClient:
         return list((await self._connection.read(lambda store: store.paused())).pauses)
 
 
-def _check_suspension(suspension_id: object, conversation_id: str | None) -> None:
-    if not isinstance(suspension_id, str):
-        problem = f"{type(suspension_id).__name__} is not a string"
-        raise InvalidInput("suspension_id", problem, "pass PendingCall.suspension_id")
-    if not encodes(suspension_id):
-        raise StaleCall(conversation_id or "", ascii(suspension_id), StaleReason.UNKNOWN)
+def over_http(settings: Settings, *, timeout_s: float) -> AsyncClient:
+    """The client of the server that the settings name.
+
+    Raises:
+        ConfigurationError: The URL is none of a server, or the token would be sent unencrypted.
+    """
+    from .http_address import Address  # noqa: PLC0415 - only who is over HTTP imports what speaks it
+    from .http_client import HttpClient  # noqa: PLC0415 - as above
+
+    address = Address.of(cast("str", settings.url), settings.token, plain_http=settings.plain_http)
+    return HttpClient(address, timeout_s=timeout_s)

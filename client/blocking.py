@@ -50,6 +50,9 @@ class Client:
         cls,
         app: App | str | None = None,
         *,
+        url: str | None = None,
+        token: str | None = None,
+        plain_http: bool | None = None,
         redis_url: str | None = None,
         ray_address: str | None = None,
         namespace: str | None = None,
@@ -61,6 +64,9 @@ class Client:
         """A client; nothing is connected yet. `AsyncClient.connect` describes the arguments and the errors."""
         return cls(
             app=app,
+            url=url,
+            token=token,
+            plain_http=plain_http,
             redis_url=redis_url,
             ray_address=ray_address,
             namespace=namespace,

@@ -33,7 +33,7 @@ from holdfast.conversation.transcript import Transcript
 from holdfast.errors import ConversationNotFound, InvalidInput, InvalidMessage, StoreUnavailable
 from holdfast.persistence import Conversations, Quarantine, codec
 
-from .arguments import check_place, encodes, is_time, member_of, reason_of, request_id_of, text_of
+from .arguments import check_cancelling, check_place, is_time, member_of, reason_of, request_id_of, text_of
 from .connection import Connection
 from .results import AsyncPendingCall, ConversationState, Event, PendingCall
 from .running import ConversationsAndRuns, abandoned_calls, running_calls, shown_arguments
@@ -330,10 +330,7 @@ class Conversation:
                 joined Ray.
         """
         request_id = request_id_of(request_id)
-        if turn_id is not None and not (isinstance(turn_id, str) and encodes(turn_id)):
-            raise InvalidInput("turn_id", f"{turn_id!r:.40} is no id", "pass Turn.turn_id, or leave it out")
-        if not is_time(wait_s) or wait_s < 0:
-            raise InvalidInput("wait_s", f"{wait_s!r:.40} is no time", "give seconds")
+        check_cancelling(turn_id, wait_s)
         command = Cancel(request_id=request_id, turn_id=turn_id)
         cancelled = cast("Cancelled", await self._reply_to(command, "the cancellation", request_id))
         if not wait_s or not cancelled.calls:

@@ -19,7 +19,6 @@ from holdfast.actors import logs
 from holdfast.cipher import CipherAt
 from holdfast.daemon import in_daemon
 from holdfast.errors import ClusterUnavailable, ConfigurationError, HoldfastError
-from holdfast.persistence import RedisStore
 from holdfast.settings import Settings
 from holdfast.single_flight import SingleFlight
 
@@ -29,6 +28,7 @@ if TYPE_CHECKING:
     from holdfast.agent import App
     from holdfast.embedded.home import Home
     from holdfast.embedded.revival import Revival
+    from holdfast.persistence import RedisStore
 
     from .transport import RayTransport
 
@@ -136,7 +136,7 @@ class Stack:
         """Whether the next call may have to start the embedded stack."""
         return self.settings.redis_url is None and not self._opened
 
-    async def store(self) -> RedisStore:
+    async def store(self) -> "RedisStore":
         """The store, opened."""
         if self._store is None or (self._revival is not None and self._revival.stopped):
             return await self._opening.result()
@@ -211,7 +211,9 @@ class Stack:
         self._blank()
         return inherited
 
-    async def _open(self) -> RedisStore:
+    async def _open(self) -> "RedisStore":
+        from holdfast.persistence import RedisStore  # noqa: PLC0415 - imports redis, which a client over HTTP does without
+
         url = await self._redis_url()
         if self._store is not None:  # its server was stopped and runs again, at the same address
             return self._store

@@ -22,13 +22,13 @@ from .conversations import (
 from .directory import EVERYWHERE, AppRecord, Binding, BrokenApp, Directory, Silent
 from .lists import Census, ConversationRow, Due, Listing, Lists, Overdue, Rebuilt, Trouble
 from .pausing import PAUSE_LAG_MS, Pause, Paused, Pausing
-from .redis_store import RedisStore
 from .runs import Late, Run, Runs, RunStatus
 from .store import Store
 from .tallies import Survey, Tallies, Waiting
 
 if TYPE_CHECKING:
     from .memory_store import MemoryStore
+    from .redis_store import RedisStore
 
 __all__ = [
     "EVERYWHERE",
@@ -76,4 +76,5 @@ __all__ = [
 ]
 
 
-__getattr__ = lazily(__name__, {"memory_store": ("MemoryStore",)})  # for tests; `holdfast pending` counts milliseconds
+__getattr__ = lazily(__name__, {"memory_store": ("MemoryStore",), "redis_store": ("RedisStore",)})
+# The one is for tests, and `holdfast pending` counts milliseconds; the other imports redis, which a client over HTTP lacks.

@@ -24,8 +24,10 @@ HoldfastError
 ├── Overloaded                   all actors that may live are at work; try again after a moment
 ├── StaleCall                    the call is not waiting for this decision any more, or never was
 ├── OutcomeUnknown               no acknowledgement within the deadline; retry with the same id
+├── ServerRefused                the HTTP server refused a request, or what answers there is no Holdfast
 ├── StoreError
 │   ├── StoreUnavailable         the store does not answer, or refuses writes
+│   │   └── ServerUnavailable    the HTTP server does not answer
 │   ├── WrongStore               another store than the one known before
 │   ├── CorruptStore             a key holds a value that Holdfast never wrote
 │   ├── NewerRecord              written by a newer Holdfast than this one
@@ -295,7 +297,24 @@ class OutcomeUnknown(HoldfastError):
 
     def __init__(self, what: str, retry_id: str) -> None:
         super().__init__(what, retry_id)
+        self.what = what
         self.retry_id = retry_id
+
+
+class ServerRefused(HoldfastError):
+    """The HTTP server refused a request for a reason that has no error of its own, or gave an answer that cannot be read.
+
+    `http_status` is the answer's status, `reason` the problem's code (`unreadable` and `redirected` are the client's own) and
+    `why` what the server says. Look at the url and the token. Nothing was done by a command that raises this.
+    """
+
+    template = "the server refused the request ({0}, {1}): {2}"
+
+    def __init__(self, http_status: int, reason: str, why: str) -> None:
+        super().__init__(http_status, reason, why)
+        self.http_status = http_status
+        self.reason = reason
+        self.why = why
 
 
 class StoreError(HoldfastError):
@@ -310,6 +329,12 @@ class StoreUnavailable(StoreError):
     def __init__(self, why: str) -> None:
         super().__init__(why)
         self.why = why
+
+
+class ServerUnavailable(StoreUnavailable):
+    """The HTTP server does not answer, or what stands before it says so. Nothing is known to be done; try again."""
+
+    template = "the server is unavailable: {0}"
 
 
 class WrongStore(StoreError):

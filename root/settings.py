@@ -5,10 +5,12 @@ import binascii
 import contextlib
 import os
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any, Literal
+from urllib.parse import urlsplit
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 
@@ -38,6 +40,15 @@ PROCESS_LIMITS = (
     "worker_idle_s",
 )
 """The settings that make up `ProcessLimits`."""
+
+SECRETS = frozenset({"redis_url", "url", "token"})
+"""Settings of which no error shows the value."""
+OF_HTTP = ("url", "token", "plain_http")
+"""The settings that lead over HTTP."""
+OF_THE_CLIENT = (*OF_HTTP, "log_level", "log_format")
+"""The settings of a client over HTTP; all others are its server's."""
+PLACES = ("redis_url", "ray_address", "home")
+"""The settings that each lead to a stack."""
 
 KEY_BYTES = 32
 """The least length of the key that signs app records, in bytes."""
@@ -161,6 +172,9 @@ class Settings(BaseModel):
     app: str | None = None
     publish: bool | None = None
     app_key: Annotated[bytes | None, BeforeValidator(_key)] = Field(default=None, repr=False)
+    url: str | None = Field(default=None, repr=False)
+    token: str | None = Field(default=None, repr=False)
+    plain_http: bool = False
     redis_url: str | None = Field(default=None, repr=False)
     ray_address: str | None = None
     namespace: str = "holdfast"
@@ -188,18 +202,24 @@ class Settings(BaseModel):
     def of(cls, **given: Any) -> "Settings":
         """The settings in force. An argument of None counts as not given, and so does a variable that is empty.
 
+        Where `url` is in force, conversations are reached over HTTP, and only the settings of the client are: a variable that
+        leads elsewhere counts no more than one that an argument overrules.
+
         Raises:
             ConfigurationError: A setting has the wrong type or range; a Ray address begins with `ray://`, or has no Redis URL
-                beside it; or there is no Redis URL, and the embedded server is forbidden.
+                beside it; there is no Redis URL, and the embedded server is forbidden; or a URL of a server is given together
+                with a setting that is the server's own, or a token without the URL that it is for.
         """
         named: dict[str, Any] = {name: os.environ.get(f"HOLDFAST_{name.upper()}", "") for name in cls.model_fields}
         named = {name: value for name, value in named.items() if value}
+        given = {name: value for name, value in given.items() if value is not None}
+        named = _reaching(named, given)
         try:
-            settings = cls(**(named | {name: value for name, value in given.items() if value is not None}))
+            settings = cls(**(named | given))
         except ValidationError as error:
             first = error.errors()[0]
             name = str(first["loc"][0])
-            got = type(first["input"]).__name__ if name == "redis_url" else PLAIN.redacted(repr(first["input"]), 60)
+            got = type(first["input"]).__name__ if name in SECRETS else PLAIN.redacted(repr(first["input"]), 60)
             problem = first["msg"] if name == "app_key" else f"{first['msg']} (got {got})"
             raise ConfigurationError(name, problem, f"correct {name}=, or HOLDFAST_{name.upper()}") from None
         settings.check()
@@ -211,6 +231,8 @@ class Settings(BaseModel):
         Raises:
             ConfigurationError: See `of`.
         """
+        if self.url is not None:
+            return  # what it leads to is the server's to check
         check_namespace(self.namespace)
         if self.cipher is not None:
             CipherAt.of(self.cipher)
@@ -262,3 +284,38 @@ class Settings(BaseModel):
     def process_limits(self) -> ProcessLimits:
         """The process limits as actors get them."""
         return ProcessLimits(**{name: getattr(self, name) for name in PROCESS_LIMITS})
+
+
+def _reaching(named: dict[str, Any], given: Mapping[str, Any]) -> dict[str, Any]:
+    """The variables that count beside these arguments: those of a client over HTTP, or those of a stack.
+
+    Raises:
+        ConfigurationError: It is not clear which of the two is meant, or an argument belongs to the other one.
+    """
+    stack = {name: value for name, value in named.items() if name not in OF_HTTP}
+    client = {name: value for name, value in named.items() if name in OF_THE_CLIENT}
+    if "url" not in given:
+        if "url" not in named or any(name in given for name in PLACES):
+            if "token" in given:
+                raise ConfigurationError("token", "there is no url that it is for", "give url=, or set HOLDFAST_URL")
+            return stack
+        if "redis_url" in named:
+            problem = "HOLDFAST_URL and HOLDFAST_REDIS_URL are both set, and lead to different places"
+            raise ConfigurationError("url", problem, "unset one of them, or give url= or redis_url=")
+    for name, value in given.items():
+        if name not in OF_THE_CLIENT and value is not False:
+            problem = "it does not go with the url of a server, which has its own"
+            raise ConfigurationError(name, problem, f"leave out {name}=, or url= and HOLDFAST_URL")
+    both = "url" in client and "url" in given
+    if both and "token" in client and "token" not in given and _origin(client["url"]) != _origin(given["url"]):
+        problem = "HOLDFAST_TOKEN is for HOLDFAST_URL, and url= leads to another server"
+        raise ConfigurationError("token", problem, "give token= with url=, or unset the two variables")
+    return client
+
+
+def _origin(url: Any) -> tuple[str, str] | None:
+    """The scheme, host and port of a URL; None of what is none."""
+    try:
+        return urlsplit(str(url))[:2]
+    except ValueError:
+        return None

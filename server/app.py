@@ -136,7 +136,8 @@ def _routes(serving: Serving) -> Iterator[Route]:
     """A route for each path: the refusal of another method names all that the path has."""
     for path in dict.fromkeys(operation.path for operation in OPERATIONS):
         by_method = {operation.method: operation for operation in OPERATIONS if operation.path == path}
-        route = Route(path, partial(_answered, by_method, serving), methods=list(by_method))
+        last = path.replace("/{message_id}", "/{message_id:path}")  # an id of the caller's, which may hold slashes
+        route = Route(last, partial(_answered, by_method, serving), methods=list(by_method))
         if route.methods is not None and any(operation.streams for operation in by_method.values()):
             route.methods.discard("HEAD")  # the head of a stream would never end
         yield route

@@ -80,7 +80,51 @@ class ResumeBody(_Body):
     agent: str | None = Field(default=None, description="The agent; by default the whole namespace.")
 
 
-class _Decided(_Body):
+class _Approve(_Body):
+    decision: Literal["approve"]
+    arguments: dict[str, Any] | None = None
+
+    def decided(self) -> Decision:
+        """The decision."""
+        return Approve(self.arguments)
+
+
+class _Deny(_Body):
+    decision: Literal["deny"]
+    reason: str = ""
+
+    def decided(self) -> Decision:
+        """The decision."""
+        return Deny(self.reason)
+
+
+class _Answer(_Body):
+    decision: Literal["answer"]
+    value: Any
+
+    def decided(self) -> Decision:
+        """The decision."""
+        return Answer(self.value)
+
+
+class _Fail(_Body):
+    decision: Literal["fail"]
+    error: str
+
+    def decided(self) -> Decision:
+        """The decision."""
+        return Fail(self.error)
+
+
+class _Redispatch(_Body):
+    decision: Literal["redispatch"]
+
+    def decided(self) -> Decision:
+        """The decision."""
+        return Redispatch()
+
+
+class _OfSuspension(_Body):
     decision_id: Key = None
     conversation_id: str | None = Field(
         default=None,
@@ -92,64 +136,74 @@ class _Decided(_Body):
     )
 
 
-class ApproveBody(_Decided):
+class ApproveBody(_Approve, _OfSuspension):
     """The call may run, with its own arguments or with edited ones."""
 
-    decision: Literal["approve"]
-    arguments: dict[str, Any] | None = None
 
-    def decided(self) -> Decision:
-        """The decision."""
-        return Approve(self.arguments)
-
-
-class DenyBody(_Decided):
+class DenyBody(_Deny, _OfSuspension):
     """The call must not run, or the person will not answer."""
 
-    decision: Literal["deny"]
-    reason: str = ""
 
-    def decided(self) -> Decision:
-        """The decision."""
-        return Deny(self.reason)
-
-
-class AnswerBody(_Decided):
+class AnswerBody(_Answer, _OfSuspension):
     """The call's result; `false`, `0`, `""` and `null` are answers like any other."""
 
-    decision: Literal["answer"]
-    value: Any
 
-    def decided(self) -> Decision:
-        """The decision."""
-        return Answer(self.value)
-
-
-class FailBody(_Decided):
+class FailBody(_Fail, _OfSuspension):
     """The client could not produce a result, or a lost run counts as failed."""
 
-    decision: Literal["fail"]
-    error: str
 
-    def decided(self) -> Decision:
-        """The decision."""
-        return Fail(self.error)
-
-
-class RedispatchBody(_Decided):
+class RedispatchBody(_Redispatch, _OfSuspension):
     """A lost run is to run again."""
-
-    decision: Literal["redispatch"]
-
-    def decided(self) -> Decision:
-        """The decision."""
-        return Redispatch()
 
 
 class ResolveBody(
     RootModel[Annotated[ApproveBody | DenyBody | AnswerBody | FailBody | RedispatchBody, Field(discriminator="decision")],]
 ):
     """A decision about a pending call, by its kind."""
+
+    @property
+    def decision_id(self) -> str | None:
+        """The idempotency key."""
+        return self.root.decision_id
+
+
+class _OfCall(_Body):
+    decision_id: Key = None
+    tool_call_id: str = Field(description="The call.")
+    suspension_id: str | None = Field(
+        default=None, description="Binds the decision to what was shown; needed once the call has been suspended twice."
+    )
+
+
+class ApproveCallBody(_Approve, _OfCall):
+    """The call may run, with its own arguments or with edited ones."""
+
+
+class DenyCallBody(_Deny, _OfCall):
+    """The call must not run, or the person will not answer."""
+
+
+class AnswerCallBody(_Answer, _OfCall):
+    """The call's result; `false`, `0`, `""` and `null` are answers like any other."""
+
+
+class FailCallBody(_Fail, _OfCall):
+    """The client could not produce a result, or a lost run counts as failed."""
+
+
+class RedispatchCallBody(_Redispatch, _OfCall):
+    """A lost run is to run again."""
+
+
+class ResolveCallBody(
+    RootModel[
+        Annotated[
+            ApproveCallBody | DenyCallBody | AnswerCallBody | FailCallBody | RedispatchCallBody,
+            Field(discriminator="decision"),
+        ],
+    ]
+):
+    """A decision about a call of a conversation, by its kind."""
 
     @property
     def decision_id(self) -> str | None:

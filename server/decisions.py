@@ -4,7 +4,7 @@ import uuid
 
 from holdfast.client.access import AccessScope
 
-from .bodies import PendingQuery, PlaceQuery, ResolveBody
+from .bodies import PendingQuery, PlaceQuery, ResolveBody, ResolveCallBody
 from .operation import Asked, Operation
 from .reach import listed
 from .replies import DecisionReceiptReply, PendingPageReply, PendingReply
@@ -32,6 +32,14 @@ async def resolve(asked: Asked) -> DecisionReceiptReply:
         receipt = await client.resolve(*place, decision, suspension_id=suspension_id, decision_id=key)
     else:
         receipt = await client.settle(suspension_id, decision, conversation_id=body.conversation_id, decision_id=key)
+    return DecisionReceiptReply(**receipt.model_dump(), decision_id=key)
+
+
+async def resolve_call(asked: Asked) -> DecisionReceiptReply:
+    """Decide a pending call by its own id."""
+    key, body = asked.key or uuid.uuid4().hex, asked.body.root
+    place = asked.path["conversation_id"], body.tool_call_id
+    receipt = await asked.client.resolve(*place, body.decided(), suspension_id=body.suspension_id, decision_id=key)
     return DecisionReceiptReply(**receipt.model_dump(), decision_id=key)
 
 
@@ -64,6 +72,17 @@ OPERATIONS = (
         resolve,
         reply=DecisionReceiptReply,
         body=ResolveBody,
+        key="decision_id",
+        scope=AccessScope.DECIDE,
+    ),
+    Operation(
+        "POST",
+        "/v1/conversations/{conversation_id}/resolve",
+        "resolveCall",
+        "Decide a pending call of a conversation by the call's id; 409 says what settled it before.",
+        resolve_call,
+        reply=DecisionReceiptReply,
+        body=ResolveCallBody,
         key="decision_id",
         scope=AccessScope.DECIDE,
     ),

@@ -5,7 +5,7 @@ from holdfast.client.access import AccessScope
 from .bodies import PauseBody, ResumeBody
 from .operation import Asked, Operation
 from .refusal import Refusal
-from .replies import AgentsReply, HealthReply, PauseReply, ReadyReply, ResumedReply
+from .replies import AgentsReply, HealthReply, PauseReply, PausesReply, ReadyReply, ResumedReply
 
 
 async def agents(asked: Asked) -> AgentsReply:
@@ -20,6 +20,12 @@ async def pause(asked: Asked) -> PauseReply:
     """Stop new work."""
     asked.caller.check_agent(asked.body.agent)
     return PauseReply.model_validate(await asked.client.pause(asked.body.agent, asked.body.reason))
+
+
+async def pauses(asked: Asked) -> PausesReply:
+    """The pauses that stand."""
+    paused = [one for one in await asked.client.paused() if one.agent is None or asked.caller.touches(one.agent)]
+    return PausesReply.model_validate({"items": paused}, from_attributes=True)
 
 
 async def resume(asked: Asked) -> ResumedReply:
@@ -50,6 +56,15 @@ OPERATIONS = (
         "The agents, their tools, and the pauses that stand.",
         agents,
         AgentsReply,
+        scope=AccessScope.READ,
+    ),
+    Operation(
+        "GET",
+        "/v1/pause",
+        "listPauses",
+        "The pauses that stand.",
+        pauses,
+        PausesReply,
         scope=AccessScope.READ,
     ),
     Operation(

@@ -1,51 +1,23 @@
-"""Errors as HTTP says them: one table from every error of Holdfast to a status, and the problem document (RFC 9457) of each."""
+"""The problem document (RFC 9457) of each error, and the response with it; `holdfast.problems` has the table of statuses."""
 
 import math
-import re
-from collections.abc import Mapping
 from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field
 from starlette.responses import Response
 
 from holdfast.errors import (
-    AgentNotFound,
-    AppNotFound,
-    AppNotPublished,
-    CipherFailed,
-    CipherMissing,
-    ClusterError,
     ClusterStopped,
     ClusterUnavailable,
-    ConfigurationError,
-    ConversationEnded,
-    ConversationExists,
-    ConversationNotFound,
-    CorruptStore,
     Fenced,
     HoldfastError,
-    HomeUnusable,
-    InvalidConversationId,
-    InvalidDecision,
-    InvalidInput,
-    InvalidMessage,
     LeaseHeld,
-    MessageNotFound,
-    NewerRecord,
-    OlderRelease,
-    OtherBuild,
     OutcomeUnknown,
     Overloaded,
-    Quarantined,
     QueueFull,
-    StaleCall,
-    StoreError,
     StoreUnavailable,
-    TurnNotFound,
-    UnsupportedServer,
-    WrongCluster,
-    WrongStore,
 )
+from holdfast.problems import code_of, status_of
 from holdfast.redaction import PLAIN
 
 from .refusal import Refusal
@@ -53,53 +25,9 @@ from .rendering import as_json
 
 MEDIA_TYPE = "application/problem+json"
 
-STATUSES: Mapping[type[HoldfastError], int] = {
-    # what the caller can correct
-    InvalidInput: 422,
-    InvalidConversationId: 422,
-    InvalidMessage: 422,
-    InvalidDecision: 422,
-    AgentNotFound: 422,
-    ConversationNotFound: 404,
-    TurnNotFound: 404,
-    MessageNotFound: 404,
-    ConversationExists: 409,
-    ConversationEnded: 409,
-    StaleCall: 409,
-    Quarantined: 409,
-    # what goes through later
-    QueueFull: 429,
-    Overloaded: 429,
-    LeaseHeld: 503,
-    Fenced: 503,
-    OutcomeUnknown: 504,
-    StoreUnavailable: 503,
-    ClusterUnavailable: 503,
-    ClusterStopped: 503,
-    # what an operator has to see to
-    AppNotPublished: 503,
-    OlderRelease: 503,
-    OtherBuild: 503,
-    WrongStore: 503,
-    WrongCluster: 503,
-    NewerRecord: 503,
-    CipherMissing: 503,
-    CipherFailed: 503,
-    StoreError: 503,
-    ClusterError: 503,
-    ConfigurationError: 500,
-    AppNotFound: 500,
-    HomeUnusable: 500,
-    UnsupportedServer: 500,
-    CorruptStore: 500,
-    HoldfastError: 500,
-}
-"""The status of each error. Every exported error stands here by its own name; one that a caller defines has its base's."""
-
 RETRY_S = 1
 """When to come back after an error that goes away and does not say when."""
 SAFE_TO_REPEAT = "It is safe to repeat the request with the same Idempotency-Key"
-_WORD = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
 
 
 class Problem(BaseModel):
@@ -112,16 +40,6 @@ class Problem(BaseModel):
     title: str = Field(description="The name of the typed error.")
     status: int = Field(description="The HTTP status.")
     detail: str = Field(description="What went wrong, and what to do.")
-
-
-def code_of(error: type[HoldfastError]) -> str:
-    """The code of an error: its class's name in small letters (`stale_call`)."""
-    return _WORD.sub("_", error.__name__).lower()
-
-
-def status_of(error: HoldfastError) -> int:
-    """The status of an error, by its own class or the nearest base in the table."""
-    return next(STATUSES[kind] for kind in type(error).__mro__ if kind in STATUSES)
 
 
 def problem_of(error: HoldfastError) -> dict[str, Any]:

@@ -209,6 +209,12 @@ class PauseReply(_Reply):
     duplicate: bool
 
 
+class PausesReply(_Reply):
+    """The pauses that stand, that of the namespace first."""
+
+    items: list[PauseReply]
+
+
 class AgentsReply(_Reply):
     """The agents that can be started, and the pauses that stand."""
 

@@ -14,6 +14,7 @@ import httpx
 import pytest
 from stack_fixture import eventually, runs_of
 
+from holdfast import Approve, AsyncClient
 from holdfast.testing import call, calls
 
 SUPPORT = Path(__file__).parents[1] / "support"
@@ -95,8 +96,8 @@ def server_process(stack, *options):
 
 
 @contextlib.asynccontextmanager
-async def serving(stack):
-    with server_process(stack, "--no-auth") as process:
+async def serving(stack, *options):
+    with server_process(stack, "--no-auth", *options) as process:
         try:
             line = await asyncio.wait_for(asyncio.to_thread(process.stdout.readline), WITHIN_S)
             url = re.search(r"http://127\.0\.0\.1:\d+", line)
@@ -184,6 +185,35 @@ async def test_a_server_that_is_killed_loses_nothing_and_another_goes_on_where_i
         cursors = [cursor for _, cursor, _ in seen if cursor is not None]
         assert cursors == list(range(1, cursors[-1] + 1))
         assert len(runs_of(stack, started["conversation_id"])) == 1
+
+
+async def test_a_client_over_http_goes_on_when_its_server_is_killed_and_another_takes_its_place(stack, refund):
+    async with serving(stack) as server, AsyncClient.connect(url=server.url, timeout_s=WITHIN_S) as client:
+        conversation = await client.start("support", refund, message_id="killed-1")
+        following = asyncio.ensure_future(up_to(conversation.events(live=False), "turn_completed"))
+        (approval,) = (await conversation.wait(after=conversation.receipt.seq)).pending
+        deciding = asyncio.ensure_future(approval.resolve(Approve()))
+        for _ in range(20):  # the request is on its way, and perhaps recorded already
+            await asyncio.sleep(0)
+        server.end(signal.SIGKILL)
+        async with serving(stack, "--port", str(httpx.URL(server.url).port)):
+            receipt = await deciding
+            state = await conversation.wait(after=receipt.seq, timeout_s=WITHIN_S)
+            seen = await asyncio.wait_for(following, WITHIN_S)
+    assert (state.status, state.reply) == ("idle", "It is done.")
+    assert [event.seq for event in seen] == list(range(1, seen[-1].seq + 1))
+    assert len(runs_of(stack, conversation.id)) == 1
+
+
+async def up_to(events, kind):
+    """The events up to the first of that kind."""
+    seen = []
+    async for event in events:
+        seen.append(event)
+        if event.kind == kind:
+            break
+    await events.aclose()
+    return seen
 
 
 async def test_a_server_that_is_told_to_end_says_where_to_resume_and_finishes_what_it_has_begun(stack, refund):

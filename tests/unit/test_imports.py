@@ -34,7 +34,7 @@ OUTSIDE = {
     "redis": ("persistence/", "embedded/local_redis.py"),
     "psutil": ("embedded/", "actors/memory.py", "cli/demo.py"),
     "litellm": ("actors/worker/model.py",),
-    "httpx": ("actors/worker/provider_stream.py", "server/key_sets.py"),
+    "httpx": ("actors/worker/provider_stream.py", "client/http_", "server/key_sets.py"),
     "joserfc": ("server/",),
     "starlette": ("server/",),
     "uvicorn": ("server/listening.py",),
@@ -144,7 +144,7 @@ def _is_call_by_name(node: ast.AST) -> bool:
 def test_what_a_reader_imports_at_once_is_neither_ray_nor_litellm():
     """From `holdfast pending` on."""
     reader = ["cli/__init__.py", "cli/app.py", "cli/pending.py", "client/__init__.py", "registry/__init__.py"]
-    assert {"client/async_client.py", "persistence/redis_store.py"} <= _light(reader)
+    assert "client/async_client.py" in _light([*reader, "persistence/redis_store.py"])
 
 
 def test_what_a_rehearsal_imports_at_once_is_neither_ray_nor_litellm():

@@ -10,14 +10,14 @@ import pytest
 
 PUBLIC = {
     "": """
-        Agent AgentNotFound Answer App AppNotFound AppNotPublished Approve AsyncClient AsyncPendingCall
-        BlockingConversation CipherFailed CipherMissing Client ClusterError ClusterStopped ClusterUnavailable
-        ConfigurationError Conversation ConversationEnded ConversationExists ConversationNotFound ConversationState
-        CorruptStore Decision Deny Fail FailureReason Fenced HoldfastError HomeUnusable InvalidConversationId
-        InvalidDecision InvalidInput InvalidMessage LeaseHeld Limits MessageNotFound NewerRecord OlderRelease OtherBuild
-        OutcomeUnknown Overloaded PendingCall Principal Proof Quarantined QueueFull Receipt Redispatch Report StaleCall
-        StaleReason Status StopReason StoreError StoreUnavailable SuspensionKind Tool ToolContext TurnNotFound
-        UnsupportedServer WrongCluster WrongStore __version__ tool
+        Agent AgentNotFound Answer App AppNotFound AppNotPublished Approve AsyncClient AsyncPendingCall BlockingConversation
+        CipherFailed CipherMissing Client ClusterError ClusterStopped ClusterUnavailable ConfigurationError Conversation
+        ConversationEnded ConversationExists ConversationNotFound ConversationState CorruptStore Decision Deny Fail
+        FailureReason Fenced HoldfastError HomeUnusable InvalidConversationId InvalidDecision InvalidInput InvalidMessage
+        LeaseHeld Limits MessageNotFound NewerRecord OlderRelease OtherBuild OutcomeUnknown Overloaded PendingCall Principal
+        Proof Quarantined QueueFull Receipt Redispatch Report ServerRefused ServerUnavailable StaleCall StaleReason Status
+        StopReason StoreError StoreUnavailable SuspensionKind Tool ToolContext TurnNotFound UnsupportedServer WrongCluster
+        WrongStore __version__ tool
     """,
     "events": """
         Approval CallResolved CallSuspended ConversationStarted DecisionKind Ended Event EventBody Executor
@@ -26,10 +26,10 @@ PUBLIC = {
         TurnCancelled TurnCompleted TurnFailed TurnStarted
     """,
     "conversation": """
-        AgentSpec Answer Approval Approve BeginTurn CallModel Cancel CancelPending Cancelled Command Decision Deny
-        Effect End Event Executor Fail FailureReason Judgement Limits ModelFailed ModelReplied OnLost Principal Proof
-        Receipt Redispatch Reply Resolve RunFinished RunTool Send SettledBy Start State Status StopReason SuspensionKind
-        TABLE ToolSpec Wake decide evolve outstanding
+        AgentSpec Answer Approval Approve BeginTurn CallModel Cancel CancelPending Cancelled Command Decision Deny Effect End
+        Event Executor Fail FailureReason Judgement Limits ModelFailed ModelReplied OnLost Principal Proof Receipt Redispatch
+        Reply Resolve RunFinished RunTool Send SettledBy Start State Status StopReason SuspensionKind TABLE ToolSpec Wake
+        decide evolve outstanding
     """,
     "agent": """
         Agent AgentSpec App Approval Executor InvalidArguments Limits OnLost Report Tool ToolContext ToolSpec cipher_path
@@ -51,13 +51,13 @@ PUBLIC = {
     """,
     "client": """
         AgentNotFound AgentRow Answer AppDiffersWarning AppNotFound AppNotPublished Approve AsyncClient AsyncPendingCall
-        BlockingConversation Cancelled CipherFailed CipherMissing Client ClusterStopped ClusterUnavailable
-        ConfigurationError Conversation ConversationEnded ConversationExists ConversationNotFound ConversationRow
-        ConversationState Decision Deny DurabilityWarning Event Fail FailureReason HoldfastError InvalidConversationId
-        InvalidDecision InvalidInput InvalidMessage Message MessageNotFound MessageStatus OlderRelease OtherBuild
-        OutcomeUnknown Overloaded Page Pause PendingCall Principal Proof Quarantined QueueFull Receipt Redispatch
-        RunningCall StaleCall StaleReason Status StopReason StoreError StoreUnavailable SuspensionKind ToolRow Turn
-        TurnNotFound TurnStatus Usage WrongCluster WrongStore
+        BlockingConversation Cancelled CipherFailed CipherMissing Client ClusterStopped ClusterUnavailable ConfigurationError
+        Conversation ConversationEnded ConversationExists ConversationNotFound ConversationRow ConversationState Decision Deny
+        DurabilityWarning Event Fail FailureReason HoldfastError InvalidConversationId InvalidDecision InvalidInput
+        InvalidMessage Message MessageNotFound MessageStatus OlderRelease OtherBuild OutcomeUnknown Overloaded Page Pause
+        PendingCall Principal Proof Quarantined QueueFull Receipt Redispatch RunningCall ServerRefused ServerUnavailable
+        StaleCall StaleReason Status StopReason StoreError StoreUnavailable SuspensionKind ToolRow Turn TurnNotFound
+        TurnStatus Usage WrongCluster WrongStore
     """,
     "server": """
         Authentication Bounds Issuer Proxy create_app drain sign_in_link

@@ -3,12 +3,12 @@
 import asyncio
 import json
 from contextlib import asynccontextmanager
-from types import SimpleNamespace
 
 import pytest
 
 from holdfast.cli import pause
 from holdfast.cli.options import Where
+from holdfast.cli.session import Reached
 from holdfast.client import AsyncClient, async_client
 from holdfast.persistence import MemoryStore
 from holdfast.testing.writer import Writer, start
@@ -34,15 +34,15 @@ def here(monkeypatch):
         await (await Writer.of(store, "c-1")).do(start(agent="desk"))
 
     @asynccontextmanager
-    async def session(_):
+    async def reached(_):
         stack = Stack(store)
-        yield SimpleNamespace(client=AsyncClient(stack, timeout_s=10), stack=stack)
+        yield Reached(AsyncClient(stack, timeout_s=10), stack)
 
     async def at_once(_):
         pass
 
     asyncio.run(one())
-    monkeypatch.setattr(pause, "session", session)
+    monkeypatch.setattr(pause, "reached", reached)
     monkeypatch.setattr(async_client.asyncio, "sleep", at_once)
 
 

@@ -14,7 +14,9 @@ def test_the_commands_that_show_offers_are_quoted():
     folded = State(conversation_id=WRITTEN, agent="desk", app=WRITTEN)
     for status in (Status.QUARANTINED, Status.GENERATING):
         state = SimpleNamespace(status=status, error=None, stopped=None, pending=[], running=[])
-        shown = SimpleNamespace(state=state, folded=folded, paused=None, problem="it cannot be imported", late={})
+        shown = SimpleNamespace(
+            conversation_id=WRITTEN, state=state, folded=folded, paused=None, problem="it cannot be imported", late={}
+        )
         for said in show._reasons(shown, Where()):
             assert "\x1b" not in said
             assert "\n" not in said

@@ -79,7 +79,7 @@ async def test_the_table_of_conversations_shows_what_cannot_be_read(capsys, monk
         """A session whose client has these rows."""
 
         def __init__(self, _where):
-            self.client = self.stack = self
+            self.client = self
 
         async def __aenter__(self):
             return self
@@ -93,13 +93,10 @@ async def test_the_table_of_conversations_shows_what_cannot_be_read(capsys, monk
         async def paused(self):
             return []
 
-        async def store(self):
-            return self
-
         async def now(self):
             return NOW
 
-    monkeypatch.setattr(conversations, "session", Opened)
+    monkeypatch.setattr(conversations, "reached", Opened)
 
     await conversations._list(Where(), status=None, agent=None, limit=50, after=None, as_json=False)
     drawn = capsys.readouterr().out

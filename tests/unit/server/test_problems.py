@@ -17,11 +17,12 @@ from holdfast.errors import (
     StaleReason,
     StoreUnavailable,
 )
-from holdfast.server.problems import STATUSES, code_of, response_of, status_of
+from holdfast.problems import STATUSES, code_of, error_of, status_of
+from holdfast.server.problems import response_of
 from holdfast.server.refusal import Refusal
 
 EXPORTED = [found for found in vars(errors).values() if inspect.isclass(found) and issubclass(found, HoldfastError)]
-VALUES = {int: 7}
+VALUES = {int: 7, int | None: 7, StaleReason: StaleReason.EXPIRED}
 
 
 def example(error):
@@ -56,6 +57,23 @@ def test_a_problem_has_the_fields_of_the_error_and_what_the_standard_asks_for(er
     assert problem["type"] == f"urn:holdfast:error:{problem['code']}"
     assert str(raised) in problem["detail"]
     assert {name: problem[name] for name in vars(raised)} == vars(raised)
+
+
+@pytest.mark.parametrize("error", EXPORTED, ids=lambda error: error.__name__)
+def test_a_problem_is_read_as_the_error_that_it_was_made_of(error):
+    raised = example(error)
+    _, problem = document(raised)
+
+    read = error_of(problem)
+
+    assert type(read) is error
+    assert (read.args, vars(read)) == (raised.args, vars(raised))
+
+
+def test_a_problem_that_no_error_fits_is_none():
+    assert error_of({"code": "teapot", "detail": "short and stout"}) is None
+    assert error_of({"code": "conversation_not_found"}) is None
+    assert error_of({"code": ["conversation_not_found"]}) is None
 
 
 def test_codes_tell_errors_apart():

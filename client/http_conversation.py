@@ -1,0 +1,170 @@
+"""One conversation, as a client over HTTP sees it."""
+
+import asyncio
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from holdfast.backoff import Backoff
+from holdfast.conversation import Cancelled, Decision, Receipt, SuspensionKind
+from holdfast.conversation.ids import check_request_id
+from holdfast.errors import InvalidInput, InvalidMessage, ServerRefused, TurnNotFound
+
+from . import http_replies as replies
+from .arguments import check_cancelling, check_place, is_time, member_of, reason_of, request_id_of, text_of
+from .conversation import Conversation
+from .http_events import follow
+from .http_exchange import key_or
+from .http_paths import fits, part
+from .results import AsyncPendingCall, ConversationState, Event
+from .turns import Message, Turn
+
+if TYPE_CHECKING:
+    from .http_client import HttpClient
+
+_T = TypeVar("_T")
+
+POLL_S = 50.0
+"""How long one poll waits; the server bounds it by 60 s, and what stands before it often closes what is silent that long."""
+PAGE = 1000
+AGAIN_S, AGAIN_AT_MOST_S = 0.1, 2.0
+"""Pauses between polls that a server answers before their time, as one does that is stopped."""
+
+
+class HttpConversation(Conversation):
+    """A conversation over HTTP; `Conversation` describes its methods."""
+
+    def __init__(self, client: "HttpClient", conversation_id: str, *, receipt: Receipt | None = None) -> None:
+        self._client = client
+        self._exchange = client.exchange
+        self._path = f"/v1/conversations/{part(conversation_id)}"
+        self.id = conversation_id
+        self.receipt = receipt
+
+    async def send(self, text: str, *, message_id: str | None = None) -> Receipt:
+        """Send the user's next message; see `Conversation.send`."""
+        if message_id is not None:
+            check_request_id("message_id", message_id, InvalidMessage)
+        return await self._post("messages", "the message", {"text": text_of(text)}, replies.receipt, key=key_or(message_id))
+
+    async def resolve(
+        self, tool_call_id: str, decision: Decision, *, suspension_id: str | None = None, decision_id: str | None = None
+    ) -> Receipt:
+        """Decide a pending call; see `Conversation.resolve`."""
+        return await self._client.resolve(self.id, tool_call_id, decision, suspension_id=suspension_id, decision_id=decision_id)
+
+    async def pending(self) -> list[AsyncPendingCall]:
+        """The pending calls; see `Conversation.pending`."""
+        return (await self.state()).pending
+
+    async def wait(self, *, after: int | None = None, timeout_s: float | None = None) -> ConversationState[Awaitable[Receipt]]:
+        """The state as soon as the conversation rests; see `Conversation.wait`."""
+        if after is not None:
+            check_place(after)
+        if timeout_s is not None and not is_time(timeout_s):
+            raise InvalidInput("timeout_s", f"{timeout_s!r:.40} is no time", "give seconds, or None to wait without end")
+        now = asyncio.get_running_loop().time
+        give_up, pauses = None if timeout_s is None else now() + timeout_s, Backoff(AGAIN_S, AGAIN_AT_MOST_S)
+        while True:
+            left_s = POLL_S if give_up is None else min(max(give_up - now(), 0), POLL_S)
+            began = now()
+            polled = {"wait_s": round(left_s, 3), "after": after} if left_s else {}
+            reply = await self._exchange.get(self._path, "the state", longer_s=left_s, **polled)
+            found = replies.state(reply, self._client.resolve)
+            if replies.rests(found, after) or (give_up is not None and now() >= give_up):
+                return found
+            if now() - began < left_s / 2:
+                pause_s = pauses.next_s()
+                await asyncio.sleep(pause_s if give_up is None else min(pause_s, max(give_up - now(), 0)))
+            else:
+                pauses.reset()
+
+    async def state(self) -> ConversationState[Awaitable[Receipt]]:
+        """The state as it is now; see `Conversation.state`."""
+        return await self.wait(timeout_s=0)
+
+    async def messages(self) -> list[dict[str, Any]]:
+        """The messages; see `Conversation.messages`."""
+        return await self._all("messages", "the messages")
+
+    async def turns(self) -> list[Turn]:
+        """The turns; see `Conversation.turns`."""
+        return [replies.turn(one) for one in await self._all("turns", "the turns")]
+
+    async def turn(self, turn_id: str) -> Turn:
+        """The turn of that id; see `Conversation.turn`."""
+        if not fits(turn_id):  # it cannot stand in a path, and no turn has such an id
+            await self.state()
+            raise TurnNotFound(self.id, turn_id)
+        return replies.turn(await self._get(f"turns/{part(turn_id)}", "the turn"))
+
+    async def message(self, message_id: str) -> Message:
+        """What became of a message; see `Conversation.message`."""
+        check_request_id("message_id", message_id, InvalidMessage)
+        return replies.message(await self._get(f"messages/{part(message_id)}", "the message"))
+
+    def events(self, *, after: int = 0, live: bool = True) -> AsyncGenerator[Event, None]:
+        """The events after `after`; see `Conversation.events`. A stream that is cut goes on where it was."""
+        return follow(self._exchange, f"{self._path}/events", after=after, live=bool(live))
+
+    async def cancel(self, turn_id: str | None = None, *, wait_s: float = 0, request_id: str | None = None) -> Cancelled:
+        """Cancel the turn; see `Conversation.cancel`. A long wait is several requests with one key."""
+        key = request_id_of(request_id)
+        check_cancelling(turn_id, wait_s)
+        now = asyncio.get_running_loop().time
+        give_up, pauses, cancelled = now() + wait_s, Backoff(AGAIN_S, AGAIN_AT_MOST_S), None
+        while True:
+            left_s = min(max(give_up - now(), 0), POLL_S)
+            body = {"turn_id": turn_id, "wait_s": round(left_s, 3)}
+            found = await self._post("cancel", "the cancellation", body, replies.cancelled, key=key, longer_s=left_s)
+            cancelled = found if cancelled is None else cancelled.model_copy(update={"running": found.running})
+            if not found.running or now() >= give_up:
+                return cancelled
+            await asyncio.sleep(min(pauses.next_s(), max(give_up - now(), 0)))
+
+    async def cancel_pending(
+        self, kind: SuspensionKind | str | None = None, reason: str = "", *, request_id: str | None = None
+    ) -> Cancelled:
+        """Cancel the calls that wait; see `Conversation.cancel_pending`."""
+        key = request_id_of(request_id)
+        body = {"kind": member_of(SuspensionKind, "kind", kind), "reason": reason_of(reason)}
+        return await self._post("cancel-pending", "the cancellation", body, replies.cancelled, key=key)
+
+    async def end(self, *, request_id: str | None = None) -> Receipt:
+        """End the conversation for good; see `Conversation.end`."""
+        return await self._post("end", "the end", {}, replies.receipt, key=request_id_of(request_id))
+
+    async def retry(self) -> bool:
+        """Lift the quarantine; see `Conversation.retry`."""
+        return await self._post("retry", "the retry", {}, replies.lifted)
+
+    async def _get(self, what: str, words: str, **query: Any) -> Any:
+        return await self._exchange.get(f"{self._path}/{what}", words, **query)
+
+    async def _post(
+        self,
+        what: str,
+        words: str,
+        body: Mapping[str, Any],
+        read: Callable[[Any], _T],
+        *,
+        key: str | None = None,
+        longer_s: float = 0.0,
+    ) -> _T:
+        return await self._exchange.post(f"{self._path}/{what}", words, body, read, key=key, longer_s=longer_s)
+
+    async def _all(self, what: str, words: str) -> list[Any]:
+        """All items of a list; where a page is too large for one answer, the next try asks for fewer."""
+        found: list[Any] = []
+        after, limit = None, PAGE
+        while True:
+            try:
+                page = replies.page(await self._get(what, words, limit=limit, after=after))
+            except ServerRefused as error:
+                if error.reason != "too_large" or limit == 1:
+                    raise
+                limit = max(limit // 8, 1)
+                continue
+            found += page.items
+            if page.next is None:
+                return found
+            after = page.next

@@ -1,0 +1,314 @@
+"""Requests to a server, each with a deadline: sent again with the same key where the answer was lost, and bounded."""
+
+import asyncio
+import json
+import logging
+import os
+import uuid
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass, field
+from importlib import metadata
+from typing import Any, TypeVar
+
+import httpx
+
+from holdfast.backoff import Backoff
+from holdfast.errors import (
+    ClusterError,
+    ConfigurationError,
+    HoldfastError,
+    LeaseHeld,
+    OutcomeUnknown,
+    Overloaded,
+    ServerRefused,
+    ServerUnavailable,
+    StoreUnavailable,
+)
+
+from .http_address import Address
+from .http_answers import JSON, Answer
+
+ANSWER_BYTES = 64 * 1024 * 1024
+"""How large an answer may be."""
+REACH_S = 5.0
+"""How long a server that has never answered, and takes no connection, is tried again; others are until the call's deadline."""
+KEEP_S = 4.0
+"""How long an idle connection is kept: less than the 5 s after which uvicorn closes it."""
+FIRST_S, LONGEST_S, JITTER = 0.1, 2.0, 0.5
+FAILED = frozenset({500, 502, 504})
+"""Statuses of a server that failed with a request, and perhaps after it was carried out."""
+UNJUDGED = (StoreUnavailable, ClusterError, Overloaded, LeaseHeld)
+"""Errors that say of one request that nothing was done, and nothing of the same request sent before."""
+
+logger = logging.getLogger("holdfast.client")
+_T = TypeVar("_T")
+
+
+@dataclass(slots=True)
+class Asking:
+    """One request, and what is known of the tries to send it.
+
+    Attributes:
+        method: `GET` or `POST`.
+        path: The path below the server's URL, quoted.
+        what: Words for what it asks, for errors.
+        query: The fields of its query; those of None are left out.
+        headers: Headers of its own.
+        body: The bytes of its body.
+        key: Its idempotency key; a POST without one is not sent again once the server may have it.
+        sent: Whether the last try got as far as the server.
+        doubtful: Whether an earlier try may have been carried out.
+    """
+
+    method: str
+    path: str
+    what: str
+    query: Mapping[str, Any] = field(default_factory=dict)
+    headers: Mapping[str, str] = field(default_factory=dict)
+    body: bytes | None = None
+    key: str | None = None
+    sent: bool = False
+    doubtful: bool = False
+
+    async def trace(self, name: str, _: Mapping[str, Any]) -> None:
+        """Note how far a try has come; httpcore calls this with the name of each step."""
+        self.sent = self.sent or name.endswith("send_request_headers.started")
+
+    @property
+    def repeatable(self) -> bool:
+        """Whether the request may be sent again although the server may have carried it out."""
+        return self.method == "GET" or self.key is not None
+
+    def given_up(self, url: str, why: str) -> HoldfastError:
+        """The error of a request that got no answer."""
+        why = f"{url}: {why}"
+        if self.method != "GET" and self.doubtful:
+            if self.key is not None:
+                return OutcomeUnknown(f"{self.what} ({why})", self.key)
+            why = f"{why}; whether it did {self.what} is not known"
+        return ServerUnavailable(why)
+
+
+class Exchange:
+    """The requests of one client to one server, over connections that are kept alive. Nothing is opened until it is used."""
+
+    def __init__(self, address: Address, *, timeout_s: float, transport: httpx.AsyncBaseTransport | None = None) -> None:
+        self.address = address
+        self.timeout_s = timeout_s
+        self._transport = transport
+        self._http: httpx.AsyncClient | None = None
+        self._met = False
+        self._pid = os.getpid()
+        self._inherited: list[httpx.AsyncClient | None] = []
+
+    async def get(self, path: str, what: str, *, longer_s: float = 0.0, **query: Any) -> Any:
+        """The value at a path.
+
+        Args:
+            path: The path, quoted.
+            what: Words for it.
+            longer_s: How much longer than other calls this one may take, since the server waits for news.
+            query: The fields of the query; those of None are left out.
+
+        Raises:
+            ServerUnavailable: The server does not answer in time.
+            HoldfastError: The error that the server raised.
+        """
+        asking = Asking("GET", path, what, {name: _plain(one) for name, one in query.items() if one is not None})
+        return (await self._answered(asking, self._whole, longer_s=longer_s)).value()
+
+    async def post(
+        self,
+        path: str,
+        what: str,
+        body: Mapping[str, Any],
+        read: Callable[[Any], _T],
+        *,
+        key: str | None = None,
+        longer_s: float = 0.0,
+    ) -> _T:
+        """What a request leads to.
+
+        Args:
+            path: The path, quoted.
+            what: Words for what the request asks.
+            body: Its body, of JSON values.
+            read: Makes the result of the reply.
+            key: Its idempotency key; without one it is sent once.
+            longer_s: How much longer than other calls this one may take, since the server waits for news.
+
+        Raises:
+            OutcomeUnknown: The server may have carried the request out, and has not said so in time.
+            ServerUnavailable: The server does not answer in time, and nothing was done; without a key, perhaps something was.
+            HoldfastError: The error that the server raised.
+        """
+        text = json.dumps(dict(body), ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+        asking = Asking("POST", path, what, headers={"Content-Type": JSON}, body=text.encode("utf-8"), key=key)
+        try:
+            return read((await self._answered(asking, self._whole, longer_s=longer_s)).value())
+        except ServerRefused as error:
+            done = error.http_status < 300 or error.http_status in FAILED  # noqa: PLR2004 - the class of these statuses
+            if key is not None and (done or asking.doubtful):
+                raise OutcomeUnknown(f"{what} ({error})", key) from error
+            raise
+        except UNJUDGED as error:
+            if key is not None and asking.doubtful:
+                raise OutcomeUnknown(f"{what} ({error})", key) from error
+            raise
+
+    async def opened(self, path: str, what: str, headers: Mapping[str, str], **query: Any) -> httpx.Response:
+        """An answer whose body is read as it comes, and that the caller closes; one that is no stream raises as in `get`.
+
+        Raises:
+            ServerUnavailable: The server does not answer in time.
+            HoldfastError: The error that the server raised.
+        """
+        asking = Asking("GET", path, what, {name: _plain(one) for name, one in query.items()}, headers)
+        return await self._answered(asking, self._begun)
+
+    async def aclose(self) -> None:
+        """Close the connections."""
+        http, self._http = self._http, None
+        if http is not None and self._pid == os.getpid():
+            await http.aclose()
+
+    async def _answered(self, asking: Asking, read: Callable[[Asking], Awaitable[_T]], *, longer_s: float = 0.0) -> _T:
+        """What `read` makes of the answer; the request is sent again as long as that can lead to one."""
+        now = asyncio.get_running_loop().time
+        began = now()
+        until, pauses = began + self.timeout_s + longer_s, Backoff(FIRST_S, LONGEST_S, jitter=JITTER)
+        while True:
+            asking.sent, at_least_s, final = False, 0.0, None
+            try:
+                async with asyncio.timeout_at(until):
+                    found = await read(asking)
+                self._met = True
+                return found  # noqa: TRY300 - the loop goes on after an except
+            except TimeoutError:
+                asking.doubtful |= asking.sent
+                raise asking.given_up(self.address.url, f"no answer within {self.timeout_s:g} s") from None
+            except _ComeBack as later:
+                why, at_least_s, final = str(later), later.at_least_s, later.error
+                asking.doubtful |= final is None
+            except httpx.TransportError as error:
+                asking.doubtful |= asking.sent
+                why = said_of(error)
+            if asking.doubtful:
+                final = None
+            reached = self._met or asking.doubtful or final is not None
+            pause_s = max(pauses.next_s(), at_least_s)
+            late = now() + pause_s >= (until if reached else min(until, began + REACH_S))
+            if late or (asking.doubtful and not asking.repeatable):
+                raise final or asking.given_up(self.address.url, why)
+            logger.debug("%s is asked for again in %.1f s: %s", asking.what, pause_s, why)
+            await asyncio.sleep(pause_s)
+
+    async def _whole(self, asking: Asking) -> Answer:
+        response = await self._send(asking)
+        try:
+            answer = Answer(response.status_code, _headers(response), await _body(response))
+        finally:
+            await response.aclose()
+        if answer.passing:
+            raise _ComeBack(answer)
+        return answer
+
+    async def _begun(self, asking: Asking) -> httpx.Response:
+        response = await self._send(asking)
+        try:
+            kind = response.headers.get("content-type", "").partition(";")[0].strip().lower()
+            if response.status_code == 204 or (response.is_success and kind == "text/event-stream"):  # noqa: PLR2004 - nothing
+                return response
+            answer = Answer(response.status_code, _headers(response), await _body(response))
+        except BaseException:
+            await response.aclose()
+            raise
+        await response.aclose()
+        if answer.passing:
+            raise _ComeBack(answer)
+        answer.value()
+        raise answer.error()
+
+    async def _send(self, asking: Asking) -> httpx.Response:
+        http = self._client()
+        headers = dict(asking.headers)
+        if self.address.token is not None:
+            headers["Authorization"] = f"Bearer {self.address.token}"
+        if asking.key is not None:
+            headers["Idempotency-Key"] = asking.key
+        request = http.build_request(
+            asking.method,
+            self.address.url + asking.path,
+            params=dict(asking.query),
+            headers=headers,
+            content=asking.body,
+            extensions={"trace": asking.trace},
+        )
+        return await http.send(request, stream=True)
+
+    def _client(self) -> httpx.AsyncClient:
+        if self._pid != os.getpid():  # the parent's connections stay the parent's: to close one would end it there
+            self._inherited.append(self._http)
+            self._pid, self._http = os.getpid(), None
+        if self._http is None:
+            self._http = self._made()
+        return self._http
+
+    def _made(self) -> httpx.AsyncClient:
+        try:
+            return httpx.AsyncClient(
+                headers={"User-Agent": f"holdfast/{metadata.version('holdfast')}", "Accept-Encoding": "identity"},
+                transport=self._transport,
+                timeout=None,  # noqa: S113 - each call has its deadline, which bounds all of it
+                follow_redirects=False,
+                trust_env=self.address.encrypted,  # a proxy would read what is sent to it unencrypted
+                limits=httpx.Limits(max_connections=None, max_keepalive_connections=20, keepalive_expiry=KEEP_S),
+            )
+        except (OSError, ValueError, ImportError) as error:  # whose text may hold the password of a proxy
+            problem = f"the certificates or proxies that the environment names cannot be used ({type(error).__name__})"
+            raise ConfigurationError("url", problem, "look at SSL_CERT_FILE, SSL_CERT_DIR, HTTPS_PROXY and ALL_PROXY") from None
+
+
+class _ComeBack(Exception):
+    """A refusal for the moment."""
+
+    def __init__(self, answer: Answer) -> None:
+        super().__init__(f"it answered {answer.status}")
+        self.at_least_s = answer.retry_after_s
+        self.error = answer.error() if answer.undone else None
+        """The error that says for certain that nothing was done; None where that is not known."""
+
+
+def key_or(key: str | None) -> str:
+    """The idempotency key; a random one if none is given."""
+    return key if key is not None else uuid.uuid4().hex
+
+
+def said_of(error: httpx.HTTPError) -> str:
+    """The text of what went wrong on the way, which may have none of its own."""
+    return str(error) or type(error).__name__
+
+
+def _headers(response: httpx.Response) -> dict[str, str]:
+    return {name.lower(): value for name, value in response.headers.items()}
+
+
+async def _body(response: httpx.Response) -> bytes:
+    """The body of an answer.
+
+    Raises:
+        ServerRefused: It is too large, or compressed although that was not asked for.
+    """
+    if response.headers.get("content-encoding", "identity").strip().lower() != "identity":
+        raise ServerRefused(response.status_code, "unreadable", "the answer is compressed, which was not asked for")
+    found = bytearray()
+    async for chunk in response.aiter_raw():
+        found += chunk
+        if len(found) > ANSWER_BYTES:
+            raise ServerRefused(response.status_code, "too_large", f"the answer has more than {ANSWER_BYTES} bytes")
+    return bytes(found)
+
+
+def _plain(value: Any) -> str:
+    """A value as it stands in a query."""
+    return str(value).lower() if isinstance(value, bool) else str(value)

@@ -1,0 +1,182 @@
+"""The replies of a server, checked, as the objects that a client returns."""
+
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any, TypeVar
+
+from pydantic import BaseModel, TypeAdapter, ValidationError
+
+from holdfast.conversation import Cancelled, Event, FailureReason, Receipt, Status, StopReason
+from holdfast.conversation.calls import PendingView
+from holdfast.conversation.events import EVENTS
+from holdfast.conversation.live import LIVE_EVENTS, LiveEvent
+from holdfast.conversation.state import RESTING
+from holdfast.errors import ServerRefused
+from holdfast.persistence import ConversationRow, Pause
+
+from .agents import AgentRow
+from .http_answers import UNREADABLE
+from .results import ConversationState, PendingCall, RunningCall
+from .results import Event as ClientEvent
+from .turns import Message, Turn
+
+_T = TypeVar("_T")
+_R = TypeVar("_R")
+_M = TypeVar("_M", bound=BaseModel)
+
+_RECORDED: Mapping[str, type[Any]] = {kind.model_fields["kind"].default: kind for kind in EVENTS}
+_LIVE: Mapping[str, type[Any]] = {kind.model_fields["kind"].default: kind for kind in LIVE_EVENTS}
+
+
+class _Standing(BaseModel):
+    """The state of a conversation as a server replies with it."""
+
+    status: Status
+    turn_id: str | None
+    reply: str | None
+    error: str | None
+    failed: FailureReason | None
+    stopped: StopReason | None
+    pending: list[Any]
+    running: list[RunningCall]
+    seq: int
+
+
+_ROW = TypeAdapter(ConversationRow)
+_TURN = TypeAdapter(Turn)
+_MESSAGE = TypeAdapter(Message)
+_AGENT = TypeAdapter(AgentRow)
+_PAUSE = TypeAdapter(Pause)
+_STANDING = TypeAdapter(_Standing)
+_FLAGS = TypeAdapter(dict[str, bool])
+_RESUMED: TypeAdapter[dict[str, Pause | None]] = TypeAdapter(dict[str, Pause | None])
+_PLACE = TypeAdapter(int)
+
+
+class Page(BaseModel):
+    """A page as a server replies with it."""
+
+    items: list[Any]
+    next: str | None = None
+
+
+_PAGE = TypeAdapter(Page)
+
+
+def page(reply: Any) -> Page:
+    """The page in a reply; its items are not checked yet."""
+    return _checked(_PAGE, reply)
+
+
+def row(reply: Any) -> ConversationRow:
+    """The conversation in a list."""
+    return _checked(_ROW, reply)
+
+
+def turn(reply: Any) -> Turn:
+    """The turn."""
+    return _checked(_TURN, reply)
+
+
+def message(reply: Any) -> Message:
+    """The message."""
+    return _checked(_MESSAGE, reply)
+
+
+def agent(reply: Any) -> AgentRow:
+    """The agent."""
+    return _checked(_AGENT, reply)
+
+
+def pause(reply: Any) -> Pause:
+    """The pause."""
+    return _checked(_PAUSE, reply)
+
+
+def receipt(reply: Any) -> Receipt:
+    """The receipt; the idempotency key beside it is the caller's own."""
+    return _record(Receipt, reply)
+
+
+def cancelled(reply: Any) -> Cancelled:
+    """What was cancelled."""
+    return _record(Cancelled, reply)
+
+
+def lifted(reply: Any) -> bool:
+    """Whether a quarantine was lifted."""
+    return _checked(_FLAGS, reply).get("lifted", False)
+
+
+def resumed(reply: Any) -> Pause | None:
+    """The pause that was lifted, if one stood."""
+    return _checked(_RESUMED, reply).get("resumed")
+
+
+def pending_call(reply: Any, resolve: Callable[..., _R]) -> PendingCall[_R]:
+    """The pending call, which `resolve` decides."""
+    return PendingCall.of(_record(PendingView, reply), resolve)
+
+
+def state(reply: Any, resolve: Callable[..., Awaitable[Receipt]]) -> ConversationState[Awaitable[Receipt]]:
+    """The state of a conversation, whose pending calls `resolve` decides."""
+    found = _checked(_STANDING, reply)
+    names = set(_Standing.model_fields) - {"pending"}
+    shown: dict[str, Any] = {name: getattr(found, name) for name in names}
+    return ConversationState(**shown, pending=[pending_call(one, resolve) for one in found.pending])
+
+
+def rests(state: ConversationState[Any], after: int | None) -> bool:
+    """Whether a state is one that `wait` returns: at rest beyond the place `after`, or in quarantine."""
+    if state.status is Status.QUARANTINED:
+        return True
+    return state.status in RESTING and (after is None or state.seq > after or state.status is Status.ENDED)
+
+
+def event(data: Mapping[str, Any]) -> ClientEvent:
+    """The event in a frame of a stream: the fields of its body, and beside them its place and whether it is live."""
+    fields = dict(data)
+    seq, live, kind = fields.pop("seq", None), fields.pop("live", False), str(fields.get("kind"))
+    if live:
+        body: LiveEvent = _made(_kind(_LIVE, kind), fields)
+        return ClientEvent.live(body)
+    arguments = fields.pop("arguments", None) if kind == "call_suspended" else None
+    recorded: Event = _made(_kind(_RECORDED, kind), fields)
+    return ClientEvent.recorded(_checked(_PLACE, seq), recorded, arguments=arguments)
+
+
+def _kind(kinds: Mapping[str, type[Any]], kind: str) -> type[Any]:
+    if kind not in kinds:
+        raise _unreadable(f"this release knows no event {kind[:80]!r}")
+    return kinds[kind]
+
+
+def _record(kind: type[_M], reply: Any) -> _M:
+    """A record made of those fields of a reply that it has: a later server may say more."""
+    fields = {name: value for name, value in reply.items() if name in kind.model_fields} if isinstance(reply, dict) else reply
+    return _made(kind, fields)
+
+
+def _made(kind: type[_M], fields: Any) -> _M:
+    try:
+        return kind.model_validate(fields)
+    except ValidationError as error:
+        raise _unreadable(_first(error)) from None
+
+
+def _checked(adapter: TypeAdapter[_T], reply: Any) -> _T:
+    try:
+        return adapter.validate_python(reply)
+    except ValidationError as error:
+        raise _unreadable(_first(error)) from None
+
+
+def _first(error: ValidationError) -> str:
+    """The first mistake of several, without the value."""
+    first = error.errors(include_url=False, include_context=False, include_input=False)[0]
+    place = ".".join(map(str, first["loc"]))
+    return f"{place}{': ' if place else ''}{first['msg']}"
+
+
+def _unreadable(why: str) -> ServerRefused:
+    said = f"its reply is none that this release reads ({why[:300]}): install the same release here"
+    return ServerRefused(200, UNREADABLE, said)

@@ -1,0 +1,242 @@
+"""What a client does, case by case, and how what it observes is compared: for every way to a conversation.
+
+A case takes a client and what it stands before, which has a conversation `c-1` that waits for an approval and an answer.
+"""
+
+import asyncio
+import dataclasses
+
+import pytest
+from pydantic import BaseModel
+
+from holdfast.conversation import Answer, Approve, Deny, Fail, Redispatch, SettledBy
+from holdfast.errors import HoldfastError
+from holdfast.persistence import codec
+from holdfast.testing.writer import begin, reply
+
+SOME_TIME = 1_000_000_000_000
+"""Numbers beyond this one are times in milliseconds."""
+
+
+def plain(value):
+    """A value as it is compared: objects by class and fields, times as the fact that they are there."""
+    if isinstance(value, HoldfastError):
+        return type(value).__name__, plain(list(value.args)), plain(vars(value))
+    if isinstance(value, BaseModel):
+        return type(value).__name__, plain(dict(value))
+    if dataclasses.is_dataclass(value):
+        names = [one.name for one in dataclasses.fields(value) if one.name != "_resolve"]
+        return type(value).__name__, {name: plain(getattr(value, name)) for name in names}
+    if isinstance(value, dict):
+        return {name: plain(one) for name, one in value.items() if name != "principal"}  # a server says who it was
+    if isinstance(value, list | tuple):
+        return type(value).__name__, [plain(one) for one in value]
+    if isinstance(value, SettledBy):
+        return "str", value.value  # an error says that it is a text
+    if type(value) is int and value > SOME_TIME:
+        return "a time"
+    return type(value).__name__, value
+
+
+async def raised(work):
+    """The error that some work raises."""
+    with pytest.raises(HoldfastError) as found:
+        await work
+    return found.value
+
+
+def aside(server, work):
+    """What something does in the loop of the server, from a case that may run there itself."""
+    if asyncio.get_running_loop() is server._loop:
+        return work
+    return asyncio.wrap_future(asyncio.run_coroutine_threadsafe(work, server._loop))
+
+
+async def starting(client, _):
+    first = await client.start("desk", "Hello?", message_id="m/1?#%", context={"user": [1, None, "ü"]})
+    again = await client.start("desk", "Hello?", message_id="m/1?#%", context={"user": [1, None, "ü"]})
+    named = await client.start("desk", "Hello?", conversation_id="named")
+    return [
+        *(one for made in (first, again, named) for one in (made.id, made.receipt)),
+        repr(named),
+        await first.message("m/1?#%"),
+        await raised(client.start("desk", "Something else", message_id="m/1?#%")),
+        await raised(client.start("nobody", "Hello?")),
+        await raised(client.start("desk", "Hello?", conversation_id="no id")),
+        await raised(client.start("desk", "Hello?", message_id="no id")),
+        await raised(client.start("desk", 7)),
+        await raised(client.start("desk", "\ud800")),
+        await raised(client.start("desk", "x" * 1_100_000, conversation_id="large")),
+        await raised(client.start("desk", "Hello?", context={1, 2})),
+    ]
+
+
+async def showing(client, _):
+    conversation = client.conversation("c-1")
+    return [
+        await conversation.state(),
+        await conversation.pending(),
+        await conversation.wait(),
+        await conversation.wait(after=10_000, timeout_s=0.1),
+        await conversation.wait(timeout_s=0),
+        await conversation.messages(),
+        await conversation.turns(),
+        await conversation.turn((await conversation.turns())[0].turn_id),
+        await conversation.message("m-1"),
+        await raised(conversation.turn("t-none")),
+        await raised(conversation.turn("no/turn")),
+        await raised(conversation.message("m-none")),
+        await raised(conversation.message("no id")),
+        await raised(conversation.wait(after=-1)),
+        await raised(conversation.wait(timeout_s=float("nan"))),
+    ]
+
+
+async def deciding(client, _):
+    conversation = client.conversation("c-1")
+    approval, question = await conversation.pending()
+    wrong = await raised(approval.resolve(Answer(1)))
+    receipt = await approval.resolve(Approve({"order": "8"}), decision_id="d-1")
+    return [
+        wrong,
+        receipt,
+        await approval.resolve(Approve({"order": "8"}), decision_id="d-1"),
+        await client.settle(approval.suspension_id, Approve({"order": "8"}), conversation_id="c-1", decision_id="d-1"),
+        await raised(approval.resolve(Deny("too late"))),
+        await raised(client.settle(approval.suspension_id, Deny(), conversation_id="c-1")),
+        await raised(client.settle(approval.suspension_id, Deny())),
+        await raised(client.settle("s-none", Deny())),
+        await raised(client.pending_call(approval.suspension_id)),
+        await raised(client.pending_call(approval.suspension_id, conversation_id="c-1")),
+        await raised(client.pending_call("no/such suspension", conversation_id="c-1")),
+        await raised(client.pending_call("no/such suspension", conversation_id="c-2")),
+        await raised(client.pending_call(7)),
+        await client.pending_call(question.suspension_id),
+        await client.pending_call(question.suspension_id, conversation_id="c-1"),
+        await raised(conversation.resolve(question.tool_call_id, Answer(7), suspension_id="s-other")),
+        await raised(conversation.resolve("call-none", Answer(7))),
+        await raised(conversation.resolve("call/none ü", Redispatch())),
+        await raised(conversation.resolve(question.tool_call_id, "yes")),
+        await raised(conversation.resolve(question.tool_call_id, Answer({1}))),
+        await raised(conversation.resolve(question.tool_call_id, Fail("x"))),
+        await conversation.resolve(question.tool_call_id, Answer("blue"), decision_id="d/2"),
+        await raised(client.resolve("c-2", "call_1", Approve())),
+        await raised(client.resolve("c-1", 7, Approve())),
+        await raised(client.resolve("c-1", "call_1", Approve(), decision_id="no id")),
+    ]
+
+
+async def steering(client, _):
+    conversation = client.conversation("c-1")
+    return [
+        await conversation.send("And?", message_id="m-2"),
+        await conversation.send("And?", message_id="m-2"),
+        await raised(conversation.send("Another", message_id="m-2")),
+        await conversation.message("m-2"),
+        await raised(conversation.cancel("t-none", request_id="r-0")),
+        await conversation.cancel_pending("elicitation", "not any more", request_id="p-1"),
+        await conversation.cancel_pending(request_id="p-1", kind="elicitation", reason="not any more"),
+        await raised(conversation.cancel_pending("none")),
+        await raised(conversation.cancel_pending(reason=7)),
+        await raised(conversation.cancel(7)),
+        await raised(conversation.cancel(wait_s=-1)),
+        await conversation.cancel(request_id="r-1", wait_s=0.1),
+        await conversation.cancel(request_id="r-1"),
+        await raised(conversation.cancel(request_id="no id")),
+        await conversation.retry(),
+        await conversation.end(request_id="r-2"),
+        await conversation.end(request_id="r-2"),
+        await raised(conversation.end(request_id="r-3")),
+        await raised(conversation.send("More")),
+        await conversation.wait(after=10_000),
+        await raised(client.conversation("c-2").send("Hello?", message_id="m")),
+        await raised(client.conversation("c-2").cancel(request_id="r")),
+        await raised(client.conversation("c-2").end(request_id="r")),
+    ]
+
+
+async def listing(client, server):
+    for number in range(3):
+        await client.start("desk", "Hello?", conversation_id=f"more-{number}")
+    found = []
+    for listed in (client.conversations, client.pending):
+        page = await listed(limit=2)
+        while page.next is not None:
+            found.append(page.items)
+            page = await listed(limit=2, after=page.next)
+        found.append(page.items)
+    return [
+        *found,
+        await client.conversations(status="awaiting_input", agent="desk"),
+        await client.pending(kind="approval", agent="desk"),
+        (await client.pending(agent="nobody")).items,
+        *[type(await raised(listed(limit=0))).__name__ for listed in (client.conversations, client.pending)],
+        *[await raised(listed(after="no cursor")) for listed in (client.conversations, client.pending)],
+        await raised(client.conversations(status="asleep")),
+        await raised(client.pending(kind="none")),
+        await raised(client.pending(agent=7)),
+    ]
+
+
+async def operating(client, server):
+    await aside(server, server.store.bind("cluster-1", "127.0.0.1:6379", 15_000))
+    return [
+        await client.ready(),
+        await client.agents(),
+        await client.paused(),
+        dataclasses.replace(await client.pause("desk", "a look"), by=""),
+        (await client.pause("desk")).duplicate,
+        [one.agent for one in await client.paused()],
+        (await client.resume("desk")).reason,
+        await client.resume("desk"),
+        await raised(client.pause("no name")),
+        await raised(client.pause("desk", "x" * 2000)),
+    ]
+
+
+async def answering(client, server):
+    started = await client.start("desk", "Hello?", conversation_id="c-9")
+    await aside(server, server.stack.writers["c-9"].do(begin(), reply("Good day.")))
+    return [await started.wait(), await started.messages(), await started.turns()]
+
+
+async def missing(client, _):
+    conversation = client.conversation("c-none")
+
+    async def first_event():
+        return await anext(conversation.events())
+
+    reads = (
+        conversation.state,
+        conversation.pending,
+        conversation.messages,
+        conversation.turns,
+        conversation.wait,
+        first_event,
+    )
+    return [
+        *[await raised(read()) for read in reads],
+        await raised(conversation.turn("t")),
+        await raised(conversation.message("m")),
+        await raised(client.ready()),
+    ]
+
+
+async def following(client, server):
+    conversation, seen = client.conversation("c-1"), []
+    writer = server.stack.writers["c-1"]
+    read = conversation.events()
+    seen.extend([await anext(read) for _ in range(writer.state.seq)])
+    while "c-1" not in server.store._listeners:
+        await asyncio.sleep(0.01)
+    for told in (["text_delta", "t1.m1", 1, 5, "hi"], ["progress", "call#1", 1, 7, '{"value":{"done":3},"message":"three"}']):
+        await aside(server, server.store.publish("c-1", codec.pack(told)))
+        seen.append(await anext(read))
+    await conversation.end(request_id="r-1")
+    seen.extend([event async for event in read])
+    middle = [event async for event in conversation.events(after=4, live=False)]
+    over = [event async for event in conversation.events(after=seen[-1].seq)]
+    return [seen, middle, over, await raised(anext(conversation.events(after=-1))), [type(one.body).__name__ for one in seen]]
+
+
+CASES = (starting, showing, deciding, steering, listing, operating, answering, missing, following)
