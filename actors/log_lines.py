@@ -38,7 +38,7 @@ class JsonLines(logging.Formatter):
         }
         if record.exc_text:
             said["traceback"] = record.exc_text
-        return json.dumps(said, ensure_ascii=False).encode("utf-8", "backslashreplace").decode()
+        return json.dumps(said, ensure_ascii=True).encode("utf-8", "backslashreplace").decode()
 
 
 class TextLines(logging.Formatter):

@@ -50,7 +50,7 @@ class RayWorkers:
         self._handles: dict[str, WorkerHandle] = {}
         self._generations: dict[str, int] = {}
         self._broken: set[str] = set()
-        self._dropping = Background()
+        self._background = Background()
 
     async def standing(self, app: str, agent: str) -> Standing | None:
         """See `Workers.standing`."""
@@ -82,9 +82,20 @@ class RayWorkers:
         for slot in others:
             if answer is not NoOutcome.FULL:
                 return answer
-            with contextlib.suppress(NoWorker):
+            if not self._is_open(app, code, slot):  # it may take long to open: this work does not wait for it
+                self._background.start(self._opened(app, code, slot))
+                continue
+            with contextlib.suppress(NoWorker, HoldfastError):
                 answer = await self._answer(app, code, slot, replace(request, waits=False), ask)
         return answer if answer is not NoOutcome.FULL else await self._answer(app, code, own, request, ask)
+
+    def _is_open(self, app: str, code: str, slot: str) -> bool:
+        base = worker_name(self._settings, app, code, slot)
+        return successor_name(base, self._generations.get(base, 0)) in self._handles
+
+    async def _opened(self, app: str, code: str, slot: str) -> None:
+        with contextlib.suppress(NoWorker, HoldfastError):
+            await self._worker(app, code, slot)
 
     async def _answer(
         self, app: str, code: str, slot: str, request: _Request, ask: Callable[[WorkerHandle, bytes], Awaitable[bytes]]
@@ -143,7 +154,7 @@ class RayWorkers:
 
     def drop(self, worker: str, incarnation: str) -> None:
         """See `Workers.drop`. What is not heard is found by the worker itself: it looks which of its claims stand."""
-        self._dropping.start(self._drop(worker, incarnation))
+        self._background.start(self._drop(worker, incarnation))
 
     async def _drop(self, worker: str, incarnation: str) -> None:
         try:

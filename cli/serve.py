@@ -60,6 +60,9 @@ async def _serve(where: Where, host: str, port: int, public: list[str], *, no_au
     authentication = Authentication.of(os.environ, anyone=no_auth)
     hosts = names_of(host, [*public, *os.environ.get("HOLDFAST_SERVER_HOSTS", "").replace(",", " ").split()])
     local = is_loopback(host)
+    if no_auth and set(hosts) - set(names_of(host, [])):
+        fix = "leave --no-auth out, or --public-host and HOLDFAST_SERVER_HOSTS"
+        raise ConfigurationError("no_auth", "a public name means that others reach it, and whoever did would decide", fix)
     opened = open_socket(host, port)
     try:
         async with session(where, with_app=True) as connected:

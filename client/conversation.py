@@ -30,7 +30,7 @@ from holdfast.conversation.events import CallSuspended, Ended, ModelAnswered, Tu
 from holdfast.conversation.ids import check_request_id
 from holdfast.conversation.live import LiveEvent
 from holdfast.conversation.transcript import Transcript
-from holdfast.errors import ConversationNotFound, InvalidInput, InvalidMessage, StoreUnavailable
+from holdfast.errors import ConversationNotFound, HoldfastError, InvalidInput, InvalidMessage, StoreUnavailable
 from holdfast.persistence import Conversations, Quarantine, codec
 
 from .arguments import check_cancelling, check_place, is_time, member_of, reason_of, request_id_of, text_of
@@ -303,7 +303,8 @@ class Conversation:
         Args:
             turn_id: The only turn that is meant; once that is over, nothing is cancelled. None cancels whichever goes on.
             wait_s: For how many seconds to wait, at most, until no body of the cancelled calls goes on any more. The calls of
-                those that still do are `Cancelled.running` then. How long the answer itself may take is another matter.
+                those that still do are `Cancelled.running` then; a thread that goes on beyond `run_timeout_s` is not seen. How
+                long the answer itself may take is another matter.
             request_id: The idempotency key; the same key again returns what was cancelled then. None draws a random key.
 
         Raises:
@@ -335,7 +336,12 @@ class Conversation:
         cancelled = cast("Cancelled", await self._reply_to(command, "the cancellation", request_id))
         if not wait_s or not cancelled.calls:
             return cancelled
-        return cancelled.model_copy(update={"running": await self._going_on(cancelled.calls, wait_s)})
+        try:
+            running = await self._going_on(cancelled.calls, wait_s)
+        except HoldfastError as error:  # the cancellation itself is acknowledged
+            logger.warning("which bodies of %s go on is not known: %s", self.id, error)
+            running = cancelled.calls
+        return cancelled.model_copy(update={"running": running})
 
     async def cancel_pending(
         self, kind: SuspensionKind | str | None = None, reason: str = "", *, request_id: str | None = None

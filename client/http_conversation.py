@@ -1,13 +1,14 @@
 """One conversation, as a client over HTTP sees it."""
 
 import asyncio
+import logging
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from holdfast.backoff import Backoff
 from holdfast.conversation import Cancelled, Decision, Receipt, SuspensionKind
 from holdfast.conversation.ids import check_request_id
-from holdfast.errors import InvalidInput, InvalidMessage, ServerRefused, TurnNotFound
+from holdfast.errors import HoldfastError, InvalidInput, InvalidMessage, ServerRefused, TurnNotFound
 
 from . import http_replies as replies
 from .arguments import check_cancelling, check_place, is_time, member_of, reason_of, request_id_of, text_of
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
 
 _T = TypeVar("_T")
 
+logger = logging.getLogger("holdfast.client")
 POLL_S = 50.0
 """How long one poll waits; the server bounds it by 60 s, and what stands before it often closes what is silent that long."""
 PAGE = 1000
@@ -115,7 +117,13 @@ class HttpConversation(Conversation):
         while True:
             left_s = min(max(give_up - now(), 0), POLL_S)
             body = {"turn_id": turn_id, "wait_s": round(left_s, 3)}
-            found = await self._post("cancel", "the cancellation", body, replies.cancelled, key=key, longer_s=left_s)
+            try:
+                found = await self._post("cancel", "the cancellation", body, replies.cancelled, key=key, longer_s=left_s)
+            except HoldfastError as error:
+                if cancelled is None:
+                    raise
+                logger.warning("which bodies of %s go on is not known: %s", self.id, error)
+                return cancelled  # it is acknowledged, and that is what counts
             cancelled = found if cancelled is None else cancelled.model_copy(update={"running": found.running})
             if not found.running or now() >= give_up:
                 return cancelled

@@ -54,7 +54,7 @@ def turn_id(number: int) -> str:
 
 def is_turn_id(name: str, *, last: int) -> bool:
     """Whether it is the id of one of the turns up to the last."""
-    number = name[1:]
+    number = name[1 : len(turn_id(last)) + 1]
     return number.isascii() and number.isdigit() and 1 <= int(number) <= last and name == turn_id(int(number))
 
 

@@ -2,6 +2,7 @@
 
 import logging
 from collections.abc import Collection, Iterator, Mapping
+from contextlib import ExitStack
 from functools import cache, partial
 from typing import Any
 
@@ -149,11 +150,12 @@ async def _answered(by_method: Mapping[str, Operation], serving: Serving, reques
     try:
         if operation.name != ALIVE:
             serving.requests.check()
-        with serving.requests.one():
+        with serving.requests.one(), ExitStack() as held:
             caller = LOCAL if operation.scope is None else await serving.callers.of(request.scope)
             if operation.scope is not None:
                 request.scope["state"]["caller"] = caller
                 caller.check_scope(operation.scope)
+                held.enter_context(serving.requests.share(caller.principal, max(serving.bounds.requests // 4, 1)))
             if "conversation_id" in request.path_params:
                 await serving.reach.check(caller, request.path_params["conversation_id"])
             query = query_of(request, operation.query, serving.bounds)
@@ -170,6 +172,7 @@ async def _answered(by_method: Mapping[str, Operation], serving: Serving, reques
         logger.exception("%s %s failed", request.method, operation.path)
         return Response(as_json(unexpected()), status_code=500, media_type=MEDIA_TYPE)
     if isinstance(found, EventStream) and operation.scope is not None:
+        found.holder = caller.principal
         found.only_while(partial(serving.callers.stands, request.scope, caller))
     if isinstance(found, BaseModel):
         return Response(as_json(found.model_dump()), status_code=operation.status, media_type="application/json")

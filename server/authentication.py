@@ -103,6 +103,9 @@ class Authentication:
     anyone: bool = False
 
     def __post_init__(self) -> None:
+        if self.anyone and (self.configured or self.origins or self.proxy.peers or self.proxy.token_header):
+            fix = "leave --no-auth out, or unset HOLDFAST_OIDC_*, HOLDFAST_PROXY_* and HOLDFAST_CORS_ORIGINS"
+            raise ConfigurationError("no_auth", "nobody is asked who they are, and others are let in too", fix)
         for origin in self.origins:
             if not _ORIGIN.fullmatch(origin):
                 fix = "write it as browsers do: scheme, host in small letters, port if it is not the usual one"

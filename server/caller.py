@@ -25,7 +25,7 @@ class Caller:
     @property
     def name(self) -> str:
         """The principal's name, for lines of the log."""
-        return self.principal.id
+        return f"{self.principal.proof}:{self.principal.id}"
 
     def touches(self, agent: str) -> bool:
         """Whether they may touch the conversations of this agent."""

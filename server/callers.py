@@ -6,7 +6,7 @@ import ipaddress
 import logging
 import math
 import time
-from collections import OrderedDict
+from collections import Counter, OrderedDict
 from collections.abc import Callable, Coroutine
 from dataclasses import dataclass
 from typing import Any
@@ -33,6 +33,8 @@ from .tokens import InvalidToken, Tokens
 FRESH_S = 5
 """For how many seconds a verified key or token is taken as it is: so long after its revocation, a key is refused."""
 MOST_VERIFIED = 4096
+MOST_LOOKING = 50
+"""How many new credentials from one address are looked at at once: until they fail, they take nothing from its bucket."""
 NOTED_MS = 3_600_000
 """How old (ms) the noted use of a key may be before it is noted again."""
 LONGEST = 20_000
@@ -83,6 +85,7 @@ class Callers:
         self._failures = Rates(bounds.failures_per_s, bounds.failures_burst, clock=clock)
         self._verified: OrderedDict[bytes, _Verified] = OrderedDict()
         self._verifying: dict[bytes, SingleFlight[tuple[Caller, float]]] = {}
+        self._looking: Counter[str | None] = Counter()
         self._noting: set[asyncio.Task[None]] = set()
 
     async def of(self, scope: Scope) -> Caller:
@@ -105,32 +108,31 @@ class Callers:
         if self._authentication.anyone:
             return True
         try:
-            return await self._found(scope) == caller
+            return await self._found(scope, again=True) == caller
         except Refusal as refusal:
-            return refusal.status != 401  # noqa: PLR2004 - nobody known
+            return refusal.status == 503  # noqa: PLR2004 - the provider's keys are not to be had
         except HoldfastError:
             return True
 
-    async def _found(self, scope: Scope) -> Caller:
+    async def _found(self, scope: Scope, *, again: bool = False) -> Caller:
         headers, arrived, proxy = Headers(scope=scope), scope["state"]["arrived"], self._authentication.proxy
         peer = peer_of(scope)
+        payer = None if again else self._payer(headers, peer)  # a stream is not kept open by an empty bucket
         if given := headers.getlist("authorization"):
             kind, _, credential = given[0].partition(" ")
             if len(given) > 1 or kind.lower() != "bearer" or len(given[0]) > LONGEST:
                 raise unauthenticated("send one header Authorization: Bearer, with an API key or a token")
-            return await self._bearer(credential.strip(), self._payer(headers, peer))
+            return await self._bearer(credential.strip(), payer)
         if arrived.ambient:
             if (caller := self._signed_in(headers, arrived)) is not None:
                 return caller
             if proxy.token_header is not None and (token := _only(headers, proxy.token_header)):
-                return await self._verify(
-                    token, Proof.PROXY, self._payer(headers, peer), lambda: self._by_token(token, Proof.PROXY)
-                )
+                return await self._verify(token, Proof.PROXY, payer, lambda: self._by_token(token, Proof.PROXY))
             if proxy.user_header is not None and proxy.is_peer(peer) and (name := _only(headers, proxy.user_header)):
                 return self._named(name, headers)
         raise unauthenticated("send an API key or a token as Authorization: Bearer; `holdfast keys create` makes a key")
 
-    async def _bearer(self, credential: str, payer: str) -> Caller:
+    async def _bearer(self, credential: str, payer: str | None) -> Caller:
         if found := API_KEY.fullmatch(credential):
             return await self._verify(credential, Proof.KEY, payer, lambda: self._by_key(found[1], found[2]))
         if self._tokens is not None and credential.count(".") == 2:  # noqa: PLR2004 - as in a token
@@ -138,7 +140,7 @@ class Callers:
         raise unauthenticated("this is no API key of the server's, and no token that it takes", bad=True)
 
     async def _verify(
-        self, credential: str, proof: Proof, payer: str, work: Callable[[], Coroutine[Any, Any, tuple[Caller, float]]]
+        self, credential: str, proof: Proof, payer: str | None, work: Callable[[], Coroutine[Any, Any, tuple[Caller, float]]]
     ) -> Caller:
         """The caller of a credential, as verified a moment ago or now.
 
@@ -150,23 +152,34 @@ class Callers:
         if known is not None and self._clock() < known.until:
             self._verified.move_to_end(digest)
             return known.caller
-        if known is None and (wait_s := self._failures.wait_s(payer)):
+        if known is None and payer is not None and (wait_s := self._failures.wait_s(payer)):
             raise _too_often("too_many_failures", "too many credentials from there were refused", wait_s)
         flight = self._verifying.get(digest)
         if flight is None:
+            fresh = payer if known is None else None
+            if fresh is not None and self._looking[fresh] >= MOST_LOOKING:
+                raise _too_often("too_many_failures", "many credentials from there are looked at already", 1)
             flight = self._verifying[digest] = SingleFlight(work)
-            flight.begin().add_done_callback(lambda _: self._verifying.pop(digest, None))
+            self._looking[fresh] += 1
+            flight.begin().add_done_callback(lambda _: self._looked(digest, fresh))
         try:
             caller, holds_s = await flight.result()
         except InvalidToken as error:
             self._verified.pop(digest, None)
-            self._failures.take(payer)
+            if payer is not None:
+                self._failures.take(payer)
             raise unauthenticated(f"the credential is not taken: {error}", bad=True) from None
         self._verified[digest] = _Verified(caller, self._clock() + min(FRESH_S, holds_s))
         self._verified.move_to_end(digest)
         if len(self._verified) > MOST_VERIFIED:
             self._verified.popitem(last=False)
         return caller
+
+    def _looked(self, digest: bytes, payer: str | None) -> None:
+        self._verifying.pop(digest, None)
+        self._looking[payer] -= 1
+        if not self._looking[payer]:
+            del self._looking[payer]
 
     async def _by_key(self, key_id: str, secret: str) -> tuple[Caller, float]:
         key, now = await self._access.key(key_id), time.time()
@@ -202,7 +215,7 @@ class Callers:
     def _payer(self, headers: Headers, peer: str) -> str:
         """Whose bucket an attempt is on: the peer, or whom a known proxy speaks for; of IPv6 the network of one subscriber."""
         if self._authentication.proxy.is_peer(peer):
-            peer = headers.get("x-forwarded-for", "").rpartition(",")[2].strip() or peer
+            peer = _without_port(last_of(headers, "x-forwarded-for")) or peer
         try:
             address = ipaddress.ip_address(peer.partition("%")[0])
         except ValueError:
@@ -227,6 +240,17 @@ async def _noted(access: Access, key_id: str, now: int) -> None:
         await access.note_use(key_id, now)
     except HoldfastError as error:
         logger.warning("the use of the API key %s was not noted: %s", key_id, PLAIN.said(error, 300))
+
+
+def last_of(headers: Headers, name: str) -> str:
+    """The last value of a list that proxies lengthen, some in a line of its own: what came before is the caller's word."""
+    return ",".join(headers.getlist(name)).rpartition(",")[2].strip()
+
+
+def _without_port(text: str) -> str:
+    if text.startswith("["):
+        return text[1:].partition("]")[0]
+    return text.partition(":")[0] if text.count(":") == 1 else text
 
 
 def peer_of(scope: Scope) -> str:

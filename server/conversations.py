@@ -48,7 +48,8 @@ async def start(asked: Asked) -> MessageReceiptReply | Response:
     if not asked.caller.touches(body.agent):
         raise AgentNotFound("agent", f"there is no agent {body.agent!r:.200}", "GET /v1/agents lists those that you may start")
     if streams:
-        asked.serving.streams.check_room()
+        asked.caller.check_scope(AccessScope.READ)
+        asked.serving.streams.check_room(asked.caller.principal)
     key = asked.key or _key_of_start(body.conversation_id)
     conversation = await asked.client.start(
         body.agent, body.text, conversation_id=body.conversation_id, message_id=key, context=body.context
@@ -152,11 +153,11 @@ async def retry(asked: Asked) -> LiftedReply:
 
 async def events(asked: Asked) -> Response:
     """Follow a conversation. 204 tells a browser that nothing follows any more."""
-    asked.serving.streams.check_room()
     conversation, after = _conversation(asked), _resumed(asked)
     found = await conversation.state()
     if found.status == "ended" and after >= found.seq:
         return Response(status_code=204)
+    asked.serving.streams.check_room(asked.caller.principal)  # nothing is awaited from here until the stream has its place
     return asked.serving.streams.of(conversation.events(after=after, live=asked.query.live), after=after)
 
 

@@ -8,7 +8,7 @@ from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from .authentication import Authentication
-from .callers import Arrived, peer_of
+from .callers import Arrived, last_of, peer_of
 from .problems import response_of
 from .refusal import Refusal
 
@@ -90,7 +90,7 @@ class Gate:
         """The scheme that the caller's client sees, which a known proxy says where it takes TLS off."""
         found = scope.get("scheme", "http")
         if self._authentication.proxy.is_peer(peer_of(scope)):
-            forwarded = headers.get("x-forwarded-proto", "").strip().lower()
+            forwarded = last_of(headers, "x-forwarded-proto").lower()
             found = forwarded if forwarded in ("http", "https") else found
         return str(found)
 

@@ -6,6 +6,7 @@ import time
 import warnings
 from collections.abc import Callable
 from typing import Any
+from urllib.parse import urlsplit
 
 import httpx
 from joserfc import jwk
@@ -94,7 +95,8 @@ class KeySet:
             said = f"its discovery document is that of {found.get('issuer')!r:.100}"
             raise ValueError(said)
         place = found.get("jwks_uri")
-        if not isinstance(place, str) or not is_safe(place):
+        same = isinstance(place, str) and urlsplit(place).scheme == urlsplit(self._issuer.url).scheme
+        if not isinstance(place, str) or not is_safe(place) or not same:
             said = "its discovery document names no safe jwks_uri"
             raise ValueError(said)
         return place

@@ -1,6 +1,7 @@
 """How much of one sort a process has open at once."""
 
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Hashable, Iterator
 from contextlib import contextmanager
 
 from .refusal import Refusal
@@ -22,6 +23,7 @@ class Slots:
         self._what = what
         self._retry_s = retry_s
         self._taken = 0
+        self._held: Counter[Hashable] = Counter()
 
     def __len__(self) -> int:
         return self._taken
@@ -35,6 +37,32 @@ class Slots:
         if self._taken >= self._limit:
             detail = f"this server has {self._taken} {self._what}, and no more at once"
             raise Refusal(429, self._code, detail, headers={"Retry-After": str(self._retry_s)})
+
+    def check_share(self, name: Hashable, most: int) -> None:
+        """Refuse one more of somebody who holds so many places.
+
+        Raises:
+            Refusal: They hold as many already.
+        """
+        if self._held[name] >= most:
+            detail = f"you have {most} {self._what}, and no more at once"
+            raise Refusal(429, self._code, detail, headers={"Retry-After": str(self._retry_s)})
+
+    @contextmanager
+    def share(self, name: Hashable, most: int) -> Iterator[None]:
+        """Count one place as somebody's, who may hold so many of them.
+
+        Raises:
+            Refusal: They hold as many already.
+        """
+        self.check_share(name, most)
+        self._held[name] += 1
+        try:
+            yield
+        finally:
+            self._held[name] -= 1
+            if not self._held[name]:
+                del self._held[name]
 
     @contextmanager
     def one(self) -> Iterator[None]:

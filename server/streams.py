@@ -6,7 +6,8 @@ takes nothing in for `Bounds.patience_s` is cut off, so that what waits for it i
 
 import asyncio
 import logging
-from collections.abc import AsyncGenerator, Awaitable, Callable
+import sys
+from collections.abc import AsyncGenerator, Awaitable, Callable, Hashable
 from typing import Any
 
 from starlette.responses import StreamingResponse
@@ -55,7 +56,7 @@ class Streams:
     def __len__(self) -> int:
         return len(self._open)
 
-    def check_room(self) -> None:
+    def check_room(self, holder: Hashable) -> None:
         """Refuse one more stream where there are as many as may be.
 
         Raises:
@@ -64,6 +65,7 @@ class Streams:
         if self._draining.begun:
             raise Refusal(503, "draining", "this server stops: ask another, or again", headers={"Retry-After": "1"})
         self._open.check()
+        self._open.check_share(holder, max(self._bounds.streams // 4, 1))
 
     def of(
         self,
@@ -143,6 +145,7 @@ class EventStream(StreamingResponse):
         self._slots = slots
         self._patience_s = patience_s
         self._stands: Callable[[], Awaitable[bool]] | None = None
+        self.holder: Hashable = None
 
     def only_while(self, stands: Callable[[], Awaitable[bool]]) -> None:
         """Cut the stream off once its caller does not stand any more: the key was revoked, the token has expired."""
@@ -155,7 +158,7 @@ class EventStream(StreamingResponse):
             async with asyncio.timeout(self._patience_s):
                 await send(message)
 
-        with self._slots.one():
+        with self._slots.one(), self._slots.share(self.holder, sys.maxsize):
             sending = asyncio.ensure_future(self.stream_response(patiently))
             leaving = asyncio.ensure_future(self.listen_for_disconnect(receive))
             fallen = asyncio.ensure_future(self._fallen())

@@ -95,6 +95,8 @@ class Turnstile:
         self._inside = +self._inside
         for ticket, place in list(self._line.items()):
             if place.waiter is None or place.waiter.done():
+                if self._holds_up(place):
+                    return
                 continue
             if not self._bears(place):
                 return
@@ -111,9 +113,14 @@ class Turnstile:
         for other in self._line.values():
             if other is place:
                 return False
-            if other.waiter is not None:
+            if other.waiter is not None or self._holds_up(other):
                 return True
         return False
+
+    def _holds_up(self, place: _Place) -> bool:
+        """Whether nobody overtakes a caller who has left: who bears little company would never find the room for it."""
+        lone = place.waiter is None and place.company < self._places
+        return lone and self._clock() - place.left_at_s <= KEEP_S
 
     def _drop_those_who_left(self) -> None:
         now = self._clock()

@@ -114,7 +114,11 @@ for i = 1, n_remove do
     if string.find(ARGV[at + i], '#', 1, true) then -- a run; nobody waits for the end of a model call
       local ends = bound or now + UNBOUND_MS
       redis.call('HSET', abandoned, ARGV[at + i], by .. '|' .. string.format('%d', ends))
-      for _, claim in ipairs(redis.call('HVALS', abandoned)) do ends = math.max(ends, integer(string.match(claim, '(%d+)$')) or 0) end
+      local claims = redis.call('HGETALL', abandoned)
+      for j = 2, #claims, 2 do
+        local till = integer(string.match(claims[j], '(%d+)$')) or 0
+        if till <= now then redis.call('HDEL', abandoned, claims[j - 1]) else ends = math.max(ends, till) end
+      end
       redis.call('PEXPIRE', abandoned, string.format('%d', ends - now))
     end
   end

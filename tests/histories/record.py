@@ -34,10 +34,13 @@ from holdfast.conversation import (
     Fail,
     Limits,
     OnLost,
+    Principal,
+    Proof,
     Receipt,
     Redispatch,
     RunFinished,
     State,
+    SuspensionKind,
     ToolSpec,
 )
 from holdfast.conversation.commands import ProposedCall
@@ -198,7 +201,33 @@ async def troubles(tells: Recorder) -> None:
         await tells.model(f"the answer is cut off: {stopped}", content="I was about to", finish_reason=stopped.value)
 
 
-async def life(tells: Recorder) -> None:
+ANA = Principal("ana@shop.example", roles=("finance", "on call"), proof=Proof.OIDC)
+
+
+def said_by(principal: Principal, asking: Asking) -> Asking:
+    """The same step, by somebody."""
+    return lambda state: asking(state).model_copy(update={"principal": principal})
+
+
+async def somebody(tells: Recorder) -> None:
+    """Messages, decisions and cancellations, and who it was, by every proof there is."""
+    await tells.does("Ana cancels the question", said_by(ANA, steps.cancel_pending("x-4", kind=SuspensionKind.ELICITATION)))
+    await tells.does("no question is left to cancel", steps.cancel_pending("x-5", kind=SuspensionKind.ELICITATION))
+    shown = next(call.suspension for call in tells.state.calls if call.tool_call_id == "refund_5")
+    assert shown is not None
+    named = {"suspension_id": shown.suspension_id, "decision_id": "d-ana"}
+    await tells.does("Ana denies the refund", said_by(ANA, steps.resolve(Deny("no"), "refund_5", **named)))
+    await tells.does("Ana cancels this turn", said_by(ANA, steps.cancel("x-6", turn_id=tells.state.turn.turn_id)))  # type: ignore[union-attr]
+    for proof in Proof:
+        principal = Principal(f"somebody, {proof}", proof=proof)
+        await tells.does(f"a message comes: {proof}", said_by(principal, steps.send("hi", message_id=f"m-{proof}")))
+        await tells.does("its turn begins", steps.begin())
+        await tells.does("its turn is cancelled", said_by(principal, steps.cancel(f"x-{proof}")))
+    await tells.does("one more message comes", steps.send("and now?", message_id="m-last"))
+    await tells.does("its turn begins", steps.begin())
+
+
+async def life(tells: Recorder) -> None:  # noqa: PLR0915 - a life is long
     """One conversation that says everything."""
     first = steps.start("Hello? 🙂", app="shop.app:app", context='{"order":12345678901234567890}')
     await tells.does("it is started", first)
@@ -271,7 +300,8 @@ async def life(tells: Recorder) -> None:
     await tells.model("the model asks for the last time", *calls)
     await tells.decides("ship 5 is approved", "ship_5", Approve())
     await tells.loses("ship_5", "ship 5")
-    await tells.does("it is ended", steps.end("x-3"))
+    await somebody(tells)
+    await tells.does("it is ended", said_by(ANA, steps.end("x-3")))
 
 
 async def record() -> list[dict[str, Any]]:

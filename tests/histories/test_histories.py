@@ -297,11 +297,12 @@ async def test_what_was_asked_then_and_comes_again_gets_its_first_receipt(store,
     writer = await taken_over(store, recorded.steps[-1])
     before = writer.state
     asked = [step for step in recorded.steps if "asked" in step.line]
-    assert {step.line["asked"]["kind"] for step in asked} == {"start", "send", "resolve", "cancel", "end"}
+    kinds = {"start", "send", "resolve", "cancel", "end"} | ({"cancel_pending"} if recorded.version > 4 else set())
+    assert {step.line["asked"]["kind"] for step in asked} == kinds
     for step in asked:
         # when a caller that never heard of a reply asks again
         command = TypeAdapter(Command).validate_python(step.line["asked"])
         answer = await writer.do(lambda _, command=command: command)
         # then it is told what it was told then
-        assert answer.model_dump(mode="json") == step.line["reply"] | {"duplicate": True}
+        assert answer == type(answer).model_validate(step.line["reply"] | {"duplicate": True})
     assert writer.state == before

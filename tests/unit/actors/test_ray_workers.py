@@ -75,7 +75,7 @@ def known():
 async def settled(workers):
     """Let what goes to the workers in the background arrive."""
     async with asyncio.timeout(10):
-        while workers._dropping:
+        while workers._background:
             await asyncio.sleep(0)
 
 
@@ -557,13 +557,16 @@ class Full(Process):
         return await super().call_model(asked)
 
 
-def pool(known, waits_for):
+async def pool(known, waits_for, *, opened=True):
     """Three workers; who was asked, and whether the work would have waited there."""
     limits = dataclasses.replace(SETTINGS.process_limits, workers=3)
     asked = []
     for slot in range(3):
         known[ray_workers.worker_name(SETTINGS, "shop:app", "code-1", str(slot))] = Full(asked, slot, waits_for)
-    return RayWorkers(MemoryStore(), dataclasses.replace(SETTINGS, process_limits=limits), known), asked
+    workers = RayWorkers(MemoryStore(), dataclasses.replace(SETTINGS, process_limits=limits), known)
+    for slot in range(3) if opened else ():
+        await workers._worker("shop:app", "code-1", str(slot))
+    return workers, asked
 
 
 @pytest.mark.parametrize(
@@ -577,16 +580,32 @@ def pool(known, waits_for):
 )
 async def test_work_goes_to_its_own_worker_or_to_one_that_has_room_or_waits_at_its_own(known, full, tries):
     own = binascii.crc32(REQUEST.conversation_id.encode()) % 3
-    workers, asked = pool(known, lambda slot: (slot - own) % 3 in full)
+    workers, asked = await pool(known, lambda slot: (slot - own) % 3 in full)
     assert (await workers.call_model("shop:app", "code-1", REQUEST)).content == "Hi."
     assert [((slot - own) % 3, waits) for slot, waits in asked] == tries
 
 
 async def test_another_worker_that_does_not_answer_keeps_no_work_from_its_own(known):
     own = binascii.crc32(REQUEST.conversation_id.encode()) % 3
-    workers, asked = pool(known, lambda slot: slot == own)
+    workers, asked = await pool(known, lambda slot: slot == own)
     for slot in range(3):
         if slot != own:
             known[ray_workers.worker_name(SETTINGS, "shop:app", "code-1", str(slot))].refusals = [WorkerUnavailable("it died")]
     assert (await workers.call_model("shop:app", "code-1", REQUEST)).content == "Hi."
     assert asked[-1] == (own, True)
+
+
+async def test_work_does_not_wait_for_other_workers_to_open_and_the_next_finds_them_open(known):
+    own = binascii.crc32(REQUEST.conversation_id.encode()) % 3
+    workers, asked = await pool(known, lambda slot: slot == own, opened=False)
+    opening = asyncio.Event()
+    for slot in range(3):
+        if slot != own:
+            other = known[ray_workers.worker_name(SETTINGS, "shop:app", "code-1", str(slot))]
+            other.prepare = opening.wait
+    assert (await workers.call_model("shop:app", "code-1", REQUEST)).content == "Hi."
+    assert asked == [(own, False), (own, True)]
+    opening.set()
+    await asyncio.sleep(0.05)
+    assert (await workers.call_model("shop:app", "code-1", REQUEST)).content == "Hi."
+    assert asked[2:] == [(own, False), ((own + 1) % 3, False)]

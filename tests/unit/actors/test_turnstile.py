@@ -105,19 +105,38 @@ async def test_as_many_are_inside_as_each_of_them_bears():
         await stile.enter("a third", 0)
 
 
-@pytest.mark.parametrize("given_up", [True, False])
-async def test_who_gives_up_waiting_to_be_alone_lets_those_behind_through(given_up):
+async def test_who_gives_up_waiting_to_be_alone_lets_those_behind_through():
     stile = Turnstile(100)
     await stile.enter("first", 0, company=4)
-    alone = await waiting(stile, "alone", within_s=30 if given_up else 0.01, company=1)
+    alone = await waiting(stile, "alone", company=1)
     behind = await waiting(stile, "behind", company=4)
     assert not behind.done()
-    if given_up:
-        alone.cancel()
+    alone.cancel()
     async with asyncio.timeout(10):
         await behind
-    with pytest.raises(asyncio.CancelledError if given_up else NotYet):
+    with pytest.raises(asyncio.CancelledError):
         await alone
+
+
+async def test_who_is_sent_away_and_wants_to_be_alone_is_not_overtaken_until_it_has_been_away_for_long():
+    now_s = 0.0
+    stile = Turnstile(100, clock=lambda: now_s)
+    await stile.enter("first", 0, company=4)
+    with pytest.raises(NotYet):
+        await stile.enter("alone", 0, company=1)
+    behind = await waiting(stile, "behind", company=4)
+    assert stile.full(4)
+    again = await waiting(stile, "alone", company=1)
+    stile.leave(company=4)
+    async with asyncio.timeout(10):
+        await again
+    assert not behind.done()
+    with pytest.raises(NotYet):
+        await stile.enter("alone too", 0, company=1)
+    now_s = KEEP_S + 1
+    stile.leave(company=1)
+    async with asyncio.timeout(10):
+        await behind
 
 
 async def test_it_is_full_when_one_more_would_wait():

@@ -56,6 +56,6 @@ async def test_a_line_has_the_template_of_the_path_and_nothing_that_the_request_
     await api.http.get("/nowhere/%0AERROR?token=open-sesame")
     first, second = lines()
     assert first.startswith("GET /v1/conversations/{conversation_id} 200 ")
-    assert first.endswith(" ms by local")
+    assert first.endswith(" ms by stated:local")
     assert second.startswith("GET - 404 ")
     assert not any(word in line for line in (first, second) for word in ("c-1", "wait_s", "open-sesame", "ERROR"))
