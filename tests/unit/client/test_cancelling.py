@@ -5,7 +5,7 @@ import asyncio
 import pytest
 from stores import WithActors
 
-from holdfast.client import Answer, AsyncClient, Client, InvalidInput, TurnNotFound
+from holdfast.client import Answer, AsyncClient, Client, InvalidInput, StoreUnavailable, TurnNotFound
 from holdfast.conversation import Principal, Proof
 from holdfast.persistence import MemoryStore
 from holdfast.testing.writer import LEASE_MS, Writer, begin, call, start
@@ -64,6 +64,16 @@ async def test_nobody_waits_for_the_body_of_a_worker_that_is_gone(client, store,
     await store.claim("c-1", effect_id, incarnation="p-1.x", worker="w", bound_ms=LEASE_MS)
     async with asyncio.timeout(10):
         assert (await client.conversation("c-1").cancel(wait_s=30)).running == ()
+
+
+async def test_a_wait_that_fails_takes_nothing_back_of_what_is_acknowledged(client, store, monkeypatch):
+    async def away(_):
+        raise StoreUnavailable("it went away")
+
+    monkeypatch.setattr(store, "abandoned", away)
+    cancelled = await client.conversation("c-1").cancel(wait_s=30)
+    assert cancelled.turn_id == "t1"
+    assert cancelled.running == cancelled.calls != ()
 
 
 async def test_what_waits_is_cancelled_and_the_rest_goes_on(client):

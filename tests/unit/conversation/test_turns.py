@@ -440,7 +440,7 @@ def test_a_turn_that_is_about_to_begin_is_cancelled_by_its_name(conversation):
     assert conversation.status is Status.IDLE
 
 
-@pytest.mark.parametrize("turn_id", ["t2", "t0", "t01", "t-1", "t", "", "x1", "t1 ", "t٣"])
+@pytest.mark.parametrize("turn_id", ["t2", "t0", "t01", "t-1", "t", "", "x1", "t1 ", "t٣", "t" + "9" * 5000])
 def test_a_turn_that_there_never_was_is_not_found(begun, turn_id):
     with begun.unchanged(), pytest.raises(TurnNotFound) as refused:
         begun.cancel(turn_id=turn_id)

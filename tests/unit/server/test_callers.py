@@ -11,7 +11,7 @@ import pytest
 
 from holdfast.client.access import API_KEY
 from holdfast.conversation import Proof
-from holdfast.errors import StoreUnavailable
+from holdfast.errors import ConfigurationError, StoreUnavailable
 from holdfast.persistence import AccessScope
 from holdfast.server import Authentication, Bounds, Proxy, callers, create_app, sign_in_link, streams
 from holdfast.server.app import OPERATIONS
@@ -164,6 +164,71 @@ async def test_a_stream_ends_once_its_key_was_revoked(client, waiting, monkeypat
         async with asyncio.timeout(20):
             await stream.task
     assert b"stream_closed" not in stream.raw
+
+
+async def test_a_stream_of_a_revoked_key_ends_although_its_address_has_failed_too_often(client, waiting, monkeypatch):
+    monkeypatch.setattr(streams, "RECHECK_S", 0.05)
+    monkeypatch.setattr(callers, "FRESH_S", 0)
+    api = opened(client, bounds=Bounds(failures_burst=1, failures_per_s=0.001))
+    key, headers = await key_of(client, "read")
+    async with api.stream("GET", "/v1/conversations/c-1/events", authorization=headers["Authorization"]) as stream:
+        await stream.until(lambda: stream.events)
+        await client.access.revoke_key(key.key_id)
+        statuses = [(await api.http.get("/v1/agents", headers=headers)).status_code for _ in range(2)]
+        assert statuses == [401, 429]
+        async with asyncio.timeout(20):
+            await stream.task
+
+
+async def test_who_may_start_and_not_read_gets_no_stream_of_the_turn(api, client):
+    _, starting = await key_of(client, "start")
+    found = await api.http.post("/v1/conversations", json=BODY, headers=starting | {"Accept": "text/event-stream"})
+    assert (found.status_code, found.json()["scope"]) == (403, "read")
+    assert (await api.http.post("/v1/conversations", json=BODY, headers=starting)).status_code == 201
+
+
+async def test_one_caller_holds_a_share_of_the_places_and_leaves_the_others_theirs(client, waiting):
+    api = opened(client, bounds=Bounds(requests=4, streams=4))
+    _, greedy = await key_of(client, "read")
+    _, text = await client.access.create_key("bob", ["read"])
+    polling = asyncio.create_task(api.http.get("/v1/conversations/c-1?wait_s=60&after=1000", headers=greedy))
+    await asyncio.sleep(0.05)
+    assert (await api.http.get("/v1/agents", headers=greedy)).status_code == 429
+    assert (await api.http.get("/v1/agents", headers=bearer(text))).status_code == 200
+    polling.cancel()
+    await asyncio.gather(polling, return_exceptions=True)
+    async with api.stream("GET", "/v1/conversations/c-1/events", authorization=greedy["Authorization"]) as stream:
+        await stream.until(lambda: stream.events)
+        assert (await api.http.get("/v1/conversations/c-1/events", headers=greedy)).status_code == 429
+        async with api.stream("GET", "/v1/conversations/c-1/events", authorization=f"Bearer {text}") as other:
+            await other.until(lambda: other.events)
+
+
+async def test_a_burst_of_guesses_is_looked_at_in_part(client, store, monkeypatch):
+    monkeypatch.setattr(callers, "MOST_LOOKING", 3)
+    looked = []
+
+    async def slow(key_id):
+        looked.append(key_id)
+        await asyncio.sleep(0.05)
+
+    monkeypatch.setattr(store, "api_key", slow)
+    api = opened(client)
+    guesses = [bearer(f"hf_{number:012x}_{number:064x}") for number in range(20)]
+    found = await asyncio.gather(*(api.http.get("/v1/agents", headers=guess) for guess in guesses))
+    assert len(looked) == 3
+    assert sorted(one.status_code for one in found) == [401] * 3 + [429] * 17
+    assert callers_of(api)._looking == {}
+
+
+def callers_of(api):
+    return api.app.state.serving.callers
+
+
+@pytest.mark.parametrize("more", [{"origins": ("https://desk.example",)}, {"proxy": Proxy(peers=("10.0.0.0/8",))}])
+def test_who_asks_nobody_lets_nobody_else_in(more):
+    with pytest.raises(ConfigurationError, match="no_auth"):
+        Authentication(anyone=True, **more)
 
 
 async def test_the_use_of_a_key_is_noted_now_and_then(api, client, store):
@@ -353,6 +418,8 @@ async def test_failures_behind_a_proxy_are_counted_for_whom_it_speaks_for(client
     for address, status in (("1.1.1.1", 401), ("1.1.1.1", 429), ("6.6.6.6, 2.2.2.2", 401), ("2.2.2.2", 429), ("junk", 401)):
         found = await api.http.get("/v1/agents", headers=guess | {"X-Forwarded-For": address})
         assert found.status_code == status
+    lines = [("X-Forwarded-For", "5.5.5.5"), ("X-Forwarded-For", "2.2.2.2:4711"), *guess.items()]
+    assert (await api.http.get("/v1/agents", headers=lines)).status_code == 429  # the last line is the proxy's
     direct = opened(client, peer="10.9.9.9", authentication=Authentication(proxy=PROXY), bounds=bounds)
     for address, status in (("1.1.1.1", 401), ("3.3.3.3", 429)):
         found = await direct.http.get("/v1/agents", headers=guess | {"X-Forwarded-For": address})
