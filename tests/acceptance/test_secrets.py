@@ -20,6 +20,7 @@ async def test_no_secret_is_in_what_the_processes_of_a_stack_write(stack, monkey
     ]
     written = "".join(file.read_text("utf-8", "replace") for file in logs)
     assert not [word for word in ("ses@me", "land-key") if word in messages + written]
-    assert f"tool query of {conversation.id} raised\n    Traceback" in written
+    raised = [line for line in written.splitlines() if f"tool query of {conversation.id} raised" in line]
+    assert "Traceback (most recent call last)" in json.loads(raised[0])["traceback"]
     assert "UserWarning: deprecated: [LEAKY_DATABASE_URL]\\nWARNING forged" in written
     assert "\nWARNING forged" not in written
