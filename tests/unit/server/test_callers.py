@@ -192,7 +192,9 @@ async def test_one_caller_holds_a_share_of_the_places_and_leaves_the_others_thei
     _, greedy = await key_of(client, "read")
     _, text = await client.access.create_key("bob", ["read"])
     polling = asyncio.create_task(api.http.get("/v1/conversations/c-1?wait_s=60&after=1000", headers=greedy))
-    await asyncio.sleep(0.05)
+    async with asyncio.timeout(20):
+        while not api.app.state.serving.requests._held:
+            await asyncio.sleep(0.01)
     assert (await api.http.get("/v1/agents", headers=greedy)).status_code == 429
     assert (await api.http.get("/v1/agents", headers=bearer(text))).status_code == 200
     polling.cancel()
@@ -206,16 +208,21 @@ async def test_one_caller_holds_a_share_of_the_places_and_leaves_the_others_thei
 
 async def test_a_burst_of_guesses_is_looked_at_in_part(client, store, monkeypatch):
     monkeypatch.setattr(callers, "MOST_LOOKING", 3)
-    looked = []
+    looked, answered = [], asyncio.Event()
 
     async def slow(key_id):
         looked.append(key_id)
-        await asyncio.sleep(0.05)
+        await answered.wait()
 
     monkeypatch.setattr(store, "api_key", slow)
     api = opened(client)
     guesses = [bearer(f"hf_{number:012x}_{number:064x}") for number in range(20)]
-    found = await asyncio.gather(*(api.http.get("/v1/agents", headers=guess) for guess in guesses))
+    asked = [asyncio.create_task(api.http.get("/v1/agents", headers=guess)) for guess in guesses]
+    async with asyncio.timeout(20):
+        while sum(task.done() for task in asked) < 17:
+            await asyncio.sleep(0.01)
+    answered.set()
+    found = await asyncio.gather(*asked)
     assert len(looked) == 3
     assert sorted(one.status_code for one in found) == [401] * 3 + [429] * 17
     assert callers_of(api)._looking == {}
