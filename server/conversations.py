@@ -6,7 +6,7 @@ from typing import Any, TypeVar, cast
 
 from starlette.responses import Response
 
-from holdfast.client import AgentNotFound, Conversation, ConversationState, Event, InvalidInput, Receipt
+from holdfast.client import AgentNotFound, Conversation, ConversationState, Event, HoldfastError, InvalidInput, Receipt
 from holdfast.client.access import AccessScope
 from holdfast.events import TurnCancelled, TurnCompleted, TurnFailed, TurnStarted
 
@@ -126,7 +126,10 @@ async def cancel(asked: Asked) -> CancelledReply:
     wait_s = min(asked.body.wait_s, asked.serving.bounds.wait_s)
     if wait_s and cancelled.calls:  # what is recorded is told also if the server is drained meanwhile
         waiting = conversation.cancel(asked.body.turn_id, wait_s=wait_s, request_id=key)
-        waited = await asked.serving.draining.unless(waiting)
+        try:
+            waited = await asked.serving.draining.unless(waiting)
+        except HoldfastError:  # the cancellation is acknowledged: told as an error, it would be asked for anew
+            waited = None
         running = waited.running if waited is not None else cancelled.calls
         cancelled = cancelled.model_copy(update={"running": running})
     return CancelledReply.model_validate({**cancelled.model_dump(), "request_id": key})

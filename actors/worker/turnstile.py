@@ -1,7 +1,6 @@
 """A turnstile: it lets a limited number of callers in at once, in the order in which they came."""
 
 import asyncio
-import time
 from collections import Counter, OrderedDict
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass
@@ -9,6 +8,7 @@ from dataclasses import dataclass
 KEEP_S = 60.0
 """For how long the place of a caller who has left the line is kept."""
 MOST_WAITING = 10_000
+SOON_S = 0.01
 
 
 class NotYet(Exception):
@@ -29,11 +29,12 @@ class Turnstile:
     call for as long as it takes, and none who asks again and again is overtaken for ever.
     """
 
-    def __init__(self, places: int, *, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(self, places: int, *, clock: Callable[[], float] | None = None) -> None:
         self._places = places
         self._inside: Counter[int] = Counter()  # by the company that they bear
-        self._clock = clock
+        self._clock = clock or _now
         self._line: OrderedDict[Hashable, _Place] = OrderedDict()
+        self._again: asyncio.TimerHandle | None = None
 
     def full(self, company: int = 0) -> bool:
         """Whether one more caller, who bears this company, would have to wait."""
@@ -93,9 +94,14 @@ class Turnstile:
     def _let_in(self) -> None:
         """Let those who still wait in the line through in their order, as far as there is room."""
         self._inside = +self._inside
+        if self._again is not None:
+            self._again.cancel()
+            self._again = None
         for ticket, place in list(self._line.items()):
             if place.waiter is None or place.waiter.done():
-                if self._holds_up(place):
+                if self._holds_up(place):  # until it has been away for too long, also if nobody comes or goes meanwhile
+                    left_s = KEEP_S - (self._clock() - place.left_at_s)
+                    self._again = asyncio.get_running_loop().call_later(left_s + SOON_S, self._let_in)
                     return
                 continue
             if not self._bears(place):
@@ -127,3 +133,7 @@ class Turnstile:
         for ticket, place in list(self._line.items()):
             if place.waiter is None and now - place.left_at_s > KEEP_S:
                 del self._line[ticket]
+
+
+def _now() -> float:
+    return asyncio.get_running_loop().time()

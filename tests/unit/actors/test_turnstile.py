@@ -139,6 +139,19 @@ async def test_who_is_sent_away_and_wants_to_be_alone_is_not_overtaken_until_it_
         await behind
 
 
+async def test_who_wants_to_be_alone_and_never_comes_back_keeps_nobody_waiting_for_ever(monkeypatch):
+    monkeypatch.setattr(turnstile, "KEEP_S", 0.05)
+    stile = Turnstile(100)
+    await stile.enter("first", 0, company=4)
+    with pytest.raises(NotYet):
+        await stile.enter("alone", 0, company=1)
+    behind = await waiting(stile, "behind", company=4)
+    stile.leave(company=4)
+    assert not behind.done()
+    async with asyncio.timeout(10):
+        await behind  # though nobody else comes or goes
+
+
 async def test_it_is_full_when_one_more_would_wait():
     stile = Turnstile(2)
     assert not stile.full()

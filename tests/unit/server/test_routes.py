@@ -3,6 +3,7 @@
 import pytest
 
 from holdfast.conversation import Approve
+from holdfast.errors import StoreUnavailable
 from holdfast.testing.writer import begin, finish, reply, resolve
 
 
@@ -171,3 +172,15 @@ async def test_a_certain_turn_and_what_waits_are_cancelled(api, waiting):
     assert (await api("POST", path, 422, json={"wait_s": 61}))["code"] == "invalid_request"
     assert (await api("POST", path, json={"turn_id": "t1", "wait_s": 0.1}))["turn_id"] == "t1"
     assert (await api("POST", path, json={"turn_id": "t1"}))["turn_id"] is None
+
+
+async def test_a_cancellation_that_is_recorded_is_told_although_the_wait_for_its_bodies_fails(api, waiting, stack, monkeypatch):
+    deliver = stack.deliver
+
+    async def once(delivery):
+        return delivery.given_up(StoreUnavailable("it went away")) if stack.delivered else await deliver(delivery)
+
+    monkeypatch.setattr(stack, "deliver", once)
+    found = await api("POST", "/v1/conversations/c-1/cancel", json={"wait_s": 1})
+    assert found["turn_id"] == "t1"
+    assert found["running"] == found["calls"] != []
