@@ -1,13 +1,17 @@
 """Events of the lists over all conversations: what begins to wait, what is settled, and where each conversation stands."""
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, Generic, TypeVar
 
 from holdfast.conversation import Receipt
+from holdfast.persistence.changes import CURSOR
 
 from .results import PendingCall
+
+LIST_CURSOR = CURSOR
+"""The text of a `ListEvent.cursor`."""
 
 R = TypeVar("R")
 
@@ -52,5 +56,3 @@ class ListEvent(Generic[R]):
 
 AsyncListEvent = ListEvent[Awaitable[Receipt]]
 BlockingListEvent = ListEvent[Receipt]
-
-Resolve = Callable[..., Awaitable[Receipt]]

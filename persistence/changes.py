@@ -22,7 +22,8 @@ CHANGES_KEPT = 2000
 """How many changes a bucket keeps at least (see `note_change` in `_prelude.lua`)."""
 CHANGES_AT_ONCE = 20
 """How many changes of each bucket one page has at most."""
-_CURSOR = re.compile(r"([0-9]{1,15})((?:_[0-9]{1,2}-[0-9]{1,9}){0,64})")
+CURSOR = re.compile(r"([0-9]{1,15})((?:_[0-5]?[0-9]-[0-9]{1,9}|_6[0-3]-[0-9]{1,9}){0,64})")
+"""The text of a cursor: milliseconds UTC, and of each bucket in which changes of that millisecond were seen the last number."""
 
 Id = tuple[int, int]
 """The id of a change in its bucket: milliseconds UTC, and a number from 0."""
@@ -93,10 +94,10 @@ class Place:
         Raises:
             InvalidInput: The text is no cursor that Holdfast made.
         """
-        found = _CURSOR.fullmatch(cursor) if isinstance(cursor, str) else None
+        found = CURSOR.fullmatch(cursor) if isinstance(cursor, str) else None
         pairs = [pair.split("-") for pair in found[2].split("_")[1:]] if found is not None else []
         seen = {int(bucket): int(number) for bucket, number in pairs}
-        if found is None or any(bucket >= BUCKETS for bucket in seen):
+        if found is None:
             problem = f"{cursor!a:.60} is not a cursor"
             raise InvalidInput("after", problem, "pass the cursor of the last event that was received, or leave it out")
         return cls({bucket: (int(found[1]), seen.get(bucket, -1)) for bucket in range(BUCKETS)})

@@ -23,7 +23,7 @@ class MemoryChanges(MemoryDatabase):
     async def changes(self, place: Place | None = None, *, block_ms: int = 0) -> ChangePage:
         """See `Store.changes`."""
         if place is None:
-            return ChangePage((), Place.before_all_of(self._clock()))
+            return ChangePage((), (await self.changes(Place.before_all_of(self._clock()))).place)
         if block_ms and not self._after(place):
             async with self._changed:
                 try:

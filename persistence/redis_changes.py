@@ -26,7 +26,7 @@ class RedisChanges(RedisViews):
     async def changes(self, place: Place | None = None, *, block_ms: int = 0) -> ChangePage:
         """See `Store.changes`."""
         if place is None:
-            return ChangePage((), Place.before_all_of(await self.now()))
+            return ChangePage((), (await self.changes(Place.before_all_of(await self.now()))).place)
         try:
             found = await self._read_changes(place, range(BUCKETS), block_ms)
         except CorruptStore:  # a key of the wrong type spoils its own bucket alone

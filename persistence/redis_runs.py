@@ -1,7 +1,6 @@
 """The records of work in Redis, with its progress and its live events."""
 
 from collections.abc import AsyncIterator, Mapping, Sequence
-from typing import cast
 
 from . import redis_values
 from .keys import bucket_of
@@ -140,5 +139,5 @@ class RedisRuns(RedisDatabase):
         async with self._broadcasts.listening(self._keys.live(conversation_id)) as listener:
             while True:
                 told = await listener.message()
-                if told not in {None, redis_values.NEWS}:
-                    yield self.payloads.open_or_leave(cast("bytes", told), "live", conversation_id)
+                if told is not None and told != redis_values.NEWS:
+                    yield self.payloads.open_or_leave(told, "live", conversation_id)
