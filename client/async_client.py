@@ -163,6 +163,7 @@ class AsyncClient:
 
     async def aclose(self) -> None:
         """Close the connections. The embedded stack and all conversations go on."""
+        await self._connection.feed.close()
         await self._stack.close()
 
     @property

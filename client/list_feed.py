@@ -166,6 +166,12 @@ class ListFeed:
             if not self._followers and self._reading is not None:
                 self._reading.cancel()
 
+    async def close(self) -> None:
+        """Read no more."""
+        if self._reading is not None:
+            self._reading.cancel()
+            await asyncio.gather(self._reading, return_exceptions=True)
+
     async def _joined(self, follower: _Follower, read: Read) -> None:
         if self._reading is None or self._reading.done() or self._reading.cancelling():
             begun = self._begun = asyncio.get_running_loop().create_future()

@@ -117,6 +117,7 @@ class Broadcasts:
 
     async def close(self) -> None:
         """Listen to nothing any more."""
+        self._channels.clear()
         running, self._running = self._running, None
         if running is not None:
             running.cancel()

@@ -47,7 +47,7 @@ class RedisChanges(RedisViews):
             return {}
         if block_ms:
             got = await self._do(
-                lambda: self._bounded(block_ms, self._blocking.xread(after, count=CHANGES_AT_ONCE, block=block_ms))
+                lambda: self._bounded(block_ms, self._blocking.xread(after, count=CHANGES_AT_ONCE, block=block_ms)), waits=True
             )
         else:
             got = await self._do(lambda: self._redis.xread(after, count=CHANGES_AT_ONCE))

@@ -4,6 +4,7 @@ import asyncio
 import time
 import uuid
 from collections.abc import Awaitable, Callable
+from contextlib import nullcontext
 from typing import Any, TypeVar
 
 from redis import exceptions
@@ -25,6 +26,9 @@ UNCOUNTED = frozenset({"count", "heartbeat"})
 """Scripts whose time is not counted: with them, a process that does nothing would have something to say each time."""
 RETRY_S = 2.0
 """For how many seconds an idempotent operation is repeated before its outcome is reported as unknown."""
+
+AT_ONCE = 64
+"""How many operations of a process are under way at once, each on a connection of its own; more wait for their turn."""
 
 _T = TypeVar("_T")
 
@@ -59,6 +63,8 @@ class RedisDatabase:
         self._revive = revive
         self.payloads = Payloads(self.namespace, lambda: self.store_id, cipher)
         self._encrypted = False
+        self._room = _Room(AT_ONCE)
+        self._closed = False
         self._redis: Any = client(url, lambda: self.store_id)
         self._blocking: Any = client(url, lambda: self.store_id, blocking=True)
         self._broadcasts = Broadcasts(self._blocking.connection_pool.make_connection)
@@ -129,6 +135,7 @@ class RedisDatabase:
 
     async def close(self) -> None:
         """See `Store.close`."""
+        self._closed = True
         await self._broadcasts.close()
         await self._redis.aclose()
         await self._blocking.aclose()
@@ -143,13 +150,18 @@ class RedisDatabase:
         async with asyncio.timeout(block_ms / 1000 + SOCKET_TIMEOUT_S):
             return await work
 
-    async def _do(self, operation: Callable[[], Awaitable[_T]]) -> _T:
-        """Run an idempotent operation; repeat it for a moment on a broken connection, and again once the server is revived."""
+    async def _do(self, operation: Callable[[], Awaitable[_T]], *, waits: bool = False) -> _T:
+        """Run an idempotent operation; repeat it for a moment on a broken connection, and again once the server is revived.
+
+        At most `AT_ONCE` operations are under way, but for those that wait on the server.
+        """
         give_up = time.monotonic() + self._retry_s
         backoff = Backoff(0.02, 0.5)
         while True:
+            if self._closed:  # the driver would connect again
+                raise StoreUnavailable("the store was closed")
             try:
-                async with translated():
+                async with translated(), _WAITING if waits else self._room:
                     return await operation()
             except StoreUnavailable as error:
                 passing = isinstance(error.__cause__, exceptions.ConnectionError | exceptions.TimeoutError | OSError)
@@ -169,6 +181,21 @@ class RedisDatabase:
         if answer[0] == b"corrupt":
             raise CorruptStore(f"{keys[0]}: {answer[1].decode(errors='replace')}")
         return answer
+
+
+class _Room(asyncio.Semaphore):
+    """Room for so many operations. Whoever waits for it for as long as a server has to answer gets a `TimeoutError`."""
+
+    async def __aenter__(self) -> None:
+        if not self.locked():
+            await self.acquire()
+            return
+        async with asyncio.timeout(SOCKET_TIMEOUT_S):
+            await self.acquire()
+
+
+_WAITING = nullcontext()
+"""In place of room, for operations that wait on the server."""
 
 
 def _gone(cause: BaseException | None) -> bool:

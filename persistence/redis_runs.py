@@ -131,7 +131,7 @@ class RedisRuns(RedisDatabase):
     async def publish(self, conversation_id: str, payload: bytes) -> None:
         """See `Store.publish`."""
         sealed = self.payloads.seal(payload, "live", conversation_id)
-        async with translated():
+        async with translated(), self._room:
             await self._redis.publish(self._keys.live(conversation_id), sealed)
 
     async def listen(self, conversation_id: str) -> AsyncIterator[bytes]:

@@ -25,7 +25,8 @@ _LAST = {
     "in": "header",
     "description": "The `id` of the last event that was received; the stream goes on after it.",
 }
-_STREAM = {"text/event-stream": {"schema": {"type": "string"}}}
+_FRAME = {name: {"type": "string"} for name in ("id", "event", "data")}
+_STREAM = {"text/event-stream": {"schema": {"type": "object", "properties": _FRAME, "required": ["event", "data"]}}}
 _TEXT = {"text/plain": {"schema": {"type": "string"}}}
 
 

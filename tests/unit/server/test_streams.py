@@ -213,3 +213,66 @@ async def test_what_was_started_is_streamed_although_others_have_taken_the_last_
     async with AsyncExitStack() as others, opened as stream:
         assert stream.status == 201
         await stream.until(lambda: cursors(stream) == [1, 2])
+
+
+# -- the lists ----------------------------------------------------------------------------------------------------------
+
+
+def told(stream):
+    return [(one["event"], one.get("id"), json.loads(one["data"])) for one in stream.frames if "event" in one]
+
+
+async def test_the_lists_are_followed_and_resumed_without_a_gap(api, waiting):
+    async with api.stream("GET", "/v1/events") as stream:
+        await stream.until(lambda: told(stream))
+        kind, begun, said = told(stream)[0]
+        assert (stream.status, kind, said["data"]) == (200, "following", {})
+        await waiting.do(resolve(Approve()))
+        await waiting.do(end())
+        await stream.until(lambda: told(stream)[-1][2]["data"].get("status") == "ended")
+        seen = told(stream)[1:]
+        kinds = [kind for kind, _, _ in seen]
+        assert kinds[:2] == ["settled", "status"]
+        assert [cursor is not None for kind, cursor, _ in seen] == [kind == "status" for kind in kinds]
+        assert all(said["conversation_id"] == "c-1" and said["agent"] == "desk" for _, _, said in seen)
+        assert seen[0][2]["data"]["decision"] == "approve"
+    for last in [begun, *(cursor for _, cursor, _ in seen if cursor is not None)][:-1]:
+        async with api.stream("GET", f"/v1/events?after={begun}", last_event_id=last) as again:
+            await again.until(lambda again=again: told(again) and told(again)[-1][2]["data"].get("status") == "ended")
+            places = [cursor for _, cursor, _ in seen]
+            assert told(again) == (seen[places.index(last) + 1 :] if last in places else seen)
+
+
+async def test_the_lists_are_followed_by_agent_and_by_kind(api, waiting):
+    async with (
+        api.stream("GET", "/v1/events?agent=nobody") as others,
+        api.stream("GET", "/v1/events?kind=approval") as approvals,
+        api.stream("GET", "/v1/events?agent=desk") as desk,
+    ):
+        for one in (others, approvals, desk):
+            await one.until(lambda one=one: told(one))
+        await waiting.do(end())
+        await desk.until(lambda: told(desk)[-1][0] == "status")
+        await approvals.until(lambda: len(told(approvals)) > 1)
+        assert [kind for kind, _, _ in told(others)] == ["following"]
+        assert [kind for kind, _, _ in told(approvals)] == ["following", "settled"]
+        assert {said["data"].get("suspension_kind") for _, _, said in told(approvals)[1:]} == {"approval"}
+
+
+@pytest.mark.parametrize("last", ["-1", "x", "1_64-0", "1-1", "9" * 40, "1" * 2000])
+async def test_a_cursor_of_the_lists_is_checked(api, last):
+    found = await api("GET", "/v1/events", 422, headers={"Last-Event-ID": last})
+    assert found["field"] == "Last-Event-ID"
+    await api("GET", f"/v1/events?after={last}", 422)
+
+
+async def test_a_drained_server_ends_the_streams_of_lists_and_says_where_to_resume(api, waiting):
+    async with api.stream("GET", "/v1/events") as stream:
+        await stream.until(lambda: told(stream))
+        await waiting.do(resolve(Approve()))
+        await stream.until(lambda: told(stream)[-1][0] == "status")
+        drain(api.app)
+        await stream.until(lambda: stream.complete)
+        kind, cursor, said = told(stream)[-1]
+        assert (kind, cursor, said["reason"]) == ("stream_closed", None, "draining")
+        assert said["after"] == told(stream)[-2][1]
