@@ -62,7 +62,7 @@ from .agents import AgentRow, ToolRow
 from .async_client import AsyncClient
 from .cautions import AppDiffersWarning, DurabilityWarning
 from .conversation import Conversation
-from .results import AsyncPendingCall, ConversationState, Event, Page, PendingCall, RunningCall
+from .results import AsyncPendingCall, ConversationState, Event, LateResult, Page, PendingCall, RunningCall
 from .turns import Message, MessageStatus, Turn, TurnStatus, Usage
 
 if TYPE_CHECKING:
@@ -103,6 +103,7 @@ __all__ = [
     "InvalidDecision",
     "InvalidInput",
     "InvalidMessage",
+    "LateResult",
     "Message",
     "MessageNotFound",
     "MessageStatus",

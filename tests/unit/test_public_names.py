@@ -54,8 +54,8 @@ PUBLIC = {
         BlockingConversation Cancelled CipherFailed CipherMissing Client ClusterStopped ClusterUnavailable ConfigurationError
         Conversation ConversationEnded ConversationExists ConversationNotFound ConversationRow ConversationState Decision Deny
         DurabilityWarning Event Fail FailureReason HoldfastError InvalidConversationId InvalidDecision InvalidInput
-        InvalidMessage Message MessageNotFound MessageStatus OlderRelease OtherBuild OutcomeUnknown Overloaded Page Pause
-        PendingCall Principal Proof Quarantined QueueFull Receipt Redispatch RunningCall ServerRefused ServerUnavailable
+        InvalidMessage LateResult Message MessageNotFound MessageStatus OlderRelease OtherBuild OutcomeUnknown Overloaded Page
+        Pause PendingCall Principal Proof Quarantined QueueFull Receipt Redispatch RunningCall ServerRefused ServerUnavailable
         StaleCall StaleReason Status StopReason StoreError StoreUnavailable SuspensionKind ToolRow Turn TurnNotFound
         TurnStatus Usage WrongCluster WrongStore
     """,
