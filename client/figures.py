@@ -97,8 +97,11 @@ async def _values(store: Store, survey: Survey) -> dict[Metric, Mapping[tuple[st
         metrics.OLDEST: {
             place: max(survey.now - one.since, 0) / 1000 for place, one in waiting.items() if one.since is not None
         },
+        metrics.UNHOSTED: _by_status(survey.unhosted),
         metrics.OLDER: {(kind.value, str(age_s)): count for (kind, age_s), count in survey.older.items()},
-        metrics.CONVERSATIONS: {
-            (status.value,): count for status, count in survey.conversations.items() if status is not Status.ABSENT
-        },
+        metrics.CONVERSATIONS: _by_status(survey.conversations),
     }
+
+
+def _by_status(counts: Mapping[Status, int]) -> dict[tuple[str, ...], Value]:
+    return {(status.value,): count for status, count in counts.items() if status is not Status.ABSENT}

@@ -227,7 +227,7 @@ class RedisConversations(RedisViews):
         log = self._keys.log(conversation_id)
         with naming(conversation_id):
             if block_ms:
-                got = await self._do(
+                got = await self._repeated(  # it waits for news, so its time says nothing
                     lambda: self._bounded(block_ms, self._blocking.xread({log: f"{after}-0"}, limit, block_ms))
                 )
                 entries = got[0][1] if got else []
