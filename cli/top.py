@@ -154,15 +154,8 @@ def _counted(values: Values, earlier: Values | None, every: float) -> "Renderabl
     from .display import table  # noqa: PLC0415 - rich
 
     drawn_table = table("COUNTED", "OF", "IN ALL", "A MINUTE", "MEAN")
-    shown = (
-        metrics.TURNS,
-        metrics.SETTLED,
-        metrics.MODEL_CALLS,
-        metrics.COST,
-        metrics.RUNS,
-        metrics.ACTIVATIONS,
-        metrics.STALE,
-    )
+    turns = (metrics.TURNS, metrics.SETTLED, metrics.STALE, metrics.ACTIVATIONS)
+    work = (metrics.MODEL_CALLS, metrics.COST, metrics.RUNS)
     timed = (metrics.WAIT, metrics.RESOLVE_S, metrics.MODEL_FIRST_S, metrics.MODEL_S, metrics.RUN_S)
     for metric in (*turns, *work, *timed):
         for labels, value in sorted(values.get(metric, {}).items(), key=_by_count)[:ROWS]:
