@@ -57,8 +57,8 @@ class Tallies(Database, Protocol):
     async def count(self, counts: Mapping[str, int]) -> None:
         """Add these numbers, none below 0, to the counts of these names; a count only grows.
 
-        Where the names are as many as a store keeps, new ones are left out. Those that differ only behind their last `|`, as names of a
-        histogram do, are kept together or left out together.
+        Where the names are as many as a store keeps, new ones are left out. Those that differ only behind their last `|`, as
+        the names of a histogram do, are kept together or left out together.
 
         After `StoreUnavailable` the numbers may have been added: who says them again may count them twice.
         """
