@@ -19,6 +19,7 @@ class InMemory:
         self._store = store
         self._app = app
         self.may_start = False
+        self.absent: str | None = None
 
     @property
     def ready(self) -> Any:
