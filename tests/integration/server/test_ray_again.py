@@ -98,14 +98,26 @@ def threads_of(process):
     return sum(1 for _ in Path(f"/proc/{process.pid}/task").iterdir())
 
 
-async def waiting(redis):
-    """A conversation that waits for a decision, which no actor hosts."""
+@contextlib.asynccontextmanager
+async def opened(redis):
     store = RedisStore(redis.url)
     await store.open()
-    writer = await Writer.of(store, "c-1")
-    await writer.do(start(), begin(), call("refund"))
-    await writer.release()
+    yield store
     await store.close()
+
+
+async def waiting(redis):
+    """A conversation that waits for a decision, which no actor hosts."""
+    async with opened(redis) as store:
+        writer = await Writer.of(store, "c-1")
+        await writer.do(start(), begin(), call("refund"))
+        await writer.release()
+
+
+async def unbound(redis):
+    """Take away the binding to a cluster of which nothing lives any more: else the next one waits until it is stale."""
+    async with opened(redis) as store:
+        await store.unbind((await store.binding()).cluster)
 
 
 def test_a_server_leaves_a_ray_that_is_gone_says_so_and_joins_the_next_one(place):
@@ -127,6 +139,7 @@ def test_a_server_leaves_a_ray_that_is_gone_says_so_and_joins_the_next_one(place
             assert int(ended.headers["Retry-After"]) > 0
             assert http.get("/v1/conversations/c-1").json()["status"] == "idle"
 
+            asyncio.run(unbound(redis))
             with head(place, "b"):
                 until(lambda: http.get("/ready").status_code == 200, "a server that is ready again")
                 ended = http.post("/v1/conversations/c-1/end", json={}, headers={"Idempotency-Key": "end-1"})
