@@ -18,7 +18,7 @@ class MemoryTallies(MemoryDatabase):
         """See `Store.count`."""
         check(all(name and by >= 0 for name, by in counts.items()), "arguments")
         new = Counter(name.rpartition("|")[0] or name for name in counts if name not in self._counts)
-        room = {}
+        room: dict[str, bool] = {}
         for name, by in counts.items():
             group = name.rpartition("|")[0] or name
             room[group] = room[group] if group in room else len(self._counts) + new[group] <= SERIES
