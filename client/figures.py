@@ -32,6 +32,8 @@ class Figures:
 
     def __init__(self, client: AsyncClient) -> None:
         self._connection = client._connection  # noqa: SLF001 - the same package
+        self.asked = self._connection.stack.counts
+        """What this client counts of its own questions to Redis, as long as it lives."""
         self._reading = asyncio.Lock()
         self._read_at = float("-inf")
         self._found: list[Family] | None = None

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any
 from holdfast.actors import logs
 from holdfast.backoff import Backoff
 from holdfast.cipher import CipherAt
+from holdfast.counting import Counts
 from holdfast.daemon import in_daemon
 from holdfast.errors import ClusterUnavailable, ConfigurationError, HoldfastError
 from holdfast.settings import Settings
@@ -73,6 +74,7 @@ class Stack:
         self._say = say
         self._roll_back = roll_back
         self._lift = lift
+        self.counts = Counts()
         self._blank()
         _stacks.add(self)
 
@@ -231,7 +233,9 @@ class Stack:
         if self._store is not None:  # its server was stopped and runs again, at the same address
             return self._store
         app = None if isinstance(self._app, str | None) else self._app
-        store = RedisStore(url, namespace=self.settings.namespace, revive=self._revival, cipher=self.cipher(app))
+        store = RedisStore(
+            url, namespace=self.settings.namespace, revive=self._revival, cipher=self.cipher(app), counts=self.counts
+        )
         try:
             await store.open()
             if store.payloads.cipher is None and self.app_path is not None and await store.encrypted():

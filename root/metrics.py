@@ -188,6 +188,12 @@ REQUEST_S = _histogram(
 )
 IN_PROGRESS = _gauge("holdfast_http_requests_in_progress", "Requests under way at this server, event streams aside.")
 LISTENERS = _gauge("holdfast_http_listeners", "Event streams open at this server.")
+SERVER_REDIS_S = _histogram(
+    "holdfast_server_redis_seconds",
+    "Time of what this server asks of Redis: a script by its name, or plain commands.",
+    "operation",
+    bounds=SCRIPT_BOUNDS_S,
+)
 
-SERVED: tuple[Metric, ...] = (STORE_UP, REQUESTS, REQUEST_S, IN_PROGRESS, LISTENERS)
+SERVED: tuple[Metric, ...] = (STORE_UP, REQUESTS, REQUEST_S, IN_PROGRESS, LISTENERS, SERVER_REDIS_S)
 """What one server knows of itself."""
