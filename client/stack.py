@@ -300,6 +300,8 @@ class Stack:
                 await asyncio.shield(self._leaving)
         except TimeoutError as error:
             raise ClusterUnavailable("Ray died and this process cannot leave it: start the process again") from error
+        except Exception:
+            logger.exception("Ray died, and was not left as it should be")
         self._leaving = None
 
     async def _watch(self) -> None:
@@ -341,7 +343,11 @@ class Stack:
                     logger.info("Ray cannot be joined yet: %s", error)
                     await pauses.sleep()
                 continue
-            found = await in_daemon(presence, transport.cluster)
+            try:
+                found = await in_daemon(presence, transport.cluster)
+            except Exception:
+                logger.exception("the cluster at %s could not be looked at", transport.cluster.address)
+                found = Presence.SILENT
             if transport is not self._transport:
                 continue
             now = asyncio.get_running_loop().time()

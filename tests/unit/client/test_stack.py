@@ -93,6 +93,8 @@ class Own:
         self.joins = 0
 
     def look(self, _cluster):
+        if isinstance(self.presence, Exception):
+            raise self.presence
         return self.presence
 
     async def join(self):
@@ -142,12 +144,13 @@ async def test_a_cluster_of_ones_own_that_is_gone_is_left_and_the_next_one_joine
     assert await own.stack.lost(first)
 
 
-async def test_a_cluster_that_is_silent_for_a_moment_is_kept_and_said_to_be_silent_meanwhile(own):
+@pytest.mark.parametrize("answer", [Presence.SILENT, RuntimeError("nobody foresaw this")])
+async def test_a_cluster_that_is_silent_for_a_moment_is_kept_and_said_to_be_silent_meanwhile(own, answer):
     first = own.stack._transport
-    own.presence = Presence.SILENT
+    own.presence = answer
     await soon(lambda: own.stack.absent == "the cluster at 127.0.0.1:1 does not answer")
-    assert not await own.stack.lost(first)
     own.presence = Presence.HERE
+    assert not await own.stack.lost(first)
     await soon(lambda: own.stack.absent is None)
     assert (own.stack.ready, own.joins) == (first, 0)
 
