@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 from holdfast.lazy import lazily
 
 from .api_keys import AccessScope, ApiKey
+from .changes import Change, ChangePage, Changes, Place, Suspended
 from .conversations import (
     Acquired,
     Append,
@@ -43,6 +44,9 @@ __all__ = [
     "Blame",
     "BrokenApp",
     "Census",
+    "Change",
+    "ChangePage",
+    "Changes",
     "ConversationRow",
     "Conversations",
     "Directory",
@@ -59,6 +63,7 @@ __all__ = [
     "Pause",
     "Paused",
     "Pausing",
+    "Place",
     "Quarantine",
     "Rebuilt",
     "RedisStore",
@@ -69,6 +74,7 @@ __all__ = [
     "Stands",
     "Store",
     "Survey",
+    "Suspended",
     "TakeoverReason",
     "Tallies",
     "Trouble",

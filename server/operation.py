@@ -82,6 +82,8 @@ class Operation:
         streams: Whether it replies with an event stream, or may.
         scope: What a caller must be allowed for it; None: anybody may, and nobody is asked who they are.
         text: Whether it replies with plain text.
+        last: The pattern of the `id` of an event, if it streams some.
+        endless: Whether its stream never comes to an end by itself.
     """
 
     method: str
@@ -96,4 +98,6 @@ class Operation:
     status: int = 200
     streams: bool = False
     text: bool = False
+    last: str = "[0-9]{1,18}"
+    endless: bool = False
     scope: AccessScope | None = field(kw_only=True)
