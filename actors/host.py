@@ -3,9 +3,11 @@
 import asyncio
 import contextlib
 import logging
+import time
 from collections.abc import Awaitable, Callable, Collection
 
-from holdfast.conversation import Command
+from holdfast import metrics
+from holdfast.conversation import Command, Resolve
 from holdfast.counting import Counts
 from holdfast.errors import (
     ConversationNotFound,
@@ -94,10 +96,11 @@ class Host:
         first: Command | None = None,
     ) -> AnswerToActivate:
         """Host a conversation, after leaving the one that is hosted now, if that rests, and have its `first` command judged."""
+        began_s = time.perf_counter()
         answer = await self._activate(conversation_id, seen_token, because, create=create)
         if first is None or not isinstance(answer, Hosted):
             return answer
-        return Hosted(await self.ask(conversation_id, first))
+        return Hosted(await self._asked(conversation_id, first, "taken_up", began_s))
 
     async def _activate(
         self, conversation_id: str, seen_token: str, because: TakeoverReason, *, create: bool
@@ -150,6 +153,9 @@ class Host:
 
     async def ask(self, conversation_id: str, command: Command) -> AnswerToAsk:
         """Have a command judged, if the conversation is hosted here."""
+        return await self._asked(conversation_id, command, "hosted", time.perf_counter())
+
+    async def _asked(self, conversation_id: str, command: Command, was: str, began_s: float) -> AnswerToAsk:
         if self.hosted != conversation_id and self._activating.locked():
             async with self._activating:  # perhaps this very conversation is being activated
                 pass
@@ -157,7 +163,10 @@ class Host:
         if activation is None or self.hosted != conversation_id:
             return NotHosted()
         try:
-            return Replied(await activation.ask(command))
+            reply = await activation.ask(command)
+            if isinstance(command, Resolve):
+                self._counts.observe(metrics.RESOLVE_S, time.perf_counter() - began_s, was)
+            return Replied(reply)
         except Fenced:
             return NotHosted()
         except HoldfastError as error:

@@ -9,10 +9,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from holdfast.client import Pause
-from holdfast.client.results import AsyncPendingCall, ConversationState, RunningCall
-from holdfast.conversation import ModelFailed, State, Status, SuspensionKind
-from holdfast.errors import StoreError
-from holdfast.persistence import Late, codec
+from holdfast.client.results import AsyncPendingCall, ConversationState, LateResult, RunningCall
+from holdfast.conversation import Status, SuspensionKind
 
 from .display import clean, clean_block, console, shorten, span, to_json
 from .hints import command, resolving
@@ -38,17 +36,11 @@ _STYLES = {"user": "bold green", "assistant": "bold blue", "tool": "dim"}
 
 @dataclass(frozen=True, slots=True)
 class Shown:
-    """The shown parts of a conversation; `problem` is why workers cannot run its app, `paused` the pause of its new work.
-
-    A server does not tell all of it: `folded` is None there, and there are no `late` results.
-    """
+    """The shown parts of a conversation; `paused` is the pause of its new work, `now` the time to reckon ages from (ms UTC)."""
 
     conversation_id: str
-    folded: State | None
     state: ConversationState[Any]
     messages: list[dict[str, Any]]
-    problem: str | None
-    late: Mapping[str, Late]
     now: int
     paused: Pause | None = None
 
@@ -59,10 +51,7 @@ def run(
     *,
     as_json: AsJson = False,
 ) -> None:
-    """Show a conversation: its messages, its status and its pending calls.
-
-    Over a server, its agent, its age and results that came late are left out: `holdfast list` has the first two.
-    """
+    """Show a conversation: its messages, its status and its pending calls."""
     shown = asyncio.run(_read(where, conversation))
     if as_json:
         sys.stdout.write(to_json(_as_dict(shown), indent=2) + "\n")
@@ -73,32 +62,27 @@ def run(
 async def _read(where: Where, conversation_id: str) -> Shown:
     async with reached(where) as opened:
         conversation = opened.client.conversation(conversation_id)
-        store = await opened.store()
-        folded = None if store is None else await store.load(conversation_id)
-        agents = (None,) if folded is None else (None, folded.agent)
-        pauses = [pause for pause in await standing(opened.client) if pause.agent in agents]
+        state = await conversation.state()
+        pauses = [pause for pause in await standing(opened.client) if pause.agent in (None, state.agent)]
         return Shown(
             conversation_id=conversation_id,
-            folded=folded,
-            state=await conversation.state(),
+            state=state,
             messages=await conversation.messages(),
-            problem=None if store is None or folded is None else await store.problem(folded.app),
-            late={} if store is None else await store.late(conversation_id),
             now=await opened.now(),
             paused=pauses[0] if pauses else None,
         )
 
 
 def _as_dict(shown: Shown) -> dict[str, Any]:
-    folded, state = shown.folded, shown.state
+    state = shown.state
     return {
         "conversation_id": shown.conversation_id,
-        **{name: getattr(folded, name, None) for name in ("agent", "app", "created_at", "updated_at")},
+        **{name: getattr(state, name) for name in ("agent", "app", "created_at", "updated_at")},
         **{name: getattr(state, name) for name in ("status", "turn_id", "seq", "reply", "error", "stopped", "failed")},
         "running": [asdict(call) for call in state.running],
-        "problem": shown.problem,
+        "problem": state.problem,
         "paused": asdict(shown.paused) if shown.paused is not None else None,
-        "late": [{"effect_id": name, "at": one.at, "content": _late(one)} for name, one in shown.late.items()],
+        "late": [{"effect_id": one.effect_id, "at": one.at, "content": _late(one)} for one in state.late],
         "pending": [call.to_dict() for call in state.pending],
         "messages": shown.messages,
     }
@@ -108,11 +92,9 @@ def _draw(shown: Shown, where: Where) -> None:
     screen = console()
     for message in shown.messages:
         _draw_message(screen, message)
-    folded, state = shown.folded, shown.state
-    more = ""
-    if folded is not None:
-        age, change = span(shown.now - folded.created_at), span(shown.now - folded.updated_at)
-        more = f" (agent {clean(folded.agent)} of {clean(folded.app)}, started {age} ago, last change {change} ago)"
+    state = shown.state
+    age, change = span(shown.now - state.created_at), span(shown.now - state.updated_at)
+    more = f" (agent {clean(state.agent)} of {clean(state.app)}, started {age} ago, last change {change} ago)"
     screen.print(f"{clean(shown.conversation_id)}: {state.status}{more}", style="bold", soft_wrap=True)
     for line in _reasons(shown, where):
         screen.print(line, soft_wrap=True)
@@ -134,16 +116,16 @@ def _reasons(shown: Shown, where: Where) -> list[str]:
         reasons.append(f"Correct the cause, then run: {clean(command(['retry', shown.conversation_id], where))}")
     if shown.paused is not None and state.status is not Status.ENDED:
         reasons.append(f"{described(shown.paused, shown.now)}.")
-    if shown.problem is not None and shown.folded is not None and state.status not in (Status.IDLE, Status.ENDED):
-        reasons.append(f"It waits because no worker can run its app: {clean(shown.problem)}")
-        reasons.append(f"Correct the app, then run: {clean(command(['up', '--app', shown.folded.app], where))}")
+    if state.problem is not None and state.status not in (Status.IDLE, Status.ENDED):
+        reasons.append(f"It waits because no worker can run its app: {clean(state.problem)}")
+        reasons.append(f"Correct the app, then run: {clean(command(['up', '--app', state.app], where))}")
     if state.pending:
         count = len(state.pending)
         reasons.append(f"It waits for {count} decision{'s' if count > 1 else ''}:")
-    for effect_id, late in shown.late.items():
-        reasons.append(
-            f"Came late and changed nothing: {clean(effect_id)} ended {span(shown.now - late.at)} ago with {_late(late)}"
-        )
+    reasons.extend(
+        f"Came late and changed nothing: {clean(late.effect_id)} ended {span(shown.now - late.at)} ago with {_late(late)}"
+        for late in state.late
+    )
     reasons.extend(_running(call, shown.now) for call in state.running)
     return reasons
 
@@ -163,13 +145,10 @@ def _progress(progress: Mapping[str, Any], now: int) -> str:
     return f"reported {span(now - progress['at'])} ago: {shorten(clean(' '.join(parts)), 200)}"
 
 
-def _late(late: Late) -> str:
-    try:
-        outcome = codec.decode_outcome(late.outcome)
-        said = outcome.error if isinstance(outcome, ModelFailed) else outcome.content
-        return shorten(clean(said or ""), 200)
-    except StoreError as error:
-        return f"an outcome that cannot be read ({clean(str(error))})"
+def _late(late: LateResult) -> str:
+    if late.problem is not None:
+        return f"an outcome that cannot be read ({clean(late.problem)})"
+    return shorten(clean(late.content or ""), 200)
 
 
 def _draw_message(screen: "Console", message: dict[str, Any]) -> None:

@@ -128,6 +128,9 @@ def _head(values: Values) -> Iterator[str]:
         f"actors         {one(metrics.ACTORS)} of {one(metrics.ACTORS_CAP)}, {one(metrics.ACTORS_OFFERED)} on offer, "
         f"{one(metrics.HOSTED)} conversations hosted"
     )
+    unhosted = values.get(metrics.UNHOSTED, {})
+    without = ", ".join(f"{count} {clean(status)}" for (status,), count in sorted(unhosted.items()) if count) or "none"
+    yield f"in no actor    {without}"
     yield (
         f"attention      {one(metrics.ATTENTION)} overdue, {one(metrics.TROUBLED)} troubled, "
         f"{one(metrics.BROKEN)} apps broken, {one(metrics.PAUSES)} pauses, sweeper silent for {one(metrics.SWEEPER_AGE)} s"
@@ -151,14 +154,15 @@ def _counted(values: Values, earlier: Values | None, every: float) -> "Renderabl
     from .display import table  # noqa: PLC0415 - rich
 
     drawn_table = table("COUNTED", "OF", "IN ALL", "A MINUTE", "MEAN")
-    shown = (metrics.TURNS, metrics.SETTLED, metrics.MODEL_CALLS, metrics.RUNS, metrics.ACTIVATIONS, metrics.STALE)
-    timed = (metrics.WAIT, metrics.MODEL_FIRST_S, metrics.MODEL_S, metrics.RUN_S)
-    for metric in (*shown, *timed):
+    turns = (metrics.TURNS, metrics.SETTLED, metrics.STALE, metrics.ACTIVATIONS)
+    work = (metrics.MODEL_CALLS, metrics.COST, metrics.RUNS)
+    timed = (metrics.WAIT, metrics.RESOLVE_S, metrics.MODEL_FIRST_S, metrics.MODEL_S, metrics.RUN_S)
+    for metric in (*turns, *work, *timed):
         for labels, value in sorted(values.get(metric, {}).items(), key=_by_count)[:ROWS]:
             count = _total(value)
             then = None if earlier is None else _total(earlier.get(metric, {}).get(labels, 0))
             rate = "" if then is None else f"{(count - then) * 60 / every:.1f}"
-            mean = span(round(value.sum / count * 1000)) if isinstance(value, Distribution) and count else ""
+            mean = _duration(value.sum / count) if isinstance(value, Distribution) and count else ""
             name = metric.name.removeprefix("holdfast_").removesuffix("_total")
             drawn_table.add_row(name, clean(" ".join(labels)), f"{count:g}", rate, mean)
     return drawn_table
@@ -171,6 +175,10 @@ def _by_count(entry: tuple[tuple[str, ...], Value]) -> tuple[float, tuple[str, .
 
 def _total(value: Value) -> float:
     return sum(value.buckets) if isinstance(value, Distribution) else value
+
+
+def _duration(seconds: float) -> str:
+    return span(round(seconds * 1000)) if seconds >= 1 else f"{seconds * 1000:.0f} ms"
 
 
 def _text(value: Value) -> str:

@@ -63,7 +63,7 @@ from .async_client import AsyncClient
 from .cautions import AppDiffersWarning, DurabilityWarning
 from .conversation import Conversation
 from .list_events import AsyncListEvent, ListEvent, ListEventKind
-from .results import AsyncPendingCall, ConversationState, Event, Page, PendingCall, RunningCall
+from .results import AsyncPendingCall, ConversationState, Event, LateResult, Page, PendingCall, RunningCall
 from .turns import Message, MessageStatus, Turn, TurnStatus, Usage
 
 if TYPE_CHECKING:
@@ -105,6 +105,7 @@ __all__ = [
     "InvalidDecision",
     "InvalidInput",
     "InvalidMessage",
+    "LateResult",
     "ListEvent",
     "ListEventKind",
     "Message",

@@ -464,7 +464,8 @@ class AsyncClient:
 
         Raises:
             StoreUnavailable: Redis does not answer in time, or refuses.
-            ClusterUnavailable: No cluster serves the store, or its sweeper has been silent for too long.
+            ClusterUnavailable: No cluster serves the store, its sweeper has been silent for too long, or the cluster that this
+                client had joined does not answer.
             ClusterStopped: Holdfast was stopped on its cluster, until `holdfast up`.
             WrongStore: The Redis there is not the store that this client has known.
             CorruptStore: A key holds what Holdfast never wrote there.
@@ -478,6 +479,8 @@ class AsyncClient:
             raise ClusterUnavailable("no cluster serves the store: run holdfast up")
         if binding.age_ms > SILENT_MS:
             raise ClusterUnavailable(f"the sweeper of the cluster at {binding.address} has been silent for {binding.age_ms} ms")
+        if (absent := self._connection.stack.absent) is not None:
+            raise ClusterUnavailable(absent)
 
     async def agents(self) -> list[AgentRow]:
         """The agents of the client's app, which `start` takes, with their tools; nothing is asked of the stack.

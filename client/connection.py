@@ -143,7 +143,7 @@ class Connection:
         return reply_in(await self._delivered(delivery), what=what, retry_id=retry_id)
 
     async def _delivered(self, delivery: Delivery) -> DeliveryResult:
-        """The result of a delivery. If the embedded Ray dies, the delivery goes on over the next Ray, with the same ids."""
+        """The result of a delivery. If Ray dies, the delivery goes on over the next Ray, with the same ids."""
         while True:
             try:
                 transport = self.stack.ready or await self._joined(delivery)

@@ -31,12 +31,12 @@ from holdfast.conversation.ids import check_request_id
 from holdfast.conversation.live import LiveEvent
 from holdfast.conversation.transcript import Transcript
 from holdfast.errors import ConversationNotFound, HoldfastError, InvalidInput, InvalidMessage, StoreUnavailable
-from holdfast.persistence import Conversations, Quarantine, codec
+from holdfast.persistence import Conversations, Quarantine, Store, codec
 
 from .arguments import check_cancelling, check_place, is_time, member_of, reason_of, request_id_of, text_of
 from .connection import Connection
 from .results import AsyncPendingCall, ConversationState, Event, PendingCall
-from .running import ConversationsAndRuns, abandoned_calls, running_calls, shown_arguments
+from .running import abandoned_calls, late_results, problem_of, running_calls, shown_arguments
 from .turns import Message, Turn, turn_log, what_became
 
 BLOCK_MS = 5_000
@@ -440,10 +440,12 @@ class Conversation:
     async def _reply_to(self, command: Command, what: str, retry_id: str) -> Reply:
         return await self._connection.reply_to(self.id, command, what=what, retry_id=retry_id)
 
-    async def _shown(self, store: ConversationsAndRuns, state: State) -> ConversationState[Awaitable[Receipt]]:
+    async def _shown(self, store: Store, state: State) -> ConversationState[Awaitable[Receipt]]:
         last, reply, end = state.last, None, None
         seqs = [] if last is None else [last.reply_seq or last.seq, last.seq]
-        quarantine, entries = await asyncio.gather(store.quarantine(self.id), store.at(self.id, seqs))  # in one round trip
+        quarantine, entries, late, problem = await asyncio.gather(  # in one round trip
+            store.quarantine(self.id), store.at(self.id, seqs), late_results(store, self.id), problem_of(store, state.app)
+        )
         if entries:
             answer, end = entries
             reply = answer.content if isinstance(answer, ModelAnswered) else None
@@ -460,6 +462,12 @@ class Conversation:
             seq=state.seq,
             stopped=end.stopped if isinstance(end, TurnCompleted) else None,
             failed=end.reason if isinstance(end, TurnFailed) else None,
+            agent=state.agent,
+            app=state.app,
+            created_at=state.created_at,
+            updated_at=state.updated_at,
+            problem=problem,
+            late=late,
         )
 
     async def _durable(self, after: int) -> AsyncIterator[Event]:

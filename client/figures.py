@@ -32,6 +32,8 @@ class Figures:
 
     def __init__(self, client: AsyncClient) -> None:
         self._connection = client._connection  # noqa: SLF001 - the same package
+        self.asked = self._connection.stack.counts
+        """What this client counts of its own questions to Redis, as long as it lives."""
         self._reading = asyncio.Lock()
         self._read_at = float("-inf")
         self._found: list[Family] | None = None
@@ -97,8 +99,11 @@ async def _values(store: Store, survey: Survey) -> dict[Metric, Mapping[tuple[st
         metrics.OLDEST: {
             place: max(survey.now - one.since, 0) / 1000 for place, one in waiting.items() if one.since is not None
         },
+        metrics.UNHOSTED: _by_status(survey.unhosted),
         metrics.OLDER: {(kind.value, str(age_s)): count for (kind, age_s), count in survey.older.items()},
-        metrics.CONVERSATIONS: {
-            (status.value,): count for status, count in survey.conversations.items() if status is not Status.ABSENT
-        },
+        metrics.CONVERSATIONS: _by_status(survey.conversations),
     }
+
+
+def _by_status(counts: Mapping[Status, int]) -> dict[tuple[str, ...], Value]:
+    return {(status.value,): count for status, count in counts.items() if status is not Status.ABSENT}

@@ -16,7 +16,7 @@ from holdfast.persistence import ConversationRow, Pause
 from .agents import AgentRow
 from .http_answers import UNREADABLE
 from .list_events import AsyncListEvent, ListEvent, ListEventKind
-from .results import ConversationState, PendingCall, RunningCall
+from .results import ConversationState, LateResult, PendingCall, RunningCall
 from .results import Event as ClientEvent
 from .turns import Message, Turn
 
@@ -40,6 +40,12 @@ class _Standing(BaseModel):
     pending: list[Any]
     running: list[RunningCall]
     seq: int
+    agent: str
+    app: str
+    created_at: int
+    updated_at: int
+    problem: str | None
+    late: list[LateResult]
 
 
 _ROW = TypeAdapter(ConversationRow)

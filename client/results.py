@@ -193,6 +193,23 @@ class RunningCall:
 
 
 @dataclass(frozen=True, slots=True)
+class LateResult:
+    """A result that came after its call was settled, and changed nothing.
+
+    Attributes:
+        effect_id: The effect whose outcome it was: the call's id and the number of its run.
+        at: When it came, in integer milliseconds UTC.
+        content: The result or the error, cut off after `SHORT_LENGTH` characters (`…` at the end says so); None without one.
+        problem: Why the result cannot be read; None if it can.
+    """
+
+    effect_id: str
+    at: int
+    content: str | None
+    problem: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class ConversationState(Generic[R]):
     """Where a conversation stands.
 
@@ -206,6 +223,12 @@ class ConversationState(Generic[R]):
         seq: The place of the last event in the log; pass it as `after`.
         stopped: What cut the last reply off; None if it is whole.
         failed: Why the last turn failed; None if it did not.
+        agent: The name of the conversation's agent.
+        app: The import path of the agent's app.
+        created_at: When the conversation was started, in integer milliseconds UTC.
+        updated_at: When it last changed, in integer milliseconds UTC.
+        problem: Why workers cannot run the app; None if no problem is known.
+        late: The results that came after their calls were settled.
     """
 
     status: Status
@@ -217,3 +240,9 @@ class ConversationState(Generic[R]):
     seq: int
     stopped: StopReason | None = None
     failed: FailureReason | None = None
+    agent: str = ""
+    app: str = ""
+    created_at: int = 0
+    updated_at: int = 0
+    problem: str | None = None
+    late: list[LateResult] = field(default_factory=list)

@@ -4,14 +4,14 @@ import logging
 from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
 
-from holdfast.conversation import Event, State, jsontext
+from holdfast.conversation import Event, ModelFailed, State, jsontext
 from holdfast.conversation.calls import CallStatus, run_effect_id
 from holdfast.conversation.events import CallSuspended, RunScheduled
-from holdfast.errors import CorruptStore, NewerRecord
-from holdfast.persistence import Conversations, Runs, codec
+from holdfast.errors import CorruptStore, NewerRecord, StoreError
+from holdfast.persistence import Conversations, Directory, Late, Runs, codec
 from holdfast.persistence.views import arguments_in, arguments_text
 
-from .results import RunningCall
+from .results import LateResult, RunningCall
 
 SHORT_LENGTH = 500
 SHOWN_ARGUMENTS_BYTES = 1 << 20
@@ -44,6 +44,25 @@ async def running_calls(store: ConversationsAndRuns, state: State) -> list[Runni
         )
         for call in calls
     ]
+
+
+async def late_results(store: Runs, conversation_id: str) -> list[LateResult]:
+    """The results of a conversation's runs that came after their calls were settled, the oldest first."""
+    try:
+        late = await store.late(conversation_id)
+    except CorruptStore as error:
+        logger.warning("the late outcomes of %s cannot be read: %s", conversation_id, error)
+        return []
+    return [_late(effect_id, one) for effect_id, one in sorted(late.items(), key=lambda entry: (entry[1].at, entry[0]))]
+
+
+async def problem_of(store: Directory, app: str) -> str | None:
+    """Why workers cannot run an app; None if they can, or nothing readable is known."""
+    try:
+        return await store.problem(app)
+    except CorruptStore as error:
+        logger.warning("the problem of %s cannot be read: %s", app, error)
+        return None
 
 
 async def abandoned_calls(store: Runs, conversation_id: str, calls: Sequence[str]) -> tuple[str, ...]:
@@ -87,6 +106,15 @@ async def _source(store: Conversations, conversation_id: str, seq: int) -> Event
         logger.warning("entry %d of %s cannot be read: %s", seq, conversation_id, error)
         return None
     return event
+
+
+def _late(effect_id: str, late: Late) -> LateResult:
+    try:
+        outcome = codec.decode_outcome(late.outcome)
+    except StoreError as error:
+        return LateResult(effect_id, late.at, None, problem=str(error))
+    content = outcome.error if isinstance(outcome, ModelFailed) else outcome.content
+    return LateResult(effect_id, late.at, None if content is None else _short(content))
 
 
 def _short(text: str) -> str:

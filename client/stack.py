@@ -1,6 +1,7 @@
 """The stack under a client: the store for reading and the transport for commands, each opened on first use.
 
 An embedded server that died is started again under a living client: Redis by the operation that finds it gone, Ray by a watch.
+A Ray of one's own that is gone is left, and joined again once one listens at its address.
 """
 
 import asyncio
@@ -16,7 +17,9 @@ from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any
 
 from holdfast.actors import logs
+from holdfast.backoff import Backoff
 from holdfast.cipher import CipherAt
+from holdfast.counting import Counts
 from holdfast.daemon import in_daemon
 from holdfast.errors import ClusterUnavailable, ConfigurationError, HoldfastError
 from holdfast.settings import Settings
@@ -40,6 +43,10 @@ LEAVE_S = 20.0
 WATCH_S = 1.0
 TIDY_S = 600.0
 JOIN_AGAIN_S = 1.0
+LONGEST_PAUSE_S = 5.0
+"""The longest pause between two attempts to join a Ray of one's own again."""
+SILENT_S = 20.0
+"""For how long a Ray of one's own may be silent before it is left: its GCS may come back, but Ray ends a process after 60 s."""
 
 logger = logging.getLogger("holdfast.client")
 
@@ -67,6 +74,7 @@ class Stack:
         self._say = say
         self._roll_back = roll_back
         self._lift = lift
+        self.counts = Counts()
         self._blank()
         _stacks.add(self)
 
@@ -81,6 +89,8 @@ class Stack:
         self._asking: set[asyncio.Timeout] = set()
         self._opened = False
         self._may_leave = True
+        self.absent: str | None = None
+        """Why commands reach no actor: the Ray that was joined does not answer, or is gone; None while nothing is wrong."""
 
     @property
     def app_path(self) -> str | None:
@@ -156,7 +166,7 @@ class Stack:
 
     @asynccontextmanager
     async def asking(self, give_up: float) -> AsyncIterator[None]:
-        """Bound a command by its deadline, and by the death of the embedded Ray that it was handed to.
+        """Bound a command by its deadline, and by the death of the Ray that it was handed to.
 
         Raises:
             TimeoutError: The deadline has passed, or that Ray has died.
@@ -169,11 +179,16 @@ class Stack:
                 self._asking.discard(bound)
 
     async def lost(self, transport: "RayTransport") -> bool:
-        """Whether the transport is no longer in use, because the embedded Ray under it has died."""
+        """Whether the transport is no longer in use, because the Ray under it has died."""
         if transport is self._transport and self.settings.ray_address is None:
             from holdfast.embedded.local_ray import ray_lives  # noqa: PLC0415 - production has no home
 
             if not await in_daemon(ray_lives, await self._home(), transport.cluster.cluster_id):
+                self._lose(transport)
+        elif transport is self._transport and transport.cluster.joined_here:
+            from holdfast.registry.cluster import Presence, presence  # noqa: PLC0415 - readers never need it
+
+            if await in_daemon(presence, transport.cluster) is Presence.GONE:
                 self._lose(transport)
         return transport is not self._transport
 
@@ -218,7 +233,9 @@ class Stack:
         if self._store is not None:  # its server was stopped and runs again, at the same address
             return self._store
         app = None if isinstance(self._app, str | None) else self._app
-        store = RedisStore(url, namespace=self.settings.namespace, revive=self._revival, cipher=self.cipher(app))
+        store = RedisStore(
+            url, namespace=self.settings.namespace, revive=self._revival, cipher=self.cipher(app), counts=self.counts
+        )
         try:
             await store.open()
             if store.payloads.cipher is None and self.app_path is not None and await store.encrypted():
@@ -267,10 +284,11 @@ class Stack:
                     raise
                 logger.debug("the embedded Ray cannot be joined yet: %s", error)
             await asyncio.sleep(JOIN_AGAIN_S)
-        self._transport = transport
+        self._transport, self.absent = transport, None
         self._opened = True
-        if self.settings.ray_address is None and (self._watching is None or self._watching.done()):
-            self._watching = asyncio.create_task(self._watch())
+        own = self.settings.ray_address is not None
+        if (transport.cluster.joined_here or not own) and (self._watching is None or self._watching.done()):
+            self._watching = asyncio.create_task(self._watch_own() if own else self._watch())
         return transport
 
     async def _left(self) -> None:
@@ -281,9 +299,9 @@ class Stack:
             async with asyncio.timeout(LEAVE_S):
                 await asyncio.shield(self._leaving)
         except TimeoutError as error:
-            raise ClusterUnavailable(
-                "the embedded Ray died and this process cannot leave it: start the process again"
-            ) from error
+            raise ClusterUnavailable("Ray died and this process cannot leave it: start the process again") from error
+        except Exception:
+            logger.exception("Ray died, and was not left as it should be")
         self._leaving = None
 
     async def _watch(self) -> None:
@@ -307,11 +325,44 @@ class Stack:
                     logger.warning("the embedded Ray could not be started again: %s", error)
                     await asyncio.sleep(JOIN_AGAIN_S)
 
+    async def _watch_own(self) -> None:
+        """Watch for the end of a Ray of one's own, leave it, and join the one that listens at its address next."""
+        from holdfast.registry.cluster import Presence, presence  # noqa: PLC0415 - readers never need it
+
+        silent_since: float | None = None
+        pauses = Backoff(JOIN_AGAIN_S, LONGEST_PAUSE_S)
+        while True:
+            await asyncio.sleep(WATCH_S)
+            transport = self._transport
+            if transport is None:
+                try:
+                    await self._joining.result()
+                    pauses.reset()
+                    logger.warning("Ray is there again")
+                except Exception as error:  # noqa: BLE001 - the next attempt may succeed, whatever the error
+                    logger.info("Ray cannot be joined yet: %s", error)
+                    await pauses.sleep()
+                continue
+            try:
+                found = await in_daemon(presence, transport.cluster)
+            except Exception:
+                logger.exception("the cluster at %s could not be looked at", transport.cluster.address)
+                found = Presence.SILENT
+            if transport is not self._transport:
+                continue
+            now = asyncio.get_running_loop().time()
+            silent_since = None if found is Presence.HERE else silent_since or now
+            self.absent = None if silent_since is None else f"the cluster at {transport.cluster.address} does not answer"
+            if found is Presence.GONE or (silent_since is not None and now - silent_since > SILENT_S):
+                silent_since = None
+                self._lose(transport)
+
     def _lose(self, transport: "RayTransport") -> None:
         if transport is not self._transport:
             return
-        logger.warning("the embedded Ray is gone")
+        logger.warning("the Ray cluster at %s is gone", transport.cluster.address)
         self._transport = None
+        self.absent = f"the cluster at {transport.cluster.address} is gone, and no other was joined yet"
         self._may_leave = transport.cluster.joined_here
         self._leaving = asyncio.create_task(transport.close())
         now = asyncio.get_running_loop().time()

@@ -92,6 +92,7 @@ class RayTransport:
         cipher = await checked_cipher(store)
         publishes = settings.publishes
         joined = await in_daemon(clusters.join, address, embedded=settings.ray_address is None)
+        clusters.keep_sigterm()
         try:
             await clusters.bind(store, joined, gone=gone, say=say)
             home = str((await in_daemon(Home.open, settings.home)).path) if settings.redis_url is None else ""

@@ -17,8 +17,12 @@ class MemoryTallies(MemoryDatabase):
     async def count(self, counts: Mapping[str, int]) -> None:
         """See `Store.count`."""
         check(all(name and by >= 0 for name, by in counts.items()), "arguments")
+        new = Counter(name.rpartition("|")[0] or name for name in counts if name not in self._counts)
+        room: dict[str, bool] = {}
         for name, by in counts.items():
-            if name in self._counts or len(self._counts) < SERIES:
+            group = name.rpartition("|")[0] or name
+            room[group] = room[group] if group in room else len(self._counts) + new[group] <= SERIES
+            if name in self._counts or room[group]:
                 self._counts[name] = self._counts.get(name, 0) + by
 
     async def counted(self) -> Mapping[str, int]:
@@ -36,6 +40,8 @@ class MemoryTallies(MemoryDatabase):
             for entry in found.pending.values():
                 agent = found.index.agent if found.index is not None and found.index.agent in agents else ""
                 waiting.setdefault((agent, entry.kind), []).append(entry)
+        hosted = {name: self._conversations.get(name) for name in self._hosting.values()}
+        in_actors = Counter(found.status for found in hosted.values() if found is not None and found.index is not None)
         every = [entry for found in listed for entry in found.pending.values()]
         return Survey(
             now,
@@ -50,6 +56,7 @@ class MemoryTallies(MemoryDatabase):
             offers=len(self._standby),
             hosted=len(self._hosting),
             paused=sum(found.paused for found in listed),
+            unhosted={status: max(statuses[status] - in_actors[status], 0) for status in Status},
         )
 
 

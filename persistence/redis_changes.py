@@ -46,8 +46,9 @@ class RedisChanges(RedisViews):
         if not after:
             return {}
         if block_ms:
-            got = await self._do(
-                lambda: self._bounded(block_ms, self._blocking.xread(after, count=CHANGES_AT_ONCE, block=block_ms)), waits=True
+            got = await self._repeated(  # it waits for news, so its time says nothing
+                lambda: self._bounded(block_ms, self._blocking.xread(after, count=CHANGES_AT_ONCE, block=block_ms)),
+                waits=True,
             )
         else:
             got = await self._do(lambda: self._redis.xread(after, count=CHANGES_AT_ONCE))

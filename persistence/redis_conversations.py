@@ -231,7 +231,9 @@ class RedisConversations(RedisChanges):
             if not block_ms or not self._broadcasts.hears(self._keys.live(conversation_id)):
                 entries = await self._read_now(conversation_id, after, limit)
             if block_ms and not entries:
-                entries = await self._do(lambda: self._read_later(conversation_id, after, limit, block_ms), waits=True)
+                entries = await self._repeated(  # it waits for news, so its time says nothing
+                    lambda: self._read_later(conversation_id, after, limit, block_ms), waits=True
+                )
             found = [(redis_values.seq_of(entry_id), fields) for entry_id, fields in entries]
             return [(seq, redis_values.event_of(conversation_id, seq, fields, self.payloads)) for seq, fields in found]
 

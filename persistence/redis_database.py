@@ -36,7 +36,7 @@ _T = TypeVar("_T")
 class RedisDatabase:
     """The connections to one Redis, and the facts known of it. `_do` repeats an operation, so every operation is idempotent.
 
-    Where `counts` are given, the time of each script is counted there.
+    Where `counts` are given, the time of each script and of each other operation is counted there.
 
     Attributes:
         payloads: The encoding of payloads, with the cipher if there is one.
@@ -150,7 +150,15 @@ class RedisDatabase:
         async with asyncio.timeout(block_ms / 1000 + SOCKET_TIMEOUT_S):
             return await work
 
-    async def _do(self, operation: Callable[[], Awaitable[_T]], *, waits: bool = False) -> _T:
+    async def _do(self, operation: Callable[[], Awaitable[_T]]) -> _T:
+        """Run an idempotent operation, and count its time; see `_repeated`."""
+        began_s = time.perf_counter()
+        answer = await self._repeated(operation)
+        if self._counts is not None:
+            self._counts.observe(metrics.REDIS_S, time.perf_counter() - began_s)
+        return answer
+
+    async def _repeated(self, operation: Callable[[], Awaitable[_T]], *, waits: bool = False) -> _T:
         """Run an idempotent operation; repeat it for a moment on a broken connection, and again once the server is revived.
 
         At most `AT_ONCE` operations are under way, but for those that wait on the server.
@@ -175,7 +183,7 @@ class RedisDatabase:
 
     async def _script(self, name: str, keys: list[str], args: list[str | bytes | int]) -> list[Any]:
         began_s = time.perf_counter()
-        answer: list[Any] = await self._do(lambda: redis_scripts.run(self._redis, name, keys, args))
+        answer: list[Any] = await self._repeated(lambda: redis_scripts.run(self._redis, name, keys, args))
         if self._counts is not None and name not in UNCOUNTED:
             self._counts.observe(metrics.SCRIPT_S, time.perf_counter() - began_s, name)
         if answer[0] == b"corrupt":

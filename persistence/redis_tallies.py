@@ -12,6 +12,7 @@ from . import codec, redis_values
 from .keys import BUCKETS
 from .pages import pending_place
 from .redis_database import RedisDatabase
+from .redis_views import row_of_head
 from .tallies import AGENTS, AGES_S, SERIES, Survey, Waiting
 
 COUNTS = "counts"
@@ -38,9 +39,9 @@ class RedisTallies(RedisDatabase):
         keys = self._keys
 
         def lengths(pipe: Any) -> None:
+            pipe.hvals(keys.meta("hosting"))
             for name in ("living", "standby"):
                 pipe.zcard(keys.meta(name))
-            pipe.hlen(keys.meta("hosting"))
             for bucket in range(BUCKETS):
                 pipe.zcard(keys.paused(bucket))
                 for status in statuses:
@@ -48,7 +49,8 @@ class RedisTallies(RedisDatabase):
                 for kind in kinds:
                     pipe.zcard(keys.pending(bucket, None, kind.value))
 
-        (actors, offers, hosted), *rows = _rows(await self._answers(lengths), 3, 1 + len(statuses) + len(kinds))
+        hosting, *numbers = await self._answers(lengths)
+        (actors, offers), *rows = _rows(numbers, 2, 1 + len(statuses) + len(kinds))
         sums = [sum(column) for column in zip(*rows, strict=True)]
         there = [
             (bucket, kind, row[1 + len(statuses) + place])
@@ -57,16 +59,31 @@ class RedisTallies(RedisDatabase):
             if row[1 + len(statuses) + place]
         ]
         waiting, older = await self._waiting(now, agents, there)
+        hosted = [name.decode(errors="replace") for name in hosting] if isinstance(hosting, list) else []
+        in_actors, listed = await self._statuses(hosted), dict(zip(statuses, sums[1:], strict=False))
         return Survey(
             now,
-            dict(zip(statuses, sums[1:], strict=False)),
+            listed,
             waiting,
             {(kind, age_s): older[kind, age_s] for kind in kinds for age_s in AGES_S},
             actors,
             offers,
-            hosted,
+            len(hosted),
             sums[0],
+            {status: max(count - in_actors[status], 0) for status, count in listed.items()},
         )
+
+    async def _statuses(self, conversation_ids: Sequence[str]) -> Counter[Status]:
+        """How many of these conversations have each status; those that are not listed, or cannot be read, have none."""
+        once = sorted(set(conversation_ids))
+
+        def look(pipe: Any) -> None:
+            for conversation_id in once:
+                pipe.hmget(self._keys.head(conversation_id), ["index", "at"])
+
+        heads = await self._answers(look) if once else []
+        rows = [row_of_head(0, conversation_id, head) for conversation_id, head in zip(once, heads, strict=True)]
+        return Counter(row.status for row in rows if row.status is not None)
 
     async def _waiting(
         self, now: int, agents: Sequence[str], there: Sequence[tuple[int, SuspensionKind, int]]

@@ -37,6 +37,7 @@ class Survey:
         offers: Actors on offer.
         hosted: Conversations that actors host.
         paused: Conversations that were released because of a pause.
+        unhosted: Conversations by status that no actor hosts.
     """
 
     now: int
@@ -47,6 +48,7 @@ class Survey:
     offers: int = 0
     hosted: int = 0
     paused: int = 0
+    unhosted: Mapping[Status, int] = field(default_factory=dict)
 
 
 class Tallies(Database, Protocol):
@@ -54,6 +56,9 @@ class Tallies(Database, Protocol):
 
     async def count(self, counts: Mapping[str, int]) -> None:
         """Add these numbers, none below 0, to the counts of these names; a count only grows.
+
+        Where the names are as many as a store keeps, new ones are left out. Those that differ only behind their last `|`, as
+        the names of a histogram do, are kept together or left out together.
 
         After `StoreUnavailable` the numbers may have been added: who says them again may count them twice.
         """

@@ -5,11 +5,14 @@ import contextlib
 import logging
 import math
 import os
+import signal
 import socket
 import sys
+import threading
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from enum import StrEnum
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -33,12 +36,18 @@ LOOK_EVERY_S = 2.0
 """How old a connected client's knowledge of the binding may be."""
 LOOK_S = 1.0
 """How long a client's look at the binding may take, out of the time that its command has."""
+ANSWER_S = 2.0
+"""How long the GCS of a joined cluster may take to answer."""
+OTHER_CLUSTER = "WrongClusterID"
+"""What a GCS says to whoever has joined another cluster at its address."""
 PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
 """The bytes with which a client of HTTP/2 begins."""
 _SETTINGS = bytes((0, 0, 0, 4, 0, 0, 0, 0, 0))
 """A frame of HTTP/2, which Ray's processes speak: no settings. The server answers the preface with its own."""
 
 _memberships: dict[str, int] = {}  # module state, since a process as a whole joins one Ray cluster: how many clients need it
+_one_at_a_time = threading.Lock()
+"""Held while this process joins, leaves or asks a cluster: Ray expects one thread to do that."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +61,14 @@ class Cluster:
     cluster_id: str
     address: str
     joined_here: bool
+
+
+class Presence(StrEnum):
+    """How the cluster that a process has joined answers it."""
+
+    HERE = "here"  # it answers
+    SILENT = "silent"  # it does not answer, which may pass: its GCS may be started again
+    GONE = "gone"  # another cluster is at its address, or the node by which the process joined it has ended
 
 
 def join(address: str, *, embedded: bool = False) -> Cluster:
@@ -73,17 +90,20 @@ def join(address: str, *, embedded: bool = False) -> Cluster:
 
     if embedded:
         _observe_environment(ray)
-    joined_here = not ray.is_initialized()
-    if joined_here:
-        _init(ray, address)
-    found = current(joined_here=joined_here)
-    if not joined_here and address not in ("auto", found.address):
-        problem = f"this process has already joined the cluster at {found.address}"
-        raise ConfigurationError("ray_address", problem, f"use that one, or call ray.shutdown() before joining {address}")
-    if joined_here or _memberships.get(found.cluster_id):
-        _memberships[found.cluster_id] = _memberships.get(found.cluster_id, 0) + 1
-        found = replace(found, joined_here=True)
-    return found
+    with _one_at_a_time:
+        joined_here = not ray.is_initialized()
+        if joined_here:
+            _init(ray, address)
+        found = current(joined_here=joined_here)
+        if not joined_here and address not in ("auto", found.address):
+            problem = f"this process has already joined the cluster at {found.address}"
+            raise ConfigurationError("ray_address", problem, f"use that one, or call ray.shutdown() before joining {address}")
+        if not joined_here and _presence(ray, found) is not Presence.HERE:
+            raise ClusterUnavailable(f"this process has not left the cluster at {found.address} yet, which does not answer")
+        if joined_here or _memberships.get(found.cluster_id):
+            _memberships[found.cluster_id] = _memberships.get(found.cluster_id, 0) + 1
+            found = replace(found, joined_here=True)
+        return found
 
 
 def current(*, joined_here: bool = False) -> Cluster:
@@ -99,13 +119,53 @@ def leave(cluster: Cluster) -> None:
     """Leave a cluster for one client; the process leaves it with its last client, if a client of Holdfast had joined it."""
     import ray  # noqa: PLC0415 - as above
 
-    left = _memberships.get(cluster.cluster_id, 0) - 1
-    if not cluster.joined_here or left < 0:
-        return
-    _memberships[cluster.cluster_id] = left
-    if left == 0:
-        del _memberships[cluster.cluster_id]
-        ray.shutdown()
+    with _one_at_a_time:
+        left = _memberships.get(cluster.cluster_id, 0) - 1
+        if not cluster.joined_here or left < 0:
+            return
+        _memberships[cluster.cluster_id] = left
+        if left == 0:
+            del _memberships[cluster.cluster_id]
+            ray.shutdown()
+
+
+def presence(cluster: Cluster) -> Presence:
+    """How a cluster that this process has joined answers; that of one that it has left meanwhile is not asked, and is `HERE`.
+
+    It takes `ANSWER_S` at most. Ray ends a process whose cluster has been silent for a minute, so it must have left by then.
+    """
+    import ray  # noqa: PLC0415 - as above
+
+    with _one_at_a_time:
+        return _presence(ray, cluster)
+
+
+def _presence(ray: Any, cluster: Cluster) -> Presence:
+    from ray._private.worker import global_worker  # noqa: PLC0415 - as above
+
+    if not ray.is_initialized() or global_worker.gcs_client.cluster_id.hex() != cluster.cluster_id:
+        return Presence.HERE
+    try:
+        global_worker.gcs_client.internal_kv_get(b"holdfast", b"holdfast", timeout=ANSWER_S)
+    except ray.exceptions.RayError as error:
+        logger.debug("%s does not answer: %s", cluster.address, error)
+        if OTHER_CLUSTER in str(error) or not _listens(global_worker.node.raylet_socket_name):
+            return Presence.GONE
+        return Presence.SILENT
+    return Presence.HERE
+
+
+def _listens(path: str) -> bool:
+    """Whether a process listens at a unix socket."""
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as connection:
+        connection.settimeout(CONNECT_TIMEOUT_S)
+        try:
+            connection.connect(path)
+        except (ConnectionRefusedError, FileNotFoundError):
+            return False
+        except OSError:
+            return True
+    return True
 
 
 def _observe_environment(ray: Any) -> None:
@@ -144,6 +204,16 @@ def _init(ray: Any, address: str) -> None:
                 "use the same Ray and Python versions here",
             ) from error
         raise ClusterUnavailable(f"{address}: {PLAIN.redacted(str(error), 300)}") from error
+
+
+def keep_sigterm() -> None:
+    """Give SIGTERM back to this program, after a join: Ray puts a handler of its own in the place of the program's.
+
+    Python lets only the main thread do that; in another one nothing changes.
+    """
+    handler = signal.getsignal(signal.SIGTERM)
+    if threading.current_thread() is threading.main_thread() and handler is not None:
+        signal.signal(signal.SIGTERM, handler)
 
 
 class _Ahead(list[str]):

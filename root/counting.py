@@ -1,8 +1,9 @@
 """Counting in one process: plain numbers by metric and labels, which the process says to the store now and then.
 
 A count travels as a name and a whole number to add: `metric|label|...` for a counter; for a histogram one name for each bucket,
-`metric|label|...|<number of the bucket>`, and `metric|label|...|sum`, in microseconds. The store only adds, so what a process
-has said outlives the process.
+`metric|label|...|<number of the bucket>`, and `metric|label|...|sum`, in microseconds. All names of a histogram are said
+together, so that a store that has no room for more names has it whole or not at all. The store only adds, so what a process has
+said outlives the process.
 """
 
 from collections import defaultdict
@@ -25,33 +26,41 @@ class Counts:
     def __init__(self) -> None:
         self._counts: dict[str, int] = {}
         self._known: dict[str, dict[tuple[str, ...], str]] = {}
+        self._waits = True
 
-    def add(self, metric: Metric, *labels: str, by: int = 1) -> None:
-        """Count something once, or `by` times."""
+    def add(self, metric: Metric, *labels: str, by: float = 1) -> None:
+        """Count something once, or `by` times, or so much of the metric's unit."""
         name = self._name(metric, labels)
-        self._counts[name] = self._counts.get(name, 0) + by
+        self._counts[name] = self._counts.get(name, 0) + round(by * metric.parts)
+        self._waits = self._waits and metric.waits
 
     def observe(self, metric: Metric, seconds: float, *labels: str) -> None:
         """Count a duration in a histogram; one below zero, as of clocks that differ, counts as zero."""
         seconds = max(seconds, 0.0)
         bucket = next((place for place, bound in enumerate(metric.bounds) if seconds <= bound), len(metric.bounds))
         name = self._name(metric, labels)
-        for part, by in ((bucket, 1), (SUM, round(seconds * MICROS))):
-            self._counts[f"{name}{CUT}{part}"] = self._counts.get(f"{name}{CUT}{part}", 0) + by
+        if f"{name}{CUT}{SUM}" not in self._counts:
+            self._counts |= {f"{name}{CUT}{part}": 0 for part in (*range(len(metric.bounds) + 1), SUM)}
+        self._counts[f"{name}{CUT}{bucket}"] += 1
+        self._counts[f"{name}{CUT}{SUM}"] += round(seconds * MICROS)
+        self._waits = self._waits and metric.waits
 
     def standing(self) -> Mapping[str, int]:
         """What is counted now, which stays counted."""
         return dict(self._counts)
 
     def taken(self) -> dict[str, int]:
-        """What was counted since the last time, which is forgotten here."""
-        taken, self._counts = self._counts, {}
+        """What was counted since the last time, which is forgotten here; nothing while there is only what waits for more."""
+        if self._waits:
+            return {}
+        taken, self._counts, self._waits = self._counts, {}, True
         return taken
 
     def put_back(self, counts: Mapping[str, int]) -> None:
         """Count again what was taken and could not be said."""
         for name, by in counts.items():
             self._counts[name] = self._counts.get(name, 0) + by
+        self._waits = self._waits and not counts
 
     def _name(self, metric: Metric, labels: tuple[str, ...]) -> str:
         known = self._known.setdefault(metric.name, {})
@@ -80,7 +89,7 @@ def families(counts: Mapping[str, int], metrics: Iterable[Metric]) -> list[Famil
         if metric.type is MetricType.HISTOGRAM and len(labels) == len(metric.labels) + 1:
             buckets[name, tuple(labels[:-1])][labels[-1]] = count
         elif metric.type is not MetricType.HISTOGRAM and len(labels) == len(metric.labels):
-            found[name][tuple(labels)] = count
+            found[name][tuple(labels)] = count if metric.parts == 1 else count / metric.parts
     for (name, of), parts in buckets.items():
         numbers = tuple(parts.get(str(place), 0) for place in range(len(by_name[name].bounds) + 1))
         found[name][of] = Distribution(numbers, parts.get(SUM, 0) / MICROS)

@@ -28,6 +28,9 @@ class Metric:
         type: How its values are to be read.
         labels: The names of its labels.
         bounds: The upper bounds of a histogram's buckets, in rising order, in the metric's unit.
+        parts: How many whole numbers that are counted make one of the metric's unit.
+        waits: Whether its counts are said only together with counts of other metrics: a process that does nothing makes them
+            too, and would have something to say each time.
     """
 
     name: str
@@ -35,6 +38,8 @@ class Metric:
     type: MetricType = MetricType.COUNTER
     labels: tuple[str, ...] = ()
     bounds: tuple[float, ...] = ()
+    parts: int = 1
+    waits: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,6 +79,8 @@ WORK_S = (0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120, 300, 600)
 FIRST_S = (0.05, 0.1, 0.25, 0.5, 1, 2, 4, 8, 15, 30, 60)
 DECISION_S = (1, 5, 15, 60, 300, 900, 3600, 4 * 3600, 86_400, 3 * 86_400, 7 * 86_400)
 SCRIPT_BOUNDS_S = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 1, 5)
+RESOLVE_BOUNDS_S = (0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30)
+NANOS = 1_000_000_000
 REQUEST_BOUNDS_S = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60)
 
 # counted by conversation actors
@@ -92,6 +99,12 @@ STALE = _counter("holdfast_stale_decisions_total", "Decisions that came too late
 WAIT = _histogram(
     "holdfast_decision_wait_seconds", "Time from a call's suspension to its decision.", "agent", "kind", bounds=DECISION_S
 )
+RESOLVE_S = _histogram(
+    "holdfast_resolve_seconds",
+    "Time from a decision's arrival at an actor until it is durable: the conversation was there, or was taken up for it.",
+    "conversation_was",
+    bounds=RESOLVE_BOUNDS_S,
+)
 ACTIVATIONS = _counter(
     "holdfast_activations_total",
     "Conversations taken into an actor: new ones, asked for, after an owner's death, or anew by the owner itself.",
@@ -105,6 +118,13 @@ QUARANTINED = _counter("holdfast_quarantines_total", "Conversations that an acto
 SCRIPT_S = _histogram(
     "holdfast_script_seconds", "Time of a script of the store, as its process saw it.", "script", bounds=SCRIPT_BOUNDS_S
 )
+REDIS_S = Metric(
+    "holdfast_redis_seconds",
+    "Time of what the store asks of Redis without a script, a command or several at once, as its process saw it.",
+    MetricType.HISTOGRAM,
+    bounds=SCRIPT_BOUNDS_S,
+    waits=True,
+)
 
 # counted by workers
 MODEL_CALLS = _counter("holdfast_model_calls_total", "Model calls that ended: answered, or why not.", "model", "outcome")
@@ -114,6 +134,12 @@ MODEL_FIRST_S = _histogram(
 )
 MODEL_RETRIES = _counter("holdfast_model_retries_total", "Tries of model calls that failed and were repeated.", "model")
 TOKENS = _counter("holdfast_model_tokens_total", "Tokens, as providers count them.", "model", "direction")
+COST = Metric(
+    "holdfast_model_cost_usd_total",
+    "What answers of models cost in US dollars, by the prices that litellm knows.",
+    labels=("model",),
+    parts=NANOS,
+)
 RUNS = _counter("holdfast_tool_runs_total", "Runs of tools that ended, by whether they succeeded.", "agent", "tool", "outcome")
 RUN_S = _histogram("holdfast_tool_run_seconds", "Time of a run of a tool.", "agent", "tool", bounds=WORK_S)
 
@@ -122,8 +148,8 @@ WAKES = _counter("holdfast_wakes_total", "Conversations that the sweeper woke, o
 HUNG = _counter("holdfast_processes_ended_total", "Actors and workers ended because they answered nothing.", "kind")
 
 COUNTED: tuple[Metric, ...] = (
-    *(STARTED, MESSAGES, TURNS, SUSPENDED, SETTLED, STALE, WAIT, ACTIVATIONS, FENCED, LOST, QUARANTINED, SCRIPT_S),
-    *(MODEL_CALLS, MODEL_S, MODEL_FIRST_S, MODEL_RETRIES, TOKENS, RUNS, RUN_S, WAKES, HUNG),
+    *(STARTED, MESSAGES, TURNS, SUSPENDED, SETTLED, STALE, WAIT, RESOLVE_S, ACTIVATIONS, FENCED, LOST, QUARANTINED),
+    *(SCRIPT_S, REDIS_S, MODEL_CALLS, MODEL_S, MODEL_FIRST_S, MODEL_RETRIES, TOKENS, COST, RUNS, RUN_S, WAKES, HUNG),
 )
 """What processes count, and the store adds up."""
 
@@ -138,6 +164,7 @@ ACTORS = _gauge("holdfast_actors", "Conversation actors that live.")
 ACTORS_CAP = _gauge("holdfast_actors_cap", "How many conversation actors may live at once.")
 ACTORS_OFFERED = _gauge("holdfast_actors_on_offer", "Actors on offer: blank, or with a conversation that rests.")
 HOSTED = _gauge("holdfast_conversations_hosted", "Conversations in the memory of an actor.")
+UNHOSTED = _gauge("holdfast_conversations_unhosted", "Conversations that no actor hosts, by status.", "status")
 WORKERS = _gauge("holdfast_workers", "Workers that live, alone or not.")
 WORKERS_CAP = _gauge("holdfast_workers_cap", "How many workers an app has, but for work that is done alone.")
 ATTENTION = _gauge("holdfast_conversations_overdue", "Conversations that should have been looked at long ago.")
@@ -148,8 +175,8 @@ BROKEN = _gauge("holdfast_apps_broken", "Apps that workers cannot run.")
 SWEEPER_AGE = _gauge("holdfast_sweeper_silence_seconds", "For how long the sweeper has not renewed its cluster's binding.")
 
 READ: tuple[Metric, ...] = (
-    *(PENDING, OLDEST, OLDER, CONVERSATIONS, ACTORS, ACTORS_CAP, ACTORS_OFFERED, HOSTED, WORKERS, WORKERS_CAP),
-    *(ATTENTION, TROUBLED, PAUSES, HELD_BACK, BROKEN, SWEEPER_AGE),
+    *(PENDING, OLDEST, OLDER, CONVERSATIONS, ACTORS, ACTORS_CAP, ACTORS_OFFERED, HOSTED, UNHOSTED, WORKERS),
+    *(WORKERS_CAP, ATTENTION, TROUBLED, PAUSES, HELD_BACK, BROKEN, SWEEPER_AGE),
 )
 """What is read of the store, and of Ray, when somebody asks."""
 
@@ -161,6 +188,12 @@ REQUEST_S = _histogram(
 )
 IN_PROGRESS = _gauge("holdfast_http_requests_in_progress", "Requests under way at this server, event streams aside.")
 LISTENERS = _gauge("holdfast_http_listeners", "Event streams open at this server.")
+SERVER_REDIS_S = _histogram(
+    "holdfast_server_redis_seconds",
+    "Time of what this server asks of Redis: a script by its name, or plain commands.",
+    "operation",
+    bounds=SCRIPT_BOUNDS_S,
+)
 
-SERVED: tuple[Metric, ...] = (STORE_UP, REQUESTS, REQUEST_S, IN_PROGRESS, LISTENERS)
+SERVED: tuple[Metric, ...] = (STORE_UP, REQUESTS, REQUEST_S, IN_PROGRESS, LISTENERS, SERVER_REDIS_S)
 """What one server knows of itself."""

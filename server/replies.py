@@ -44,6 +44,15 @@ class RunningReply(_Reply):
     progress: dict[str, Any] | None
 
 
+class LateReply(_Reply):
+    """A result that came after its call was settled, and changed nothing."""
+
+    effect_id: str
+    at: int = Field(description=MS)
+    content: str | None = Field(description="The result, or the error, cut off after some hundred characters.")
+    problem: str | None = Field(description="Why the result cannot be read.")
+
+
 class StateReply(_Reply):
     """Where a conversation stands."""
 
@@ -57,6 +66,12 @@ class StateReply(_Reply):
     pending: list[PendingReply]
     running: list[RunningReply]
     seq: int = Field(description="The place of the last event; pass it as `after`.")
+    agent: str
+    app: str = Field(description="The import path of the agent's app.")
+    created_at: int = Field(description=MS)
+    updated_at: int = Field(description=MS)
+    problem: str | None = Field(description="Why workers cannot run the app.")
+    late: list[LateReply]
 
 
 class RowReply(_Reply):

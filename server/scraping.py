@@ -12,6 +12,9 @@ from holdfast.metrics import Family
 from .exposition import MEDIA_TYPE, exposition
 from .operation import Asked, Operation, Serving
 
+PLAIN = "command"
+"""What stands for a script's name where Redis is asked without one."""
+
 
 async def scraped(asked: Asked) -> Response:
     """The metrics, of all agents. Where the store does not answer, they say so, and are those of this server alone."""
@@ -26,6 +29,11 @@ def _own(serving: Serving, *, up: bool) -> Iterator[Family]:
     yield from families(serving.counts.standing(), (metrics.REQUESTS, metrics.REQUEST_S))
     yield Family(metrics.IN_PROGRESS, {(): len(serving.requests)})
     yield Family(metrics.LISTENERS, {(): len(serving.streams)})
+    plain, scripts = families(serving.figures.asked.standing(), (metrics.REDIS_S, metrics.SCRIPT_S))
+    found = dict(scripts.values)
+    if () in plain.values:
+        found[PLAIN,] = plain.values[()]
+    yield Family(metrics.SERVER_REDIS_S, found)
 
 
 OPERATIONS = (

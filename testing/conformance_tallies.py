@@ -35,6 +35,13 @@ class Tallying:
         counted = await store.counted()
         assert (len(counted), counted["n0"], counted.get("new")) == (SERIES, 2, None)
 
+    async def test_new_names_of_one_histogram_are_kept_together_or_not_at_all(self, store: Store) -> None:
+        await store.count({f"n{number}": 1 for number in range(SERIES - 3)})
+        await store.count({"h|a|0": 1, "h|a|1": 0, "h|a|2": 0, "h|a|sum": 7, "h|b|0": 0, "h|b|1": 1, "h|b|sum": 8})
+        await store.count({"h|b|1": 1, "h|c|0": 1})
+        counted = await store.counted()
+        assert {name: count for name, count in counted.items() if "|" in name} == {"h|b|0": 0, "h|b|1": 2, "h|b|sum": 8}
+
     async def test_the_survey_counts_what_waits_by_agent_kind_and_age(self, store: Store, other: Store) -> None:
         empty = await store.survey()
         assert (empty.pending, sum(empty.older.values()), empty.conversations[Status.AWAITING_INPUT]) == ({}, 0, 0)
@@ -63,3 +70,17 @@ class Tallying:
         await store.hosts("a-2", "c-1")
         found = await store.survey()
         assert (found.actors, found.offers, found.hosted, found.paused) == (3, 1, 1, 0)
+
+    async def test_the_survey_counts_what_no_actor_hosts_by_status(self, store: Store, other: Store) -> None:
+        for number in range(3):
+            await (await Writer.of(store, f"c-{number}")).do(start(), begin(), call("refund"))
+        await (await Writer.of(store, "c-3")).do(start(), begin())
+        await store.hosts("a-1", "c-1")
+        await store.hosts("a-2", "c-3")
+        await store.hosts("a-3", "c-none")
+
+        unhosted = (await other.survey()).unhosted
+        assert {status: count for status, count in unhosted.items() if count} == {Status.AWAITING_INPUT: 2}
+
+        await store.hosts("a-2", None)
+        assert (await other.survey()).unhosted[Status.GENERATING] == 1

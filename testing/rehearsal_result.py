@@ -106,6 +106,10 @@ async def state_of(
         seq=state.seq,
         stopped=end.stopped if isinstance(end, TurnCompleted) else None,
         failed=end.reason if isinstance(end, TurnFailed) else None,
+        agent=state.agent,
+        app=state.app,
+        created_at=state.created_at,
+        updated_at=state.updated_at,
     )
 
 

@@ -8,6 +8,7 @@ from typing import Protocol
 from holdfast.actors.workers import Claimed, NoApp, NoWorker, Workers, WorkPaused
 from holdfast.backoff import Backoff
 from holdfast.conversation import (
+    BeginTurn,
     CallModel,
     Command,
     Effect,
@@ -19,9 +20,10 @@ from holdfast.conversation import (
     outstanding,
 )
 from holdfast.conversation.commands import RunLost, TurnPrepared
+from holdfast.conversation.events import MessageAccepted, TurnStarted
 from holdfast.conversation.machine import busy, effect_of
 from holdfast.errors import ClusterError, StoreError
-from holdfast.log_context import CONVERSATION, EFFECT
+from holdfast.log_context import CONVERSATION, EFFECT, REQUEST
 from holdfast.persistence import Append, Appended, Store
 from holdfast.redaction import PLAIN
 
@@ -83,6 +85,7 @@ class Outstanding:
         self._rest = rest
         self._beginning = beginning
         self._struck = struck
+        self._requests: dict[int, str] = {}  # the ids of the HTTP requests that sent messages which wait, by place in the log
         self._changed: set[str] | None = None  # ids of the effects changed since the last look; None: all may have changed
 
     @property
@@ -115,6 +118,7 @@ class Outstanding:
 
     def adopted(self, write: Append, written: Appended) -> None:
         """Note which effects a durable write may have changed, and have workers drop the work that it has settled."""
+        self._note_requests(write)
         for run in written.removed.values():
             self._workers.drop(run.worker, run.incarnation)
         if self._changed is not None and write.before.calls.any_running and write.after.calls.any_running:
@@ -122,6 +126,18 @@ class Outstanding:
             self._changed.update(changes.scheduled, changes.settled)
         else:
             self._changed = None
+
+    def _note_requests(self, write: Append) -> None:
+        """Keep which request sent a message, and have what a turn leads to say that of its message.
+
+        A turn whose message has waited begins with what ends the turn before it, which another request led to.
+        """
+        request = REQUEST.get()
+        for seq, event in enumerate(write.events, write.before.seq + 1):
+            if isinstance(event, MessageAccepted):
+                self._requests[seq] = request
+            elif isinstance(event, TurnStarted):
+                REQUEST.set(self._requests.pop(event.message_seq, ""))
 
     def look_at_all(self) -> None:
         """Have the next `start` look at every effect, since the state was taken anew from the store."""
@@ -191,6 +207,8 @@ class Outstanding:
         conversation_id = self._tenure.conversation_id
         CONVERSATION.set(conversation_id)  # of this task alone
         EFFECT.set(effect.effect_id)
+        if isinstance(effect, BeginTurn):
+            REQUEST.set(self._requests.get(effect.message_seq, ""))
         backoff = Backoff(0.1, LONGEST_DELAY_S, jitter=0.5)
         attempt = 1
         failures = Failures()

@@ -83,6 +83,7 @@ async def call(
         return ModelFailed(effect_id=request.effect_id, error=str(failed), reason=FailureReason.MODEL_ERROR)
     except TooMuch as excess:
         return model_outcome.excessive(request.effect_id, excess, redaction)
+    counts.cost(_cost_usd(called, answer))
     try:
         calls = await _verdicts(agent, spec, answer.calls(), loop, redaction)
         return model_outcome.replied(request.effect_id, answer, calls, route=route)
@@ -172,6 +173,19 @@ def _arguments(spec: AgentSpec, called: dict[str, Any], route: str, messages: li
 def _route(called: dict[str, Any]) -> str:
     """The name of the provider's interface that litellm chooses; '' if litellm knows none, and then the call itself fails."""
     return _provider(called["model"], called.get("custom_llm_provider"))
+
+
+def _cost_usd(called: dict[str, Any], answer: ModelAnswer) -> float | None:
+    """What an answer costs, in US dollars, by litellm's prices; None where it knows none, or the provider counted no tokens."""
+    if answer.usage is None:
+        return None
+    named = called.get("custom_llm_provider")
+    try:
+        parts = litellm.cost_per_token(model=called["model"], custom_llm_provider=named, usage_object=answer.usage)
+        return float(sum(parts))
+    except Exception as error:  # noqa: BLE001 - a price that is not known spoils no answer
+        logger.debug("the cost of a call of %s is not known: %s", called["model"], type(error).__name__)
+        return None
 
 
 def _provider(model: str, named: str | None = None) -> str:

@@ -149,6 +149,11 @@ class ModelAnswer:
         self._usage = usage or self._usage
 
     @property
+    def usage(self) -> object:
+        """The provider's count of tokens, as litellm has it; None if there is none."""
+        return self._usage
+
+    @property
     def told(self) -> bool:
         """Whether the provider has said how the answer ended and how many tokens it took."""
         return self._ended is not None and self._usage is not None

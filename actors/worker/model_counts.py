@@ -1,5 +1,6 @@
-"""Counting one model call: how long it takes, when its answer begins, its tries and its tokens."""
+"""Counting one model call: how long it takes, when its answer begins, its tries, its tokens and its cost."""
 
+import math
 import time
 
 from holdfast import metrics
@@ -35,6 +36,11 @@ class ModelCounts:
     def repeated(self) -> None:
         """Count a try that failed and is repeated."""
         self._counts.add(metrics.MODEL_RETRIES, self._model)
+
+    def cost(self, usd: float | None) -> None:
+        """Count what an answer costs, in US dollars; None where its price is not known."""
+        if usd is not None and 0 < usd < math.inf:
+            self._counts.add(metrics.COST, self._model, by=usd)
 
     def ended(self, outcome: ModelOutcome) -> None:
         """Count the outcome."""

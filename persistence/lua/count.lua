@@ -1,4 +1,5 @@
--- Add to counts, each of which only grows. A new name beyond the bound is left out; the names that are known go on.
+-- Add to counts, each of which only grows. New names beyond the bound are left out; the names that are known go on.
+-- New names that differ only behind their last `|`, as those of a histogram do, are kept together or left out together.
 --
 -- KEYS  1 counts (hash)
 -- ARGV  1 how many names there may be   then (name, what to add) pairs
@@ -7,17 +8,30 @@
 local most = integer(ARGV[1])
 if not most or #ARGV % 2 == 0 then return {'corrupt', 'arguments'} end
 if not is(KEYS[1], 'hash') then return {'corrupt', 'the counts are no hash'} end
-local sums = {}
-local there = redis.call('HLEN', KEYS[1])
+local function group_of(name) return string.match(name, '^(.+)|[^|]*$') or name end
+local stands, new = {}, {}
 for i = 2, #ARGV, 2 do
-  local by = integer(ARGV[i + 1])
-  if ARGV[i] == '' or not by then return {'corrupt', 'arguments'} end
-  local stands = redis.call('HGET', KEYS[1], ARGV[i])
-  if stands and not integer(stands) then stands = '0' end
-  if not stands then there = there + 1 end
-  if stands or there <= most then
-    sums[#sums + 1] = ARGV[i]
-    sums[#sums + 1] = string.format('%.0f', (stands and tonumber(stands) or 0) + by)
+  local name = ARGV[i]
+  if name == '' or not integer(ARGV[i + 1]) then return {'corrupt', 'arguments'} end
+  local found = redis.call('HGET', KEYS[1], name)
+  if found then
+    stands[name] = integer(found) and tonumber(found) or 0
+  else
+    new[group_of(name)] = (new[group_of(name)] or 0) + 1
+  end
+end
+local there = redis.call('HLEN', KEYS[1])
+local room, sums = {}, {}
+for i = 2, #ARGV, 2 do
+  local name = ARGV[i]
+  local group, by = group_of(name), integer(ARGV[i + 1])
+  if not stands[name] and room[group] == nil then
+    room[group] = there + new[group] <= most
+    if room[group] then there = there + new[group] end
+  end
+  if not stands[name] and room[group] or by ~= 0 and stands[name] then
+    sums[#sums + 1] = name
+    sums[#sums + 1] = string.format('%.0f', (stands[name] or 0) + by)
   end
 end
 for i = 1, #sums, 2 do redis.call('HSET', KEYS[1], sums[i], sums[i + 1]) end

@@ -120,6 +120,12 @@ async def test_metrics_of_all_processes_are_read_in_one_place_and_one_request_is
     answered = sum(value for labels, value in counted.items() if labels[:2] == ("holdfast_model_calls_total", "answered"))
     retried = sum(value for labels, value in counted.items() if labels[0] == "holdfast_model_retries_total")
     assert (answered, retried) == (2, 1)
+    of = {name: sum(value for labels, value in counted.items() if labels[0] == name) for name, *_ in counted}
+    assert of["holdfast_resolve_seconds_count"] == 1
+    assert of["holdfast_redis_seconds_count"] > 0
+    assert of["holdfast_server_redis_seconds_count"] > 0
+    assert of["holdfast_model_cost_usd_total"] > 0
+    assert of["holdfast_conversations_unhosted"] <= of["holdfast_conversations"]
 
     command = [sys.executable, "-m", "holdfast.cli", "top", "--json", "--namespace", NAMESPACE]
     printed = await asyncio.to_thread(subprocess.check_output, command, env={**os.environ, **stack.env}, text=True)

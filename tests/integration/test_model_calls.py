@@ -7,10 +7,13 @@ import pytest
 from litellm.integrations.custom_logger import CustomLogger
 from model_caller import LOOKUP, Caller
 
+from holdfast import metrics
 from holdfast.actors.worker import model
+from holdfast.actors.worker.model_counts import ModelCounts
 from holdfast.actors.worker.provider_stream import ProviderStream
 from holdfast.conversation import FailureReason, ModelFailed, ModelReplied, StopReason
 from holdfast.conversation.events import TurnCompleted, TurnFailed
+from holdfast.counting import Counts, families
 from holdfast.testing import ModelServer, call, calls, events, say
 
 pytestmark = [
@@ -383,6 +386,7 @@ async def test_of_a_long_answer_litellm_keeps_no_more_than_its_end(monkeypatch):
 
 
 USAGE = {**chunk({}, usage={"prompt_tokens": 11, "completion_tokens": 7, "total_tokens": 18}), "choices": []}
+PRICED = "openai/gpt-4o-mini"
 CALL = {"index": 0, "id": "call_1", "type": "function", "function": {"name": "lookup", "arguments": '{"order": 1}'}}
 
 
@@ -411,6 +415,16 @@ async def test_an_answer_is_the_same_whether_litellm_is_asked_for_its_end_or_not
     with_its_end, _, _ = await answered(events(*frames))
     assert isinstance(outcome, ModelReplied)
     assert outcome == with_its_end
+
+
+@pytest.mark.parametrize(("named", "usd"), [(PRICED, 11 * 0.15e-6 + 7 * 0.6e-6), ("openai/nobody-priced-this", None)])
+async def test_an_answers_cost_is_counted_where_litellm_knows_a_price(monkeypatch, named, usd):
+    counts = Counts()
+    monkeypatch.setattr(model, "ModelCounts", lambda _, name: ModelCounts(counts, name))
+    outcome, _, _ = await answered(events(chunk({"content": "hi"}), chunk({}, "stop"), USAGE, DONE), model=named)
+    assert outcome.content == "hi"
+    (found,) = families(counts.standing(), [metrics.COST])
+    assert found.values == ({} if usd is None else {(named,): pytest.approx(usd, abs=1e-9)})
 
 
 async def test_callbacks_of_litellm_are_told_of_whole_answers(monkeypatch):

@@ -9,7 +9,7 @@ import dataclasses
 import pytest
 from pydantic import BaseModel
 
-from holdfast.conversation import Answer, Approve, Deny, Fail, Redispatch, SettledBy
+from holdfast.conversation import Answer, Approve, Deny, Fail, ModelFailed, Redispatch, RunFinished, SettledBy
 from holdfast.errors import HoldfastError
 from holdfast.persistence import codec
 from holdfast.testing.writer import begin, end, reply
@@ -90,6 +90,21 @@ async def showing(client, _):
         await raised(conversation.wait(after=-1)),
         await raised(conversation.wait(timeout_s=float("nan"))),
     ]
+
+
+async def troubled(client, server):
+    conversation, store = client.conversation("c-1"), server.store
+    before = await conversation.state()
+    late = [("call_9#1", codec.encode_outcome(RunFinished(effect_id="call_9#1", ok=True, content="\u00fc" * 600)))]
+    late += [("call_9#2", codec.encode_outcome(ModelFailed(effect_id="call_9#2", error="no answer"))), ("call_9#3", b"nothing")]
+    for effect_id, outcome in late:
+        await aside(server, store.finish("c-1", effect_id, incarnation="i-1", outcome=outcome))
+    await aside(server, store.put_problem(before.app, "ImportError: no module"))
+    after = await conversation.state()
+    assert (after.agent, after.app, after.problem) == ("desk", before.app, "ImportError: no module")
+    assert before.created_at == after.created_at > SOME_TIME
+    assert [(one.content or "")[-4:] for one in after.late] == ["üüü…", "swer", ""]
+    return [before, after, await conversation.wait(timeout_s=0)]
 
 
 async def deciding(client, _):
@@ -267,4 +282,7 @@ async def _first(client, arguments):
     return await anext(client.events(**arguments))
 
 
-CASES = (starting, showing, deciding, steering, listing, operating, answering, missing, following, following_lists)
+CASES = (
+    *(starting, showing, troubled, deciding, steering, listing, operating, answering, missing),
+    *(following, following_lists),
+)

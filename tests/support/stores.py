@@ -4,6 +4,7 @@ import time
 from contextlib import asynccontextmanager
 from typing import Any
 
+from holdfast.counting import Counts
 from holdfast.errors import ConfigurationError, ConversationNotFound, HoldfastError
 from holdfast.registry.delivery import Delivered, Refused
 from holdfast.settings import Settings
@@ -19,6 +20,8 @@ class InMemory:
         self._store = store
         self._app = app
         self.may_start = False
+        self.absent: str | None = None
+        self.counts = Counts()
 
     @property
     def ready(self) -> Any:

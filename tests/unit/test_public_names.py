@@ -53,7 +53,7 @@ PUBLIC = {
         AsyncPendingCall BlockingConversation Cancelled CipherFailed CipherMissing Client ClusterStopped
         ClusterUnavailable ConfigurationError Conversation ConversationEnded ConversationExists ConversationNotFound
         ConversationRow ConversationState Decision Deny DurabilityWarning Event Fail FailureReason HoldfastError
-        InvalidConversationId InvalidDecision InvalidInput InvalidMessage ListEvent ListEventKind Message
+        InvalidConversationId InvalidDecision InvalidInput InvalidMessage LateResult ListEvent ListEventKind Message
         MessageNotFound MessageStatus OlderRelease OtherBuild OutcomeUnknown Overloaded Page Pause PendingCall
         Principal Proof Quarantined QueueFull Receipt Redispatch RunningCall ServerRefused ServerUnavailable StaleCall
         StaleReason Status StopReason StoreError StoreUnavailable SuspensionKind ToolRow Turn TurnNotFound TurnStatus

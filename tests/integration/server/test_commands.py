@@ -33,8 +33,9 @@ def test_a_conversation_is_steered_over_a_server(command):
     assert approval["arguments"] == {"order": 7}
     assert [row["conversation_id"] for row in command("list", "--json")["items"]] == ["c-1"]
     shown = command("show", "c-1", "--json")
-    assert (shown["status"], shown["agent"], len(shown["pending"])) == ("awaiting_input", None, 2)
-    assert "c-1: awaiting_input" in command("show", "c-1")
+    assert (shown["status"], shown["agent"], len(shown["pending"])) == ("awaiting_input", "desk", 2)
+    assert 0 < shown["created_at"] <= shown["updated_at"]
+    assert "c-1: awaiting_input (agent desk of shop:app, started " in command("show", "c-1")
 
     place = ("resolve", "c-1", approval["tool_call_id"], "--suspension", approval["suspension_id"])
     assert command(*place, "--approve", "--decision-id", "d-1", "--json")["duplicate"] is False

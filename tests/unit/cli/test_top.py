@@ -30,7 +30,7 @@ def here(monkeypatch):
         await store.put_app(AppRecord(app="shop:app", code="1", agents={"desk": DESK.digest}), [DESK])
         await (await Writer.of(store, "c-1")).do(start(), begin(), call("refund"))
         await store.count({"holdfast_turns_total|desk|completed": 7, "holdfast_model_call_seconds|m|3": 2})
-        await store.count({"holdfast_model_call_seconds|m|sum": 900_000})
+        await store.count({"holdfast_model_call_seconds|m|sum": 900_000, "holdfast_model_cost_usd_total|m": 1_230_000_000})
         stack = InMemory(store)
         yield SimpleNamespace(client=AsyncClient(stack, timeout_s=10), stack=stack)
 
@@ -45,7 +45,9 @@ def test_once_prints_what_waits_and_what_was_counted(here, capsys):
     rows = [" ".join(line.split()) for line in said.splitlines()]
     assert any(row.startswith("desk approval 1 ") for row in rows)
     assert "turns desk completed 7" in rows
-    assert any(row.startswith("model_call_seconds m 2") for row in rows)
+    assert "model_call_seconds m 2 450 ms" in rows
+    assert "model_cost_usd m 1.23" in rows
+    assert "in no actor 1 awaiting_input" in rows
 
 
 def test_json_has_every_metric_with_its_labels(here, capsys):

@@ -32,3 +32,12 @@ async def test_a_client_of_a_stopped_cluster_is_not_ready():
     await store.withhold(EVERYWHERE)
     with pytest.raises(ClusterStopped):
         await client.ready()
+
+
+async def test_a_client_whose_own_cluster_is_gone_is_not_ready_though_another_serves_the_store():
+    store = MemoryStore()
+    await store.bind("cluster-1", "10.0.0.1:6379", SILENT_MS)
+    stack = InMemory(store)
+    stack.absent = "the cluster at 10.0.0.2:6379 is gone, and no other was joined yet"
+    with pytest.raises(ClusterUnavailable, match=r"10\.0\.0\.2:6379 is gone"):
+        await AsyncClient(stack, timeout_s=10).ready()

@@ -57,6 +57,38 @@ def test_beyond_so_many_series_all_labels_are_other():
     assert (len(found), found["other",], found["agent-0",]) == (SERIES + 1, 5, 2)
 
 
+def test_what_a_process_that_does_nothing_counts_too_is_said_with_the_next_of_other_counts():
+    counts = Counts()
+    counts.observe(metrics.REDIS_S, 0.002)
+    assert counts.taken() == {}
+    counts.add(metrics.FENCED)
+
+    taken = counts.taken()
+    assert sum(family(taken, metrics.REDIS_S)[()].buckets) == family(taken, metrics.FENCED)[()] == 1
+
+    counts.observe(metrics.REDIS_S, 0.002)
+    assert counts.taken() == {}
+    counts.put_back(taken)
+    assert sum(family(counts.taken(), metrics.REDIS_S)[()].buckets) == 2
+
+
+def test_parts_of_a_unit_add_up():
+    counts = Counts()
+    for _ in range(3):
+        counts.add(metrics.COST, "m", by=0.000_000_25)
+    assert family(counts.standing(), metrics.COST) == {("m",): pytest.approx(0.000_000_75)}
+
+
+def test_a_histogram_says_all_its_buckets_each_time_so_that_a_full_store_has_it_whole_or_not_at_all():
+    counts = Counts()
+    for _ in range(2):
+        counts.observe(metrics.WAIT, 2, "desk", "approval")
+        taken = counts.taken()
+        parts = {name.rpartition("|")[2] for name in taken}
+        assert parts == {*map(str, range(len(metrics.WAIT.bounds) + 1)), "sum"}
+        assert sum(by for name, by in taken.items() if not name.endswith("sum")) == 1
+
+
 @pytest.mark.parametrize("label", ["a|b", "line\nbreak", "x" * 1000, "\ud800", ""])
 def test_a_label_of_any_text_stays_one_label(label):
     counts = Counts()

@@ -71,6 +71,16 @@ async def test_requests_are_counted_by_the_template_of_their_path_and_never_by_w
     assert all(word not in text for word in ("secret", "token=", "c-1", "c-none", "BREW"))
 
 
+async def test_a_server_tells_how_long_redis_takes_to_answer_it(api, stack):
+    stack.counts.observe(metrics.REDIS_S, 0.002)
+    stack.counts.observe(metrics.SCRIPT_S, 0.02, "load")
+    for _ in range(2):
+        found = await scrape(api)
+        assert found["holdfast_server_redis_seconds_count", ("operation", "command")] == 1
+        assert found["holdfast_server_redis_seconds_bucket", ("le", "0.01"), ("operation", "load")] == 0
+        assert found["holdfast_server_redis_seconds_bucket", ("le", "0.025"), ("operation", "load")] == 1
+
+
 async def test_a_listener_is_counted_while_it_listens(api, waiting):
     async with api.stream("GET", "/v1/conversations/c-1/events"):
         assert (await scrape(api))["holdfast_http_listeners",] == 1
