@@ -8,6 +8,7 @@ PARTS = {
     "pages": "a page of what is pending, by how much is pending",
     "history": "bytes and revival by the length of the history",
     "command": "`holdfast pending` as a process",
+    "server": "what HTTP adds, idle event streams, decisions a second",
     "in_flight": "many that wait for a slow model at once, a one-call turn, actors at rest",
     "rehearsal": "three turns of an agent's unit test, without a stack",
 }

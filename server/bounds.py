@@ -29,7 +29,7 @@ class Bounds:
     query_bytes: int = 8 * 1024
     wait_s: float = 60.0
     requests: int = 1000
-    streams: int = 500
+    streams: int = 2000
     heartbeat_s: float = 15.0
     patience_s: float = 20.0
     caller_per_s: float = 500.0
