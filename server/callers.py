@@ -2,7 +2,6 @@
 
 import asyncio
 import hashlib
-import ipaddress
 import logging
 import math
 import time
@@ -25,6 +24,7 @@ from holdfast.single_flight import SingleFlight
 from .authentication import Authentication
 from .bounds import Bounds
 from .caller import LOCAL, Caller
+from .peers import network_of
 from .rates import Rates
 from .refusal import Refusal
 from .sessions import Sessions, cookie_of
@@ -102,6 +102,10 @@ class Callers:
         if wait_s := self._rates.take((principal.proof, principal.id)):
             raise _too_often("rate_limited", f"{principal.id!r} sends more requests than may be", wait_s)
         return caller
+
+    def is_proxy(self, address: str) -> bool:
+        """Whether an address is one from which a known proxy connects."""
+        return self._authentication.proxy.is_peer(address)
 
     async def stands(self, scope: Scope, caller: Caller) -> bool:
         """Whether a request that is still open would find the same caller again; so it is while the store does not answer."""
@@ -216,13 +220,7 @@ class Callers:
         """Whose bucket an attempt is on: the peer, or whom a known proxy speaks for; of IPv6 the network of one subscriber."""
         if self._authentication.proxy.is_peer(peer):
             peer = _without_port(last_of(headers, "x-forwarded-for")) or peer
-        try:
-            address = ipaddress.ip_address(peer.partition("%")[0])
-        except ValueError:
-            return "elsewhere"
-        if isinstance(address, ipaddress.IPv6Address) and address.ipv4_mapped is None:
-            return str(ipaddress.ip_network((address, 64), strict=False))
-        return str(address)
+        return network_of(peer)
 
     def _note(self, key: ApiKey, now: int) -> None:
         """Note that a key was used, once an hour or so, without anybody waiting for it."""
