@@ -30,6 +30,7 @@ from .openapi import described
 from .operation import Asked, Operation, Serving
 from .problems import MEDIA_TYPE, response_of, unexpected
 from .reach import Reach, conversation_named
+from .readiness import Readiness
 from .refusal import Refusal
 from .rendering import as_json
 from .sessions import Sessions, signed_in
@@ -83,6 +84,7 @@ def create_app(
         Reach(client),
         sessions,
         Figures(client),
+        Readiness(client),
     )
     app = Starlette(
         routes=[
@@ -164,7 +166,8 @@ async def _answered(by_method: Mapping[str, Operation], serving: Serving, reques
             if "suspension_id" in request.path_params:
                 named = conversation_named(query, body)
                 await serving.reach.check_suspension(caller, request.path_params["suspension_id"], named)
-            asked = Asked(serving, caller, _root(request), request.path_params, request.headers, query, body, key)
+            known = partial(serving.callers.known, request.scope)
+            asked = Asked(serving, caller, _root(request), request.path_params, request.headers, query, body, key, known)
             found = await operation.run(asked)
     except HoldfastError as error:
         return response_of(error)

@@ -27,6 +27,11 @@ class Caller:
         """The principal's name, for lines of the log."""
         return f"{self.principal.proof}:{self.principal.id}"
 
+    @property
+    def administers(self) -> bool:
+        """Whether they administer the whole, and not some agents alone."""
+        return AccessScope.ADMIN in self.scopes and self.agents is None
+
     def touches(self, agent: str) -> bool:
         """Whether they may touch the conversations of this agent."""
         return self.agents is None or agent in self.agents

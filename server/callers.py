@@ -103,6 +103,13 @@ class Callers:
             raise _too_often("rate_limited", f"{principal.id!r} sends more requests than may be", wait_s)
         return caller
 
+    async def known(self, scope: Scope) -> Caller | None:
+        """The caller of a request that may do without one; None where none is found."""
+        try:
+            return await self.of(scope)
+        except HoldfastError:  # also where the store does not answer
+            return None
+
     def is_proxy(self, address: str) -> bool:
         """Whether an address is one from which a known proxy connects."""
         return self._authentication.proxy.is_peer(address)

@@ -18,6 +18,7 @@ from .caller import Caller
 from .callers import Callers
 from .draining import Draining
 from .reach import Reach
+from .readiness import Readiness
 from .sessions import Sessions
 from .slots import Slots
 from .streams import Streams
@@ -36,6 +37,7 @@ class Serving:
     reach: Reach
     sessions: Sessions
     figures: Figures
+    readiness: Readiness
     counts: Counts = field(default_factory=Counts)
 
 
@@ -43,7 +45,8 @@ class Serving:
 class Asked:
     """One request, checked: who sends it, the parts of its path, its query and body as their models, its idempotency key.
 
-    `root` is the path under which the application is mounted.
+    `root` is the path under which the application is mounted. `known` gives the caller where nobody is asked who they are, for
+    what only some are told: None of whoever does not say who they are, or says so in vain.
     """
 
     serving: Serving
@@ -54,6 +57,7 @@ class Asked:
     query: Any
     body: Any
     key: str | None
+    known: Callable[[], Awaitable[Caller | None]]
 
     @property
     def client(self) -> AsyncClient:
