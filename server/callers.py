@@ -6,8 +6,9 @@ import logging
 import math
 import time
 from collections import Counter, OrderedDict
-from collections.abc import Callable, Coroutine
+from collections.abc import Awaitable, Callable, Coroutine
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from starlette.datastructures import Headers
@@ -24,6 +25,7 @@ from holdfast.single_flight import SingleFlight
 from .authentication import Authentication
 from .bounds import Bounds
 from .caller import LOCAL, Caller
+from .key_table import KeyTable
 from .peers import network_of
 from .rates import Rates
 from .refusal import Refusal
@@ -86,6 +88,7 @@ class Callers:
         self._verified: OrderedDict[bytes, _Verified] = OrderedDict()
         self._verifying: dict[bytes, SingleFlight[tuple[Caller, float]]] = {}
         self._looking: Counter[str | None] = Counter()
+        self._table = KeyTable(self._access, clock=clock)
         self._noting: set[asyncio.Task[None]] = set()
 
     async def of(self, scope: Scope) -> Caller:
@@ -145,31 +148,38 @@ class Callers:
 
     async def _bearer(self, credential: str, payer: str | None) -> Caller:
         if found := API_KEY.fullmatch(credential):
-            return await self._verify(credential, Proof.KEY, payer, lambda: self._by_key(found[1], found[2]))
+            work, good = partial(self._by_key, found[1], found[2]), partial(self._table.has, found[1], found[2])
+            return await self._verify(credential, Proof.KEY, payer, work, good)
         if self._tokens is not None and credential.count(".") == 2:  # noqa: PLR2004 - as in a token
             return await self._verify(credential, Proof.OIDC, payer, lambda: self._by_token(credential, Proof.OIDC))
         raise unauthenticated("this is no API key of the server's, and no token that it takes", bad=True)
 
     async def _verify(
-        self, credential: str, proof: Proof, payer: str | None, work: Callable[[], Coroutine[Any, Any, tuple[Caller, float]]]
+        self,
+        credential: str,
+        proof: Proof,
+        payer: str | None,
+        work: Callable[[], Coroutine[Any, Any, tuple[Caller, float]]],
+        good: Callable[[], Awaitable[bool]] | None = None,
     ) -> Caller:
         """The caller of a credential, as verified a moment ago or now.
 
-        A failure takes a token from the bucket of whom it comes from. Without one nothing new is looked at from there, but for
-        credentials that were taken before: failures of others do not keep them out.
+        A failure takes a token from the bucket of whom it comes from. Without one, what is tried from there costs no look of
+        its own: let in are credentials that were taken before, and those that are `good` by what is held already. So failures
+        of others keep no API key out.
         """
         digest = hashlib.sha256(f"{proof} {credential}".encode()).digest()
         known = self._verified.get(digest)
         if known is not None and self._clock() < known.until:
             self._verified.move_to_end(digest)
             return known.caller
-        if known is None and payer is not None and (wait_s := self._failures.wait_s(payer)):
-            raise _too_often("too_many_failures", "too many credentials from there were refused", wait_s)
+        fresh = payer if known is None else None
+        if fresh is not None and (refusal := self._too_many(fresh, digest)) is not None:
+            if good is None or not await good():
+                raise refusal
+            fresh = None
         flight = self._verifying.get(digest)
         if flight is None:
-            fresh = payer if known is None else None
-            if fresh is not None and self._looking[fresh] >= MOST_LOOKING:
-                raise _too_often("too_many_failures", "many credentials from there are looked at already", 1)
             flight = self._verifying[digest] = SingleFlight(work)
             self._looking[fresh] += 1
             flight.begin().add_done_callback(lambda _: self._looked(digest, fresh))
@@ -185,6 +195,14 @@ class Callers:
         if len(self._verified) > MOST_VERIFIED:
             self._verified.popitem(last=False)
         return caller
+
+    def _too_many(self, payer: str, digest: bytes) -> Refusal | None:
+        """The refusal of one more credential that is to be looked at; None where it may be."""
+        if wait_s := self._failures.wait_s(payer):
+            return _too_often("too_many_failures", "too many credentials from there were refused", wait_s)
+        if self._looking[payer] >= MOST_LOOKING and digest not in self._verifying:
+            return _too_often("too_many_failures", "many credentials from there are looked at already", 1)
+        return None
 
     def _looked(self, digest: bytes, payer: str | None) -> None:
         self._verifying.pop(digest, None)

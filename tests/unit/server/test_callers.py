@@ -13,7 +13,7 @@ from holdfast.client.access import API_KEY
 from holdfast.conversation import Proof
 from holdfast.errors import ConfigurationError, StoreUnavailable
 from holdfast.persistence import AccessScope
-from holdfast.server import Authentication, Bounds, Proxy, callers, create_app, sign_in_link, streams
+from holdfast.server import Authentication, Bounds, Proxy, callers, create_app, key_table, sign_in_link, streams
 from holdfast.server.app import OPERATIONS
 from holdfast.testing.writer import Writer, begin, start
 
@@ -309,6 +309,67 @@ async def test_failures_of_an_address_are_bounded_and_keep_out_nobody_who_was_le
         assert (await api.http.get("/v1/agents", headers=good)).status_code == 200
     elsewhere = httpx.AsyncClient(transport=httpx.ASGITransport(api.app, client=("10.0.0.8", 7)), base_url=HERE)
     assert (await elsewhere.get("/v1/agents", headers=guesses[0])).status_code == 401
+
+
+async def test_a_good_key_gets_in_from_an_address_that_has_failed_too_often_and_guesses_cost_no_look_of_their_own(
+    client, store, monkeypatch
+):
+    now, looks, lists, list_all, look = [100.0], [], [], store.api_keys, store.api_key
+
+    async def looked(key_id):
+        looks.append(key_id)
+        return await look(key_id)
+
+    async def listed():
+        lists.append(now[0])
+        return await list_all()
+
+    monkeypatch.setattr(store, "api_key", looked)
+    monkeypatch.setattr(store, "api_keys", listed)
+    api = opened(client, bounds=Bounds(failures_burst=1, failures_per_s=0.001))
+    monkeypatch.setattr(callers_of(api), "_clock", lambda: now[0])
+    monkeypatch.setattr(callers_of(api)._table, "_clock", lambda: now[0])
+    (key, good), (_, expired), (gone, revoked) = [
+        await key_of(client, "read", expires_s=expires) for expires in (None, 0.001, None)
+    ]
+    assert await client.access.revoke_key(gone.key_id)
+    await asyncio.sleep(0.01)
+    guesses = [bearer(f"hf_{number:012x}_{number:064x}") for number in range(50)]
+    assert (await api.http.get("/v1/agents", headers=guesses[0])).status_code == 401
+    assert {(await api.http.get("/v1/agents", headers=guess)).status_code for guess in (*guesses[1:], revoked)} == {429}
+    right_id = {"Authorization": good["Authorization"][:-64] + "0" * 64}
+    assert (await api.http.get("/v1/agents", headers=right_id)).status_code == 429
+    assert (len(looks), len(lists)) == (1, 1)
+    assert (await api.http.get("/v1/agents", headers=good)).status_code == 200
+    assert looks[1:] == [key.key_id]
+    assert (await api.http.get("/v1/agents", headers=expired)).status_code == 401
+
+    _, younger = await key_of(client, "read")
+    assert (await api.http.get("/v1/agents", headers=younger)).status_code == 429
+    now[0] += key_table.TABLE_S
+    assert (await api.http.get("/v1/agents", headers=younger)).status_code == 200
+    assert len(lists) == 2
+
+
+async def test_a_good_key_gets_in_while_many_guesses_are_looked_at(client, store, monkeypatch):
+    monkeypatch.setattr(callers, "MOST_LOOKING", 2)
+    api, answered, look = opened(client), asyncio.Event(), store.api_key
+    key, good = await key_of(client, "read")
+
+    async def slow(key_id):
+        if key_id != key.key_id:
+            await answered.wait()
+        return await look(key_id)
+
+    monkeypatch.setattr(store, "api_key", slow)
+    guesses = [bearer(f"hf_{number:012x}_{number:064x}") for number in range(2)]
+    asked = [asyncio.create_task(api.http.get("/v1/agents", headers=guess)) for guess in guesses]
+    async with asyncio.timeout(20):
+        while callers_of(api)._looking.total() < 2:
+            await asyncio.sleep(0)
+        assert (await api.http.get("/v1/agents", headers=good)).status_code == 200
+    answered.set()
+    assert [one.status_code for one in await asyncio.gather(*asked)] == [401, 401]
 
 
 async def test_a_caller_who_asks_too_often_is_told_when_to_come_back(client):
