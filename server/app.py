@@ -18,7 +18,7 @@ from holdfast.client import AsyncClient
 from holdfast.client.figures import Figures
 from holdfast.errors import HoldfastError
 
-from . import conversations, decisions, operating, scraping
+from . import conversations, decisions, operating, scraping, signing_in
 from .authentication import Authentication
 from .bounds import Bounds
 from .caller import LOCAL
@@ -33,7 +33,7 @@ from .reach import Reach, conversation_named
 from .readiness import Readiness
 from .refusal import Refusal
 from .rendering import as_json
-from .sessions import Sessions, signed_in
+from .sessions import Sessions
 from .slots import Slots
 from .streams import EventStream, Streams
 from .watch import Watch
@@ -91,7 +91,7 @@ def create_app(
             *_routes(serving),
             Route("/openapi.json", _description, methods=["GET"]),
             Route("/", _welcome, methods=["GET"]),
-            _signing_in(serving),
+            signing_in.route_of(sessions),
         ],
         middleware=[
             Middleware(Watch, counts=serving.counts),
@@ -115,24 +115,10 @@ def drain(app: Starlette) -> None:
 def sign_in_link(app: Starlette, url: str) -> str:
     """A link to an application at this URL, over which one person signs in at this machine, once. It counts for an hour.
 
-    It takes the place of an earlier link. The session ends after twelve hours, or with the process.
+    It leads to a page whose button signs in: what merely opens the link does not use it up. It takes the place of an earlier
+    link. The session ends after twelve hours, or with the process.
     """
     return f"{url}/signin/{app.state.serving.sessions.link()}"
-
-
-def _signing_in(serving: Serving) -> Route:
-    async def sign_in(request: Request) -> Response:
-        try:
-            value = serving.sessions.redeemed(request.path_params["token"])
-        except Refusal as refusal:
-            return response_of(refusal)
-        arrived = request.state.arrived
-        return signed_in(value, scheme=arrived.scheme, host=arrived.host, root=_root(request))
-
-    route = Route("/signin/{token}", sign_in, methods=["GET"])
-    if route.methods is not None:
-        route.methods.discard("HEAD")  # a look must not use the link up
-    return route
 
 
 def _routes(serving: Serving) -> Iterator[Route]:

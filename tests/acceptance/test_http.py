@@ -268,9 +268,11 @@ def test_a_person_signs_in_over_the_link_and_a_program_has_a_key_until_it_is_rev
             )
             with httpx.Client(base_url=url, timeout=WITHIN_S) as http:
                 assert http.get("/v1/pending").status_code == 401
-                assert http.get(link, follow_redirects=True).status_code == 200
+                assert "<button" in http.get(link).text
+                assert http.get("/v1/pending").status_code == 401
+                assert http.post(link, follow_redirects=True).status_code == 200
                 assert http.get("/v1/pending").status_code == 200
-                assert httpx.get(link).status_code == 410
+                assert httpx.post(link).status_code == 410
             made = json.loads(keys("create", "--name", "ana", "--scope", "read", "--expires", "1d", "--json")[0])
             assert [one["key_id"] for one in json.loads(keys("list", "--json")[0])["items"]] == [made["key_id"]]
             assert made["key"] not in "".join(keys("list") + keys("list", "--json"))

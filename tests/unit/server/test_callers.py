@@ -385,9 +385,16 @@ async def test_a_caller_who_asks_too_often_is_told_when_to_come_back(client):
 async def test_the_link_signs_one_person_in_once(client, waiting):
     api = opened(client, peer="127.0.0.1")
     older, link = sign_in_link(api.app, HERE), sign_in_link(api.app, HERE)
+    assert (await api.http.post(older)).status_code == 410
+    for look in (api.http.head, api.http.get, api.http.get):
+        page = await look(link, headers={"Sec-Purpose": "prefetch", "Sec-Fetch-Site": "none"})
+        assert (page.status_code, "set-cookie" in page.headers) == (200, False)
+    assert page.headers["content-type"].startswith("text/html")
+    assert '<form method="post">' in page.text
+    assert "form-action 'self'" in page.headers["content-security-policy"]
     assert (await api.http.get(older)).status_code == 410
-    assert (await api.http.head(link)).status_code == 405
-    found = await api.http.get(link)
+    assert (await api.http.post(link, headers={"Sec-Fetch-Site": "cross-site"})).status_code == 403
+    found = await api.http.post(link, headers=SAME | {"Sec-Fetch-Mode": "navigate", "Sec-Fetch-Dest": "document"})
     assert (found.status_code, found.headers["location"]) == (303, "/")
     assert all(part in found.headers["set-cookie"] for part in ("HttpOnly", "SameSite=lax", "Path=/", "holdfast-8484="))
     assert "Secure" not in found.headers["set-cookie"]
@@ -397,7 +404,7 @@ async def test_the_link_signs_one_person_in_once(client, waiting):
     assert (await api.http.post("/v1/conversations", json=BODY, headers={"Origin": HERE})).status_code == 201
     assert (await api.http.post("/v1/conversations", json=BODY)).status_code == 401, "no page of ours has sent it"
     again = httpx.AsyncClient(transport=httpx.ASGITransport(api.app), base_url=HERE)
-    assert (await again.get(link)).status_code == 410
+    assert (await again.post(link)).status_code == 410
     assert (await again.get("/v1/pending")).status_code == 401
     assert (await again.get("/v1/pending", headers={"Cookie": "holdfast-8484=x"})).status_code == 401
 
@@ -405,14 +412,14 @@ async def test_the_link_signs_one_person_in_once(client, waiting):
 async def test_over_tls_the_cookie_is_bound_to_the_host(client):
     app = create_app(client, hosts=["desk.example"])
     async with httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="https://desk.example") as http:
-        cookie = (await http.get(sign_in_link(app, "https://desk.example"))).headers["set-cookie"]
+        cookie = (await http.post(sign_in_link(app, "https://desk.example"))).headers["set-cookie"]
     assert cookie.startswith("__Host-holdfast=")
     assert "Secure" in cookie
 
 
 async def test_a_bad_bearer_is_not_made_good_by_a_cookie(client):
     api = opened(client)
-    await api.http.get(sign_in_link(api.app, HERE))
+    await api.http.post(sign_in_link(api.app, HERE))
     assert (await api.http.get("/v1/pending", headers=bearer("x"))).status_code == 401
 
 
@@ -422,7 +429,7 @@ ELSEWHERE = {"Origin": ORIGIN, "Sec-Fetch-Site": "cross-site", "Sec-Fetch-Mode":
 
 async def test_a_page_of_an_allowed_origin_sends_with_a_bearer_and_never_with_the_cookie(client):
     api = opened(client, authentication=Authentication(origins=(ORIGIN,)))
-    await api.http.get(sign_in_link(api.app, HERE))
+    await api.http.post(sign_in_link(api.app, HERE))
     _, good = await key_of(client, "read")
     asked = await api.http.options("/v1/agents", headers=ELSEWHERE | {"Access-Control-Request-Method": "GET"})
     assert (asked.status_code, asked.headers["access-control-allow-origin"]) == (204, ORIGIN)
