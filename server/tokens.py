@@ -2,6 +2,8 @@
 
 import base64
 import binascii
+import math
+import re
 import time
 import warnings
 from collections.abc import Callable
@@ -24,6 +26,10 @@ LEEWAY_S = 30
 """How far the clocks of the issuer and of this machine may be apart, in seconds."""
 TYPES = ("", "jwt", "at+jwt", "application/at+jwt")
 """The types of tokens that say who calls; a logout token, for one, does not."""
+
+
+_MAIL = re.compile(r"(.*[./:]|)email")
+"""A claim with an address of mail, also within an object or a namespace; `email_verified` stands beside it."""
 
 
 class InvalidToken(Exception):
@@ -56,11 +62,11 @@ class Tokens:
         key = await self._keys.key(key_id)
         if key is None or key.alg not in (None, algorithm):
             raise InvalidToken("its issuer has no such key")
-        self._verify(token, key, str(algorithm), claims)
-        return self._read(claims, proof), float(claims["exp"]) + LEEWAY_S
+        ends = self._verify(token, key, str(algorithm), claims)
+        return self._read(claims, proof), ends + LEEWAY_S
 
-    def _verify(self, token: str, key: Any, algorithm: str, claims: dict[str, Any]) -> None:
-        """Check the signature, and what the claims say of the token itself."""
+    def _verify(self, token: str, key: Any, algorithm: str, claims: dict[str, Any]) -> float:
+        """Check the signature, and what the claims say of the token itself; returns until when it says that it holds."""
         registry = jws.JWSRegistry(algorithms=[algorithm], strict_check_header=False)
         registry.max_header_length = LONGEST
         must = jwt.JWTClaimsRegistry(
@@ -75,17 +81,24 @@ class Tokens:
                 warnings.simplefilter("ignore", SecurityWarning)  # of the name EdDSA, which issuers use
                 jwt.decode(token, key, algorithms=[algorithm], registry=registry)
             must.validate(claims)
+            ends = float(claims["exp"])
         except JoseError as error:
             raise InvalidToken(_SAID.get(type(error).__name__, f"it does not hold ({type(error).__name__})")) from None
+        except OverflowError:
+            raise InvalidToken("one of its times is none") from None
         except (ValueError, TypeError, KeyError):  # a key that does not go with the signature
             raise InvalidToken("its signature does not hold") from None
+        if not math.isfinite(ends):
+            raise InvalidToken("one of its times is none")
+        return ends
 
     def _read(self, claims: dict[str, Any], proof: Proof) -> Caller:
         issuer = self._issuer
         name = _at(claims, issuer.id_claim)
         if not isinstance(name, str):
             raise InvalidToken(f"its claim {issuer.id_claim!r} names nobody")
-        if issuer.id_claim == "email" and claims.get("email_verified") is not True:
+        place = _MAIL.fullmatch(issuer.id_claim)
+        if place is not None and _at(claims, f"{place[1]}email_verified") is not True:
             raise InvalidToken("its address of mail was not verified (email_verified)")
         given = _names(_at(claims, issuer.scope_claim), spaced=True)
         known = {f"{issuer.scope_prefix}{scope.value}": scope for scope in AccessScope}
