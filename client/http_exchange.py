@@ -97,6 +97,7 @@ class Exchange:
         self.timeout_s = timeout_s
         self._transport = transport
         self._http: httpx.AsyncClient | None = None
+        self._loop: asyncio.AbstractEventLoop | None = None
         self._met = False
         self._pid = os.getpid()
         self._inherited: list[httpx.AsyncClient | None] = []
@@ -167,9 +168,9 @@ class Exchange:
         return await self._answered(asking, self._begun)
 
     async def aclose(self) -> None:
-        """Close the connections."""
+        """Close the connections; those of another loop, which cannot be closed in this one, are let go."""
         http, self._http = self._http, None
-        if http is not None and self._pid == os.getpid():
+        if http is not None and self._pid == os.getpid() and self._loop is asyncio.get_running_loop():
             await http.aclose()
 
     async def _answered(self, asking: Asking, read: Callable[[Asking], Awaitable[_T]], *, longer_s: float = 0.0) -> _T:
@@ -250,8 +251,12 @@ class Exchange:
         if self._pid != os.getpid():  # the parent's connections stay the parent's: to close one would end it there
             self._inherited.append(self._http)
             self._pid, self._http = os.getpid(), None
+        loop = asyncio.get_running_loop()
         if self._http is None:
-            self._http = self._made()
+            self._http, self._loop = self._made(), loop
+        if self._loop is not loop:  # whose connections cannot be used here: they would fail in ways of their own
+            problem = "a client belongs to one event loop, and this one was used in another"
+            raise ConfigurationError("loop", problem, "connect once in each loop, or use Client, which has a loop of its own")
         return self._http
 
     def _made(self) -> httpx.AsyncClient:
