@@ -50,7 +50,7 @@ class Access:
             InvalidInput: A value cannot be used, or as many keys as may be stand already.
             StoreUnavailable: Redis does not answer in time, or refuses.
         """
-        holder = Principal(name, roles=tuple(roles))
+        holder = Principal(name, roles=tuple(roles)).check_visible()
         of_agents = None if agents is None else tuple(sorted({_agent(agent) for agent in agents}))
         if of_agents is not None and not 1 <= len(of_agents) <= MOST_AGENTS:
             raise InvalidInput("agents", f"there are {len(of_agents)}", f"name 1 to {MOST_AGENTS}, or leave them out for all")

@@ -4,6 +4,7 @@ from dataclasses import dataclass
 
 from holdfast.client.access import AccessScope
 from holdfast.conversation import Principal
+from holdfast.visible import without_hidden
 
 from .refusal import Refusal
 
@@ -24,8 +25,8 @@ class Caller:
 
     @property
     def name(self) -> str:
-        """The principal's name, for lines of the log."""
-        return f"{self.principal.proof}:{self.principal.id}"
+        """The principal's name, for lines of the log, in which every character is seen."""
+        return without_hidden(f"{self.principal.proof}:{self.principal.id}", lambda char: ascii(char)[1:-1])
 
     @property
     def administers(self) -> bool:

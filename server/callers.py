@@ -236,7 +236,7 @@ class Callers:
         listed = _only(headers, proxy.roles_header) if proxy.roles_header is not None else None
         roles = tuple(dict.fromkeys(role.strip() for role in (listed or "").split(",") if role.strip()))
         try:
-            principal = Principal(name, roles=roles, proof=Proof.PROXY)
+            principal = Principal(name, roles=roles, proof=Proof.PROXY).check_visible()
         except InvalidInput as error:
             raise unauthenticated(f"the proxy's headers name nobody: {error.problem}", bad=True) from None
         return Caller(principal, frozenset(proxy.scopes))

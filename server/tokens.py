@@ -105,7 +105,7 @@ class Tokens:
         scopes = frozenset({*issuer.scopes, *(known[one] for one in given if one in known)})
         agents = None if issuer.agents_claim is None else frozenset(_names(_at(claims, issuer.agents_claim)))
         try:
-            principal = Principal(name, roles=tuple(_names(_at(claims, issuer.roles_claim))), proof=proof)
+            principal = Principal(name, roles=tuple(_names(_at(claims, issuer.roles_claim))), proof=proof).check_visible()
         except InvalidInput as error:
             raise InvalidToken(f"it cannot be a principal: {error.field}: {error.problem}") from None
         return Caller(principal, scopes, agents)

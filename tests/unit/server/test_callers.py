@@ -482,8 +482,8 @@ async def test_a_plain_header_is_read_once_and_gives_the_scopes_that_are_configu
     assert (await api.http.post("/v1/pause", json={}, headers=given)).status_code == 401, "a page might have sent it"
     twice = [("X-User", "ana"), ("X-User", "bob")]
     assert (await api.http.get("/v1/agents", headers=twice)).status_code == 401
-    for bad in ("", " ", "\x07", "x" * 300):
-        assert (await api.http.get("/v1/agents", headers={"X-User": bad.encode()})).status_code == 401
+    for bad in ("", " ", "\x07", "x" * 300, "an\xada"):
+        assert (await api.http.get("/v1/agents", headers={"X-User": bad.encode("latin-1")})).status_code == 401
 
 
 async def test_failures_behind_a_proxy_are_counted_for_whom_it_speaks_for(client):
@@ -562,3 +562,13 @@ async def test_a_key_for_an_agent_decides_about_it(api, client, waiting):
     for call in (await api("GET", "/v1/pending", headers=desk))["items"]:
         place = f"/v1/pending/{call['suspension_id']}/resolve"
         await api("POST", place, json={"decision": "deny", "reason": "no"}, headers=desk)
+
+
+async def test_a_line_of_the_log_shows_every_character_of_a_name(client, store, caplog):
+    caplog.set_level(logging.INFO)
+    key, headers = await key_of(client, "read")
+    await store.put_api_key(
+        key.model_copy(update={"name": "ana\u202e\u200b"})
+    )  # as one that was made before names were checked
+    assert (await opened(client).http.get("/v1/agents", headers=headers)).status_code == 200
+    assert "by key:ana\\u202e\\u200b" in caplog.text

@@ -103,6 +103,8 @@ def bad_tokens():
         "nobody": signed(claims(sub=None)),
         "an empty name": signed(claims(sub="")),
         "a name that is none": signed(claims(sub="ana\n")),
+        "a name that does not show whole": signed(claims(sub="ana\u202e")),
+        "a role that does not show whole": signed(claims(roles=["lead\u200b"])),
         "a number for a name": signed(claims(sub=7)),
         "too many roles": signed(claims(roles=[f"r{number}" for number in range(65)])),
         "of another type": signed(claims(), typ="logout+jwt"),
