@@ -11,11 +11,12 @@ import pytest
 
 from holdfast.client.access import API_KEY
 from holdfast.conversation import Proof
+from holdfast.conversation.ids import conversation_id_from
 from holdfast.errors import ConfigurationError, StoreUnavailable
 from holdfast.persistence import AccessScope
 from holdfast.server import Authentication, Bounds, Proxy, callers, create_app, key_table, sign_in_link, streams
 from holdfast.server.app import OPERATIONS
-from holdfast.testing.writer import Writer, begin, start
+from holdfast.testing.writer import Writer, begin, end, start
 
 from .conftest import HERE, Api
 
@@ -540,6 +541,23 @@ async def test_of_other_agents_nothing_is_seen(api, client, stack, others):
     assert (await api("GET", "/v1/pending", headers=bar))["items"] == []
     assert (await api("GET", "/v1/conversations?agent=desk", headers=bar))["items"] == []
     assert (await api("GET", "/v1/conversations/bar-0", headers=bar))["conversation_id"] == "bar-0"
+
+
+async def test_of_an_id_that_another_agent_has_a_start_tells_that_it_is_taken_and_nothing_else(api, client, store, stack):
+    _, desk = await key_of(client, agents=["desk"])
+    told = []
+    for name, state in (("bar-1", "rests"), ("bar-2", "has ended"), (conversation_id_from("mail-1"), "rests")):
+        writer = stack.writers[name] = await Writer.of(store, name)
+        await writer.do(start(agent="bar", message_id="m-1"), begin())
+        if state == "has ended":
+            await writer.do(end("e-1"))
+    for given in ({"conversation_id": "bar-1"}, {"conversation_id": "bar-2"}, {}):
+        headers = desk | {"Idempotency-Key": "m-1" if given else "mail-1"}
+        told.append(await api("POST", "/v1/conversations", 409, json=BODY | given, headers=headers))
+    assert {one["code"] for one in told} == {"conversation_exists"}
+    assert [one["conversation_id"] for one in told] == ["bar-1", "bar-2", conversation_id_from("mail-1")]
+    assert stack.delivered == [], "nothing of the other agent is woken up"
+    await api("POST", "/v1/conversations", 201, json=BODY | {"conversation_id": "c-9"}, headers=desk)
 
 
 @pytest.mark.parametrize("limit", [1, 2, 3, 4, 7])
