@@ -142,7 +142,8 @@ async def _answered(by_method: Mapping[str, Operation], serving: Serving, reques
             caller = LOCAL if operation.scope is None else await serving.callers.of(request.scope)
             if operation.scope is not None:
                 request.scope["state"]["caller"] = caller
-                caller.check_scope(operation.scope)
+                for scope in operation.scopes:
+                    caller.check_scope(scope)
                 held.enter_context(serving.requests.share(caller.principal, max(serving.bounds.requests // 4, 1)))
             if "conversation_id" in request.path_params:
                 await serving.reach.check(caller, request.path_params["conversation_id"])

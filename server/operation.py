@@ -85,6 +85,7 @@ class Operation:
         status: The status of a reply.
         streams: Whether it replies with an event stream, or may.
         scope: What a caller must be allowed for it; None: anybody may, and nobody is asked who they are.
+        also: What a caller must be allowed besides, where it does what another scope is for, too.
         text: Whether it replies with plain text.
     """
 
@@ -101,3 +102,9 @@ class Operation:
     streams: bool = False
     text: bool = False
     scope: AccessScope | None = field(kw_only=True)
+    also: tuple[AccessScope, ...] = ()
+
+    @property
+    def scopes(self) -> tuple[AccessScope, ...]:
+        """All that a caller must be allowed."""
+        return () if self.scope is None else (self.scope, *self.also)
