@@ -90,6 +90,8 @@ async def follow(
 ) -> AsyncGenerator[Event, None]:
     """The events of a conversation after a place in its log; where the stream is cut, it goes on after the last one.
 
+    Events of kinds that this release does not know, which a newer server may send, are left out.
+
     Raises:
         InvalidInput: `after` is no place in a log.
         ServerUnavailable: The server does not answer within the client's deadline.
@@ -111,12 +113,15 @@ async def follow(
                         if _over(data):
                             return
                         continue  # nothing follows but the end of the answer
-                    event = replies.event(data)
-                    if event.seq is not None:
-                        if event.seq <= after:
+                    seq, event = replies.place(data), replies.event(data)
+                    if seq is not None:
+                        if seq <= after:
                             continue
-                        after = event.seq
+                        after = seq
                     pauses.reset()
+                    if event is None:
+                        logger.info("an event of the kind %.80r is left out: this release does not know it", frame.event)
+                        continue
                     yield event
                     if event.kind == "conversation_ended":
                         return
