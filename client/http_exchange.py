@@ -14,15 +14,21 @@ import httpx
 
 from holdfast.backoff import Backoff
 from holdfast.errors import (
-    ClusterError,
     ConfigurationError,
+    ConversationEnded,
+    ConversationExists,
+    ConversationNotFound,
     HoldfastError,
-    LeaseHeld,
+    InvalidConversationId,
+    InvalidDecision,
+    InvalidInput,
+    InvalidMessage,
+    MessageNotFound,
     OutcomeUnknown,
-    Overloaded,
     ServerRefused,
     ServerUnavailable,
-    StoreUnavailable,
+    StaleCall,
+    TurnNotFound,
 )
 
 from .http_address import Address
@@ -37,8 +43,20 @@ KEEP_S = 4.0
 FIRST_S, LONGEST_S, JITTER = 0.1, 2.0, 0.5
 FAILED = frozenset({500, 502, 504})
 """Statuses of a server that failed with a request, and perhaps after it was carried out."""
-UNJUDGED = (StoreUnavailable, ClusterError, Overloaded, LeaseHeld)
-"""Errors that say of one request that nothing was done, and nothing of the same request sent before."""
+JUDGED = (
+    InvalidMessage,
+    InvalidDecision,
+    InvalidConversationId,
+    ConversationNotFound,
+    ConversationExists,
+    ConversationEnded,
+    TurnNotFound,
+    MessageNotFound,
+    StaleCall,
+)
+"""Errors by which a conversation refuses a request whose key it does not know: the same request did nothing before, either.
+
+All others say nothing of that: they are raised before the key is looked for, or for the moment."""
 
 logger = logging.getLogger("holdfast.client")
 _T = TypeVar("_T")
@@ -152,8 +170,9 @@ class Exchange:
             if key is not None and (done or asking.doubtful):
                 raise OutcomeUnknown(f"{what} ({error})", key) from error
             raise
-        except UNJUDGED as error:
-            if key is not None and asking.doubtful:
+        except HoldfastError as error:
+            judged = isinstance(error, (*JUDGED, OutcomeUnknown)) or type(error) is InvalidInput
+            if key is not None and asking.doubtful and not judged:
                 raise OutcomeUnknown(f"{what} ({error})", key) from error
             raise
 

@@ -14,15 +14,26 @@ from holdfast.client.http_address import Address
 from holdfast.client.http_client import HttpClient
 from holdfast.client.http_conversation import HttpConversation
 from holdfast.errors import (
+    AgentNotFound,
+    CipherMissing,
+    ClusterStopped,
     ConfigurationError,
+    ConversationEnded,
     ConversationNotFound,
+    CorruptStore,
     HoldfastError,
     InvalidInput,
     InvalidMessage,
+    NewerRecord,
+    OtherBuild,
     OutcomeUnknown,
     Overloaded,
+    Quarantined,
+    QueueFull,
     ServerRefused,
     ServerUnavailable,
+    StaleCall,
+    StaleReason,
     StoreUnavailable,
 )
 from holdfast.server.problems import problem_of
@@ -155,6 +166,34 @@ async def test_a_typed_error_is_raised_at_once_unless_an_earlier_try_may_have_be
 
     client, _ = client_of(httpx.ReadError("gone"), raised_there(ConversationNotFound("c-1")))
     with pytest.raises(ConversationNotFound):
+        await client.conversation("c-1").send("hello")
+
+
+@pytest.mark.parametrize(
+    ("error", "known"),
+    [
+        (QueueFull("c-1", 9), False),
+        (Quarantined("c-1", "it took processes down", 5), False),
+        (CorruptStore("a key"), False),
+        (CipherMissing("c-1"), False),
+        (NewerRecord("event", 9, 5), False),
+        (ClusterStopped("desk"), False),
+        (AgentNotFound("agent", "p", "f"), False),
+        (OtherBuild("a", "b"), False),
+        (ConversationEnded("c-1"), True),
+        (StaleCall("c-1", "call_1", StaleReason.EXPIRED), True),
+        (InvalidInput("request_id", "p", "f"), True),
+    ],
+    ids=lambda value: type(value).__name__,
+)
+async def test_after_a_doubtful_try_only_the_word_of_the_conversation_itself_is_certain(error, known):
+    client, transport = client_of(httpx.ReadError("gone"), raised_there(error))
+    with pytest.raises(HoldfastError) as raised:
+        await client.conversation("c-1").send("hello", message_id="m-7")
+    assert type(raised.value) is (type(error) if known else OutcomeUnknown)
+    assert len(transport.requests) == 2
+    client, _ = client_of(raised_there(error))
+    with pytest.raises(type(error)):
         await client.conversation("c-1").send("hello")
 
 
