@@ -26,7 +26,7 @@ class Bounds:
         caller_per_s: How many requests a second each caller may send on the long run; more are refused, to be tried again.
         caller_burst: How many requests a caller may send at once.
         failures_per_s: How many credentials a second that are not taken may come from one address on the long run.
-        failures_burst: How many may come at once; then only those that were taken before are looked at, for a while.
+        failures_burst: How many may come at once; then each costs no look of its own, and the good ones alone are let in.
     """
 
     body_bytes: int = 4 * 1024 * 1024

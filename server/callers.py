@@ -141,7 +141,7 @@ class Callers:
             if (caller := self._signed_in(headers, arrived)) is not None:
                 return caller
             if proxy.token_header is not None and (token := _only(headers, proxy.token_header)):
-                return await self._verify(token, Proof.PROXY, payer, lambda: self._by_token(token, Proof.PROXY))
+                return await self._verify_token(token, Proof.PROXY, payer)
             if proxy.user_header is not None and proxy.is_peer(peer) and (name := _only(headers, proxy.user_header)):
                 return self._named(name, headers)
         raise unauthenticated("send an API key or a token as Authorization: Bearer; `holdfast keys create` makes a key")
@@ -151,8 +151,11 @@ class Callers:
             work, good = partial(self._by_key, found[1], found[2]), partial(self._table.has, found[1], found[2])
             return await self._verify(credential, Proof.KEY, payer, work, good)
         if self._tokens is not None and credential.count(".") == 2:  # noqa: PLR2004 - as in a token
-            return await self._verify(credential, Proof.OIDC, payer, lambda: self._by_token(credential, Proof.OIDC))
+            return await self._verify_token(credential, Proof.OIDC, payer)
         raise unauthenticated("this is no API key of the server's, and no token that it takes", bad=True)
+
+    async def _verify_token(self, token: str, proof: Proof, payer: str | None) -> Caller:
+        return await self._verify(token, proof, payer, partial(self._by_token, token, proof), partial(self._holds, token))
 
     async def _verify(
         self,
@@ -160,13 +163,13 @@ class Callers:
         proof: Proof,
         payer: str | None,
         work: Callable[[], Coroutine[Any, Any, tuple[Caller, float]]],
-        good: Callable[[], Awaitable[bool]] | None = None,
+        good: Callable[[], Awaitable[bool]],
     ) -> Caller:
         """The caller of a credential, as verified a moment ago or now.
 
         A failure takes a token from the bucket of whom it comes from. Without one, what is tried from there costs no look of
         its own: let in are credentials that were taken before, and those that are `good` by what is held already. So failures
-        of others keep no API key out.
+        of others keep nobody out.
         """
         digest = hashlib.sha256(f"{proof} {credential}".encode()).digest()
         known = self._verified.get(digest)
@@ -175,7 +178,7 @@ class Callers:
             return known.caller
         fresh = payer if known is None else None
         if fresh is not None and (refusal := self._too_many(fresh, digest)) is not None:
-            if good is None or not await good():
+            if not await good():
                 raise refusal
             fresh = None
         flight = self._verifying.get(digest)
@@ -226,6 +229,9 @@ class Callers:
             raise InvalidToken("no tokens are taken")
         caller, until = await self._tokens.caller(token, proof)
         return caller, until - time.time()
+
+    async def _holds(self, token: str) -> bool:
+        return self._tokens is not None and self._tokens.holds(token)
 
     def _signed_in(self, headers: Headers, arrived: Arrived) -> Caller | None:
         value = cookie_parser("; ".join(headers.getlist("cookie"))[:LONGEST]).get(cookie_of(arrived.scheme, arrived.host))

@@ -51,6 +51,21 @@ class Tokens:
             InvalidToken: The token is not taken.
             Refusal: The issuer's keys cannot be fetched.
         """
+        claims, algorithm, key_id = self._stated(token)
+        ends = self._verify(token, await self._keys.key(key_id), algorithm, claims)
+        return self._read(claims, proof), ends + LEEWAY_S
+
+    def holds(self, token: str) -> bool:
+        """Whether a token holds by those keys of the issuer that are known; nothing is fetched for it."""
+        try:
+            claims, algorithm, key_id = self._stated(token)
+            self._verify(token, self._keys.held(key_id), algorithm, claims)
+        except InvalidToken:
+            return False
+        return True
+
+    def _stated(self, token: str) -> tuple[dict[str, Any], str, str | None]:
+        """The claims of a token, its algorithm and the id of its key, unverified."""
         header, claims = _parts(token)
         algorithm, key_id = header.get("alg"), header.get("kid")
         if algorithm not in self._issuer.algorithms:
@@ -59,14 +74,12 @@ class Tokens:
             raise InvalidToken("it is of another type")
         if key_id is not None and not isinstance(key_id, str):
             raise InvalidToken("the id of its key is no text")
-        key = await self._keys.key(key_id)
-        if key is None or key.alg not in (None, algorithm):
-            raise InvalidToken("its issuer has no such key")
-        ends = self._verify(token, key, str(algorithm), claims)
-        return self._read(claims, proof), ends + LEEWAY_S
+        return claims, str(algorithm), key_id
 
     def _verify(self, token: str, key: Any, algorithm: str, claims: dict[str, Any]) -> float:
         """Check the signature, and what the claims say of the token itself; returns until when it says that it holds."""
+        if key is None or key.alg not in (None, algorithm):
+            raise InvalidToken("its issuer has no such key")
         registry = jws.JWSRegistry(algorithms=[algorithm], strict_check_header=False)
         registry.max_header_length = LONGEST
         must = jwt.JWTClaimsRegistry(

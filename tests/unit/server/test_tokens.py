@@ -13,7 +13,7 @@ from joserfc.errors import SecurityWarning
 
 from holdfast.conversation import Proof
 from holdfast.persistence import AccessScope
-from holdfast.server import Authentication, Issuer, Proxy, create_app
+from holdfast.server import Authentication, Bounds, Issuer, Proxy, create_app
 from holdfast.server.tokens import LONGEST, InvalidToken, Tokens
 
 from .conftest import HERE
@@ -33,6 +33,9 @@ class AtHand:
     """The issuer's keys."""
 
     async def key(self, key_id):
+        return KEYS.get(key_id)
+
+    def held(self, key_id):
         return KEYS.get(key_id)
 
 
@@ -223,3 +226,23 @@ async def test_tokens_come_as_a_bearer_or_in_the_proxys_header_and_pages_of_othe
         assert (await http.post("/v1/pause", **pause)).status_code == 401
         pause["headers"]["Origin"] = HERE
         assert (await http.post("/v1/pause", **pause)).json()["code"] == "not_permitted"
+
+
+async def test_a_token_that_holds_gets_in_from_an_address_that_has_failed_too_often(client):
+    authentication = Authentication(issuer=ISSUER, proxy=Proxy(token_header="X-Assertion"))
+    app = create_app(client, authentication=authentication, bounds=Bounds(failures_burst=1, failures_per_s=0.001))
+    asked = []
+
+    class Counted(AtHand):
+        async def key(self, key_id):
+            asked.append(key_id)
+            return await super().key(key_id)
+
+    app.state.serving.callers._tokens = Tokens(ISSUER, Counted())
+    bad = [signed(claims(), key=OTHER), signed(claims(exp=5)), signed(claims(), key=OTHER, kid="unknown"), "a.b.c"]
+    async with httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url=HERE) as http:
+        found = [(await http.get("/v1/agents", headers={"Authorization": f"Bearer {token}"})).status_code for token in bad]
+        assert found == [401, 429, 429, 429]
+        assert asked == ["rsa"], "no key is fetched for those that are refused"
+        for headers in ({"Authorization": f"Bearer {signed(claims())}"}, {"X-Assertion": signed(claims(sub="bob"))}):
+            assert (await http.get("/v1/agents", headers=headers)).status_code == 200
