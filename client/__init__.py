@@ -62,6 +62,7 @@ from .agents import AgentRow, ToolRow
 from .async_client import AsyncClient
 from .cautions import AppDiffersWarning, DurabilityWarning
 from .conversation import Conversation
+from .list_events import AsyncListEvent, ListEvent, ListEventKind
 from .results import AsyncPendingCall, ConversationState, Event, Page, PendingCall, RunningCall
 from .turns import Message, MessageStatus, Turn, TurnStatus, Usage
 
@@ -77,6 +78,7 @@ __all__ = [
     "AppNotPublished",
     "Approve",
     "AsyncClient",
+    "AsyncListEvent",
     "AsyncPendingCall",
     "BlockingConversation",
     "Cancelled",
@@ -103,6 +105,8 @@ __all__ = [
     "InvalidDecision",
     "InvalidInput",
     "InvalidMessage",
+    "ListEvent",
+    "ListEventKind",
     "Message",
     "MessageNotFound",
     "MessageStatus",

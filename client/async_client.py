@@ -3,6 +3,7 @@
 import asyncio
 import copy
 import uuid
+from collections.abc import AsyncGenerator
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self, cast
@@ -28,7 +29,7 @@ from holdfast.errors import (
     StaleCall,
     StaleReason,
 )
-from holdfast.persistence import EVERYWHERE, PAUSE_LAG_MS, ConversationRow, Pause
+from holdfast.persistence import EVERYWHERE, PAUSE_LAG_MS, ConversationRow, Pause, Place
 from holdfast.settings import Settings
 
 from .agents import AgentRow
@@ -47,6 +48,8 @@ from .arguments import (
 )
 from .connection import Connection
 from .conversation import Conversation
+from .list_events import AsyncListEvent
+from .list_feed import list_events
 from .results import AsyncPendingCall, Page, PendingCall
 from .stack import Stack
 
@@ -425,6 +428,35 @@ class AsyncClient:
             lambda store: store.conversations(limit=limit, after=after, agent=of_agent, status=of_status)
         )
         return Page(list(page.items), page.next)
+
+    def events(
+        self,
+        *,
+        after: str | None = None,
+        agent: str | None = None,
+        kind: SuspensionKind | str | None = None,
+    ) -> AsyncGenerator[AsyncListEvent, None]:
+        """What changes in the lists over all conversations, as it happens: what begins to wait, is settled, stands otherwise.
+
+        To keep a list, begin without `after`, read the list at the first event (`following`), and apply what follows. The store
+        keeps some thousands of the latest changes: whoever was away for longer is told `missed`, and reads the list anew. If
+        the clock of the Redis server is set back, changes of as much time may be passed over by who resumes in it.
+
+        Args:
+            after: The cursor of the last event that was received; the events after it follow.
+            agent: Only conversations with this agent.
+            kind: Only what begins to wait for this kind of decision, or is settled; then no `status` is told.
+
+        Raises:
+            InvalidInput: The cursor, the agent or the kind is not valid.
+            StoreUnavailable: Redis does not answer in time, or refuses; go on after the last cursor.
+            WrongStore: The Redis there is not the store that this client has known.
+            CorruptStore: A key holds what Holdfast never wrote there.
+            ConfigurationError: The store cannot be opened: there is no URL, the home is unusable, or its server is unsupported.
+        """
+        of_agent, of_kind = agent_of(agent), member_of(SuspensionKind, "kind", kind)
+        place = None if after is None else Place.of(after)
+        return list_events(self._connection, place, of_agent, of_kind)
 
     async def ready(self) -> None:
         """Return if commands can be carried out: Redis answers, and a cluster whose sweeper lives serves the store.

@@ -20,6 +20,7 @@ from .agents import AgentRow
 from .arguments import principal_of
 from .async_client import AsyncClient
 from .conversation import Conversation as AsyncConversation
+from .list_events import BlockingListEvent, ListEvent
 from .results import BlockingPendingCall, ConversationState, Event, Page, PendingCall
 from .turns import Message, Turn
 
@@ -176,6 +177,15 @@ class Client:
             self._async().settle(suspension_id, decision, conversation_id=conversation_id, decision_id=decision_id)
         )
 
+    def events(
+        self, *, after: str | None = None, agent: str | None = None, kind: SuspensionKind | str | None = None
+    ) -> Iterator[BlockingListEvent]:
+        """What changes in the lists, one by one. `AsyncClient.events` describes the arguments and the errors."""
+        source = self._async().events(after=after, agent=agent, kind=kind)
+        for event in _iterated(self, source):
+            told = {one.name: getattr(event, one.name) for one in fields(event)}
+            yield ListEvent(**told | {"call": None if event.call is None else self._bound(event.call)})
+
     def ready(self) -> None:
         """Return if commands can be carried out. `AsyncClient.ready` describes the errors."""
         self._run(self._async().ready())
@@ -307,15 +317,7 @@ class BlockingConversation:
 
     def events(self, *, after: int = 0, live: bool = True) -> Iterator[Event]:
         """The conversation's events, one by one. `Conversation.events` describes the arguments and the errors."""
-        source, reading = self._conversation.events(after=after, live=live), asyncio.Lock()
-        try:
-            while True:
-                try:
-                    yield self._client._run(_next(source, reading))  # noqa: SLF001 - as above
-                except StopAsyncIteration:
-                    return
-        finally:
-            self._client._run(_close(source, reading))  # noqa: SLF001 - as above
+        yield from _iterated(self._client, self._conversation.events(after=after, live=live))
 
     def cancel(self, turn_id: str | None = None, *, wait_s: float = 0, request_id: str | None = None) -> Cancelled:
         """Cancel the turn. `Conversation.cancel` describes the arguments, the result and the errors."""
@@ -347,12 +349,24 @@ async def _wind_up(client: AsyncClient) -> None:
     await client.aclose()
 
 
-async def _next(source: AsyncGenerator[Event, None], reading: asyncio.Lock) -> Event:
+def _iterated(client: Client, source: AsyncGenerator[T, None]) -> Iterator[T]:
+    reading = asyncio.Lock()
+    try:
+        while True:
+            try:
+                yield client._run(_next(source, reading))  # noqa: SLF001 - as above
+            except StopAsyncIteration:
+                return
+    finally:
+        client._run(_close(source, reading))  # noqa: SLF001 - as above
+
+
+async def _next(source: AsyncGenerator[T, None], reading: asyncio.Lock) -> T:
     async with reading:
         return await anext(source)
 
 
-async def _close(source: AsyncGenerator[Event, None], reading: asyncio.Lock) -> None:
+async def _close(source: AsyncGenerator[T, None], reading: asyncio.Lock) -> None:
     async with reading:  # a read that was interrupted is still being cancelled
         await source.aclose()
 

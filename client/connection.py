@@ -26,6 +26,7 @@ from holdfast.persistence import Store
 from holdfast.registry.delivery import Delivered, Delivery, DeliveryResult, Unknown, Unsent
 
 from .arguments import encodes
+from .list_feed import ListFeed
 from .stack import Stack
 
 if TYPE_CHECKING:
@@ -44,14 +45,17 @@ _T = TypeVar("_T")
 class Connection:
     """A stack, the deadline that each call on it has, and the principal that its commands are of, if that was said."""
 
-    def __init__(self, stack: Stack, *, timeout_s: float, principal: Principal | None = None) -> None:
+    def __init__(
+        self, stack: Stack, *, timeout_s: float, principal: Principal | None = None, feed: ListFeed | None = None
+    ) -> None:
         self.stack = stack
+        self.feed = feed or ListFeed()
         self.principal = principal
         self._timeout_s = timeout_s
 
     def acting_as(self, principal: Principal) -> "Connection":
         """The same connection, on which all commands are this principal's."""
-        return Connection(self.stack, timeout_s=self._timeout_s, principal=principal)
+        return Connection(self.stack, timeout_s=self._timeout_s, principal=principal, feed=self.feed)
 
     @property
     def allowed_s(self) -> float:

@@ -1,6 +1,7 @@
 """The client over HTTP: the methods of `AsyncClient`, with neither Ray nor Redis in the process."""
 
 import uuid
+from collections.abc import AsyncGenerator
 from typing import Any, NoReturn
 
 import httpx
@@ -9,7 +10,7 @@ from holdfast.conversation import Decision, Principal, Receipt, Status, Suspensi
 from holdfast.conversation.decisions import DecisionKind, Ruling
 from holdfast.conversation.ids import check_conversation_id, check_request_id, conversation_id_from
 from holdfast.errors import ConfigurationError, InvalidDecision, InvalidMessage, StaleCall, StaleReason
-from holdfast.persistence import ConversationRow, Pause
+from holdfast.persistence import ConversationRow, Pause, Place
 
 from . import http_replies as replies
 from .agents import AgentRow
@@ -17,8 +18,10 @@ from .arguments import agent_of, check_suspension, context_of, encodes, member_o
 from .async_client import AsyncClient
 from .http_address import Address
 from .http_conversation import HttpConversation
+from .http_events import follow_lists
 from .http_exchange import Exchange, key_or
 from .http_paths import fits, part
+from .list_events import AsyncListEvent
 from .results import AsyncPendingCall, Page
 
 _BODIES = {
@@ -180,6 +183,15 @@ class HttpClient(AsyncClient):
         query = {"status": of_status, "agent": of_agent, "limit": limit, "after": after}
         found = replies.page(await self.exchange.get("/v1/conversations", "the conversations", **query))
         return Page([replies.row(one) for one in found.items], found.next)
+
+    def events(
+        self, *, after: str | None = None, agent: str | None = None, kind: SuspensionKind | str | None = None
+    ) -> AsyncGenerator[AsyncListEvent, None]:
+        """What changes in the lists; see `AsyncClient.events`. A stream that is cut goes on where it was."""
+        of_agent, of_kind = agent_of(agent), member_of(SuspensionKind, "kind", kind)
+        if after is not None:
+            Place.of(after)
+        return follow_lists(self.exchange, self.resolve, after=after, agent=of_agent, kind=of_kind)
 
     async def ready(self) -> None:
         """Return if the server can carry commands out; see `AsyncClient.ready`."""

@@ -1,21 +1,23 @@
 """Event streams of a server (server-sent events): split into frames, and followed across cuts without a gap."""
 
 import asyncio
+import contextlib
 import logging
-from collections.abc import AsyncGenerator, AsyncIterator, Iterator
-from dataclasses import dataclass
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Iterator
+from dataclasses import dataclass, replace
 from typing import Any
 
 import httpx
 
 from holdfast.backoff import Backoff
-from holdfast.conversation import jsontext
+from holdfast.conversation import Receipt, SuspensionKind, jsontext
 from holdfast.errors import ServerRefused
 
 from . import http_replies as replies
 from .arguments import check_place
 from .http_answers import NO_CONTENT, UNREADABLE, loads, told
 from .http_exchange import Exchange, said_of
+from .list_events import AsyncListEvent, ListEventKind
 from .results import Event
 
 FRAME_BYTES = 32 * 1024 * 1024
@@ -30,10 +32,11 @@ logger = logging.getLogger("holdfast.client")
 
 @dataclass(frozen=True, slots=True)
 class Frame:
-    """One event as it was sent: its name and its data."""
+    """One event as it was sent: its name, its data, and its `id` if it has one."""
 
     event: str
     data: str
+    id: str | None = None
 
 
 class Frames:
@@ -43,6 +46,7 @@ class Frames:
         self._limit_bytes = limit_bytes
         self._rest = bytearray()
         self._name = ""
+        self._id: str | None = None
         self._data: list[str] = []
         self._size = 0
 
@@ -69,17 +73,19 @@ class Frames:
 
     def _line(self, line: bytes) -> Frame | None:
         if not line:
-            frame = Frame(self._name, "\n".join(self._data)) if self._data else None
-            self._name, self._data, self._size = "", [], 0
+            frame = Frame(self._name, "\n".join(self._data), self._id) if self._data else None
+            self._name, self._id, self._data, self._size = "", None, [], 0
             return frame
         name, _, value = line.partition(b":")
-        if name in (b"event", b"data"):
+        if name in (b"event", b"id", b"data"):
             try:
                 text = value.removeprefix(b" ").decode("utf-8")
             except UnicodeDecodeError as error:
                 raise ServerRefused(200, UNREADABLE, "an event is not UTF-8") from error
             if name == b"event":
                 self._name = text
+            elif name == b"id":
+                self._id = text
             else:
                 self._data.append(text)
         return None
@@ -98,36 +104,90 @@ async def follow(
         HoldfastError: The error that the server raised.
     """
     check_place(after)
-    pauses = Backoff(FIRST_S, LONGEST_S, jitter=JITTER)
-    while True:
-        headers = {"Accept": "text/event-stream"} | ({"Last-Event-ID": str(after)} if after else {})
-        response = await exchange.opened(path, "the events", headers, live=live)
-        try:
-            if response.status_code == NO_CONTENT:
+    stream = Stream(exchange, path, last=str(after) if after else None, silent_s=silent_s, live=live)
+    async with contextlib.aclosing(stream.events()) as events:
+        async for data in events:
+            seq, event = replies.place(data), replies.event(data)
+            if seq is not None:
+                if seq <= after:
+                    continue
+                after = seq
+                stream.last = str(after)
+            if event is None:
+                logger.info("an event of the kind %.80r is left out: this release does not know it", data.get("kind"))
+                continue
+            yield event
+            if event.kind == "conversation_ended":
                 return
-            frames, chunks = Frames(), response.aiter_raw()
-            while chunk := await _next(chunks, silent_s):
-                for frame in frames.fed(chunk):
-                    data = _data(frame)
-                    if frame.event == CLOSED:
-                        if _over(data):
-                            return
-                        continue  # nothing follows but the end of the answer
-                    seq, event = replies.place(data), replies.event(data)
-                    if seq is not None:
-                        if seq <= after:
-                            continue
-                        after = seq
-                    pauses.reset()
-                    if event is None:
-                        logger.info("an event of the kind %.80r is left out: this release does not know it", frame.event)
-                        continue
-                    yield event
-                    if event.kind == "conversation_ended":
-                        return
-        finally:
-            await response.aclose()
-        await pauses.sleep()
+
+
+async def follow_lists(
+    exchange: Exchange,
+    resolve: Callable[..., Awaitable[Receipt]],
+    *,
+    after: str | None,
+    agent: str | None,
+    kind: SuspensionKind | None,
+    silent_s: float = SILENT_S,
+) -> AsyncGenerator[AsyncListEvent, None]:
+    """The events of the lists after a cursor; where the stream is cut, it goes on after the last one that had a cursor.
+
+    Raises:
+        ServerUnavailable: The server does not answer within the client's deadline.
+        HoldfastError: The error that the server raised.
+    """
+    stream = Stream(exchange, "/v1/events", last=after, silent_s=silent_s, agent=agent, kind=kind)
+    async with contextlib.aclosing(stream.events()) as events:
+        async for data in events:
+            stream.last = stream.cursor or stream.last
+            if data.get("kind") in frozenset(ListEventKind):  # a later server may tell more
+                yield replace(replies.list_event(data, resolve), cursor=stream.cursor)
+
+
+class Stream:
+    """A stream of events, opened again where it is cut.
+
+    Attributes:
+        last: The `id` after which it goes on.
+        cursor: The `id` of the event that came last; None if it had none.
+    """
+
+    def __init__(self, exchange: Exchange, path: str, *, last: str | None, silent_s: float, **query: Any) -> None:
+        self._exchange = exchange
+        self._path = path
+        self._silent_s = silent_s
+        self._query = query
+        self.last = last
+        self.cursor: str | None = None
+
+    async def events(self) -> AsyncGenerator[dict[str, Any], None]:
+        """The data of the events.
+
+        Raises:
+            ServerUnavailable: The server does not answer within the client's deadline.
+            HoldfastError: The error that the server raised.
+        """
+        pauses = Backoff(FIRST_S, LONGEST_S, jitter=JITTER)
+        while True:
+            headers = {"Accept": "text/event-stream"} | ({"Last-Event-ID": self.last} if self.last is not None else {})
+            response = await self._exchange.opened(self._path, "the events", headers, **self._query)
+            try:
+                if response.status_code == NO_CONTENT:
+                    return
+                frames, chunks = Frames(), response.aiter_raw()
+                while chunk := await _next(chunks, self._silent_s):
+                    for frame in frames.fed(chunk):
+                        data = _data(frame)
+                        if frame.event == CLOSED:
+                            if _over(data):
+                                return
+                            continue  # nothing follows but the end of the answer
+                        pauses.reset()
+                        self.cursor = frame.id
+                        yield data
+            finally:
+                await response.aclose()
+            await pauses.sleep()
 
 
 async def _next(chunks: AsyncIterator[bytes], silent_s: float) -> bytes:

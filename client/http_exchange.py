@@ -183,8 +183,8 @@ class Exchange:
             ServerUnavailable: The server does not answer in time.
             HoldfastError: The error that the server raised.
         """
-        asking = Asking("GET", path, what, {name: _plain(one) for name, one in query.items()}, headers)
-        return await self._answered(asking, self._begun)
+        given = {name: _plain(one) for name, one in query.items() if one is not None}
+        return await self._answered(Asking("GET", path, what, given, headers), self._begun)
 
     async def aclose(self) -> None:
         """Close the connections; those of another loop, which cannot be closed in this one, are let go."""

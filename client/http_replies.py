@@ -15,6 +15,7 @@ from holdfast.persistence import ConversationRow, Pause
 
 from .agents import AgentRow
 from .http_answers import UNREADABLE
+from .list_events import AsyncListEvent, ListEvent, ListEventKind
 from .results import ConversationState, PendingCall, RunningCall
 from .results import Event as ClientEvent
 from .turns import Message, Turn
@@ -61,6 +62,20 @@ class Page(BaseModel):
 
 
 _PAGE = TypeAdapter(Page)
+
+
+class _ListEvent(BaseModel):
+    """An event of the lists as a server sends it."""
+
+    kind: ListEventKind
+    at: int | None
+    conversation_id: str
+    agent: str
+    seq: int
+    data: dict[str, Any]
+
+
+_LIST_EVENT = TypeAdapter(_ListEvent)
 
 
 def page(reply: Any) -> Page:
@@ -155,6 +170,13 @@ def event(data: Mapping[str, Any]) -> ClientEvent | None:
     arguments = fields.pop("arguments", None) if kind == "call_suspended" else None
     recorded: Event = _record(model, fields)
     return ClientEvent.recorded(_checked(_SEQ, data.get("seq")), recorded, arguments=arguments)
+
+
+def list_event(data: Mapping[str, Any], resolve: Callable[..., Awaitable[Receipt]]) -> AsyncListEvent:
+    """The event of the lists in a frame of a stream, without its cursor; its call, if it has one, is decided by `resolve`."""
+    found = _checked(_LIST_EVENT, data)
+    call = pending_call(found.data, resolve) if found.kind is ListEventKind.PENDING else None
+    return ListEvent(**dict(found), call=call)
 
 
 def _record(kind: type[_M], reply: Any) -> _M:

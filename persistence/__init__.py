@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 from holdfast.lazy import lazily
 
 from .api_keys import AccessScope, ApiKey, ApiKeyList
+from .changes import Change, ChangePage, Changes, Place, Suspended
 from .conversations import (
     Acquired,
     Append,
@@ -44,6 +45,9 @@ __all__ = [
     "Blame",
     "BrokenApp",
     "Census",
+    "Change",
+    "ChangePage",
+    "Changes",
     "ConversationRow",
     "Conversations",
     "Directory",
@@ -60,6 +64,7 @@ __all__ = [
     "Pause",
     "Paused",
     "Pausing",
+    "Place",
     "Quarantine",
     "Rebuilt",
     "RedisStore",
@@ -70,6 +75,7 @@ __all__ = [
     "Stands",
     "Store",
     "Survey",
+    "Suspended",
     "TakeoverReason",
     "Tallies",
     "Trouble",

@@ -74,6 +74,10 @@ class Keys:
         """Sorted set by time: when each conversation must be looked at."""
         return f"{self.bucket(bucket)}attention"
 
+    def changes(self, bucket: int) -> str:
+        """Stream: the latest changes of the lists."""
+        return f"{self.bucket(bucket)}changes"
+
     def paused(self, bucket: int) -> str:
         """Sorted set by name (`agent|conversation`): conversations released with work outstanding, because of a pause."""
         return f"{self.bucket(bucket)}paused"

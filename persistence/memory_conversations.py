@@ -22,7 +22,8 @@ from .conversations import (
     Stands,
     TakeoverReason,
 )
-from .memory_database import MemoryDatabase, check
+from .memory_changes import MemoryChanges, standing_of
+from .memory_database import check
 from .memory_kept import Kept
 from .pages import PendingPlace
 from .runs import Run, RunStatus
@@ -32,7 +33,7 @@ UNSTARTED_LEASES, UNSTARTED_MS = 10, 2_000
 """For how many leases, and for how many ms at least, an id is held under which nothing was started."""
 
 
-class MemoryConversations(MemoryDatabase):
+class MemoryConversations(MemoryChanges):
     """The verbs of `Conversations`, in memory."""
 
     async def owner(self, conversation_id: str) -> Owner | None:
@@ -102,6 +103,7 @@ class MemoryConversations(MemoryDatabase):
         found.postponed = 0
         if write.events:
             found.expires = None
+        stood = standing_of(found)
         found.append_id, found.lease, found.snapshot = write.append_id, now + write.lease_ms, snapshot
         found.folded = write.after.seq if fresh else found.folded
         found.after = write.after
@@ -118,8 +120,7 @@ class MemoryConversations(MemoryDatabase):
         gone = {effect_id: found.runs.pop(effect_id, None) for effect_id in changes.settled}
         removed = {name: run for name, run in gone.items() if run is not None and run.status is RunStatus.CLAIMED}
         found.abandoned |= {name: run for name, run in removed.items() if "#" in name}
-        async with self._changed:
-            self._changed.notify_all()
+        await self._note_change(conversation_id, found, stood, first=first, opened=changes.opened, closed=changes.closed)
         return Appended(now, 0 if fresh else tail_bytes, removed)
 
     async def renew(self, conversation_id: str, token: str, lease_ms: int) -> int:
@@ -173,8 +174,10 @@ class MemoryConversations(MemoryDatabase):
             found.blame = found.blame.after(claims)
         if found.blame.crash_count < limit:
             return found.blame
+        stood = standing_of(found)
         found.quarantine = self.payloads.seal_text(reason, "quarantine", conversation_id), self._clock()
         found.token, found.holder, found.lease = "", "", self._clock()
+        await self._note_change(conversation_id, found, stood, first=len(found.log) + 1)
         return None
 
     async def retry(self, conversation_id: str) -> bool:
@@ -182,8 +185,10 @@ class MemoryConversations(MemoryDatabase):
         found = self._conversations.get(conversation_id)
         if found is None or found.quarantine is None:
             return False
+        stood = standing_of(found)
         found.quarantine, found.blame, found.looked_at, found.postponed = None, Blame(), self._clock(), 0
         found.paused = False
+        await self._note_change(conversation_id, found, stood, first=len(found.log) + 1)
         return True
 
     async def quarantine(self, conversation_id: str) -> Quarantine | None:

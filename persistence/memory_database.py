@@ -3,6 +3,7 @@
 import asyncio
 import time
 import uuid
+from collections import deque
 from collections.abc import Callable
 from dataclasses import replace
 
@@ -13,6 +14,7 @@ from holdfast.conversation.events import CallSuspended
 from holdfast.errors import CorruptStore, StoreError
 from holdfast.settings import check_namespace
 
+from .changes import Change
 from .memory_kept import Kept
 from .pages import PendingPlace
 from .pausing import Pause
@@ -64,6 +66,7 @@ class MemoryDatabase:
         self._progress: dict[str, dict[str, bytes]] = {}
         self._kept_until: dict[str, int] = {}
         self._changed = asyncio.Condition()
+        self._changes: dict[int, deque[Change]] = {}
 
     async def open(self) -> str:
         """See `Store.open`."""

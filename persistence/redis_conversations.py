@@ -1,7 +1,9 @@
 """The store's verbs for one conversation, in Redis."""
 
+import asyncio
 import contextlib
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 from holdfast.conversation import Event, State
 from holdfast.conversation.calls import PendingView
@@ -34,12 +36,12 @@ from .conversations import (
 )
 from .keys import bucket_of
 from .pages import PendingPlace
-from .redis_views import RedisViews
+from .redis_changes import RedisChanges
 from .runs import Run
 from .views import naming, raised
 
 
-class RedisConversations(RedisViews):
+class RedisConversations(RedisChanges):
     """The verbs of `Conversations`, in Redis."""
 
     async def owner(self, conversation_id: str) -> Owner | None:
@@ -224,17 +226,33 @@ class RedisConversations(RedisViews):
         self, conversation_id: str, *, after: int, limit: int = 500, block_ms: int = 0
     ) -> Sequence[tuple[int, Event]]:
         """See `Store.read`."""
-        log = self._keys.log(conversation_id)
         with naming(conversation_id):
-            if block_ms:
-                got = await self._do(
-                    lambda: self._bounded(block_ms, self._blocking.xread({log: f"{after}-0"}, limit, block_ms))
-                )
-                entries = got[0][1] if got else []
-            else:
-                entries = await self._do(lambda: self._redis.xrange(log, min=f"{after + 1}-0", count=limit))
+            entries: list[tuple[bytes, Mapping[bytes, bytes]]] = []
+            if not block_ms or not self._broadcasts.hears(self._keys.live(conversation_id)):
+                entries = await self._read_now(conversation_id, after, limit)
+            if block_ms and not entries:
+                entries = await self._do(lambda: self._read_later(conversation_id, after, limit, block_ms))
             found = [(redis_values.seq_of(entry_id), fields) for entry_id, fields in entries]
             return [(seq, redis_values.event_of(conversation_id, seq, fields, self.payloads)) for seq, fields in found]
+
+    async def _read_now(self, conversation_id: str, after: int, limit: int) -> Any:
+        log = self._keys.log(conversation_id)
+        return await self._do(lambda: self._redis.xrange(log, min=f"{after + 1}-0", count=limit))
+
+    async def _read_later(self, conversation_id: str, after: int, limit: int, block_ms: int) -> Any:
+        """The entries after a place in the log, once the append of one was told, or `block_ms` are over."""
+        until = asyncio.get_running_loop().time() + block_ms / 1000
+        async with self._broadcasts.listening(self._keys.live(conversation_id)) as listener:
+            entries = await self._read_now(conversation_id, after, limit)
+            while not entries:
+                try:
+                    async with asyncio.timeout_at(until):
+                        told = await listener.message()
+                except TimeoutError:
+                    break
+                if told in {None, redis_values.NEWS}:
+                    entries = await self._read_now(conversation_id, after, limit)
+            return entries
 
     async def at(self, conversation_id: str, seqs: Sequence[int]) -> Sequence[Event | None]:
         """See `Store.at`."""

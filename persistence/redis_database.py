@@ -16,6 +16,7 @@ from holdfast.errors import CorruptStore, StoreUnavailable, WrongStore
 from holdfast.settings import check_namespace
 
 from . import redis_scripts, redis_values
+from .broadcasts import Broadcasts
 from .keys import BUCKETS, STORE_ID, Keys
 from .payloads import Payloads
 from .redis_connection import SOCKET_TIMEOUT_S, client, translated
@@ -60,6 +61,7 @@ class RedisDatabase:
         self._encrypted = False
         self._redis: Any = client(url, lambda: self.store_id)
         self._blocking: Any = client(url, lambda: self.store_id, blocking=True)
+        self._broadcasts = Broadcasts(self._blocking.connection_pool.make_connection)
 
     async def open(self) -> str:
         """See `Store.open`."""
@@ -127,6 +129,7 @@ class RedisDatabase:
 
     async def close(self) -> None:
         """See `Store.close`."""
+        await self._broadcasts.close()
         await self._redis.aclose()
         await self._blocking.aclose()
 

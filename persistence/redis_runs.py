@@ -67,8 +67,11 @@ class RedisRuns(RedisDatabase):
 
     async def outcomes(self) -> AsyncIterator[str]:
         """See `Store.outcomes`."""
-        async for data in self._published(self._keys.meta("outcomes")):
-            yield data.decode(errors="replace")
+        async with self._broadcasts.listening(self._keys.meta("outcomes")) as listener:
+            while True:
+                told = await listener.message()
+                if told is not None:  # what a gap hides is found by its moment of attention
+                    yield told.decode(errors="replace")
 
     async def run(self, conversation_id: str, effect_id: str) -> Run | None:
         """See `Store.run`."""
@@ -133,18 +136,8 @@ class RedisRuns(RedisDatabase):
 
     async def listen(self, conversation_id: str) -> AsyncIterator[bytes]:
         """See `Store.listen`."""
-        async for data in self._published(self._keys.live(conversation_id)):
-            yield self.payloads.open_or_leave(data, "live", conversation_id)
-
-    async def _published(self, channel: str) -> AsyncIterator[bytes]:
-        pubsub = self._blocking.pubsub(ignore_subscribe_messages=True)
-        try:
-            async with translated():
-                await pubsub.subscribe(channel)
+        async with self._broadcasts.listening(self._keys.live(conversation_id)) as listener:
             while True:
-                async with translated():
-                    message = await pubsub.get_message(timeout=30)
-                if message is not None:
-                    yield message["data"]
-        finally:
-            await pubsub.aclose()
+                told = await listener.message()
+                if told is not None and told != redis_values.NEWS:
+                    yield self.payloads.open_or_leave(told, "live", conversation_id)

@@ -21,6 +21,8 @@ from .runs import Late, Run, RunStatus
 OLDEST_SERVER = (6, 2)
 MOST_DIGITS = 19
 LAYOUT_VERSION = 1
+NEWS = b"#"
+"""What an append publishes on a conversation's channel of live events; no live event begins so."""
 INDEX_VERSION = 2
 """The version of the contents and keys of heads and indexes.
 

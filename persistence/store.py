@@ -8,6 +8,7 @@ wrote the value. `RedisStore` and `MemoryStore` pass the same conformance suite 
 from typing import Protocol
 
 from .api_keys import ApiKeys
+from .changes import Changes
 from .conversations import Conversations
 from .directory import Directory
 from .lists import Lists
@@ -15,7 +16,7 @@ from .runs import Runs
 from .tallies import Tallies
 
 
-class Store(Conversations, Runs, Lists, Directory, Tallies, ApiKeys, Protocol):
+class Store(Conversations, Runs, Lists, Directory, Changes, Tallies, ApiKeys, Protocol):
     """The one place where conversations are kept.
 
     Where payloads are encrypted, every method that reads or writes a payload may raise `CipherMissing` or `CipherFailed`. Lists

@@ -18,7 +18,7 @@ from holdfast.client import AsyncClient
 from holdfast.client.figures import Figures
 from holdfast.errors import HoldfastError
 
-from . import conversations, decisions, operating, scraping, signing_in
+from . import conversations, decisions, following, operating, scraping, signing_in
 from .authentication import Authentication
 from .bounds import Bounds
 from .caller import LOCAL
@@ -41,6 +41,7 @@ from .watch import Watch
 OPERATIONS: tuple[Operation, ...] = (
     *conversations.OPERATIONS,
     *decisions.OPERATIONS,
+    *following.OPERATIONS,
     *operating.OPERATIONS,
     *scraping.OPERATIONS,
 )

@@ -4,6 +4,7 @@ from typing import Annotated, Any, Literal, TypeAlias
 
 from pydantic import BaseModel, ConfigDict, Field, RootModel
 
+from holdfast.client.list_events import LIST_CURSOR
 from holdfast.conversation import Answer, Approve, Decision, Deny, Fail, Redispatch, Status, SuspensionKind
 from holdfast.conversation.ids import CONVERSATION_ID, REQUEST_ID
 
@@ -252,6 +253,19 @@ class EventsQuery(_Query):
 
     after: int = Field(default=0, ge=0, lt=1 << 63, description="The last `seq` that is known; `Last-Event-ID` goes first.")
     live: bool = Field(default=True, description="Whether live events are wanted too.")
+
+
+class ListEventsQuery(_Query):
+    """Which events of the lists are wanted, and where they begin."""
+
+    after: str | None = Field(
+        default=None,
+        max_length=1024,
+        pattern=f"^{LIST_CURSOR.pattern}$",
+        description="The `id` of the last event that is known; `Last-Event-ID` goes first.",
+    )
+    agent: str | None = Field(default=None, max_length=200)
+    kind: SuspensionKind | None = None
 
 
 PATHS: dict[str, dict[str, Any]] = {

@@ -24,7 +24,6 @@ _LAST = {
     "name": "Last-Event-ID",
     "in": "header",
     "description": "The `id` of the last event that was received; the stream goes on after it.",
-    "schema": {"type": "string", "pattern": "^[0-9]{1,18}$"},
 }
 _STREAM = {"text/event-stream": {"schema": {"type": "string"}}}
 _TEXT = {"text/plain": {"schema": {"type": "string"}}}
@@ -86,7 +85,7 @@ def _succeeding(operation: Operation, references: Mapping[Any, Any]) -> dict[str
     content |= _STREAM if operation.streams else {}
     content |= _TEXT if operation.text else {}
     found = {str(operation.status): {"description": operation.summary, "content": content}}
-    if operation.streams and operation.reply is None:
+    if operation.streams and operation.reply is None and not operation.endless:
         found["204"] = {"description": "The conversation has ended, and nothing follows."}
     return found
 
@@ -103,7 +102,7 @@ def _parameters(operation: Operation) -> list[dict[str, Any]]:
     if operation.key is not None:
         found.append(_KEY)
     if operation.streams and operation.method == "GET":
-        found.append(_LAST)
+        found.append({**_LAST, "schema": {"type": "string", "pattern": f"^{operation.last}$"}})
     return found
 
 

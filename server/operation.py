@@ -87,6 +87,8 @@ class Operation:
         scope: What a caller must be allowed for it; None: anybody may, and nobody is asked who they are.
         also: What a caller must be allowed besides, where it does what another scope is for, too.
         text: Whether it replies with plain text.
+        last: The pattern of the `id` of an event, if it streams some.
+        endless: Whether its stream never comes to an end by itself.
     """
 
     method: str
@@ -101,6 +103,8 @@ class Operation:
     status: int = 200
     streams: bool = False
     text: bool = False
+    last: str = "[0-9]{1,18}"
+    endless: bool = False
     scope: AccessScope | None = field(kw_only=True)
     also: tuple[AccessScope, ...] = ()
 

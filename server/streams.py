@@ -8,12 +8,12 @@ import asyncio
 import logging
 import sys
 from collections.abc import AsyncGenerator, Awaitable, Callable, Hashable
-from typing import Any
+from typing import Any, TypeVar
 
 from starlette.responses import StreamingResponse
 from starlette.types import Message, Receive, Scope, Send
 
-from holdfast.client import Event
+from holdfast.client import Event, ListEvent
 from holdfast.errors import HoldfastError
 
 from .bounds import Bounds
@@ -30,17 +30,22 @@ RECHECK_S = 10
 """How often it is looked whether the caller of a stream may still have it, in seconds."""
 HEADERS = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
 
+_E = TypeVar("_E", Event, ListEvent[Any])
+
 logger = logging.getLogger("holdfast.server")
 
 
-def frame(kind: str, data: Any, *, cursor: int | None = None) -> bytes:
+def frame(kind: str, data: Any, *, cursor: int | str | None = None) -> bytes:
     """One event as it is sent; JSON has no raw line break, so the data is one line."""
     head = f"event: {kind}\n" if cursor is None else f"id: {cursor}\nevent: {kind}\n"
     return head.encode() + b"data: " + as_json(data) + b"\n\n"
 
 
-def frame_of(event: Event) -> bytes:
-    """An event of a conversation as it is sent; a live one has no `id` and says `"live": true`."""
+def frame_of(event: Event | ListEvent[Any]) -> bytes:
+    """An event as it is sent. A live one of a conversation has no `id` and says `"live": true`."""
+    if isinstance(event, ListEvent):
+        names = ("kind", "at", "conversation_id", "agent", "seq", "data")
+        return frame(event.kind, {name: getattr(event, name) for name in names}, cursor=event.cursor)
     told = {**event.data, "kind": event.kind, "seq": event.seq, "at": event.at, "live": event.seq is None}
     return frame(event.kind, told, cursor=event.seq)
 
@@ -69,10 +74,10 @@ class Streams:
 
     def of(
         self,
-        events: AsyncGenerator[Event, None],
+        events: AsyncGenerator[_E, None],
         *,
-        after: int,
-        until: Callable[[Event], bool] | None = None,
+        after: int | str,
+        until: Callable[[_E], bool] | None = None,
         status: int = 200,
         headers: dict[str, str] | None = None,
     ) -> "EventStream":
@@ -80,7 +85,7 @@ class Streams:
 
         Args:
             events: The events.
-            after: The `seq` after which they begin.
+            after: The `seq` or the cursor after which they begin.
             until: Whether an event is the last one.
             status: The HTTP status.
             headers: More headers.
@@ -89,12 +94,12 @@ class Streams:
         return EventStream(frames, self._open, self._bounds.patience_s, status, HEADERS | (headers or {}))
 
     async def _frames(
-        self, events: AsyncGenerator[Event, None], after: int, until: Callable[[Event], bool]
+        self, events: AsyncGenerator[_E, None], after: int | str, until: Callable[[_E], bool]
     ) -> AsyncGenerator[bytes, None]:
         """What is sent: the events, a heartbeat where none comes, and at the end why, and where to resume."""
         yield f"retry: {RETRY_MS}\n\n".encode()
         ending = asyncio.ensure_future(self._draining.wait())
-        coming: asyncio.Future[Event | None] | None = None
+        coming: asyncio.Future[_E | None] | None = None
         try:
             while True:
                 coming = coming or asyncio.ensure_future(anext(events, None))
@@ -105,7 +110,8 @@ class Streams:
                     if event is None:
                         yield _closed("ended", after)
                         return
-                    after = after if event.seq is None else event.seq
+                    cursor = event.cursor if isinstance(event, ListEvent) else event.seq
+                    after = after if cursor is None else cursor
                     yield frame_of(event)
                     if until(event):
                         yield _closed("complete", after)
@@ -125,7 +131,7 @@ class Streams:
             await events.aclose()
 
 
-def _closed(reason: str, after: int, **more: Any) -> bytes:
+def _closed(reason: str, after: int | str, **more: Any) -> bytes:
     return frame("stream_closed", {"reason": reason, "after": after, **more})
 
 

@@ -30,6 +30,7 @@ pytest.register_assert_rewrite(
             "api_keys",
             "append",
             "attention",
+            "changes",
             "fencing",
             "directory",
             "index",
@@ -52,6 +53,7 @@ from .conformance_acquire import Acquiring
 from .conformance_api_keys import Keeping
 from .conformance_append import Appending
 from .conformance_attention import Attending
+from .conformance_changes import Changing
 from .conformance_directory import Finding
 from .conformance_fencing import Fencing
 from .conformance_index import Indexing
@@ -76,6 +78,7 @@ class StoreConformance(
     Running,
     Parking,
     Attending,
+    Changing,
     Paging,
     Unreadable,
     Indexing,

@@ -2,7 +2,8 @@
 --
 -- KEYS  1 head (hash)   2 log (stream)   3 known (hash)   4 runs (hash)   5 attention (sorted set)
 --       6 abandoned runs (hash: effect id -> 'incarnation|until'): those that go on though their calls are settled; it expires
---       Index keys (sorted sets) are made from the bucket's prefix, ARGV[6]; they share the slot.
+--       Index keys (sorted sets), the changes (stream) and the channel of live events are made from the bucket's prefix, ARGV[6];
+--       they share the slot.
 -- ARGV  1 token   2 append id   3 expected seq   4 lease in ms   5 conversation id   6 bucket prefix
 --       7 snapshot or ''   8 busy 0|1   9 earliest deadline or ''   10 packed standing in the lists, '' before the start
 --       11 number of events   12 of ids that must be absent   13 of known pairs   14 of runs to add   15 of runs to remove
@@ -64,8 +65,9 @@ if n_absent > 0 then
   if #found > 2 then return found end
 end
 
-local gone, come = {}, {}
-if packed ~= (h[4] or '') or n_opened + n_closed > 0 then
+local gone, come, opened, closed = {}, {}, {}, {}
+local stands_otherwise = packed ~= (h[4] or '') or n_opened + n_closed > 0
+if stands_otherwise then
   local before, after = nil, nil
   if h[4] and h[4] ~= '' then
     before = standing(h[4])
@@ -73,7 +75,6 @@ if packed ~= (h[4] or '') or n_opened + n_closed > 0 then
   end
   after = standing(packed)
   if not after then return {'corrupt', 'arguments: the index entries'} end
-  local opened, closed = {}, {}
   local from = #ARGV - 2 * n_closed - 2 * n_opened
   for i = from + 1, from + 2 * n_opened do opened[#opened + 1] = ARGV[i] end
   for i = from + 2 * n_opened + 1, #ARGV do closed[#closed + 1] = ARGV[i] end
@@ -127,4 +128,6 @@ end
 if progress == '1' and h[5] then redis.call('HDEL', head, 'strikes', 'struck_by', 'company') end
 change(gone, come)
 attend(attention, conversation, busy, lease, due)
+if stands_otherwise then note_change(prefix, conversation, seq + 1, seq + n_events, packed, opened, closed) end
+if n_events > 0 then redis.call('PUBLISH', prefix .. 'c:' .. conversation .. ':live', '#') end -- those who follow the log read on
 return answer

@@ -9,7 +9,7 @@ local head, attention = KEYS[1], KEYS[2]
 local conversation, prefix = ARGV[1], ARGV[2]
 if not is(head, 'hash') then return {'corrupt', 'the head is no hash'} end
 if not is(attention, 'zset') then return {'corrupt', 'the attention index is no sorted set'} end
-local h = redis.call('HMGET', head, 'quarantine', 'index', 'plain_index', 'busy', 'due')
+local h = redis.call('HMGET', head, 'quarantine', 'index', 'plain_index', 'busy', 'due', 'seq')
 if not h[1] then return {'no'} end
 if h[5] ~= '' and bad(h[5]) then return {'corrupt', 'the head: a number is none'} end
 local after, gone, come = nil, {}, {}
@@ -25,5 +25,7 @@ end
 if after then redis.call('HSET', head, 'index', cmsgpack.pack(after)) end
 redis.call('HDEL', head, 'quarantine', 'quarantined_at', 'plain_index', 'strikes', 'company')
 change(gone, come)
+local seq = integer(h[6]) or 0
+if after then note_change(prefix, conversation, seq + 1, seq, cmsgpack.pack(after)) end
 attend(attention, conversation, h[4], clock(), h[5])
 return {'ok'}

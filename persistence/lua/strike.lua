@@ -42,4 +42,6 @@ if before then redis.call('HSET', head, 'plain_index', cmsgpack.pack(before), 'i
 redis.call('HDEL', head, 'token', 'holder', 'lease')
 redis.call('ZREM', attention, conversation)
 change(gone, come)
+local seq = integer(h[5]) or 0
+if after then note_change(prefix, conversation, seq + 1, seq, cmsgpack.pack(after)) end
 return {'ok', strikes, 1, company}

@@ -10,7 +10,7 @@ from holdfast.persistence import Acquired, Appended, RunStatus
 from . import shop
 from .faults import Fate
 
-ITS_OWN = ("namespace", "store_id", "_clock", "_changed", "_listeners")
+ITS_OWN = ("namespace", "store_id", "_clock", "_changed", "_changes", "_listeners")
 """What a store in memory has that is no data."""
 LONGEST_S = 10.0
 """How long a request may take before its sender gives up on it, as the driver's socket timeout has it."""

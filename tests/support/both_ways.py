@@ -12,7 +12,7 @@ from pydantic import BaseModel
 from holdfast.conversation import Answer, Approve, Deny, Fail, Redispatch, SettledBy
 from holdfast.errors import HoldfastError
 from holdfast.persistence import codec
-from holdfast.testing.writer import begin, reply
+from holdfast.testing.writer import begin, end, reply
 
 SOME_TIME = 1_000_000_000_000
 """Numbers beyond this one are times in milliseconds."""
@@ -239,4 +239,32 @@ async def following(client, server):
     return [seen, middle, over, await raised(anext(conversation.events(after=-1))), [type(one.body).__name__ for one in seen]]
 
 
-CASES = (starting, showing, deciding, steering, listing, operating, answering, missing, following)
+async def following_lists(client, server):
+    writer = server.stack.writers["c-1"]
+    told = client.events()
+    seen = [await anext(told)]
+    call = next(one for one in (await client.pending()).items if one.kind == "approval")
+    await client.resolve("c-1", call.tool_call_id, Deny("no"), decision_id="d-1")
+    seen.extend([await anext(told) for _ in range(2)])
+    await client.start("desk", "Hello?", conversation_id="c-8")
+    seen.append(await anext(told))
+    await told.aclose()
+    resumed = client.events(after=next(one.cursor for one in seen[1:] if one.cursor))
+    rest = [await anext(resumed)]
+    await resumed.aclose()
+    approvals, others = client.events(kind="elicitation"), client.events(agent="nobody")
+    for one in (approvals, others):
+        await anext(one)
+    await aside(server, writer.do(end()))
+    only = await anext(approvals)
+    await approvals.aclose()
+    await others.aclose()
+    bad = [await raised(_first(client, one)) for one in ({"after": "x"}, {"kind": "no such"}, {"agent": 5})]
+    return [[dataclasses.replace(one, cursor=one.cursor is not None, at=None) for one in (*seen, *rest, only)], bad]
+
+
+async def _first(client, arguments):
+    return await anext(client.events(**arguments))
+
+
+CASES = (starting, showing, deciding, steering, listing, operating, answering, missing, following, following_lists)

@@ -36,11 +36,10 @@ PUBLIC = {
         code_digest load main_file path_of python_path tool
     """,
     "persistence": """
-        AccessScope Acquired ApiKey ApiKeyList AppRecord Append Appended Binding Blame BrokenApp Census ConversationRow
-        Conversations Directory Due
-        EVERYWHERE KnownIds Late Listing Lists Look MemoryStore Moved Overdue Owner PAUSE_LAG_MS Pause Paused Pausing
-        Quarantine Rebuilt RedisStore Run RunStatus Runs Silent Stands Store Survey TakeoverReason Tallies Trouble
-        Waiting
+        AccessScope Acquired ApiKey ApiKeyList AppRecord Append Appended Binding Blame BrokenApp Census Change ChangePage
+        Changes ConversationRow Conversations Directory Due EVERYWHERE KnownIds Late Listing Lists Look MemoryStore Moved
+        Overdue Owner PAUSE_LAG_MS Pause Paused Pausing Place Quarantine Rebuilt RedisStore Run RunStatus Runs Silent
+        Stands Store Survey Suspended TakeoverReason Tallies Trouble Waiting
     """,
     "actors": """
         Activation ActorSettings AnswerToActivate AnswerToAsk AppBroken Claimed ConversationActor Failed Host Hosted NoOutcome
@@ -50,14 +49,15 @@ PUBLIC = {
     "registry": """
     """,
     "client": """
-        AgentNotFound AgentRow Answer AppDiffersWarning AppNotFound AppNotPublished Approve AsyncClient AsyncPendingCall
-        BlockingConversation Cancelled CipherFailed CipherMissing Client ClusterStopped ClusterUnavailable ConfigurationError
-        Conversation ConversationEnded ConversationExists ConversationNotFound ConversationRow ConversationState Decision Deny
-        DurabilityWarning Event Fail FailureReason HoldfastError InvalidConversationId InvalidDecision InvalidInput
-        InvalidMessage Message MessageNotFound MessageStatus OlderRelease OtherBuild OutcomeUnknown Overloaded Page Pause
-        PendingCall Principal Proof Quarantined QueueFull Receipt Redispatch RunningCall ServerRefused ServerUnavailable
-        StaleCall StaleReason Status StopReason StoreError StoreUnavailable SuspensionKind ToolRow Turn TurnNotFound
-        TurnStatus Usage WrongCluster WrongStore
+        AgentNotFound AgentRow Answer AppDiffersWarning AppNotFound AppNotPublished Approve AsyncClient AsyncListEvent
+        AsyncPendingCall BlockingConversation Cancelled CipherFailed CipherMissing Client ClusterStopped
+        ClusterUnavailable ConfigurationError Conversation ConversationEnded ConversationExists ConversationNotFound
+        ConversationRow ConversationState Decision Deny DurabilityWarning Event Fail FailureReason HoldfastError
+        InvalidConversationId InvalidDecision InvalidInput InvalidMessage ListEvent ListEventKind Message
+        MessageNotFound MessageStatus OlderRelease OtherBuild OutcomeUnknown Overloaded Page Pause PendingCall
+        Principal Proof Quarantined QueueFull Receipt Redispatch RunningCall ServerRefused ServerUnavailable StaleCall
+        StaleReason Status StopReason StoreError StoreUnavailable SuspensionKind ToolRow Turn TurnNotFound TurnStatus
+        Usage WrongCluster WrongStore
     """,
     "server": """
         Authentication Bounds Issuer Proxy create_app drain sign_in_link

@@ -12,7 +12,7 @@ from holdfast.testing.writer import Writer, begin, call, resolve, send, start
 
 def indexes(raw):
     """The index keys of the namespace."""
-    return [key for key in raw.every_key() if b"}:c:" not in key and b":meta}" not in key]
+    return [key for key in raw.every_key() if not any(other in key for other in (b"}:c:", b":meta}", b"}:changes"))]
 
 
 async def rebuild(store):

@@ -18,6 +18,7 @@ KEY_OF = {
     "runs": lambda keys: keys.runs(NAME),
     "attention": lambda keys: keys.attention(BUCKET),
     "paused": lambda keys: keys.paused(BUCKET),
+    "changes": lambda keys: keys.changes(BUCKET),
     "pauses": lambda keys: keys.meta("pauses"),
     "cluster": lambda keys: keys.meta("cluster"),
     "apps": lambda keys: keys.meta("apps"),
@@ -227,6 +228,36 @@ async def test_an_append_that_changes_no_index_does_not_read_them(writer, raw):
     await writer.do(send())
 
     assert (await writer.store.load(NAME)) == writer.state
+
+
+@pytest.mark.parametrize("kind", ["string", "list"])
+async def test_changes_that_cannot_be_noted_stop_nobody_and_hide_no_others(writer, raw, kind):
+    store = writer.store
+    begun = (await store.changes()).place
+    spoil(raw, Keys(raw.namespace).changes(BUCKET), kind)
+
+    await writer.do(cancel())
+    other = await Writer.of(store, ELSEWHERE)
+    await other.do(start(), begin())
+
+    for block_ms in (0, 50):
+        assert [change.conversation_id for change in (await store.changes(begun, block_ms=block_ms)).items] == [ELSEWHERE]
+    assert (await store.load(NAME)) == writer.state
+
+
+@pytest.mark.parametrize("field", ["c", "f", "s", "i", "o", "x"])
+async def test_an_entry_among_the_changes_that_cannot_be_read_hides_no_other(writer, raw, field):
+    store = writer.store
+    begun = (await store.changes()).place
+    key = Keys(raw.namespace).changes(BUCKET)
+    fields = {"c": NAME, "f": "1", "s": "1", "i": b"\x94\xa1a\xa4idle\x01\x00", "o": "", "x": ""}
+    raw.redis.xadd(key, {name: value for name, value in fields.items() if name != field})
+    raw.redis.xadd(key, fields | {field: b"\xff\xff|nonsense"})
+    await writer.do(cancel())
+
+    found = (await store.changes(begun)).items
+
+    assert [change.conversation_id for change in found] == ["", "", NAME]
 
 
 async def test_one_bucket_that_cannot_be_read_hides_no_other_from_the_sweeper(store, raw):

@@ -167,7 +167,7 @@ def test_frames_are_whole_however_the_bytes_are_split(cuts, end):
     places = sorted({0, len(raw), *(cut for cut in cuts if cut < len(raw))})
     frames = Frames()
     found = [one for begin, over in itertools.pairwise(places) for one in frames.fed(raw[begin:over])]
-    assert found == [Frame("one", "{}"), Frame("", "a\nb")]
+    assert found == [Frame("one", "{}", "1"), Frame("", "a\nb")]
 
 
 @pytest.mark.parametrize("sent", [[b"data: " + b"x" * 1000], [b"data: xxxx\n"] * 100, [b": " + b"x" * 1000]])

@@ -1,0 +1,58 @@
+"""Events of the lists over all conversations: what begins to wait, what is settled, and where each conversation stands."""
+
+from collections.abc import Awaitable, Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Any, Generic, TypeVar
+
+from holdfast.conversation import Receipt
+from holdfast.persistence.changes import CURSOR
+
+from .results import PendingCall
+
+LIST_CURSOR = CURSOR
+"""The text of a `ListEvent.cursor`."""
+
+R = TypeVar("R")
+
+
+class ListEventKind(StrEnum):
+    """What an event of the lists tells."""
+
+    FOLLOWING = "following"  # from here on everything is told: read the lists now, and then go on with these events
+    PENDING = "pending"  # a call waits for a decision
+    SETTLED = "settled"  # a call does not wait any more
+    STATUS = "status"  # a conversation stands otherwise; the last event of what happened at once
+    MISSED = "missed"  # more happened than was kept for this listener: read the lists anew
+
+
+@dataclass(frozen=True, slots=True)
+class ListEvent(Generic[R]):
+    """Something that changed in the lists. After a resumption an event may come again: the same `conversation_id` and `seq`.
+
+    Attributes:
+        kind: What it tells.
+        at: When it was, in integer milliseconds UTC; None for `following` and `missed`.
+        conversation_id: The conversation's id; empty for `following` and `missed`.
+        agent: The name of the conversation's agent.
+        seq: The place in the conversation's log after which the lists stand so.
+        data: The fields of the kind, as plain JSON values. `pending`: those of a `PendingCall`. `settled`: `suspension_id`,
+            `suspension_kind`, `tool_call_id`, `by` (what ended it: a `SettledBy`), `decision` (a `DecisionKind` or None) and
+            `principal` (who decided, or None); but the first two, None where the log cannot be read. `status`: `status` and
+            `pending`, how many of the conversation's calls wait.
+        call: With `pending` the call, whose `resolve` decides it; else None.
+        cursor: Pass it as `after` to go on after this event; None where more of what happened at once follows.
+    """
+
+    kind: ListEventKind
+    at: int | None = None
+    conversation_id: str = ""
+    agent: str = ""
+    seq: int = 0
+    data: Mapping[str, Any] = field(default_factory=dict)
+    call: PendingCall[R] | None = None
+    cursor: str | None = None
+
+
+AsyncListEvent = ListEvent[Awaitable[Receipt]]
+BlockingListEvent = ListEvent[Receipt]

@@ -1,0 +1,238 @@
+"""The feed of the lists: the changes of a store, read once for all who follow them in this process.
+
+A follower first reads by itself what is new since its cursor, and then is told what the feed reads. One who falls behind reads
+by itself again, so a slow follower costs nobody else anything, and nothing is lost as long as the store keeps it.
+"""
+
+import asyncio
+import contextlib
+from collections import deque
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+
+from holdfast.conversation import SuspensionKind
+from holdfast.conversation.calls import PendingView
+from holdfast.conversation.events import SuspensionSettled
+from holdfast.errors import HoldfastError, StoreUnavailable
+from holdfast.persistence import Change, ChangePage, Place, Store
+
+from .list_events import AsyncListEvent, ListEvent, ListEventKind
+from .results import PendingCall
+
+if TYPE_CHECKING:
+    from .connection import Connection
+
+BLOCK_MS = 10_000
+"""How long one look of the feed for changes lasts, in milliseconds."""
+AHEAD = 100
+"""How many pages wait for a follower; one who has more to come reads by itself."""
+AT_ONCE = 16
+"""How many logs are read at once for what was settled."""
+TOLD_AT_ONCE = 50
+"""How many changes are looked up, and told, together."""
+
+_SAID = {"tool_call_id", "by", "decision", "principal"}
+
+_T = TypeVar("_T")
+
+
+class Read(Protocol):
+    """Reads a store within a deadline, as `Connection.read`."""
+
+    async def __call__(self, work: Callable[[Store], Awaitable[_T]], *, block_ms: int = 0) -> _T:
+        """The result of some work on the store."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Told:
+    """A change with what the lists and logs say of it.
+
+    Attributes:
+        change: The change.
+        opened: The suspensions that opened, as persons are shown them.
+        settled: By the id of each suspension that closed the event that settled it, as far as it can be read.
+    """
+
+    change: Change
+    opened: tuple[PendingView, ...] = ()
+    settled: Mapping[str, SuspensionSettled] = field(default_factory=dict)
+
+
+class _Follower:
+    def __init__(self) -> None:
+        self.pages: deque[Sequence[Told]] = deque()
+        self.woken = asyncio.Event()
+        self.behind = False
+        self.error: HoldfastError | None = None
+
+    def tell(self, told: Sequence[Told]) -> None:
+        if len(self.pages) >= AHEAD:
+            self.pages.clear()
+            self.behind = True
+        if not self.behind:
+            self.pages.append(told)
+        self.woken.set()
+
+
+async def list_events(
+    connection: "Connection", place: Place | None, agent: str | None, kind: SuspensionKind | None
+) -> AsyncGenerator[AsyncListEvent, None]:
+    """See `AsyncClient.events`; without a place from now on."""
+    now = await connection.read(lambda store: store.changes())
+    if place is None:
+        place = now.place
+        yield ListEvent(ListEventKind.FOLLOWING, cursor=place.cursor)
+    elif place.at > now.place.at:  # the store is not the one of then, or its clock was set back
+        place = now.place
+        yield ListEvent(ListEventKind.MISSED, cursor=place.cursor)
+    feed = connection.feed
+    async with contextlib.aclosing(feed.follow(connection.read, place)) as pages:
+        async for told, missed in pages:
+            if missed:
+                yield ListEvent(ListEventKind.MISSED)
+            for one in told:
+                if agent in {None, one.change.agent}:
+                    for event in _events_of(one, kind, connection):
+                        yield event
+
+
+def _events_of(told: Told, kind: SuspensionKind | None, connection: "Connection") -> list[AsyncListEvent]:
+    change, found = told.change, []
+    common: dict[str, Any] = {
+        "at": change.at,
+        "conversation_id": change.conversation_id,
+        "agent": change.agent,
+        "seq": change.seq,
+    }
+    for closed in change.closed:
+        if kind in {None, closed.kind}:
+            name = closed.place.suspension_id
+            end = told.settled.get(name)
+            said = end.model_dump(mode="json", include=_SAID) if end is not None else dict.fromkeys(_SAID)
+            data = {"suspension_id": name, "suspension_kind": closed.kind.value, **said}
+            found.append(ListEvent(ListEventKind.SETTLED, data=data, **common))
+    for opened, view in zip(change.opened, told.opened, strict=True):
+        if kind in {None, opened.kind}:
+            call = PendingCall.of(view, connection.resolve)
+            found.append(ListEvent(ListEventKind.PENDING, data=view.model_dump(mode="json"), call=call, **common))
+    if kind is None:
+        data = {"status": change.status.value, "pending": change.pending}
+        found.append(ListEvent(ListEventKind.STATUS, data=data, **common))
+    return [*found[:-1], *(replace(last, cursor=change.cursor) for last in found[-1:])]
+
+
+class ListFeed:
+    """The changes of the lists, for all who follow them over one stack."""
+
+    def __init__(self) -> None:
+        self._followers: set[_Follower] = set()
+        self._reading: asyncio.Task[None] | None = None
+        self._begun: asyncio.Future[None] | None = None
+
+    async def follow(self, read: Read, place: Place) -> AsyncGenerator[tuple[Sequence[Told], bool], None]:
+        """What changes after a place: some changes, and whether others were dropped before they were read.
+
+        Raises:
+            StoreUnavailable: Redis does not answer in time, or refuses.
+        """
+        follower = _Follower()
+        await self._joined(follower, read)
+        try:
+            while True:
+                follower.behind = False  # what the feed tells from now on waits
+                page = await _page(read, place)
+                while page.items or page.missed:
+                    place = page.place
+                    if page.missed:
+                        yield (), True
+                    async for told in _told(read, page):
+                        yield told, False
+                    page = await _page(read, place)
+                while not follower.behind:
+                    while follower.pages:
+                        fresh = [one for one in follower.pages.popleft() if place.before(one.change)]
+                        for one in fresh:
+                            place = place.past(one.change)
+                        if fresh:
+                            yield fresh, False
+                    if follower.error is not None:
+                        raise follower.error
+                    follower.woken.clear()
+                    await follower.woken.wait()
+        finally:
+            self._followers.discard(follower)
+            if not self._followers and self._reading is not None:
+                self._reading.cancel()
+
+    async def _joined(self, follower: _Follower, read: Read) -> None:
+        if self._reading is None or self._reading.done() or self._reading.cancelling():
+            begun = self._begun = asyncio.get_running_loop().create_future()
+            self._reading = asyncio.create_task(self._read(read, begun))
+        self._followers.add(follower)
+        try:
+            await asyncio.shield(self._begun)  # type: ignore[arg-type] # it is set where a task is
+        except BaseException:
+            self._followers.discard(follower)
+            raise
+
+    async def _read(self, read: Read, begun: "asyncio.Future[None]") -> None:
+        me = asyncio.current_task()
+        try:
+            place = (await read(lambda store: store.changes())).place
+            begun.set_result(None)
+            while True:
+                page = await _page(read, place, BLOCK_MS)
+                place = page.place
+                if page.missed:  # whoever is told reads by itself what is left, and learns that something is not
+                    for follower in self._followers:
+                        follower.pages.clear()
+                        follower.behind = True
+                        follower.woken.set()
+                async for told in _told(read, page):
+                    for follower in self._followers:
+                        follower.tell(told)
+        except HoldfastError as error:
+            if not begun.done():
+                begun.set_exception(error)
+                begun.exception()  # it is seen, though nobody may wait any more
+            for follower in self._followers if self._reading is me else ():
+                follower.error = error
+                follower.woken.set()
+        finally:
+            begun.cancel()
+
+
+async def _page(read: Read, place: Place, block_ms: int = 0) -> ChangePage:
+    return await read(lambda store: store.changes(place, block_ms=block_ms), block_ms=block_ms)
+
+
+async def _told(read: Read, page: ChangePage) -> AsyncGenerator[Sequence[Told], None]:
+    """The changes of a page, some at a time, with what the lists and logs say of them."""
+    changes = [change for change in page.items if change.conversation_id]
+    for start in range(0, len(changes), TOLD_AT_ONCE):
+        yield await _looked_up(read, changes[start : start + TOLD_AT_ONCE])
+
+
+async def _looked_up(read: Read, changes: Sequence[Change]) -> list[Told]:
+    """Some changes with what the lists and logs say of them; what cannot be read of one spoils that one alone."""
+    places = [one.place for change in changes for one in change.opened]
+    views = iter(await read(lambda store: store.pending_at(places)) if places else ())
+    room = asyncio.Semaphore(AT_ONCE)
+
+    async def settled(change: Change) -> dict[str, SuspensionSettled]:
+        if not change.closed:
+            return {}
+        count = change.seq - change.first + 1
+        try:
+            async with room:
+                events = await read(lambda store: store.read(change.conversation_id, after=change.first - 1, limit=count))
+        except StoreUnavailable:
+            raise
+        except HoldfastError:  # it is encrypted, or broken
+            return {}
+        return {event.suspension_id: event for _, event in events if isinstance(event, SuspensionSettled)}
+
+    ends = await asyncio.gather(*(settled(change) for change in changes))
+    return [Told(change, tuple(next(views) for _ in change.opened), end) for change, end in zip(changes, ends, strict=True)]

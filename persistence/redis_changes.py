@@ -1,0 +1,124 @@
+"""The changes of the lists in Redis: a bounded stream in each bucket."""
+
+import logging
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from holdfast.conversation import Status, SuspensionKind
+from holdfast.conversation.calls import PendingView
+from holdfast.errors import CorruptStore
+
+from . import codec, pages, redis_values
+from .changes import CHANGES_AT_ONCE, CHANGES_KEPT, Change, ChangePage, Id, Place, Suspended, page
+from .keys import BUCKETS
+from .pages import PendingPlace
+from .redis_views import RedisViews
+
+LAST = 2**64 - 1
+"""The last number within a millisecond in the id of a stream's entry."""
+
+logger = logging.getLogger(__name__)
+
+
+class RedisChanges(RedisViews):
+    """The verbs of `Changes`, in Redis."""
+
+    async def changes(self, place: Place | None = None, *, block_ms: int = 0) -> ChangePage:
+        """See `Store.changes`."""
+        if place is None:
+            return ChangePage((), (await self.changes(Place.before_all_of(await self.now()))).place)
+        try:
+            found = await self._read_changes(place, range(BUCKETS), block_ms)
+        except CorruptStore:  # a key of the wrong type spoils its own bucket alone
+            found = await self._read_changes(place, await self._streams(), block_ms)
+        full = [bucket for bucket, entries in found.items() if len(entries) >= CHANGES_AT_ONCE]
+        missed = await self._dropped({bucket: found[bucket][0][0] for bucket in full})
+        read = {bucket: [change_of(bucket, id_, fields) for id_, fields in entries] for bucket, entries in found.items()}
+        return page(read, place, missed=missed)
+
+    async def pending_at(self, places: Sequence[PendingPlace]) -> Sequence[PendingView]:
+        """See `Store.pending_at`."""
+        return await self._views(places)
+
+    async def _read_changes(self, place: Place, buckets: Sequence[int], block_ms: int) -> dict[int, list[tuple[Id, Any]]]:
+        names = {self._keys.changes(bucket).encode(): bucket for bucket in buckets}
+        after: dict[Any, Any] = {name: _id_text(place.ids[bucket]) for name, bucket in names.items()}
+        if not after:
+            return {}
+        if block_ms:
+            got = await self._do(
+                lambda: self._bounded(block_ms, self._blocking.xread(after, count=CHANGES_AT_ONCE, block=block_ms))
+            )
+        else:
+            got = await self._do(lambda: self._redis.xread(after, count=CHANGES_AT_ONCE))
+        return {names[name]: [(_id_of(id_), fields) for id_, fields in entries] for name, entries in got or []}
+
+    async def _streams(self) -> list[int]:
+        """The buckets whose changes are a stream, or none."""
+
+        async def read() -> Any:
+            async with self._redis.pipeline(transaction=False) as pipe:
+                for bucket in range(BUCKETS):
+                    pipe.type(self._keys.changes(bucket))
+                return await pipe.execute()
+
+        return [bucket for bucket, kind in enumerate(await self._do(read)) if kind in {b"stream", b"none"}]
+
+    async def _dropped(self, first: Mapping[int, Id]) -> bool:
+        """Whether changes may have been dropped before the first ones that were read: the streams begin there, and are full."""
+        if not first:
+            return False
+
+        async def read() -> Any:
+            async with self._redis.pipeline(transaction=False) as pipe:
+                for bucket in first:
+                    pipe.xlen(self._keys.changes(bucket))
+                    pipe.xrange(self._keys.changes(bucket), count=1)
+                return await pipe.execute()
+
+        found = await self._do(read)
+        return any(
+            length >= CHANGES_KEPT and bool(begin) and _id_of(begin[0][0]) >= id_
+            for length, begin, id_ in zip(found[::2], found[1::2], first.values(), strict=True)
+        )
+
+
+def change_of(bucket: int, id_: Id, fields: Mapping[bytes, bytes]) -> Change:
+    """The change in an entry of a stream; one without a conversation, where Holdfast never wrote the entry."""
+    try:
+        agent, status, _, pending = codec.unpack(fields[b"i"])
+        return Change(
+            bucket,
+            id_,
+            fields[b"c"].decode(),
+            int(fields[b"f"]),
+            int(fields[b"s"]),
+            agent,
+            Status(status),
+            len(pending) if isinstance(pending, list) else pending,
+            _suspended(fields[b"o"]),
+            _suspended(fields[b"x"]),
+        )
+    except (LookupError, ValueError, TypeError) as error:
+        logger.warning("an entry among the changes of the lists cannot be read: %s", type(error).__name__)
+        return Change(bucket, id_, "", 1, 0, "", Status.ABSENT, 0)
+
+
+def _suspended(packed: bytes) -> tuple[Suspended, ...]:
+    words = packed.decode().split()
+    places = [pages.pending_place(member) for member in words[1::2]]
+    return tuple(
+        Suspended(SuspensionKind(kind), place) for kind, place in zip(words[::2], places, strict=True) if place is not None
+    )
+
+
+def _id_of(text: bytes) -> Id:
+    ms, _, number = text.partition(b"-")
+    return redis_values.number_of(ms, "the id of a change"), redis_values.number_of(number, "the id of a change")
+
+
+def _id_text(id_: Id) -> str:
+    ms, number = id_
+    if number >= 0:
+        return f"{ms}-{number}"
+    return f"{ms - 1}-{LAST}" if ms else "0-0"

@@ -1,0 +1,55 @@
+"""The route of the lists' events: what begins to wait, what is settled, and where each conversation stands."""
+
+from collections.abc import AsyncGenerator, Callable
+
+from starlette.responses import Response
+
+from holdfast.client import AsyncListEvent, InvalidInput
+from holdfast.client.access import AccessScope
+from holdfast.client.list_events import LIST_CURSOR
+
+from .bodies import ListEventsQuery
+from .operation import Asked, Operation
+
+
+async def list_events(asked: Asked) -> Response:
+    """Follow the lists. A caller whose key names agents is told of their conversations alone."""
+    after = _resumed(asked)
+    events = asked.client.events(after=after, agent=asked.query.agent, kind=asked.query.kind)
+    asked.serving.streams.check_room(asked.caller.principal)  # nothing is awaited from here until the stream has its place
+    return asked.serving.streams.of(_touched(events, asked.caller.touches), after=after or "")
+
+
+async def _touched(
+    events: AsyncGenerator[AsyncListEvent, None], touches: Callable[[str], bool]
+) -> AsyncGenerator[AsyncListEvent, None]:
+    try:
+        async for event in events:
+            if not event.conversation_id or touches(event.agent):
+                yield event
+    finally:
+        await events.aclose()
+
+
+def _resumed(asked: Asked) -> str | None:
+    last = asked.headers.get("last-event-id") or asked.query.after
+    if last is not None and LIST_CURSOR.fullmatch(last) is None:
+        raise InvalidInput("Last-Event-ID", f"{last!a:.40} is no cursor", "send the last `id` that was received")
+    return last
+
+
+OPERATIONS = (
+    Operation(
+        "GET",
+        "/v1/events",
+        "followLists",
+        "What changes in the lists, as it happens: what begins to wait, is settled, stands otherwise.",
+        list_events,
+        query=ListEventsQuery,
+        streams=True,
+        last=LIST_CURSOR.pattern,
+        endless=True,
+        scope=AccessScope.READ,
+    ),
+)
+"""The operation on the events of the lists."""
