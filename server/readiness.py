@@ -46,11 +46,15 @@ class Readiness:
         try:
             await self._looking.result()
         except HoldfastError as error:
-            now, kind = self._clock(), type(error)
-            if now - self._logged.get(kind, -LOGGED_S) >= LOGGED_S:
-                self._logged[kind] = now
-                logger.warning("not ready: %s", PLAIN.said(error, 500))
+            self.note(error)
             raise
+
+    def note(self, error: HoldfastError) -> None:
+        """Write an error to the log whose reason is withheld from a caller; the same class once in a while."""
+        now, kind = self._clock(), type(error)
+        if now - self._logged.get(kind, -LOGGED_S) >= LOGGED_S:
+            self._logged[kind] = now
+            logger.warning("not ready: %s", PLAIN.said(error, 500))
 
 
 def unready(error: HoldfastError, *, whole: bool) -> Refusal:
