@@ -15,7 +15,7 @@ from .refusal import Refusal
 
 LOGGED_S = 60.0
 """After how many seconds the same error is logged again."""
-WITHHELD = "its log says why, and so does this answer to a key with the scope admin"
+WITHHELD = "the server's log says why"
 _OF_ALL = ("type", "code", "title", "status", "detail")
 
 logger = logging.getLogger("holdfast.server")
