@@ -21,7 +21,7 @@ from holdfast.errors import HoldfastError
 from . import conversations, decisions, following, operating, scraping, signing_in
 from .authentication import Authentication
 from .bounds import Bounds
-from .caller import LOCAL
+from .caller import LOCAL, Caller
 from .callers import Callers
 from .draining import Draining
 from .gate import LOOPBACK_NAMES, Gate
@@ -30,7 +30,7 @@ from .openapi import described
 from .operation import Asked, Operation, Serving
 from .problems import MEDIA_TYPE, response_of, unexpected
 from .reach import Reach, conversation_named
-from .readiness import Readiness
+from .readiness import Readiness, unready
 from .refusal import Refusal
 from .rendering import as_json
 from .sessions import Sessions
@@ -140,7 +140,7 @@ async def _answered(by_method: Mapping[str, Operation], serving: Serving, reques
         if operation.name != ALIVE:
             serving.requests.check()
         with serving.requests.one(), ExitStack() as held:
-            caller = LOCAL if operation.scope is None else await serving.callers.of(request.scope)
+            caller = LOCAL if operation.scope is None else await _caller(serving, request)
             if operation.scope is not None:
                 request.scope["state"]["caller"] = caller
                 for scope in operation.scopes:
@@ -168,6 +168,17 @@ async def _answered(by_method: Mapping[str, Operation], serving: Serving, reques
     if isinstance(found, BaseModel):
         return Response(as_json(found.model_dump()), status_code=operation.status, media_type="application/json")
     return found
+
+
+async def _caller(serving: Serving, request: Request) -> Caller:
+    """Who sends a request. Where that cannot be found out, a stranger asks, and is not told why."""
+    try:
+        return await serving.callers.of(request.scope)
+    except Refusal:
+        raise
+    except HoldfastError as error:
+        serving.readiness.note(error)
+        raise unready(error, whole=False) from error
 
 
 async def _description(request: Request) -> Response:

@@ -17,7 +17,7 @@ class Bounds:
             files; one address has half of them. Where there is no room, one without a request gives way, else the new one is
             refused, to be tried again.
         head_s: How long a connection may be without a request, or take for the head of one, in seconds.
-        flush_s: How long a peer may leave unread what it was sent, in seconds; then its connection is broken off.
+        flush_s: How long a peer may take in next to nothing of what it was sent, in seconds; then its connection is broken off.
         requests: How many requests may be under way at once, streams aside; more are refused, to be tried again.
         streams: How many event streams may be open at once; more are refused, to be tried again.
         heartbeat_s: After how many seconds without an event a stream says that it is alive.

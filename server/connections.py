@@ -22,6 +22,8 @@ from .problems import MEDIA_TYPE, problem_of
 from .refusal import Refusal
 from .rendering import as_json
 
+TAKEN_BYTES = 16 * 1024
+"""How much a peer must take in within `Bounds.flush_s` where it holds back what is sent, so that its connection is kept."""
 LOOK_S = 1.0
 """How often it is looked for connections whose time is over, in seconds."""
 
@@ -129,7 +131,8 @@ class Connection(H11Protocol):
     def __init__(self, connections: Connections, *args: Any, **options: Any) -> None:
         super().__init__(*args, **options)
         self._connections = connections
-        self._unread_since: float | None = None
+        self._paused = False
+        self._unread: tuple[int, float] | None = None
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         """Let the connection in, or say that there is no room."""
@@ -154,20 +157,24 @@ class Connection(H11Protocol):
         self._note()
 
     def pause_writing(self) -> None:
-        """Note since when the peer takes nothing in."""
+        """Note that more was sent than the peer has taken in."""
         super().pause_writing()
-        self._unread_since = self.loop.time()
+        self._paused = True
 
     def resume_writing(self) -> None:
-        """Note that the peer takes in what is sent."""
+        """Note that the peer has taken in what was sent."""
         super().resume_writing()
-        self._unread_since = None
+        self._paused = False
 
     def check(self, now: float, flush_s: float) -> None:
-        """Break the connection off if its peer leaves what was sent unread for so long, or the end of a closed connection."""
-        if self._unread_since is None and self.transport.is_closing():
-            self._unread_since = now
-        if self._unread_since is not None and now - self._unread_since >= flush_s:
+        """Break the connection off if its peer takes next to nothing in for so long, though there is more, or it is closed."""
+        if not (self._paused or self.transport.is_closing()):
+            self._unread = None
+            return
+        left_bytes = self.transport.get_write_buffer_size()
+        if self._unread is None or left_bytes <= self._unread[0] - TAKEN_BYTES:
+            self._unread = left_bytes, now
+        elif now - self._unread[1] >= flush_s:
             self.transport.abort()
 
     def _note(self) -> None:

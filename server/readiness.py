@@ -15,7 +15,7 @@ from .refusal import Refusal
 
 LOGGED_S = 60.0
 """After how many seconds the same error is logged again."""
-WITHHELD = "its log says why, and so does this answer to a key with the scope admin"
+WITHHELD = "the server's log says why"
 _OF_ALL = ("type", "code", "title", "status", "detail")
 
 logger = logging.getLogger("holdfast.server")
@@ -46,11 +46,15 @@ class Readiness:
         try:
             await self._looking.result()
         except HoldfastError as error:
-            now, kind = self._clock(), type(error)
-            if now - self._logged.get(kind, -LOGGED_S) >= LOGGED_S:
-                self._logged[kind] = now
-                logger.warning("not ready: %s", PLAIN.said(error, 500))
+            self.note(error)
             raise
+
+    def note(self, error: HoldfastError) -> None:
+        """Write an error to the log whose reason is withheld from a caller; the same class once in a while."""
+        now, kind = self._clock(), type(error)
+        if now - self._logged.get(kind, -LOGGED_S) >= LOGGED_S:
+            self._logged[kind] = now
+            logger.warning("not ready: %s", PLAIN.said(error, 500))
 
 
 def unready(error: HoldfastError, *, whole: bool) -> Refusal:

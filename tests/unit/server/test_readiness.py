@@ -20,8 +20,12 @@ WHERE = "10.7.7.7:6379"
 
 
 @pytest.fixture
-async def client():
-    store = MemoryStore(clock=iter(range(1_700_000_000_000, 1_800_000_000_000, 20_000)).__next__)
+def store():
+    return MemoryStore(clock=iter(range(1_700_000_000_000, 1_800_000_000_000, 20_000)).__next__)
+
+
+@pytest.fixture
+async def client(store):
     await store.bind("cluster-1", WHERE, 15_000)
     return AsyncClient(WithActors(store), timeout_s=10)
 
@@ -99,3 +103,14 @@ async def test_a_reason_is_logged_again_after_a_while(client, caplog):
         with pytest.raises(ClusterUnavailable):
             await looked.check()
     assert len(caplog.records) == 2
+
+
+async def test_a_stranger_whose_key_cannot_be_looked_up_is_not_told_why_either(api, store, monkeypatch, caplog):
+    async def gone(_):
+        raise StoreUnavailable("Error 111 connecting to 10.7.7.7:6379")
+
+    monkeypatch.setattr(store, "api_key", gone)
+    told = await api("GET", "/v1/pending", 503, headers={"Authorization": "Bearer hf_0123456789ab_" + "0" * 64})
+    assert (told["code"], told["redis"]) == ("store_unavailable", "failed")
+    assert "10.7.7.7" not in str(told)
+    assert "10.7.7.7" in caplog.text
