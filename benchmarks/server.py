@@ -1,4 +1,4 @@
-"""What the server adds: to a warm resolve, for idle listeners, until another listener sees a decision, and how many it carries."""
+"""What the server adds to a warm resolve, what idle listeners take, when another one sees a decision, how many it carries."""
 
 import asyncio
 import contextlib
@@ -121,7 +121,7 @@ def _cpu_s(pid: int) -> float:
 
 
 async def capacity(direct: AsyncClient, ways: dict[str, AsyncClient], count: int) -> dict[str, tuple[float, int, int]]:
-    """Resolves a second of resident conversations by each way, how many were refused to be tried again, and how many were lost."""
+    """Resolves a second of resident conversations by each way; how many were refused, to be tried again; how many are lost."""
     found = {}
     for name, client in ways.items():
         calls = [call for _ in range(count) for call in (await waiting(direct, "rate"))[:-1]]

@@ -6,7 +6,7 @@ import sys
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
-from .visible import without_hidden
+from holdfast.visible import without_hidden
 
 if TYPE_CHECKING:
     from rich.console import Console

@@ -49,12 +49,16 @@ def create(
 
 def list_keys(where: Where, *, as_json: AsJson = False) -> None:
     """List the API keys: whose they are, what they allow, and roughly when each was last used."""
-    keys, now = _with(where, lambda access: access.keys()), round(time.time() * 1000)
+    (keys, unreadable), now = _with(where, lambda access: access.listed()), round(time.time() * 1000)
     if as_json:
-        sys.stdout.write(to_json({"items": [_shown(key) for key in keys]}, indent=2) + "\n")
+        bad = {"unreadable": [one._asdict() for one in unreadable]} if unreadable else {}
+        sys.stdout.write(to_json({"items": [_shown(key) for key in keys], **bad}, indent=2) + "\n")
         return
+    for one in unreadable:
+        note = f"note: key {one.key_id} cannot be read, and lets nobody in ({one.why}); `holdfast keys revoke` removes it"
+        sys.stderr.write(clean(note) + "\n")
     if not keys:
-        sys.stdout.write("There is no API key.\n")
+        sys.stdout.write("There is no API key that can be read.\n" if unreadable else "There is no API key.\n")
         return
     shown = table("ID", "NAME", "SCOPES", "AGENTS", "ROLES", "MADE", "EXPIRES", "USED")
     for key in keys:

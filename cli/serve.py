@@ -1,6 +1,7 @@
 """`holdfast serve`: the HTTP server."""
 
 import asyncio
+import contextlib
 import os
 import sys
 import time
@@ -16,6 +17,7 @@ from .display import clean
 from .hints import command
 from .options import Where
 from .session import session
+from .sign_in_file import told
 
 HOST = "127.0.0.1"
 PORT = 8484
@@ -38,7 +40,8 @@ def run(
     """Serve conversations, decisions and event streams over HTTP until SIGTERM or Ctrl-C.
 
     Callers send an API key (`holdfast keys create`), or a token of the configured identity provider. On loopback without one, a
-    link is printed over which one person signs in. The server keeps nothing; several may run side by side.
+    link is printed over which one person signs in; where output is no terminal, a file of the home has it. The server keeps
+    nothing; several may run side by side.
     """
     missing = [name for name in NEEDED if find_spec(name) is None]
     if missing:
@@ -63,7 +66,7 @@ async def _serve(where: Where, host: str, port: int, public: list[str], *, no_au
     if no_auth and set(hosts) - set(names_of(host, [])):
         fix = "leave --no-auth out, or --public-host and HOLDFAST_SERVER_HOSTS"
         raise ConfigurationError("no_auth", "a public name means that others reach it, and whoever did would decide", fix)
-    opened = open_socket(host, port)
+    opened, kept = open_socket(host, port), contextlib.ExitStack()
     try:
         async with session(where, with_app=True) as connected:
             keys = [] if local else await connected.client.access.keys()
@@ -75,14 +78,16 @@ async def _serve(where: Where, host: str, port: int, public: list[str], *, no_au
 
             def say(url: str) -> None:
                 linked = local and not authentication.configured and not no_auth
-                _say(url, sign_in_link(app, url) if linked else None, where, no_auth=no_auth)
+                signing_in = kept.enter_context(told(sign_in_link(app, url), where)) if linked else None
+                _say(url, signing_in, where, no_auth=no_auth)
 
             await listen(app, opened, ready=say)
     finally:
         opened.close()
+        kept.close()
 
 
-def _say(url: str, link: str | None, where: Where, *, no_auth: bool) -> None:
+def _say(url: str, signing_in: str | None, where: Where, *, no_auth: bool) -> None:
     lines = [f"Holdfast listens on {url} ({url}/openapi.json describes it)."]
     if no_auth:
         lines.append("It asks nobody who they are: every program on this machine may decide.")
@@ -91,7 +96,7 @@ def _say(url: str, link: str | None, where: Where, *, no_auth: bool) -> None:
             ["keys", "create", "--name", "NAME", "--scope", "read", "--scope", "start", "--scope", "decide"], where
         )
         lines.append(f"For programs, make an API key: {making}")
-    if link is not None:
-        lines.append(f"To sign in with a browser, once: {link}")
+    if signing_in is not None:
+        lines.append(signing_in)
     sys.stdout.write("".join(clean(line) + "\n" for line in lines))
     sys.stdout.flush()

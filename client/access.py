@@ -9,7 +9,7 @@ from collections.abc import Collection, Sequence
 from holdfast.conversation import Principal
 from holdfast.conversation.ids import check_conversation_id
 from holdfast.errors import InvalidInput
-from holdfast.persistence.api_keys import AccessScope, ApiKey
+from holdfast.persistence.api_keys import AccessScope, ApiKey, ApiKeyList
 
 from .arguments import is_time, pausable
 from .connection import Connection
@@ -19,7 +19,7 @@ API_KEY = re.compile(r"hf_([0-9a-f]{12})_([0-9a-f]{64})")
 MOST_AGENTS = 64
 LONGEST_S = 10 * 366 * 86_400
 
-__all__ = ["API_KEY", "Access", "AccessScope", "ApiKey", "fits"]
+__all__ = ["API_KEY", "Access", "AccessScope", "ApiKey", "ApiKeyList", "fits"]
 
 
 class Access:
@@ -50,7 +50,7 @@ class Access:
             InvalidInput: A value cannot be used, or as many keys as may be stand already.
             StoreUnavailable: Redis does not answer in time, or refuses.
         """
-        holder = Principal(name, roles=tuple(roles))
+        holder = Principal(name, roles=tuple(roles)).check_visible()
         of_agents = None if agents is None else tuple(sorted({_agent(agent) for agent in agents}))
         if of_agents is not None and not 1 <= len(of_agents) <= MOST_AGENTS:
             raise InvalidInput("agents", f"there are {len(of_agents)}", f"name 1 to {MOST_AGENTS}, or leave them out for all")
@@ -73,12 +73,20 @@ class Access:
         return key, f"hf_{key.key_id}_{secret}"
 
     async def keys(self) -> list[ApiKey]:
-        """All keys, the oldest first, also those that have expired.
+        """All keys that can be read, the oldest first, also those that have expired.
 
         Raises:
             StoreUnavailable: Redis does not answer in time, or refuses.
         """
-        return list(await self._connection.read(lambda store: store.api_keys()))
+        return list((await self.listed()).keys)
+
+    async def listed(self) -> ApiKeyList:
+        """All keys, as `keys`, and beside them those whose records cannot be read, with the reason.
+
+        Raises:
+            StoreUnavailable: Redis does not answer in time, or refuses.
+        """
+        return await self._connection.read(lambda store: store.api_keys())
 
     async def key(self, key_id: str) -> ApiKey | None:
         """The key of that id, None if there is none.

@@ -7,9 +7,10 @@ import socket
 import uuid
 from typing import Any
 
-from holdfast.conversation import Principal, jsontext
+from holdfast.conversation import Principal, Proof, jsontext
 from holdfast.conversation.ids import check_request_id
 from holdfast.errors import InvalidInput, InvalidMessage, StaleCall, StaleReason
+from holdfast.visible import without_hidden
 
 LAST_PLACE = 1 << 63
 REASON_BYTES = 1024
@@ -61,13 +62,13 @@ def request_id_of(request_id: object) -> str:
 
 
 def principal_of(principal: object) -> Principal:
-    """The principal itself, once it is checked.
+    """The principal itself, once it is checked. How one shows that was verified is for whoever verified it.
 
     Raises:
-        InvalidInput: It is none.
+        InvalidInput: It is none, or is stated with a character that nobody sees.
     """
     if isinstance(principal, Principal):
-        return principal
+        return principal.check_visible() if principal.proof is Proof.STATED else principal
     raise InvalidInput("principal", f"{type(principal).__name__} is no principal", 'give Principal("ana", roles=["finance"])')
 
 
@@ -130,7 +131,7 @@ def this_user() -> str:
     except (OSError, KeyError):  # a container's user may have no name
         user = str(os.getuid())
     said = f"{user}@{socket.gethostname()}".replace("|", "?")
-    return "".join(character if character.isprintable() else "?" for character in said)[:WHO_CHARS]
+    return without_hidden(said, lambda _: "?")[:WHO_CHARS].strip()
 
 
 def encodes(text: str) -> bool:

@@ -25,6 +25,8 @@ INPUTS = frozenset({"invalid_request", "not_json", "body_too_large", "query_too_
 """Codes of requests that the server could not take in."""
 LONGEST_PAUSE_S = 3600
 WHY_LENGTH = 500
+TEXT_LENGTH, MOST_ITEMS = 2_000, 100
+"""How many characters of each text, and how many values of each list, an error takes over from a problem document."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,6 +123,7 @@ def problem_in(answer: Answer) -> Mapping[str, Any]:
 
 def told(problem: Mapping[str, Any], status: int) -> HoldfastError:
     """The error that a problem document stands for; `ServerRefused` where this release knows none."""
+    problem = {name: _short(value) for name, value in problem.items()}
     known = error_of(problem)
     if known is not None:
         return known
@@ -131,3 +134,14 @@ def told(problem: Mapping[str, Any], status: int) -> HoldfastError:
         field, why = str(first.get("field") or "request"), str(first.get("problem") or detail)
         return InvalidInput(field, why, "correct it; the server has changed nothing")
     return ServerRefused(status, jsontext.clean(code)[:80], detail)
+
+
+def _short(value: Any) -> Any:
+    """A value of a problem document without more than a person would read of it: whoever logs the error logs that too."""
+    if isinstance(value, str):
+        return value if len(value) <= TEXT_LENGTH else f"{value[: TEXT_LENGTH - 1]}…"
+    if isinstance(value, list):
+        return [_short(one) for one in value[:MOST_ITEMS]]
+    if isinstance(value, dict):
+        return {name: _short(inner) for name, inner in list(value.items())[:MOST_ITEMS]}
+    return value

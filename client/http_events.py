@@ -96,6 +96,8 @@ async def follow(
 ) -> AsyncGenerator[Event, None]:
     """The events of a conversation after a place in its log; where the stream is cut, it goes on after the last one.
 
+    Events of kinds that this release does not know, which a newer server may send, are left out.
+
     Raises:
         InvalidInput: `after` is no place in a log.
         ServerUnavailable: The server does not answer within the client's deadline.
@@ -105,12 +107,15 @@ async def follow(
     stream = Stream(exchange, path, last=str(after) if after else None, silent_s=silent_s, live=live)
     async with contextlib.aclosing(stream.events()) as events:
         async for data in events:
-            event = replies.event(data)
-            if event.seq is not None:
-                if event.seq <= after:
+            seq, event = replies.place(data), replies.event(data)
+            if seq is not None:
+                if seq <= after:
                     continue
-                after = event.seq
+                after = seq
                 stream.last = str(after)
+            if event is None:
+                logger.info("an event of the kind %.80r is left out: this release does not know it", data.get("kind"))
+                continue
             yield event
             if event.kind == "conversation_ended":
                 return

@@ -14,15 +14,21 @@ import httpx
 
 from holdfast.backoff import Backoff
 from holdfast.errors import (
-    ClusterError,
     ConfigurationError,
+    ConversationEnded,
+    ConversationExists,
+    ConversationNotFound,
     HoldfastError,
-    LeaseHeld,
+    InvalidConversationId,
+    InvalidDecision,
+    InvalidInput,
+    InvalidMessage,
+    MessageNotFound,
     OutcomeUnknown,
-    Overloaded,
     ServerRefused,
     ServerUnavailable,
-    StoreUnavailable,
+    StaleCall,
+    TurnNotFound,
 )
 
 from .http_address import Address
@@ -37,8 +43,20 @@ KEEP_S = 4.0
 FIRST_S, LONGEST_S, JITTER = 0.1, 2.0, 0.5
 FAILED = frozenset({500, 502, 504})
 """Statuses of a server that failed with a request, and perhaps after it was carried out."""
-UNJUDGED = (StoreUnavailable, ClusterError, Overloaded, LeaseHeld)
-"""Errors that say of one request that nothing was done, and nothing of the same request sent before."""
+JUDGED = (
+    InvalidMessage,
+    InvalidDecision,
+    InvalidConversationId,
+    ConversationNotFound,
+    ConversationExists,
+    ConversationEnded,
+    TurnNotFound,
+    MessageNotFound,
+    StaleCall,
+)
+"""Errors by which a conversation refuses a request whose key it does not know: the same request did nothing before, either.
+
+All others say nothing of that: they are raised before the key is looked for, or for the moment."""
 
 logger = logging.getLogger("holdfast.client")
 _T = TypeVar("_T")
@@ -97,6 +115,7 @@ class Exchange:
         self.timeout_s = timeout_s
         self._transport = transport
         self._http: httpx.AsyncClient | None = None
+        self._loop: asyncio.AbstractEventLoop | None = None
         self._met = False
         self._pid = os.getpid()
         self._inherited: list[httpx.AsyncClient | None] = []
@@ -151,8 +170,9 @@ class Exchange:
             if key is not None and (done or asking.doubtful):
                 raise OutcomeUnknown(f"{what} ({error})", key) from error
             raise
-        except UNJUDGED as error:
-            if key is not None and asking.doubtful:
+        except HoldfastError as error:
+            judged = isinstance(error, (*JUDGED, OutcomeUnknown)) or type(error) is InvalidInput
+            if key is not None and asking.doubtful and not judged:
                 raise OutcomeUnknown(f"{what} ({error})", key) from error
             raise
 
@@ -167,9 +187,9 @@ class Exchange:
         return await self._answered(Asking("GET", path, what, given, headers), self._begun)
 
     async def aclose(self) -> None:
-        """Close the connections."""
+        """Close the connections; those of another loop, which cannot be closed in this one, are let go."""
         http, self._http = self._http, None
-        if http is not None and self._pid == os.getpid():
+        if http is not None and self._pid == os.getpid() and self._loop is asyncio.get_running_loop():
             await http.aclose()
 
     async def _answered(self, asking: Asking, read: Callable[[Asking], Awaitable[_T]], *, longer_s: float = 0.0) -> _T:
@@ -250,8 +270,12 @@ class Exchange:
         if self._pid != os.getpid():  # the parent's connections stay the parent's: to close one would end it there
             self._inherited.append(self._http)
             self._pid, self._http = os.getpid(), None
+        loop = asyncio.get_running_loop()
         if self._http is None:
-            self._http = self._made()
+            self._http, self._loop = self._made(), loop
+        if self._loop is not loop:  # whose connections cannot be used here: they would fail in ways of their own
+            problem = "a client belongs to one event loop, and this one was used in another"
+            raise ConfigurationError("loop", problem, "connect once in each loop, or use Client, which has a loop of its own")
         return self._http
 
     def _made(self) -> httpx.AsyncClient:

@@ -56,7 +56,8 @@ _PAUSE = TypeAdapter(Pause)
 _STANDING = TypeAdapter(_Standing)
 _FLAGS = TypeAdapter(dict[str, bool])
 _RESUMED: TypeAdapter[dict[str, Pause | None]] = TypeAdapter(dict[str, Pause | None])
-_PLACE = TypeAdapter(int)
+_SEQ = TypeAdapter(int)
+_PLACE: TypeAdapter[int | None] = TypeAdapter(int | None)
 
 
 class Page(BaseModel):
@@ -153,16 +154,28 @@ def rests(state: ConversationState[Any], after: int | None) -> bool:
     return state.status in RESTING and (after is None or state.seq > after or state.status is Status.ENDED)
 
 
-def event(data: Mapping[str, Any]) -> ClientEvent:
-    """The event in a frame of a stream: the fields of its body, and beside them its place and whether it is live."""
-    fields = dict(data)
-    seq, live, kind = fields.pop("seq", None), fields.pop("live", False), str(fields.get("kind"))
+def place(data: Mapping[str, Any]) -> int | None:
+    """The place in the log of the event in a frame; None for a live one."""
+    return _checked(_PLACE, data.get("seq"))
+
+
+def event(data: Mapping[str, Any]) -> ClientEvent | None:
+    """The event in a frame of a stream: the fields of its body, and beside them its place and whether it is live.
+
+    A newer server may send more than this release knows: fields are left out then, and None is an event of an unknown kind.
+    """
+    fields, kind, live = dict(data), str(data.get("kind")), bool(data.get("live", False))
+    model = (_LIVE if live else _RECORDED).get(kind)
+    if model is None:
+        if not isinstance(data.get("kind"), str) or live != (place(data) is None):
+            raise _unreadable("a frame of a stream is no event")
+        return None
     if live:
-        body: LiveEvent = _made(_kind(_LIVE, kind), fields)
+        body: LiveEvent = _record(model, fields)
         return ClientEvent.live(body)
     arguments = fields.pop("arguments", None) if kind == "call_suspended" else None
-    recorded: Event = _made(_kind(_RECORDED, kind), fields)
-    return ClientEvent.recorded(_checked(_PLACE, seq), recorded, arguments=arguments)
+    recorded: Event = _record(model, fields)
+    return ClientEvent.recorded(_checked(_SEQ, data.get("seq")), recorded, arguments=arguments)
 
 
 def list_event(data: Mapping[str, Any], resolve: Callable[..., Awaitable[Receipt]]) -> AsyncListEvent:
@@ -170,12 +183,6 @@ def list_event(data: Mapping[str, Any], resolve: Callable[..., Awaitable[Receipt
     found = _checked(_LIST_EVENT, data)
     call = pending_call(found.data, resolve) if found.kind is ListEventKind.PENDING else None
     return ListEvent(**dict(found), call=call)
-
-
-def _kind(kinds: Mapping[str, type[Any]], kind: str) -> type[Any]:
-    if kind not in kinds:
-        raise _unreadable(f"this release knows no event {kind[:80]!r}")
-    return kinds[kind]
 
 
 def _record(kind: type[_M], reply: Any) -> _M:

@@ -75,7 +75,9 @@ def duplicate_request(state: State, command: Cancel | CancelPending | End) -> Ju
     known = command.known.get(request_key(command.request_id))
     if known is None:
         return None
-    other_turn = isinstance(command, Cancel) and known.turn_id and command.turn_id not in (None, known.turn_id)
+    named = command.turn_id if isinstance(command, Cancel) else None
+    # What found nothing to cancel cannot have named the turn that is there now: it would have cancelled it.
+    other_turn = named is not None and named != known.turn_id and (known.turn_id is not None or named == _present(state))
     if known.digest != command.kind or other_turn:
         problem = f"{command.request_id!r} was already used for another request"
         raise InvalidInput("request_id", problem, "use a new id for each request")
@@ -145,8 +147,7 @@ def cancel(state: State, command: Cancel) -> Judgement:
     """
     check_request_id("request_id", command.request_id, InvalidInput)
     draft = Draft(state, command.now)
-    present = state.turn.turn_id if state.turn is not None else turn_id(state.turns + 1) if state.queue else None
-    if command.turn_id is None or command.turn_id == present:
+    if command.turn_id is None or command.turn_id == _present(state):
         cancelled = _cancel_turn(draft, command)
     elif is_turn_id(command.turn_id, last=state.turns):
         cancelled = Cancelled(conversation_id=state.conversation_id)
@@ -169,6 +170,13 @@ def end(state: State, command: End) -> Judgement:
         _cancel_turn(draft, command)
     seq = draft.emit(Ended(at=command.now, request_id=command.request_id, principal=command.principal))
     return draft.done(_receipt(state, seq, command.now))
+
+
+def _present(state: State) -> str | None:
+    """The id of the turn that is going on, or is about to begin."""
+    if state.turn is not None:
+        return state.turn.turn_id
+    return turn_id(state.turns + 1) if state.queue else None
 
 
 def _cancel_turn(draft: Draft, command: Cancel | End) -> Cancelled:

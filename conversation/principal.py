@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 
 from holdfast.errors import InvalidInput
+from holdfast.visible import without_hidden
 
 _CONTROL = r"\x00-\x1f\x7f-\x9f\ud800-\udfff"
 NAME = re.compile(rf"[^\s{_CONTROL}](?:[^{_CONTROL}]{{0,198}}[^\s{_CONTROL}])?")
@@ -50,6 +51,21 @@ class Principal:
             _check("principal.roles", role)
         object.__setattr__(self, "roles", roles)
         object.__setattr__(self, "proof", Proof(self.proof))
+
+    def check_visible(self) -> "Principal":
+        """The principal itself, once it is checked that a person sees every character of its names.
+
+        Whoever takes a principal from outside asks this: names with characters that nobody sees, or that turn the order of
+        text, look like others in lists and logs. What a log holds already is read as it is.
+
+        Raises:
+            InvalidInput: The id or a role has such a character.
+        """
+        for what, name in (("principal.id", self.id), *(("principal.roles", role) for role in self.roles)):
+            if without_hidden(name, lambda _: "") != name:
+                fix = "leave out characters that nobody sees, or that turn the order of text"
+                raise InvalidInput(what, f"{name!a:.60} does not show whole", fix)
+        return self
 
 
 def _check(what: str, name: object) -> None:

@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING
 
 from holdfast.lazy import lazily
 
-from .api_keys import AccessScope, ApiKey
+from .api_keys import AccessScope, ApiKey, ApiKeyList
 from .changes import Change, ChangePage, Changes, Place, Suspended
 from .conversations import (
     Acquired,
@@ -37,6 +37,7 @@ __all__ = [
     "AccessScope",
     "Acquired",
     "ApiKey",
+    "ApiKeyList",
     "AppRecord",
     "Append",
     "Appended",

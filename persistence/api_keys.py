@@ -1,13 +1,13 @@
 """API keys as a store keeps them: whose they are, what they allow, and the digest of their secret, never the secret."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping
 from enum import StrEnum
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from pydantic import Field
 
 from holdfast.conversation.record import Record
-from holdfast.errors import InvalidInput
+from holdfast.errors import CorruptStore, InvalidInput, NewerRecord
 
 MOST_API_KEYS = 1_000
 """How many API keys may stand in a namespace: each is looked up by its id, and the list has all of them."""
@@ -18,7 +18,7 @@ class AccessScope(StrEnum):
 
     READ = "read"  # look at conversations, pending calls, agents and events
     START = "start"  # start, send, cancel, end, retry
-    DECIDE = "decide"  # decide pending calls
+    DECIDE = "decide"  # decide pending calls; with `start`, cancel them and let the turn go on
     CLIENT = "client"  # carry out the calls of a client
     ADMIN = "admin"  # pause and resume
 
@@ -49,6 +49,31 @@ class ApiKey(Record):
     used_at: int | None = None
 
 
+class UnreadableApiKey(NamedTuple):
+    """An API key whose record cannot be read, and `why`: it lets nobody in, and can be removed by its id."""
+
+    key_id: str
+    why: str
+
+
+class ApiKeyList(NamedTuple):
+    """All API keys of a namespace: those that can be read, the oldest first, and those that cannot."""
+
+    keys: tuple[ApiKey, ...]
+    unreadable: tuple[UnreadableApiKey, ...] = ()
+
+    @classmethod
+    def of(cls, read: Mapping[str, Callable[[], ApiKey]]) -> "ApiKeyList":
+        """The list of the keys of these ids, each read by its function."""
+        keys, unreadable = [], []
+        for key_id, key in read.items():
+            try:
+                keys.append(key())
+            except (CorruptStore, NewerRecord) as error:
+                unreadable.append(UnreadableApiKey(key_id, str(error)))
+        return cls(tuple(sorted(keys, key=lambda key: (key.created_at, key.key_id))), tuple(sorted(unreadable)))
+
+
 def too_many_keys() -> InvalidInput:
     """The error that says that there is no room for another key."""
     return InvalidInput(
@@ -71,12 +96,12 @@ class ApiKeys(Protocol):
         """The key of that id, None if there is none."""
         ...
 
-    async def api_keys(self) -> Sequence[ApiKey]:
-        """All keys, the oldest first, also those that have expired."""
+    async def api_keys(self) -> ApiKeyList:
+        """All keys, also those that have expired. One whose record cannot be read does not hide the others."""
         ...
 
     async def remove_api_key(self, key_id: str) -> bool:
-        """Remove a key; false if there was none."""
+        """Remove a key; false if there was none before, whatever became of the replies to an operation that was repeated."""
         ...
 
     async def note_api_key_use(self, key_id: str, at: int) -> None:

@@ -1,9 +1,9 @@
 """API keys in memory."""
 
-from collections.abc import Sequence
+from functools import partial
 
 from . import codec
-from .api_keys import MOST_API_KEYS, ApiKey, too_many_keys
+from .api_keys import MOST_API_KEYS, ApiKey, ApiKeyList, too_many_keys
 from .memory_database import MemoryDatabase
 
 
@@ -21,10 +21,12 @@ class MemoryApiKeys(MemoryDatabase):
         data = self._api_keys.get(key_id)
         return codec.decode_api_key(data, self._api_keys_used.get(key_id)) if data is not None else None
 
-    async def api_keys(self) -> Sequence[ApiKey]:
+    async def api_keys(self) -> ApiKeyList:
         """See `Store.api_keys`."""
-        found = [codec.decode_api_key(data, self._api_keys_used.get(name)) for name, data in self._api_keys.items()]
-        return sorted(found, key=lambda key: (key.created_at, key.key_id))
+        read = {
+            name: partial(codec.decode_api_key, data, self._api_keys_used.get(name)) for name, data in self._api_keys.items()
+        }
+        return ApiKeyList.of(read)
 
     async def remove_api_key(self, key_id: str) -> bool:
         """See `Store.remove_api_key`."""

@@ -1,10 +1,10 @@
 """API keys in Redis: two hashes in the meta slot, one of the keys and one of when each was last used."""
 
-from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 from . import codec, redis_values
-from .api_keys import MOST_API_KEYS, ApiKey, too_many_keys
+from .api_keys import MOST_API_KEYS, ApiKey, ApiKeyList, too_many_keys
 from .redis_database import RedisDatabase
 
 
@@ -28,9 +28,9 @@ class RedisApiKeys(RedisDatabase):
                 return await pipe.execute()
 
         data, at = await self._do(read)
-        return codec.decode_api_key(data, _moment(at)) if data is not None else None
+        return _key(data, at) if data is not None else None
 
-    async def api_keys(self) -> Sequence[ApiKey]:
+    async def api_keys(self) -> ApiKeyList:
         """See `Store.api_keys`."""
         keys, used = self._places
 
@@ -41,8 +41,9 @@ class RedisApiKeys(RedisDatabase):
                 return await pipe.execute()
 
         records, times = await self._do(read)
-        found = [codec.decode_api_key(data, _moment(times.get(name))) for name, data in records.items()]
-        return sorted(found, key=lambda key: (key.created_at, key.key_id))
+        return ApiKeyList.of(
+            {name.decode(errors="replace"): partial(_key, data, times.get(name)) for name, data in records.items()}
+        )
 
     async def remove_api_key(self, key_id: str) -> bool:
         """See `Store.remove_api_key`."""
@@ -54,7 +55,9 @@ class RedisApiKeys(RedisDatabase):
                 pipe.hdel(used, key_id)
                 return await pipe.execute()
 
-        return bool((await self._do(write))[0])
+        stood = await self._do(lambda: self._redis.hexists(keys, key_id))  # a removal that is repeated would find nothing
+        await self._do(write)
+        return bool(stood)
 
     async def note_api_key_use(self, key_id: str, at: int) -> None:
         """See `Store.note_api_key_use`."""
@@ -63,6 +66,10 @@ class RedisApiKeys(RedisDatabase):
     @property
     def _places(self) -> tuple[str, str]:
         return self._keys.meta("api-keys"), self._keys.meta("api-keys-used")
+
+
+def _key(data: bytes, at: bytes | None) -> ApiKey:
+    return codec.decode_api_key(data, _moment(at))
 
 
 def _moment(text: bytes | None) -> int | None:

@@ -18,10 +18,10 @@ from holdfast.client import AsyncClient
 from holdfast.client.figures import Figures
 from holdfast.errors import HoldfastError
 
-from . import conversations, decisions, following, operating, scraping
+from . import conversations, decisions, following, operating, scraping, signing_in
 from .authentication import Authentication
 from .bounds import Bounds
-from .caller import LOCAL
+from .caller import LOCAL, Caller
 from .callers import Callers
 from .draining import Draining
 from .gate import LOOPBACK_NAMES, Gate
@@ -30,9 +30,10 @@ from .openapi import described
 from .operation import Asked, Operation, Serving
 from .problems import MEDIA_TYPE, response_of, unexpected
 from .reach import Reach, conversation_named
+from .readiness import Readiness, unready
 from .refusal import Refusal
 from .rendering import as_json
-from .sessions import Sessions, signed_in
+from .sessions import Sessions
 from .slots import Slots
 from .streams import EventStream, Streams
 from .watch import Watch
@@ -84,13 +85,14 @@ def create_app(
         Reach(client),
         sessions,
         Figures(client),
+        Readiness(client),
     )
     app = Starlette(
         routes=[
             *_routes(serving),
             Route("/openapi.json", _description, methods=["GET"]),
             Route("/", _welcome, methods=["GET"]),
-            _signing_in(serving),
+            signing_in.route_of(sessions),
         ],
         middleware=[
             Middleware(Watch, counts=serving.counts),
@@ -114,24 +116,10 @@ def drain(app: Starlette) -> None:
 def sign_in_link(app: Starlette, url: str) -> str:
     """A link to an application at this URL, over which one person signs in at this machine, once. It counts for an hour.
 
-    It takes the place of an earlier link. The session ends after twelve hours, or with the process.
+    It leads to a page whose button signs in: what merely opens the link does not use it up. It takes the place of an earlier
+    link. The session ends after twelve hours, or with the process.
     """
     return f"{url}/signin/{app.state.serving.sessions.link()}"
-
-
-def _signing_in(serving: Serving) -> Route:
-    async def sign_in(request: Request) -> Response:
-        try:
-            value = serving.sessions.redeemed(request.path_params["token"])
-        except Refusal as refusal:
-            return response_of(refusal)
-        arrived = request.state.arrived
-        return signed_in(value, scheme=arrived.scheme, host=arrived.host, root=_root(request))
-
-    route = Route("/signin/{token}", sign_in, methods=["GET"])
-    if route.methods is not None:
-        route.methods.discard("HEAD")  # a look must not use the link up
-    return route
 
 
 def _routes(serving: Serving) -> Iterator[Route]:
@@ -152,10 +140,11 @@ async def _answered(by_method: Mapping[str, Operation], serving: Serving, reques
         if operation.name != ALIVE:
             serving.requests.check()
         with serving.requests.one(), ExitStack() as held:
-            caller = LOCAL if operation.scope is None else await serving.callers.of(request.scope)
+            caller = LOCAL if operation.scope is None else await _caller(serving, request)
             if operation.scope is not None:
                 request.scope["state"]["caller"] = caller
-                caller.check_scope(operation.scope)
+                for scope in operation.scopes:
+                    caller.check_scope(scope)
                 held.enter_context(serving.requests.share(caller.principal, max(serving.bounds.requests // 4, 1)))
             if "conversation_id" in request.path_params:
                 await serving.reach.check(caller, request.path_params["conversation_id"])
@@ -165,7 +154,8 @@ async def _answered(by_method: Mapping[str, Operation], serving: Serving, reques
             if "suspension_id" in request.path_params:
                 named = conversation_named(query, body)
                 await serving.reach.check_suspension(caller, request.path_params["suspension_id"], named)
-            asked = Asked(serving, caller, _root(request), request.path_params, request.headers, query, body, key)
+            known = partial(serving.callers.known, request.scope)
+            asked = Asked(serving, caller, _root(request), request.path_params, request.headers, query, body, key, known)
             found = await operation.run(asked)
     except HoldfastError as error:
         return response_of(error)
@@ -178,6 +168,17 @@ async def _answered(by_method: Mapping[str, Operation], serving: Serving, reques
     if isinstance(found, BaseModel):
         return Response(as_json(found.model_dump()), status_code=operation.status, media_type="application/json")
     return found
+
+
+async def _caller(serving: Serving, request: Request) -> Caller:
+    """Who sends a request. Where that cannot be found out, a stranger asks, and is not told why."""
+    try:
+        return await serving.callers.of(request.scope)
+    except Refusal:
+        raise
+    except HoldfastError as error:
+        serving.readiness.note(error)
+        raise unready(error, whole=False) from error
 
 
 async def _description(request: Request) -> Response:

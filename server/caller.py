@@ -4,6 +4,7 @@ from dataclasses import dataclass
 
 from holdfast.client.access import AccessScope
 from holdfast.conversation import Principal
+from holdfast.visible import without_hidden
 
 from .refusal import Refusal
 
@@ -24,8 +25,13 @@ class Caller:
 
     @property
     def name(self) -> str:
-        """The principal's name, for lines of the log."""
-        return f"{self.principal.proof}:{self.principal.id}"
+        """The principal's name, for lines of the log, in which every character is seen."""
+        return without_hidden(f"{self.principal.proof}:{self.principal.id}", lambda char: ascii(char)[1:-1])
+
+    @property
+    def administers(self) -> bool:
+        """Whether they administer the whole, and not some agents alone."""
+        return AccessScope.ADMIN in self.scopes and self.agents is None
 
     def touches(self, agent: str) -> bool:
         """Whether they may touch the conversations of this agent."""

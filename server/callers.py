@@ -2,13 +2,13 @@
 
 import asyncio
 import hashlib
-import ipaddress
 import logging
 import math
 import time
 from collections import Counter, OrderedDict
-from collections.abc import Callable, Coroutine
+from collections.abc import Awaitable, Callable, Coroutine
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from starlette.datastructures import Headers
@@ -25,6 +25,8 @@ from holdfast.single_flight import SingleFlight
 from .authentication import Authentication
 from .bounds import Bounds
 from .caller import LOCAL, Caller
+from .key_table import KeyTable
+from .peers import network_of
 from .rates import Rates
 from .refusal import Refusal
 from .sessions import Sessions, cookie_of
@@ -86,6 +88,7 @@ class Callers:
         self._verified: OrderedDict[bytes, _Verified] = OrderedDict()
         self._verifying: dict[bytes, SingleFlight[tuple[Caller, float]]] = {}
         self._looking: Counter[str | None] = Counter()
+        self._table = KeyTable(self._access, clock=clock)
         self._noting: set[asyncio.Task[None]] = set()
 
     async def of(self, scope: Scope) -> Caller:
@@ -102,6 +105,17 @@ class Callers:
         if wait_s := self._rates.take((principal.proof, principal.id)):
             raise _too_often("rate_limited", f"{principal.id!r} sends more requests than may be", wait_s)
         return caller
+
+    async def known(self, scope: Scope) -> Caller | None:
+        """The caller of a request that may do without one; None where none is found."""
+        try:
+            return await self.of(scope)
+        except HoldfastError:  # also where the store does not answer
+            return None
+
+    def is_proxy(self, address: str) -> bool:
+        """Whether an address is one from which a known proxy connects."""
+        return self._authentication.proxy.is_peer(address)
 
     async def stands(self, scope: Scope, caller: Caller) -> bool:
         """Whether a request that is still open would find the same caller again; so it is while the store does not answer."""
@@ -127,38 +141,48 @@ class Callers:
             if (caller := self._signed_in(headers, arrived)) is not None:
                 return caller
             if proxy.token_header is not None and (token := _only(headers, proxy.token_header)):
-                return await self._verify(token, Proof.PROXY, payer, lambda: self._by_token(token, Proof.PROXY))
+                return await self._verify_token(token, Proof.PROXY, payer)
             if proxy.user_header is not None and proxy.is_peer(peer) and (name := _only(headers, proxy.user_header)):
                 return self._named(name, headers)
         raise unauthenticated("send an API key or a token as Authorization: Bearer; `holdfast keys create` makes a key")
 
     async def _bearer(self, credential: str, payer: str | None) -> Caller:
         if found := API_KEY.fullmatch(credential):
-            return await self._verify(credential, Proof.KEY, payer, lambda: self._by_key(found[1], found[2]))
+            work, good = partial(self._by_key, found[1], found[2]), partial(self._table.has, found[1], found[2])
+            return await self._verify(credential, Proof.KEY, payer, work, good)
         if self._tokens is not None and credential.count(".") == 2:  # noqa: PLR2004 - as in a token
-            return await self._verify(credential, Proof.OIDC, payer, lambda: self._by_token(credential, Proof.OIDC))
+            return await self._verify_token(credential, Proof.OIDC, payer)
         raise unauthenticated("this is no API key of the server's, and no token that it takes", bad=True)
 
+    async def _verify_token(self, token: str, proof: Proof, payer: str | None) -> Caller:
+        return await self._verify(token, proof, payer, partial(self._by_token, token, proof), partial(self._holds, token))
+
     async def _verify(
-        self, credential: str, proof: Proof, payer: str | None, work: Callable[[], Coroutine[Any, Any, tuple[Caller, float]]]
+        self,
+        credential: str,
+        proof: Proof,
+        payer: str | None,
+        work: Callable[[], Coroutine[Any, Any, tuple[Caller, float]]],
+        good: Callable[[], Awaitable[bool]],
     ) -> Caller:
         """The caller of a credential, as verified a moment ago or now.
 
-        A failure takes a token from the bucket of whom it comes from. Without one nothing new is looked at from there, but for
-        credentials that were taken before: failures of others do not keep them out.
+        A failure takes a token from the bucket of whom it comes from. Without one, what is tried from there costs no look of
+        its own: let in are credentials that were taken before, and those that are `good` by what is held already. So failures
+        of others keep nobody out.
         """
         digest = hashlib.sha256(f"{proof} {credential}".encode()).digest()
         known = self._verified.get(digest)
         if known is not None and self._clock() < known.until:
             self._verified.move_to_end(digest)
             return known.caller
-        if known is None and payer is not None and (wait_s := self._failures.wait_s(payer)):
-            raise _too_often("too_many_failures", "too many credentials from there were refused", wait_s)
+        fresh = payer if known is None else None
+        if fresh is not None and (refusal := self._too_many(fresh, digest)) is not None:
+            if not await good():
+                raise refusal
+            fresh = None
         flight = self._verifying.get(digest)
         if flight is None:
-            fresh = payer if known is None else None
-            if fresh is not None and self._looking[fresh] >= MOST_LOOKING:
-                raise _too_often("too_many_failures", "many credentials from there are looked at already", 1)
             flight = self._verifying[digest] = SingleFlight(work)
             self._looking[fresh] += 1
             flight.begin().add_done_callback(lambda _: self._looked(digest, fresh))
@@ -174,6 +198,14 @@ class Callers:
         if len(self._verified) > MOST_VERIFIED:
             self._verified.popitem(last=False)
         return caller
+
+    def _too_many(self, payer: str, digest: bytes) -> Refusal | None:
+        """The refusal of one more credential that is to be looked at; None where it may be."""
+        if wait_s := self._failures.wait_s(payer):
+            return _too_often("too_many_failures", "too many credentials from there were refused", wait_s)
+        if self._looking[payer] >= MOST_LOOKING and digest not in self._verifying:
+            return _too_often("too_many_failures", "many credentials from there are looked at already", 1)
+        return None
 
     def _looked(self, digest: bytes, payer: str | None) -> None:
         self._verifying.pop(digest, None)
@@ -198,6 +230,9 @@ class Callers:
         caller, until = await self._tokens.caller(token, proof)
         return caller, until - time.time()
 
+    async def _holds(self, token: str) -> bool:
+        return self._tokens is not None and self._tokens.holds(token)
+
     def _signed_in(self, headers: Headers, arrived: Arrived) -> Caller | None:
         value = cookie_parser("; ".join(headers.getlist("cookie"))[:LONGEST]).get(cookie_of(arrived.scheme, arrived.host))
         return LOCAL if value is not None and self._sessions.stands(value) else None
@@ -207,7 +242,7 @@ class Callers:
         listed = _only(headers, proxy.roles_header) if proxy.roles_header is not None else None
         roles = tuple(dict.fromkeys(role.strip() for role in (listed or "").split(",") if role.strip()))
         try:
-            principal = Principal(name, roles=roles, proof=Proof.PROXY)
+            principal = Principal(name, roles=roles, proof=Proof.PROXY).check_visible()
         except InvalidInput as error:
             raise unauthenticated(f"the proxy's headers name nobody: {error.problem}", bad=True) from None
         return Caller(principal, frozenset(proxy.scopes))
@@ -216,13 +251,7 @@ class Callers:
         """Whose bucket an attempt is on: the peer, or whom a known proxy speaks for; of IPv6 the network of one subscriber."""
         if self._authentication.proxy.is_peer(peer):
             peer = _without_port(last_of(headers, "x-forwarded-for")) or peer
-        try:
-            address = ipaddress.ip_address(peer.partition("%")[0])
-        except ValueError:
-            return "elsewhere"
-        if isinstance(address, ipaddress.IPv6Address) and address.ipv4_mapped is None:
-            return str(ipaddress.ip_network((address, 64), strict=False))
-        return str(address)
+        return network_of(peer)
 
     def _note(self, key: ApiKey, now: int) -> None:
         """Note that a key was used, once an hour or so, without anybody waiting for it."""

@@ -8,6 +8,7 @@ from starlette.responses import Response
 
 from holdfast.client import AgentNotFound, Conversation, ConversationState, Event, HoldfastError, InvalidInput, Receipt
 from holdfast.client.access import AccessScope
+from holdfast.conversation.ids import conversation_id_from
 from holdfast.events import TurnCancelled, TurnCompleted, TurnFailed, TurnStarted
 
 from .bodies import (
@@ -51,6 +52,7 @@ async def start(asked: Asked) -> MessageReceiptReply | Response:
         asked.caller.check_scope(AccessScope.READ)
         asked.serving.streams.check_room(asked.caller.principal)
     key = asked.key or _key_of_start(body.conversation_id)
+    await asked.serving.reach.check_start(asked.caller, body.conversation_id or conversation_id_from(key))
     conversation = await asked.client.start(
         body.agent, body.text, conversation_id=body.conversation_id, message_id=key, context=body.context
     )
@@ -312,12 +314,13 @@ OPERATIONS = (
         "POST",
         "/v1/conversations/{conversation_id}/cancel-pending",
         "cancelPending",
-        "Cancel the calls that wait; the turn goes on.",
+        "Cancel the calls that wait; the turn goes on. That settles them as decisions do, and takes the scope of those, too.",
         cancel_pending,
         reply=CancelledReply,
         body=CancelPendingBody,
         key="request_id",
         scope=AccessScope.START,
+        also=(AccessScope.DECIDE,),
     ),
     Operation(
         "POST",

@@ -49,6 +49,8 @@ class Gate:
                 sent = MutableHeaders(scope=message)
                 sent["X-Content-Type-Options"] = "nosniff"
                 sent["Cross-Origin-Resource-Policy"] = "same-origin"
+                sent["X-Frame-Options"] = "DENY"
+                sent.setdefault("Content-Security-Policy", "default-src 'none'; frame-ancestors 'none'")
                 sent.setdefault("Cache-Control", "no-store")
                 if self._authentication.origins:
                     sent.add_vary_header("Origin")
@@ -80,7 +82,8 @@ class Gate:
         scheme = self._scheme(scope, headers)
         safe = scope["method"] in SAFE_METHODS
         elsewhere = _from_elsewhere(headers, f"{scheme}://{hosts[0]}")
-        followed = safe and headers.get("sec-fetch-mode") == "navigate"
+        top = headers.get("sec-fetch-dest", "document") == "document"  # and no frame within the other page
+        followed = safe and top and headers.get("sec-fetch-mode") == "navigate"
         if elsewhere and not followed and allowed is None:  # a link may lead here; a page of another site fetches nothing
             raise Refusal(403, "cross_site", "a page of another site may not send this")
         said = "sec-fetch-site" in headers or "origin" in headers

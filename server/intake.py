@@ -12,6 +12,7 @@ from .bounds import Bounds
 from .refusal import Refusal
 
 JSON = "application/json"
+KEY = "Idempotency-Key"
 MOST_ERRORS = 20
 """How many mistakes of one request are named."""
 
@@ -61,11 +62,18 @@ def key_of(request: Request, field: str | None, body: Any) -> str | None:
     """The idempotency key of a request, from its header or its body; None if neither has one.
 
     Raises:
-        Refusal: Header and body differ.
+        Refusal: A key is empty, the header stands there twice, or header and body differ.
     """
     if field is None:
         return None
-    header, inside = request.headers.get("idempotency-key"), getattr(body, field, None)
+    given, inside = request.headers.getlist("idempotency-key"), getattr(body, field, None)
+    empty = KEY if "" in given else field if inside == "" else None
+    if empty is not None or len(given) > 1:  # taken for none, a repetition would be done again
+        problem = "send it once, and not empty, or leave it out"
+        raise Refusal(
+            422, "invalid_request", f"{empty or KEY}: {problem}", {"errors": [{"field": empty or KEY, "problem": problem}]}
+        )
+    header = given[0] if given else None
     if header is not None and inside is not None and header != inside:
         detail = f"Idempotency-Key and the body's {field} differ: send one of them, or the same twice"
         raise Refusal(422, "invalid_request", detail, {"errors": []})

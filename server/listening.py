@@ -16,6 +16,7 @@ from holdfast.errors import ConfigurationError
 
 from .app import drain
 from .authentication import Authentication
+from .connections import Connections
 from .gate import LOOPBACK_NAMES
 
 DRAIN_S = 40
@@ -32,8 +33,10 @@ async def listen(app: Starlette, opened: socket.socket, *, ready: Callable[[str]
         opened: The socket, from `open_socket`.
         ready: Called with the server's URL once it listens.
     """
+    connections = Connections.of(app)
     config = uvicorn.Config(
         app,
+        http=connections.protocol,
         lifespan="off",
         log_config=None,
         log_level="critical",  # what goes wrong is logged by the application itself
@@ -46,7 +49,8 @@ async def listen(app: Starlette, opened: socket.socket, *, ready: Callable[[str]
     )
     host, port = opened.getsockname()[:2]
     url = f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
-    await _Server(config, app, lambda: ready(url)).serve(sockets=[opened])
+    async with connections.kept():
+        await _Server(config, app, lambda: ready(url)).serve(sockets=[opened])
 
 
 def open_socket(host: str, port: int) -> socket.socket:

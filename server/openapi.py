@@ -65,7 +65,7 @@ def _described(operation: Operation, references: Mapping[Any, Any]) -> dict[str,
     found: dict[str, Any] = {
         "operationId": operation.name,
         "summary": operation.summary,
-        "security": [] if operation.scope is None else [{"bearer": [operation.scope.value]}],
+        "security": [] if operation.scope is None else [{"bearer": [scope.value for scope in operation.scopes]}],
         "parameters": _parameters(operation),
         "responses": {
             **_succeeding(operation, references),

@@ -1,9 +1,11 @@
 """The routes of whoever operates: agents, pauses, and whether the server is alive and of use."""
 
 from holdfast.client.access import AccessScope
+from holdfast.errors import HoldfastError
 
 from .bodies import PauseBody, ResumeBody
 from .operation import Asked, Operation
+from .readiness import unready
 from .refusal import Refusal
 from .replies import AgentsReply, HealthReply, PauseReply, PausesReply, ReadyReply, ResumedReply
 
@@ -41,10 +43,17 @@ async def health(_: Asked) -> HealthReply:
 
 
 async def ready(asked: Asked) -> ReadyReply:
-    """Redis answers, and a cluster whose sweeper lives serves the store; not while this process is drained."""
+    """Redis answers, and a cluster whose sweeper lives serves the store; not while this process is drained.
+
+    Anybody may ask, and is told which part is not ready; the reason is for who administers the whole.
+    """
     if asked.serving.draining.begun:
         raise Refusal(503, "draining", "this server stops")
-    await asked.client.ready()
+    try:
+        await asked.serving.readiness.check()
+    except HoldfastError as error:
+        caller = await asked.known()
+        raise unready(error, whole=caller is not None and caller.administers) from error
     return ReadyReply()
 
 

@@ -18,6 +18,7 @@ from .caller import Caller
 from .callers import Callers
 from .draining import Draining
 from .reach import Reach
+from .readiness import Readiness
 from .sessions import Sessions
 from .slots import Slots
 from .streams import Streams
@@ -36,6 +37,7 @@ class Serving:
     reach: Reach
     sessions: Sessions
     figures: Figures
+    readiness: Readiness
     counts: Counts = field(default_factory=Counts)
 
 
@@ -43,7 +45,8 @@ class Serving:
 class Asked:
     """One request, checked: who sends it, the parts of its path, its query and body as their models, its idempotency key.
 
-    `root` is the path under which the application is mounted.
+    `root` is the path under which the application is mounted. `known` gives the caller where nobody is asked who they are, for
+    what only some are told: None of whoever does not say who they are, or says so in vain.
     """
 
     serving: Serving
@@ -54,6 +57,7 @@ class Asked:
     query: Any
     body: Any
     key: str | None
+    known: Callable[[], Awaitable[Caller | None]]
 
     @property
     def client(self) -> AsyncClient:
@@ -81,6 +85,7 @@ class Operation:
         status: The status of a reply.
         streams: Whether it replies with an event stream, or may.
         scope: What a caller must be allowed for it; None: anybody may, and nobody is asked who they are.
+        also: What a caller must be allowed besides, where it does what another scope is for, too.
         text: Whether it replies with plain text.
         last: The pattern of the `id` of an event, if it streams some.
         endless: Whether its stream never comes to an end by itself.
@@ -101,3 +106,9 @@ class Operation:
     last: str = "[0-9]{1,18}"
     endless: bool = False
     scope: AccessScope | None = field(kw_only=True)
+    also: tuple[AccessScope, ...] = ()
+
+    @property
+    def scopes(self) -> tuple[AccessScope, ...]:
+        """All that a caller must be allowed."""
+        return () if self.scope is None else (self.scope, *self.also)

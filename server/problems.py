@@ -60,12 +60,13 @@ def unexpected() -> dict[str, Any]:
 
 def response_of(error: HoldfastError) -> Response:
     """The response that an error leads to."""
-    headers = error.headers if isinstance(error, Refusal) else _headers(error)
+    headers = error.headers if isinstance(error, Refusal) else headers_of(error)
     problem = problem_of(error)
     return Response(as_json(problem), status_code=problem["status"], media_type=MEDIA_TYPE, headers=headers)
 
 
-def _headers(error: HoldfastError) -> dict[str, str]:
+def headers_of(error: HoldfastError) -> dict[str, str]:
+    """The headers of the response that an error of Holdfast's leads to: when to come back."""
     if isinstance(error, Overloaded | LeaseHeld):
         return {"Retry-After": str(max(math.ceil(error.retry_after_ms / 1000), 1))}
     passing = QueueFull | Fenced | OutcomeUnknown | StoreUnavailable | ClusterUnavailable | ClusterStopped

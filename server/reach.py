@@ -4,7 +4,7 @@ from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, TypeVar
 
-from holdfast.client import AsyncClient, ConversationNotFound, InvalidInput, Page, StaleCall, StaleReason
+from holdfast.client import AsyncClient, ConversationExists, ConversationNotFound, InvalidInput, Page, StaleCall, StaleReason
 from holdfast.conversation.ids import check_conversation_id
 
 from .caller import Caller
@@ -31,6 +31,22 @@ class Reach:
         """
         if caller.agents is not None and not caller.touches(await self._agent(check_conversation_id(conversation_id))):
             raise ConversationNotFound(conversation_id)
+
+    async def check_start(self, caller: Caller, conversation_id: str) -> None:
+        """Refuse the id of a conversation that the caller may not touch, for a new one: it is taken, and no more is said of it.
+
+        Raises:
+            InvalidConversationId: The id is empty, too long or ill-formed.
+            ConversationExists: It is that of another agent's conversation.
+        """
+        if caller.agents is None:
+            return
+        try:
+            agent = await self._agent(check_conversation_id(conversation_id))
+        except ConversationNotFound:
+            return
+        if not caller.touches(agent):
+            raise ConversationExists(conversation_id)
 
     async def check_suspension(self, caller: Caller, suspension_id: str, conversation_id: str | None) -> None:
         """Refuse a suspension of a conversation that the caller may not touch, as one that there is not.

@@ -6,8 +6,6 @@ import time
 from collections import OrderedDict
 from collections.abc import Callable
 
-from starlette.responses import RedirectResponse, Response
-
 from .refusal import Refusal
 
 LINK_S = 3600
@@ -32,16 +30,25 @@ class Sessions:
         self._links = {_digest(token): self._clock() + LINK_S}
         return token
 
+    def check_link(self, token: str) -> None:
+        """Return if a link's token may be redeemed; that uses nothing up.
+
+        Raises:
+            Refusal: There is no such link, or not any more.
+        """
+        until = self._links.get(_digest(token), 0.0)  # digests: how long the look takes says nothing of the token
+        if until <= self._clock():
+            detail = "this link was used, or has expired, or was never made: start the server again for another one"
+            raise Refusal(410, "link_used", detail)
+
     def redeemed(self, token: str) -> str:
         """The cookie's value for a link's token, which is used up by that.
 
         Raises:
             Refusal: There is no such link, or not any more.
         """
-        until = self._links.pop(_digest(token), None)  # digests: how long the look takes says nothing of the token
-        if until is None or until <= self._clock():
-            detail = "this link was used, or has expired, or was never made: start the server again for another one"
-            raise Refusal(410, "link_used", detail)
+        self.check_link(token)
+        del self._links[_digest(token)]
         value = secrets.token_urlsafe(32)
         self._sessions[_digest(value)] = self._clock() + SESSION_S
         if len(self._sessions) > MOST:
@@ -59,16 +66,6 @@ def cookie_of(scheme: str, host: str) -> str:
         return "__Host-holdfast"
     port = host.rpartition(":")[2]
     return f"holdfast-{port if port.isdecimal() else '80'}"
-
-
-def signed_in(value: str, *, scheme: str, host: str, root: str) -> Response:
-    """The response to a link: the cookie, and the way to the first page."""
-    response = RedirectResponse(f"{root}/", status_code=303)
-    response.set_cookie(
-        cookie_of(scheme, host), value, max_age=SESSION_S, path="/", secure=scheme == "https", httponly=True, samesite="lax"
-    )
-    response.headers["Referrer-Policy"] = "no-referrer"
-    return response
 
 
 def _digest(text: str) -> str:

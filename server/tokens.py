@@ -2,6 +2,8 @@
 
 import base64
 import binascii
+import math
+import re
 import time
 import warnings
 from collections.abc import Callable
@@ -26,6 +28,10 @@ TYPES = ("", "jwt", "at+jwt", "application/at+jwt")
 """The types of tokens that say who calls; a logout token, for one, does not."""
 
 
+_MAIL = re.compile(r"(.*[./:]|)email")
+"""A claim with an address of mail, also within an object or a namespace; `email_verified` stands beside it."""
+
+
 class InvalidToken(Exception):
     """A token that is not taken; the text says why, and nothing of the token."""
 
@@ -45,6 +51,21 @@ class Tokens:
             InvalidToken: The token is not taken.
             Refusal: The issuer's keys cannot be fetched.
         """
+        claims, algorithm, key_id = self._stated(token)
+        ends = self._verify(token, await self._keys.key(key_id), algorithm, claims)
+        return self._read(claims, proof), ends + LEEWAY_S
+
+    def holds(self, token: str) -> bool:
+        """Whether a token holds by those keys of the issuer that are known; nothing is fetched for it."""
+        try:
+            claims, algorithm, key_id = self._stated(token)
+            self._verify(token, self._keys.held(key_id), algorithm, claims)
+        except InvalidToken:
+            return False
+        return True
+
+    def _stated(self, token: str) -> tuple[dict[str, Any], str, str | None]:
+        """The claims of a token, its algorithm and the id of its key, unverified."""
         header, claims = _parts(token)
         algorithm, key_id = header.get("alg"), header.get("kid")
         if algorithm not in self._issuer.algorithms:
@@ -53,14 +74,12 @@ class Tokens:
             raise InvalidToken("it is of another type")
         if key_id is not None and not isinstance(key_id, str):
             raise InvalidToken("the id of its key is no text")
-        key = await self._keys.key(key_id)
+        return claims, str(algorithm), key_id
+
+    def _verify(self, token: str, key: Any, algorithm: str, claims: dict[str, Any]) -> float:
+        """Check the signature, and what the claims say of the token itself; returns until when it says that it holds."""
         if key is None or key.alg not in (None, algorithm):
             raise InvalidToken("its issuer has no such key")
-        self._verify(token, key, str(algorithm), claims)
-        return self._read(claims, proof), float(claims["exp"]) + LEEWAY_S
-
-    def _verify(self, token: str, key: Any, algorithm: str, claims: dict[str, Any]) -> None:
-        """Check the signature, and what the claims say of the token itself."""
         registry = jws.JWSRegistry(algorithms=[algorithm], strict_check_header=False)
         registry.max_header_length = LONGEST
         must = jwt.JWTClaimsRegistry(
@@ -75,24 +94,31 @@ class Tokens:
                 warnings.simplefilter("ignore", SecurityWarning)  # of the name EdDSA, which issuers use
                 jwt.decode(token, key, algorithms=[algorithm], registry=registry)
             must.validate(claims)
+            ends = float(claims["exp"])
         except JoseError as error:
             raise InvalidToken(_SAID.get(type(error).__name__, f"it does not hold ({type(error).__name__})")) from None
+        except OverflowError:
+            raise InvalidToken("one of its times is none") from None
         except (ValueError, TypeError, KeyError):  # a key that does not go with the signature
             raise InvalidToken("its signature does not hold") from None
+        if not math.isfinite(ends):
+            raise InvalidToken("one of its times is none")
+        return ends
 
     def _read(self, claims: dict[str, Any], proof: Proof) -> Caller:
         issuer = self._issuer
         name = _at(claims, issuer.id_claim)
         if not isinstance(name, str):
             raise InvalidToken(f"its claim {issuer.id_claim!r} names nobody")
-        if issuer.id_claim == "email" and claims.get("email_verified") is not True:
+        place = _MAIL.fullmatch(issuer.id_claim)
+        if place is not None and _at(claims, f"{place[1]}email_verified") is not True:
             raise InvalidToken("its address of mail was not verified (email_verified)")
         given = _names(_at(claims, issuer.scope_claim), spaced=True)
         known = {f"{issuer.scope_prefix}{scope.value}": scope for scope in AccessScope}
         scopes = frozenset({*issuer.scopes, *(known[one] for one in given if one in known)})
         agents = None if issuer.agents_claim is None else frozenset(_names(_at(claims, issuer.agents_claim)))
         try:
-            principal = Principal(name, roles=tuple(_names(_at(claims, issuer.roles_claim))), proof=proof)
+            principal = Principal(name, roles=tuple(_names(_at(claims, issuer.roles_claim))), proof=proof).check_visible()
         except InvalidInput as error:
             raise InvalidToken(f"it cannot be a principal: {error.field}: {error.problem}") from None
         return Caller(principal, scopes, agents)

@@ -4,7 +4,7 @@
 import pytest
 
 from holdfast.errors import InvalidInput
-from holdfast.persistence import AccessScope, ApiKey, Store
+from holdfast.persistence import AccessScope, ApiKey, ApiKeyList, Store
 from holdfast.persistence.api_keys import MOST_API_KEYS
 
 
@@ -33,14 +33,14 @@ class Keeping:
     async def test_api_keys_are_listed_oldest_first(self, store: Store) -> None:
         for name, at in (("k1", 9), ("k2", 3), ("k0", 9)):
             await store.put_api_key(key(name, at))
-        assert [found.key_id for found in await store.api_keys()] == ["k2", "k0", "k1"]
+        assert [found.key_id for found in (await store.api_keys()).keys] == ["k2", "k0", "k1"]
 
     async def test_a_removed_api_key_is_gone_and_nothing_is_noted_of_it(self, store: Store, other: Store) -> None:
         await store.put_api_key(key())
         assert await other.remove_api_key("k1")
         assert not await store.remove_api_key("k1")
         await store.note_api_key_use("k1", 9)
-        assert await store.api_keys() == []
+        assert await store.api_keys() == ApiKeyList(())
         await store.put_api_key(key())
         assert await store.api_key("k1") == key()
 
@@ -48,7 +48,7 @@ class Keeping:
         await store.put_api_key(key())
         await store.note_api_key_use("k1", 123)
         assert await other.api_key("k1") == key().model_copy(update={"used_at": 123})
-        assert [found.used_at for found in await other.api_keys()] == [123]
+        assert [found.used_at for found in (await other.api_keys()).keys] == [123]
 
     async def test_there_are_no_more_api_keys_than_may_be(self, store: Store) -> None:
         for number in range(MOST_API_KEYS):

@@ -37,7 +37,7 @@ OUTSIDE = {
     "httpx": ("actors/worker/provider_stream.py", "client/http_", "server/key_sets.py"),
     "joserfc": ("server/",),
     "starlette": ("server/",),
-    "uvicorn": ("server/listening.py",),
+    "uvicorn": ("server/listening.py", "server/connections.py"),
     "typer": ("cli/",),
     "rich": ("cli/",),
     "msgpack": ("persistence/codec.py",),

@@ -36,8 +36,8 @@ PUBLIC = {
         code_digest load main_file path_of python_path tool
     """,
     "persistence": """
-        AccessScope Acquired ApiKey AppRecord Append Appended Binding Blame BrokenApp Census Change ChangePage Changes
-        ConversationRow Conversations Directory Due EVERYWHERE KnownIds Late Listing Lists Look MemoryStore Moved
+        AccessScope Acquired ApiKey ApiKeyList AppRecord Append Appended Binding Blame BrokenApp Census Change ChangePage
+        Changes ConversationRow Conversations Directory Due EVERYWHERE KnownIds Late Listing Lists Look MemoryStore Moved
         Overdue Owner PAUSE_LAG_MS Pause Paused Pausing Place Quarantine Rebuilt RedisStore Run RunStatus Runs Silent
         Stands Store Survey Suspended TakeoverReason Tallies Trouble Waiting
     """,

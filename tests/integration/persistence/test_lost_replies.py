@@ -6,7 +6,7 @@ import pytest
 from redis import exceptions
 
 from holdfast.errors import StoreUnavailable
-from holdfast.persistence import Owner, RedisStore, RunStatus, TakeoverReason, redis_scripts
+from holdfast.persistence import AccessScope, ApiKey, Owner, RedisStore, RunStatus, TakeoverReason, redis_scripts
 from holdfast.testing.writer import APP, DESK, Writer, begin, call, send, start
 
 
@@ -233,3 +233,14 @@ async def test_many_may_wait_at_once(store):
     await writer.do(start())
 
     assert {len(events) for events in await asyncio.gather(*waiting)} == {2}
+
+
+async def test_a_key_whose_removal_was_acknowledged_in_vain_was_there(proxy, through, store):
+    await store.put_api_key(ApiKey(key_id="k1", name="ana", digest="00", scopes=(AccessScope.READ,), created_at=1))
+    proxy.lose, proxy.only = 2, b"HDEL"
+
+    assert await through.remove_api_key("k1")
+
+    assert proxy.lose == 0
+    assert await store.api_key("k1") is None
+    assert not await through.remove_api_key("k1")

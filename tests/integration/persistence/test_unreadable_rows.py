@@ -9,7 +9,7 @@ import pytest
 from holdfast.client.results import PendingCall
 from holdfast.conversation import Answer, Approve, Deny, Redispatch, Status, SuspensionKind
 from holdfast.errors import CorruptStore, InvalidDecision, InvalidInput, NewerRecord
-from holdfast.persistence import codec
+from holdfast.persistence import AccessScope, ApiKey, codec
 from holdfast.persistence.keys import Keys
 from holdfast.testing.writer import Writer, begin, call, resolve, start
 
@@ -316,3 +316,19 @@ async def test_a_call_of_which_only_the_place_is_known_is_not_resolved(store, ra
 
     assert refused.value.field == "tool_call_id"
     assert view.suspension_id == crowd[SPOILT].suspension_ids[0]
+
+
+async def test_an_api_key_that_cannot_be_read_hides_no_other_and_can_be_removed(store, keys):
+    for number in range(4):
+        record = ApiKey(key_id=f"k{number}", name="ana", digest="00", scopes=(AccessScope.READ,), created_at=number)
+        await store.put_api_key(record)
+    await store._redis.hset(keys.meta("api-keys"), mapping={"k1": b"junk", "k2": msgpack.packb([NEWER, "api_key", {}])})
+    await store._redis.hset(keys.meta("api-keys-used"), "k3", b"junk")
+
+    found = await store.api_keys()
+
+    assert [key.key_id for key in found.keys] == ["k0"]
+    assert [one.key_id for one in found.unreadable] == ["k1", "k2", "k3"]
+    assert all(one.why for one in found.unreadable)
+    assert [await store.remove_api_key(one.key_id) for one in found.unreadable] == [True] * 3
+    assert (await store.api_keys()).unreadable == ()

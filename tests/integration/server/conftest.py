@@ -13,6 +13,7 @@ from holdfast.agent import Agent, App, tool
 from holdfast.client import AsyncClient
 from holdfast.persistence import MemoryStore
 from holdfast.server import Authentication, Bounds, create_app
+from holdfast.server.connections import Connections
 from holdfast.server.listening import open_socket
 from holdfast.testing.writer import Writer, begin, call, start
 
@@ -34,15 +35,21 @@ class Served:
         self._socket = open_socket("127.0.0.1", 0)
         self.port = self._socket.getsockname()[1]
         self.url = f"http://127.0.0.1:{self.port}"
-        config = uvicorn.Config(self.app, lifespan="off", log_config=None, log_level="critical", timeout_graceful_shutdown=5)
+        self.connections = Connections.of(self.app)
+        options = {"http": self.connections.protocol, "log_config": None, "log_level": "critical"}
+        config = uvicorn.Config(self.app, lifespan="off", timeout_graceful_shutdown=5, **options)
         self._server = uvicorn.Server(config)
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._serve, daemon=True)
 
     def _serve(self):
         asyncio.set_event_loop(self._loop)
-        self._loop.run_until_complete(self._server.serve(sockets=[self._socket]))
+        self._loop.run_until_complete(self._kept())
         self._loop.close()
+
+    async def _kept(self):
+        async with self.connections.kept():
+            await self._server.serve(sockets=[self._socket])
 
     @property
     def streams(self):

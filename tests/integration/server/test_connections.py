@@ -1,15 +1,26 @@
 """What only a real connection shows: listeners that do not read, requests that break off, bytes that are no HTTP."""
 
+import asyncio
+import contextlib
+import ipaddress
 import json
+import signal
 import socket
 
 import httpx
 import pytest
 from stack_fixture import eventually
+from stores import InMemory
 
+from holdfast.client import AsyncClient
+from holdfast.persistence import MemoryStore
+from holdfast.server import Authentication, Bounds, Proxy, connections, create_app
+from holdfast.server.listening import listen, open_socket
 from holdfast.testing.writer import send
 
 from .conftest import served
+
+ALIVE = b"GET /health HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n"
 
 STREAM = "GET /v1/conversations/{}/events?live=false HTTP/1.1\r\nHost: 127.0.0.1\r\n{}\r\n"
 
@@ -105,3 +116,124 @@ def test_one_connection_carries_many_requests(server):
         for number in range(20):
             sent = http.post("/v1/conversations/c-1/messages", json={"text": "x"}, headers={"Idempotency-Key": f"k-{number}"})
             assert json.loads(sent.content)["message_id"] == f"k-{number}"
+
+
+@pytest.fixture
+def hasty(monkeypatch):
+    """Connections are looked at often."""
+    monkeypatch.setattr(connections, "LOOK_S", 0.02)
+
+
+def closed(opened):
+    """Whether the server has closed a connection, perhaps after some bytes."""
+    try:
+        while opened.recv(1 << 16):
+            pass
+    except ConnectionResetError:
+        pass
+    return True
+
+
+def dripping(opened, text):
+    """Send a text a byte at a time until the server closes the connection; how many bytes were taken."""
+    opened.settimeout(0.02)
+    for number in range(len(text)):
+        try:
+            opened.sendall(text[number : number + 1])
+            if not opened.recv(1 << 16):
+                return number
+        except TimeoutError:
+            pass
+        except OSError:
+            return number
+    return len(text)
+
+
+@pytest.mark.usefixtures("hasty")
+def test_a_connection_that_sends_no_head_or_sends_it_drop_by_drop_is_closed():
+    head = b"GET /health HTTP/1.1\r\nHost: 127.0.0.1\r\nX: " + b"y" * 3000
+    with served(head_s=0.3) as server:
+        with connected(server.port) as silent:
+            assert closed(silent)
+        with connected(server.port) as slow:
+            assert dripping(slow, head) < len(head)
+        with connected(server.port) as again:
+            again.sendall(ALIVE)
+            assert b"200 OK" in again.recv(1 << 16)
+            assert dripping(again, head) < len(head)
+        eventually(lambda: len(server.connections) == 0)
+
+
+@pytest.mark.usefixtures("hasty")
+def test_a_body_that_nobody_waits_for_keeps_no_connection_open():
+    head = b"POST /v1/nothing HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: 3000\r\n\r\n"
+    with served(head_s=0.3) as server, connected(server.port) as slow:
+        slow.sendall(head)
+        assert b" 404 " in slow.recv(1 << 16)
+        assert dripping(slow, b"x" * 3000) < 3000
+
+
+@pytest.mark.usefixtures("hasty")
+def test_who_takes_no_response_in_is_broken_off():
+    with served(flush_s=0.3) as server, connected(server.port, buffered=4096) as lazy:
+        lazy.sendall(b"GET /openapi.json HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n" * 200)
+        eventually(lambda: len(server.connections) == 1)
+        eventually(lambda: len(server.connections) == 0)
+
+
+@pytest.mark.usefixtures("hasty")
+def test_requests_and_streams_that_are_under_way_outlast_the_time_for_a_head():
+    with served(head_s=0.2, heartbeat_s=0.1) as server:
+        server.waiting("c-1")
+        with connected(server.port) as listener:
+            listener.sendall(STREAM.format("c-1", "").encode())
+            taken = b""
+            while taken.count(b"\n: \n") < 8:
+                taken += listener.recv(1 << 16)
+
+
+def test_where_there_is_no_room_the_connection_that_has_waited_longest_gives_way_to_a_new_one():
+    with served(connections=6) as server:
+        server.waiting("c-1")
+        with contextlib.ExitStack() as held:
+            first, *others = (held.enter_context(connected(server.port)) for _ in range(3))
+            eventually(lambda: len(server.connections) == 3)
+            last = held.enter_context(connected(server.port))
+            assert closed(first)
+            for one in (*others, last):
+                one.sendall(STREAM.format("c-1", "").encode())
+            eventually(lambda: server.streams == 3)
+            refused = held.enter_context(connected(server.port))
+            head, _, body = refused.recv(1 << 16).partition(b"\r\n\r\n")
+            assert head.startswith(b"HTTP/1.1 503 ")
+            assert b"Retry-After: 1" in head
+            assert json.loads(body)["code"] == "too_many_connections"
+        eventually(lambda: len(server.connections) == 0)
+        assert httpx.get(f"{server.url}/health").json() == {"status": "ok"}
+
+
+def test_one_address_has_half_of_the_connections_and_a_known_proxy_all_of_them():
+    proxy = Authentication(proxy=Proxy(peers=(ipaddress.ip_network("127.0.0.1/32"),)))
+    for authentication, room in ((None, 4), (proxy, 8)):
+        with served(authentication=authentication, connections=8) as server, contextlib.ExitStack() as held:
+            for _ in range(room):
+                held.enter_context(connected(server.port))
+            eventually(lambda server=server, room=room: len(server.connections) == room)
+            with connected(server.port) as more:
+                more.sendall(ALIVE)
+                assert b"200 OK" in more.recv(1 << 16)
+                assert len(server.connections) == room
+
+
+@pytest.mark.usefixtures("hasty")
+async def test_the_server_of_the_command_line_closes_connections_that_send_nothing():
+    app = create_app(AsyncClient(InMemory(MemoryStore()), timeout_s=10), bounds=Bounds(head_s=0.1))
+    opened, listens = open_socket("127.0.0.1", 0), asyncio.Event()
+    serving = asyncio.create_task(listen(app, opened, ready=lambda _: listens.set()))
+    async with asyncio.timeout(30):
+        await listens.wait()
+        reader, writer = await asyncio.open_connection(*opened.getsockname())
+        assert await reader.read() == b""
+        writer.close()
+        signal.raise_signal(signal.SIGTERM)
+        await serving

@@ -1,9 +1,14 @@
-"""Times as `holdfast keys create --expires` takes them."""
+"""Times as `holdfast keys create --expires` takes them, and keys that cannot be read in the list."""
+
+import json
 
 import pytest
 
+from holdfast.cli import keys
 from holdfast.cli.keys import seconds_of
 from holdfast.errors import InvalidInput
+from holdfast.persistence import AccessScope, ApiKey, ApiKeyList
+from holdfast.persistence.api_keys import UnreadableApiKey
 
 
 @pytest.mark.parametrize(("text", "seconds"), [("30d", 2_592_000), ("12h", 43_200), ("15m", 900), ("5s", 5), ("2w", 1_209_600)])
@@ -15,3 +20,21 @@ def test_a_time_is_a_number_and_a_unit(text, seconds):
 def test_what_is_no_time_is_refused(text):
     with pytest.raises(InvalidInput, match="is no time"):
         seconds_of(text)
+
+
+@pytest.mark.parametrize("as_json", [False, True])
+def test_a_key_that_cannot_be_read_is_named_and_hides_no_other(capsys, monkeypatch, as_json):
+    good = ApiKey(key_id="k0", name="ana", digest="00", scopes=(AccessScope.READ,), created_at=1)
+    found = ApiKeyList((good,), (UnreadableApiKey("k\x1b1", "it is junk"),))
+    monkeypatch.setattr(keys, "_with", lambda *_: found)
+
+    keys.list_keys(None, as_json=as_json)
+
+    shown = capsys.readouterr()
+    assert "ana" in shown.out
+    assert "\x1b" not in shown.out + shown.err
+    if as_json:
+        assert json.loads(shown.out)["unreadable"] == [{"key_id": "k\x1b1", "why": "it is junk"}]
+    else:
+        assert "key k\\x1b1 cannot be read" in shown.err
+        assert "it is junk" in shown.err

@@ -7,6 +7,7 @@ from stores import InMemory
 
 from holdfast.client import AsyncClient, ConversationNotFound, InvalidConversationId, InvalidInput
 from holdfast.client.access import API_KEY, AccessScope, fits
+from holdfast.conversation import Principal, Proof
 from holdfast.persistence import MemoryStore
 from holdfast.testing.writer import Writer, begin, start
 
@@ -51,7 +52,9 @@ async def test_a_key_is_shown_once_and_its_secret_is_kept_as_a_digest(access):
         ({"agents": [None]}, "agents"),
         ({"agents": ["no agent"]}, "agent"),
         ({"agents": [f"a{number}" for number in range(65)]}, "agents"),
+        ({"name": "ana\u202e"}, "principal.id"),
         ({"roles": [""]}, "principal.roles"),
+        ({"roles": ["lead\u200b"]}, "principal.roles"),
         ({"expires_s": 0}, "expires_s"),
         ({"expires_s": float("nan")}, "expires_s"),
         ({"expires_s": 1e12}, "expires_s"),
@@ -72,3 +75,10 @@ async def test_a_conversation_tells_whose_it_is(access, store):
         await access.agent_of("c-2")
     with pytest.raises(InvalidConversationId):
         await access.agent_of("c 2")
+
+
+async def test_nobody_acts_under_a_name_that_does_not_show_whole_unless_it_was_verified(store):
+    client = AsyncClient(InMemory(store), timeout_s=10)
+    with pytest.raises(InvalidInput, match="does not show whole"):
+        client.acting_as(Principal("ana\u202e"))
+    client.acting_as(Principal("ana\u202e", proof=Proof.KEY))  # of a key that was made before names were checked

@@ -149,7 +149,7 @@ async def test_who_leaves_closes_the_stream():
         b"data: nonsense\n\n",
         b"data: []\n\n",
         b"data: \xff\n\n",
-        frame("weather", {"kind": "weather", "seq": 1, "at": 5, "live": False}, cursor=1),
+        frame("weather", {"kind": "weather", "seq": None, "at": 5, "live": False}, cursor=1),
         frame("text_delta", {"kind": "text_delta", "seq": None, "at": 5, "live": True}),
         frame("message_accepted", {"kind": "message_accepted", "seq": "one", "at": 5, "live": False}),
     ],
@@ -180,3 +180,17 @@ def test_a_frame_is_bounded_whatever_it_is_made_of(sent):
 def test_many_frames_are_no_large_one():
     frames = Frames(limit_bytes=500)
     assert len([one for _ in range(1000) for one in frames.fed(b"data: xxxx\n\n")]) == 1000
+
+
+async def test_what_a_newer_server_sends_ends_no_stream_and_leaves_no_gap():
+    told = {"kind": "conversation_sung_to", "at": 5, "song": "x", "seq": 2, "live": False}
+    more = json.loads(accepted(3).partition(b"\ndata: ")[2]) | {"mood": "merry"}
+    humming = {"kind": "hum", "at": 5, "seq": None, "live": True}
+    unknown = [frame("conversation_sung_to", told, cursor=2), frame("hum", humming)]
+    first = Chunks([accepted(1), *unknown, frame("message_accepted", more, cursor=3), unknown[0]], end=httpx.ReadError("cut"))
+    second = Chunks([frame("conversation_sung_to", told | {"seq": 4}, cursor=4)], end=httpx.ReadError("cut"))
+
+    found, asked = await read(first, second, Chunks([accepted(5), closed("ended")]))
+
+    assert found == [1, 3, 5]
+    assert [last for last, _ in asked] == [None, "3", "4"]

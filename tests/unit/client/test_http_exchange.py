@@ -1,5 +1,6 @@
 """Requests over HTTP: sent again with the same key where the answer was lost, given up at the deadline, bounded, and alone."""
 
+import asyncio
 import inspect
 import json
 import logging
@@ -13,15 +14,26 @@ from holdfast.client.http_address import Address
 from holdfast.client.http_client import HttpClient
 from holdfast.client.http_conversation import HttpConversation
 from holdfast.errors import (
+    AgentNotFound,
+    CipherMissing,
+    ClusterStopped,
     ConfigurationError,
+    ConversationEnded,
     ConversationNotFound,
+    CorruptStore,
     HoldfastError,
     InvalidInput,
     InvalidMessage,
+    NewerRecord,
+    OtherBuild,
     OutcomeUnknown,
     Overloaded,
+    Quarantined,
+    QueueFull,
     ServerRefused,
     ServerUnavailable,
+    StaleCall,
+    StaleReason,
     StoreUnavailable,
 )
 from holdfast.server.problems import problem_of
@@ -37,7 +49,7 @@ def said(status, body=b"{}", kind="application/json", **headers):
 
 def problem(status, code="some_code", **more):
     headers = more.pop("headers", {})
-    return said(status, {"code": code, "status": status, "detail": "so it is", **more}, "application/problem+json", **headers)
+    return said(status, {"code": code, "status": status, "detail": "so it is"} | more, "application/problem+json", **headers)
 
 
 def raised_there(error):
@@ -157,6 +169,34 @@ async def test_a_typed_error_is_raised_at_once_unless_an_earlier_try_may_have_be
         await client.conversation("c-1").send("hello")
 
 
+@pytest.mark.parametrize(
+    ("error", "known"),
+    [
+        (QueueFull("c-1", 9), False),
+        (Quarantined("c-1", "it took processes down", 5), False),
+        (CorruptStore("a key"), False),
+        (CipherMissing("c-1"), False),
+        (NewerRecord("event", 9, 5), False),
+        (ClusterStopped("desk"), False),
+        (AgentNotFound("agent", "p", "f"), False),
+        (OtherBuild("a", "b"), False),
+        (ConversationEnded("c-1"), True),
+        (StaleCall("c-1", "call_1", StaleReason.EXPIRED), True),
+        (InvalidInput("request_id", "p", "f"), True),
+    ],
+    ids=lambda value: type(value).__name__,
+)
+async def test_after_a_doubtful_try_only_the_word_of_the_conversation_itself_is_certain(error, known):
+    client, transport = client_of(httpx.ReadError("gone"), raised_there(error))
+    with pytest.raises(HoldfastError) as raised:
+        await client.conversation("c-1").send("hello", message_id="m-7")
+    assert type(raised.value) is (type(error) if known else OutcomeUnknown)
+    assert len(transport.requests) == 2
+    client, _ = client_of(raised_there(error))
+    with pytest.raises(type(error)):
+        await client.conversation("c-1").send("hello")
+
+
 async def test_a_request_that_has_no_key_is_not_sent_twice():
     client, transport = client_of(httpx.ReadError("gone"))
     with pytest.raises(ServerUnavailable, match="whether it did the resumption is not known"):
@@ -256,6 +296,45 @@ async def test_an_environment_that_cannot_be_used_is_said_to_be(name, value, mon
     with pytest.raises(ConfigurationError, match=r"SSL_CERT_FILE.*HTTPS_PROXY") as raised:
         await client.pending()
     assert "hunter22" not in str(raised.value)
+
+
+LONG = "x" * 100_000
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        problem(409, "stale_call", conversation_id=LONG, tool_call_id=LONG, reason="unknown", settled_by=None, settled_at=None),
+        problem(404, "conversation_not_found", conversation_id=LONG),
+        problem(503, "cluster_unavailable", why=LONG),
+        problem(422, "invalid_request", errors=[{"field": LONG, "problem": LONG}] * 3),
+        problem(422, "invalid_input", field=LONG, problem=LONG, fix=LONG),
+        problem(400, LONG, detail=LONG),
+        said(400, LONG.encode(), LONG),
+    ],
+)
+async def test_of_what_a_server_says_an_error_takes_over_no_more_than_a_person_would_read(answer):
+    client, _ = client_of(answer)
+    with pytest.raises(HoldfastError) as raised:
+        await client.pending()
+    assert len(str(raised.value)) < 10_000
+    assert all(len(repr(value)) < 10_000 for value in vars(raised.value).values())
+
+
+def test_a_client_that_is_used_in_a_second_loop_says_so_and_sends_nothing():
+    transport = Scripted(said(200, {"items": [], "next": None}))
+    client = HttpClient(Address("http://127.0.0.1:1"), timeout_s=10, transport=transport)
+    asyncio.run(client.conversations())
+    for _ in range(2):
+        with pytest.raises(ConfigurationError, match="belongs to one event loop"):
+            asyncio.run(client.conversations())
+    assert len(transport.requests) == 1
+
+    async def anew():
+        await client.aclose()
+        return await client.conversations()
+
+    assert asyncio.run(anew()).items == []
 
 
 async def test_a_forked_process_leaves_its_parents_connections_alone(monkeypatch):

@@ -28,3 +28,16 @@ def test_what_is_no_name_is_refused(name):
 def test_roles_are_a_bounded_list(roles):
     with pytest.raises(InvalidInput):
         Principal("ana", roles=roles)
+
+
+HIDDEN = ["ana\u202egro.live", "a\u200bna", "ana\u2066", "ana\ufeff", "ana\U000e0041", "ana\u3164"]
+
+
+@pytest.mark.parametrize("name", HIDDEN)
+def test_a_name_from_outside_shows_whole_and_one_in_a_log_is_read_as_it_is(name):
+    for principal in (Principal(name), Principal("ana", roles=["finance", name])):
+        with pytest.raises(InvalidInput, match="does not show whole") as refused:
+            principal.check_visible()
+        assert str(refused.value).isascii()
+    for seen in ("ana@shop.example", "Zo\u00eb", "\u0646\u0627\u0645\u0647\u200c\u0647\u0627", "\u5f20\u4f1f", "on call"):
+        assert Principal(seen).check_visible().id == seen

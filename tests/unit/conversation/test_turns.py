@@ -434,6 +434,21 @@ def test_a_cancellation_that_names_a_turn_cancels_that_one_and_spares_the_next(b
     assert begun.cancel(turn_id="t2").reply.turn_id == "t2"
 
 
+@pytest.mark.parametrize("named", ["t1", None])
+def test_the_id_of_a_cancellation_that_found_nothing_is_not_taken_for_a_later_turn(begun, named):
+    begun.reply()
+    nothing = begun.cancel("x-1", turn_id=named).reply
+    begun.send("second")
+    for _ in range(2):  # the turn is about to begin, and then is going on
+        with begun.unchanged(), pytest.raises(InvalidInput, match="already used for another request"):
+            begun.cancel("x-1", turn_id="t2")
+        with begun.unchanged():
+            assert begun.cancel("x-1", turn_id=named).reply == nothing.model_copy(update={"duplicate": True})
+        if begun.state.turn is None:
+            begun.begin()
+    assert begun.cancel("x-2", turn_id="t2").reply.turn_id == "t2"
+
+
 def test_a_turn_that_is_about_to_begin_is_cancelled_by_its_name(conversation):
     conversation.start()
     assert conversation.cancel(turn_id="t1").reply.turn_id == "t1"

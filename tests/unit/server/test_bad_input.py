@@ -178,6 +178,20 @@ async def test_two_keys_that_differ_are_refused(api, waiting, stack):
     assert stack.delivered == []
 
 
+async def test_an_empty_key_or_two_of_them_are_not_taken_for_none(api, waiting, stack):
+    twice = [("Idempotency-Key", "a"), ("Idempotency-Key", "a")]
+    for path, field in (("messages", "message_id"), ("cancel", "request_id"), ("cancel-pending", "request_id")):
+        body = {"text": "x"} if field == "message_id" else {}
+        for headers in ({"Idempotency-Key": ""}, twice):
+            found = await api("POST", f"/v1/conversations/c-1/{path}", 422, json=body, headers=headers)
+            assert found["errors"][0]["field"] == "Idempotency-Key"
+        found = await api("POST", f"/v1/conversations/c-1/{path}", 422, json=body | {field: ""})
+        assert found["errors"][0]["field"] == field
+    start = {"agent": "desk", "text": "x"}
+    await api("POST", "/v1/conversations", 422, json=start, headers={"Idempotency-Key": ""})
+    assert stack.delivered == []
+
+
 async def test_a_key_that_belongs_to_something_else_is_refused(api, waiting):
     await api("POST", "/v1/conversations/c-1/messages", json={"text": "one", "message_id": "k-1"})
     assert (await api("POST", "/v1/conversations/c-1/messages", 422, json={"text": "two", "message_id": "k-1"}))["field"] == (

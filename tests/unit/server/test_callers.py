@@ -11,11 +11,12 @@ import pytest
 
 from holdfast.client.access import API_KEY
 from holdfast.conversation import Proof
+from holdfast.conversation.ids import conversation_id_from
 from holdfast.errors import ConfigurationError, StoreUnavailable
 from holdfast.persistence import AccessScope
-from holdfast.server import Authentication, Bounds, Proxy, callers, create_app, sign_in_link, streams
+from holdfast.server import Authentication, Bounds, Proxy, callers, create_app, key_table, sign_in_link, streams
 from holdfast.server.app import OPERATIONS
-from holdfast.testing.writer import Writer, begin, start
+from holdfast.testing.writer import Writer, begin, end, start
 
 from .conftest import HERE, Api
 
@@ -63,16 +64,13 @@ async def test_each_operation_takes_its_scope_and_is_refused_before_the_body_is_
         return
     nobody = await api.http.request(operation.method, path_of(operation), **sent)
     assert (nobody.status_code, nobody.headers["www-authenticate"]) == (401, 'Bearer realm="holdfast"')
-    _, others = await key_of(client, *(scope for scope in EVERY if scope != operation.scope))
-    refused = await api.http.request(operation.method, path_of(operation), headers=others, **sent)
-    assert (refused.status_code, refused.json()["code"], refused.json()["scope"]) == (
-        403,
-        "not_permitted",
-        operation.scope.value,
-    )
-    assert f'scope="{operation.scope.value}"' in refused.headers["www-authenticate"]
+    for scope in operation.scopes:
+        _, others = await key_of(client, *(other for other in EVERY if other != scope))
+        refused = await api.http.request(operation.method, path_of(operation), headers=others, **sent)
+        assert (refused.status_code, refused.json()["code"], refused.json()["scope"]) == (403, "not_permitted", scope.value)
+        assert f'scope="{scope.value}"' in refused.headers["www-authenticate"]
     if not operation.streams:
-        _, own = await key_of(client, operation.scope)
+        _, own = await key_of(client, *operation.scopes)
         assert (await api.http.request(operation.method, path_of(operation), headers=own)).status_code not in (401, 403)
 
 
@@ -311,6 +309,67 @@ async def test_failures_of_an_address_are_bounded_and_keep_out_nobody_who_was_le
     assert (await elsewhere.get("/v1/agents", headers=guesses[0])).status_code == 401
 
 
+async def test_a_good_key_gets_in_from_an_address_that_has_failed_too_often_and_guesses_cost_no_look_of_their_own(
+    client, store, monkeypatch
+):
+    now, looks, lists, list_all, look = [100.0], [], [], store.api_keys, store.api_key
+
+    async def looked(key_id):
+        looks.append(key_id)
+        return await look(key_id)
+
+    async def listed():
+        lists.append(now[0])
+        return await list_all()
+
+    monkeypatch.setattr(store, "api_key", looked)
+    monkeypatch.setattr(store, "api_keys", listed)
+    api = opened(client, bounds=Bounds(failures_burst=1, failures_per_s=0.001))
+    monkeypatch.setattr(callers_of(api), "_clock", lambda: now[0])
+    monkeypatch.setattr(callers_of(api)._table, "_clock", lambda: now[0])
+    (key, good), (_, expired), (gone, revoked) = [
+        await key_of(client, "read", expires_s=expires) for expires in (None, 0.001, None)
+    ]
+    assert await client.access.revoke_key(gone.key_id)
+    await asyncio.sleep(0.01)
+    guesses = [bearer(f"hf_{number:012x}_{number:064x}") for number in range(50)]
+    assert (await api.http.get("/v1/agents", headers=guesses[0])).status_code == 401
+    assert {(await api.http.get("/v1/agents", headers=guess)).status_code for guess in (*guesses[1:], revoked)} == {429}
+    right_id = {"Authorization": good["Authorization"][:-64] + "0" * 64}
+    assert (await api.http.get("/v1/agents", headers=right_id)).status_code == 429
+    assert (len(looks), len(lists)) == (1, 1)
+    assert (await api.http.get("/v1/agents", headers=good)).status_code == 200
+    assert looks[1:] == [key.key_id]
+    assert (await api.http.get("/v1/agents", headers=expired)).status_code == 401
+
+    _, younger = await key_of(client, "read")
+    assert (await api.http.get("/v1/agents", headers=younger)).status_code == 429
+    now[0] += key_table.TABLE_S
+    assert (await api.http.get("/v1/agents", headers=younger)).status_code == 200
+    assert len(lists) == 2
+
+
+async def test_a_good_key_gets_in_while_many_guesses_are_looked_at(client, store, monkeypatch):
+    monkeypatch.setattr(callers, "MOST_LOOKING", 2)
+    api, answered, look = opened(client), asyncio.Event(), store.api_key
+    key, good = await key_of(client, "read")
+
+    async def slow(key_id):
+        if key_id != key.key_id:
+            await answered.wait()
+        return await look(key_id)
+
+    monkeypatch.setattr(store, "api_key", slow)
+    guesses = [bearer(f"hf_{number:012x}_{number:064x}") for number in range(2)]
+    asked = [asyncio.create_task(api.http.get("/v1/agents", headers=guess)) for guess in guesses]
+    async with asyncio.timeout(20):
+        while callers_of(api)._looking.total() < 2:
+            await asyncio.sleep(0)
+        assert (await api.http.get("/v1/agents", headers=good)).status_code == 200
+    answered.set()
+    assert [one.status_code for one in await asyncio.gather(*asked)] == [401, 401]
+
+
 async def test_a_caller_who_asks_too_often_is_told_when_to_come_back(client):
     api = opened(client, bounds=Bounds(caller_burst=2, caller_per_s=0.5))
     _, headers = await key_of(client, "read")
@@ -324,9 +383,16 @@ async def test_a_caller_who_asks_too_often_is_told_when_to_come_back(client):
 async def test_the_link_signs_one_person_in_once(client, waiting):
     api = opened(client, peer="127.0.0.1")
     older, link = sign_in_link(api.app, HERE), sign_in_link(api.app, HERE)
+    assert (await api.http.post(older)).status_code == 410
+    for look in (api.http.head, api.http.get, api.http.get):
+        page = await look(link, headers={"Sec-Purpose": "prefetch", "Sec-Fetch-Site": "none"})
+        assert (page.status_code, "set-cookie" in page.headers) == (200, False)
+    assert page.headers["content-type"].startswith("text/html")
+    assert '<form method="post">' in page.text
+    assert "form-action 'self'" in page.headers["content-security-policy"]
     assert (await api.http.get(older)).status_code == 410
-    assert (await api.http.head(link)).status_code == 405
-    found = await api.http.get(link)
+    assert (await api.http.post(link, headers={"Sec-Fetch-Site": "cross-site"})).status_code == 403
+    found = await api.http.post(link, headers=SAME | {"Sec-Fetch-Mode": "navigate", "Sec-Fetch-Dest": "document"})
     assert (found.status_code, found.headers["location"]) == (303, "/")
     assert all(part in found.headers["set-cookie"] for part in ("HttpOnly", "SameSite=lax", "Path=/", "holdfast-8484="))
     assert "Secure" not in found.headers["set-cookie"]
@@ -336,7 +402,7 @@ async def test_the_link_signs_one_person_in_once(client, waiting):
     assert (await api.http.post("/v1/conversations", json=BODY, headers={"Origin": HERE})).status_code == 201
     assert (await api.http.post("/v1/conversations", json=BODY)).status_code == 401, "no page of ours has sent it"
     again = httpx.AsyncClient(transport=httpx.ASGITransport(api.app), base_url=HERE)
-    assert (await again.get(link)).status_code == 410
+    assert (await again.post(link)).status_code == 410
     assert (await again.get("/v1/pending")).status_code == 401
     assert (await again.get("/v1/pending", headers={"Cookie": "holdfast-8484=x"})).status_code == 401
 
@@ -344,14 +410,14 @@ async def test_the_link_signs_one_person_in_once(client, waiting):
 async def test_over_tls_the_cookie_is_bound_to_the_host(client):
     app = create_app(client, hosts=["desk.example"])
     async with httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="https://desk.example") as http:
-        cookie = (await http.get(sign_in_link(app, "https://desk.example"))).headers["set-cookie"]
+        cookie = (await http.post(sign_in_link(app, "https://desk.example"))).headers["set-cookie"]
     assert cookie.startswith("__Host-holdfast=")
     assert "Secure" in cookie
 
 
 async def test_a_bad_bearer_is_not_made_good_by_a_cookie(client):
     api = opened(client)
-    await api.http.get(sign_in_link(api.app, HERE))
+    await api.http.post(sign_in_link(api.app, HERE))
     assert (await api.http.get("/v1/pending", headers=bearer("x"))).status_code == 401
 
 
@@ -361,7 +427,7 @@ ELSEWHERE = {"Origin": ORIGIN, "Sec-Fetch-Site": "cross-site", "Sec-Fetch-Mode":
 
 async def test_a_page_of_an_allowed_origin_sends_with_a_bearer_and_never_with_the_cookie(client):
     api = opened(client, authentication=Authentication(origins=(ORIGIN,)))
-    await api.http.get(sign_in_link(api.app, HERE))
+    await api.http.post(sign_in_link(api.app, HERE))
     _, good = await key_of(client, "read")
     asked = await api.http.options("/v1/agents", headers=ELSEWHERE | {"Access-Control-Request-Method": "GET"})
     assert (asked.status_code, asked.headers["access-control-allow-origin"]) == (204, ORIGIN)
@@ -414,8 +480,8 @@ async def test_a_plain_header_is_read_once_and_gives_the_scopes_that_are_configu
     assert (await api.http.post("/v1/pause", json={}, headers=given)).status_code == 401, "a page might have sent it"
     twice = [("X-User", "ana"), ("X-User", "bob")]
     assert (await api.http.get("/v1/agents", headers=twice)).status_code == 401
-    for bad in ("", " ", "\x07", "x" * 300):
-        assert (await api.http.get("/v1/agents", headers={"X-User": bad.encode()})).status_code == 401
+    for bad in ("", " ", "\x07", "x" * 300, "an\xada"):
+        assert (await api.http.get("/v1/agents", headers={"X-User": bad.encode("latin-1")})).status_code == 401
 
 
 async def test_failures_behind_a_proxy_are_counted_for_whom_it_speaks_for(client):
@@ -474,6 +540,23 @@ async def test_of_other_agents_nothing_is_seen(api, client, stack, others):
     assert (await api("GET", "/v1/conversations/bar-0", headers=bar))["conversation_id"] == "bar-0"
 
 
+async def test_of_an_id_that_another_agent_has_a_start_tells_that_it_is_taken_and_nothing_else(api, client, store, stack):
+    _, desk = await key_of(client, agents=["desk"])
+    told = []
+    for name, state in (("bar-1", "rests"), ("bar-2", "has ended"), (conversation_id_from("mail-1"), "rests")):
+        writer = stack.writers[name] = await Writer.of(store, name)
+        await writer.do(start(agent="bar", message_id="m-1"), begin())
+        if state == "has ended":
+            await writer.do(end("e-1"))
+    for given in ({"conversation_id": "bar-1"}, {"conversation_id": "bar-2"}, {}):
+        headers = desk | {"Idempotency-Key": "m-1" if given else "mail-1"}
+        told.append(await api("POST", "/v1/conversations", 409, json=BODY | given, headers=headers))
+    assert {one["code"] for one in told} == {"conversation_exists"}
+    assert [one["conversation_id"] for one in told] == ["bar-1", "bar-2", conversation_id_from("mail-1")]
+    assert stack.delivered == [], "nothing of the other agent is woken up"
+    await api("POST", "/v1/conversations", 201, json=BODY | {"conversation_id": "c-9"}, headers=desk)
+
+
 @pytest.mark.parametrize("limit", [1, 2, 3, 4, 7])
 async def test_lists_of_several_agents_come_whole_and_in_pages(api, client, others, limit):
     _, some = await key_of(client, agents=["desk", "bar"])
@@ -494,3 +577,13 @@ async def test_a_key_for_an_agent_decides_about_it(api, client, waiting):
     for call in (await api("GET", "/v1/pending", headers=desk))["items"]:
         place = f"/v1/pending/{call['suspension_id']}/resolve"
         await api("POST", place, json={"decision": "deny", "reason": "no"}, headers=desk)
+
+
+async def test_a_line_of_the_log_shows_every_character_of_a_name(client, store, caplog):
+    caplog.set_level(logging.INFO)
+    key, headers = await key_of(client, "read")
+    await store.put_api_key(
+        key.model_copy(update={"name": "ana\u202e\u200b"})
+    )  # as one that was made before names were checked
+    assert (await opened(client).http.get("/v1/agents", headers=headers)).status_code == 200
+    assert "by key:ana\\u202e\\u200b" in caplog.text

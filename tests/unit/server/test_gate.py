@@ -4,7 +4,7 @@ import httpx
 import pytest
 from starlette.responses import Response
 
-from holdfast.server import Authentication, create_app
+from holdfast.server import Authentication, create_app, sign_in_link
 from holdfast.server.gate import Gate
 
 from .conftest import OPEN
@@ -68,6 +68,21 @@ async def test_pages_of_this_site_and_programs_may_send(api, headers):
 async def test_a_page_of_another_site_holds_no_stream_and_learns_nothing_from_how_long_an_answer_takes(api, path):
     for headers in ({"Sec-Fetch-Site": "cross-site", "Sec-Fetch-Mode": "cors"}, {"Origin": "http://evil.example"}):
         assert (await api("GET", path, 403, headers=headers))["code"] == "cross_site"
+
+
+@pytest.mark.parametrize("within", ["iframe", "frame", "embed", "object"])
+async def test_a_page_of_another_site_has_no_frame_that_leads_here(api, within):
+    headers = {"Sec-Fetch-Site": "cross-site", "Sec-Fetch-Mode": "navigate", "Sec-Fetch-Dest": within}
+    assert (await api("GET", "/v1/pending", 403, headers=headers))["code"] == "cross_site"
+    assert (await api.http.get("/v1/pending", headers=headers | {"Sec-Fetch-Dest": "document"})).status_code == 200
+
+
+async def test_nothing_that_is_served_may_stand_in_a_frame(api):
+    link = sign_in_link(api.app, "")
+    for path in ("/", "/openapi.json", "/v1/pending", "/v1/none", "/health", link, "/signin/x"):
+        headers = (await api.http.get(path)).headers
+        assert headers["x-frame-options"] == "DENY"
+        assert "frame-ancestors 'none'" in headers["content-security-policy"]
 
 
 async def test_a_link_may_lead_here_and_its_page_is_shown_nothing(api):

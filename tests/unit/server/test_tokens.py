@@ -8,12 +8,12 @@ import warnings
 
 import httpx
 import pytest
-from joserfc import jwk, jwt
+from joserfc import jwk, jws, jwt
 from joserfc.errors import SecurityWarning
 
 from holdfast.conversation import Proof
 from holdfast.persistence import AccessScope
-from holdfast.server import Authentication, Issuer, Proxy, create_app
+from holdfast.server import Authentication, Bounds, Issuer, Proxy, create_app
 from holdfast.server.tokens import LONGEST, InvalidToken, Tokens
 
 from .conftest import HERE
@@ -35,6 +35,9 @@ class AtHand:
     async def key(self, key_id):
         return KEYS.get(key_id)
 
+    def held(self, key_id):
+        return KEYS.get(key_id)
+
 
 def claims(**changes):
     now = int(time.time())
@@ -47,6 +50,10 @@ def signed(told, *, alg="RS256", kid="rsa", key=None, **header):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", SecurityWarning)
         return jwt.encode(named, told, key or KEYS[kid], algorithms=[alg])
+
+
+def signed_text(text, kid="rsa"):
+    return jws.serialize_compact({"alg": "RS256", "kid": kid}, text.encode(), KEYS[kid], algorithms=["RS256"])
 
 
 def raw(value):
@@ -92,11 +99,15 @@ def bad_tokens():
         "expired": signed(claims(exp=now - 31)),
         "never expires": signed(claims(exp=None)),
         "an end that is no number": signed(claims(exp="9999999999")),
+        "an end beyond all numbers": signed(claims(exp=10**400)),
+        "an infinite end": signed_text(json.dumps(claims(exp="E")).replace('"E"', "1e999")),
         "not yet valid": signed(claims(nbf=now + 60)),
         "of the future": signed(claims(iat=now + 60)),
         "nobody": signed(claims(sub=None)),
         "an empty name": signed(claims(sub="")),
         "a name that is none": signed(claims(sub="ana\n")),
+        "a name that does not show whole": signed(claims(sub="ana\u202e")),
+        "a role that does not show whole": signed(claims(roles=["lead\u200b"])),
         "a number for a name": signed(claims(sub=7)),
         "too many roles": signed(claims(roles=[f"r{number}" for number in range(65)])),
         "of another type": signed(claims(), typ="logout+jwt"),
@@ -154,6 +165,46 @@ async def test_claims_are_found_where_the_settings_say():
         await read(signed(told | {"email_verified": "true"}), issuer)
 
 
+NAMESPACED = "https://login.example/email"
+
+
+@pytest.mark.parametrize(
+    ("claim", "verified", "unverified"),
+    [
+        (
+            "profile.email",
+            {"profile": {"email": "ana@shop.example", "email_verified": True}},
+            {"profile": {"email": "ana@shop.example"}, "email_verified": True},
+        ),
+        (
+            "profile.email",
+            {"profile.email": "ana@shop.example", "profile.email_verified": True},
+            {"profile.email": "ana@shop.example", "profile.email_verified": 1},
+        ),
+        (
+            NAMESPACED,
+            {NAMESPACED: "ana@shop.example", f"{NAMESPACED}_verified": True},
+            {NAMESPACED: "ana@shop.example"},
+        ),
+    ],
+)
+async def test_an_address_of_mail_must_be_verified_where_it_stands(claim, verified, unverified):
+    issuer = Issuer(URL, AUDIENCE, id_claim=claim)
+    assert (await read(signed(claims(**verified)), issuer)).principal.id == "ana@shop.example"
+    with pytest.raises(InvalidToken, match="email_verified"):
+        await read(signed(claims(**unverified)), issuer)
+
+
+async def test_a_token_with_an_end_beyond_all_numbers_is_no_mistake_of_the_servers(client):
+    app = create_app(client, authentication=Authentication(issuer=ISSUER))
+    app.state.serving.callers._tokens = Tokens(ISSUER, AtHand())
+    async with httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url=HERE) as http:
+        for digits in (400, 5000):
+            token = signed_text(json.dumps(claims(exp="E")).replace('"E"', "9" * digits))
+            found = await http.get("/v1/agents", headers={"Authorization": f"Bearer {token}"})
+            assert (found.status_code, found.json()["code"]) == (401, "unauthenticated")
+
+
 async def test_tokens_come_as_a_bearer_or_in_the_proxys_header_and_pages_of_other_sites_cannot_use_that(client):
     authentication = Authentication(issuer=ISSUER, proxy=Proxy(token_header="X-Assertion"))
     app = create_app(client, authentication=authentication)
@@ -175,3 +226,23 @@ async def test_tokens_come_as_a_bearer_or_in_the_proxys_header_and_pages_of_othe
         assert (await http.post("/v1/pause", **pause)).status_code == 401
         pause["headers"]["Origin"] = HERE
         assert (await http.post("/v1/pause", **pause)).json()["code"] == "not_permitted"
+
+
+async def test_a_token_that_holds_gets_in_from_an_address_that_has_failed_too_often(client):
+    authentication = Authentication(issuer=ISSUER, proxy=Proxy(token_header="X-Assertion"))
+    app = create_app(client, authentication=authentication, bounds=Bounds(failures_burst=1, failures_per_s=0.001))
+    asked = []
+
+    class Counted(AtHand):
+        async def key(self, key_id):
+            asked.append(key_id)
+            return await super().key(key_id)
+
+    app.state.serving.callers._tokens = Tokens(ISSUER, Counted())
+    bad = [signed(claims(), key=OTHER), signed(claims(exp=5)), signed(claims(), key=OTHER, kid="unknown"), "a.b.c"]
+    async with httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url=HERE) as http:
+        found = [(await http.get("/v1/agents", headers={"Authorization": f"Bearer {token}"})).status_code for token in bad]
+        assert found == [401, 429, 429, 429]
+        assert asked == ["rsa"], "no key is fetched for those that are refused"
+        for headers in ({"Authorization": f"Bearer {signed(claims())}"}, {"X-Assertion": signed(claims(sub="bob"))}):
+            assert (await http.get("/v1/agents", headers=headers)).status_code == 200
