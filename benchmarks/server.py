@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import json
 import os
 import re
 import statistics
@@ -9,15 +10,15 @@ import subprocess
 import sys
 import time
 import uuid
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 from rich.progress import Progress
 
 from benchmarks import stack
 from benchmarks.result import Part, Row, Table
-from holdfast.client import Answer, AsyncClient, HoldfastError, PendingCall
+from holdfast.client import Answer, AsyncClient, HoldfastError, PendingCall, ServerUnavailable
 
 ADDED_MS, IDLE_BYTES, SEEN_MS, RESOLVES_S = 2.0, 100 * 2**20, 200.0, 500.0
 KEYS = 6
@@ -31,7 +32,9 @@ async def served(direct: AsyncClient) -> AsyncIterator[tuple[str, list[str], int
     """A server in a process of its own: its URL, some keys, and its process id."""
     keys = [(await direct.access.create_key(f"bench {number}", ["read", "start", "decide"]))[1] for number in range(KEYS)]
     command = [sys.executable, "-m", "holdfast.cli", "serve", "--port", "0", "--app", stack.APP]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True) as process:
+    with subprocess.Popen(  # noqa: ASYNC220 - before anything is measured
+        command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
+    ) as process:
         found = re.search(r"http://[^ ]+", process.stdout.readline())
         try:
             yield found[0], keys, process.pid
@@ -40,18 +43,48 @@ async def served(direct: AsyncClient) -> AsyncIterator[tuple[str, list[str], int
             assert process.wait(60) == 0
 
 
+class Plain:
+    """One connection that sends decisions as bare HTTP, so that what is measured is the server and no client."""
+
+    def __init__(self, url: str, key: str) -> None:
+        self._port = int(url.rpartition(":")[2])
+        self._head = f"Host: 127.0.0.1:{self._port}\r\nAuthorization: Bearer {key}\r\nContent-Type: application/json\r\n"
+
+    async def __aenter__(self) -> Self:
+        self._reader, self._writer = await asyncio.open_connection("127.0.0.1", self._port)
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        self._writer.close()
+
+    async def resolve(self, conversation_id: str, tool_call_id: str, _: Any) -> int:
+        """Answer a call; the status of the reply."""
+        body = json.dumps({"decision": "answer", "value": "yes", "tool_call_id": tool_call_id})
+        key = f"Idempotency-Key: {uuid.uuid4().hex}\r\nContent-Length: {len(body)}\r\n"
+        self._writer.write(f"POST /v1/conversations/{conversation_id}/resolve HTTP/1.1\r\n{self._head}{key}\r\n{body}".encode())
+        status = int((await self._reader.readline()).split()[1])
+        length = 0
+        while (line := await self._reader.readline()) != b"\r\n":
+            name, _, value = line.partition(b":")
+            length = int(value) if name.lower() == b"content-length" else length
+        await self._reader.readexactly(length)
+        if status >= 500 or status == 429:
+            raise ServerUnavailable(str(status))
+        assert status == 200, status
+        return status
+
+
 async def waiting(client: AsyncClient, name: str, calls: int = CALLS) -> list[PendingCall[Any]]:
     """The pending calls of a new conversation."""
     conversation = await client.start("bench", f"turn {calls}", conversation_id=f"{name}-{uuid.uuid4().hex}")
     return (await conversation.wait(timeout_s=120)).pending
 
 
-async def side_by_side(direct: AsyncClient, over: AsyncClient, rounds: int) -> dict[str, list[float]]:
-    """How long a warm resolve takes (ms), in process and over HTTP, in turn."""
-    took: dict[str, list[float]] = {"in process": [], "over HTTP": []}
-    ways = {"in process": direct, "over HTTP": over}
+async def side_by_side(ways: dict[str, Any], direct: AsyncClient, rounds: int) -> dict[str, list[float]]:
+    """How long a warm resolve takes (ms) by each way, in turn."""
+    took: dict[str, list[float]] = {name: [] for name in ways}
     for turn in range(rounds):
-        names = list(ways) if turn % 2 else list(ways)[::-1]
+        names = [*list(ways)[turn % 3 :], *list(ways)[: turn % 3]]
         pending = {name: await waiting(direct, "side", 6) for name in names}
         for place in range(5):
             for name in names:
@@ -120,21 +153,22 @@ def _cpu_s(pid: int) -> float:
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
-async def capacity(direct: AsyncClient, ways: dict[str, AsyncClient], count: int) -> dict[str, tuple[float, int, int]]:
+async def capacity(direct: AsyncClient, ways: dict[str, Callable[[], Any]], count: int) -> dict[str, tuple[float, int, int]]:
     """Resolves a second of resident conversations by each way; how many were refused, to be tried again; how many are lost."""
     found = {}
-    for name, client in ways.items():
+    for name, make in ways.items():
         calls = [call for _ in range(count) for call in (await waiting(direct, "rate"))[:-1]]
         queue, refused = list(calls), 0
 
-        async def work(client: AsyncClient = client, queue: list[PendingCall[Any]] = queue) -> None:
+        async def work(make: Callable[[], Any] = make, queue: list[PendingCall[Any]] = queue) -> None:
             nonlocal refused
-            while queue:
-                call = queue.pop()
-                try:
-                    await client.resolve(call.conversation_id, call.tool_call_id, Answer("yes"))
-                except HoldfastError:
-                    refused += 1
+            async with make() as client:
+                while queue:
+                    call = queue.pop()
+                    try:
+                        await client.resolve(call.conversation_id, call.tool_call_id, Answer("yes"))
+                    except HoldfastError:
+                        refused += 1
 
         began = time.perf_counter()
         await asyncio.gather(*(work() for _ in range(AT_ONCE)))
@@ -177,8 +211,15 @@ async def measured(home: Path, *, quick: bool) -> dict[str, Any]:
         await waiting(direct, "warm", 1)
         async with served(direct) as (url, keys, pid), AsyncClient.connect(url=url, token=keys[0], timeout_s=120) as over:
             await over.pending()
-            took = await side_by_side(direct, over, 6 if quick else 40)
-            rates = await capacity(direct, {"in process": direct, "over HTTP": over}, 6 if quick else 30)
+            async with Plain(url, keys[0]) as plain:
+                ways = {"in process": direct, "over HTTP": plain, "over HTTP, with our client": over}
+                took = await side_by_side(ways, direct, 6 if quick else 40)
+            makes = {
+                "in process": lambda: contextlib.nullcontext(direct),
+                "over HTTP": lambda: Plain(url, keys[1]),
+                "over HTTP, with our client": lambda: contextlib.nullcontext(over),
+            }
+            rates = await capacity(direct, makes, 6 if quick else 30)
             delays = await seen(direct, over, rates["over HTTP"][0] / 2, 4 if quick else 15)
             listeners = await idle(direct, url, keys, pid, 200 if quick else 1000)
     return {"took": took, "rates": rates, "seen": delays, "idle": listeners}
