@@ -36,7 +36,7 @@ OTHERS = (
 """Loggers of other libraries that log, in our processes, the errors of providers and of the app's code."""
 INDENT = "    "
 ABOUT_RECORD = "holdfast_about"
-"""The attribute of a guarded record that says what it is about: conversation, effect, request."""
+"""The attribute of a guarded record that says what it is about: conversation, effect, request, trace."""
 GUARDED = "holdfast_guarded"
 """The attribute of a guarded record that holds the redaction that it went through."""
 MESSAGE = 8192

@@ -1,7 +1,8 @@
 """What the machine decided, in the past tense. The log holds these and nothing else.
 
 An event's `seq` is its place in the log (from 1) and is not repeated inside it. Texts of JSON are kept as they came: see
-`jsontext`. A trace context is a W3C `traceparent`; there is none where nobody traces. The record versions are the codec's (`holdfast.persistence`).
+`jsontext`. A trace context is a W3C `traceparent`, and None where nobody traces. The record versions are the codec's
+(`holdfast.persistence`).
 """
 
 from enum import StrEnum

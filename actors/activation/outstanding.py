@@ -21,9 +21,10 @@ from holdfast.conversation import (
 from holdfast.conversation.commands import RunLost, TurnPrepared
 from holdfast.conversation.machine import busy, effect_of
 from holdfast.errors import ClusterError, StoreError
-from holdfast.log_context import CONVERSATION, EFFECT
+from holdfast.log_context import CONVERSATION, EFFECT, TRACE
 from holdfast.persistence import Append, Appended, Store
 from holdfast.redaction import PLAIN
+from holdfast.trace_context import trace_id_of
 
 from .beginning import Beginning
 from .effect_runner import EffectRunner
@@ -31,6 +32,7 @@ from .failures import Failures, instead_of
 from .mailbox import Asked, Mailbox
 from .rest import Rest
 from .taking_over import Tenure
+from .turn_trace import TurnTrace
 
 logger = logging.getLogger("holdfast.actor")
 
@@ -62,6 +64,7 @@ class Outstanding:
         rest: The rest of the activation, which is told what goes on.
         beginning: Says with what a turn begins.
         struck: Counts strikes.
+        trace: The spans of the activation.
     """
 
     def __init__(
@@ -74,6 +77,7 @@ class Outstanding:
         rest: Rest,
         beginning: Beginning,
         struck: Struck,
+        trace: TurnTrace,
     ) -> None:
         self.tasks: dict[str, asyncio.Task[None]] = {}
         self._store = store
@@ -83,6 +87,7 @@ class Outstanding:
         self._rest = rest
         self._beginning = beginning
         self._struck = struck
+        self._trace = trace
         self._changed: set[str] | None = None  # ids of the effects changed since the last look; None: all may have changed
 
     @property
@@ -191,6 +196,7 @@ class Outstanding:
         conversation_id = self._tenure.conversation_id
         CONVERSATION.set(conversation_id)  # of this task alone
         EFFECT.set(effect.effect_id)
+        TRACE.set(trace_id_of(self._trace.for_work(self._tenure.state)))
         backoff = Backoff(0.1, LONGEST_DELAY_S, jitter=0.5)
         attempt = 1
         failures = Failures()
@@ -265,4 +271,5 @@ class Outstanding:
             struck=self._struck,
             kept=lambda claimed: self._kept(effect.effect_id, claimed),
             now=tenure.time.now,
+            traceparent=self._trace.for_work(tenure.state),
         )
