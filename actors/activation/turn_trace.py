@@ -57,7 +57,7 @@ class TurnTrace:
         self._first = self._resumed = None
         if isinstance(command, TurnPrepared):
             return self.beginning(state)
-        if state.turn is None or isinstance(command, Cancel | End):
+        if state.turn is None:
             return None
         if self._span is None and (busy(state) or isinstance(command, Resolve | CancelPending | Wake)):
             self._resumed = self._goes_on(state, command)

@@ -12,7 +12,7 @@ from holdfast.conversation import Approve, Cancel, Deny, Principal, RunFinished,
 from holdfast.conversation.envelope import success
 from holdfast.persistence import TakeoverReason
 from holdfast.settings import TraceContinuation, TraceSettings
-from holdfast.testing.writer import call, fail_model, reply
+from holdfast.testing.writer import call, fail_model, reply, resolve
 
 DECIDER = "00-11111111111111111111111111111111-2222222222222222-01"
 TRACED_START = START.model_copy(update={"traceparent": CALLER})
@@ -44,8 +44,7 @@ async def turn_with_a_wait(*, decision=None, settings=None, elsewhere=False, sta
     if elsewhere:
         owner = await store.owner("c-1")
         activation = await activated(store, workers, seen=owner.token, because=TakeoverReason.DIED, traces=settings)
-    resolve = decided(state, decision or Approve()).model_copy(update={"traceparent": DECIDER, **said})
-    await activation.ask(resolve)
+    await activation.ask(decided(state, decision or Approve()).model_copy(update={"traceparent": DECIDER, **said}))
     await idle(store)
     return store, workers
 
@@ -94,6 +93,26 @@ async def test_a_turn_goes_on_after_a_wait_below_its_first_span_and_links_to_the
     assert events["suspension_settled"].traceparent[36:52] == id_of(second)
     assert wait.start_time == events["call_suspended"].at * 1_000_000
     assert wait.end_time == events["suspension_settled"].at * 1_000_000
+
+
+@pytest.mark.parametrize("settings", [None, LINK], ids=["parent", "link"])
+async def test_after_each_wait_a_turn_goes_on_beside_the_span_before_and_not_below_it(spans, settings):
+    store, workers = await stored(GATED), FakeWorkers(call("refund"))
+    workers.gate.set()
+    activation = await activated(store, workers, traces=settings)
+    await activation.ask(TRACED_START)
+    for answer in (call("refund"), reply()):
+        state = await waiting(store)
+        workers.answers.append(answer)
+        (asked,) = state.calls
+        await activation.ask(resolve(Approve(), asked.tool_call_id)(state))
+        await until(store, lambda state, before=state: state.seq > before.seq + 4)
+    await idle(store)
+
+    first, second, third = spans.named("invoke_agent")
+    assert [links_of(span) for span in (second, third)] == [{"before": id_of(first)}, {"before": id_of(second)}]
+    below = None if settings is LINK else id_of(first)
+    assert [parent_of(span) for span in (second, third)] == [below, below]
 
 
 @pytest.mark.parametrize("elsewhere", [False, True], ids=["here", "in another actor"])
