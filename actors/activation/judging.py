@@ -73,14 +73,15 @@ class Judge:
         spec = await tenure.spec_for(command)
         known: dict[str, IdempotencyRecord] = {}
         while True:
-            stamped = command.stamped(tenure.time.now(), spec, known, self._trace.of(tenure.state, command))
+            now = tenure.time.now()
+            stamped = command.stamped(now, spec, known, self._trace.of(tenure.state, command, now))
             refusal: HoldfastError | None = None
             judgement = Judgement()
             try:
                 judgement = decide(tenure.state, stamped)
             except HoldfastError as error:
                 refusal = error
-            judgement, begins = await self._with_beginning(judgement, stamped.now)
+            judgement, begins = await self._with_beginning(judgement, now)
             self._reached(Step.ASK_2_JUDGED)
             ids = (*command.lookups(), *command.reasons()) if refusal is not None else command.lookups()
             asked_at_s = now_s()

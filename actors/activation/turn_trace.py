@@ -19,7 +19,7 @@ from holdfast.conversation.events import (
     TurnStarted,
 )
 from holdfast.conversation.ids import turn_id
-from holdfast.conversation.machine import busy
+from holdfast.conversation.machine import busy, due_at
 from holdfast.persistence import Append
 from holdfast.settings import TraceContinuation, TraceSettings
 
@@ -49,17 +49,18 @@ class TurnTrace:
         self._first: Span | None = None  # of a turn that begins once it is written
         self._resumed: Span | None = None  # of a turn that goes on once it is written
 
-    def of(self, state: State, command: Command) -> str | None:
+    def of(self, state: State, command: Command, now: int) -> str | None:
         """The trace context of the turn's span that a command belongs to, for its events; None where there is none.
 
-        A span that begins with the command is the turn's once that is `written`.
+        A span that begins with the command is the turn's once that is `written`. `now` is the store's time, in ms UTC.
         """
         self._first = self._resumed = None
         if isinstance(command, TurnPrepared):
             return self.beginning(state)
         if state.turn is None:
             return None
-        if self._span is None and (busy(state) or isinstance(command, Resolve | CancelPending | Wake)):
+        due = isinstance(command, Wake) and (due_at(state) or now + 1) <= now
+        if self._span is None and (busy(state) or due or isinstance(command, Resolve | CancelPending)):
             self._resumed = self._goes_on(state, command)
         span = self._span or self._resumed
         return None if span is None else traces.traceparent_of(span)

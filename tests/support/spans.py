@@ -3,7 +3,7 @@
 from contextlib import contextmanager
 
 from opentelemetry import trace
-from opentelemetry.sdk.trace import TracerProvider
+from opentelemetry.sdk.trace import SpanProcessor, TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 
@@ -13,13 +13,25 @@ CALLER = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
 CALLERS_TRACE = CALLER[3:35]
 
 
-class Spans:
-    """The spans that have ended, in the order of their ends."""
+class Begun(SpanProcessor):
+    """The names of the spans that have begun."""
 
     def __init__(self):
-        self._exporter = InMemorySpanExporter()
+        self.names = []
+
+    def on_start(self, span, parent_context=None):
+        self.names.append(span.name)
+
+
+class Spans:
+    """The spans that have ended, in the order of their ends; `begun` are the names of those that have begun."""
+
+    def __init__(self):
+        self._exporter, begun = InMemorySpanExporter(), Begun()
+        self.begun = begun.names
         self.provider = TracerProvider(shutdown_on_exit=False)
         self.provider.add_span_processor(SimpleSpanProcessor(self._exporter))
+        self.provider.add_span_processor(begun)
 
     @contextmanager
     def collected(self, monkeypatch):

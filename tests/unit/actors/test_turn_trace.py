@@ -10,6 +10,7 @@ from spans import CALLER, CALLERS_TRACE, Spans, id_of, links_of, parent_of, trac
 
 from holdfast.conversation import Approve, Cancel, Deny, Principal, RunFinished, Send, Status, Wake
 from holdfast.conversation.envelope import success
+from holdfast.log_context import TRACE
 from holdfast.persistence import TakeoverReason
 from holdfast.settings import TraceContinuation, TraceSettings
 from holdfast.testing.writer import call, fail_model, reply, resolve
@@ -127,6 +128,22 @@ async def test_with_links_alone_each_stretch_of_a_turn_is_a_trace_of_its_own(spa
     assert links_of(second) == links_of(wait) == {"before": id_of(first), "decision": DECIDER[36:52]}
 
 
+async def test_log_lines_of_the_work_name_its_trace(spans):
+    class Seeing(FakeWorkers):
+        async def call_model(self, app, code, request):
+            seen.append((TRACE.get(), request.about["trace"]))
+            return await super().call_model(app, code, request)
+
+    seen = []
+    store, workers = await stored(GATED), Seeing(reply())
+    activation = await activated(store, workers)
+    await activation.ask(TRACED_START)
+    await idle(store)
+
+    assert seen == [(CALLERS_TRACE, CALLERS_TRACE)]
+    assert TRACE.get() == ""
+
+
 @pytest.mark.parametrize("settings", [None, LINK], ids=["parent", "link"])
 async def test_an_actor_that_takes_over_in_the_middle_of_a_turn_goes_on_in_its_trace(spans, settings):
     store, workers = await stored(OPEN), FakeWorkers(call("refund"))
@@ -192,6 +209,17 @@ async def test_a_wait_whose_time_passes_ends_with_that_outcome(spans):
     wait = spans.one("holdfast.wait")
     assert (wait.attributes["holdfast.wait.outcome"], wait.status.status_code) == ("expiry", StatusCode.UNSET)
     assert len(spans.named("invoke_agent")) == 2
+
+
+async def test_a_look_at_a_turn_that_waits_begins_no_span(spans):
+    store, workers = await stored(GATED), FakeWorkers(call("refund"))
+    activation = await activated(store, workers)
+    await activation.ask(TRACED_START)
+    await waiting(store)
+    begun = len(spans.begun)
+    await activation.ask(Wake())
+
+    assert len(spans.begun) == begun > 0
 
 
 async def test_a_cancellation_ends_the_wait_and_no_span_of_the_turn_begins(spans):

@@ -8,8 +8,9 @@ from opentelemetry import trace
 from opentelemetry.trace import SpanKind, StatusCode
 from spans import CALLER, CALLERS_TRACE, Spans, id_of, parent_of, trace_of
 
-from holdfast import Agent, Approve, ToolContext, tool
+from holdfast import Agent, App, Approve, ToolContext, tool
 from holdfast.actors.work_requests import ModelRequest, RunRequest
+from holdfast.actors.worker.app_loop import AppLoop
 from holdfast.actors.worker.work_spans import MESSAGES, NO_CONTENT, Content, model_span, run_span
 from holdfast.conversation import AgentSpec, FailureReason, ModelFailed, ModelReplied
 from holdfast.conversation.commands import ProposedCall
@@ -86,6 +87,23 @@ async def test_a_tool_that_fails_is_an_error_without_its_text(spans):
     assert (run.status.status_code, run.status.description) == (StatusCode.ERROR, None)
     assert run.attributes["error.type"] == "tool_error"
     assert HIDDEN not in run.to_json()
+
+
+async def test_a_body_finds_the_span_of_its_run_on_the_apps_own_loop_and_in_its_threads(spans):
+    def mine():
+        return id_of(trace.get_current_span())
+
+    async def awaited():
+        return mine()
+
+    loop = await AppLoop.open(App(agents=[DESK]))
+    try:
+        with run_span(RUN, {}):
+            found = [await loop.run(awaited()), await loop.in_thread(mine)]
+    finally:
+        await loop.close()
+
+    assert set(found) == {id_of(spans.one("execute_tool"))}
 
 
 def test_a_model_call_says_its_model_its_tokens_and_how_it_ended(spans):
