@@ -77,7 +77,7 @@ def begin(
             name,
             context,
             kind,
-            {key: value for key, value in said.items() if value is not None},
+            {key: _encodable(value) for key, value in said.items() if value is not None},
             _links(links or {}),
             None if at_ms is None else at_ms * 1_000_000,
         )
@@ -121,9 +121,11 @@ def during(span: Span) -> Iterator[Span]:
 
 def say(span: Span, said: Mapping[str, Said | None]) -> None:
     """Add attributes to a span; those of None are left out."""
+    if not span.is_recording():
+        return
     for name, value in said.items():
         if value is not None:
-            span.set_attribute(name, value)
+            span.set_attribute(name, _encodable(value))
 
 
 def traceparent_of(span: Span) -> str | None:
@@ -145,6 +147,13 @@ def span_context(traceparent: str | None) -> SpanContext | None:
         return None
     _, trace_id, span_id, flags = traceparent.split("-")
     return SpanContext(int(trace_id, 16), int(span_id, 16), is_remote=True, trace_flags=TraceFlags(int(flags, 16)))
+
+
+def _encodable(value: Said) -> Said:
+    """The value without lone surrogates, for which an exporter would drop all spans that it sends at once."""
+    if isinstance(value, tuple):
+        return tuple(one.encode("utf-8", "replace").decode() for one in value)
+    return value.encode("utf-8", "replace").decode() if isinstance(value, str) and not value.isascii() else value
 
 
 def _links(named: Mapping[str, str | None]) -> list[Link]:

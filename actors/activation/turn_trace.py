@@ -86,7 +86,7 @@ class TurnTrace:
         """Let spans begin and end with what a write has made durable."""
         for event in write.events:
             match event:
-                case TurnStarted():
+                case TurnStarted(traceparent=str()):  # one that is cancelled before it began has none
                     self._span, self._first = self._first, None
                 case SuspensionSettled():
                     self._waited(event, write.before, command)

@@ -16,6 +16,8 @@ from holdfast.redaction import Redaction
 
 TEXT = 4096
 """How many characters of one text a span may show."""
+WORD = 100
+"""How many characters of a provider's word a span shows."""
 MESSAGES = 16_384
 """How many characters of messages a span may show: of the last ones, as many as there is room for."""
 
@@ -54,7 +56,8 @@ class Content:
         for call in message.get("tool_calls") or ():
             asked = call["function"]
             arguments = self.of(asked["arguments"])
-            yield {"type": "tool_call", "id": call.get("id"), "name": asked["name"], "arguments": arguments}
+            named = {"id": self.of(call.get("id")), "name": self.of(asked["name"])}
+            yield {"type": "tool_call", **named, "arguments": arguments}
 
 
 NO_CONTENT = Content()
@@ -84,7 +87,7 @@ class ModelSpan:
         ]
         said: dict[str, traces.Said | None] = {
             traces.TRIES: tries,
-            traces.FINISH_REASONS: None if outcome.finish_reason is None else (outcome.finish_reason,),
+            traces.FINISH_REASONS: None if outcome.finish_reason is None else (outcome.finish_reason[:WORD],),
             traces.INPUT_TOKENS: outcome.input_tokens,
             traces.OUTPUT_TOKENS: outcome.output_tokens,
             traces.OUTPUT: self._content.of_messages([answer]),

@@ -8,6 +8,7 @@ from opentelemetry.sdk.trace.sampling import ALWAYS_OFF
 from opentelemetry.trace import StatusCode
 from spans import CALLER, CALLERS_TRACE, Spans, id_of, links_of, parent_of, trace_of
 
+from holdfast.actors import NoWorker
 from holdfast.conversation import Approve, Cancel, Deny, Principal, RunFinished, Send, Status, Wake
 from holdfast.conversation.envelope import success
 from holdfast.log_context import TRACE
@@ -246,6 +247,30 @@ async def test_a_message_that_was_queued_begins_its_turn_below_who_sent_it(spans
     assert (trace_of(first), trace_of(second)) == (CALLERS_TRACE, DECIDER[3:35])
     assert parent_of(second) == DECIDER[36:52]
     assert state.queued_traces == ()
+
+
+async def test_a_turn_that_is_cancelled_before_it_began_takes_no_span_from_the_next_one(spans):
+    class Away(FakeWorkers):
+        away = True
+
+        async def standing(self, app, agent):
+            if self.away:
+                message = "away"
+                raise NoWorker(message)
+            return await super().standing(app, agent)
+
+    store, workers = await stored(OPEN), Away(reply())
+    workers.gate.set()
+    activation = await activated(store, workers)
+    await activation.ask(TRACED_START.model_copy(update={"spec": OPEN}))
+    await activation.ask(Send(text="and?", message_id="m-2", traceparent=DECIDER))
+    workers.away = False
+    await activation.ask(Cancel(request_id="x-1"))
+    await until(store, lambda state: state.turns == 2 and state.status is Status.IDLE)
+
+    turn = spans.one("invoke_agent")
+    assert (trace_of(turn), turn.attributes["holdfast.turn.outcome"]) == (DECIDER[3:35], "completed")
+    assert turn.attributes["holdfast.turn.id"] == "t2"
 
 
 async def test_a_turn_that_fails_says_why_in_one_word(spans):

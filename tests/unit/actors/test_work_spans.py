@@ -165,6 +165,16 @@ def test_of_many_messages_the_last_are_shown_for_which_there_is_room(spans):
     assert [one["parts"][0]["content"][:2] for one in shown] == ["47", "48", "49"]
 
 
+def test_a_span_holds_nothing_that_an_exporter_cannot_encode(spans):
+    with model_span(MODEL, SPEC, [{"role": "user", "content": "a\ud800b Größe"}], SHOWN) as span:
+        span.ended(ModelReplied(effect_id="t1.m1", content="c\ud800d", finish_reason="\ud800" * 500))
+
+    said = dict(spans.one("chat").attributes)
+    assert "a?b Größe" in said["gen_ai.input.messages"]
+    assert "c?d" in said["gen_ai.output.messages"]
+    assert said["gen_ai.response.finish_reasons"] == ("?" * 100,)
+
+
 def test_work_that_is_cancelled_ends_its_span(spans):
     with pytest.raises(asyncio.CancelledError), run_span(RUN, {}):
         raise asyncio.CancelledError
