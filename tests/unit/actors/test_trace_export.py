@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+import sys
 import threading
 
 import pytest
@@ -135,3 +136,11 @@ async def test_where_nothing_is_exported_there_is_nothing_to_flush():
 
     assert isinstance(trace.get_tracer_provider(), trace.ProxyTracerProvider)
     assert trace_export.FLUSH_S > 0
+
+
+def test_where_the_sdk_is_not_installed_there_is_a_warning_with_the_fix(providers, monkeypatch, caplog):
+    monkeypatch.setitem(sys.modules, "opentelemetry.sdk.trace", None)
+    export_spans("actor:a1", ON)
+
+    assert providers == []
+    assert "install holdfast[tracing]" in caplog.text
