@@ -7,7 +7,7 @@ from typing import Any
 
 from holdfast.cipher import CipherAt
 from holdfast.conversation.ids import digest
-from holdfast.settings import LogSettings, ProcessLimits, Timing
+from holdfast.settings import LogSettings, ProcessLimits, Timing, TraceSettings
 
 from . import wire
 from .build import CIPHER, CIPHER_DIGITS, this_release
@@ -77,6 +77,7 @@ class ActorSettings(_Sealed):
         sweeper: The function that makes the store's sweeper where the cluster has none, called with these settings and with
             the nodes to avoid as `avoid`. It is handed in, since this package does not know the sweeper.
         log: The form of the actors' log lines.
+        traces: Whether and how the actors trace.
     """
 
     store: StoreAddress
@@ -87,6 +88,7 @@ class ActorSettings(_Sealed):
     gone: tuple[str, ...] = ()
     sweeper: Callable[..., object] | None = field(default=None, compare=False)
     log: LogSettings = field(default_factory=LogSettings)
+    traces: TraceSettings = field(default_factory=TraceSettings)
 
     @property
     def family(self) -> str:
@@ -152,3 +154,4 @@ class WorkerSettings(_Sealed):
     idle_s: int = 0
     sweeper: SweeperToKeep | None = None
     log: LogSettings = field(default_factory=LogSettings)
+    traces: TraceSettings = field(default_factory=TraceSettings)

@@ -26,6 +26,7 @@ from .placement import drained
 from .ray_cluster import RayCluster
 from .ray_workers import RayWorkers
 from .steps import reached_here
+from .trace_export import export_spans, flush_spans
 from .vault import Vault
 
 _STEADY = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
@@ -38,6 +39,7 @@ class ConversationActor:
         logs.guard_process(Redaction.of_process(os.environ, urls=[settings.store.redis_url]))
         if ray.is_initialized():  # then this process belongs to this actor alone
             write_lines(short_name(name), settings.log)
+            export_spans(short_name(name), settings.traces)
         self._settings = settings
         self._name = name
         self._host: Host | None = None
@@ -89,6 +91,7 @@ class ConversationActor:
 
     async def leave(self) -> None:
         """End this actor: Ray ends an actor only at the end of a call."""
+        await flush_spans()
         exit_actor()
 
     async def pid(self) -> int:
@@ -117,6 +120,7 @@ class ConversationActor:
                     clock=_clock,
                     leave=_leave,
                     counts=counts,
+                    traces=self._settings.traces,
                     reached=reached_here(),
                 )
             return self._host

@@ -20,7 +20,7 @@ from holdfast.errors import (
 )
 from holdfast.persistence import Store, TakeoverReason
 from holdfast.redaction import PLAIN
-from holdfast.settings import ProcessLimits, Timing
+from holdfast.settings import ProcessLimits, Timing, TraceSettings
 
 from .activation.activation import Activation
 from .activation.patience import OFFER_AFTER_MS, Patience
@@ -54,6 +54,7 @@ class Host:
         leave: Callable[[], None],
         drained: Callable[[Collection[str]], Awaitable[bool]] | None = None,
         counts: Counts | None = None,
+        traces: TraceSettings | None = None,
         reached: Reached = untrapped,
     ) -> None:
         self._store = store
@@ -67,6 +68,7 @@ class Host:
         self._process_limits = process_limits
         self._clock = clock
         self._leave = leave
+        self._traces = traces
         self._reached = reached
         self._activation: Activation | None = None
         self._activating = asyncio.Lock()
@@ -132,6 +134,7 @@ class Host:
                 specs=self._specs,
                 patience=self._patience,
                 counts=self._counts,
+                traces=self._traces,
                 reached=self._reached,
             )
             try:

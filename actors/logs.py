@@ -32,11 +32,12 @@ OURS = tuple(
 OTHERS = (
     *("LiteLLM", "LiteLLM Router", "LiteLLM Proxy", "httpx", "openai._base_client", "anthropic._base_client"),
     *("asyncio", "concurrent.futures", "py.warnings"),
+    *("opentelemetry.exporter.otlp.proto.http.trace_exporter", "opentelemetry.sdk._shared_internal", "opentelemetry.sdk.trace"),
 )
-"""Loggers of other libraries that log, in our processes, the errors of providers and of the app's code."""
+"""Loggers of other libraries that log, in our processes, the errors of providers, collectors and the app's code."""
 INDENT = "    "
 ABOUT_RECORD = "holdfast_about"
-"""The attribute of a guarded record that says what it is about: conversation, effect, request."""
+"""The attribute of a guarded record that says what it is about: conversation, effect, request, trace."""
 GUARDED = "holdfast_guarded"
 """The attribute of a guarded record that holds the redaction that it went through."""
 MESSAGE = 8192

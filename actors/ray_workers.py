@@ -276,4 +276,5 @@ def worker_settings(
         idle_s=settings.process_limits.worker_idle_s,
         sweeper=SweeperToKeep.of(settings),
         log=settings.log,
+        traces=settings.traces,
     )

@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 
 from holdfast.conversation import Event
+from holdfast.trace_context import trace_id_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -16,6 +17,7 @@ class ModelRequest:
     `lineage` names the activation's log: with one lineage, a place in the log stands for one entry and all before it.
     `instead_of` is a claim of this effect whose process is gone: it gives way to the claim for this request.
     `request` is the id of the HTTP request that led here, for log lines alone; '' where there is none.
+    `traceparent` is the trace context of the turn's span; None where there is none.
     """
 
     conversation_id: str
@@ -30,6 +32,12 @@ class ModelRequest:
     lineage: str = ""
     instead_of: str = ""
     request: str = ""
+    traceparent: str | None = None
+
+    @property
+    def about(self) -> dict[str, str]:
+        """What log lines of this work are about."""
+        return _about(self)
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,3 +56,18 @@ class RunRequest:
     company: int = 0
     waits: bool = True
     request: str = ""
+    traceparent: str | None = None
+
+    @property
+    def about(self) -> dict[str, str]:
+        """What log lines of this work are about."""
+        return _about(self)
+
+
+def _about(request: ModelRequest | RunRequest) -> dict[str, str]:
+    return {
+        "conversation": request.conversation_id,
+        "effect": request.effect_id,
+        "request": request.request,
+        "trace": trace_id_of(request.traceparent),
+    }

@@ -6,6 +6,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, TypeVar, cast
 
+from holdfast import trace_context
 from holdfast.conversation import Command, Decision, Principal, Receipt, Reply, Resolve
 from holdfast.conversation.decisions import Ruling
 from holdfast.conversation.ids import check_conversation_id, check_request_id
@@ -137,8 +138,8 @@ class Connection:
             OutcomeUnknown: No actor has acknowledged the command in time; `retry_id` makes a repetition safe.
             HoldfastError: The command was refused, or has reached no actor.
         """
-        if self.principal is not None:
-            command = command.model_copy(update={"principal": self.principal})
+        said = {"principal": self.principal, "traceparent": trace_context.current()}
+        command = command.model_copy(update={name: value for name, value in said.items() if value is not None})
         delivery = Delivery(conversation_id, command, timeout_s=self.allowed_s, create=create)
         return reply_in(await self._delivered(delivery), what=what, retry_id=retry_id)
 

@@ -12,6 +12,7 @@ from typing import Any, TypeVar
 
 import httpx
 
+from holdfast import trace_context
 from holdfast.backoff import Backoff
 from holdfast.errors import (
     ConfigurationError,
@@ -256,6 +257,9 @@ class Exchange:
             headers["Authorization"] = f"Bearer {self.address.token}"
         if asking.key is not None:
             headers["Idempotency-Key"] = asking.key
+        traceparent = trace_context.current()
+        if traceparent is not None:
+            headers[trace_context.HEADER] = traceparent
         request = http.build_request(
             asking.method,
             self.address.url + asking.path,

@@ -113,6 +113,7 @@ class RayTransport:
                 gone=tuple(gone),
                 sweeper=restore_sweeper,
                 log=settings.log,
+                traces=settings.tracing,
             )
             await take_office(store, actor_settings.release, roll_back=roll_back, other_builds=publishes)
             if lift:

@@ -38,13 +38,17 @@ ACCEPTED: dict[SuspensionKind, tuple[DecisionKind, ...]] = {
 
 
 class Suspension(Record):
-    """One wait of a call for a decision from outside. Times in integer ms UTC; `seq` is that of its `CallSuspended`."""
+    """One wait of a call for a decision from outside. Times in integer ms UTC; `seq` is that of its `CallSuspended`.
+
+    `traceparent` is the trace context of the turn's span in which it began; None where there was none.
+    """
 
     suspension_id: str
     kind: SuspensionKind
     seq: int
     created_at: int
     expires_at: int
+    traceparent: str | None = None
 
 
 class Call(Record):

@@ -1,8 +1,8 @@
 """The commands of the machine. Time, ids, randomness and what the store knows of an id arrive inside them.
 
 Callers fill in their request; the shell that hosts the conversation stamps `now` (ms UTC), `spec` (the stored spec that the
-turn runs with, or the last turn ran with) and `known` (the idempotency records that the store has under the keys of `lookups`
-and `reasons`).
+turn runs with, or the last turn ran with), `known` (the idempotency records that the store has under the keys of `lookups`
+and `reasons`) and `trace` (the trace context of the turn's span that the command belongs to; None where there is none).
 """
 
 from collections.abc import Mapping
@@ -25,10 +25,13 @@ class _Command(Record):
     now: int = 0
     spec: AgentSpec | None = None
     known: Mapping[str, IdempotencyRecord] = Field(default_factory=dict)
+    trace: str | None = None
 
-    def stamped(self, now: int, spec: AgentSpec | None, known: Mapping[str, IdempotencyRecord]) -> Self:
-        """The same command with the time, the spec and the idempotency records, which only the shell knows."""
-        return self.model_copy(update={"now": now, "spec": spec, "known": known})
+    def stamped(
+        self, now: int, spec: AgentSpec | None, known: Mapping[str, IdempotencyRecord], trace: str | None = None
+    ) -> Self:
+        """The same command with the time, spec, idempotency records and trace context, which only the shell knows."""
+        return self.model_copy(update={"now": now, "spec": spec, "known": known, "trace": trace})
 
     def lookups(self) -> tuple[str, ...]:
         """The keys of the idempotency records by which the command is judged; where the store has none, its id is new."""
@@ -40,9 +43,10 @@ class _Command(Record):
 
 
 class _Request(_Command):
-    """A request from outside; `principal` is who sends it, None where nobody says."""
+    """A request from outside; `principal` is who sends it, `traceparent` their trace context, None where nobody says."""
 
     principal: Principal | None = None
+    traceparent: str | None = None
 
 
 class Start(_Request):

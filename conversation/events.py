@@ -1,7 +1,8 @@
 """What the machine decided, in the past tense. The log holds these and nothing else.
 
 An event's `seq` is its place in the log (from 1) and is not repeated inside it. Texts of JSON are kept as they came: see
-`jsontext`. The record versions are the codec's (`holdfast.persistence`).
+`jsontext`. A trace context is a W3C `traceparent`, and None where nobody traces. The record versions are the codec's
+(`holdfast.persistence`).
 """
 
 from enum import StrEnum
@@ -81,6 +82,7 @@ class MessageAccepted(Record):
         digest: What a repetition with the same id is compared with.
         text: What the user wrote.
         principal: Who sent it, and how that was proven; None where nobody said.
+        traceparent: The trace context of who sent it.
     """
 
     kind: Literal["message_accepted"] = "message_accepted"
@@ -89,6 +91,7 @@ class MessageAccepted(Record):
     digest: str
     text: str
     principal: Principal | None = None
+    traceparent: str | None = None
 
 
 class TurnStarted(Record):
@@ -101,6 +104,7 @@ class TurnStarted(Record):
         spec_digest: The stored agent spec that the turn runs with; empty where there is none.
         code: The digest of the app's code that its work runs with; empty where there is none.
         max_model_calls: How many model calls it may have (`Limits.max_model_calls`).
+        traceparent: The trace context of the turn's first span.
     """
 
     kind: Literal["turn_started"] = "turn_started"
@@ -110,6 +114,7 @@ class TurnStarted(Record):
     spec_digest: str
     code: str
     max_model_calls: int
+    traceparent: str | None = None
 
 
 class RequestedCall(Record):
@@ -196,6 +201,7 @@ class CallSuspended(Record):
         prompt: What a person is asked, as the tool's `prompt` rendered it.
         response_schema: The JSON text of the schema that an answer must fit; None for an approval.
         on_lost: What a loss of the call's run means.
+        traceparent: The trace context of the turn's span in which the call was suspended.
     """
 
     kind: Literal["call_suspended"] = "call_suspended"
@@ -211,6 +217,7 @@ class CallSuspended(Record):
     prompt: str | None = None
     response_schema: JsonText | None = None
     on_lost: OnLost = OnLost.REDISPATCH
+    traceparent: str | None = None
 
 
 class SuspensionSettled(Record):
@@ -226,6 +233,7 @@ class SuspensionSettled(Record):
         digest: What a repetition with the same `decision_id` is compared with; empty where no decision ended it.
         decision: Which kind of decision it was; None where no decision ended it.
         principal: Who decided or cancelled it, and how that was proven; None where nobody did, or nobody said.
+        traceparent: The trace context of the span with which the turn goes on; None where it goes on with the same one.
     """
 
     kind: Literal["suspension_settled"] = "suspension_settled"
@@ -238,6 +246,7 @@ class SuspensionSettled(Record):
     digest: str = ""
     decision: DecisionKind | None = None
     principal: Principal | None = None
+    traceparent: str | None = None
 
 
 class CallResolved(Record):

@@ -22,7 +22,7 @@ from .events import (
 )
 from .round import NO_CALLS
 from .spec import Executor
-from .state import LastTurn, State, Turn
+from .state import LastTurn, QueuedTrace, State, Turn
 
 
 def evolve(state: State, event: Event) -> State:
@@ -35,7 +35,7 @@ def _apply(state: State, event: Event) -> State:
         case ConversationStarted():
             return state.model_copy(update={"created_at": event.at, "agent": event.agent, "app": event.app})
         case MessageAccepted():
-            return state.model_copy(update={"queue": (*state.queue, state.seq + 1)})
+            return _message_accepted(state, event)
         case TurnStarted():
             return _turn_started(state, event)
         case ModelAnswered():
@@ -60,7 +60,7 @@ def _apply(state: State, event: Event) -> State:
         case PendingCancelled() | NothingCancelled():
             return state
         case Ended():
-            return state.model_copy(update={"ended": True, "queue": ()})
+            return state.model_copy(update={"ended": True, "queue": (), "queued_traces": ()})
         case _:
             assert_never(event)
 
@@ -80,6 +80,14 @@ def _with_call(state: State, call: Call) -> State:
     return _with_turn(state, calls=_turn(state).calls.with_call(call))
 
 
+def _message_accepted(state: State, event: MessageAccepted) -> State:
+    queued = state.model_copy(update={"queue": (*state.queue, state.seq + 1)})
+    if event.traceparent is None:
+        return queued
+    came_with = QueuedTrace(seq=state.seq + 1, traceparent=event.traceparent)
+    return queued.model_copy(update={"queued_traces": (*state.queued_traces, came_with)})
+
+
 def _turn_started(state: State, event: TurnStarted) -> State:
     turn = Turn(
         turn_id=event.turn_id,
@@ -87,9 +95,11 @@ def _turn_started(state: State, event: TurnStarted) -> State:
         spec_digest=event.spec_digest,
         code=event.code,
         max_model_calls=event.max_model_calls,
+        traceparent=event.traceparent,
     )
     queue = tuple(seq for seq in state.queue if seq != event.message_seq)
-    return state.model_copy(update={"turn": turn, "turns": state.turns + 1, "queue": queue})
+    traces = tuple(one for one in state.queued_traces if one.seq != event.message_seq)
+    return state.model_copy(update={"turn": turn, "turns": state.turns + 1, "queue": queue, "queued_traces": traces})
 
 
 def _turn_over(state: State, last: LastTurn) -> State:
@@ -129,9 +139,10 @@ def _call_suspended(state: State, event: CallSuspended) -> State:
         seq=state.seq + 1,
         created_at=event.at,
         expires_at=event.expires_at,
+        traceparent=event.traceparent,
     )
     return _with_call(
-        state,
+        _traced(state, event.traceparent),
         Call(
             tool_call_id=event.tool_call_id,
             tool=event.tool,
@@ -153,7 +164,15 @@ def _suspension_settled(state: State, event: SuspensionSettled) -> State:
         message = f"conversation {state.conversation_id!r}: no call {event.tool_call_id!r} to settle"
         raise ValueError(message)
     # The event that says what follows (a run, a second suspension or a result) stands in the same append.
-    return _with_call(state, call.model_copy(update={"suspension": None}))
+    return _with_call(_traced(state, event.traceparent), call.model_copy(update={"suspension": None}))
+
+
+def _traced(state: State, traceparent: str | None) -> State:
+    """The state whose turn was last in this span, if there is one and that is news."""
+    turn = _turn(state)
+    if traceparent is None or traceparent == (turn.latest or turn.traceparent):
+        return state
+    return _with_turn(state, latest=traceparent)
 
 
 def _call_resolved(state: State, event: CallResolved) -> State:

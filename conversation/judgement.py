@@ -59,10 +59,14 @@ class Judgement:
 
 @dataclass(slots=True)
 class Draft:
-    """A judgement in the making: each event is folded at once, so that the next one is judged on the state after it."""
+    """A judgement in the making: each event is folded at once, so that the next one is judged on the state after it.
+
+    `trace` is the trace context of the turn's span that the events belong to; None where there is none.
+    """
 
     state: State
     now: int
+    trace: str | None = None
     events: list[Event] = field(default_factory=list)
 
     def emit(self, event: Event) -> int:

@@ -224,6 +224,7 @@ def _accepted(command: Start | Send, payload_digest: str) -> MessageAccepted:
         digest=payload_digest,
         text=command.text,
         principal=command.principal,
+        traceparent=command.traceparent,
     )
 
 

@@ -58,7 +58,7 @@ def turn_prepared(state: State, command: TurnPrepared) -> Judgement:
     """Begin the turn of the oldest queued message, with the spec in force; without a spec the turn fails at once."""
     if state.turn is not None or not state.queue:
         return Judgement(ignored=LATE.why)
-    draft = Draft(state, command.now)
+    draft = Draft(state, command.now, command.trace)
     spec = command.spec if command.problem is None else None
     turn_id = ids.turn_id(state.turns + 1)
     draft.emit(
@@ -69,6 +69,7 @@ def turn_prepared(state: State, command: TurnPrepared) -> Judgement:
             spec_digest=spec.digest if spec is not None else "",
             code=command.code,
             max_model_calls=spec.limits.max_model_calls if spec is not None else 1,
+            traceparent=command.trace,
         )
     )
     if spec is None:
@@ -88,7 +89,7 @@ def model_replied(state: State, command: ModelReplied) -> Judgement:
     too_much = _too_much(command)
     if too_much is not None:
         reason, error = too_much
-        draft = Draft(state, command.now)
+        draft = Draft(state, command.now, command.trace)
         draft.emit(TurnFailed(at=command.now, turn_id=turn.turn_id, error=error, reason=reason))
         return draft.done()
     used = frozenset(command.known)
@@ -104,7 +105,7 @@ def model_replied(state: State, command: ModelReplied) -> Judgement:
         )
         for call_id, call in zip(unique, calls, strict=True)
     )
-    draft = Draft(state, command.now)
+    draft = Draft(state, command.now, command.trace)
     seq = draft.emit(
         ModelAnswered(
             at=command.now,
@@ -142,7 +143,7 @@ def model_failed(state: State, command: ModelFailed) -> Judgement:
     turn = state.turn
     if turn is None:
         return Judgement(ignored=LATE.why)
-    draft = Draft(state, command.now)
+    draft = Draft(state, command.now, command.trace)
     draft.emit(TurnFailed(at=command.now, turn_id=turn.turn_id, error=jsontext.clean(command.error), reason=command.reason))
     return draft.done()
 
@@ -152,7 +153,7 @@ def run_finished(state: State, command: RunFinished) -> Judgement:
     call = _running(state.turn, command.effect_id)
     if call is None:
         return Judgement(ignored=LATE.why)
-    draft = Draft(state, command.now)
+    draft = Draft(state, command.now, command.trace)
     settle(draft, call.tool_call_id, jsontext.clean(command.content), by=SettledBy.RUN, ok=command.ok)
     advance(draft)
     return draft.done()
@@ -163,7 +164,7 @@ def run_lost(state: State, command: RunLost) -> Judgement:
     call = _running(state.turn, command.effect_id)
     if call is None:
         return Judgement(ignored=LATE.why)
-    draft = Draft(state, command.now)
+    draft = Draft(state, command.now, command.trace)
     match call.on_lost:
         case OnLost.REDISPATCH:
             schedule(draft, call, attempt=call.attempt + 1, arguments_at=call.arguments_at)

@@ -44,6 +44,7 @@ def give_up(draft: Draft, call: Call, content: JsonText, *, by: SettledBy, princ
                 suspension_id=call.suspension.suspension_id,
                 by=by,
                 principal=principal,
+                traceparent=newly_traced(draft),
             )
         )
     settle(draft, call.tool_call_id, content, by=by)
@@ -80,8 +81,16 @@ def suspend(
             prompt=prompt,
             response_schema=tool.response_schema if kind in ANSWERED_BY_SCHEMA else None,
             on_lost=call.on_lost,
+            traceparent=draft.trace,
         )
     )
+
+
+def newly_traced(draft: Draft) -> str | None:
+    """The trace context of the span with which the turn goes on; None where the log names that one already."""
+    turn = draft.state.turn
+    known = None if turn is None else turn.latest or turn.traceparent
+    return None if draft.trace == known else draft.trace
 
 
 def advance(draft: Draft) -> None:

@@ -29,8 +29,18 @@ RESTING = frozenset({Status.IDLE, Status.AWAITING_INPUT, Status.FAILED, Status.E
 """The statuses in which a conversation rests: `wait` returns."""
 
 
+class QueuedTrace(Record):
+    """The trace context that a queued message came with; `seq` is the message's."""
+
+    seq: int
+    traceparent: str
+
+
 class Turn(Record):
-    """The current turn; `answered_at` is the `seq` of the model's last message."""
+    """The current turn; `answered_at` is the `seq` of the model's last message.
+
+    `traceparent` is the trace context of its first span, `latest` that of the last one that the log names, if that is another.
+    """
 
     turn_id: str
     message_seq: int
@@ -40,6 +50,8 @@ class Turn(Record):
     model_calls: int = 0
     answered_at: int = 0
     calls: Round = NO_CALLS
+    traceparent: str | None = None
+    latest: str | None = None
 
     @property
     def model_effect_id(self) -> str:
@@ -61,7 +73,10 @@ class LastTurn(Record):
 
 
 class State(Record):
-    """One conversation, without its bodies. Times in ms UTC; `queue` holds the `seq` of each queued message."""
+    """One conversation, without its bodies. Times in ms UTC; `queue` holds the `seq` of each queued message.
+
+    `queued_traces` holds the trace contexts of the queued messages that came with one.
+    """
 
     conversation_id: str
     seq: int = 0
@@ -71,6 +86,7 @@ class State(Record):
     app: str = ""
     turns: int = 0
     queue: tuple[int, ...] = ()
+    queued_traces: tuple[QueuedTrace, ...] = ()
     turn: Turn | None = None
     last: LastTurn | None = None
     ended: bool = False

@@ -15,7 +15,7 @@ from .idempotency import call_key, decision_key, result_key, suspension_key
 from .ids import check_request_id, payload_digest
 from .judgement import Cancelled, Draft, Judgement, Receipt
 from .lifecycle import why_cancelled
-from .progress import advance, give_up, schedule, settle, suspend, tool_of
+from .progress import advance, give_up, newly_traced, schedule, settle, suspend, tool_of
 from .spec import Executor, Limits
 from .state import State
 
@@ -56,7 +56,7 @@ def resolve(state: State, command: Resolve) -> Judgement:
         raise ValueError(message)
     call, suspension = _suspension(state, command)
     body = _content(command, call, suspension)
-    draft = Draft(state, command.now)
+    draft = Draft(state, command.now, command.trace)
     seq = draft.emit(
         SuspensionSettled(
             at=command.now,
@@ -68,6 +68,7 @@ def resolve(state: State, command: Resolve) -> Judgement:
             digest=_digest(command),
             decision=command.ruling.kind,
             principal=command.principal,
+            traceparent=newly_traced(draft),
         )
     )
     _follow(draft, command, call, seq, body)
@@ -88,7 +89,7 @@ def cancel_pending(state: State, command: CancelPending) -> Judgement:
         for call in (state.turn.calls.open() if state.turn is not None else ())
         if call.suspension is not None and command.suspension_kind in (None, call.suspension.kind)
     ]
-    draft = Draft(state, command.now)
+    draft = Draft(state, command.now, command.trace)
     if state.turn is None or not wanted:
         draft.emit(NothingCancelled(at=command.now, request_id=command.request_id, what="cancel_pending"))
         return draft.done(Cancelled(conversation_id=state.conversation_id))
@@ -118,7 +119,7 @@ def _check_reason(command: CancelPending) -> None:
 
 def wake(state: State, command: Wake) -> Judgement:
     """Settle each suspension whose deadline has passed; its call ends with an error that the model can recover from."""
-    draft = Draft(state, command.now)
+    draft = Draft(state, command.now, command.trace)
     for call in state.calls.due(command.now):
         if call.suspension is not None:
             give_up(draft, call, failure(NO_ANSWER[call.suspension.kind]), by=SettledBy.EXPIRY)

@@ -26,8 +26,8 @@ from .directory import AppRecord
 VERSION = 5
 """The record version that this code writes; it reads this version and every older one.
 
-5: who sent, decided, cancelled or ended (`principal`); cancellations of the calls that wait (`pending_cancelled`). Records of
-   version 4 mean the same: nobody had said who it was.
+5: who sent, decided, cancelled or ended (`principal`); cancellations of the calls that wait (`pending_cancelled`); trace
+   contexts (`traceparent`). Records of version 4 mean the same: nobody had said who it was, and nothing was traced.
 4: the records of model calls, beside those of runs. Records of version 3 mean the same; a model call that was outstanding then
    has no record, and is given one when it is taken up.
 3: the reasons why turns stopped or failed, reasoning, calls that the provider executed, limits of answers and of the queue.

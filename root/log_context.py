@@ -10,7 +10,9 @@ EFFECT: ContextVar[str] = ContextVar("holdfast_effect", default="")
 """The id of the effect that is carried out: a model call or a run."""
 REQUEST: ContextVar[str] = ContextVar("holdfast_request", default="")
 """The id of the HTTP request that led here. It is stored nowhere."""
-ABOUT: Mapping[str, ContextVar[str]] = {"conversation": CONVERSATION, "effect": EFFECT, "request": REQUEST}
+TRACE: ContextVar[str] = ContextVar("holdfast_trace", default="")
+"""The id of the trace that the work belongs to, where it is traced."""
+ABOUT: Mapping[str, ContextVar[str]] = {"conversation": CONVERSATION, "effect": EFFECT, "request": REQUEST, "trace": TRACE}
 
 
 @contextmanager

@@ -34,7 +34,10 @@ _BASE64_SKIPPED = (0, 2, 3)
 
 _Span: TypeAlias = tuple[int, int, str]
 
-_VARIABLE = r"(?i)((API|APP|ACCESS|SECRET|PRIVATE|SIGNING|ENCRYPTION)_?KEY|TOKEN|SECRET|PASSWORD|PASSWD|PASSPHRASE)S?$"
+_VARIABLE = (
+    r"(?i)((API|APP|ACCESS|SECRET|PRIVATE|SIGNING|ENCRYPTION)_?KEY|TOKEN|SECRET|PASSWORD|PASSWD|PASSPHRASE"
+    r"|OTLP_(TRACES_)?HEADER)S?$"
+)
 
 _VALUE = r"(?:[^\s\"'`&;,)\]}]|[&;,](?!\s|$|[\w.-]{1,40}=)|[)\]}\"'`](?=\w))+"
 """A value without quotes: it ends where the next value begins, or a quote or bracket around it closes."""
@@ -245,7 +248,7 @@ def _lines(value: str) -> list[str]:
 
 def _words(value: str) -> list[str]:
     """The long parts of a value that holds several secrets, such as keys with their names."""
-    words = re.split(r"[\s,;:]+", value)
+    words = re.split(r"[\s,;:]+|=(?=[^=])", value)
     return [word for word in words if len(word) >= _LINE] if len(words) > 1 else []
 
 

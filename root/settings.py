@@ -26,6 +26,13 @@ class LogForm(StrEnum):
     JSON = "json"  # an object in each line
 
 
+class TraceContinuation(StrEnum):
+    """How a turn's span that goes on after a wait belongs to the one before the wait."""
+
+    PARENT = "parent"  # in the same trace, with a link beside
+    LINK = "link"  # in a trace of its own, by a link alone
+
+
 NAMESPACE = re.compile(r"[a-z0-9][a-z0-9_-]{0,62}")
 PROCESS_LIMITS = (
     "standby",
@@ -164,6 +171,15 @@ class LogSettings:
     form: LogForm | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class TraceSettings:
+    """Whether processes export their spans, how traces go on after a wait, and whether spans hold content."""
+
+    on: bool = False
+    continuation: TraceContinuation = TraceContinuation.PARENT
+    content: bool = False
+
+
 class Settings(BaseModel):
     """The settings of a process: addresses, times (`_s`: seconds), process limits. Made with `of`."""
 
@@ -183,6 +199,9 @@ class Settings(BaseModel):
     cipher: str | None = None
     log_level: Annotated[Literal["DEBUG", "INFO", "WARNING", "ERROR"], BeforeValidator(_upper)] = "INFO"
     log_format: LogForm | None = None
+    traces: bool = False
+    trace_continuation: TraceContinuation = TraceContinuation.PARENT
+    trace_content: bool = False
     lease_s: float = Field(default=10, ge=0.001, allow_inf_nan=False)
     linger_s: float = Field(default=30, ge=0.001, allow_inf_nan=False)
     park_s: float = Field(default=30, ge=0.001, allow_inf_nan=False)
@@ -269,6 +288,11 @@ class Settings(BaseModel):
     def log(self) -> LogSettings:
         """The settings of log lines."""
         return LogSettings(self.log_level, self.log_format)
+
+    @property
+    def tracing(self) -> TraceSettings:
+        """The settings of traces."""
+        return TraceSettings(self.traces, self.trace_continuation, self.trace_content)
 
     @property
     def timing(self) -> Timing:

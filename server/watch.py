@@ -8,9 +8,10 @@ import uuid
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from holdfast import metrics
+from holdfast import metrics, trace_context
 from holdfast.counting import Counts
-from holdfast.log_context import REQUEST
+from holdfast.log_context import REQUEST, TRACE
+from holdfast.trace_context import CALLER
 
 logger = logging.getLogger("holdfast.server.access")
 
@@ -53,7 +54,8 @@ class Watch:
                 MutableHeaders(scope=message)[HEADER] = request_id
             await send(message)
 
-        token = REQUEST.set(request_id)
+        traceparent = _trace_context(scope)
+        tokens = REQUEST.set(request_id), TRACE.set(trace_context.trace_id_of(traceparent)), CALLER.set(traceparent)
         try:
             await self._app(scope, receive, noted)
         finally:
@@ -64,4 +66,12 @@ class Watch:
             self._counts.observe(metrics.REQUEST_S, took_s if begins_s is None else begins_s, path)
             caller = getattr(state.get("caller"), "name", UNKNOWN)
             logger.info("%s %s %d %.1f ms by %s", method, path, status, took_s * 1000, caller)
-            REQUEST.reset(token)
+            REQUEST.reset(tokens[0])
+            TRACE.reset(tokens[1])
+            CALLER.reset(tokens[2])
+
+
+def _trace_context(scope: Scope) -> str:
+    """The trace context that a request came with; empty for none, for one that is ill-formed, and for more than one."""
+    given = Headers(scope=scope).getlist(trace_context.HEADER)
+    return (trace_context.checked(given[0]) or "") if len(given) == 1 else ""

@@ -14,6 +14,7 @@ from holdfast.actors.worker.claims import Claim, Claims
 from holdfast.actors.worker.model_answer import Broken, TooMuch
 from holdfast.actors.worker.ongoing import Ongoing
 from holdfast.actors.worker.transcripts import Transcripts
+from holdfast.actors.worker.work_spans import model_span
 from holdfast.actors.workers import ModelAnswer, ModelOutcome, NoOutcome, RunAnswer, Standing
 from holdfast.agent import Agent
 from holdfast.conversation import FailureReason, ModelFailed, RunFinished, jsontext
@@ -85,12 +86,18 @@ class InProcessWorkers:
         return await model_run.run(
             self._store,
             request,
-            partial(self._answered, request),
+            partial(self._traced, request),
             claim=self._claims.new((request.conversation_id, request.effect_id), ends=True),
             worker=WORKER,
             timeout_s=self._agent.spec.limits.model_timeout_s,
             admitted=tool_run.at_any_time,
         )
+
+    async def _traced(self, request: ModelRequest) -> ModelOutcome:
+        with model_span(request, self._agent.spec, ()) as span:
+            outcome = await self._answered(request)
+            span.ended(outcome)
+        return outcome
 
     async def _answered(self, request: ModelRequest) -> ModelOutcome:
         spec, effect_id = self._agent.spec, request.effect_id

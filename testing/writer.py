@@ -152,7 +152,7 @@ class Writer:
             for step in steps:
                 command = step(state)
                 try:
-                    judgement = decide(state, command.stamped(moment, self.spec, known))
+                    judgement = decide(state, command.stamped(moment, self.spec, known, command.trace))
                 except HoldfastError as error:
                     state, events, refusal = self.state, [], error
                     lookups += (*command.lookups(), *command.reasons())

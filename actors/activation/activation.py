@@ -33,7 +33,7 @@ from holdfast.errors import (
 from holdfast.log_context import about
 from holdfast.persistence import Append, Appended, Moved, Store, TakeoverReason
 from holdfast.redaction import PLAIN
-from holdfast.settings import Timing
+from holdfast.settings import Timing, TraceSettings
 
 from . import leaving
 from .beginning import Beginning
@@ -44,6 +44,7 @@ from .outstanding import Outstanding
 from .patience import Patience
 from .rest import Rest
 from .taking_over import Tenure
+from .turn_trace import TurnTrace
 
 logger = logging.getLogger("holdfast.actor")
 
@@ -72,6 +73,7 @@ class Activation:
         specs: SpecCache | None = None,
         patience: Patience | None = None,
         counts: Counts | None = None,
+        traces: TraceSettings | None = None,
         reached: Reached = untrapped,
     ) -> None:
         self.conversation_id = conversation_id
@@ -85,10 +87,26 @@ class Activation:
         specs = specs or SpecCache()
         self._tenure = Tenure(store, conversation_id, holder=holder, timing=timing, clock=clock, strikes=strikes, specs=specs)
         beginning = Beginning(workers, admission)
+        self._trace = TurnTrace(conversation_id, traces or TraceSettings())
         self._effects = Outstanding(
-            store, workers, self._tenure, self._mailbox, rest=self._rest, beginning=beginning, struck=self._struck
+            store,
+            workers,
+            self._tenure,
+            self._mailbox,
+            rest=self._rest,
+            beginning=beginning,
+            struck=self._struck,
+            trace=self._trace,
         )
-        self._judge = Judge(store, self._tenure, beginning, lease_ms=timing.lease_ms, adopted=self._adopted, reached=reached)
+        self._judge = Judge(
+            store,
+            self._tenure,
+            beginning,
+            lease_ms=timing.lease_ms,
+            adopted=self._adopted,
+            trace=self._trace,
+            reached=reached,
+        )
         self._own: list[asyncio.Task[None]] = []
 
     @property
@@ -134,7 +152,7 @@ class Activation:
             return moved
         self._counted.taken_over(self._tenure.state, because)
         self._reached(Step.ACTIVATE_2_ACQUIRED)
-        with about(conversation=self.conversation_id, effect="", request=""):
+        with about(conversation=self.conversation_id, effect="", request="", trace=""):
             self._own = [self._tended(work) for work in (self._run_loop(), self._renew(), self._watch_lease())]
         try:
             self._effects.start()
@@ -232,6 +250,7 @@ class Activation:
     async def _begin_anew(self) -> None:
         """Drop the state in memory and take the conversation over anew by its own token, however long the store stays away."""
         self._effects.cancel_all()
+        self._trace.left()
         self._tenure.unsure = True
         backoff = Backoff(0.05, 1)
         while not self.over:
@@ -296,6 +315,7 @@ class Activation:
     def _stop(self) -> None:
         """End this activation at once: its tasks stop, and every waiting command fails with `Fenced`."""
         self._tenure.over = True
+        self._trace.left()
         self._rested.set()  # its actor is free
         self._effects.cancel_all()
         for own in self._own:

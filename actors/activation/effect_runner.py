@@ -55,6 +55,7 @@ class EffectRunner:
         struck: Counts a strike for a process that died; true if the activation is over then.
         kept: Called once a worker that lives is known to have claimed the work, or to have it in its line.
         now: The store's clock, in ms UTC.
+        traceparent: The trace context of the turn's span; None where there is none.
     """
 
     def __init__(
@@ -71,6 +72,7 @@ class EffectRunner:
         struck: Callable[[str, str], Awaitable[bool]],
         kept: Callable[[Claimed], None] = lambda _: None,
         now: Callable[[], int] = lambda: 0,
+        traceparent: str | None = None,
     ) -> None:
         self._store = store
         self._workers = workers
@@ -83,6 +85,7 @@ class EffectRunner:
         self._struck = struck
         self._kept = kept
         self._now = now
+        self._traceparent = traceparent
 
     async def outcome(self, effect: Effect, attempt: int) -> Command | None:
         """The command that tells the machine the effect's outcome; None if it has no record, or the activation is over.
@@ -114,6 +117,7 @@ class EffectRunner:
             lineage=self._log_tail.lineage,
             instead_of=lost,
             request=REQUEST.get(),
+            traceparent=self._traceparent,
         )
         return await self._workers.call_model(self._state.app, effect.code, request)
 
@@ -130,6 +134,7 @@ class EffectRunner:
             arguments_at=effect.arguments_at,
             company=self._company() or int(effect.attempt > 1),
             request=REQUEST.get(),
+            traceparent=self._traceparent,
         )
         return await self._workers.run_tool(self._state.app, effect.code, request)
 

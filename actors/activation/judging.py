@@ -14,6 +14,7 @@ from holdfast.persistence import Append, Appended, KnownIds, Store
 from .beginning import Beginning
 from .lease import now_s
 from .taking_over import Tenure
+from .turn_trace import TurnTrace
 
 logger = logging.getLogger("holdfast.actor")
 
@@ -27,6 +28,7 @@ class Judge:
         beginning: Says with what a turn begins.
         lease_ms: The length of a lease.
         adopted: Called with each write that has become durable, and what it came to.
+        trace: The spans of the activation.
         reached: Called at each numbered step.
     """
 
@@ -38,6 +40,7 @@ class Judge:
         *,
         lease_ms: int,
         adopted: Callable[[Append, Appended], None],
+        trace: TurnTrace,
         reached: Reached,
     ) -> None:
         self._store = store
@@ -45,6 +48,7 @@ class Judge:
         self._beginning = beginning
         self._lease_ms = lease_ms
         self._adopted = adopted
+        self._trace = trace
         self._reached = reached
 
     async def judge(self, command: Command) -> Reply:
@@ -69,14 +73,15 @@ class Judge:
         spec = await tenure.spec_for(command)
         known: dict[str, IdempotencyRecord] = {}
         while True:
-            stamped = command.stamped(tenure.time.now(), spec, known)
+            now = tenure.time.now()
+            stamped = command.stamped(now, spec, known, self._trace.of(tenure.state, command, now))
             refusal: HoldfastError | None = None
             judgement = Judgement()
             try:
                 judgement = decide(tenure.state, stamped)
             except HoldfastError as error:
                 refusal = error
-            judgement, begins = await self._with_beginning(judgement, stamped.now)
+            judgement, begins = await self._with_beginning(judgement, now)
             self._reached(Step.ASK_2_JUDGED)
             ids = (*command.lookups(), *command.reasons()) if refusal is not None else command.lookups()
             asked_at_s = now_s()
@@ -99,6 +104,7 @@ class Judge:
                 continue
             self._reached(Step.ASK_3_WRITTEN)
             tenure.adopt(write, written)
+            self._trace.written(write, command)
             self._adopted(write, written)
             if begins is not None:
                 tenure.spec = begins.spec
@@ -116,7 +122,8 @@ class Judge:
         if begins is None:
             return judgement, None
         try:
-            return judgement.then(decide(judgement.state, begins.stamped(now, begins.spec, {}))), begins
+            stamped = begins.stamped(now, begins.spec, {}, self._trace.beginning(judgement.state))
+            return judgement.then(decide(judgement.state, stamped)), begins
         except Exception:  # it is found again where the beginning is carried out by itself, and costs this command nothing
             logger.exception("conversation %s: its turn cannot begin at once", self._tenure.conversation_id)
             return judgement, None

@@ -23,9 +23,10 @@ from holdfast.conversation.commands import RunLost, TurnPrepared
 from holdfast.conversation.events import MessageAccepted, TurnStarted
 from holdfast.conversation.machine import busy, effect_of
 from holdfast.errors import ClusterError, StoreError
-from holdfast.log_context import CONVERSATION, EFFECT, REQUEST
+from holdfast.log_context import CONVERSATION, EFFECT, REQUEST, TRACE
 from holdfast.persistence import Append, Appended, Store
 from holdfast.redaction import PLAIN
+from holdfast.trace_context import trace_id_of
 
 from .beginning import Beginning
 from .effect_runner import EffectRunner
@@ -33,6 +34,7 @@ from .failures import Failures, instead_of
 from .mailbox import Asked, Mailbox
 from .rest import Rest
 from .taking_over import Tenure
+from .turn_trace import TurnTrace
 
 logger = logging.getLogger("holdfast.actor")
 
@@ -64,6 +66,7 @@ class Outstanding:
         rest: The rest of the activation, which is told what goes on.
         beginning: Says with what a turn begins.
         struck: Counts strikes.
+        trace: The spans of the activation.
     """
 
     def __init__(
@@ -76,6 +79,7 @@ class Outstanding:
         rest: Rest,
         beginning: Beginning,
         struck: Struck,
+        trace: TurnTrace,
     ) -> None:
         self.tasks: dict[str, asyncio.Task[None]] = {}
         self._store = store
@@ -86,6 +90,7 @@ class Outstanding:
         self._beginning = beginning
         self._struck = struck
         self._requests: dict[int, str] = {}  # the ids of the HTTP requests that sent messages which wait, by place in the log
+        self._trace = trace
         self._changed: set[str] | None = None  # ids of the effects changed since the last look; None: all may have changed
 
     @property
@@ -209,6 +214,7 @@ class Outstanding:
         EFFECT.set(effect.effect_id)
         if isinstance(effect, BeginTurn):
             REQUEST.set(self._requests.get(effect.message_seq, ""))
+        TRACE.set(trace_id_of(self._trace.for_work(self._tenure.state)))
         backoff = Backoff(0.1, LONGEST_DELAY_S, jitter=0.5)
         attempt = 1
         failures = Failures()
@@ -283,4 +289,5 @@ class Outstanding:
             struck=self._struck,
             kept=lambda claimed: self._kept(effect.effect_id, claimed),
             now=tenure.time.now,
+            traceparent=self._trace.for_work(tenure.state),
         )

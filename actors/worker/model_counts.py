@@ -22,6 +22,12 @@ class ModelCounts:
         self._model = model
         self._began_s = self._asked_s = time.monotonic()
         self._waits = False
+        self._repeated = 0
+
+    @property
+    def tries(self) -> int:
+        """How many tries there were so far, the one that goes on included."""
+        return self._repeated + 1
 
     def asked(self) -> None:
         """Note that a request goes out now."""
@@ -35,6 +41,7 @@ class ModelCounts:
 
     def repeated(self) -> None:
         """Count a try that failed and is repeated."""
+        self._repeated += 1
         self._counts.add(metrics.MODEL_RETRIES, self._model)
 
     def cost(self, usd: float | None) -> None:

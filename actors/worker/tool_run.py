@@ -26,6 +26,7 @@ from holdfast.redaction import PLAIN, Redaction
 
 from .deposit import deposit
 from .live import Progress
+from .work_spans import NO_CONTENT, Content, run_span
 
 logger = logging.getLogger("holdfast.worker")
 
@@ -85,6 +86,7 @@ async def run(
     reached: Reached = untrapped,
     redaction: Redaction = PLAIN,
     cancellation: Cancellation | None = None,
+    content: Content = NO_CONTENT,
 ) -> RunFinished | NoOutcome:
     """Claim the run, run its body, record its outcome and return it; `NOT_MINE` if it was not runnable (in time).
 
@@ -113,25 +115,27 @@ async def run(
         return NoOutcome.NOT_MINE
     stands()
     reached(Step.RUN_2_CLAIMED)
-    if unreadable is not None:
-        ok, content = False, failure(unreadable)
-    else:
-        ok, content = await _body(
-            agent,
-            request,
-            arguments=arguments,
-            context=context,
-            limits=limits,
-            resources=resources,
-            carried=carried,
-            in_thread=in_thread,
-            bounded=bounded,
-            store=store,
-            redaction=redaction,
-            cancellation=Cancellation() if cancellation is None else cancellation,
-        )
+    with run_span(request, arguments, content) as span:
+        if unreadable is not None:
+            ok, result = False, failure(unreadable)
+        else:
+            ok, result = await _body(
+                agent,
+                request,
+                arguments=arguments,
+                context=context,
+                limits=limits,
+                resources=resources,
+                carried=carried,
+                in_thread=in_thread,
+                bounded=bounded,
+                store=store,
+                redaction=redaction,
+                cancellation=Cancellation() if cancellation is None else cancellation,
+            )
+        span.ended(result, ok=ok)
     reached(Step.RUN_3_RETURNED)
-    outcome = RunFinished(effect_id=request.effect_id, ok=ok, content=content)
+    outcome = RunFinished(effect_id=request.effect_id, ok=ok, content=result)
     try:
         await deposit(store, request, incarnation, codec.encode_outcome(outcome))
     except StoreError:

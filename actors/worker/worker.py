@@ -23,6 +23,7 @@ from holdfast.actors.log_lines import write_lines
 from holdfast.actors.spec_cache import SpecCache
 from holdfast.actors.steps import reached_here
 from holdfast.actors.telling import tell
+from holdfast.actors.trace_export import export_spans, flush_spans
 from holdfast.actors.work_requests import ModelRequest, RunRequest
 from holdfast.actors.workers import ModelAnswer, ModelOutcome, NoOutcome, RunAnswer
 from holdfast.agent import Agent
@@ -46,6 +47,7 @@ from .succession import Succession
 from .threads import end_within
 from .transcripts import Reading, Transcripts
 from .turnstile import NotYet, Turnstile
+from .work_spans import NO_CONTENT, Content, model_span
 
 logger = logging.getLogger("holdfast.worker")
 
@@ -81,6 +83,7 @@ class Worker:
         self._learn(settings.environment)
         if ray.is_initialized():  # then this process belongs to this worker alone
             write_lines(short_name(settings.name), settings.log)
+            export_spans(short_name(settings.name), settings.traces)
         self._opening: Ongoing[None] = Ongoing()
         self._opened: tuple[Store, AppRuntime] | None = None
         self._specs = SpecCache()
@@ -141,6 +144,7 @@ class Worker:
     async def leave(self) -> None:
         """End this worker: Ray ends an actor only at the end of a call. Its threads have `ENDING_S` seconds left."""
         end_within(ENDING_S)
+        await flush_spans()
         exit_actor()
 
     async def work(self) -> dict[str, Any]:
@@ -171,7 +175,7 @@ class Worker:
             StoreError: The store does not answer.
         """
         request: ModelRequest = wire.unpack(asked)
-        with about(conversation=request.conversation_id, effect=request.effect_id, request=request.request):
+        with about(**request.about):
             return wire.pack(await self._model_called(request))
 
     @told
@@ -188,7 +192,7 @@ class Worker:
             StoreError: The store does not answer.
         """
         request: RunRequest = wire.unpack(asked)
-        with about(conversation=request.conversation_id, effect=request.effect_id, request=request.request):
+        with about(**request.about):
             return wire.pack(await self._tool_run(request))
 
     @told
@@ -286,6 +290,7 @@ class Worker:
                 admitted=partial(self._admitted, store, request.agent),
                 reached=self._reached,
                 redaction=self._redaction,
+                content=self._content,
             )
             began_s = time.monotonic()
             outcome = await self._attestation.during(store, run)
@@ -304,6 +309,11 @@ class Worker:
     async def drop(self, incarnation: str) -> None:
         """End a model call for which nobody waits any more: its stream is closed. A run is told so, and its outcome is late."""
         self._claims.drop(incarnation)
+
+    @property
+    def _content(self) -> Content:
+        """What spans show of content, with the secrets that are known by now."""
+        return Content(self._redaction) if self._settings.traces.content else NO_CONTENT
 
     def _learn(self, named: Iterable[str]) -> None:
         """Take the values that these variables have in the environment now for secrets, too."""
@@ -441,9 +451,11 @@ class Worker:
 
         agent = agent_of(runtime.app, request.agent)
         counts = ModelCounts(self._counts, spec.model)
-        outcome = await model.call(
-            store, request, spec=spec, messages=messages, agent=agent, loop=latest, redaction=self._redaction, counts=counts
-        )
+        with model_span(request, spec, messages, self._content) as span:
+            outcome = await model.call(
+                store, request, spec=spec, messages=messages, agent=agent, loop=latest, redaction=self._redaction, counts=counts
+            )
+            span.ended(outcome, tries=counts.tries)
         counts.ended(outcome)
         return outcome
 

@@ -1,4 +1,5 @@
 import pytest
+from collector import Collector
 from stack_fixture import Scenarios, end_stack, start_stack
 
 from holdfast.client import AsyncClient
@@ -7,10 +8,18 @@ from holdfast.testing import ModelServer
 
 
 @pytest.fixture(scope="session")
-def stack():
+def collector():
+    taking = Collector()
+    yield taking
+    taking.close()
+
+
+@pytest.fixture(scope="session")
+def stack(collector):
     scenarios = Scenarios()
+    exports = {"OTEL_EXPORTER_OTLP_ENDPOINT": collector.url, "OTEL_BSP_SCHEDULE_DELAY": "100"}  # to those who trace
     with ModelServer(script=scenarios) as model:
-        running = start_stack(model, scenarios)
+        running = start_stack(model, scenarios, **exports)
         yield running
         end_stack(running)
 

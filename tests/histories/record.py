@@ -227,6 +227,44 @@ async def somebody(tells: Recorder) -> None:
     await tells.does("its turn begins", steps.begin())
 
 
+def traced(number: int) -> str:
+    """A trace context."""
+    return f"00-{number:032x}-{number:016x}-01"
+
+
+def traced_by(number: int, asking: Asking) -> Asking:
+    """The same step, in the turn's span of this trace context; a request comes with that context, too."""
+
+    def asked(state: State) -> Command:
+        command = asking(state)
+        fields = {"trace", "traceparent"} & type(command).model_fields.keys()
+        return command.model_copy(update=dict.fromkeys(fields, traced(number)))
+
+    return asked
+
+
+async def traces(tells: Recorder) -> None:
+    """A turn in a trace, with waits and messages that came with traces of their own."""
+    await tells.does("a message comes with a trace", traced_by(1, steps.send("trace me", message_id="m-t1")))
+    await tells.does("its turn begins, traced", traced_by(2, steps.begin()))
+    await tells.does("another comes with its own", traced_by(3, steps.send("me too", message_id="m-t2")))
+    calls = (("refund_t1", "refund"), ("refund_t2", "refund"), ("refund_t3", "refund"))
+    proposed = (ProposedCall(tool_call_id=call_id, name=name, arguments='{"amount":5}') for call_id, name in calls)
+    await tells.does("the model asks in the turn's span", traced_by(2, steps.call(*proposed)))
+    for number, (call_id, _) in enumerate(calls[:2], 4):
+        shown = next(call.suspension for call in tells.state.calls if call.tool_call_id == call_id)
+        assert shown is not None
+        named = {"suspension_id": shown.suspension_id, "decision_id": f"d-t{number}"}
+        await tells.does("a refund is approved in a trace", traced_by(number, steps.resolve(Approve(), call_id, **named)))
+        await tells.runs(call_id, "refund")
+    await tells.does("nobody decides the third", traced_by(6, steps.wake()), after_s=7200)
+    ships = [ProposedCall(tool_call_id=f"ship_t{number}", name="ship", arguments='{"amount":5}') for number in range(12)]
+    await tells.does("the model asks to ship a lot, in the last span", traced_by(6, steps.call(*ships)))
+    await tells.does("the turn is cancelled", steps.cancel("x-t1"))
+    await tells.does("the turn of the other message begins", traced_by(7, steps.begin()))
+    await tells.does("its model is done", traced_by(7, steps.reply("traced")))
+
+
 async def life(tells: Recorder) -> None:  # noqa: PLR0915 - a life is long
     """One conversation that says everything."""
     first = steps.start("Hello? 🙂", app="shop.app:app", context='{"order":12345678901234567890}')
@@ -281,6 +319,7 @@ async def life(tells: Recorder) -> None:  # noqa: PLR0915 - a life is long
     await tells.does("its turn begins", steps.begin())
     await tells.does("the model fails", steps.fail_model())
     await troubles(tells)
+    await traces(tells)
 
     await tells.does("a fourth message comes", steps.send("ship it", message_id="m-4"))
     await tells.does("its turn begins", steps.begin())

@@ -173,7 +173,7 @@ def vocabulary() -> dict[str, Any]:
     return {"records": dict(sorted(records.items())), "enums": dict(sorted(enums.items()))}
 
 
-STAMPS = {RunFinished: ("now", "spec", "known")}
+STAMPS = {RunFinished: ("now", "spec", "known", "trace")}
 """Fields that are filled in where a record is used, and never stored."""
 
 

@@ -122,7 +122,9 @@ def wall_ms():
     return time.time_ns() // 1_000_000
 
 
-async def activated(store, workers, *, seen="", because=TakeoverReason.ASKED, clock=wall_ms, counts=None, **timing):
+async def activated(
+    store, workers, *, seen="", because=TakeoverReason.ASKED, clock=wall_ms, counts=None, traces=None, **timing
+):
     """An activation that has taken the conversation over; `timing` is what differs of it."""
     workers.store = workers.store or store
     hosting = Activation(
@@ -136,6 +138,7 @@ async def activated(store, workers, *, seen="", because=TakeoverReason.ASKED, cl
         rested=asyncio.Event(),
         strikes=3,
         counts=counts,
+        traces=traces,
     )
     assert await hosting.activate(seen_token=seen, because=because, create=True) is None
     return hosting

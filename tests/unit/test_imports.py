@@ -41,6 +41,7 @@ OUTSIDE = {
     "typer": ("cli/",),
     "rich": ("cli/",),
     "msgpack": ("persistence/codec.py",),
+    "opentelemetry": ("root/traces.py", "actors/"),
     "aiohttp": ("testing/model_server.py",),
     "pytest": ("testing/",),
 }

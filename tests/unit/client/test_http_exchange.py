@@ -7,6 +7,7 @@ import logging
 
 import httpx
 import pytest
+from spans import Spans
 
 from holdfast.client import AsyncClient, Client, Conversation, Principal
 from holdfast.client import http_exchange as module
@@ -37,6 +38,7 @@ from holdfast.errors import (
     StoreUnavailable,
 )
 from holdfast.server.problems import problem_of
+from holdfast.traces import begin, during, traceparent_of
 
 RECEIPT = {"conversation_id": "c-1", "seq": 4, "accepted_at": 5, "duplicate": False, "message_id": "m-1"}
 TOKEN = "hunter22-hunter22"  # noqa: S105 - made up
@@ -390,3 +392,12 @@ def test_connect_is_over_http_where_a_url_is_given(monkeypatch):
     found = AsyncClient.connect().exchange.address
     assert (found.url, found.token) == ("https://desk.example.com", TOKEN)
     assert type(AsyncClient.connect(redis_url="redis://localhost")) is AsyncClient
+
+
+async def test_a_request_says_which_trace_it_is_of(monkeypatch):
+    client, transport = client_of(said(200, RECEIPT))
+    with Spans().collected(monkeypatch), during(begin("mine", {}, parent=None)) as span:
+        await client.conversation("c-1").send("hello")
+    await client.conversation("c-1").send("hello")
+
+    assert [request.headers.get("traceparent") for request in transport.requests] == [traceparent_of(span), None]

@@ -72,7 +72,7 @@ def records(kind, **chosen):
 
 def outcomes(kind):
     """Outcomes of a kind; what only whoever judges them adds has its default."""
-    return records(kind, now=st.just(0), spec=st.none(), known=st.just({}))
+    return records(kind, now=st.just(0), spec=st.none(), known=st.just({}), trace=st.none())
 
 
 @pytest.mark.parametrize("kind", EVENTS, ids=lambda kind: kind.__name__)

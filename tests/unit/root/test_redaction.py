@@ -307,3 +307,9 @@ def test_each_of_the_keys_that_a_variable_holds_is_recognised():
 def test_a_text_that_is_made_to_cost_much_beside_ellipses_costs_no_more_than_its_size(promptly):
     redaction = Redaction({f"KEY_{number}": "apiVersi" * 1500 + str(number) for number in range(100)})
     redaction.redacted(("apiVersi" * 40 + "...") * 500)
+
+
+def test_the_key_in_the_headers_of_an_exporter_is_a_secret():
+    environ = {"OTEL_EXPORTER_OTLP_HEADERS": "x-team=shop,x-honeycomb-team=hcaik-0123456789abcdef"}
+    said = Redaction.of_process(environ).redacted("it answered 401 to hcaik-0123456789abcdef")
+    assert said == "it answered 401 to [OTEL_EXPORTER_OTLP_HEADERS]"

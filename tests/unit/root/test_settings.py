@@ -4,7 +4,7 @@ import pytest
 
 from holdfast import settings as module
 from holdfast.errors import ConfigurationError
-from holdfast.settings import LogForm, LogSettings, Settings
+from holdfast.settings import LogForm, LogSettings, Settings, TraceContinuation, TraceSettings
 
 
 @pytest.mark.parametrize(
@@ -30,5 +30,18 @@ def test_the_level_and_form_of_log_lines_are_settings(monkeypatch):
 
 @pytest.mark.parametrize(("name", "value"), [("log_level", "LOUD"), ("log_format", "xml")])
 def test_a_level_or_form_that_is_none_is_refused(name, value):
+    with pytest.raises(ConfigurationError, match=f"HOLDFAST_{name.upper()}"):
+        Settings.of(**{name: value})
+
+
+def test_traces_are_off_and_without_content_unless_settings_say_otherwise(monkeypatch):
+    assert Settings.of().tracing == TraceSettings(on=False, continuation=TraceContinuation.PARENT, content=False)
+    for name, value in (("TRACES", "on"), ("TRACE_CONTINUATION", "link"), ("TRACE_CONTENT", "on")):
+        monkeypatch.setenv(f"HOLDFAST_{name}", value)
+    assert Settings.of().tracing == TraceSettings(on=True, continuation=TraceContinuation.LINK, content=True)
+
+
+@pytest.mark.parametrize(("name", "value"), [("traces", "perhaps"), ("trace_continuation", "child"), ("trace_content", "some")])
+def test_a_setting_of_traces_that_is_none_is_refused(name, value):
     with pytest.raises(ConfigurationError, match=f"HOLDFAST_{name.upper()}"):
         Settings.of(**{name: value})

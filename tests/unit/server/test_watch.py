@@ -3,9 +3,11 @@
 import logging
 
 import pytest
+from spans import CALLER
 
-from holdfast.log_context import REQUEST
+from holdfast.log_context import REQUEST, TRACE
 from holdfast.server.watch import REQUEST_ID
+from holdfast.trace_context import current
 
 
 @pytest.fixture
@@ -59,3 +61,29 @@ async def test_a_line_has_the_template_of_the_path_and_nothing_that_the_request_
     assert first.endswith(" ms by stated:local")
     assert second.startswith("GET - 404 ")
     assert not any(word in line for line in (first, second) for word in ("c-1", "wait_s", "open-sesame", "ERROR"))
+
+
+@pytest.mark.parametrize(
+    ("given", "found"),
+    [
+        ([CALLER], CALLER),
+        ([CALLER.replace("00-", "cc-", 1) + "-later"], CALLER),
+        ([], None),
+        (["00-nonsense"], None),
+        ([CALLER, CALLER], None),
+        ([CALLER + "x" * 5000], None),
+    ],
+    ids=["good", "of a later version", "none", "bad", "two", "long"],
+)
+async def test_a_trace_context_goes_with_the_command_and_a_bad_one_is_ignored(api, stack, given, found):
+    seen, deliver = [], stack.deliver
+
+    async def noted(delivery):
+        seen.append((delivery.command.traceparent, TRACE.get()))
+        return await deliver(delivery)
+
+    stack.deliver = noted
+    headers = [("traceparent", one) for one in given]
+    await api("POST", "/v1/conversations", 201, json={"agent": "desk", "text": "Hello"}, headers=headers)
+    assert seen == [(found, "" if found is None else CALLER[3:35])]
+    assert (TRACE.get(), current()) == ("", None)

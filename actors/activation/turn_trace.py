@@ -1,0 +1,161 @@
+"""The spans of the turns that go on in one activation, and of the waits that end in it.
+
+No span is open while a turn waits for somebody: the turn's span ends there, and another begins when the turn goes on, perhaps
+days later in another process, by the trace context that the log has. A turn's span that is open when its process dies is never
+seen; what was done in it is, in the same trace.
+"""
+
+from opentelemetry.trace import Span
+
+from holdfast import traces
+from holdfast.conversation import Cancel, CancelPending, Command, End, Resolve, State, Wake
+from holdfast.conversation.commands import TurnPrepared
+from holdfast.conversation.events import (
+    SettledBy,
+    SuspensionSettled,
+    TurnCancelled,
+    TurnCompleted,
+    TurnFailed,
+    TurnStarted,
+)
+from holdfast.conversation.ids import turn_id
+from holdfast.conversation.machine import busy, due_at
+from holdfast.persistence import Append
+from holdfast.settings import TraceContinuation, TraceSettings
+
+WAITING = "waiting"
+"""The outcome of a turn's span that ends since the turn waits for somebody."""
+LEFT = "left"
+"""The outcome of a turn's span that ends since its actor leaves the conversation: workers are at it, or another takes over."""
+BEFORE = "before"
+"""The link to the turn's span before this one."""
+DECISION = "decision"
+"""The link to the span in which somebody decided."""
+NO_DECISIONS = frozenset({SettledBy.EXPIRY, SettledBy.CANCELLATION})
+
+
+class TurnTrace:
+    """The span of the turn that goes on in one activation, if it is traced.
+
+    Args:
+        conversation_id: The conversation.
+        settings: How traces go on after a wait, and whether spans hold content.
+    """
+
+    def __init__(self, conversation_id: str, settings: TraceSettings) -> None:
+        self._conversation_id = conversation_id
+        self._settings = settings
+        self._span: Span | None = None
+        self._first: Span | None = None  # of a turn that begins once it is written
+        self._resumed: Span | None = None  # of a turn that goes on once it is written
+
+    def of(self, state: State, command: Command, now: int) -> str | None:
+        """The trace context of the turn's span that a command belongs to, for its events; None where there is none.
+
+        A span that begins with the command is the turn's once that is `written`. `now` is the store's time, in ms UTC.
+        """
+        self._first = self._resumed = None
+        if isinstance(command, TurnPrepared):
+            return self.beginning(state)
+        if state.turn is None:
+            return None
+        due = isinstance(command, Wake) and (due_at(state) or now + 1) <= now
+        if self._span is None and (busy(state) or due or isinstance(command, Resolve | CancelPending)):
+            self._resumed = self._goes_on(state, command)
+        span = self._span or self._resumed
+        return None if span is None else traces.traceparent_of(span)
+
+    def beginning(self, state: State) -> str | None:
+        """The trace context of the first span of the next turn, for its event; its parent is what the message came with."""
+        if not state.queue:
+            return None
+        message = state.queue[0]
+        caller = next((one.traceparent for one in state.queued_traces if one.seq == message), None)
+        self._first = self._begun(state, state.turns + 1, parent=caller)
+        return traces.traceparent_of(self._first)
+
+    def for_work(self, state: State) -> str | None:
+        """The trace context of the span that the turn's work belongs to; after a takeover the turn goes on with another one."""
+        if state.turn is None:
+            return None
+        if self._span is None:
+            self._span = self._goes_on(state, None)
+        return traces.traceparent_of(self._span)
+
+    def written(self, write: Append, command: Command) -> None:
+        """Let spans begin and end with what a write has made durable."""
+        for event in write.events:
+            match event:
+                case TurnStarted(traceparent=str()):  # one that is cancelled before it began has none
+                    self._span, self._first = self._first, None
+                case SuspensionSettled():
+                    self._waited(event, write.before, command)
+                    self._span, self._resumed = self._span or self._resumed, None
+                case TurnCompleted():
+                    self._end("completed")
+                case TurnFailed():
+                    self._end("failed", error="failed" if event.reason is None else event.reason.value)
+                case TurnCancelled():
+                    self._end("cancelled")
+                case _:
+                    pass
+        if write.events and not busy(write.after):
+            self._end(WAITING)
+
+    def left(self) -> None:
+        """End the turn's span: the activation is over, or begins anew."""
+        self._first = self._resumed = None
+        self._end(LEFT)
+
+    def _goes_on(self, state: State, command: Command | None) -> Span:
+        turn = state.turn
+        before = None if turn is None else turn.latest or turn.traceparent
+        if busy(state):  # in another process: nobody has waited
+            return self._begun(state, state.turns, parent=before, links={BEFORE: before})
+        first = None if turn is None or self._settings.continuation is TraceContinuation.LINK else turn.traceparent
+        return self._begun(state, state.turns, parent=first, links={BEFORE: before, DECISION: _caller(command)})
+
+    def _begun(self, state: State, turn: int, *, parent: str | None, links: dict[str, str | None] | None = None) -> Span:
+        said = {
+            traces.OPERATION: "invoke_agent",
+            traces.AGENT: state.agent,
+            traces.CONVERSATION: self._conversation_id,
+            traces.TURN: turn_id(turn),
+        }
+        return traces.begin(f"invoke_agent {state.agent}", said, parent=parent, links=links)
+
+    def _waited(self, event: SuspensionSettled, before: State, command: Command) -> None:
+        call = before.turn.call(event.tool_call_id) if before.turn is not None else None
+        if call is None or call.suspension is None:
+            return
+        suspension, alone = call.suspension, self._settings.continuation is TraceContinuation.LINK
+        who = event.principal
+        said = {
+            traces.CONVERSATION: self._conversation_id,
+            traces.AGENT: before.agent,
+            traces.TOOL: call.tool,
+            traces.CALL: call.tool_call_id,
+            traces.SUSPENSION: suspension.suspension_id,
+            traces.WAIT_KIND: suspension.kind.value,
+            traces.WAIT_OUTCOME: event.by.value,
+            traces.PROOF: None if who is None else who.proof.value,
+            traces.DECIDED_BY: who.id if who is not None and self._settings.content else None,
+        }
+        span = traces.begin(
+            f"holdfast.wait {call.tool}",
+            said,
+            parent=None if alone else suspension.traceparent,
+            links={DECISION: _caller(command)} | ({BEFORE: suspension.traceparent} if alone else {}),
+            at_ms=suspension.created_at,
+        )
+        traces.end(span, ok=None if event.by in NO_DECISIONS else True, at_ms=event.at)
+
+    def _end(self, outcome: str, *, error: str | None = None) -> None:
+        span, self._span = self._span, None
+        if span is not None:
+            traces.say(span, {traces.TURN_OUTCOME: outcome, traces.ERROR: error})
+            traces.end(span, ok=None if error is None else False)
+
+
+def _caller(command: Command | None) -> str | None:
+    return command.traceparent if isinstance(command, Resolve | CancelPending | Cancel | End) else None

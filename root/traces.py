@@ -1,0 +1,161 @@
+"""Spans: what each is called, what is said of it, and how one follows from a trace context that came out of the log.
+
+The names of OpenTelemetry's GenAI conventions are written out here, as those are still in development; what they have no name
+for begins with `holdfast.`. Where a process has no tracer provider, a span is nothing but the trace context of its parent. A
+sampler or processor of somebody's that raises costs the span, and never the work.
+"""
+
+import logging
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import TypeAlias
+
+from opentelemetry import trace
+from opentelemetry.context import Context, attach, detach
+from opentelemetry.trace import INVALID_SPAN, Link, NonRecordingSpan, Span, SpanContext, SpanKind, StatusCode, TraceFlags
+
+from .trace_context import checked, of
+
+logger = logging.getLogger("holdfast")
+
+CONVERSATION = "gen_ai.conversation.id"
+OPERATION = "gen_ai.operation.name"
+AGENT = "gen_ai.agent.name"
+MODEL = "gen_ai.request.model"
+FINISH_REASONS = "gen_ai.response.finish_reasons"
+INPUT_TOKENS = "gen_ai.usage.input_tokens"
+OUTPUT_TOKENS = "gen_ai.usage.output_tokens"
+TOOL = "gen_ai.tool.name"
+CALL = "gen_ai.tool.call.id"
+ARGUMENTS = "gen_ai.tool.call.arguments"
+RESULT = "gen_ai.tool.call.result"
+INSTRUCTIONS = "gen_ai.system_instructions"
+INPUT = "gen_ai.input.messages"
+OUTPUT = "gen_ai.output.messages"
+ERROR = "error.type"
+
+TURN = "holdfast.turn.id"
+TURN_OUTCOME = "holdfast.turn.outcome"
+EFFECT = "holdfast.effect.id"
+ATTEMPT = "holdfast.attempt"
+TRIES = "holdfast.model.tries"
+SUSPENSION = "holdfast.suspension.id"
+WAIT_KIND = "holdfast.wait.kind"
+WAIT_OUTCOME = "holdfast.wait.outcome"
+PROOF = "holdfast.wait.decided_by.proof"
+DECIDED_BY = "holdfast.wait.decided_by.id"
+LINK = "holdfast.link"
+
+Said: TypeAlias = str | bool | int | float | tuple[str, ...]
+
+
+def begin(
+    name: str,
+    said: Mapping[str, Said | None],
+    *,
+    parent: str | None,
+    links: Mapping[str, str | None] | None = None,
+    kind: SpanKind = SpanKind.INTERNAL,
+    at_ms: int | None = None,
+) -> Span:
+    """A span that begins now, or at that time; the caller ends it. One that is never ended is never seen.
+
+    Args:
+        name: The span's name.
+        said: Its attributes; those of None are left out.
+        parent: The trace context of its parent; None for the first span of a new trace.
+        links: Other trace contexts that it belongs to, by what each is to it.
+        kind: Whether it calls something outside of Holdfast.
+        at_ms: When it began, in integer milliseconds UTC; None for now.
+    """
+    provider = trace.get_tracer_provider()
+    if isinstance(provider, trace.ProxyTracerProvider):  # nobody traces in this process
+        return INVALID_SPAN if parent is None else trace.get_current_span(context_of(parent))
+    context = context_of(parent)
+    try:
+        return provider.get_tracer("holdfast").start_span(
+            name,
+            context,
+            kind,
+            {key: _encodable(value) for key, value in said.items() if value is not None},
+            _links(links or {}),
+            None if at_ms is None else at_ms * 1_000_000,
+        )
+    except Exception:
+        logger.exception("the span %s could not begin", name)
+        return trace.get_current_span(context)
+
+
+def end(span: Span, *, ok: bool | None = None, at_ms: int | None = None) -> None:
+    """End a span, now or at that time (ms UTC); `ok` is None where the span says nothing of success."""
+    try:
+        if ok is not None:
+            span.set_status(StatusCode.OK if ok else StatusCode.ERROR)
+        span.end(None if at_ms is None else at_ms * 1_000_000)
+    except Exception:
+        logger.exception("a span could not end")
+
+
+def failed(span: Span) -> None:
+    """Say that what the span stands for has failed."""
+    span.set_status(StatusCode.ERROR)
+
+
+@contextmanager
+def during(span: Span) -> Iterator[Span]:
+    """The span as the current one; it ends with the block. No text of an exception gets into it."""
+    if span is INVALID_SPAN:
+        yield span
+        return
+    token = attach(trace.set_span_in_context(span))
+    try:
+        yield span
+    except BaseException as error:
+        span.set_attribute(ERROR, type(error).__qualname__)
+        failed(span)
+        raise
+    finally:
+        detach(token)
+        end(span)
+
+
+def say(span: Span, said: Mapping[str, Said | None]) -> None:
+    """Add attributes to a span; those of None are left out."""
+    if not span.is_recording():
+        return
+    for name, value in said.items():
+        if value is not None:
+            span.set_attribute(name, _encodable(value))
+
+
+def traceparent_of(span: Span) -> str | None:
+    """The trace context of a span; None where nothing is traced."""
+    context = span.get_span_context()
+    return of(f"{context.trace_id:032x}", f"{context.span_id:016x}", context.trace_flags) if context.is_valid else None
+
+
+def context_of(traceparent: str | None) -> Context:
+    """A context in which the span of this trace context is the current one; an empty one where there is none."""
+    parent = span_context(traceparent)
+    return Context() if parent is None else trace.set_span_in_context(NonRecordingSpan(parent), Context())
+
+
+def span_context(traceparent: str | None) -> SpanContext | None:
+    """The span of a trace context, which is of another process; None for what is no trace context."""
+    traceparent = checked(traceparent)
+    if traceparent is None:
+        return None
+    _, trace_id, span_id, flags = traceparent.split("-")
+    return SpanContext(int(trace_id, 16), int(span_id, 16), is_remote=True, trace_flags=TraceFlags(int(flags, 16)))
+
+
+def _encodable(value: Said) -> Said:
+    """The value without lone surrogates, for which an exporter would drop all spans that it sends at once."""
+    if isinstance(value, tuple):
+        return tuple(one.encode("utf-8", "replace").decode() for one in value)
+    return value.encode("utf-8", "replace").decode() if isinstance(value, str) and not value.isascii() else value
+
+
+def _links(named: Mapping[str, str | None]) -> list[Link]:
+    found = ((why, span_context(traceparent)) for why, traceparent in named.items())
+    return [Link(context, {LINK: why}) for why, context in found if context is not None]

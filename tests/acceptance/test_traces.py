@@ -1,0 +1,46 @@
+"""Traces of the real stack, as a collector gets them: one trace across a wait, over a killed actor and all processes."""
+
+from spans import Spans
+from stack_fixture import client_of, eventually, kill_host
+
+from holdfast import Deny
+from holdfast.client import Principal
+from holdfast.testing import call, calls
+from holdfast.traces import begin, during, traceparent_of
+
+
+async def test_a_turn_is_one_trace_across_a_wait_that_outlives_its_actor(stack, collector, monkeypatch):
+    both = calls(call("lookup", {"order": "A1"}), call("refund", {"order": "A1", "amount": 42}))
+    asks = stack.scenarios.add("traced", both, "No.")
+    monkeypatch.setenv("HOLDFAST_TRACES", "on")
+
+    def spans(*names):
+        found = collector.of("traced-1")
+        return found if {span.name for span in found} >= set(names) else None
+
+    async with client_of("traced", timeout_s=60) as client:
+        with Spans().collected(monkeypatch), during(begin("mine", {}, parent=None)) as mine:
+            conversation = await client.start("support", asks, conversation_id="traced-1")
+            caller = traceparent_of(mine)
+        (waiting,) = (await conversation.wait()).pending
+        eventually(lambda: spans("invoke_agent support", "execute_tool lookup"), what="the spans before the wait")
+        await kill_host(await client._stack.store(), "traced-1")
+        ana = client.acting_as(Principal("ana@shop.example"))
+        await ana.resolve("traced-1", waiting.tool_call_id, Deny("too much"))
+        await conversation.wait()
+        eventually(lambda: len(spans() or ()) == 6, what="the spans after the wait")
+
+    first, *_ = found = spans()
+    last = [span for span in found if span.name == "invoke_agent support"][1]
+    wait = next(span for span in found if span.name == "holdfast.wait refund")
+    work = [span for span in found if span.name.startswith(("chat", "execute_tool"))]
+    assert {span.trace for span in found} == {caller[3:35]}
+    assert first.parent == caller[36:52]
+    assert last.parent == wait.parent == first.id
+    assert last.links == (first.id,)
+    assert first.process != last.process
+    assert [span.parent for span in work] == [first.id, first.id, last.id]
+    assert {span.process.partition(":")[0] for span in work} == {"worker"}
+    assert wait.began == waiting.created_at * 1_000_000
+    assert wait.said["holdfast.wait.outcome"] == "deny"
+    assert not any(word in str(found) for word in ("too much", "A1", "ana@"))
