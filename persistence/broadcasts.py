@@ -82,15 +82,18 @@ class Broadcasts:
         self._channels: dict[str, _Channel] = {}
         self._running: asyncio.Task[None] | None = None
         self._heard_at_s = 0.0
+        self._closed = False
 
     @asynccontextmanager
     async def listening(self, name: str) -> AsyncGenerator[Listener, None]:
         """A listener to a channel, which hears what is published from the moment on at which the block begins.
 
         Raises:
-            StoreUnavailable: The server does not answer in time.
+            StoreUnavailable: The server does not answer in time, or the store was closed.
             WrongStore: The Redis there is not the store that this process has known.
         """
+        if self._closed:
+            raise StoreUnavailable("the store was closed")
         channel = self._channels.get(name)
         if channel is None:
             channel = self._channels[name] = _Channel()
@@ -117,6 +120,7 @@ class Broadcasts:
 
     async def close(self) -> None:
         """Listen to nothing any more."""
+        self._closed = True
         self._channels.clear()
         running, self._running = self._running, None
         if running is not None:
