@@ -515,7 +515,7 @@ def _live_event(payload: bytes) -> Event | None:
     """The live event in a payload; None if this release cannot read what another one wrote: live events are lossy."""
     try:
         kind, effect_id, attempt, at, value = codec.unpack(payload)
-        told = {"text": value} if kind.endswith("_delta") else jsontext.loads(value)
+        told = {"text": value} if kind in {"text_delta", "reasoning_delta"} else jsontext.loads(value)
         fields = {**told, "kind": kind, "effect_id": effect_id, "attempt": attempt, "at": at}
         return Event.live(_LIVE.validate_python(fields))
     except (ValueError, TypeError) as error:

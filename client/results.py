@@ -44,8 +44,8 @@ class Page(Generic[T]):
 class Event:
     """Something that happened in a conversation.
 
-    Recorded events come in the log's order and without gaps. Live ones (`TextDelta`, `ReasoningDelta`, `ProgressReported`) are
-    lossy. `docs/events.md` lists every kind with its fields.
+    Recorded events come in the log's order and without gaps. Live ones (`TextDelta`, `ReasoningDelta`,
+    `ArgumentsDelta`, `ProgressReported`) are lossy. `docs/events.md` lists every kind with its fields.
 
     Attributes:
         kind: The kind, as in `call_suspended`; `body` is of the class that belongs to it.
@@ -179,8 +179,9 @@ class RunningCall:
         since: When this run was scheduled, in integer milliseconds UTC.
         attempt: The number of this run of the call, from 1.
         executor: Who produces the result.
-        progress: The last report of a streaming tool: `value`, `message` and `at` (integer milliseconds UTC), and
-            `truncated` if the report was too large to be kept whole. None if the tool has reported nothing.
+        progress: The last report of a streaming tool: `value`, `message` and `at` (integer milliseconds UTC), those of
+            `status`, `loaded` and `total` that it gave, and `truncated` if the report was too large to be kept whole. None if
+            the tool has reported nothing.
     """
 
     tool_call_id: str

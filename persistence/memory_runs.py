@@ -136,11 +136,13 @@ class MemoryRuns(MemoryDatabase):
             for effect_id, sealed in self._kept(conversation_id).items()
         }
 
-    async def publish(self, conversation_id: str, payload: bytes) -> None:
+    async def publish(self, conversation_id: str, payload: bytes) -> bool:
         """See `Store.publish`."""
         sealed = self.payloads.seal(payload, "live", conversation_id)
-        for queue in self._listeners.get(conversation_id, []):
+        listeners = self._listeners.get(conversation_id, [])
+        for queue in listeners:
             queue.put_nowait(sealed)
+        return bool(listeners)
 
     async def listen(self, conversation_id: str) -> AsyncIterator[bytes]:
         """See `Store.listen`."""

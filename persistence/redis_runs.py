@@ -128,11 +128,11 @@ class RedisRuns(RedisDatabase):
             for name, payload in ((effect_id.decode(), payload) for effect_id, payload in found.items())
         }
 
-    async def publish(self, conversation_id: str, payload: bytes) -> None:
+    async def publish(self, conversation_id: str, payload: bytes) -> bool:
         """See `Store.publish`."""
         sealed = self.payloads.seal(payload, "live", conversation_id)
         async with translated(), self._room:
-            await self._redis.publish(self._keys.live(conversation_id), sealed)
+            return bool(await self._redis.publish(self._keys.live(conversation_id), sealed))
 
     async def listen(self, conversation_id: str) -> AsyncIterator[bytes]:
         """See `Store.listen`."""

@@ -141,8 +141,8 @@ class Runs(Database, Protocol):
         """The last progress of each run, by effect id; also of runs that were settled since."""
         ...
 
-    async def publish(self, conversation_id: str, payload: bytes) -> None:
-        """Send a live event to the listeners of the moment; it may be lost, and is not kept."""
+    async def publish(self, conversation_id: str, payload: bytes) -> bool:
+        """Send a live event to the listeners of the moment; true if there are any. It may be lost, and is not kept."""
         ...
 
     def listen(self, conversation_id: str) -> AsyncIterator[bytes]:

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
         TurnFailed,
         TurnStarted,
     )
-    from holdfast.conversation.live import ProgressReported, ReasoningDelta, TextDelta
+    from holdfast.conversation.live import ArgumentsDelta, ProgressReported, ReasoningDelta, TextDelta
     from holdfast.conversation.principal import Principal, Proof
     from holdfast.conversation.spec import Approval, Executor, OnLost
 
@@ -59,13 +59,14 @@ _HOMES = {
         "TurnFailed",
         "TurnStarted",
     ),
-    "conversation.live": ("ProgressReported", "ReasoningDelta", "TextDelta"),
+    "conversation.live": ("ArgumentsDelta", "ProgressReported", "ReasoningDelta", "TextDelta"),
     "conversation.principal": ("Principal", "Proof"),
     "conversation.spec": ("Approval", "Executor", "OnLost"),
 }
 
 __all__ = [
     "Approval",
+    "ArgumentsDelta",
     "CallResolved",
     "CallSuspended",
     "ConversationStarted",

@@ -1,9 +1,9 @@
-"""Live events: deltas of text and of reasoning, and progress. They are lossy: only those who listen get them.
+"""Live events: deltas of text, reasoning and arguments, and progress. They are lossy: only those who listen get them.
 
 Only the last progress of a run is kept.
 
 A live message is the msgpack array `[kind, effect_id, attempt, at, value]`; `at` is the worker's wall clock, in ms UTC; `value`
-is text, for progress JSON text.
+is text, for arguments and progress JSON text.
 """
 
 import asyncio
@@ -11,6 +11,8 @@ import logging
 import threading
 import time
 from collections import deque
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from holdfast.actors.work_requests import ModelRequest, RunRequest
@@ -18,11 +20,16 @@ from holdfast.conversation import jsontext
 from holdfast.errors import StoreError
 from holdfast.persistence import Runs, codec
 
+from .model_answer import CallPiece
+
 logger = logging.getLogger("holdfast.worker")
 
 DELTA_EVERY_S = 0.03
 TEXT_DELTA = "text_delta"
 REASONING_DELTA = "reasoning_delta"
+ARGUMENTS_DELTA = "arguments_delta"
+UNHEARD_S = 1.0
+"""For how long no arguments are published where nobody listened the last time: an answer may have hundreds of calls."""
 PROGRESS_WAITING = 64
 """How many reports of one run may wait to be published; if more wait, the oldest are lost."""
 PROGRESS_AT_ONCE = 32
@@ -35,27 +42,30 @@ NUMBER_LENGTH = 400
 
 
 class Deltas:
-    """Publishes a model's text and reasoning as they come: the pieces of `DELTA_EVERY_S` together, and none later than that."""
+    """Publishes what a model says as it comes: the pieces of `DELTA_EVERY_S` together, and none later than that."""
 
     def __init__(self, store: Runs, request: ModelRequest, attempt: int) -> None:
         self._store = store
         self._request = request
         self._attempt = attempt
         self._pieces: list[str] = []
-        self._kind = TEXT_DELTA
+        self._of: tuple[str, CallPiece | None] = (TEXT_DELTA, None)
         self._published_at = time.monotonic()
+        self._heard = True
         self._publishing = asyncio.Lock()
         self._timer: asyncio.TimerHandle | None = None
         self._late: asyncio.Task[None] | None = None
 
-    async def add(self, text: str, reasoning: str = "") -> None:
-        """Add a piece of text, of reasoning or of both; it is published at once or with the next pieces of its kind."""
-        for kind, piece in ((REASONING_DELTA, reasoning), (TEXT_DELTA, text)):
-            if not piece:
-                continue
-            if kind != self._kind:
+    async def add(self, text: str, reasoning: str = "", calls: Sequence[CallPiece] = ()) -> None:
+        """Add pieces of text, reasoning and calls; each is published at once or with the next ones of its kind."""
+        said: list[tuple[str, CallPiece | None, str]] = [(REASONING_DELTA, None, reasoning), (TEXT_DELTA, None, text)]
+        said = [one for one in said if one[2]]
+        if self._heard or time.monotonic() - self._published_at > UNHEARD_S:
+            said += [(ARGUMENTS_DELTA, replace(call, text=""), call.text) for call in calls]
+        for kind, call, piece in said:
+            if (kind, call) != self._of:
                 await self.flush()
-                self._kind = kind
+                self._of = (kind, call)
             self._pieces.append(piece)
         if not self._pieces:
             return
@@ -75,8 +85,10 @@ class Deltas:
                 return
             text = "".join(self._pieces).encode("utf-8", "replace").decode()
             self._pieces.clear()
-            payload = codec.pack([self._kind, self._request.effect_id, self._attempt, _now(), text])
-            await _publish(self._store, self._request.conversation_id, payload)
+            kind, call = self._of
+            value = text if call is None else jsontext.dumps({"index": call.index, "tool": call.tool, "text": text})
+            payload = codec.pack([kind, self._request.effect_id, self._attempt, _now(), value])
+            self._heard = await _publish(self._store, self._request.conversation_id, payload)
             self._published_at = time.monotonic()
 
     def _flush_late(self) -> None:
@@ -102,11 +114,11 @@ class Progress:
         self._last: bytes | None = None
         self._keeping: asyncio.Task[None] | None = None
 
-    def __call__(self, value: Any, message: str | None) -> None:
-        """Report a JSON value and a text."""
-        text = jsontext.dumps({"value": value, "message": message})
+    def __call__(self, value: Any, message: str | None, **how_far: Any) -> None:
+        """Report a JSON value and a text, and how far the body is (`status`, `loaded`, `total`, as far as they are known)."""
+        text = jsontext.dumps({"value": value, "message": message, **how_far})
         head = ["progress", self._request.effect_id, self._request.attempt, _now()]
-        last, payload = codec.pack([*head, _short(text, value, message)]), codec.pack([*head, text])
+        last, payload = codec.pack([*head, _short(text, value, message, how_far)]), codec.pack([*head, text])
         with self._lock:
             self._last = last
             self._waiting.append(payload)
@@ -150,19 +162,21 @@ class Progress:
             await asyncio.sleep(KEEP_EVERY_S)
 
 
-def _short(text: str, value: Any, message: str | None) -> str:
+def _short(text: str, value: Any, message: str | None, how_far: Mapping[str, Any]) -> str:
     """The JSON text to keep of a report: all of it, or its message cut off where the report is large."""
     if len(text.encode()) <= KEPT_BYTES:
         return text
     plain = value if isinstance(value, bool | int | float) and len(str(value)) < NUMBER_LENGTH else None
-    return jsontext.dumps({"value": plain, "message": (message or "")[:KEPT_TEXT], "truncated": True})
+    return jsontext.dumps({"value": plain, "message": (message or "")[:KEPT_TEXT], **how_far, "truncated": True})
 
 
-async def _publish(store: Runs, conversation_id: str, payload: bytes) -> None:
+async def _publish(store: Runs, conversation_id: str, payload: bytes) -> bool:
+    """Publish a live event; whether anybody listens."""
     try:
-        await store.publish(conversation_id, payload)
+        return await store.publish(conversation_id, payload)
     except StoreError as error:
         logger.debug("a live event of %s is lost: %s", conversation_id, error)
+        return False
 
 
 def _now() -> int:

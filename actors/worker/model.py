@@ -130,8 +130,7 @@ async def _stream(deltas: Deltas, answer: ModelAnswer, arguments: dict[str, Any]
     try:
         async for chunk in stream:
             counts.answers()
-            text, reasoning = answer.add(chunk)
-            await deltas.add(text, reasoning)
+            await deltas.add(*answer.add(chunk))
         answer.finish()
     finally:
         await _close(stream)

@@ -76,6 +76,8 @@ class AnswerCall:
     names: list[str] = field(default_factory=list)
     pieces: list[str] = field(default_factory=list)
     signature: str = ""
+    index: int = 0
+    """The place of the call among those that are ours to answer."""
 
     @property
     def name(self) -> str:
@@ -86,6 +88,15 @@ class AnswerCall:
     def arguments(self) -> str:
         """The text of the arguments."""
         return jsontext.clean("".join(self.pieces))
+
+
+@dataclass(frozen=True, slots=True)
+class CallPiece:
+    """A piece of a call: its place among the answer's calls from 0, the tool's name so far, and the piece of the arguments."""
+
+    index: int
+    tool: str
+    text: str
 
 
 @dataclass(slots=True)
@@ -165,8 +176,8 @@ class ModelAnswer:
 
     # Folded from litellm's chunks.
 
-    def add(self, chunk: Any) -> tuple[str, str]:
-        """Fold a chunk into the answer; the text and the reasoning that the chunk brought.
+    def add(self, chunk: Any) -> tuple[str, str, list[CallPiece]]:
+        """Fold a chunk into the answer; the text, the reasoning and the pieces of calls that the chunk brought.
 
         Raises:
             Broken: The stream brings nothing.
@@ -184,10 +195,9 @@ class ModelAnswer:
         if self.blocks is None:
             for block in getattr(delta, "thinking_blocks", None) or ():
                 self._think(block)
-        for position, part in enumerate(getattr(delta, "tool_calls", None) or ()):
-            self._add_call(position, part)
+        pieces = [self._add_call(place, part) for place, part in enumerate(getattr(delta, "tool_calls", None) or ())]
         self.check()
-        return text, reasoning
+        return text, reasoning, [piece for piece in pieces if piece is not None]
 
     def check(self) -> None:
         """Check the answer so far against the limits.
@@ -292,17 +302,18 @@ class ModelAnswer:
         self._thinking[-1].signature = signature
         self._size += _bytes(signature)
 
-    def _add_call(self, position: int, part: Any) -> None:
+    def _add_call(self, position: int, part: Any) -> CallPiece | None:
+        """Add a piece of a call; the piece, if the call is ours to answer."""
         function = getattr(part, "function", None)
         call_id, name, arguments = _text(part, "id"), _text(function, "name"), _text(function, "arguments")
         if not (call_id or name or arguments):
-            return
+            return None
         index = getattr(part, "index", None)
         index = index if isinstance(index, int) else position
         call = self._at.get(index)
         # Servers that do not number calls send one after the other under the same index.
         if call is None or (name and call_id and call.tool_call_id not in ("", call_id.partition(SIGNED)[0][:ID_CHARS])):
-            call = self._at[index] = AnswerCall()
+            call = self._at[index] = AnswerCall(index=len(self._calls) - self._executed)
             self._calls.append(call)
             self._executed += self._is_executed(call_id)
         own_id, _, signature = call_id.partition(SIGNED)
@@ -313,6 +324,9 @@ class ModelAnswer:
         if arguments:
             call.pieces.append(arguments)
         self._size += _bytes(call_id) + _bytes(name) + _bytes(arguments)
+        if self._is_executed(call.tool_call_id):
+            return None
+        return CallPiece(call.index, call.name, arguments)
 
 
 def _text(holder: object, name: str) -> str:

@@ -20,7 +20,7 @@ PUBLIC = {
         WrongStore __version__ tool
     """,
     "events": """
-        Approval CallResolved CallSuspended ConversationStarted DecisionKind Ended Event EventBody Executor
+        Approval ArgumentsDelta CallResolved CallSuspended ConversationStarted DecisionKind Ended Event EventBody Executor
         FailureReason MessageAccepted ModelAnswered NothingCancelled OnLost PendingCancelled Principal ProgressReported
         Proof ReasoningDelta RequestedCall RunScheduled SettledBy StopReason SuspensionKind SuspensionSettled TextDelta
         TurnCancelled TurnCompleted TurnFailed TurnStarted

@@ -5,6 +5,7 @@ import threading
 
 from holdfast.actors.work_requests import ModelRequest, RunRequest
 from holdfast.actors.worker import live
+from holdfast.actors.worker.model_answer import CallPiece
 from holdfast.conversation import jsontext
 from holdfast.persistence import codec
 
@@ -73,10 +74,13 @@ CALL = ModelRequest("c-1", "desk", "s", "t1.m1", upto_seq=2, attempt=1)
 class Texts(Listening):
     """A store that hears what a model says."""
 
+    listened = True
+
     async def publish(self, conversation_id, payload):
         kind, _, _, _, text = codec.unpack(payload)
         await self.gate.wait()
         self.heard.append((kind, text))
+        return self.listened
 
 
 async def test_pieces_that_come_together_are_published_together_and_a_piece_that_nothing_follows_soon():
@@ -117,3 +121,43 @@ async def test_pieces_keep_their_order_and_their_kind_while_publishing_is_slow(m
         await streaming
     said = [(kind, number) for kind, text in store.heard for number in text.strip(",").split(",")]
     assert said == [("reasoning_delta" if number % 2 else "text_delta", str(number)) for number in range(20)]
+
+
+# -- the arguments of calls, as a model writes them ------------------------------------------------------------------------
+
+
+def pieces_of(store):
+    return [(kind, jsontext.loads(text) if kind == "arguments_delta" else text) for kind, text in store.heard]
+
+
+async def test_the_arguments_of_each_call_come_with_its_place_and_its_tool(monkeypatch):
+    store = Texts()
+    store.gate.set()
+    deltas = live.Deltas(store, CALL, 1)
+    await deltas.add("Let me see. ", calls=[CallPiece(0, "refund", "")])
+    await deltas.add("", calls=[CallPiece(0, "refund", '{"or')])
+    await deltas.add("", calls=[CallPiece(0, "refund", 'der":1}'), CallPiece(1, "ship", "{}")])
+    await deltas.flush()
+
+    assert pieces_of(store) == [
+        ("text_delta", "Let me see. "),
+        ("arguments_delta", {"index": 0, "tool": "refund", "text": '{"order":1}'}),
+        ("arguments_delta", {"index": 1, "tool": "ship", "text": "{}"}),
+    ]
+
+
+async def test_where_nobody_listens_the_arguments_of_many_calls_cost_one_message_a_second(monkeypatch):
+    store = Texts()
+    store.gate.set()
+    store.listened = False
+    deltas = live.Deltas(store, CALL, 1)
+    for number in range(500):
+        await deltas.add("", calls=[CallPiece(number, "ship", "{}")])
+    await deltas.flush()
+    assert len(store.heard) <= 2
+    monkeypatch.setattr(live, "UNHEARD_S", 0)
+    store.listened = True
+    await deltas.add("", calls=[CallPiece(500, "ship", "{}")])
+    await deltas.add("", calls=[CallPiece(501, "ship", "{}")])
+    await deltas.flush()
+    assert [said["index"] for _, said in pieces_of(store)][-2:] == [500, 501]

@@ -7,7 +7,7 @@ import pytest
 
 from holdfast.actors.worker import prompt
 from holdfast.actors.worker.anthropic_blocks import AnthropicBlocks
-from holdfast.actors.worker.model_answer import Broken, ModelAnswer, TooMuch
+from holdfast.actors.worker.model_answer import Broken, CallPiece, ModelAnswer, TooMuch
 from holdfast.conversation import FailureReason, Limits
 
 
@@ -201,3 +201,26 @@ def test_events_that_are_none_of_anthropics_break_nothing(event):
     blocks = AnthropicBlocks()
     blocks.add(event, 10)
     assert blocks.kept("", "", 0) == []
+
+
+def test_the_pieces_of_a_call_say_which_of_the_answers_calls_they_are_of():
+    answer = ModelAnswer(Limits())
+    said = [
+        piece
+        for one in (
+            called("srvtoolu_1", "web_search", "{}", 0),
+            called("call_1", "ref", "", 1),
+            called("", "und", '{"or', 1),
+            called("call_2", "ship", "{}", 2),
+            called("", "", 'der":1}', 1),
+            chunk(content="text"),
+        )
+        for piece in answer.add(one)[2]
+    ]
+    assert said == [
+        CallPiece(0, "ref", ""),
+        CallPiece(0, "refund", '{"or'),
+        CallPiece(1, "ship", "{}"),
+        CallPiece(0, "refund", 'der":1}'),
+    ]
+    assert [call.name for call in answer.calls()] == ["refund", "ship"]

@@ -34,6 +34,32 @@ def test_falsy_progress_is_progress():
     assert heard == [None]
 
 
+def test_progress_says_how_far_the_body_is():
+    heard: list[object] = []
+    listening = context(report=lambda value, message, **how_far: heard.append((value, message, how_far)))
+    listening.report_progress(message="so far", status="downloading", loaded=3, total=7.5)
+    listening.report_progress({"done": 1}, loaded=0)
+    assert heard == [
+        (None, "so far", {"status": "downloading", "loaded": 3, "total": 7.5}),
+        ({"done": 1}, None, {"loaded": 0}),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("field", "bad"),
+    [
+        *(("status", bad) for bad in ("", "x" * 65, 7)),
+        *((field, bad) for field in ("loaded", "total") for bad in (-1, float("nan"), float("inf"), "3", True, 1 << 53)),
+    ],
+)
+def test_what_says_not_how_far_the_body_is_is_refused(field, bad):
+    heard: list[object] = []
+    with pytest.raises(InvalidInput) as caught:
+        context(report=lambda *given, **more: heard.append((given, more))).report_progress(1, **{field: bad})
+    assert caught.value.field == field
+    assert heard == []
+
+
 def test_progress_has_a_bound_in_size_and_the_error_names_it():
     heard = []
     with pytest.raises(InvalidInput, match="65536 are allowed"):

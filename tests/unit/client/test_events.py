@@ -12,6 +12,7 @@ from holdfast.conversation import Approve
 from holdfast.conversation.events import EVENTS
 from holdfast.conversation.live import LIVE_EVENTS
 from holdfast.events import (
+    ArgumentsDelta,
     CallSuspended,
     ConversationStarted,
     ModelAnswered,
@@ -23,6 +24,8 @@ from holdfast.events import (
 )
 from holdfast.persistence import MemoryStore, codec
 from holdfast.testing.writer import Writer, begin, call, resolve, send, start
+
+HOW_FAR = {"status": None, "loaded": None, "total": None}
 
 
 @pytest.fixture
@@ -79,10 +82,12 @@ async def test_live_events_are_of_classes_too_and_have_no_place_in_the_log(store
         codec.pack(["text_delta", "t1.m1", 1, 5, "hi"]),
         codec.pack(["reasoning_delta", "t1.m1", 2, 6, "hm"]),
         codec.pack(["progress", "call-1#1", 1, 7, '{"value":{"done":3},"message":"three"}']),
+        codec.pack(["arguments_delta", "t1.m1", 1, 8, '{"index":1,"tool":"refund","text":"{\\"ord"}']),
+        codec.pack(["progress", "call-1#1", 1, 9, '{"value":null,"message":null,"status":"saving","loaded":2,"total":2.5}']),
     ]
     unknown = [codec.pack(["weather", "t1.m1", 1, 5, "{}"]), codec.pack(["progress", "c#1", 1, 7, '{"value":1,"more":2}'])]
 
-    reading = asyncio.ensure_future(first(conversation.events(after=writer.state.seq), 3))
+    reading = asyncio.ensure_future(first(conversation.events(after=writer.state.seq), 5))
     async with asyncio.timeout(20):
         while "c-1" not in store._listeners:
             await asyncio.sleep(0)
@@ -94,14 +99,18 @@ async def test_live_events_are_of_classes_too_and_have_no_place_in_the_log(store
         TextDelta(at=5, effect_id="t1.m1", attempt=1, text="hi"),
         ReasoningDelta(at=6, effect_id="t1.m1", attempt=2, text="hm"),
         ProgressReported(at=7, effect_id="call-1#1", attempt=1, value={"done": 3}, message="three"),
+        ArgumentsDelta(at=8, effect_id="t1.m1", attempt=1, index=1, tool="refund", text='{"ord'),
+        ProgressReported(at=9, effect_id="call-1#1", attempt=1, status="saving", loaded=2, total=2.5),
     ]
     assert [(event.kind, event.seq, event.at) for event in events] == [
         ("text_delta", None, 5),
         ("reasoning_delta", None, 6),
         ("progress", None, 7),
+        ("arguments_delta", None, 8),
+        ("progress", None, 9),
     ]
     assert events[0].data == {"effect_id": "t1.m1", "attempt": 1, "text": "hi"}
-    assert events[2].data == {"effect_id": "call-1#1", "attempt": 1, "value": {"done": 3}, "message": "three"}
+    assert events[2].data == {"effect_id": "call-1#1", "attempt": 1, "value": {"done": 3}, "message": "three"} | HOW_FAR
 
 
 async def test_events_are_read_only_a_little_ahead_of_who_takes_them(store, conversation, monkeypatch):
