@@ -43,11 +43,14 @@ def shown(server, *options):
     return done.stdout
 
 
+REPORT = '{"value": 0.5, "message": "half \\u001b[2J", "status": "saving", "loaded": 3, "total": 7.5}'
+
+
 async def test_show_draws_a_running_call_with_its_tool_arguments_since_when_and_progress(server, writer):
     await writer.do(start(), begin(), call(("lookup", '{"order": "A\\u001b[31m-7"}')))
     (effect_id,) = writer.effect_ids
     await writer.store.claim("c-1", effect_id, incarnation="i-1", worker="w-1")
-    report = codec.pack(["progress", effect_id, 1, await writer.store.now(), '{"value": 0.5, "message": "half \\u001b[2J"}'])
+    report = codec.pack(["progress", effect_id, 1, await writer.store.now(), REPORT])
     assert await writer.store.keep_progress("c-1", effect_id, report)
 
     drawn, said = shown(server), json.loads(shown(server, "--json"))
@@ -58,7 +61,9 @@ async def test_show_draws_a_running_call_with_its_tool_arguments_since_when_and_
     assert running["progress"]["value"] == 0.5
     assert "Running for" in drawn
     assert "lookup" in drawn
-    assert "ago: half" in drawn
+    assert "ago: saving half" in drawn
+    assert "3 of 7.5" in drawn
+    assert [running["progress"][name] for name in ("status", "loaded", "total")] == ["saving", 3, 7.5]
     assert "\x1b" not in drawn
 
 
