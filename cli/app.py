@@ -21,6 +21,7 @@ COMMANDS = {
     "pending": "pending",
     "resolve": "resolve",
     "send": "send",
+    "message": "message",
     "cancel": "cancel",
     "end": "end",
     "retry": "retry",

@@ -1,6 +1,7 @@
 """`holdfast pending`: the pending calls, and the command that resolves each. It needs Redis, or a server, alone."""
 
 import asyncio
+import contextlib
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
@@ -8,6 +9,7 @@ from typing import Annotated
 
 import typer
 
+from holdfast.client.list_events import AsyncListEvent, ListEventKind
 from holdfast.client.results import AsyncPendingCall, Page
 from holdfast.conversation import SuspensionKind
 from holdfast.errors import InvalidInput
@@ -19,6 +21,7 @@ from .pauses import notice, standing
 from .session import Reached, reached
 
 LIMIT = 50
+WATCHED_AT_ONCE = 200
 SHORTEST, LONGEST = 20, 80
 """How many characters of the arguments are shown at least and at most."""
 PROMPT_LENGTH = 300
@@ -39,14 +42,54 @@ def run(
     after: Annotated[str | None, typer.Option(metavar="CURSOR", help="Go on after an earlier page.")] = None,
     agent: Annotated[str | None, typer.Option(help="Only this agent's calls.")] = None,
     kind: Annotated[str | None, typer.Option(help="Only this kind: approval, elicitation, client_exec or lost.")] = None,
+    watch: Annotated[bool, typer.Option("--watch", help="Go on with what comes and what is settled, until Ctrl-C.")] = False,
     as_json: AsJson = False,
 ) -> None:
     """List pending calls, oldest first, each with the command that resolves it.
 
     Long arguments are cut; `holdfast show` has all of them, and the conversation. A command that lets a call run is printed
-    only where the whole call is shown.
+    only where the whole call is shown. With `--watch --json` each line is one event, as `client.events()` gives it.
     """
+    if watch:
+        refuse({"limit": limit, "after": after, "conversation": conversation}, "it does not go with --watch, which shows all")
+        with contextlib.suppress(KeyboardInterrupt):
+            asyncio.run(_watch(where, agent=agent, kind=kind, as_json=as_json))
+        return
     asyncio.run(_pending(where, conversation, limit=limit, after=after, agent=agent, kind=kind, as_json=as_json))
+
+
+async def _watch(where: Where, *, agent: str | None, kind: str | None, as_json: bool) -> None:
+    """Show what waits, and then what comes and what is settled."""
+    async with reached(where) as opened:
+        async for event in opened.client.events(agent=agent, kind=kind):
+            if event.kind in {ListEventKind.FOLLOWING, ListEventKind.MISSED}:
+                after: str | None = None
+                while True:
+                    page = await opened.client.pending(limit=WATCHED_AT_ONCE, after=after, agent=agent, kind=kind)
+                    _tell([(call.created_at, call, None) for call in page.items], await opened.now(), where, as_json=as_json)
+                    if (after := page.next) is None:
+                        break
+            elif event.call is not None or event.kind is ListEventKind.SETTLED:
+                _tell([(event.at or 0, event.call, event)], await opened.now(), where, as_json=as_json)
+
+
+def _tell(
+    told: Sequence[tuple[int, AsyncPendingCall | None, AsyncListEvent | None]], now: int, where: Where, *, as_json: bool
+) -> None:
+    if as_json:
+        for at, call, event in told:
+            data = call.to_dict() if call is not None else event.data if event is not None else {}
+            kind = ListEventKind.PENDING if call is not None else ListEventKind.SETTLED
+            sys.stdout.write(to_json({"kind": kind, "at": at, "data": data}) + "\n")
+    else:
+        calls = [call for _, call, _ in told if call is not None]
+        if calls:
+            draw(calls, now, where)
+        for event in (event for _, call, event in told if event is not None and call is None):
+            who = event.data["principal"]["id"] if event.data.get("principal") else "nobody in particular"
+            said = f"settled: {event.data['suspension_id']} of {event.conversation_id} by {event.data['by']} ({who})"
+            console().print(clean(said), style="green", soft_wrap=True)
+    sys.stdout.flush()
 
 
 async def _pending(
@@ -81,10 +124,19 @@ async def _pending(
 
 
 async def _of(opened: Reached, conversation: str, filters: Mapping[str, object]) -> Page[AsyncPendingCall]:
-    for name, value in filters.items():
-        if value is not None:
-            raise InvalidInput(f"--{name}", "it is for the list over all conversations", "leave it out, or the conversation")
+    refuse(filters, "it is for the list over all conversations")
     return Page(await opened.client.conversation(conversation).pending())
+
+
+def refuse(options: Mapping[str, object], why: str) -> None:
+    """Refuse options that do not go with the rest of the command.
+
+    Raises:
+        InvalidInput: One of them is given.
+    """
+    for name, value in options.items():
+        if value is not None:
+            raise InvalidInput(f"--{name}" if name != "conversation" else name, why, "leave one of them out")
 
 
 def draw(calls: Sequence[AsyncPendingCall], now: int, where: Where) -> None:

@@ -2,6 +2,8 @@
 
 import asyncio
 import io
+import json
+import signal
 import sys
 
 import pytest
@@ -27,6 +29,13 @@ def test_a_conversation_is_sent_a_message_cancelled_and_ended_each_once_however_
     again = cli("send", steered, "and then?\n", "--message-id", first["message_id"]).out
     assert (first["conversation_id"], first["duplicate"]) == (steered, False)
     assert again == f"Message {first['message_id']} to {steered} was recorded before (seq {first['seq']}).\n"
+
+    # what became of it
+    queued = cli("message", steered, first["message_id"]).out
+    assert queued.startswith(f"Message {first['message_id']}, sent ")
+    assert "ago, is queued." in queued
+    assert cli("message", steered, first["message_id"], "--json").json()["status"] == "queued"
+    assert "was never sent a message 'm-none'" in cli("message", steered, "m-none", code=2).err
 
     # the turn that waits
     cancelled = cli("cancel", steered, "--request-id", "stop-1").out
@@ -175,3 +184,27 @@ def test_a_conversation_says_that_its_work_is_paused(inside, stack, waiting):
 )
 def test_what_can_be_no_pause_is_bad_input(inside, arguments, field):
     assert inside(*arguments, code=2).err.startswith(f"error: {field}: ")
+
+
+def test_what_waits_is_watched_until_somebody_has_seen_enough(cli, inside):
+    cli.scenario("watched", calls(call("ask", {"question": "Which one?"})), "So be it.")
+    path = cli.file({"agent": "support", "messages": ["watched"], "conversation_id": "watch-1"}, name="watched.jsonl")
+    assert "--after" in inside("pending", "--watch", "--after", "1.c", code=2).err
+    assert "conversation" in inside("pending", "watch-1", "--watch", code=2).err
+    with (
+        cli.start("pending", "--watch", "--kind", "elicitation", "--json") as as_json,
+        cli.start("pending", "--watch") as drawn,
+    ):
+        cli("submit", path, code=5)
+        waiting = next(one for one in map(json.loads, as_json.stdout) if one["data"].get("conversation_id") == "watch-1")
+        assert "watch-1" in next(line for line in drawn.stdout if "watch-1" in line)
+        cli("cancel", "watch-1", "--pending", "--as", "ana")
+        settled = next(one for one in map(json.loads, as_json.stdout) if one["kind"] == "settled")
+        assert (waiting["kind"], waiting["data"]["tool"]) == ("pending", "ask")
+        assert waiting["data"]["arguments"] == {"question": "Which one?"}
+        assert settled["data"]["suspension_id"] == waiting["data"]["suspension_id"]
+        line = next(line for line in drawn.stdout if line.startswith("settled: "))
+        assert line == f"settled: {settled['data']['suspension_id']} of watch-1 by cancellation (ana)\n"
+        for process in (as_json, drawn):
+            process.send_signal(signal.SIGINT)
+            assert process.wait(30) == 0, process.stderr.read()

@@ -11,6 +11,7 @@ OVER_HTTP = {
     "list": (),
     "show": ("c-1",),
     "send": ("c-1", "hello"),
+    "message": ("c-1", "m-1"),
     "resolve": ("c-1", "call-1", "--suspension", "s-1", "--approve"),
     "cancel": ("c-1",),
     "end": ("c-1", "--yes"),
