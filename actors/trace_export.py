@@ -11,6 +11,7 @@ from opentelemetry import trace
 from holdfast.daemon import in_daemon
 from holdfast.redaction import PLAIN
 from holdfast.settings import TraceSettings
+from holdfast.traces import tracer_provider
 
 if TYPE_CHECKING:
     from opentelemetry.sdk.trace.export import SpanExporter
@@ -43,7 +44,7 @@ def export_spans(process: str, settings: TraceSettings) -> None:
 
 async def flush_spans(within_s: float = FLUSH_S) -> None:
     """Send the spans that have ended, for so long at most: a collector that does not answer holds up nobody's end."""
-    flush = getattr(trace.get_tracer_provider(), "force_flush", None)
+    flush = getattr(tracer_provider(), "force_flush", None)
     if flush is None:
         return
     try:
@@ -58,8 +59,9 @@ def _set_up(process: str) -> None:
     from opentelemetry.sdk.trace import TracerProvider  # noqa: PLC0415 - as above
     from opentelemetry.sdk.trace.export import BatchSpanProcessor  # noqa: PLC0415 - as above
 
-    if not isinstance(trace.get_tracer_provider(), trace.ProxyTracerProvider):
-        return  # another has set one up, which may send elsewhere
+    if tracer_provider() is not None:
+        logger.info("spans go where the tracer provider that stands already sends them")
+        return
     exporter = _exporter()
     if exporter is None:
         return

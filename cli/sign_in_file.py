@@ -20,7 +20,8 @@ def told(link: str, where: Where) -> Iterator[str]:
     if sys.stdout.isatty():
         yield f"To sign in with a browser, once: {link}"
         return
-    name = f"sign-in-{urlsplit(link).port}"
+    place = urlsplit(link)
+    name = f"sign-in-{(place.hostname or '').replace(':', '-')}-{place.port}"
     try:
         home = Home.open(where.settings().home)
         home.write_file(name, f"{link}\n")

@@ -3,7 +3,7 @@
 import asyncio
 import copy
 import uuid
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Collection
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self, cast
@@ -434,7 +434,7 @@ class AsyncClient:
         self,
         *,
         after: str | None = None,
-        agent: str | None = None,
+        agent: str | Collection[str] | None = None,
         kind: SuspensionKind | str | None = None,
     ) -> AsyncGenerator[AsyncListEvent, None]:
         """What changes in the lists over all conversations, as it happens: what begins to wait, is settled, stands otherwise.
@@ -445,7 +445,7 @@ class AsyncClient:
 
         Args:
             after: The cursor of the last event that was received; the events after it follow.
-            agent: Only conversations with this agent.
+            agent: Only conversations with this agent, or with one of these.
             kind: Only what begins to wait for this kind of decision, or is settled; then no `status` is told.
 
         Raises:
@@ -455,9 +455,12 @@ class AsyncClient:
             CorruptStore: A key holds what Holdfast never wrote there.
             ConfigurationError: The store cannot be opened: there is no URL, the home is unusable, or its server is unsupported.
         """
-        of_agent, of_kind = agent_of(agent), member_of(SuspensionKind, "kind", kind)
+        agents = agent if agent is None or not isinstance(agent, str) else [agent]
+        for one in agents if isinstance(agents, Collection) else [agents]:
+            agent_of(one)
+        of_kind = member_of(SuspensionKind, "kind", kind)
         place = None if after is None else Place.of(after)
-        return list_events(self._connection, place, of_agent, of_kind)
+        return list_events(self._connection, place, None if agents is None else frozenset(agents), of_kind)
 
     async def ready(self) -> None:
         """Return if commands can be carried out: Redis answers, and a cluster whose sweeper lives serves the store.

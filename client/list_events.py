@@ -23,6 +23,7 @@ class ListEventKind(StrEnum):
     PENDING = "pending"  # a call waits for a decision
     SETTLED = "settled"  # a call does not wait any more
     STATUS = "status"  # a conversation stands otherwise; the last event of what happened at once
+    PASSED = "passed"  # only what this listener does not want has changed: nothing but the cursor counts
     MISSED = "missed"  # more happened than was kept for this listener: read the lists anew
 
 
@@ -32,8 +33,8 @@ class ListEvent(Generic[R]):
 
     Attributes:
         kind: What it tells.
-        at: When it was, in integer milliseconds UTC; None for `following` and `missed`.
-        conversation_id: The conversation's id; empty for `following` and `missed`.
+        at: When it was, in integer milliseconds UTC; None for `following`, `passed` and `missed`.
+        conversation_id: The conversation's id; empty for `following`, `passed` and `missed`.
         agent: The name of the conversation's agent.
         seq: The place in the conversation's log after which the lists stand so.
         data: The fields of the kind, as plain JSON values. `pending`: those of a `PendingCall`. `settled`: `suspension_id`,

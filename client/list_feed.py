@@ -6,8 +6,9 @@ by itself again, so a slow follower costs nobody else anything, and nothing is l
 
 import asyncio
 import contextlib
+import logging
 from collections import deque
-from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
@@ -29,12 +30,16 @@ AHEAD = 100
 """How many pages wait for a follower; one who has more to come reads by itself."""
 AT_ONCE = 16
 """How many logs are read at once for what was settled."""
+PASSED_S = 30.0
+"""How often a follower who is told nothing, because it wants nothing of what changes, is given a cursor, in seconds."""
 TOLD_AT_ONCE = 50
 """How many changes are looked up, and told, together."""
 
 _SAID = {"tool_call_id", "by", "decision", "principal"}
 
 _T = TypeVar("_T")
+
+logger = logging.getLogger("holdfast.client")
 
 
 class Read(Protocol):
@@ -60,6 +65,15 @@ class Told:
     settled: Mapping[str, SuspensionSettled] = field(default_factory=dict)
 
 
+@dataclass(frozen=True, slots=True)
+class Chunk:
+    """Some changes, the cursor after them, and whether others before them were dropped before they were read."""
+
+    told: Sequence[Told]
+    cursor: str
+    missed: bool = False
+
+
 class _Follower:
     def __init__(self) -> None:
         self.pages: deque[Sequence[Told]] = deque()
@@ -77,7 +91,7 @@ class _Follower:
 
 
 async def list_events(
-    connection: "Connection", place: Place | None, agent: str | None, kind: SuspensionKind | None
+    connection: "Connection", place: Place | None, agents: Collection[str] | None, kind: SuspensionKind | None
 ) -> AsyncGenerator[AsyncListEvent, None]:
     """See `AsyncClient.events`; without a place from now on."""
     now = await connection.read(lambda store: store.changes())
@@ -87,15 +101,26 @@ async def list_events(
     elif place.at > now.place.at:  # the store is not the one of then, or its clock was set back
         place = now.place
         yield ListEvent(ListEventKind.MISSED, cursor=place.cursor)
-    feed = connection.feed
-    async with contextlib.aclosing(feed.follow(connection.read, place)) as pages:
-        async for told, missed in pages:
-            if missed:
+
+    def wants(change: Change) -> bool:
+        suspensions = (*change.opened, *change.closed)
+        return (agents is None or change.agent in agents) and (kind is None or any(one.kind is kind for one in suspensions))
+
+    clock = asyncio.get_running_loop().time
+    told_at = clock()
+    async with contextlib.aclosing(connection.feed.follow(connection.read, place, wants)) as chunks:
+        async for chunk in chunks:
+            if chunk.missed:
                 yield ListEvent(ListEventKind.MISSED)
-            for one in told:
-                if agent in {None, one.change.agent}:
-                    for event in _events_of(one, kind, connection):
-                        yield event
+            wanted = [one for one in chunk.told if wants(one.change)]
+            for one in wanted:
+                for event in _events_of(one, kind, connection):
+                    yield event
+            if wanted:
+                told_at = clock()
+            elif clock() - told_at > PASSED_S:
+                told_at = clock()
+                yield ListEvent(ListEventKind.PASSED, cursor=chunk.cursor)
 
 
 def _events_of(told: Told, kind: SuspensionKind | None, connection: "Connection") -> list[AsyncListEvent]:
@@ -131,8 +156,8 @@ class ListFeed:
         self._reading: asyncio.Task[None] | None = None
         self._begun: asyncio.Future[None] | None = None
 
-    async def follow(self, read: Read, place: Place) -> AsyncGenerator[tuple[Sequence[Told], bool], None]:
-        """What changes after a place: some changes, and whether others were dropped before they were read.
+    async def follow(self, read: Read, place: Place, wants: Callable[[Change], bool]) -> AsyncGenerator[Chunk, None]:
+        """What changes after a place, some at a time. What the follower does not want may be among it, or not.
 
         Raises:
             StoreUnavailable: Redis does not answer in time, or refuses.
@@ -146,33 +171,50 @@ class ListFeed:
                 while page.items or page.missed:
                     place = page.place
                     if page.missed:
-                        yield (), True
-                    async for told in _told(read, page):
-                        yield told, False
+                        yield Chunk((), place.cursor, missed=True)
+                    async for told in _told(read, [one for one in page.items if wants(one)]):
+                        yield Chunk(told, told[-1].change.cursor)
+                    yield Chunk((), place.cursor)
                     page = await _page(read, place)
                 while not follower.behind:
+                    follower.woken.clear()  # before the look at what is there: what comes while the caller is away wakes it
                     while follower.pages:
                         fresh = [one for one in follower.pages.popleft() if place.before(one.change)]
                         for one in fresh:
                             place = place.past(one.change)
                         if fresh:
-                            yield fresh, False
+                            yield Chunk(fresh, fresh[-1].change.cursor)
                     if follower.error is not None:
-                        raise follower.error
-                    follower.woken.clear()
+                        raise follower.error.with_traceback(None)  # it is raised in all of them
                     await follower.woken.wait()
         finally:
-            self._followers.discard(follower)
-            if not self._followers and self._reading is not None:
-                self._reading.cancel()
+            self._left(follower)
 
     async def close(self) -> None:
         """Read no more."""
-        if self._reading is not None:
+        reading = self._reading
+        if reading is not None:
+            reading.cancel()
+            await asyncio.gather(reading, return_exceptions=True)
+            self._end(reading, self._begun, StoreUnavailable("the client was closed"))
+
+    def _end(self, reading: "asyncio.Task[None] | None", begun: "asyncio.Future[None] | None", error: HoldfastError) -> None:
+        """Tell all who follow that nobody reads for them any more."""
+        if begun is not None and not begun.done():
+            begun.set_exception(error)
+            begun.exception()  # it is seen, though nobody may wait any more
+        for follower in self._followers if self._reading is reading else ():
+            follower.error = error
+            follower.woken.set()
+
+    def _left(self, follower: _Follower) -> None:
+        self._followers.discard(follower)
+        if not self._followers and self._reading is not None:
             self._reading.cancel()
-            await asyncio.gather(self._reading, return_exceptions=True)
 
     async def _joined(self, follower: _Follower, read: Read) -> None:
+        if self._reading is not None and self._reading.get_loop() is not asyncio.get_running_loop():
+            self._reading, self._followers = None, set()  # the parent's of a fork, or those of a loop that is over
         if self._reading is None or self._reading.done() or self._reading.cancelling():
             begun = self._begun = asyncio.get_running_loop().create_future()
             self._reading = asyncio.create_task(self._read(read, begun))
@@ -180,7 +222,7 @@ class ListFeed:
         try:
             await asyncio.shield(self._begun)  # type: ignore[arg-type] # it is set where a task is
         except BaseException:
-            self._followers.discard(follower)
+            self._left(follower)
             raise
 
     async def _read(self, read: Read, begun: "asyncio.Future[None]") -> None:
@@ -196,27 +238,26 @@ class ListFeed:
                         follower.pages.clear()
                         follower.behind = True
                         follower.woken.set()
-                async for told in _told(read, page):
+                async for told in _told(read, page.items):
                     for follower in self._followers:
                         follower.tell(told)
         except HoldfastError as error:
-            if not begun.done():
-                begun.set_exception(error)
-                begun.exception()  # it is seen, though nobody may wait any more
-            for follower in self._followers if self._reading is me else ():
-                follower.error = error
-                follower.woken.set()
-        finally:
-            begun.cancel()
+            self._end(me, begun, error)
+        except Exception as error:  # a mistake of ours: nobody shall wait in vain
+            logger.exception("the changes of the lists are not read any more")
+            self._end(me, begun, StoreUnavailable(type(error).__name__))
+        except BaseException:
+            self._end(me, begun, StoreUnavailable("the client was closed"))
+            raise
 
 
 async def _page(read: Read, place: Place, block_ms: int = 0) -> ChangePage:
     return await read(lambda store: store.changes(place, block_ms=block_ms), block_ms=block_ms)
 
 
-async def _told(read: Read, page: ChangePage) -> AsyncGenerator[Sequence[Told], None]:
-    """The changes of a page, some at a time, with what the lists and logs say of them."""
-    changes = [change for change in page.items if change.conversation_id]
+async def _told(read: Read, found: Sequence[Change]) -> AsyncGenerator[Sequence[Told], None]:
+    """Changes, some at a time, with what the lists and logs say of them."""
+    changes = [change for change in found if change.conversation_id]
     for start in range(0, len(changes), TOLD_AT_ONCE):
         yield await _looked_up(read, changes[start : start + TOLD_AT_ONCE])
 

@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from holdfast.embedded.home import Home
     from holdfast.embedded.revival import Revival
     from holdfast.persistence import RedisStore
+    from holdfast.registry.cluster import Presence
 
     from .transport import RayTransport
 
@@ -84,6 +85,7 @@ class Stack:
         self._revival: Revival | None = None
         self._opening = SingleFlight(self._open)
         self._joining = SingleFlight(self._join)
+        self._looking = SingleFlight(self._look)
         self._leaving: asyncio.Task[None] | None = None
         self._watching: asyncio.Task[None] | None = None
         self._asking: set[asyncio.Timeout] = set()
@@ -186,9 +188,10 @@ class Stack:
             if not await in_daemon(ray_lives, await self._home(), transport.cluster.cluster_id):
                 self._lose(transport)
         elif transport is self._transport and transport.cluster.joined_here:
-            from holdfast.registry.cluster import Presence, presence  # noqa: PLC0415 - readers never need it
+            from holdfast.registry.cluster import Presence  # noqa: PLC0415 - readers never need it
 
-            if await in_daemon(presence, transport.cluster) is Presence.GONE:
+            looked_at, found = await self._looking.result()
+            if looked_at is transport and found is Presence.GONE:
                 self._lose(transport)
         return transport is not self._transport
 
@@ -203,13 +206,14 @@ class Stack:
 
     async def close(self) -> None:
         """Close the transport and the store; the embedded servers go on."""
+        if self._watching is not None:  # else it would begin another join
+            self._watching.cancel()
+            await asyncio.gather(self._watching, return_exceptions=True)
         await self._joining.close()
+        await self._looking.close()
         await self._opening.close()
         if self._revival is not None:
             await self._revival.close()
-        if self._watching is not None:
-            self._watching.cancel()
-            await asyncio.gather(self._watching, return_exceptions=True)
         transport, self._transport = self._transport, None
         if transport is not None:
             await transport.close()
@@ -327,7 +331,7 @@ class Stack:
 
     async def _watch_own(self) -> None:
         """Watch for the end of a Ray of one's own, leave it, and join the one that listens at its address next."""
-        from holdfast.registry.cluster import Presence, presence  # noqa: PLC0415 - readers never need it
+        from holdfast.registry.cluster import Presence  # noqa: PLC0415 - readers never need it
 
         silent_since: float | None = None
         pauses = Backoff(JOIN_AGAIN_S, LONGEST_PAUSE_S)
@@ -335,6 +339,7 @@ class Stack:
             await asyncio.sleep(WATCH_S)
             transport = self._transport
             if transport is None:
+                silent_since = None
                 try:
                     await self._joining.result()
                     pauses.reset()
@@ -344,11 +349,12 @@ class Stack:
                     await pauses.sleep()
                 continue
             try:
-                found = await in_daemon(presence, transport.cluster)
+                looked_at, found = await self._looking.result()
             except Exception:
                 logger.exception("the cluster at %s could not be looked at", transport.cluster.address)
-                found = Presence.SILENT
-            if transport is not self._transport:
+                looked_at, found = transport, Presence.SILENT
+            if transport is not self._transport or looked_at is not transport:
+                silent_since = None
                 continue
             now = asyncio.get_running_loop().time()
             silent_since = None if found is Presence.HERE else silent_since or now
@@ -356,6 +362,13 @@ class Stack:
             if found is Presence.GONE or (silent_since is not None and now - silent_since > SILENT_S):
                 silent_since = None
                 self._lose(transport)
+
+    async def _look(self) -> "tuple[RayTransport | None, Presence]":
+        """How the cluster answers that is joined now, and over which transport; one look serves all who ask meanwhile."""
+        from holdfast.registry.cluster import Presence, presence  # noqa: PLC0415 - readers never need it
+
+        transport = self._transport
+        return transport, Presence.HERE if transport is None else await in_daemon(presence, transport.cluster)
 
     def _lose(self, transport: "RayTransport") -> None:
         if transport is not self._transport:

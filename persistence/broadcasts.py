@@ -6,6 +6,7 @@ something that is kept reads it anew, and learns then whether the server is gone
 
 import asyncio
 import contextlib
+import logging
 from collections import deque
 from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager
@@ -26,12 +27,16 @@ AHEAD = 1000
 """How many messages wait for a listener; of those who do not fit, the oldest are dropped."""
 
 
+logger = logging.getLogger(__name__)
+
+
 class Listener:
     """One who listens to a channel."""
 
     def __init__(self) -> None:
         self._messages: deque[bytes | None] = deque(maxlen=AHEAD)
         self._arrived = asyncio.Event()
+        self._error: HoldfastError | None = None
 
     def tell(self, message: bytes | None) -> None:
         """Have a message wait for the listener; None for a gap."""
@@ -39,9 +44,20 @@ class Listener:
             self._messages.append(message)
         self._arrived.set()
 
+    def end(self, error: HoldfastError) -> None:
+        """Have the listener hear no more than what waits for it."""
+        self._error = error
+        self._arrived.set()
+
     async def message(self) -> bytes | None:
-        """The next message, awaited for as long as it takes; None where messages may be lost."""
+        """The next message, awaited for as long as it takes; None where messages may be lost.
+
+        Raises:
+            StoreUnavailable: The store was closed.
+        """
         while not self._messages:
+            if self._error is not None:
+                raise self._error.with_traceback(None)
             self._arrived.clear()
             await self._arrived.wait()
         return self._messages.popleft()
@@ -81,7 +97,6 @@ class Broadcasts:
         self._connection: Any = None
         self._channels: dict[str, _Channel] = {}
         self._running: asyncio.Task[None] | None = None
-        self._heard_at_s = 0.0
         self._closed = False
 
     @asynccontextmanager
@@ -94,15 +109,16 @@ class Broadcasts:
         """
         if self._closed:
             raise StoreUnavailable("the store was closed")
-        channel = self._channels.get(name)
+        listener, channel = Listener(), self._channels.get(name)
+        is_new = channel is None
         if channel is None:
             channel = self._channels[name] = _Channel()
-            await self._send("SUBSCRIBE", name)
-        listener = Listener()
         channel.listeners.add(listener)
         if self._running is None or self._running.done():
             self._running = asyncio.create_task(self._run())
         try:
+            if is_new:
+                await self._send("SUBSCRIBE", name)
             try:
                 async with asyncio.timeout(SOCKET_TIMEOUT_S):
                     await asyncio.shield(channel.subscribed)
@@ -121,6 +137,11 @@ class Broadcasts:
     async def close(self) -> None:
         """Listen to nothing any more."""
         self._closed = True
+        error = StoreUnavailable("the store was closed")
+        for channel in self._channels.values():
+            channel.interrupt(error)
+            for listener in channel.listeners:
+                listener.end(error)
         self._channels.clear()
         running, self._running = self._running, None
         if running is not None:
@@ -134,9 +155,12 @@ class Broadcasts:
             try:
                 async with translated():
                     await self._attend()
-            except HoldfastError as error:
+            except Exception as error:  # of another kind only by a mistake of ours: nobody shall wait in vain
+                if not isinstance(error, HoldfastError):
+                    logger.exception("the connection that hears for this process broke")
+                known = error if isinstance(error, HoldfastError) else StoreUnavailable(type(error).__name__)
                 for channel in self._channels.values():
-                    channel.interrupt(error)
+                    channel.interrupt(known)
                 self._forget(0.0)
                 await pauses.sleep()
             else:
@@ -144,18 +168,17 @@ class Broadcasts:
 
     async def _attend(self) -> None:
         connection = self._connect()
-        loop = asyncio.get_running_loop()
         minding: asyncio.Task[None] | None = None
         try:
             async with asyncio.timeout(SOCKET_TIMEOUT_S):
                 await connection.connect()
-            self._connection, self._heard_at_s = connection, loop.time()
-            minding = asyncio.create_task(self._mind(connection))
-            if self._channels:
-                await connection.send_command("SUBSCRIBE", *self._channels)
+            self._connection = connection
+            minding = asyncio.create_task(self._mind())
+            await self._send("SUBSCRIBE", *self._channels)
             while self._channels:
-                self._take(await connection.read_response())
-                self._heard_at_s = loop.time()
+                async with asyncio.timeout(SILENT_S):
+                    answer = await connection.read_response()
+                self._take(answer)
         finally:
             self._connection = None
             if minding is not None:
@@ -176,14 +199,10 @@ class Broadcasts:
         elif kind == b"message":
             channel.tell(rest[1])
 
-    async def _mind(self, connection: Any) -> None:
+    async def _mind(self) -> None:
         """Try the connection now and then, and leave the channels to which nobody listens any more."""
-        loop = asyncio.get_running_loop()
         while True:
             await asyncio.sleep(PING_S)
-            if loop.time() - self._heard_at_s > SILENT_S:
-                await connection.disconnect(nowait=True)  # the read that waits on it fails
-                return
             left = self._forget(KEEP_S)
             await self._send("UNSUBSCRIBE", *left)
             await self._send("PING")  # its answer wakes the reader, which ends where no channel is left
@@ -202,5 +221,5 @@ class Broadcasts:
         if connection is None or not connection.is_connected or not (names or command == "PING"):
             return
         with contextlib.suppress(HoldfastError):
-            async with translated():
-                await connection.send_command(command, *names)
+            async with translated(), asyncio.timeout(SOCKET_TIMEOUT_S):
+                await connection.send_command(command, *names, check_health=False)

@@ -163,7 +163,7 @@ class RedisDatabase:
 
         At most `AT_ONCE` operations are under way, but for those that wait on the server.
         """
-        give_up = time.monotonic() + self._retry_s
+        give_up = None if waits else time.monotonic() + self._retry_s  # who waits has patience from the first failure on
         backoff = Backoff(0.02, 0.5)
         while True:
             if self._closed:  # the driver would connect again
@@ -172,6 +172,7 @@ class RedisDatabase:
                 async with translated(), _WAITING if waits else self._room:
                     return await operation()
             except StoreUnavailable as error:
+                give_up = give_up or time.monotonic() + self._retry_s
                 passing = isinstance(error.__cause__, exceptions.ConnectionError | exceptions.TimeoutError | OSError)
                 if not passing:
                     raise

@@ -126,7 +126,8 @@ def leave(cluster: Cluster) -> None:
         _memberships[cluster.cluster_id] = left
         if left == 0:
             del _memberships[cluster.cluster_id]
-            ray.shutdown()
+            if _is_in(ray, cluster):  # else the program has left it by itself, perhaps for another
+                ray.shutdown()
 
 
 def presence(cluster: Cluster) -> Presence:
@@ -140,10 +141,17 @@ def presence(cluster: Cluster) -> Presence:
         return _presence(ray, cluster)
 
 
+def _is_in(ray: Any, cluster: Cluster) -> bool:
+    """Whether this process is in that very cluster."""
+    from ray._private.worker import global_worker  # noqa: PLC0415 - as above
+
+    return bool(ray.is_initialized() and global_worker.gcs_client.cluster_id.hex() == cluster.cluster_id)
+
+
 def _presence(ray: Any, cluster: Cluster) -> Presence:
     from ray._private.worker import global_worker  # noqa: PLC0415 - as above
 
-    if not ray.is_initialized() or global_worker.gcs_client.cluster_id.hex() != cluster.cluster_id:
+    if not _is_in(ray, cluster):
         return Presence.HERE
     try:
         global_worker.gcs_client.internal_kv_get(b"holdfast", b"holdfast", timeout=ANSWER_S)

@@ -49,6 +49,17 @@ LINK = "holdfast.link"
 Said: TypeAlias = str | bool | int | float | tuple[str, ...]
 
 
+def tracer_provider() -> trace.TracerProvider | None:
+    """The tracer provider of this process; None where nobody traces, or the variable for it names one that cannot be loaded."""
+    try:
+        found = trace.get_tracer_provider()
+    except Exception:  # noqa: BLE001 - even a StopIteration
+        logger.warning("the tracer provider that OTEL_PYTHON_TRACER_PROVIDER names cannot be loaded: nothing is traced")
+        found = trace.NoOpTracerProvider()
+        trace.set_tracer_provider(found)  # else it is looked for at each span
+    return None if isinstance(found, trace.ProxyTracerProvider | trace.NoOpTracerProvider) else found
+
+
 def begin(
     name: str,
     said: Mapping[str, Said | None],
@@ -68,8 +79,8 @@ def begin(
         kind: Whether it calls something outside of Holdfast.
         at_ms: When it began, in integer milliseconds UTC; None for now.
     """
-    provider = trace.get_tracer_provider()
-    if isinstance(provider, trace.ProxyTracerProvider):  # nobody traces in this process
+    provider = tracer_provider()
+    if provider is None:
         return INVALID_SPAN if parent is None else trace.get_current_span(context_of(parent))
     context = context_of(parent)
     try:

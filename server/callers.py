@@ -168,8 +168,8 @@ class Callers:
         """The caller of a credential, as verified a moment ago or now.
 
         A failure takes a token from the bucket of whom it comes from. Without one, what is tried from there costs no look of
-        its own: let in are credentials that were taken before, and those that are `good` by what is held already. So failures
-        of others keep nobody out.
+        its own: let in are credentials that were taken before, and those that are `good` by what is looked up for all together.
+        So failures of others keep nobody out.
         """
         digest = hashlib.sha256(f"{proof} {credential}".encode()).digest()
         known = self._verified.get(digest)
@@ -181,7 +181,7 @@ class Callers:
             if not await good():
                 raise refusal
             fresh = None
-        flight = self._verifying.get(digest)
+        flight, asked = self._verifying.get(digest), self._clock()
         if flight is None:
             flight = self._verifying[digest] = SingleFlight(work)
             self._looking[fresh] += 1
@@ -193,7 +193,7 @@ class Callers:
             if payer is not None:
                 self._failures.take(payer)
             raise unauthenticated(f"the credential is not taken: {error}", bad=True) from None
-        self._verified[digest] = _Verified(caller, self._clock() + min(FRESH_S, holds_s))
+        self._verified[digest] = _Verified(caller, asked + min(FRESH_S, holds_s))
         self._verified.move_to_end(digest)
         if len(self._verified) > MOST_VERIFIED:
             self._verified.popitem(last=False)
@@ -231,7 +231,7 @@ class Callers:
         return caller, until - time.time()
 
     async def _holds(self, token: str) -> bool:
-        return self._tokens is not None and self._tokens.holds(token)
+        return self._tokens is not None and await self._tokens.holds(token)
 
     def _signed_in(self, headers: Headers, arrived: Arrived) -> Caller | None:
         value = cookie_parser("; ".join(headers.getlist("cookie"))[:LONGEST]).get(cookie_of(arrived.scheme, arrived.host))

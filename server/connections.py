@@ -1,7 +1,8 @@
 """The connections of one process: how many there are, from each address as well, and how long each may keep it waiting.
 
 A connection waits from when it is made, or its last response is complete, until the head of its next request is whole. It has
-`Bounds.head_s` for that, however its bytes come. Where there is no room for a new connection, one that waits gives way to it.
+`Bounds.head_s` for that, however its bytes come. Where there is no room for a new connection, one that waits gives way to it,
+else one whose peer takes in nothing.
 """
 
 import asyncio
@@ -64,9 +65,10 @@ class Connections:
     def take(self, connection: "Connection", address: str) -> bool:
         """Count a new connection; false if there is no room for it."""
         holder = None if self._is_proxy(address) else network_of(address)
-        fits = self._room(lambda _: True) if len(self._open) >= self._most else True
         if holder is not None and self._held[holder] >= max(self._most // 2, 1):
-            fits = fits and self._room(lambda other: self._open[other] == holder)
+            fits = self._room(lambda other: self._open[other] == holder)  # which makes room in the whole, too
+        else:
+            fits = len(self._open) < self._most or self._room(lambda _: True)
         if not fits:
             return False
         self._open[connection] = holder
@@ -116,8 +118,14 @@ class Connections:
                 connection.check(now, self._bounds.flush_s)
 
     def _room(self, suits: Callable[["Connection"], bool]) -> bool:
-        """Make room by the connection that has waited longest among those that suit; false if none of them waits."""
+        """Make room by the connection that has waited longest among those that suit, else by one that holds back what is sent.
+
+        False if there is neither.
+        """
         oldest = next((connection for connection in self._waiting if suits(connection)), None)
+        if oldest is None:
+            back = [one for one in self._open if one.held_back_at is not None and suits(one)]
+            oldest = min(back, key=lambda one: one.held_back_at or 0.0, default=None)
         if oldest is None:
             return False
         self.gone(oldest)
@@ -133,6 +141,8 @@ class Connection(H11Protocol):
         self._connections = connections
         self._paused = False
         self._unread: tuple[int, float] | None = None
+        self.held_back_at: float | None = None
+        """Since when each look has found that the peer holds back what is sent (seconds of the loop); None if it does not."""
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         """Let the connection in, or say that there is no room."""
@@ -164,13 +174,14 @@ class Connection(H11Protocol):
     def resume_writing(self) -> None:
         """Note that the peer has taken in what was sent."""
         super().resume_writing()
-        self._paused = False
+        self._paused, self._unread = False, None  # it took in what lies between the two marks of the transport
 
     def check(self, now: float, flush_s: float) -> None:
         """Break the connection off if its peer takes next to nothing in for so long, though there is more, or it is closed."""
         if not (self._paused or self.transport.is_closing()):
-            self._unread = None
+            self._unread = self.held_back_at = None
             return
+        self.held_back_at = self.held_back_at or now
         left_bytes = self.transport.get_write_buffer_size()
         if self._unread is None or left_bytes <= self._unread[0] - TAKEN_BYTES:
             self._unread = left_bytes, now

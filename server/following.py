@@ -1,10 +1,8 @@
 """The route of the lists' events: what begins to wait, what is settled, and where each conversation stands."""
 
-from collections.abc import AsyncGenerator, Callable
-
 from starlette.responses import Response
 
-from holdfast.client import AsyncListEvent, InvalidInput
+from holdfast.client import InvalidInput
 from holdfast.client.access import AccessScope
 from holdfast.client.list_events import LIST_CURSOR
 
@@ -14,21 +12,12 @@ from .operation import Asked, Operation
 
 async def list_events(asked: Asked) -> Response:
     """Follow the lists. A caller whose key names agents is told of their conversations alone."""
-    after = _resumed(asked)
-    events = asked.client.events(after=after, agent=asked.query.agent, kind=asked.query.kind)
+    after, agents = _resumed(asked), asked.caller.agents
+    if asked.query.agent is not None:
+        agents = frozenset({asked.query.agent}) & (agents if agents is not None else {asked.query.agent})
+    events = asked.client.events(after=after, agent=agents, kind=asked.query.kind)
     asked.serving.streams.check_room(asked.caller.principal)  # nothing is awaited from here until the stream has its place
-    return asked.serving.streams.of(_touched(events, asked.caller.touches), after=after or "")
-
-
-async def _touched(
-    events: AsyncGenerator[AsyncListEvent, None], touches: Callable[[str], bool]
-) -> AsyncGenerator[AsyncListEvent, None]:
-    try:
-        async for event in events:
-            if not event.conversation_id or touches(event.agent):
-                yield event
-    finally:
-        await events.aclose()
+    return asked.serving.streams.of(events, after=after or "")
 
 
 def _resumed(asked: Asked) -> str | None:

@@ -72,11 +72,6 @@ class KeySet:
             raise Refusal(503, "identity_provider_unavailable", detail, headers={"Retry-After": str(AGAIN_S)})
         return self._found(key_id)
 
-    def held(self, key_id: str | None) -> Any:
-        """The key of that id among those that are known, as `key` gives it; nothing is fetched."""
-        fresh = self._fetched_at is not None and self._clock() - self._fetched_at < STALE_S
-        return self._found(key_id) if fresh else None
-
     def _found(self, key_id: str | None) -> Any:
         if key_id is None:
             return self._keys[0] if len(self._keys) == 1 else None

@@ -19,6 +19,7 @@ from holdfast.errors import InvalidInput
 from .authentication import Issuer
 from .caller import Caller
 from .key_sets import KeySet
+from .refusal import Refusal
 
 LONGEST = 16_384
 """How many characters a token may have."""
@@ -55,12 +56,12 @@ class Tokens:
         ends = self._verify(token, await self._keys.key(key_id), algorithm, claims)
         return self._read(claims, proof), ends + LEEWAY_S
 
-    def holds(self, token: str) -> bool:
-        """Whether a token holds by those keys of the issuer that are known; nothing is fetched for it."""
+    async def holds(self, token: str) -> bool:
+        """Whether a token holds; the issuer's keys are fetched now and then at most, for all tokens together."""
         try:
             claims, algorithm, key_id = self._stated(token)
-            self._verify(token, self._keys.held(key_id), algorithm, claims)
-        except InvalidToken:
+            self._verify(token, await self._keys.key(key_id), algorithm, claims)
+        except (InvalidToken, Refusal):
             return False
         return True
 

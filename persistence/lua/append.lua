@@ -129,5 +129,6 @@ if progress == '1' and h[5] then redis.call('HDEL', head, 'strikes', 'struck_by'
 change(gone, come)
 attend(attention, conversation, busy, lease, due)
 if stands_otherwise then note_change(prefix, conversation, seq + 1, seq + n_events, packed, opened, closed) end
-if n_events > 0 then redis.call('PUBLISH', prefix .. 'c:' .. conversation .. ':live', '#') end -- those who follow the log read on
+-- Those who follow the log read on; it is written, whether or not they can be told.
+if n_events > 0 then redis.pcall('PUBLISH', prefix .. 'c:' .. conversation .. ':live', '#') end
 return answer

@@ -140,8 +140,12 @@ async def test_a_store_that_is_closed_listens_to_nothing(own_server, own_raw, na
     await store.open()
     waiting = asyncio.create_task(store.read("c-1", after=0, block_ms=60_000))
     await soon(lambda: listening(own_raw))
+    hearing = asyncio.create_task(anext(store.listen("c-2")))
+    await soon(lambda: [int(one["sub"]) for one in listening(own_raw)] == [2])
     waiting.cancel()
     await store.close()
+    with pytest.raises(StoreUnavailable):
+        await asyncio.wait_for(hearing, WAIT_S)
     await soon(lambda: not listening(own_raw))
     for again in (store.read("c-1", after=0, block_ms=60_000), anext(store.listen("c-1")), anext(store.outcomes())):
         with pytest.raises(StoreUnavailable):

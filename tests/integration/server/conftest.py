@@ -56,6 +56,11 @@ class Served:
         """How many event streams are open."""
         return len(self.app.state.serving.streams)
 
+    def close(self, client):
+        """Close a client, once no stream uses it any more: it would open its store again."""
+        eventually(lambda: self.streams == 0, 30, "no stream")
+        self.run(client.aclose())
+
     def run(self, work):
         """The result of some work in the server's loop."""
         return asyncio.run_coroutine_threadsafe(work, self._loop).result(30)

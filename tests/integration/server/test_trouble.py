@@ -81,7 +81,7 @@ def test_redis_dies_under_a_stream_and_comes_back(redis):
                 if closed["after"] == writer.state.seq:
                     break
         assert [*seen, *more, *rest] == list(range(1, writer.state.seq + 1))
-        server.run(client.aclose())
+        server.close(client)
 
 
 def told(lines):
@@ -127,7 +127,7 @@ def test_redis_dies_under_those_who_follow_the_lists_and_comes_back(redis):
             rest = [next(events) for _ in range(2)]
         assert [said["conversation_id"] for kind, _, said in seen if kind == "pending"] == ["c-1", "c-2"]
         assert [(kind, said["conversation_id"]) for kind, _, said in rest] == [("pending", "c-3"), ("status", "c-3")]
-        server.run(client.aclose())
+        server.close(client)
 
 
 def test_a_hundred_listeners_of_lists_and_conversations_have_few_connections_to_redis(redis):
@@ -169,4 +169,4 @@ def test_a_hundred_listeners_of_lists_and_conversations_have_few_connections_to_
 
     with served(client, streams=1000) as server:
         assert asyncio.run(followed()) < 90
-        server.run(client.aclose())
+        server.close(client)

@@ -2,6 +2,8 @@
 
 import asyncio
 import logging
+import os
+import subprocess
 import sys
 import threading
 
@@ -144,3 +146,22 @@ def test_where_the_sdk_is_not_installed_there_is_a_warning_with_the_fix(provider
 
     assert providers == []
     assert "install holdfast[tracing]" in caplog.text
+
+
+@pytest.mark.parametrize("named", ["", "no_such_provider"])
+def test_a_tracer_provider_that_cannot_be_loaded_is_a_warning_and_no_more(named):
+    program = """
+import asyncio, logging
+logging.basicConfig()
+from holdfast import traces
+from holdfast.actors.trace_export import flush_spans
+for _ in range(3):
+    span = traces.begin("turn", {"a": 1}, parent=None)
+    traces.end(span, ok=True)
+asyncio.run(flush_spans())
+print("done")
+"""
+    env = {**os.environ, "OTEL_PYTHON_TRACER_PROVIDER": named}
+    done = subprocess.run([sys.executable, "-c", program], env=env, capture_output=True, text=True, check=True)
+    assert done.stdout == "done\n"
+    assert done.stderr.count("cannot be loaded: nothing is traced") == 1

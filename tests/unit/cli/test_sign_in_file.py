@@ -18,7 +18,7 @@ def test_elsewhere_the_link_is_in_a_private_file_while_the_server_runs(tmp_path)
     home = tmp_path / "home"
     with sign_in_file.told(LINK, Where(home=str(home))) as line:
         assert "secret" not in line
-        kept = home / "sign-in-8484"
+        kept = home / "sign-in-127.0.0.1-8484"
         assert str(kept) in line
         assert kept.read_text() == f"{LINK}\n"
         assert (kept.stat().st_mode & 0o777, home.stat().st_mode & 0o777) == (0o600, 0o700)

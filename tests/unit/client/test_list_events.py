@@ -185,3 +185,80 @@ async def test_what_cannot_be_followed_is_refused_at_once(store):
     for bad in ({"after": "yesterday"}, {"after": 5}, {"kind": "approvals"}, {"agent": 5}):
         with pytest.raises(InvalidInput):
             client.events(**bad)
+
+
+async def test_what_comes_while_a_follower_is_busy_with_what_it_was_told_is_told_without_another_change(
+    store, client, monkeypatch
+):
+    monkeypatch.setattr(list_feed, "AHEAD", 5)
+    busy, quick = client.events(kind="elicitation"), client.events()
+    for one in (busy, quick):
+        await anext(one)
+    waiting = asyncio.create_task(anext(busy))
+    await asyncio.sleep(0.05)
+    await suspended(store, "c-0", "ask")
+    assert (await waiting).conversation_id == "c-0"  # it stands at what the feed told it
+    for number in range(1, 30):
+        await suspended(store, f"c-{number}", "ask")
+        await until(quick, lambda event, number=number: event.conversation_id == f"c-{number}" and event.cursor)
+
+    told = set()
+    async with asyncio.timeout(WAIT_S):
+        while len(told) < 29:
+            told.add((await anext(busy)).conversation_id)
+    await busy.aclose()
+    await quick.aclose()
+
+
+async def test_a_client_that_is_closed_ends_those_who_follow(store, client):
+    first = client.events()
+    await anext(first)
+    waiting = asyncio.create_task(anext(first))
+    await asyncio.sleep(0.05)
+    await client._connection.feed.close()
+    with pytest.raises(StoreUnavailable):
+        await asyncio.wait_for(waiting, WAIT_S)
+
+
+async def test_a_mistake_of_the_reader_is_told_and_the_next_who_follows_has_a_reader_again(store, client, monkeypatch):
+    first = client.events()
+    await anext(first)
+    waiting = asyncio.create_task(anext(first))
+    await asyncio.sleep(0.05)
+    real = store.pending_at
+
+    async def broken(_):
+        raise RuntimeError("a mistake")
+
+    monkeypatch.setattr(store, "pending_at", broken)
+    await suspended(store, "c-1", "ask")
+    with pytest.raises(StoreUnavailable):
+        await asyncio.wait_for(until(first, lambda _: False) if waiting.done() else _all(waiting, first), WAIT_S)
+    monkeypatch.setattr(store, "pending_at", real)
+    async with aclosing(client.events()) as events:
+        await anext(events)
+        await suspended(store, "c-2", "ask")
+        assert (await until(events, lambda one: one.cursor))[-1].conversation_id == "c-2"
+
+
+async def _all(waiting, events):
+    await waiting
+    await until(events, lambda _: False)
+
+
+async def test_who_wants_nothing_of_what_changes_looks_nothing_up_and_is_given_a_cursor(store, client, monkeypatch):
+    cursor = (await store.changes()).place.cursor
+    for number in range(30):
+        await suspended(store, f"c-{number}", "ask")
+    looked_up = []
+    real = store.pending_at
+    monkeypatch.setattr(store, "pending_at", lambda places: looked_up.extend(places) or real(places))
+    monkeypatch.setattr(list_feed, "PASSED_S", 0)
+
+    async with aclosing(client.events(after=cursor, agent=["another", "third"])) as events:
+        passed = await anext(events)
+
+    assert (passed.kind, passed.conversation_id, looked_up) == (ListEventKind.PASSED, "", [])
+    async with aclosing(client.events(after=passed.cursor)) as events:
+        await suspended(store, "c-last", "ask")
+        assert (await until(events, lambda one: one.cursor))[-1].conversation_id == "c-last"
