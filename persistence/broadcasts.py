@@ -8,8 +8,7 @@ import asyncio
 import contextlib
 import logging
 from collections import deque
-from collections.abc import AsyncGenerator, Callable
-from contextlib import asynccontextmanager
+from collections.abc import Callable
 from typing import Any
 
 from holdfast.backoff import Backoff
@@ -99,33 +98,37 @@ class Broadcasts:
         self._running: asyncio.Task[None] | None = None
         self._closed = False
 
-    @asynccontextmanager
-    async def listening(self, name: str) -> AsyncGenerator[Listener, None]:
-        """A listener to a channel, which hears what is published from the moment on at which the block begins.
+    def listening(self, name: str) -> "_Listening":
+        """A listener to a channel, in a block of `async with`; it hears what is published from when the block begins.
 
-        Raises:
-            StoreUnavailable: The server does not answer in time, or the store was closed.
-            WrongStore: The Redis there is not the store that this process has known.
+        To begin it raises `StoreUnavailable` where the server does not answer in time or the store was closed, and `WrongStore`
+        where the Redis there is not the store that this process has known.
         """
+        return _Listening(self, name)
+
+    async def begin(self, name: str, listener: Listener) -> None:
+        """Have a listener hear a channel; see `listening`."""
         if self._closed:
             raise StoreUnavailable("the store was closed")
-        listener, channel = Listener(), self._channels.get(name)
+        channel = self._channels.get(name)
         is_new = channel is None
         if channel is None:
             channel = self._channels[name] = _Channel()
         channel.listeners.add(listener)
         if self._running is None or self._running.done():
             self._running = asyncio.create_task(self._run())
+        if is_new:
+            await self._send("SUBSCRIBE", name)
         try:
-            if is_new:
-                await self._send("SUBSCRIBE", name)
-            try:
-                async with asyncio.timeout(SOCKET_TIMEOUT_S):
-                    await asyncio.shield(channel.subscribed)
-            except TimeoutError as error:
-                raise StoreUnavailable(f"no subscription within {SOCKET_TIMEOUT_S:g} s") from error
-            yield listener
-        finally:
+            async with asyncio.timeout(SOCKET_TIMEOUT_S):
+                await asyncio.shield(channel.subscribed)
+        except TimeoutError as error:
+            raise StoreUnavailable(f"no subscription within {SOCKET_TIMEOUT_S:g} s") from error
+
+    def left(self, name: str, listener: Listener) -> None:
+        """Have a listener hear a channel no more."""
+        channel = self._channels.get(name)
+        if channel is not None and listener in channel.listeners:
             channel.listeners.discard(listener)
             channel.left_at_s = asyncio.get_running_loop().time()
 
@@ -223,3 +226,26 @@ class Broadcasts:
         with contextlib.suppress(HoldfastError):
             async with translated(), asyncio.timeout(SOCKET_TIMEOUT_S):
                 await connection.send_command(command, *names, check_health=False)
+
+
+class _Listening:
+    """A listener for the length of a block.
+
+    It is no generator: a loop that ends closes all generators at once, those of a block before those that are in the block.
+    """
+
+    def __init__(self, broadcasts: Broadcasts, name: str) -> None:
+        self._broadcasts = broadcasts
+        self._name = name
+        self._listener = Listener()
+
+    async def __aenter__(self) -> Listener:
+        try:
+            await self._broadcasts.begin(self._name, self._listener)
+        except BaseException:
+            self._broadcasts.left(self._name, self._listener)
+            raise
+        return self._listener
+
+    async def __aexit__(self, *_: object) -> None:
+        self._broadcasts.left(self._name, self._listener)
