@@ -5,6 +5,7 @@ import os
 import re
 import socket
 import uuid
+from collections.abc import Collection
 from typing import Any
 
 from holdfast.conversation import Principal, Proof, jsontext
@@ -85,6 +86,18 @@ def check_place(after: object) -> None:
 def is_time(value: object) -> bool:
     """Whether the value is a finite number, as of seconds."""
     return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
+
+
+def agents_of(agent: object) -> frozenset[str] | None:
+    """The agents that are asked for: one by name, several, or None for all.
+
+    Raises:
+        InvalidInput: One of them is no name.
+    """
+    if agent is None:
+        return None
+    given = agent if isinstance(agent, Collection) and not isinstance(agent, str) else [agent]
+    return frozenset(name for name in map(agent_of, given) if name is not None)
 
 
 def agent_of(agent: object) -> str | None:

@@ -35,6 +35,7 @@ from holdfast.settings import Settings
 from .agents import AgentRow
 from .arguments import (
     agent_of,
+    agents_of,
     check_suspension,
     context_of,
     is_app,
@@ -455,12 +456,9 @@ class AsyncClient:
             CorruptStore: A key holds what Holdfast never wrote there.
             ConfigurationError: The store cannot be opened: there is no URL, the home is unusable, or its server is unsupported.
         """
-        agents = agent if agent is None or not isinstance(agent, str) else [agent]
-        for one in agents if isinstance(agents, Collection) else [agents]:
-            agent_of(one)
-        of_kind = member_of(SuspensionKind, "kind", kind)
+        of_agents, of_kind = agents_of(agent), member_of(SuspensionKind, "kind", kind)
         place = None if after is None else Place.of(after)
-        return list_events(self._connection, place, None if agents is None else frozenset(agents), of_kind)
+        return list_events(self._connection, place, of_agents, of_kind)
 
     async def ready(self) -> None:
         """Return if commands can be carried out: Redis answers, and a cluster whose sweeper lives serves the store.

@@ -4,7 +4,7 @@ import asyncio
 import os
 import threading
 import weakref
-from collections.abc import AsyncGenerator, Coroutine, Iterator
+from collections.abc import AsyncGenerator, Collection, Coroutine, Iterator
 from concurrent.futures import Future
 from dataclasses import fields
 from pathlib import Path
@@ -178,7 +178,11 @@ class Client:
         )
 
     def events(
-        self, *, after: str | None = None, agent: str | None = None, kind: SuspensionKind | str | None = None
+        self,
+        *,
+        after: str | None = None,
+        agent: str | Collection[str] | None = None,
+        kind: SuspensionKind | str | None = None,
     ) -> Iterator[BlockingListEvent]:
         """What changes in the lists, one by one. `AsyncClient.events` describes the arguments and the errors."""
         source = self._async().events(after=after, agent=agent, kind=kind)

@@ -1,7 +1,7 @@
 """The client over HTTP: the methods of `AsyncClient`, with neither Ray nor Redis in the process."""
 
 import uuid
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Collection
 from typing import Any, NoReturn
 
 import httpx
@@ -14,7 +14,18 @@ from holdfast.persistence import ConversationRow, Pause, Place
 
 from . import http_replies as replies
 from .agents import AgentRow
-from .arguments import agent_of, check_suspension, context_of, encodes, member_of, pausable, principal_of, reason_of, text_of
+from .arguments import (
+    agent_of,
+    agents_of,
+    check_suspension,
+    context_of,
+    encodes,
+    member_of,
+    pausable,
+    principal_of,
+    reason_of,
+    text_of,
+)
 from .async_client import AsyncClient
 from .http_address import Address
 from .http_conversation import HttpConversation
@@ -185,13 +196,17 @@ class HttpClient(AsyncClient):
         return Page([replies.row(one) for one in found.items], found.next)
 
     def events(
-        self, *, after: str | None = None, agent: str | None = None, kind: SuspensionKind | str | None = None
+        self,
+        *,
+        after: str | None = None,
+        agent: str | Collection[str] | None = None,
+        kind: SuspensionKind | str | None = None,
     ) -> AsyncGenerator[AsyncListEvent, None]:
         """What changes in the lists; see `AsyncClient.events`. A stream that is cut goes on where it was."""
-        of_agent, of_kind = agent_of(agent), member_of(SuspensionKind, "kind", kind)
+        of_agents, of_kind = agents_of(agent), member_of(SuspensionKind, "kind", kind)
         if after is not None:
             Place.of(after)
-        return follow_lists(self.exchange, self.resolve, after=after, agent=of_agent, kind=of_kind)
+        return follow_lists(self.exchange, self.resolve, after=after, agents=of_agents, kind=of_kind)
 
     async def ready(self) -> None:
         """Return if the server can carry commands out; see `AsyncClient.ready`."""

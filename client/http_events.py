@@ -3,7 +3,7 @@
 import asyncio
 import contextlib
 import logging
-from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Iterator
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Collection, Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -126,7 +126,7 @@ async def follow_lists(
     resolve: Callable[..., Awaitable[Receipt]],
     *,
     after: str | None,
-    agent: str | None,
+    agents: Collection[str] | None,
     kind: SuspensionKind | None,
     silent_s: float = SILENT_S,
 ) -> AsyncGenerator[AsyncListEvent, None]:
@@ -136,11 +136,13 @@ async def follow_lists(
         ServerUnavailable: The server does not answer within the client's deadline.
         HoldfastError: The error that the server raised.
     """
-    stream = Stream(exchange, "/v1/events", last=after, silent_s=silent_s, agent=agent, kind=kind)
+    only = next(iter(agents)) if agents is not None and len(agents) == 1 else None  # a server narrows by one at most
+    stream = Stream(exchange, "/v1/events", last=after, silent_s=silent_s, agent=only, kind=kind)
     async with contextlib.aclosing(stream.events()) as events:
         async for data in events:
             stream.last = stream.cursor or stream.last
-            if data.get("kind") in frozenset(ListEventKind):  # a later server may tell more
+            known = data.get("kind") in frozenset(ListEventKind)  # a later server may tell more
+            if known and (agents is None or not data.get("conversation_id") or data.get("agent") in agents):
                 yield replace(replies.list_event(data, resolve), cursor=stream.cursor)
 
 

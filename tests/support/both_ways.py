@@ -267,7 +267,7 @@ async def following_lists(client, server):
     resumed = client.events(after=next(one.cursor for one in seen[1:] if one.cursor))
     rest = [await anext(resumed)]
     await resumed.aclose()
-    approvals, others = client.events(kind="elicitation"), client.events(agent="nobody")
+    approvals, others = client.events(kind="elicitation"), client.events(agent=["nobody", "another"])
     for one in (approvals, others):
         await anext(one)
     await aside(server, writer.do(end()))
