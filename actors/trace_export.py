@@ -59,7 +59,7 @@ def _set_up(process: str) -> None:
     from opentelemetry.sdk.trace import TracerProvider  # noqa: PLC0415 - as above
     from opentelemetry.sdk.trace.export import BatchSpanProcessor  # noqa: PLC0415 - as above
 
-    if tracer_provider() is not None:
+    if tracer_provider() is not None or isinstance(trace._TRACER_PROVIDER, trace.NoOpTracerProvider):  # noqa: SLF001 - set so
         logger.info("spans go where the tracer provider that stands already sends them")
         return
     exporter = _exporter()

@@ -9,7 +9,7 @@ from typing import Annotated
 
 import typer
 
-from holdfast.client.list_events import AsyncListEvent, ListEventKind
+from holdfast.client.list_events import AsyncListEvent, ListEvent, ListEventKind
 from holdfast.client.results import AsyncPendingCall, Page
 from holdfast.conversation import SuspensionKind
 from holdfast.errors import InvalidInput
@@ -62,34 +62,38 @@ async def _watch(where: Where, *, agent: str | None, kind: str | None, as_json: 
     """Show what waits, and then what comes and what is settled."""
     async with reached(where) as opened:
         async for event in opened.client.events(agent=agent, kind=kind):
+            if as_json:
+                _write(event)
+            elif event.call is not None:
+                draw([event.call], await opened.now(), where)
+            elif event.kind is ListEventKind.SETTLED:
+                who = event.data["principal"]["id"] if event.data.get("principal") else "nobody in particular"
+                by = event.data["by"] or "something that cannot be read"
+                said = f"settled: {event.data['suspension_id']} of {event.conversation_id} by {by} ({who})"
+                console().print(clean(said), style="green", soft_wrap=True)
             if event.kind in {ListEventKind.FOLLOWING, ListEventKind.MISSED}:
-                after: str | None = None
-                while True:
-                    page = await opened.client.pending(limit=WATCHED_AT_ONCE, after=after, agent=agent, kind=kind)
-                    _tell([(call.created_at, call, None) for call in page.items], await opened.now(), where, as_json=as_json)
-                    if (after := page.next) is None:
-                        break
-            elif event.call is not None or event.kind is ListEventKind.SETTLED:
-                _tell([(event.at or 0, event.call, event)], await opened.now(), where, as_json=as_json)
+                await _watch_from_here(opened, where, agent=agent, kind=kind, as_json=as_json)
+            sys.stdout.flush()
 
 
-def _tell(
-    told: Sequence[tuple[int, AsyncPendingCall | None, AsyncListEvent | None]], now: int, where: Where, *, as_json: bool
-) -> None:
-    if as_json:
-        for at, call, event in told:
-            data = call.to_dict() if call is not None else event.data if event is not None else {}
-            kind = ListEventKind.PENDING if call is not None else ListEventKind.SETTLED
-            sys.stdout.write(to_json({"kind": kind, "at": at, "data": data}) + "\n")
-    else:
-        calls = [call for _, call, _ in told if call is not None]
-        if calls:
-            draw(calls, now, where)
-        for event in (event for _, call, event in told if event is not None and call is None):
-            who = event.data["principal"]["id"] if event.data.get("principal") else "nobody in particular"
-            said = f"settled: {event.data['suspension_id']} of {event.conversation_id} by {event.data['by']} ({who})"
-            console().print(clean(said), style="green", soft_wrap=True)
-    sys.stdout.flush()
+async def _watch_from_here(opened: Reached, where: Where, *, agent: str | None, kind: str | None, as_json: bool) -> None:
+    """Show all that waits now."""
+    after: str | None = None
+    while True:
+        page = await opened.client.pending(limit=WATCHED_AT_ONCE, after=after, agent=agent, kind=kind)
+        if as_json:
+            for call in page.items:
+                data = call.to_dict()
+                _write(ListEvent(ListEventKind.PENDING, call.created_at, call.conversation_id, call.agent, data=data))
+        elif page.items:
+            draw(page.items, await opened.now(), where)
+        if (after := page.next) is None:
+            return
+
+
+def _write(event: AsyncListEvent) -> None:
+    names = ("kind", "at", "conversation_id", "agent", "seq", "data", "cursor")
+    sys.stdout.write(to_json({name: getattr(event, name) for name in names}) + "\n")
 
 
 async def _pending(

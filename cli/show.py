@@ -141,7 +141,9 @@ def _running(call: RunningCall, now: int) -> str:
 def _progress(progress: Mapping[str, Any], now: int) -> str:
     parts = [str(progress[name]) for name in ("status", "message") if progress.get(name)]
     if progress.get("loaded") is not None:
-        parts.append(f"{progress['loaded']:g}" + (f" of {progress['total']:g}" if progress.get("total") is not None else ""))
+        parts.append(
+            f"{progress['loaded']:.15g}" + (f" of {progress['total']:.15g}" if progress.get("total") is not None else "")
+        )
     if progress.get("value") is not None:
         parts.append(to_json(progress["value"]))
     return f"reported {span(now - progress['at'])} ago: {shorten(clean(' '.join(parts)), 200)}"

@@ -118,7 +118,7 @@ async def list_events(
                     yield event
             if wanted:
                 told_at = clock()
-            elif clock() - told_at > PASSED_S:
+            elif not chunk.missed and clock() - told_at > PASSED_S:
                 told_at = clock()
                 yield ListEvent(ListEventKind.PASSED, cursor=chunk.cursor)
 

@@ -208,8 +208,10 @@ class Stack:
         """Close the transport and the store; the embedded servers go on."""
         if self._watching is not None:  # else it would begin another join
             self._watching.cancel()
-            await asyncio.gather(self._watching, return_exceptions=True)
         await self._joining.close()
+        if self._watching is not None:  # one that the join began in its last moment, too
+            self._watching.cancel()
+            await asyncio.gather(self._watching, return_exceptions=True)
         await self._looking.close()
         await self._opening.close()
         if self._revival is not None:
@@ -226,7 +228,16 @@ class Stack:
 
     def after_fork(self) -> list[Any]:
         """Begin anew in a forked process; returns the parent's connections, which the caller must keep and never touch."""
-        inherited = [self._store, self._transport, self._opening, self._joining, self._leaving, self._watching, self._asking]
+        inherited = [
+            self._store,
+            self._transport,
+            self._opening,
+            self._joining,
+            self._looking,
+            self._leaving,
+            self._watching,
+            self._asking,
+        ]
         self._blank()
         return inherited
 

@@ -40,7 +40,10 @@ class Listener:
     def tell(self, message: bytes | None) -> None:
         """Have a message wait for the listener; None for a gap."""
         if message is not None or not self._messages or self._messages[-1] is not None:
+            full = len(self._messages) == AHEAD
             self._messages.append(message)
+            if full:  # what was dropped is a gap
+                self._messages[0] = None
         self._arrived.set()
 
     def end(self, error: HoldfastError) -> None:
@@ -119,6 +122,8 @@ class Broadcasts:
             self._running = asyncio.create_task(self._run())
         if is_new:
             await self._send("SUBSCRIBE", name)
+            if self._closed:
+                raise StoreUnavailable("the store was closed")
         try:
             async with asyncio.timeout(SOCKET_TIMEOUT_S):
                 await asyncio.shield(channel.subscribed)

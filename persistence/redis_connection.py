@@ -66,6 +66,7 @@ def client(url: str, expected: Callable[[], str | None], *, blocking: bool = Fal
             decode_responses=False,
             **_UNNAMED,
         )
+        made.connection_pool.connection_kwargs["protocol"] = 2  # whatever the URL says: what is published is read as of it
         if blocking:  # whatever the URL says: who waits is timed here, and nothing may read beside the listener
             made.connection_pool.connection_kwargs |= {"socket_timeout": None, "health_check_interval": 0}
         made.connection_pool.make_connection()  # raises for an option in the URL's query that a connection does not take

@@ -49,15 +49,26 @@ LINK = "holdfast.link"
 Said: TypeAlias = str | bool | int | float | tuple[str, ...]
 
 
+class _Named:
+    """Whether the tracer provider that the environment names could not be loaded in this process."""
+
+    broken = False
+
+
+_named = _Named()
+
+
 def tracer_provider() -> trace.TracerProvider | None:
     """The tracer provider of this process; None where nobody traces, or the variable for it names one that cannot be loaded."""
-    try:
-        found = trace.get_tracer_provider()
-    except Exception:  # noqa: BLE001 - even a StopIteration
-        logger.warning("the tracer provider that OTEL_PYTHON_TRACER_PROVIDER names cannot be loaded: nothing is traced")
-        found = trace.NoOpTracerProvider()
-        trace.set_tracer_provider(found)  # else it is looked for at each span
-    return None if isinstance(found, trace.ProxyTracerProvider | trace.NoOpTracerProvider) else found
+    if _named.broken:  # the getter would load it again
+        found = trace._TRACER_PROVIDER  # noqa: SLF001 - what the program has set since, if anything
+    else:
+        try:
+            found = trace.get_tracer_provider()
+        except Exception:  # noqa: BLE001 - even a StopIteration
+            _named.broken, found = True, None
+            logger.warning("the tracer provider that OTEL_PYTHON_TRACER_PROVIDER names cannot be loaded: nothing is traced")
+    return None if found is None or isinstance(found, trace.ProxyTracerProvider | trace.NoOpTracerProvider) else found
 
 
 def begin(

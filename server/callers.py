@@ -231,7 +231,7 @@ class Callers:
         return caller, until - time.time()
 
     async def _holds(self, token: str) -> bool:
-        return self._tokens is not None and await self._tokens.holds(token)
+        return self._tokens is not None and self._tokens.holds(token)
 
     def _signed_in(self, headers: Headers, arrived: Arrived) -> Caller | None:
         value = cookie_parser("; ".join(headers.getlist("cookie"))[:LONGEST]).get(cookie_of(arrived.scheme, arrived.host))

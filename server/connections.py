@@ -142,7 +142,7 @@ class Connection(H11Protocol):
         self._paused = False
         self._unread: tuple[int, float] | None = None
         self.held_back_at: float | None = None
-        """Since when each look has found that the peer holds back what is sent (seconds of the loop); None if it does not."""
+        """Since when the peer takes next to nothing in of what is sent (seconds of the loop); None if it does."""
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         """Let the connection in, or say that there is no room."""
@@ -174,19 +174,20 @@ class Connection(H11Protocol):
     def resume_writing(self) -> None:
         """Note that the peer has taken in what was sent."""
         super().resume_writing()
-        self._paused, self._unread = False, None  # it took in what lies between the two marks of the transport
+        self._paused, self._unread, self.held_back_at = False, None, None  # it took in what lies between the transport's marks
 
     def check(self, now: float, flush_s: float) -> None:
         """Break the connection off if its peer takes next to nothing in for so long, though there is more, or it is closed."""
         if not (self._paused or self.transport.is_closing()):
             self._unread = self.held_back_at = None
             return
-        self.held_back_at = self.held_back_at or now
         left_bytes = self.transport.get_write_buffer_size()
         if self._unread is None or left_bytes <= self._unread[0] - TAKEN_BYTES:
-            self._unread = left_bytes, now
+            self._unread, self.held_back_at = (left_bytes, now), None
         elif now - self._unread[1] >= flush_s:
             self.transport.abort()
+        else:
+            self.held_back_at = self.held_back_at or self._unread[1]
 
     def _note(self) -> None:
         self._connections.waits(self, now=self.cycle is None or self.cycle.response_complete)

@@ -72,6 +72,17 @@ class KeySet:
             raise Refusal(503, "identity_provider_unavailable", detail, headers={"Retry-After": str(AGAIN_S)})
         return self._found(key_id)
 
+    def held(self, key_id: str | None) -> Any:
+        """The key of that id among those that are known; a fetch that is due begins, and is not waited for."""
+        now, found = self._clock(), self._found(key_id)
+        age_s = None if self._fetched_at is None else now - self._fetched_at
+        if age_s is None or age_s >= STALE_S:
+            found = None
+        due = found is None or age_s is None or age_s >= KEEP_S
+        if due and (self._asked_at is None or now - self._asked_at >= AGAIN_S):
+            self._fetching.begin()
+        return found
+
     def _found(self, key_id: str | None) -> Any:
         if key_id is None:
             return self._keys[0] if len(self._keys) == 1 else None

@@ -60,13 +60,13 @@ class Deltas:
         """Add pieces of text, reasoning and calls; each is published at once or with the next ones of its kind."""
         said: list[tuple[str, CallPiece | None, str]] = [(REASONING_DELTA, None, reasoning), (TEXT_DELTA, None, text)]
         said = [one for one in said if one[2]]
-        if self._heard or time.monotonic() - self._published_at > UNHEARD_S:
-            said += [(ARGUMENTS_DELTA, replace(call, text=""), call.text) for call in calls]
+        said += [(ARGUMENTS_DELTA, replace(call, text=""), call.text) for call in calls]
         for kind, call, piece in said:
             if (kind, call) != self._of:
                 await self.flush()
                 self._of = (kind, call)
-            self._pieces.append(piece)
+            if call is None or self._heard or time.monotonic() - self._published_at > UNHEARD_S:
+                self._pieces.append(piece)
         if not self._pieces:
             return
         wait_s = self._published_at + DELTA_EVERY_S - time.monotonic()

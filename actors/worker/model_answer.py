@@ -76,8 +76,6 @@ class AnswerCall:
     names: list[str] = field(default_factory=list)
     pieces: list[str] = field(default_factory=list)
     signature: str = ""
-    index: int = 0
-    """The place of the call among those that are ours to answer."""
 
     @property
     def name(self) -> str:
@@ -313,20 +311,23 @@ class ModelAnswer:
         call = self._at.get(index)
         # Servers that do not number calls send one after the other under the same index.
         if call is None or (name and call_id and call.tool_call_id not in ("", call_id.partition(SIGNED)[0][:ID_CHARS])):
-            call = self._at[index] = AnswerCall(index=len(self._calls) - self._executed)
+            call = self._at[index] = AnswerCall()
             self._calls.append(call)
-            self._executed += self._is_executed(call_id)
         own_id, _, signature = call_id.partition(SIGNED)
-        call.tool_call_id = call.tool_call_id or jsontext.clean(own_id[:ID_CHARS])
+        if own_id and not call.tool_call_id:
+            call.tool_call_id = jsontext.clean(own_id[:ID_CHARS])
+            self._executed += self._is_executed(call.tool_call_id)
         call.signature = call.signature or jsontext.clean(signature)
-        if name:
+        if name and sum(map(len, call.names)) < NAME_CHARS:
             call.names.append(name)
         if arguments:
             call.pieces.append(arguments)
         self._size += _bytes(call_id) + _bytes(name) + _bytes(arguments)
         if self._is_executed(call.tool_call_id):
             return None
-        return CallPiece(call.index, call.name, arguments)
+        place = next(place for place, one in enumerate(self._calls) if one is call)
+        index = sum(not self._is_executed(one.tool_call_id) for one in self._calls[:place]) if self._executed else place
+        return CallPiece(index, call.name, arguments)
 
 
 def _text(holder: object, name: str) -> str:

@@ -151,3 +151,12 @@ async def test_a_store_that_is_closed_listens_to_nothing(own_server, own_raw, na
         with pytest.raises(StoreUnavailable):
             await again
     assert not listening(own_raw)
+
+
+async def test_a_listener_that_has_too_much_to_hear_learns_that_it_missed_something():
+    listener = broadcasts.Listener()
+    listener.tell(b"#")
+    for number in range(broadcasts.AHEAD):
+        listener.tell(b"%d" % number)
+    assert await listener.message() is None
+    assert await listener.message() == b"1"

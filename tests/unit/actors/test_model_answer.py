@@ -7,7 +7,7 @@ import pytest
 
 from holdfast.actors.worker import prompt
 from holdfast.actors.worker.anthropic_blocks import AnthropicBlocks
-from holdfast.actors.worker.model_answer import Broken, CallPiece, ModelAnswer, TooMuch
+from holdfast.actors.worker.model_answer import NAME_CHARS, Broken, CallPiece, ModelAnswer, TooMuch
 from holdfast.conversation import FailureReason, Limits
 
 
@@ -224,3 +224,19 @@ def test_the_pieces_of_a_call_say_which_of_the_answers_calls_they_are_of():
         CallPiece(0, "refund", 'der":1}'),
     ]
     assert [call.name for call in answer.calls()] == ["refund", "ship"]
+
+
+def test_a_call_of_the_providers_that_says_so_late_takes_no_place_from_ours():
+    answer = ModelAnswer(Limits())
+    first = answer.add(called("", "web_search", "", 0))[2]
+    answer.add(called("srvtoolu_1", "", "{}", 0))
+    (ours,) = answer.add(called("call_1", "refund", "{}", 1))[2]
+    assert (first[0].index, ours.index, [call.name for call in answer.calls()]) == (0, 0, ["refund"])
+
+
+def test_a_name_that_is_said_again_and_again_is_kept_once_long_enough():
+    answer = ModelAnswer(Limits())
+    for _ in range(5_000):
+        (piece,) = answer.add(called("", "xy", "", 0))[2]
+    assert len(piece.tool) <= NAME_CHARS
+    assert len(answer._calls[0].names) <= NAME_CHARS

@@ -165,3 +165,17 @@ print("done")
     done = subprocess.run([sys.executable, "-c", program], env=env, capture_output=True, text=True, check=True)
     assert done.stdout == "done\n"
     assert done.stderr.count("cannot be loaded: nothing is traced") == 1
+
+
+def test_a_program_may_set_its_own_tracer_provider_after_one_that_cannot_be_loaded():
+    program = """
+from opentelemetry import trace
+from opentelemetry.sdk.trace import TracerProvider
+from holdfast import traces
+assert traces.tracer_provider() is None
+own = TracerProvider()
+trace.set_tracer_provider(own)
+assert traces.tracer_provider() is own
+"""
+    env = {**os.environ, "OTEL_PYTHON_TRACER_PROVIDER": ""}
+    subprocess.run([sys.executable, "-c", program], env=env, check=True)

@@ -262,3 +262,16 @@ async def test_who_wants_nothing_of_what_changes_looks_nothing_up_and_is_given_a
     async with aclosing(client.events(after=passed.cursor)) as events:
         await suspended(store, "c-last", "ask")
         assert (await until(events, lambda one: one.cursor))[-1].conversation_id == "c-last"
+
+
+async def test_nothing_is_passed_over_between_missed_and_what_is_left(store, client, monkeypatch):
+    monkeypatch.setattr("holdfast.persistence.memory_changes.CHANGES_KEPT", 30)
+    monkeypatch.setattr(list_feed, "PASSED_S", 0)
+    cursor = (await store.changes()).place.cursor
+    writer = await suspended(store, "c-1", "ask")
+    for number in range(40):
+        await store.strike("c-1", writer.token if not number else "", process=f"a-{number}", reason="it broke", limit=1)
+        await store.retry("c-1")
+    async with aclosing(client.events(after=cursor)) as events:
+        seen = await until(events, lambda one: one.kind is ListEventKind.STATUS)
+    assert [one.kind for one in seen] == [ListEventKind.MISSED, ListEventKind.STATUS]

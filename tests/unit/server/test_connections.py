@@ -112,6 +112,7 @@ async def test_where_nobody_waits_a_connection_that_holds_back_gives_way():
         if place:
             one.pause_writing()
             one.check(float(10 - place), FLUSH_S)
+            one.check(float(11 - place), FLUSH_S)
     made = made_of(connections, "10.0.0.9")
     assert [one.transport.aborted for one in held] == [False, False, True]  # the one that has held back longest
     assert not made.transport.closing
@@ -132,3 +133,20 @@ async def test_who_has_used_up_its_share_pushes_nobody_else_out():
     assert not made_of(connections, "10.0.0.1").transport.closing  # one of its own gives way
     assert mine[0].transport.aborted
     assert not any(one.transport.aborted for one in others)
+
+
+async def test_an_honest_peer_of_a_large_response_gives_way_after_those_who_take_nothing():
+    connections = Connections(Bounds(), lambda _: True, most=3)
+    held = [made_of(connections, f"10.0.0.{number}") for number in range(3)]
+    honest, *stuck = held
+    for one in held:
+        connections.waits(one, now=False)
+        one.pause_writing()
+    for second in range(20):
+        honest.resume_writing()
+        honest.pause_writing()
+        for one in held if second else [honest]:
+            one.check(float(second), FLUSH_S)
+    made_of(connections, "10.0.0.9")
+    assert not honest.transport.aborted
+    assert [one.transport.aborted for one in stuck] == [True, False]

@@ -78,6 +78,19 @@ async def test_a_key_that_is_not_known_is_asked_for_now_and_then(provider):
     assert len(provider.asked) == 2
 
 
+async def test_a_look_at_the_keys_that_are_held_waits_for_nobody_and_begins_a_fetch_that_is_due(provider):
+    assert provider.set.held("k1") is None
+    await provider.set._fetching.result()
+    assert provider.set.held("k1").kid == provider.set.held(None).kid == "k1"
+    assert provider.set.held("k2") is None  # it was asked a moment ago
+    assert len(provider.asked) == 1
+    provider.now = STALE_S
+    assert provider.set.held("k1") is None
+    await provider.set._fetching.result()
+    assert len(provider.asked) == 2
+    assert provider.set.held("k1").kid == "k1"
+
+
 async def test_a_token_that_names_no_key_means_the_only_one(provider):
     assert (await provider.set.key(None)).kid == "k1"
     provider.keys, provider.now = [key("k1"), key("k2")], KEEP_S
