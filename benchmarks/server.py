@@ -178,7 +178,7 @@ async def capacity(direct: AsyncClient, ways: dict[str, Callable[[], Any]], coun
     return found
 
 
-async def seen(direct: AsyncClient, over: AsyncClient, rate: float, seconds: float) -> list[float]:
+async def seen(direct: AsyncClient, over: AsyncClient, make: Callable[[], Any], rate: float, seconds: float) -> list[float]:
     """How long after a decision was sent another listener has it (ms), at so many decisions a second."""
     told: dict[str, float] = {}
     listening = over.events()
@@ -193,13 +193,23 @@ async def seen(direct: AsyncClient, over: AsyncClient, rate: float, seconds: flo
                 if len(told) == len(wanted):
                     return
 
+    async def decide(call: PendingCall[Any]) -> None:
+        way = await free.get()
+        await way.resolve(call.conversation_id, call.tool_call_id, Answer("yes"))
+        free.put_nowait(way)
+
     hearing, sent, work = asyncio.create_task(listen()), {}, []
+    free: asyncio.Queue[Any] = asyncio.Queue()
+    opened = contextlib.AsyncExitStack()
+    for _ in range(AT_ONCE):  # the server closes one that has no request for long
+        free.put_nowait(await opened.enter_async_context(make()))
     begin = time.perf_counter()
     for number, call in enumerate(calls):
         await asyncio.sleep(max(begin + number / rate - time.perf_counter(), 0))
         sent[call.suspension_id] = time.perf_counter()
-        work.append(asyncio.create_task(over.resolve(call.conversation_id, call.tool_call_id, Answer("yes"))))
+        work.append(asyncio.create_task(decide(call)))
     await asyncio.gather(*work)
+    await opened.aclose()
     await asyncio.wait_for(hearing, 60)
     await listening.aclose()
     return [(told[name] - at) * 1000 for name, at in sent.items()]
@@ -220,7 +230,7 @@ async def measured(home: Path, *, quick: bool) -> dict[str, Any]:
                 "over HTTP, with our client": lambda: contextlib.nullcontext(over),
             }
             rates = await capacity(direct, makes, 6 if quick else 30)
-            delays = await seen(direct, over, rates["over HTTP"][0] / 2, 4 if quick else 15)
+            delays = await seen(direct, over, makes["over HTTP"], rates["over HTTP"][0] / 2, 4 if quick else 15)
             listeners = await idle(direct, url, keys, pid, 200 if quick else 1000)
     return {"took": took, "rates": rates, "seen": delays, "idle": listeners}
 
