@@ -438,7 +438,7 @@ class AsyncClient:
         agent: str | Collection[str] | None = None,
         kind: SuspensionKind | str | None = None,
     ) -> AsyncGenerator[AsyncListEvent, None]:
-        """What changes in the lists over all conversations, as it happens: what begins to wait, is settled, stands otherwise.
+        """The changes of the lists over all conversations, as they happen: calls that wait or are settled, new statuses.
 
         To keep a list, begin without `after`, read the list at the first event (`following`), and apply what follows. The store
         keeps some thousands of the latest changes: whoever was away for longer is told `missed`, and reads the list anew. If

@@ -17,7 +17,7 @@ from . import http_replies as replies
 from .arguments import check_place
 from .http_answers import NO_CONTENT, UNREADABLE, loads, told
 from .http_exchange import Exchange, said_of
-from .list_events import AsyncListEvent, ListEventKind
+from .list_events import LIST_CURSOR, AsyncListEvent, ListEventKind
 from .results import Event
 
 FRAME_BYTES = 32 * 1024 * 1024
@@ -140,6 +140,8 @@ async def follow_lists(
     stream = Stream(exchange, "/v1/events", last=after, silent_s=silent_s, agent=only, kind=kind)
     async with contextlib.aclosing(stream.events()) as events:
         async for data in events:
+            if stream.cursor is not None and LIST_CURSOR.fullmatch(stream.cursor) is None:
+                raise ServerRefused(200, UNREADABLE, "the id of an event is no cursor")
             stream.last = stream.cursor or stream.last
             known = data.get("kind") in frozenset(ListEventKind)  # a later server may tell more
             if known and (agents is None or not data.get("conversation_id") or data.get("agent") in agents):

@@ -22,7 +22,7 @@ class ListEventKind(StrEnum):
     FOLLOWING = "following"  # from here on everything is told: read the lists now, and then go on with these events
     PENDING = "pending"  # a call waits for a decision
     SETTLED = "settled"  # a call does not wait any more
-    STATUS = "status"  # a conversation stands otherwise; the last event of what happened at once
+    STATUS = "status"  # a conversation's status, or how many of its calls wait; the last event of what happened at once
     PASSED = "passed"  # only what this listener does not want has changed: nothing but the cursor counts
     MISSED = "missed"  # more happened than was kept for this listener: read the lists anew
 

@@ -39,7 +39,7 @@ class Suspended:
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """A conversation stands otherwise in the lists: with another status, or with other open suspensions.
+    """A change of one conversation in the lists: another status, or other open suspensions.
 
     Attributes:
         bucket: The conversation's bucket.

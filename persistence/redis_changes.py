@@ -17,6 +17,9 @@ from .redis_views import RedisViews
 LAST = 2**64 - 1
 """The last number within a millisecond in the id of a stream's entry."""
 
+MOST_AT_ONCE = 100_000
+"""More events than one append writes."""
+
 logger = logging.getLogger(__name__)
 
 
@@ -88,21 +91,17 @@ def change_of(bucket: int, id_: Id, fields: Mapping[bytes, bytes]) -> Change:
     """The change in an entry of a stream; one without a conversation, where Holdfast never wrote the entry."""
     try:
         agent, status, _, pending = codec.unpack(fields[b"i"])
-        return Change(
-            bucket,
-            id_,
-            fields[b"c"].decode(),
-            int(fields[b"f"]),
-            int(fields[b"s"]),
-            agent,
-            Status(status),
-            len(pending) if isinstance(pending, list) else pending,
-            _suspended(fields[b"o"]),
-            _suspended(fields[b"x"]),
-        )
+        conversation_id, first, seq = fields[b"c"].decode(), int(fields[b"f"]), int(fields[b"s"])
+        pending = len(pending) if isinstance(pending, list) else pending
+        opened, closed = _suspended(fields[b"o"]), _suspended(fields[b"x"])
+        fits = isinstance(agent, str) and isinstance(pending, int) and pages.is_name(conversation_id)
+        # What is read of the log is what one append wrote; a quarantine wrote nothing, and opens and closes nothing.
+        if fits and first >= 1 and (0 <= seq - first < MOST_AT_ONCE or not (opened or closed)):
+            return Change(bucket, id_, conversation_id, first, seq, agent, Status(status), pending, opened, closed)
     except (LookupError, ValueError, TypeError) as error:
-        logger.warning("an entry among the changes of the lists cannot be read: %s", type(error).__name__)
-        return Change(bucket, id_, "", 1, 0, "", Status.ABSENT, 0)
+        logger.debug("an entry among the changes of the lists: %s", error)
+    logger.warning("an entry among the changes of the lists, %d-%d, cannot be read", *id_)
+    return Change(bucket, id_, "", 1, 0, "", Status.ABSENT, 0)
 
 
 def _suspended(packed: bytes) -> tuple[Suspended, ...]:

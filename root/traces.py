@@ -50,7 +50,7 @@ Said: TypeAlias = str | bool | int | float | tuple[str, ...]
 
 
 class _Named:
-    """Whether the tracer provider that the environment names could not be loaded in this process."""
+    """The tracer provider that the environment names: `broken` once it could not be loaded in this process."""
 
     broken = False
 

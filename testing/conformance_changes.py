@@ -61,6 +61,17 @@ class Changing:
 
         assert await following(store, begun) == before
 
+    async def test_an_append_that_comes_again_is_one_change(self, store: Store) -> None:
+        writer = await Writer.of(store, "c-1")
+        await writer.do(start(), begin())
+        place = (await store.changes()).place
+        write = writer.judged(call("ask"), now=await store.now())
+
+        for _ in range(3):
+            await store.append("c-1", write)
+
+        assert [change.seq for change in await following(store, place)] == [write.after.seq]
+
     async def test_a_reader_goes_on_after_each_change_and_misses_none(self, store: Store, other: Store) -> None:
         begun = (await other.changes()).place
         for number in range(30):

@@ -63,8 +63,8 @@ class Content:
 NO_CONTENT = Content()
 
 
-class ModelSpan:
-    """The span of a model call.
+class _WorkSpan:
+    """The span of some work of a worker.
 
     Args:
         span: The span.
@@ -74,6 +74,10 @@ class ModelSpan:
     def __init__(self, span: Span, content: Content) -> None:
         self._span = span
         self._content = content
+
+
+class ModelSpan(_WorkSpan):
+    """The span of a model call."""
 
     def ended(self, outcome: ModelOutcome, *, tries: int = 1) -> None:
         """Say what came of the call, and how many requests that took."""
@@ -95,17 +99,8 @@ class ModelSpan:
         traces.say(self._span, said)
 
 
-class RunSpan:
-    """The span of a run.
-
-    Args:
-        span: The span.
-        content: What it shows of content.
-    """
-
-    def __init__(self, span: Span, content: Content) -> None:
-        self._span = span
-        self._content = content
+class RunSpan(_WorkSpan):
+    """The span of a run."""
 
     def ended(self, result: str, *, ok: bool) -> None:
         """Say what came of the run; `result` is the envelope's text."""

@@ -191,6 +191,9 @@ async def test_a_client_over_http_goes_on_when_its_server_is_killed_and_another_
     async with serving(stack) as server, AsyncClient.connect(url=server.url, timeout_s=WITHIN_S) as client:
         conversation = await client.start("support", refund, message_id="killed-1")
         following = asyncio.ensure_future(up_to(conversation.events(live=False), "turn_completed"))
+        lists = client.events()
+        assert (await anext(lists)).kind == "following"
+        listing = asyncio.ensure_future(up_to(lists, "settled"))
         (approval,) = (await conversation.wait(after=conversation.receipt.seq)).pending
         deciding = asyncio.ensure_future(approval.resolve(Approve()))
         for _ in range(20):  # the request is on its way, and perhaps recorded already
@@ -200,6 +203,8 @@ async def test_a_client_over_http_goes_on_when_its_server_is_killed_and_another_
             receipt = await deciding
             state = await conversation.wait(after=receipt.seq, timeout_s=WITHIN_S)
             seen = await asyncio.wait_for(following, WITHIN_S)
+            settled = (await asyncio.wait_for(listing, WITHIN_S))[-1]
+    assert (settled.conversation_id, settled.data["suspension_id"]) == (conversation.id, approval.suspension_id)
     assert (state.status, state.reply) == ("idle", "It is done.")
     assert [event.seq for event in seen] == list(range(1, seen[-1].seq + 1))
     assert len(runs_of(stack, conversation.id)) == 1

@@ -1,7 +1,12 @@
 """Keys of another type than Holdfast writes: a typed error, and not a byte changed."""
 
-import pytest
+import asyncio
+from contextlib import aclosing
 
+import pytest
+from stores import InMemory
+
+from holdfast.client import AsyncClient
 from holdfast.conversation import State, SuspensionKind
 from holdfast.errors import CorruptStore
 from holdfast.persistence import AccessScope, ApiKey, TakeoverReason
@@ -258,6 +263,34 @@ async def test_an_entry_among_the_changes_that_cannot_be_read_hides_no_other(wri
     found = (await store.changes(begun)).items
 
     assert [change.conversation_id for change in found] == ["", "", NAME]
+
+
+CLOSED = f"approval {'1' * 15}|s-1|{NAME}|4"
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        {"f": "9", "s": "3", "x": CLOSED},  # ends before it begins
+        {"f": "1", "s": "9999999999", "x": CLOSED},  # would read a whole log
+        {"f": "0", "s": "1"},
+        {"f": "-5", "s": "1", "x": CLOSED},
+        {"c": "no|name"},
+        {"i": b"\x94\x05\xa4idle\x01\x00"},  # an agent that is a number
+        {"i": b"\x94\xa1a\xa4idle\x01\xa1x"},  # a count that is a text
+    ],
+)
+async def test_an_entry_among_the_changes_that_says_what_cannot_be_ends_nobodys_following(writer, raw, said):
+    client = AsyncClient(InMemory(writer.store), timeout_s=30)
+    async with aclosing(client.events()) as events:
+        await anext(events)
+        fields = {"c": NAME, "f": "1", "s": "1", "i": b"\x94\xa1a\xa4idle\x01\x00", "o": "", "x": ""}
+        raw.redis.xadd(Keys(raw.namespace).changes(BUCKET), fields | said)
+        await writer.do(cancel())
+
+        told = await asyncio.wait_for(anext(events), 30)
+
+    assert (told.conversation_id, told.kind) == (NAME, "settled")
 
 
 async def test_one_bucket_that_cannot_be_read_hides_no_other_from_the_sweeper(store, raw):

@@ -194,3 +194,39 @@ async def test_what_a_newer_server_sends_ends_no_stream_and_leaves_no_gap():
 
     assert found == [1, 3, 5]
     assert [last for last, _ in asked] == [None, "3", "4"]
+
+
+def told(conversation_id, *, cursor=None, kind="status", agent="desk"):
+    said = {"kind": kind, "at": 5, "conversation_id": conversation_id, "agent": agent, "seq": 3, "data": {"status": "idle"}}
+    return frame(kind, said, cursor=cursor)
+
+
+async def read_lists(*answers, number=None, **options):
+    transport = Streams(*answers)
+    client = HttpClient(Address("http://127.0.0.1:8484"), timeout_s=0.5, transport=transport)
+    found, events = [], client.events(**options)
+    async for event in events:
+        found.append((event.conversation_id, event.cursor))
+        if len(found) == number:
+            break
+    await events.aclose()
+    return found, [last for last, _ in transport.asked]
+
+
+async def test_the_lists_go_on_after_the_last_cursor_whatever_came_without_one_or_was_not_wanted():
+    found, asked = await read_lists(
+        Chunks([told("c-1"), told("c-1", cursor="17_1-0"), told("c-2")], httpx.ReadError("gone")),
+        Chunks([told("c-2"), told("c-2", cursor="18_2-0"), told("c-3", cursor="19_3-0", agent="bar")]),
+        Chunks([told("c-4", cursor="20_1-0", kind="weather"), closed("draining")]),
+        Chunks([told("c-5", cursor="21_5-0")]),
+        agent=["desk", "till"],
+        number=6,
+    )
+    assert found == [("c-1", None), ("c-1", "17_1-0"), ("c-2", None), ("c-2", None), ("c-2", "18_2-0"), ("c-5", "21_5-0")]
+    assert asked == [None, "17_1-0", "19_3-0", "20_1-0"]
+
+
+async def test_an_id_that_is_no_cursor_of_the_lists_is_no_answer_of_holdfast():
+    for bad in ("x", "1" * 5_000, "ü"):
+        with pytest.raises(ServerRefused, match="no cursor"):
+            await read_lists(Chunks([told("c-1", cursor=bad)]))
