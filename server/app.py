@@ -18,7 +18,7 @@ from holdfast.client import AsyncClient
 from holdfast.client.figures import Figures
 from holdfast.errors import HoldfastError
 
-from . import conversations, decisions, following, operating, scraping, signing_in
+from . import conversations, decisions, following, operating, scraping, signing_in, static_files
 from .authentication import Authentication
 from .bounds import Bounds
 from .caller import LOCAL, Caller
@@ -93,6 +93,7 @@ def create_app(
             Route("/openapi.json", _description, methods=["GET"]),
             Route("/", _welcome, methods=["GET"]),
             signing_in.route_of(sessions),
+            static_files.route(),
         ],
         middleware=[
             Middleware(Watch, counts=serving.counts),

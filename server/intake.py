@@ -23,7 +23,7 @@ async def body_of(request: Request, model: type[BaseModel], bounds: Bounds) -> A
     Raises:
         Refusal: The body is too large, comes too slowly, is no JSON, or does not fit the model.
     """
-    raw = await _read(request, bounds)
+    raw = await read_body(request, bounds)
     if not raw:
         return _fitting(model, {}, "body")
     if request.headers.get("content-encoding", "identity").strip().lower() != "identity":
@@ -80,7 +80,12 @@ def key_of(request: Request, field: str | None, body: Any) -> str | None:
     return inside if header is None else header
 
 
-async def _read(request: Request, bounds: Bounds) -> bytes:
+async def read_body(request: Request, bounds: Bounds) -> bytes:
+    """The bytes of a body.
+
+    Raises:
+        Refusal: It is larger than may be, comes too slowly, or breaks off.
+    """
     declared = request.headers.get("content-length", "")
     if declared.isdecimal() and (len(declared) > len(str(bounds.body_bytes)) or int(declared) > bounds.body_bytes):
         raise _too_large(bounds)

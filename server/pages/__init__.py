@@ -1,0 +1,1 @@
+"""The pages for people: the inbox of what waits, conversations, agents and problems, as HTML."""

@@ -1,0 +1,47 @@
+"""The body of an HTML form, read within the bounds of all bodies."""
+
+from collections.abc import Mapping, Sequence
+from urllib.parse import parse_qs
+
+from starlette.requests import Request
+
+from ..bounds import Bounds
+from ..intake import read_body
+from ..refusal import Refusal
+
+FORM = "application/x-www-form-urlencoded"
+MOST_FIELDS = 5000
+"""How many fields a form may have: as many as a person can send, who decides several calls at once."""
+
+
+class Form:
+    """The fields of a form; a field that is absent reads as empty. Lines end in LF, as they do everywhere but in forms."""
+
+    def __init__(self, fields: Mapping[str, Sequence[str]]) -> None:
+        self._fields = {name: [value.replace("\r\n", "\n") for value in values] for name, values in fields.items()}
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._fields
+
+    def get(self, name: str) -> str:
+        """The last value of a field."""
+        return self._fields.get(name, [""])[-1]
+
+    def all(self, name: str) -> Sequence[str]:
+        """All values of a field."""
+        return self._fields.get(name, [])
+
+
+async def form_of(request: Request, bounds: Bounds) -> Form:
+    """The form that a request brings.
+
+    Raises:
+        Refusal: The body is too large, comes too slowly, or is no form.
+    """
+    if request.headers.get("content-type", "").partition(";")[0].strip().lower() != FORM:
+        raise Refusal(415, "unsupported_media_type", f"send the body as {FORM}")
+    raw = await read_body(request, bounds)
+    try:
+        return Form(parse_qs(raw.decode("ascii"), keep_blank_values=True, errors="strict", max_num_fields=MOST_FIELDS))
+    except ValueError:
+        raise Refusal(400, "no_form", "the body is no form, or has more fields than may be") from None

@@ -1,0 +1,47 @@
+"""The templates of the pages. Whatever they show is escaped; only `markdown.py` makes HTML, and cleans it."""
+
+from functools import cache
+from importlib.resources import files
+from typing import Any
+
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from starlette.responses import HTMLResponse
+
+from ..static_files import static_url
+
+POLICY = "; ".join(
+    (
+        "default-src 'none'",
+        "script-src 'self'",
+        "style-src 'self'",
+        "img-src 'self' data:",
+        "connect-src 'self'",
+        "form-action 'self'",
+        "base-uri 'none'",
+        "frame-ancestors 'none'",
+    )
+)
+"""The Content-Security-Policy of all pages: nothing inline, nothing evaluated, nothing from elsewhere, in no frame."""
+HEADERS = {
+    "Content-Security-Policy": POLICY,
+    "Referrer-Policy": "same-origin",  # with none at all, browsers would not say of a form where it comes from
+}
+
+
+def rendered(name: str, **values: Any) -> str:
+    """The text that a template gives with these values."""
+    return _environment().get_template(name).render(values)
+
+
+def page(name: str, *, status: int = 200, headers: dict[str, str] | None = None, **values: Any) -> HTMLResponse:
+    """A page of a template, under the policy of all pages. `root`, the path of the application, is one of the values."""
+    return HTMLResponse(rendered(name, **values), status_code=status, headers=HEADERS | (headers or {}))
+
+
+@cache
+def _environment() -> Environment:
+    folder = str(files("holdfast.server.pages") / "templates")
+    found = Environment(loader=FileSystemLoader(folder), autoescape=True, undefined=StrictUndefined, auto_reload=False)
+    found.trim_blocks = found.lstrip_blocks = True
+    found.globals["static_url"] = static_url
+    return found
