@@ -5,9 +5,9 @@ from urllib.parse import parse_qs
 
 from starlette.requests import Request
 
-from ..bounds import Bounds
-from ..intake import read_body
-from ..refusal import Refusal
+from holdfast.server.bounds import Bounds
+from holdfast.server.intake import read_body
+from holdfast.server.refusal import Refusal
 
 FORM = "application/x-www-form-urlencoded"
 MOST_FIELDS = 5000
