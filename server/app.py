@@ -28,7 +28,8 @@ from .gate import LOOPBACK_NAMES, Gate
 from .intake import body_of, key_of, query_of
 from .openapi import described
 from .operation import Asked, Operation, Serving
-from .pages import inbox, inbox_feed, several, visit
+from .pages import conversations as conversation_pages
+from .pages import inbox, inbox_feed, overview, several, visit
 from .problems import MEDIA_TYPE, response_of, unexpected
 from .reach import Reach, conversation_named
 from .readiness import Readiness, unready
@@ -47,7 +48,7 @@ OPERATIONS: tuple[Operation, ...] = (
     *scraping.OPERATIONS,
 )
 """Everything that the API can do."""
-PAGES = (*inbox.PAGES, *inbox_feed.PAGES, *several.PAGES)
+PAGES = (*inbox.PAGES, *inbox_feed.PAGES, *several.PAGES, *conversation_pages.PAGES, *overview.PAGES)
 """Every page for people, and every form of theirs."""
 ALIVE = "health"
 """The operation that is answered however much goes on."""

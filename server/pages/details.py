@@ -1,4 +1,4 @@
-"""All that a page shows of one call: the call, its form, its conversation's last messages, who asked, what is known of its runs."""
+"""All that a page shows of one call: its form, its conversation's last messages, who asked, what is known of its runs."""
 
 import asyncio
 import uuid

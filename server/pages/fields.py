@@ -1,8 +1,8 @@
 """Fields for values of a JSON Schema: what a person fills in, and the value that it makes.
 
-An object becomes its properties, one field each; texts, numbers, yes or no, choices and lists of texts have fields of their own.
-What fields cannot say (alternatives, deep nesting, anything else) has a box for JSON. Fields only say what was typed: whether the
-value fits is judged by the schema itself.
+An object becomes its properties, one field each; texts, numbers, yes or no, choices and lists of texts have fields of their
+own. What fields cannot say (alternatives, deep nesting, anything else) has a box for JSON. Fields only say what was typed:
+whether the value fits is judged by the schema itself.
 """
 
 import json
@@ -24,6 +24,8 @@ DEEPEST = 3
 LONG = 60
 """From how many characters on a text has a box of several lines."""
 MOST_CHOICES = 200
+LONGEST_NUMBER = 400
+"""How many digits a number in a field may have."""
 ABSENT: Any = object()
 """The value of what is not there."""
 _TYPES: Mapping[type, str] = {str: "string", bool: "boolean", int: "number", float: "number"}
@@ -308,12 +310,14 @@ def _said(one: Field) -> Any:
 
 def _whole(text: str) -> int:
     try:
-        return int(text.strip()) if len(text) <= 400 else _refuse("this is no whole number")  # noqa: PLR2004 - no such number
+        if len(text) <= LONGEST_NUMBER:
+            return int(text.strip())
     except ValueError:
-        return _refuse("this is no whole number")
+        pass
+    raise ValueError("this is no whole number")
 
 
-def _number(text: str) -> float:
+def _number(text: str) -> int | float:
     try:
         return _whole(text)
     except ValueError:
@@ -321,19 +325,17 @@ def _number(text: str) -> float:
     try:
         found = float(text)
     except ValueError:
-        return _refuse("this is no number")
-    return found if math.isfinite(found) else _refuse("this is no number")
+        found = math.nan
+    if not math.isfinite(found):
+        raise ValueError("this is no number")
+    return found
 
 
 def _strict(text: str) -> Any:
     try:
         return jsontext.loads(text)
     except jsontext.NotJson as error:
-        return _refuse(f"this is no JSON: {error}")
-
-
-def _refuse(problem: str) -> Any:
-    raise ValueError(problem)
+        raise ValueError(f"this is no JSON: {error}") from None
 
 
 def _json(value: Any) -> str:

@@ -1,28 +1,32 @@
 """The inbox: the list of what waits, most urgent first, and one call with its form."""
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass
 from typing import Any, Literal
 from urllib.parse import quote, urlencode
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator
-from starlette.responses import Response
+from starlette.responses import Response, StreamingResponse
 
 from holdfast.client import PendingCall, SuspensionKind
 from holdfast.client.access import AccessScope
-from holdfast.errors import InvalidDecision, StaleCall
+from holdfast.errors import HoldfastError, InvalidDecision, StaleCall
+from holdfast.server.problems import problem_of
 from holdfast.server.reach import listed
 from holdfast.server.refusal import Refusal
 
 from .details import Settled, detail_of, parameters_of, settled_of, tool_of
 from .kinds import Kind, kind_of, read
+from .templates import HEADERS
 from .text import summary
 from .visit import Page, Visit
 
 MOST_ROWS = 1000
 """How many calls the list shows: the oldest ones, in the order of their urgency. Filters reach the others."""
+LIST = "<!-- list -->"
+"""Where the list stands in its page. No text of others holds a comment, since all of it is escaped or cleaned."""
 AGES = {"15m": 900, "1h": 3600, "1d": 86_400, "1w": 604_800}
 """The choices of the filter by age: their names, and the seconds for which a call must have waited."""
 
@@ -88,15 +92,13 @@ class Row:
 
 @dataclass(frozen=True, slots=True)
 class Listing:
-    """The list: its rows, whether there are more than it shows, and what may be chosen in its filters.
+    """The list: its rows, and whether there are more than it shows.
 
     `cursor` is the place from which what changes is told.
     """
 
     rows: Sequence[Row]
     more: bool
-    agents: Sequence[str]
-    tools: Sequence[str]
     cursor: str
 
 
@@ -105,14 +107,11 @@ async def listing(visit: Visit) -> Listing:
     query: InboxQuery = visit.query
     async with aclosing(visit.client.events()) as events:
         cursor = (await anext(events)).cursor or ""  # before the list is read: what changes meanwhile is told
-    wanted = {"kind": query.kind}
     of_page = _OfPage(query.agent, MOST_ROWS, None)
-    page = await listed(visit.caller, of_page, lambda where: visit.client.pending(**where, **wanted))
+    page = await listed(visit.caller, of_page, lambda where: visit.client.pending(kind=query.kind, **where))
     rows = [row_of(call) for call in page.items if query.wants(call, visit.now)]
     rows.sort(key=lambda row: (row.urgency, row.call.created_at))
-    agents = {call.agent for call in page.items} | {query.agent or ""}
-    tools = {call.tool for call in page.items} | {query.tool or ""}
-    return Listing(rows, page.next is not None, sorted(agents - {""}), sorted(tools - {""}), cursor)
+    return Listing(rows, page.next is not None, cursor)
 
 
 def row_of(call: PendingCall[Any]) -> Row:
@@ -127,9 +126,9 @@ def path_of(suspension_id: str, conversation_id: str) -> str:
 
 async def inbox(visit: Visit) -> Response:
     """The list, with no call open."""
-    found = await listing(visit)
-    values = {"listing": found, "ages": AGES, "opened": None}
-    return visit.page("list.html" if visit.fragment else "inbox.html", **values)
+    if visit.fragment:
+        return visit.page("list.html", listing=await listing(visit))
+    return await _beside(visit, None, {})
 
 
 async def call(visit: Visit) -> Response:
@@ -181,7 +180,7 @@ async def _again(visit: Visit, found: PendingCall[Any], filled: Any) -> Response
     """The form once more, with what is wrong with it, or with what edited arguments change."""
     detail = await detail_of(visit, found, filled=filled)
     compared = None if filled.arguments is None or filled.problem else filled.arguments.value()
-    values = {"detail": detail, "compared": compared}
+    values: dict[str, Any] = {"detail": detail, "compared": compared}
     if visit.fragment:
         return visit.page("decide.html", status=422 if filled.problem else 200, **values)
     return await _opened(visit, "detail.html", values, status=422 if filled.problem else 200)
@@ -192,15 +191,37 @@ async def _decided(visit: Visit, settled: Settled, *, status: int = 200) -> Resp
         return visit.page("decided.html", status=status, settled=settled)
     if settled.mine:
         return visit.to(path_of(settled.suspension_id, settled.conversation_id))
-    return await _opened(visit, "settled.html", {"settled": settled, "refused": True}, status=status)
+    return await _opened(visit, "settled.html", {"settled": settled}, status=status)
 
 
 async def _opened(visit: Visit, template: str, values: Mapping[str, Any], *, status: int = 200) -> Response:
     """A call's part of the page; or the whole page, beside the list."""
-    shared = {"refused": False, **values}
     if visit.fragment:
-        return visit.page(template, status=status, **shared)
-    return visit.page("inbox.html", status=status, listing=await listing(visit), ages=AGES, opened=template, **shared)
+        return visit.page(template, status=status, **values)
+    return await _beside(visit, template, values, status=status)
+
+
+async def _beside(visit: Visit, opened: str | None, values: Mapping[str, Any], *, status: int = 200) -> Response:
+    """The whole page. What stands before the list goes out at once, while the list is read."""
+    query: InboxQuery = visit.query
+    try:
+        agents = [agent for agent in await visit.client.agents() if visit.caller.touches(agent.name)]
+    except HoldfastError:  # a server without an app: the list itself says which agents there are
+        agents = []
+    names = sorted({agent.name for agent in agents} | ({query.agent} if query.agent else set()))
+    tools = sorted({tool.name for agent in agents for tool in agent.tools} | ({query.tool} if query.tool else set()))
+    whole = visit.rendered("inbox.html", agents=names, tools=tools, ages=AGES, opened=opened, **values)
+    head, _, tail = whole.partition(LIST)
+
+    async def parts() -> AsyncGenerator[str, None]:
+        yield head
+        try:
+            yield visit.rendered("list.html", listing=await listing(visit))
+        except HoldfastError as error:
+            yield visit.rendered("notice.html", problem=problem_of(error))
+        yield tail
+
+    return StreamingResponse(parts(), status_code=status, headers=HEADERS, media_type="text/html")
 
 
 @dataclass(frozen=True, slots=True)

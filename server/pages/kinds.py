@@ -79,8 +79,8 @@ _ALL = (
         "Approval",
         (APPROVE, DENY),
         {
-            None: "If you approve, the tool runs once, with these arguments. If you deny, it does not run, and the agent reads why.",
-            Executor.CLIENT: "If you approve, the user's own device may run this. If you deny, it does not, and the agent reads why.",
+            None: "Approved, the tool runs once, with these arguments. Denied, it does not run, and the agent reads why.",
+            Executor.CLIENT: "Approved, the user's own device may run this. Denied, it may not, and the agent reads why.",
         },
     ),
     Kind(
@@ -93,17 +93,15 @@ _ALL = (
         SuspensionKind.CLIENT_EXEC,
         "For the user's device",
         (ANSWER, FAIL),
-        {
-            None: "The user's own device is to produce this result. If it is gone, you can give the result, or mark it as failed."
-        },
+        {None: "The user's own device is to produce this result. If it is gone, give the result, or mark it as failed."},
     ),
     Kind(
         SuspensionKind.LOST,
         "Lost run",
         (REDISPATCH, ANSWER, FAIL),
         {
-            None: "The tool's run was cut off, and nobody knows whether it took effect. Look there first. Run again, it may take "
-            "effect a second time, unless the tool uses its idempotency key."
+            None: "The tool's run was cut off, and nobody knows whether it took effect: look where it would have. If it runs "
+            "again, it may take effect twice, unless it uses its idempotency key."
         },
     ),
 )

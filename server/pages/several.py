@@ -82,7 +82,7 @@ def choices_of(marked: Sequence[Marked]) -> list[Choice]:
 
 def _page(visit: Visit, marked: Sequence[Marked], *, problem: str) -> Response:
     batch = visit.form.get("batch") or uuid.uuid4().hex
-    values = {"marked": marked, "choices_here": choices_of(marked), "problem": problem, "batch": batch}
+    values: dict[str, Any] = {"marked": marked, "choices_here": choices_of(marked), "problem": problem, "batch": batch}
     return visit.page("several.html", status=422 if problem else 200, **values)
 
 
@@ -126,7 +126,13 @@ async def _decided(visit: Visit, item: Marked, choice: Choice, reason: str, deci
 
 
 def _decision(choice: Choice, reason: str) -> Decision:
-    return {"approve": Approve(), "deny": Deny(reason), "fail": Fail(reason), "redispatch": Redispatch()}[choice.name]
+    of_name: dict[str, Decision] = {
+        "approve": Approve(),
+        "deny": Deny(reason),
+        "fail": Fail(reason),
+        "redispatch": Redispatch(),
+    }
+    return of_name[choice.name]
 
 
 PAGES = (

@@ -37,7 +37,7 @@ def page(name: str, *, status: int = 200, headers: dict[str, str] | None = None,
 
 def settled_as(by: str | None) -> str:
     """What a person reads of what settled a call."""
-    if by in CHOICES:
+    if by is not None and by in CHOICES:
         return CHOICES[by].done
     return {"expiry": "given up: its deadline passed", "cancellation": "cancelled"}.get(by or "", "settled")
 

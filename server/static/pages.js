@@ -62,6 +62,15 @@
   const waiting = new Map();
   let unseen = 0;
   const open = () => $("article.call");
+  function options() { // agents and tools that the server's own app does not have can be chosen too
+    for (const [name, found] of [["agent", ".of bdi:first-child"], ["tool", ".line code"]]) {
+      const select = $(`.filters select[name=${name}]`);
+      const known = new Set($$("option", select).map((option) => option.value));
+      for (const text of new Set($$(`#rows ${found}`).map((element) => element.textContent))) {
+        if (!known.has(text) && !text.endsWith("…")) select.append(new Option(text, text));
+      }
+    }
+  }
   function count() {
     if (!list()) return;
     const number = $$("#rows > .row:not(.settled)").length;
@@ -287,6 +296,30 @@
     work();
   });
 
+  // A conversation that is open: what it says is fetched anew when it changed, and the model's words are put there as they come.
+  const now = $("#now");
+  let fetching = false, again = false;
+  async function renew() {
+    if (fetching) { again = true; return; }
+    fetching = true;
+    const kept = $$("[id]", now).filter((one) => one.scrollTop).map((one) => [one.id, one.scrollTop]);
+    const opened = document.activeElement?.id;
+    try {
+      await htmx.ajax("GET", now.dataset.path, { target: "#now", swap: "innerHTML" });
+      for (const [id, top] of kept) { const one = document.getElementById(id); if (one) one.scrollTop = top; }
+      if (opened && document.activeElement === document.body) document.getElementById(opened)?.focus();
+    } finally {
+      setTimeout(() => { fetching = false; if (again) { again = false; renew(); } }, 300);
+    }
+  }
+  document.addEventListener("htmx:sseBeforeMessage", (event) => {
+    if (!now || !["changed", "said"].includes(event.detail.type)) return;
+    event.preventDefault();
+    if (event.detail.type === "changed") return void renew();
+    const live = $("#live");
+    if (live) live.textContent = (live.textContent + JSON.parse(event.detail.data).text).slice(-20000);
+  });
+
   // Notifications, once they are allowed.
   const notify = $("#notify");
   if (notify && list() && "Notification" in window && Notification.permission !== "denied") {
@@ -300,6 +333,7 @@
     });
     said();
   }
-  select(open()?.dataset.id);
+  if (list()) { options(); select(open()?.dataset.id); }
+  count();
   tick();
 })();
