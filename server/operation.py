@@ -22,6 +22,7 @@ from .readiness import Readiness
 from .sessions import Sessions
 from .slots import Slots
 from .streams import Streams
+from .tickets import Tickets
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +37,7 @@ class Serving:
     callers: Callers
     reach: Reach
     sessions: Sessions
+    tickets: Tickets
     figures: Figures
     readiness: Readiness
     counts: Counts = field(default_factory=Counts)

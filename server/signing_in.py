@@ -4,8 +4,9 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 from starlette.routing import Route
 
+from holdfast.errors import HoldfastError
+
 from .problems import response_of
-from .refusal import Refusal
 from .sessions import SESSION_S, Sessions, cookie_of
 
 PAGE = """<!doctype html>
@@ -33,8 +34,8 @@ def route_of(sessions: Sessions) -> Route:
             if request.method != "POST":
                 sessions.check_link(token)
                 return HTMLResponse(PAGE, headers=HEADERS)
-            value = sessions.redeemed(token)
-        except Refusal as refusal:
+            value = await sessions.redeemed(token)
+        except HoldfastError as refusal:
             return response_of(refusal)
         arrived = request.state.arrived
         return _signed_in(value, scheme=arrived.scheme, host=arrived.host, root=request.scope.get("root_path", ""))
