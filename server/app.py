@@ -18,7 +18,7 @@ from holdfast.client import AsyncClient
 from holdfast.client.figures import Figures
 from holdfast.errors import HoldfastError
 
-from . import conversations, decisions, following, operating, scraping, signing_in, static_files
+from . import conversations, decisions, following, operating, scraping, static_files
 from .authentication import Authentication
 from .bounds import Bounds
 from .caller import LOCAL, Caller
@@ -28,6 +28,7 @@ from .gate import LOOPBACK_NAMES, Gate
 from .intake import body_of, key_of, query_of
 from .openapi import described
 from .operation import Asked, Operation, Serving
+from .pages.signing_in import SigningIn
 from .problems import MEDIA_TYPE, response_of, unexpected
 from .reach import Reach, conversation_named
 from .readiness import Readiness, unready
@@ -94,7 +95,7 @@ def create_app(
             *_routes(serving),
             Route("/openapi.json", _description, methods=["GET"]),
             Route("/", _welcome, methods=["GET"]),
-            signing_in.route_of(serving.sessions),
+            *SigningIn(serving, authentication).routes(),
             static_files.route(),
         ],
         middleware=[

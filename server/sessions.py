@@ -25,11 +25,18 @@ class Sessions:
         self._tickets = tickets
         self._clock = clock
         self._links: dict[str, float] = {}
+        self._gives_links = False
+
+    @property
+    def linked(self) -> bool:
+        """Whether this server gives out a link."""
+        return self._gives_links
 
     def link(self) -> str:
         """The token of a new link, which takes the place of an earlier one."""
         token = secrets.token_urlsafe(32)
         self._links = {_digest(token): self._clock() + LINK_S}
+        self._gives_links = True
         return token
 
     def check_link(self, token: str) -> None:
