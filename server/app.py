@@ -18,7 +18,7 @@ from holdfast.client import AsyncClient
 from holdfast.client.figures import Figures
 from holdfast.errors import HoldfastError
 
-from . import conversations, decisions, following, operating, scraping, static_files
+from . import conversations, decisions, following, operating, page_tokens, scraping, static_files
 from .authentication import Authentication
 from .bounds import Bounds
 from .caller import LOCAL, Caller
@@ -45,6 +45,7 @@ OPERATIONS: tuple[Operation, ...] = (
     *decisions.OPERATIONS,
     *following.OPERATIONS,
     *operating.OPERATIONS,
+    *page_tokens.OPERATIONS,
     *scraping.OPERATIONS,
 )
 """Everything that the API can do."""
@@ -147,8 +148,7 @@ async def _answered(by_method: Mapping[str, Operation], serving: Serving, reques
             caller = LOCAL if operation.scope is None else await _caller(serving, request)
             if operation.scope is not None:
                 request.scope["state"]["caller"] = caller
-                for scope in operation.scopes:
-                    caller.check_scope(scope)
+                operation.check(caller)
                 held.enter_context(serving.requests.share(caller.account, max(serving.bounds.requests // 4, 1)))
             if "conversation_id" in request.path_params:
                 await serving.reach.check(caller, request.path_params["conversation_id"])

@@ -59,6 +59,16 @@ class Caller:
             challenge = f'Bearer realm="holdfast", error="insufficient_scope", scope="{scope.value}"'
             raise Refusal(403, "not_permitted", detail, {"scope": scope.value}, {"WWW-Authenticate": challenge})
 
+    def check_whole(self) -> None:
+        """Refuse a page, which may touch one conversation alone.
+
+        Raises:
+            Refusal: The caller has a page token.
+        """
+        if self.conversation_id is not None:
+            detail = f"{self.principal.id!r} may not do this: a page token is for one conversation alone"
+            raise Refusal(403, "not_permitted", detail, {"conversation_id": self.conversation_id})
+
     def check_agent(self, agent: str | None) -> None:
         """Refuse a caller who may not touch this agent; None stands for all of them.
 

@@ -110,6 +110,17 @@ class Operation:
     scope: AccessScope | None = field(kw_only=True)
     also: tuple[AccessScope, ...] = ()
 
+    def check(self, caller: Caller) -> None:
+        """Refuse a caller who may not do this.
+
+        Raises:
+            Refusal: The caller lacks a scope, or is a page that may touch one conversation alone, and this is about others.
+        """
+        if "{conversation_id}" not in self.path and "{suspension_id}" not in self.path:
+            caller.check_whole()
+        for scope in self.scopes:
+            caller.check_scope(scope)
+
     @property
     def scopes(self) -> tuple[AccessScope, ...]:
         """All that a caller must be allowed."""

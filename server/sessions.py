@@ -72,6 +72,7 @@ class Sessions:
             Refusal: The caller has opened too many of late.
             HoldfastError: The session could not be stored.
         """
+        self._tickets.check_rate(TicketKind.SESSION, caller.account)
         secret, _ = await self._tickets.issue(TicketKind.SESSION, caller, SESSION_S)
         return secret
 
