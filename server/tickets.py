@@ -64,6 +64,34 @@ class Tickets:
         await self._access.put_ticket(ticket)
         return secret, ticket
 
+    async def begun(self, next_path: str, holds_s: float) -> str:
+        """The secret of a new ticket of a browser in which somebody begins to sign in.
+
+        Raises:
+            StoreUnavailable: Redis does not answer in time, or refuses.
+        """
+        now, secret = await self._access.now(), secrets.token_hex(32)
+        ticket = Ticket(
+            digest=digest_of(secret),
+            kind=TicketKind.SIGNING_IN,
+            next_path=next_path,
+            created_at=now,
+            expires_at=now + round(holds_s * 1000),
+        )
+        await self._access.put_ticket(ticket)
+        return secret
+
+    async def used_up(self, secret: str) -> Ticket | None:
+        """The ticket of a sign-in that is under way, for one caller alone; None if there is none, or not any more.
+
+        Raises:
+            StoreUnavailable: Redis does not answer in time, or refuses.
+        """
+        ticket = await self._access.ticket(digest_of(secret))
+        if ticket is None or ticket.kind is not TicketKind.SIGNING_IN:
+            return None
+        return ticket if await self._access.remove_ticket(ticket.digest) else None
+
     async def caller(self, kind: TicketKind, secret: str) -> tuple[Caller, float]:
         """The caller of a ticket, and how many seconds it still holds.
 

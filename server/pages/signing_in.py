@@ -1,4 +1,4 @@
-"""The pages that sign people in and out: by an API key, by the link that works once. None needs a script.
+"""The pages that sign people in and out: by an API key, the link that works once, an identity provider. None needs a script.
 
 To open a page changes nothing, so that no preview or prefetch uses a link up; its button does.
 """
@@ -7,6 +7,7 @@ import contextlib
 import logging
 from collections.abc import Awaitable, Callable
 from functools import partial
+from urllib.parse import quote
 
 from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
@@ -15,6 +16,7 @@ from starlette.routing import Route
 from holdfast.errors import HoldfastError
 from holdfast.problems import status_of
 from holdfast.server.authentication import Authentication
+from holdfast.server.code_flow import WAY_S, CodeFlow
 from holdfast.server.operation import Serving
 from holdfast.server.problems import headers_of
 from holdfast.server.refusal import Refusal
@@ -26,6 +28,8 @@ from .form_body import form_of
 from .templates import page
 
 STYLE = "holdfast.css"
+ON_THE_WAY = "-signing-in"
+"""The end of the name of the cookie that a browser has while somebody signs in at the provider."""
 LONGEST_KEY = 1000
 
 logger = logging.getLogger("holdfast.server")
@@ -39,13 +43,24 @@ class SigningIn:
     def __init__(self, serving: Serving, authentication: Authentication) -> None:
         self._serving = serving
         self._authentication = authentication
+        issuer = authentication.issuer
+        self._flow = None if issuer is None or issuer.client_id is None else CodeFlow(issuer, serving.tickets)
 
     def routes(self) -> list[Route]:
         """Their routes."""
         return [
             Route("/signin", partial(self._answered, self._sign_in), methods=["GET", "POST"]),
+            *self._of_provider(),
             Route("/signin/{token}", partial(self._answered, self._by_link), methods=["GET", "POST"]),
             Route("/signout", partial(self._answered, self._sign_out), methods=["POST"]),
+        ]
+
+    def _of_provider(self) -> list[Route]:
+        if self._flow is None:
+            return []
+        return [
+            Route("/signin/oidc", partial(self._answered, partial(self._to_provider, self._flow)), methods=["GET"]),
+            Route("/signin/callback", partial(self._answered, partial(self._from_provider, self._flow)), methods=["GET"]),
         ]
 
     async def _answered(self, handler: Handler, request: Request) -> Response:
@@ -79,6 +94,28 @@ class SigningIn:
             self._serving.sessions.check_link(token)
             return self._page(request, link=True)
         return await self._signed_in(request, await self._serving.sessions.redeemed(token))
+
+    async def _to_provider(self, flow: CodeFlow, request: Request) -> Response:
+        if request.method == "HEAD":
+            return Response()
+        onward = destination(self._asked_for(request), _root(request))
+        address = self._serving.callers.address_of(request.scope)
+        place, secret = await flow.begun(address, _callback(request), onward)
+        response = RedirectResponse(place, status_code=303, headers={"Referrer-Policy": "no-referrer"})
+        _give(response, request, secret, WAY_S, ON_THE_WAY)
+        return response
+
+    async def _from_provider(self, flow: CodeFlow, request: Request) -> Response:
+        if request.method == "HEAD":
+            return Response()
+        if len(request.scope.get("query_string", b"")) > self._serving.bounds.query_bytes:
+            raise Refusal(414, "query_too_long", "the identity provider says more than may be")
+        arrived = request.state.arrived
+        secret = request.cookies.get(cookie_of(arrived.scheme, arrived.host) + ON_THE_WAY) if arrived.ambient else None
+        caller, onward = await flow.came_back(secret, request.query_params, _callback(request))
+        response = await self._signed_in(request, await self._serving.sessions.opened(caller), onward)
+        _give(response, request, "", 0, ON_THE_WAY)
+        return response
 
     async def _sign_out(self, request: Request) -> Response:
         value = self._serving.callers.session_of(request.scope)
@@ -141,8 +178,8 @@ class SigningIn:
             message=message,
             link=link,
             who=who,
-            provider=None,
-            provider_name="",
+            provider=None if self._flow is None else f"{root}/signin/oidc?next={quote(onward, safe='/')}",
+            provider_name="" if self._flow is None else self._flow.name,
             linked=self._serving.sessions.linked,
             styled=STYLE in static_files(),
         )
@@ -157,15 +194,17 @@ def _said(error: Refusal) -> str:
             return f"There were too many attempts. Try again in {error.headers.get('Retry-After', '60')} seconds."
         case "link_used":
             return "This link was used, or has expired. Start the server again for another one, or sign in with an API key."
+        case "identity_provider_unavailable":
+            return "The identity provider does not answer as it should. Try again in a minute, or sign in with an API key."
         case _:
             return f"{error.detail[:1].upper()}{error.detail[1:]}."
 
 
-def _give(response: Response, request: Request, value: str, holds_s: int) -> None:
-    """Give the browser a session's cookie, or with no time left take it away."""
+def _give(response: Response, request: Request, value: str, holds_s: int, name: str = "") -> None:
+    """Give the browser a cookie, that of a session or one besides, or with no time left take it away."""
     arrived = request.state.arrived
     response.set_cookie(
-        cookie_of(arrived.scheme, arrived.host),
+        cookie_of(arrived.scheme, arrived.host) + name,
         value,
         max_age=holds_s,
         path="/",
@@ -173,6 +212,12 @@ def _give(response: Response, request: Request, value: str, holds_s: int) -> Non
         httponly=True,
         samesite="lax",
     )
+
+
+def _callback(request: Request) -> str:
+    """Where the provider sends a browser back to, under the name by which it has reached this server."""
+    arrived = request.state.arrived
+    return f"{arrived.scheme}://{arrived.host}{_root(request)}/signin/callback"
 
 
 def _root(request: Request) -> str:
