@@ -18,7 +18,10 @@ USUAL = ("RS256", "ES256", "EdDSA")
 PROXY_SCOPES = (AccessScope.READ, AccessScope.START, AccessScope.DECIDE)
 VARIABLES = (
     *(f"HOLDFAST_OIDC_{name}" for name in ("ISSUER", "AUDIENCE", "JWKS_URL", "ALGORITHMS", "ID_CLAIM", "ROLES_CLAIM")),
-    *(f"HOLDFAST_OIDC_{name}" for name in ("SCOPE_CLAIM", "SCOPE_PREFIX", "SCOPES", "AGENTS_CLAIM")),
+    *(
+        f"HOLDFAST_OIDC_{name}"
+        for name in ("SCOPE_CLAIM", "SCOPE_PREFIX", "SCOPES", "AGENTS_CLAIM", "CLIENT_ID", "CLIENT_SECRET")
+    ),
     *(f"HOLDFAST_PROXY_{name}" for name in ("PEERS", "USER_HEADER", "ROLES_HEADER", "TOKEN_HEADER", "SCOPES")),
 )
 """What may be set: one that is misspelt would let in more than it was meant to."""
@@ -43,6 +46,8 @@ class Issuer:
         scopes: The scopes that each verified token has besides.
         roles_claim: The claim with the principal's roles.
         agents_claim: The claim with the agents that the principal may touch; None: all may be touched.
+        client_id: The id under which the provider knows this server, so that people may sign in there; None: they may not.
+        client_secret: The secret that goes with it; None where the provider asks for none.
     """
 
     url: str
@@ -55,6 +60,8 @@ class Issuer:
     scopes: tuple[AccessScope, ...] = ()
     roles_claim: str = "roles"
     agents_claim: str | None = None
+    client_id: str | None = None
+    client_secret: str | None = field(default=None, repr=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,6 +148,9 @@ def _issuer(given: Mapping[str, str]) -> Issuer | None:
     if audience is None:
         fix = "set HOLDFAST_OIDC_AUDIENCE to what the claim `aud` of tokens for this server names"
         raise ConfigurationError("oidc_audience", "there is none: tokens for other services would do", fix)
+    if given.get("HOLDFAST_OIDC_CLIENT_SECRET") and not given.get("HOLDFAST_OIDC_CLIENT_ID"):
+        fix = "set HOLDFAST_OIDC_CLIENT_ID to the id that it belongs to, or leave the secret out"
+        raise ConfigurationError("oidc_client_id", "there is a secret, and no client", fix)
     jwks_url = given.get("HOLDFAST_OIDC_JWKS_URL")
     for name, value in (("oidc_issuer", url), ("oidc_jwks_url", jwks_url)):
         if value is not None and not is_safe(value):
@@ -160,6 +170,8 @@ def _issuer(given: Mapping[str, str]) -> Issuer | None:
         scopes=_scopes(given, "HOLDFAST_OIDC_SCOPES", ()),
         roles_claim=given.get("HOLDFAST_OIDC_ROLES_CLAIM", "roles"),
         agents_claim=given.get("HOLDFAST_OIDC_AGENTS_CLAIM"),
+        client_id=given.get("HOLDFAST_OIDC_CLIENT_ID"),
+        client_secret=given.get("HOLDFAST_OIDC_CLIENT_SECRET"),
     )
 
 

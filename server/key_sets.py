@@ -6,17 +6,16 @@ import time
 import warnings
 from collections.abc import Callable
 from typing import Any
-from urllib.parse import urlsplit
 
 import httpx
 from joserfc import jwk
 from joserfc.errors import JoseError, SecurityWarning
 
-from holdfast.conversation import jsontext
 from holdfast.redaction import PLAIN
 from holdfast.single_flight import SingleFlight
 
-from .authentication import Issuer, is_safe
+from .authentication import Issuer
+from .discovery import FETCH_S, connected, document_of, json_of, place_in
 from .refusal import Refusal
 
 KEEP_S = 3600
@@ -25,17 +24,10 @@ STALE_S = 24 * 3600
 """For how long keys are taken although they cannot be fetched again, in seconds."""
 AGAIN_S = 30
 """How much time passes between two fetches at least, in seconds, whatever keys tokens name."""
-FETCH_S = 10
-MOST_BYTES = 1 << 18
 MOST_KEYS = 100
 SHORTEST_RSA_BITS = 2048
-DISCOVERY = "/.well-known/openid-configuration"
 
 logger = logging.getLogger("holdfast.server")
-
-
-def _connected() -> httpx.AsyncClient:
-    return httpx.AsyncClient(timeout=FETCH_S, follow_redirects=False)
 
 
 class KeySet:
@@ -46,7 +38,7 @@ class KeySet:
         issuer: Issuer,
         *,
         clock: Callable[[], float] = time.monotonic,
-        connected: Callable[[], httpx.AsyncClient] = _connected,
+        connected: Callable[[], httpx.AsyncClient] = connected,
     ) -> None:
         self._issuer = issuer
         self._connected = connected
@@ -93,43 +85,12 @@ class KeySet:
         self._asked_at = self._clock()
         try:
             async with asyncio.timeout(FETCH_S), self._connected() as http:
-                place = self._issuer.jwks_url or await self._discovered(http)
-                self._keys = _usable(await _json(http, place))
+                place = self._issuer.jwks_url or place_in(await document_of(http, self._issuer), "jwks_uri", self._issuer)
+                self._keys = _usable(await json_of(http, "GET", place))
         except (httpx.HTTPError, httpx.InvalidURL, TimeoutError, ValueError) as error:
             logger.warning("the keys of %s cannot be fetched: %s", self._issuer.url, PLAIN.said(error, 300))
         else:
             self._fetched_at = self._clock()
-
-    async def _discovered(self, http: httpx.AsyncClient) -> str:
-        found = await _json(http, self._issuer.url.rstrip("/") + DISCOVERY)
-        if found.get("issuer") != self._issuer.url:
-            said = f"its discovery document is that of {found.get('issuer')!r:.100}"
-            raise ValueError(said)
-        place = found.get("jwks_uri")
-        same = isinstance(place, str) and urlsplit(place).scheme == urlsplit(self._issuer.url).scheme
-        if not isinstance(place, str) or not is_safe(place) or not same:
-            said = "its discovery document names no safe jwks_uri"
-            raise ValueError(said)
-        return place
-
-
-async def _json(http: httpx.AsyncClient, url: str) -> dict[str, Any]:
-    """The JSON object at a URL, within bounds."""
-    text = bytearray()
-    async with http.stream("GET", url, headers={"Accept": "application/json"}) as response:
-        if response.status_code != 200:  # noqa: PLR2004 - OK
-            said = f"{url} answers {response.status_code}"
-            raise ValueError(said)
-        async for chunk in response.aiter_bytes():
-            text += chunk
-            if len(text) > MOST_BYTES:
-                said = f"{url} has more than {MOST_BYTES} bytes"
-                raise ValueError(said)
-    found = jsontext.loads(text.decode())
-    if not isinstance(found, dict):
-        said = f"{url} has no JSON object"
-        raise ValueError(said)  # noqa: TRY004 - what is there is wrong, and no argument
-    return found
 
 
 def _usable(found: dict[str, Any]) -> list[Any]:

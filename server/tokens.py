@@ -2,6 +2,7 @@
 
 import base64
 import binascii
+import hmac
 import math
 import re
 import time
@@ -44,8 +45,10 @@ class Tokens:
         self._keys = keys or KeySet(issuer)
         self._clock = clock
 
-    async def caller(self, token: str, proof: Proof) -> tuple[Caller, float]:
+    async def caller(self, token: str, proof: Proof, *, nonce: str | None = None) -> tuple[Caller, float]:
         """Who calls with a token, and until when it holds (seconds since 1970).
+
+        With a `nonce` it must be an ID token: made for the sign-in that has this nonce, and for the audience.
 
         Raises:
             InvalidToken: The token is not taken.
@@ -53,6 +56,8 @@ class Tokens:
         """
         claims, algorithm, key_id = self._stated(token)
         ends = self._verify(token, await self._keys.key(key_id), algorithm, claims)
+        if nonce is not None:
+            _check_sign_in(claims, nonce, self._issuer.audience)
         return self._read(claims, proof), ends + LEEWAY_S
 
     def holds(self, token: str) -> bool:
@@ -130,6 +135,15 @@ _SAID = {
     "InvalidClaimError": "it is not for this server, not from the issuer, or not yet valid",
     "MissingClaimError": "it lacks one of iss, aud, exp",
 }
+
+
+def _check_sign_in(claims: dict[str, Any], nonce: str, audience: str) -> None:
+    said, party = claims.get("nonce"), claims.get("azp")
+    if not isinstance(said, str) or not hmac.compare_digest(said.encode("utf-8", "replace"), nonce.encode()):
+        raise InvalidToken("it is of another sign-in")
+    several = isinstance(claims["aud"], list) and len(claims["aud"]) > 1
+    if party != audience and (several or party is not None):
+        raise InvalidToken("it was made for another party")
 
 
 def _parts(token: str) -> tuple[dict[str, Any], dict[str, Any]]:

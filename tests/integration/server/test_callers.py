@@ -1,16 +1,12 @@
 """Callers over real connections: an identity provider that is asked for its keys, and rotates them; keys; a proxy's peers."""
 
 import ipaddress
-import json
 import socket
-import time
 from concurrent.futures import ThreadPoolExecutor
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from threading import Thread
 
 import httpx
 import pytest
-from joserfc import jwk, jwt
+from identity_provider import identity_provider
 
 from holdfast.persistence import AccessScope
 from holdfast.server import Authentication, Proxy, key_sets
@@ -18,45 +14,10 @@ from holdfast.server import Authentication, Proxy, key_sets
 from .conftest import served
 
 
-class Provider(ThreadingHTTPServer):
-    """An identity provider that answers over HTTP, and signs tokens with the key it has."""
-
-    def __init__(self):
-        super().__init__(("127.0.0.1", 0), Answering)
-        self.url = f"http://127.0.0.1:{self.server_port}"
-        self.asked = 0
-        self.rotate()
-
-    def rotate(self):
-        self.key = jwk.ECKey.generate_key("P-256", auto_kid=True)
-
-    def token(self, **changes):
-        claims = {"iss": self.url, "aud": "holdfast", "sub": "ana", "exp": int(time.time()) + 600, "scope": "holdfast:read"}
-        return jwt.encode({"alg": "ES256", "kid": self.key.kid}, claims | changes, self.key, algorithms=["ES256"])
-
-
-class Answering(BaseHTTPRequestHandler):
-    def do_GET(self):
-        provider = self.server
-        provider.asked += self.path == "/keys"
-        found = {
-            "/.well-known/openid-configuration": {"issuer": provider.url, "jwks_uri": f"{provider.url}/keys"},
-            "/keys": {"keys": [provider.key.as_dict(private=False)]},
-        }[self.path]
-        self.send_response(200)
-        self.end_headers()
-        self.wfile.write(json.dumps(found).encode())
-
-    def log_message(self, *_):
-        """Say nothing."""
-
-
 @pytest.fixture
 def provider():
-    with Provider() as running:
-        Thread(target=running.serve_forever, daemon=True).start()
+    with identity_provider() as running:
         yield running
-        running.shutdown()
 
 
 def configured(provider, **more):

@@ -22,6 +22,8 @@ def test_the_variables_say_who_is_let_in():
     more = {
         "HOLDFAST_OIDC_ALGORITHMS": "ES256 EdDSA",
         "HOLDFAST_OIDC_SCOPES": "read,decide",
+        "HOLDFAST_OIDC_CLIENT_ID": "desk",
+        "HOLDFAST_OIDC_CLIENT_SECRET": "s3cret",
         "HOLDFAST_PROXY_TOKEN_HEADER": "Cf-Access-Jwt-Assertion",
         "HOLDFAST_PROXY_SCOPES": "read",
         "HOLDFAST_CORS_ORIGINS": "https://desk.example http://localhost:3000",
@@ -29,6 +31,7 @@ def test_the_variables_say_who_is_let_in():
     found = Authentication.of(ISSUER | PROXY | more)
     assert found.configured
     assert (found.issuer.algorithms, found.issuer.scopes) == (("ES256", "EdDSA"), (AccessScope.READ, AccessScope.DECIDE))
+    assert (found.issuer.client_id, found.issuer.client_secret, "s3cret" in repr(found)) == ("desk", "s3cret", False)
     assert found.proxy.peers == (ipaddress.ip_network("10.0.0.7/32"), ipaddress.ip_network("fd00::/64"))
     assert (found.proxy.token_header, found.proxy.scopes) == ("Cf-Access-Jwt-Assertion", (AccessScope.READ,))
     assert found.origins == ("https://desk.example", "http://localhost:3000")
@@ -56,6 +59,8 @@ def test_the_variables_say_who_is_let_in():
         ({"HOLDFAST_PROXY_TOKEN_HEADER": "X-Assertion"}, "oidc_issuer"),
         (ISSUER | {"HOLDFAST_OIDC_AGENT_CLAIM": "agents"}, "oidc_agent_claim"),
         (PROXY | {"HOLDFAST_PROXY_PEER": "10.0.0.7/32"}, "proxy_peer"),
+        (ISSUER | {"HOLDFAST_OIDC_CLIENT_SECRET": "s"}, "oidc_client_id"),
+        ({"HOLDFAST_OIDC_CLIENT_ID": "desk"}, "oidc_issuer"),
         ({"HOLDFAST_CORS_ORIGINS": "*"}, "cors_origins"),
         ({"HOLDFAST_CORS_ORIGINS": "null"}, "cors_origins"),
         ({"HOLDFAST_CORS_ORIGINS": "https://desk.example/"}, "cors_origins"),

@@ -12,7 +12,8 @@ from starlette.responses import JSONResponse, RedirectResponse, Response
 from starlette.routing import Route
 
 from holdfast.server import Issuer
-from holdfast.server.key_sets import AGAIN_S, KEEP_S, MOST_BYTES, STALE_S, KeySet
+from holdfast.server.discovery import MOST_BYTES
+from holdfast.server.key_sets import AGAIN_S, KEEP_S, STALE_S, KeySet
 from holdfast.server.refusal import Refusal
 
 URL = "https://login.example/realm"

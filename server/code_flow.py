@@ -1,0 +1,203 @@
+"""Signing in at an identity provider: the authorization code flow of OpenID Connect, with PKCE, state and nonce.
+
+The browser holds one secret, in a cookie. State, nonce and PKCE's verifier are derived from it, and the store holds its digest
+alone, as a ticket that is used up by the way back.
+"""
+
+import asyncio
+import base64
+import hashlib
+import hmac
+import logging
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from typing import Any
+from urllib.parse import quote, urlencode, urlsplit
+
+import httpx
+
+from holdfast.client.access import TicketKind
+from holdfast.conversation import Proof
+from holdfast.redaction import PLAIN
+from holdfast.single_flight import SingleFlight
+
+from .authentication import Issuer
+from .caller import Caller
+from .discovery import FETCH_S, connected, document_of, json_of, place_in
+from .rates import Rates
+from .refusal import Refusal, too_often
+from .tickets import SECRET, Tickets
+from .tokens import InvalidToken, Tokens
+
+WAY_S = 600
+"""How long somebody may take to sign in at the provider, in seconds."""
+KEEP_S = 3600
+"""After what time the discovery document is fetched again, in seconds."""
+AGAIN_S = 30
+"""How much time passes between two fetches of it at least, in seconds."""
+BEGUN_PER_S = 20
+BEGUN_AT_ONCE = 200
+"""How many sign-ins may begin, wherever from: strangers begin them, and each takes room in the store for a while."""
+SCOPE = "openid profile email"
+LONGEST_CODE = 4096
+
+logger = logging.getLogger("holdfast.server")
+
+
+class CodeFlow:
+    """The way to one provider and back. `clock` gives seconds, `connected` what asks the provider."""
+
+    def __init__(
+        self,
+        issuer: Issuer,
+        tickets: Tickets,
+        *,
+        clock: Callable[[], float] = time.monotonic,
+        connected: Callable[[], httpx.AsyncClient] = connected,
+    ) -> None:
+        self._issuer = issuer
+        self._client_id = issuer.client_id or ""
+        self._tickets = tickets
+        self._tokens = Tokens(replace(issuer, audience=self._client_id))
+        self._clock = clock
+        self._connected = connected
+        self._document: dict[str, Any] | None = None
+        self._fetched_at = self._asked_at = float("-inf")
+        self._fetching = SingleFlight(self._fetch)
+        self._begun = Rates(BEGUN_PER_S, BEGUN_AT_ONCE, clock=clock)
+
+    @property
+    def name(self) -> str:
+        """What a person is told of the provider: its host."""
+        return urlsplit(self._issuer.url).hostname or self._issuer.url
+
+    async def begun(self, address: str, callback: str, next_path: str) -> tuple[str, str]:
+        """The provider's URL to which the browser goes, and the secret that it keeps in a cookie meanwhile.
+
+        Args:
+            address: Where the browser is, on whose account the ticket goes.
+            callback: The URL to which the provider sends the browser back.
+            next_path: Where the browser goes then.
+
+        Raises:
+            Refusal: The provider does not answer, or too many have begun to sign in from there.
+            StoreUnavailable: Redis does not answer in time, or refuses.
+        """
+        self._tickets.check_rate(TicketKind.SIGNING_IN, address)
+        if wait_s := self._begun.take(None):
+            raise too_often("rate_limited", "too many begin to sign in", wait_s)
+        place = await self._place("authorization_endpoint")
+        secret = await self._tickets.begun(next_path, WAY_S)
+        asked = {
+            "response_type": "code",
+            "client_id": self._client_id,
+            "redirect_uri": callback,
+            "scope": SCOPE,
+            "state": _derived(secret, "state"),
+            "nonce": _derived(secret, "nonce"),
+            "code_challenge": _text(hashlib.sha256(_derived(secret, "verifier").encode()).digest()),
+            "code_challenge_method": "S256",
+        }
+        return f"{place}{'&' if urlsplit(place).query else '?'}{urlencode(asked)}", secret
+
+    async def came_back(self, secret: str | None, query: Mapping[str, str], callback: str) -> tuple[Caller, str]:
+        """Whoever has signed in at the provider, and where the browser goes.
+
+        Args:
+            secret: The secret of the browser's cookie; None where it has none.
+            query: What the provider says in the URL.
+            callback: The URL to which the provider sent the browser.
+
+        Raises:
+            Refusal: Nobody has signed in, or it is not known who.
+            StoreUnavailable: Redis does not answer in time, or refuses.
+        """
+        if secret is None or not SECRET.fullmatch(secret):
+            raise _lost()
+        if not hmac.compare_digest(query.get("state", "").encode(), _derived(secret, "state").encode()):
+            raise _lost()
+        ticket = await self._tickets.used_up(secret)
+        if ticket is None or query.get("iss", self._issuer.url) != self._issuer.url:  # RFC 9207: another provider's answer
+            raise _lost()
+        code = query.get("code", "")
+        if not 0 < len(code) <= LONGEST_CODE:
+            logger.info(
+                "the identity provider signed nobody in: %s", PLAIN.redacted(ascii(query.get("error", "no code"))[:100])
+            )
+            raise Refusal(403, "not_signed_in", "the identity provider has signed nobody in")
+        token = await self._exchanged(code, secret, callback)
+        try:
+            caller, until = await self._tokens.caller(token, Proof.OIDC, nonce=_derived(secret, "nonce"))
+        except InvalidToken as error:
+            logger.warning("the identity provider's token is not taken: %s", error)
+            raise Refusal(403, "not_signed_in", "the identity provider's answer is not taken; the log says why") from None
+        if not caller.scopes:
+            detail = f"{caller.principal.id!r} may do nothing here: somebody has to give them scopes"
+            raise Refusal(403, "no_scopes", detail)
+        return replace(caller, ends_at=round(until * 1000)), ticket.next_path
+
+    async def _exchanged(self, code: str, secret: str, callback: str) -> str:
+        """The ID token for a code."""
+        place = await self._place("token_endpoint")
+        form = {
+            "grant_type": "authorization_code",
+            "code": code,
+            "redirect_uri": callback,
+            "client_id": self._client_id,
+            "code_verifier": _derived(secret, "verifier"),
+        }
+        options: dict[str, Any] = {"data": form}
+        if (client_secret := self._issuer.client_secret) is not None:
+            methods = (self._document or {}).get("token_endpoint_auth_methods_supported")
+            if isinstance(methods, list) and "client_secret_basic" not in methods and "client_secret_post" in methods:
+                form["client_secret"] = client_secret
+            else:
+                options["auth"] = httpx.BasicAuth(quote(self._client_id, safe=""), quote(client_secret, safe=""))
+        try:
+            async with asyncio.timeout(FETCH_S), self._connected() as http:
+                token = (await json_of(http, "POST", place, **options)).get("id_token")
+        except (httpx.HTTPError, httpx.InvalidURL, TimeoutError, ValueError) as error:
+            logger.warning("the identity provider gave no token: %s", PLAIN.said(error, 300))
+            raise Refusal(503, "identity_provider_unavailable", "the identity provider gave no token") from None
+        if not isinstance(token, str):
+            logger.warning("the identity provider's answer has no id_token")
+            raise Refusal(503, "identity_provider_unavailable", "the identity provider gave no token")
+        return token
+
+    async def _place(self, name: str) -> str:
+        """The endpoint of that name, as the discovery document says."""
+        now = self._clock()
+        if now - self._fetched_at >= KEEP_S and (self._fetching.under_way or now - self._asked_at >= AGAIN_S):
+            await self._fetching.result()
+        try:
+            if self._document is not None:
+                return place_in(self._document, name, self._issuer)
+        except ValueError as error:
+            logger.warning("nobody can sign in at %s: %s", self._issuer.url, error)
+        detail = "the identity provider does not answer, or not as one does"
+        raise Refusal(503, "identity_provider_unavailable", detail, headers={"Retry-After": str(AGAIN_S)})
+
+    async def _fetch(self) -> None:
+        """Fetch the discovery document; where that fails, the log says so, and the one that is known stays."""
+        self._asked_at = self._clock()
+        try:
+            async with asyncio.timeout(FETCH_S), self._connected() as http:
+                self._document = await document_of(http, self._issuer)
+        except (httpx.HTTPError, httpx.InvalidURL, TimeoutError, ValueError) as error:
+            logger.warning("nobody can sign in at %s: %s", self._issuer.url, PLAIN.said(error, 300))
+        else:
+            self._fetched_at = self._clock()
+
+
+def _lost() -> Refusal:
+    return Refusal(400, "sign_in_lost", "this sign-in was used, took too long, or was begun in another browser: begin again")
+
+
+def _derived(secret: str, name: str) -> str:
+    """One of the values that belong to a secret, and tell nothing of it or of each other: 256 bits in 43 characters."""
+    return _text(hmac.digest(secret.encode(), name.encode(), "sha256"))
+
+
+def _text(raw: bytes) -> str:
+    return base64.urlsafe_b64encode(raw).rstrip(b"=").decode()
