@@ -1,6 +1,7 @@
 /** Carrying out the tools of the client in a page: a call is run by the handler of its tool's name, and its outcome sent. */
 import { answer, fail } from "./holdfast-decisions.js";
 import { StaleCall } from "./holdfast-errors.js";
+import { parsed, written } from "./holdfast-json.js";
 import { newId } from "./holdfast-wire.js";
 
 const TIMEOUT_MS = 60_000;
@@ -53,12 +54,12 @@ export function attach({ conversation, handlers, timeoutMs = TIMEOUT_MS, signal,
     try {
       const context = { call, conversation, signal: over };
       const value = await Promise.race([(async () => handlers[call.tool](call.arguments, context))(), late]);
-      const text = JSON.stringify(value === undefined ? null : value);
+      const text = written(value === undefined ? null : value);
       if (text === undefined) return fail(`the result of ${call.tool} is no JSON value`);
       const size = new TextEncoder().encode(text).length;
       if (size > MOST_RESULT_BYTES)
         return fail(`the result of ${call.tool} has ${size} bytes, ${MOST_RESULT_BYTES} are allowed`);
-      return answer(JSON.parse(text));
+      return answer(parsed(text));
     } catch (error) {
       if (ended.aborted) return fail(`${call.tool} took longer than ${timeoutMs / 1000} s`);
       return fail(String(error?.message || error).slice(0, MOST_ERROR_CHARS));

@@ -22,7 +22,11 @@ class Card {
     const { prompt, rest } = asked(call);
     this.form = make("form", { noValidate: true });
     this.controls = make("fieldset", {}, this.form);
-    this.node = make("section", { class: "card", "aria-labelledby": title.id }, make("div", { class: "head" }, title, due));
+    this.node = make(
+      "div",
+      { class: "card", role: "group", "aria-labelledby": title.id },
+      make("div", { class: "head" }, title, due),
+    );
     if (prompt) this.node.append(make("p", { class: "prompt", dir: "auto" }, prompt));
     if (rest)
       this.node.append(

@@ -1,6 +1,7 @@
 /** A client of one server, and the conversations that it leads to. */
 import { attach } from "./holdfast-attach.js";
 import { Feed } from "./holdfast-feed.js";
+import { written } from "./holdfast-json.js";
 import { follow } from "./holdfast-stream.js";
 import { Wire, newId } from "./holdfast-wire.js";
 
@@ -98,7 +99,7 @@ export class Conversation {
    * @throws {StaleCall} It was settled by another decision, or its time has passed.
    */
   resolve(call, decision, { decisionId, signal, patienceMs } = {}) {
-    const what = JSON.stringify([call.suspension_id, decision, decisionId ?? null]);
+    const what = written([call.suspension_id, decision, decisionId ?? null]);
     const mine = this.#decided.get(what) ?? { id: decisionId ?? newId(), going: null };
     if (mine.going !== null) return mine.going;
     const body = { ...decision, tool_call_id: call.tool_call_id, suspension_id: call.suspension_id };

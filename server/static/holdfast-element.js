@@ -1,5 +1,7 @@
 /** What the elements have in common: how nodes are made, how they look, what they say where there is nothing to show. */
 
+import { written } from "./holdfast-json.js";
+
 /** The words of the elements; an application may replace each. */
 export const texts = {
   loading: "Loading…",
@@ -30,7 +32,7 @@ export const texts = {
   needed: "This is needed.",
   noNumber: "This is no number that can be sent.",
   noInteger: "This is no whole number that can be sent.",
-  noJson: "This is no JSON: ",
+  noJson: "This is no JSON.",
   here: "on this device",
   provider: "by the model's provider",
   preparing: "is prepared",
@@ -79,6 +81,8 @@ SHEET.replaceSync(`
 .tool, .text, .prompt, pre { overflow-wrap: anywhere; unicode-bidi: plaintext; }
 .deadline, .detail, .outcome, .hint { color: var(--_muted); font-size: 0.875em; }
 p { margin: 0; }
+form { display: grid; gap: var(--_space); }
+.settled .deadline { display: none; }
 .prompt, .text { white-space: pre-wrap; }
 pre { margin: 0; padding: 0.5rem; max-height: var(--holdfast-scroll-height, 16rem); overflow: auto; white-space: pre-wrap;
   border-radius: calc(var(--_radius) / 2); background: var(--_sunken); font: 0.875em/1.45 ui-monospace, monospace; }
@@ -98,7 +102,7 @@ button:disabled, fieldset:disabled button { opacity: 0.6; cursor: default; }
 :focus-visible { outline: 3px solid var(--_accent); outline-offset: 2px; }
 progress { width: 100%; accent-color: var(--_accent); }
 .log { display: grid; gap: var(--_space); max-height: var(--holdfast-messages-height, none); overflow: auto; }
-.message { max-width: min(42rem, 92%); padding: 0.5rem 0.75rem; border-radius: var(--_radius); background: var(--_sunken); }
+.message { justify-self: start; max-width: min(42rem, 92%); padding: 0.5rem 0.75rem; border-radius: var(--_radius); background: var(--_sunken); }
 .message.user { justify-self: end; color: var(--_on-accent); background: var(--_accent); }
 .message.queued { opacity: 0.7; }
 .call { color: var(--_muted); font-size: 0.875em; }
@@ -134,7 +138,7 @@ export function plain(text) {
 }
 
 /** A JSON value as it is shown. */
-export const shown = (value) => plain(JSON.stringify(value, null, 2));
+export const shown = (value) => plain(written(value, 2));
 
 /** The base of the elements. */
 export class HoldfastElement extends HTMLElement {

@@ -1,5 +1,6 @@
 /** A form for a value of a JSON Schema: fields for what fields can say, a checked JSON box for the rest. The server judges. */
 import { make, plain, shown, texts } from "./holdfast-element.js";
+import { parsed, written } from "./holdfast-json.js";
 
 const MOST_FIELDS = 40;
 const MOST_CHOICES = 200;
@@ -163,7 +164,7 @@ function numberField(schema, type, options) {
 }
 
 function choiceField(choices, schema, options) {
-  const preset = choices.findIndex(([value]) => JSON.stringify(value) === JSON.stringify(schema.default));
+  const preset = choices.findIndex(([value]) => written(value) === written(schema.default));
   if (choices.length > FEW_CHOICES) {
     const items = choices.map(([, text], place) => make("option", { value: String(place), selected: place === preset }, text));
     const control = make("select", {}, make("option", { value: "" }, texts.choose), ...items);
@@ -233,15 +234,13 @@ function objectField(schema, options) {
 
 function jsonField(schema, options) {
   const control = make("textarea", { rows: 4, spellcheck: false, autocapitalize: "off" });
-  if (isObject(schema) && schema.default !== undefined) control.value = JSON.stringify(schema.default, null, 2);
+  if (isObject(schema) && schema.default !== undefined) control.value = written(schema.default, 2);
   const hint = `${texts.json}: ${shown(schema).replace(/\s+/g, " ").slice(0, 400)}`;
   const read = () => {
     if (!control.value.trim()) return nothing(options);
-    try {
-      return JSON.parse(control.value);
-    } catch (error) {
-      throw new Unfit(texts.noJson + error.message.slice(0, 200));
-    }
+    const value = parsed(control.value);
+    if (value === undefined) throw new Unfit(texts.noJson);
+    return value;
   };
   return field({
     schema: { title: schema?.title, description: schema?.description },

@@ -5,6 +5,7 @@
  * once and none is left out.
  */
 import { HoldfastError, errorOf } from "./holdfast-errors.js";
+import { parsed } from "./holdfast-json.js";
 import { backoff, passing, pause, problemOf } from "./holdfast-wire.js";
 
 const SILENT_MS = 45_000; // the server says something every 15 s
@@ -44,7 +45,8 @@ export async function* follow(wire, path, { after = 0, live = true, signal, onCo
           for await (const { event, data } of frames(response.body, hints)) {
             tries = 0;
             if (event === "") continue; // a heartbeat
-            const said = JSON.parse(data);
+            const said = parsed(data);
+            if (said === undefined) break; // what came is no stream of Holdfast's
             if (event === "stream_closed") {
               if (said.reason === "ended") return;
               if (said.reason === "failed") throw broken(said.problem);

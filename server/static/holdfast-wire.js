@@ -1,5 +1,6 @@
 /** Requests to one server: the token, tries that are repeated with their key, bounds of time and size. */
 import { HoldfastError, errorOf } from "./holdfast-errors.js";
+import { parsed, written } from "./holdfast-json.js";
 
 const TRY_MS = 30_000; // one try of a request
 const MOST_CHARS = 64 << 20; // of one answer
@@ -70,7 +71,7 @@ export class Wire {
         const response = await this.open(path, {
           method,
           headers,
-          body: body && JSON.stringify(body),
+          body: body && written(body),
           signal: within(TRY_MS, signal),
         });
         const answer = parsed(await textOf(response));
@@ -171,12 +172,4 @@ async function textOf(response) {
     }
   }
   return text;
-}
-
-function parsed(text) {
-  try {
-    return JSON.parse(text);
-  } catch {
-    return undefined;
-  }
 }
