@@ -1,4 +1,4 @@
-"""Who may do what: the API keys of a namespace, and the agent that a conversation belongs to. The server asks this."""
+"""Who may do what: API keys and tickets of a namespace, and whose conversation is whose. The server asks this."""
 
 import hashlib
 import hmac
@@ -10,6 +10,7 @@ from holdfast.conversation import Principal
 from holdfast.conversation.ids import check_conversation_id
 from holdfast.errors import InvalidInput
 from holdfast.persistence.api_keys import AccessScope, ApiKey, ApiKeyList
+from holdfast.persistence.tickets import Ticket, TicketKind
 
 from .arguments import is_time, pausable
 from .connection import Connection
@@ -19,11 +20,11 @@ API_KEY = re.compile(r"hf_([0-9a-f]{12})_([0-9a-f]{64})")
 MOST_AGENTS = 64
 LONGEST_S = 10 * 366 * 86_400
 
-__all__ = ["API_KEY", "Access", "AccessScope", "ApiKey", "ApiKeyList", "fits"]
+__all__ = ["API_KEY", "Access", "AccessScope", "ApiKey", "ApiKeyList", "Ticket", "TicketKind", "fits"]
 
 
 class Access:
-    """The API keys of a client's namespace, and whose conversation is whose; see `AsyncClient.access`."""
+    """The API keys and tickets of a client's namespace, and whose conversation is whose; see `AsyncClient.access`."""
 
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
@@ -111,6 +112,38 @@ class Access:
             StoreUnavailable: Redis does not answer in time, or refuses.
         """
         await self._connection.read(lambda store: store.note_api_key_use(key_id, at))
+
+    async def put_ticket(self, ticket: Ticket) -> None:
+        """Store a ticket until it expires.
+
+        Raises:
+            StoreUnavailable: Redis does not answer in time, or refuses.
+        """
+        await self._connection.read(lambda store: store.put_ticket(ticket))
+
+    async def ticket(self, digest: str) -> Ticket | None:
+        """The ticket of that digest; None if there is none, or not any more.
+
+        Raises:
+            StoreUnavailable: Redis does not answer in time, or refuses.
+        """
+        return await self._connection.read(lambda store: store.ticket(digest))
+
+    async def remove_ticket(self, digest: str) -> bool:
+        """Remove a ticket; true for one caller at most.
+
+        Raises:
+            StoreUnavailable: Redis does not answer in time, or refuses.
+        """
+        return await self._connection.read(lambda store: store.remove_ticket(digest))
+
+    async def now(self) -> int:
+        """The time by the store's clock, in integer milliseconds UTC.
+
+        Raises:
+            StoreUnavailable: Redis does not answer in time, or refuses.
+        """
+        return await self._connection.read(lambda store: store.now())
 
     async def agent_of(self, conversation_id: str) -> str:
         """The name of the agent whose conversation this is; it never changes.

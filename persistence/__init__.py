@@ -26,6 +26,7 @@ from .pausing import PAUSE_LAG_MS, Pause, Paused, Pausing
 from .runs import Late, Run, Runs, RunStatus
 from .store import Store
 from .tallies import Survey, Tallies, Waiting
+from .tickets import Ticket, TicketKind, Tickets
 
 if TYPE_CHECKING:
     from .memory_store import MemoryStore
@@ -78,6 +79,9 @@ __all__ = [
     "Suspended",
     "TakeoverReason",
     "Tallies",
+    "Ticket",
+    "TicketKind",
+    "Tickets",
     "Trouble",
     "Waiting",
 ]

@@ -22,6 +22,7 @@ from holdfast.errors import CipherMissing, CorruptStore, InvalidInput, NewerReco
 
 from .api_keys import ApiKey
 from .directory import AppRecord
+from .tickets import Ticket
 
 VERSION = 5
 """The record version that this code writes; it reads this version and every older one.
@@ -112,6 +113,16 @@ def encode_api_key(key: ApiKey) -> bytes:
 def decode_api_key(data: bytes, used_at: int | None) -> ApiKey:
     """The API key in these bytes, with the time of its last use."""
     return _decode(ApiKey, "api_key", data).model_copy(update={"used_at": used_at})
+
+
+def encode_ticket(ticket: Ticket) -> bytes:
+    """The bytes of a ticket."""
+    return _pack("ticket", ticket)
+
+
+def decode_ticket(data: bytes) -> Ticket:
+    """The ticket in these bytes."""
+    return _decode(Ticket, "ticket", data)
 
 
 def encode_outcome(outcome: Outcome) -> bytes:

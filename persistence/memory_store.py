@@ -6,7 +6,8 @@ from .memory_directory import MemoryDirectory
 from .memory_lists import MemoryLists
 from .memory_runs import MemoryRuns
 from .memory_tallies import MemoryTallies
+from .memory_tickets import MemoryTickets
 
 
-class MemoryStore(MemoryConversations, MemoryRuns, MemoryLists, MemoryDirectory, MemoryTallies, MemoryApiKeys):
+class MemoryStore(MemoryConversations, MemoryRuns, MemoryLists, MemoryDirectory, MemoryTallies, MemoryApiKeys, MemoryTickets):
     """The verbs of `Store`, in this process's memory."""

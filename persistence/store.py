@@ -14,9 +14,10 @@ from .directory import Directory
 from .lists import Lists
 from .runs import Runs
 from .tallies import Tallies
+from .tickets import Tickets
 
 
-class Store(Conversations, Runs, Lists, Directory, Changes, Tallies, ApiKeys, Protocol):
+class Store(Conversations, Runs, Lists, Directory, Changes, Tallies, ApiKeys, Tickets, Protocol):
     """The one place where conversations are kept.
 
     Where payloads are encrypted, every method that reads or writes a payload may raise `CipherMissing` or `CipherFailed`. Lists

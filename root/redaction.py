@@ -164,7 +164,7 @@ def _patterns() -> tuple[re.Pattern[str], ...]:
             # As keys begin: OpenAI and Anthropic, GitHub, GitLab, Slack, AWS, Google, Hugging Face, Groq; a JSON Web Token.
             (
                 r"(?<![a-z0-9])(?P<value>(?-i:sk-[\w-]{16,}|gh[pousr]_\w{20,}|github_pat_\w{20,}|glpat-[\w-]{16,}|xox[a-z]-[\w-]{10,}"
-                r"|A(?:KIA|SIA)[0-9A-Z]{16}|AIza[\w-]{30,}|hf_\w{20,}|gsk_\w{20,}))"
+                r"|A(?:KIA|SIA)[0-9A-Z]{16}|AIza[\w-]{30,}|hfp?_\w{20,}|gsk_\w{20,}))"
             ),
             r"(?<![\w-])(?P<value>(?-i:eyJ[\w-]{8,}+\.[\w-]{8,}+\.[\w-]*))",
         )

@@ -18,7 +18,7 @@ from holdfast.client import AsyncClient
 from holdfast.client.figures import Figures
 from holdfast.errors import HoldfastError
 
-from . import conversations, decisions, following, operating, scraping, signing_in, static_files
+from . import conversations, decisions, following, operating, page_tokens, scraping, static_files
 from .authentication import Authentication
 from .bounds import Bounds
 from .caller import LOCAL, Caller
@@ -28,6 +28,7 @@ from .gate import LOOPBACK_NAMES, Gate
 from .intake import body_of, key_of, query_of
 from .openapi import described
 from .operation import Asked, Operation, Serving
+from .pages.signing_in import SigningIn
 from .problems import MEDIA_TYPE, response_of, unexpected
 from .reach import Reach, conversation_named
 from .readiness import Readiness, unready
@@ -36,6 +37,7 @@ from .rendering import as_json
 from .sessions import Sessions
 from .slots import Slots
 from .streams import EventStream, Streams
+from .tickets import Tickets
 from .watch import Watch
 
 OPERATIONS: tuple[Operation, ...] = (
@@ -43,6 +45,7 @@ OPERATIONS: tuple[Operation, ...] = (
     *decisions.OPERATIONS,
     *following.OPERATIONS,
     *operating.OPERATIONS,
+    *page_tokens.OPERATIONS,
     *scraping.OPERATIONS,
 )
 """Everything that the API can do."""
@@ -74,16 +77,17 @@ def create_app(
     bounds = bounds or Bounds()
     draining = Draining()
     requests = Slots(bounds.requests, code="too_many_requests", what="requests", retry_s=1)
-    authentication, sessions = authentication or Authentication(), Sessions()
+    authentication, tickets = authentication or Authentication(), Tickets(client.access)
     serving = Serving(
         client,
         bounds,
         draining,
         Streams(bounds, draining),
         requests,
-        Callers(client, authentication, sessions, bounds),
+        Callers(client, authentication, tickets, bounds),
         Reach(client),
-        sessions,
+        Sessions(tickets),
+        tickets,
         Figures(client),
         Readiness(client),
     )
@@ -92,7 +96,7 @@ def create_app(
             *_routes(serving),
             Route("/openapi.json", _description, methods=["GET"]),
             Route("/", _welcome, methods=["GET"]),
-            signing_in.route_of(sessions),
+            *SigningIn(serving, authentication).routes(),
             static_files.route(),
         ],
         middleware=[
@@ -118,7 +122,7 @@ def sign_in_link(app: Starlette, url: str) -> str:
     """A link to an application at this URL, over which one person signs in at this machine, once. It counts for an hour.
 
     It leads to a page whose button signs in: what merely opens the link does not use it up. It takes the place of an earlier
-    link. The session ends after twelve hours, or with the process.
+    link, and ends with the process. The session that it leads to ends after twelve hours.
     """
     return f"{url}/signin/{app.state.serving.sessions.link()}"
 
@@ -144,9 +148,8 @@ async def _answered(by_method: Mapping[str, Operation], serving: Serving, reques
             caller = LOCAL if operation.scope is None else await _caller(serving, request)
             if operation.scope is not None:
                 request.scope["state"]["caller"] = caller
-                for scope in operation.scopes:
-                    caller.check_scope(scope)
-                held.enter_context(serving.requests.share(caller.principal, max(serving.bounds.requests // 4, 1)))
+                operation.check(caller)
+                held.enter_context(serving.requests.share(caller.account, max(serving.bounds.requests // 4, 1)))
             if "conversation_id" in request.path_params:
                 await serving.reach.check(caller, request.path_params["conversation_id"])
             query = query_of(request, operation.query, serving.bounds)
@@ -164,7 +167,7 @@ async def _answered(by_method: Mapping[str, Operation], serving: Serving, reques
         logger.exception("%s %s failed", request.method, operation.path)
         return Response(as_json(unexpected()), status_code=500, media_type=MEDIA_TYPE)
     if isinstance(found, EventStream) and operation.scope is not None:
-        found.holder = caller.principal
+        found.holder = caller.account
         found.only_while(partial(serving.callers.stands, request.scope, caller))
     if isinstance(found, BaseModel):
         return Response(as_json(found.model_dump()), status_code=operation.status, media_type="application/json")

@@ -17,11 +17,22 @@ class Caller:
         principal: The person or program.
         scopes: What they may do.
         agents: The agents whose conversations they may touch; None for all.
+        conversation_id: The one conversation that a page token may touch; None for all.
+        key_id: The API key that stands behind the credential; None where none does.
+        ends_at: When the credential ends, in integer milliseconds UTC; None where only its revocation ends it.
     """
 
     principal: Principal
     scopes: frozenset[AccessScope]
     agents: frozenset[str] | None = None
+    conversation_id: str | None = None
+    key_id: str | None = None
+    ends_at: int | None = None
+
+    @property
+    def account(self) -> tuple[str, str, str | None]:
+        """On whose account requests are counted. A page has one of its own, so that it uses up nobody else's share."""
+        return self.principal.proof, self.principal.id, self.conversation_id
 
     @property
     def name(self) -> str:
@@ -47,6 +58,16 @@ class Caller:
             detail = f"{self.principal.id!r} may not do this: it takes the scope {scope.value}"
             challenge = f'Bearer realm="holdfast", error="insufficient_scope", scope="{scope.value}"'
             raise Refusal(403, "not_permitted", detail, {"scope": scope.value}, {"WWW-Authenticate": challenge})
+
+    def check_whole(self) -> None:
+        """Refuse a page, which may touch one conversation alone.
+
+        Raises:
+            Refusal: The caller has a page token.
+        """
+        if self.conversation_id is not None:
+            detail = f"{self.principal.id!r} may not do this: a page token is for one conversation alone"
+            raise Refusal(403, "not_permitted", detail, {"conversation_id": self.conversation_id})
 
     def check_agent(self, agent: str | None) -> None:
         """Refuse a caller who may not touch this agent; None stands for all of them.

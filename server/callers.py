@@ -7,7 +7,7 @@ import math
 import time
 from collections import Counter, OrderedDict
 from collections.abc import Awaitable, Callable, Coroutine
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
@@ -16,25 +16,29 @@ from starlette.requests import cookie_parser
 from starlette.types import Scope
 
 from holdfast.client import AsyncClient
-from holdfast.client.access import API_KEY, Access, ApiKey, fits
+from holdfast.client.access import API_KEY, Access, ApiKey, TicketKind, fits
 from holdfast.conversation import Principal, Proof
 from holdfast.errors import HoldfastError, InvalidInput
 from holdfast.redaction import PLAIN
 from holdfast.single_flight import SingleFlight
 
+from .arrived import last_of, peer_of, without_port
 from .authentication import Authentication
 from .bounds import Bounds
 from .caller import LOCAL, Caller
 from .key_table import KeyTable
 from .peers import network_of
 from .rates import Rates
-from .refusal import Refusal
-from .sessions import Sessions, cookie_of
+from .refusal import Refusal, too_often
+from .sessions import cookie_of
+from .tickets import PAGE_TOKEN, SECRET, Tickets
 from .tokens import InvalidToken, Tokens
 
 FRESH_S = 5
 """For how many seconds a verified key or token is taken as it is: so long after its revocation, a key is refused."""
 MOST_VERIFIED = 4096
+TICKET_LOOKS_PER_S = 20
+"""How many new tickets a second are looked at of addresses that have failed too often: they stand in no list of all."""
 MOST_LOOKING = 50
 """How many new credentials from one address are looked at at once: until they fail, they take nothing from its bucket."""
 NOTED_MS = 3_600_000
@@ -43,21 +47,6 @@ LONGEST = 20_000
 """How many characters a header with credentials may have."""
 
 logger = logging.getLogger("holdfast.server")
-
-
-@dataclass(frozen=True, slots=True)
-class Arrived:
-    """What the gate found out about a request.
-
-    Attributes:
-        scheme: `http` or `https`, as the caller's client sees it.
-        host: The name and port that the caller's client reached.
-        ambient: Whether what a browser or a proxy adds by itself counts: cookies, and the headers of a proxy.
-    """
-
-    scheme: str
-    host: str
-    ambient: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,14 +62,14 @@ class Callers:
         self,
         client: AsyncClient,
         authentication: Authentication,
-        sessions: Sessions,
+        tickets: Tickets,
         bounds: Bounds,
         *,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._access: Access = client.access
         self._authentication = authentication
-        self._sessions = sessions
+        self._tickets = tickets
         self._clock = clock
         self._tokens = None if authentication.issuer is None else Tokens(authentication.issuer)
         self._rates = Rates(bounds.caller_per_s, bounds.caller_burst, clock=clock)
@@ -89,6 +78,8 @@ class Callers:
         self._verifying: dict[bytes, SingleFlight[tuple[Caller, float]]] = {}
         self._looking: Counter[str | None] = Counter()
         self._table = KeyTable(self._access, clock=clock)
+        self._looks = Rates(TICKET_LOOKS_PER_S, TICKET_LOOKS_PER_S, clock=clock)
+        self._gone: OrderedDict[bytes, None] = OrderedDict()
         self._noting: set[asyncio.Task[None]] = set()
 
     async def of(self, scope: Scope) -> Caller:
@@ -99,11 +90,10 @@ class Callers:
             HoldfastError: The store does not answer.
         """
         caller = LOCAL if self._authentication.anyone else await self._found(scope)
-        principal = caller.principal
         if self._authentication.anyone:
             return caller
-        if wait_s := self._rates.take((principal.proof, principal.id)):
-            raise _too_often("rate_limited", f"{principal.id!r} sends more requests than may be", wait_s)
+        if wait_s := self._rates.take(caller.account):
+            raise too_often("rate_limited", f"{caller.principal.id!r} sends more requests than may be", wait_s)
         return caller
 
     async def known(self, scope: Scope) -> Caller | None:
@@ -128,28 +118,67 @@ class Callers:
         except HoldfastError:
             return True
 
+    async def of_key(self, scope: Scope, text: str) -> Caller:
+        """The caller of an API key that a person has typed in.
+
+        Raises:
+            Refusal: It is none, or not any more, or too many were tried from there.
+            HoldfastError: The store does not answer.
+        """
+        if API_KEY.fullmatch(text) is None:
+            raise unauthenticated("this is no API key", bad=True)
+        return await self._bearer(text, self.address_of(scope))
+
+    def session_of(self, scope: Scope) -> str | None:
+        """The value of the session's cookie that a request brings; None where there is none, or cookies do not count."""
+        headers, arrived = Headers(scope=scope), scope["state"]["arrived"]
+        if not arrived.ambient:
+            return None
+        found = cookie_parser("; ".join(headers.getlist("cookie"))[:LONGEST]).get(cookie_of(arrived.scheme, arrived.host))
+        return found if found is not None and SECRET.fullmatch(found) else None
+
+    async def sign_out(self, value: str) -> None:
+        """End a session: here at once, on other servers within `FRESH_S`.
+
+        Raises:
+            HoldfastError: The store does not answer.
+        """
+        digest = _digest(TicketKind.SESSION, value)
+        self._verified.pop(digest, None)
+        self._forget(digest)
+        await self._tickets.end(value)
+        self._verified.pop(digest, None)  # a look that was under way may have found it
+
     async def _found(self, scope: Scope, *, again: bool = False) -> Caller:
         headers, arrived, proxy = Headers(scope=scope), scope["state"]["arrived"], self._authentication.proxy
         peer = peer_of(scope)
-        payer = None if again else self._payer(headers, peer)  # a stream is not kept open by an empty bucket
+        payer = None if again else self.address_of(scope)  # a stream is not kept open by an empty bucket
         if given := headers.getlist("authorization"):
             kind, _, credential = given[0].partition(" ")
             if len(given) > 1 or kind.lower() != "bearer" or len(given[0]) > LONGEST:
                 raise unauthenticated("send one header Authorization: Bearer, with an API key or a token")
             return await self._bearer(credential.strip(), payer)
+        refusal: Refusal | None = None
         if arrived.ambient:
-            if (caller := self._signed_in(headers, arrived)) is not None:
-                return caller
+            try:
+                if (caller := await self._signed_in(scope, payer)) is not None:
+                    return caller
+            except Refusal as error:  # a proxy may name somebody nevertheless
+                refusal = error
             if proxy.token_header is not None and (token := _only(headers, proxy.token_header)):
                 return await self._verify_token(token, Proof.PROXY, payer)
             if proxy.user_header is not None and proxy.is_peer(peer) and (name := _only(headers, proxy.user_header)):
                 return self._named(name, headers)
-        raise unauthenticated("send an API key or a token as Authorization: Bearer; `holdfast keys create` makes a key")
+        raise refusal or unauthenticated(
+            "send an API key or a token as Authorization: Bearer; `holdfast keys create` makes a key"
+        )
 
     async def _bearer(self, credential: str, payer: str | None) -> Caller:
         if found := API_KEY.fullmatch(credential):
             work, good = partial(self._by_key, found[1], found[2]), partial(self._table.has, found[1], found[2])
             return await self._verify(credential, Proof.KEY, payer, work, good)
+        if found := PAGE_TOKEN.fullmatch(credential):
+            return await self._by_ticket(TicketKind.PAGE, found[1], payer)
         if self._tokens is not None and credential.count(".") == 2:  # noqa: PLR2004 - as in a token
             return await self._verify_token(credential, Proof.OIDC, payer)
         raise unauthenticated("this is no API key of the server's, and no token that it takes", bad=True)
@@ -160,7 +189,7 @@ class Callers:
     async def _verify(
         self,
         credential: str,
-        proof: Proof,
+        sort: Proof | TicketKind,
         payer: str | None,
         work: Callable[[], Coroutine[Any, Any, tuple[Caller, float]]],
         good: Callable[[], Awaitable[bool]],
@@ -171,7 +200,7 @@ class Callers:
         its own: let in are credentials that were taken before, and those that are `good` by what is looked up for all together.
         So failures of others keep nobody out.
         """
-        digest = hashlib.sha256(f"{proof} {credential}".encode()).digest()
+        digest = _digest(sort, credential)
         known = self._verified.get(digest)
         if known is not None and self._clock() < known.until:
             self._verified.move_to_end(digest)
@@ -190,6 +219,8 @@ class Callers:
             caller, holds_s = await flight.result()
         except InvalidToken as error:
             self._verified.pop(digest, None)
+            if sort is TicketKind.SESSION:
+                self._forget(digest)
             if payer is not None:
                 self._failures.take(payer)
             raise unauthenticated(f"the credential is not taken: {error}", bad=True) from None
@@ -202,9 +233,9 @@ class Callers:
     def _too_many(self, payer: str, digest: bytes) -> Refusal | None:
         """The refusal of one more credential that is to be looked at; None where it may be."""
         if wait_s := self._failures.wait_s(payer):
-            return _too_often("too_many_failures", "too many credentials from there were refused", wait_s)
+            return too_often("too_many_failures", "too many credentials from there were refused", wait_s)
         if self._looking[payer] >= MOST_LOOKING and digest not in self._verifying:
-            return _too_often("too_many_failures", "many credentials from there are looked at already", 1)
+            return too_often("too_many_failures", "many credentials from there are looked at already", 1)
         return None
 
     def _looked(self, digest: bytes, payer: str | None) -> None:
@@ -222,20 +253,44 @@ class Callers:
             raise InvalidToken("the key has expired")
         self._note(key, round(now * 1000))
         agents = None if key.agents is None else frozenset(key.agents)
-        return Caller(Principal(key.name, roles=key.roles, proof=Proof.KEY), frozenset(key.scopes), agents), holds_s
+        principal = Principal(key.name, roles=key.roles, proof=Proof.KEY)
+        return Caller(principal, frozenset(key.scopes), agents, key_id=key.key_id, ends_at=key.expires_at), holds_s
 
     async def _by_token(self, token: str, proof: Proof) -> tuple[Caller, float]:
         if self._tokens is None:
             raise InvalidToken("no tokens are taken")
         caller, until = await self._tokens.caller(token, proof)
-        return caller, until - time.time()
+        return replace(caller, ends_at=round(until * 1000)), until - time.time()
 
     async def _holds(self, token: str) -> bool:
         return self._tokens is not None and self._tokens.holds(token)
 
-    def _signed_in(self, headers: Headers, arrived: Arrived) -> Caller | None:
-        value = cookie_parser("; ".join(headers.getlist("cookie"))[:LONGEST]).get(cookie_of(arrived.scheme, arrived.host))
-        return LOCAL if value is not None and self._sessions.stands(value) else None
+    async def _by_ticket(self, kind: TicketKind, secret: str, payer: str | None) -> Caller:
+        work = partial(self._tickets.caller, kind, secret)
+        return await self._verify(secret, kind, payer, work, partial(self._is_ticket, kind, secret))
+
+    async def _is_ticket(self, kind: TicketKind, secret: str) -> bool:
+        """Whether a ticket stands, for addresses that have failed too often: so many looks a second, for all together."""
+        if self._looks.take(None):
+            return False
+        try:
+            await self._tickets.caller(kind, secret)
+        except InvalidToken:
+            return False
+        return True
+
+    async def _signed_in(self, scope: Scope, payer: str | None) -> Caller | None:
+        """The caller of the session's cookie. One that has ended costs one look: browsers send it for a long time."""
+        value = self.session_of(scope)
+        if value is None or _digest(TicketKind.SESSION, value) in self._gone:
+            return None
+        return await self._by_ticket(TicketKind.SESSION, value, payer)
+
+    def _forget(self, digest: bytes) -> None:
+        """Remember that a session has ended: it never comes back."""
+        self._gone[digest] = None
+        if len(self._gone) > MOST_VERIFIED:
+            self._gone.popitem(last=False)
 
     def _named(self, name: str, headers: Headers) -> Caller:
         proxy = self._authentication.proxy
@@ -247,10 +302,11 @@ class Callers:
             raise unauthenticated(f"the proxy's headers name nobody: {error.problem}", bad=True) from None
         return Caller(principal, frozenset(proxy.scopes))
 
-    def _payer(self, headers: Headers, peer: str) -> str:
+    def address_of(self, scope: Scope) -> str:
         """Whose bucket an attempt is on: the peer, or whom a known proxy speaks for; of IPv6 the network of one subscriber."""
+        headers, peer = Headers(scope=scope), peer_of(scope)
         if self._authentication.proxy.is_peer(peer):
-            peer = _without_port(last_of(headers, "x-forwarded-for")) or peer
+            peer = without_port(last_of(headers, "x-forwarded-for")) or peer
         return network_of(peer)
 
     def _note(self, key: ApiKey, now: int) -> None:
@@ -271,31 +327,14 @@ async def _noted(access: Access, key_id: str, now: int) -> None:
         logger.warning("the use of the API key %s was not noted: %s", key_id, PLAIN.said(error, 300))
 
 
-def last_of(headers: Headers, name: str) -> str:
-    """The last value of a list that proxies lengthen, some in a line of its own: what came before is the caller's word."""
-    return ",".join(headers.getlist(name)).rpartition(",")[2].strip()
-
-
-def _without_port(text: str) -> str:
-    if text.startswith("["):
-        return text[1:].partition("]")[0]
-    return text.partition(":")[0] if text.count(":") == 1 else text
-
-
-def peer_of(scope: Scope) -> str:
-    """The address that a request comes from; '' where there is none."""
-    client = scope.get("client")
-    return client[0] if client else ""
-
-
 def unauthenticated(detail: str, *, bad: bool = False) -> Refusal:
     """The refusal of a request whose caller is not known; `bad` says that it had credentials."""
     challenge = 'Bearer realm="holdfast"' + (', error="invalid_token"' if bad else "")
     return Refusal(401, "unauthenticated", detail, headers={"WWW-Authenticate": challenge})
 
 
-def _too_often(code: str, detail: str, wait_s: float) -> Refusal:
-    return Refusal(429, code, detail, headers={"Retry-After": str(max(math.ceil(wait_s), 1))})
+def _digest(sort: Proof | TicketKind, credential: str) -> bytes:
+    return hashlib.sha256(f"{sort} {credential}".encode()).digest()
 
 
 def _only(headers: Headers, name: str) -> str | None:

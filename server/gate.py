@@ -7,8 +7,8 @@ from starlette.datastructures import Headers, MutableHeaders
 from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from .arrived import Arrived, last_of, peer_of
 from .authentication import Authentication
-from .callers import Arrived, last_of, peer_of
 from .problems import response_of
 from .refusal import Refusal
 

@@ -31,7 +31,11 @@ _TEXT = {"text/plain": {"schema": {"type": "string"}}}
 
 
 SECURITY = {
-    "bearer": {"type": "http", "scheme": "bearer", "description": "An API key, or a token of the identity provider."},
+    "bearer": {
+        "type": "http",
+        "scheme": "bearer",
+        "description": "An API key, a page token, or a token of the identity provider.",
+    },
 }
 """How callers say who they are. Pages of the server itself have a cookie instead."""
 

@@ -22,6 +22,7 @@ from .readiness import Readiness
 from .sessions import Sessions
 from .slots import Slots
 from .streams import Streams
+from .tickets import Tickets
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +37,7 @@ class Serving:
     callers: Callers
     reach: Reach
     sessions: Sessions
+    tickets: Tickets
     figures: Figures
     readiness: Readiness
     counts: Counts = field(default_factory=Counts)
@@ -107,6 +109,17 @@ class Operation:
     endless: bool = False
     scope: AccessScope | None = field(kw_only=True)
     also: tuple[AccessScope, ...] = ()
+
+    def check(self, caller: Caller) -> None:
+        """Refuse a caller who may not do this.
+
+        Raises:
+            Refusal: The caller lacks a scope, or is a page that may touch one conversation alone, and this is about others.
+        """
+        if "{conversation_id}" not in self.path and "{suspension_id}" not in self.path:
+            caller.check_whole()
+        for scope in self.scopes:
+            caller.check_scope(scope)
 
     @property
     def scopes(self) -> tuple[AccessScope, ...]:

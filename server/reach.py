@@ -1,4 +1,4 @@
-"""The conversations that a caller may touch whose key or token names agents; those of other agents seem not to be there."""
+"""The conversations that a caller may touch whose credential names agents, or one conversation; others seem not to be there."""
 
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Mapping
@@ -29,8 +29,20 @@ class Reach:
             InvalidConversationId: The id is empty, too long or ill-formed.
             ConversationNotFound: The caller may not touch it, or it was never started.
         """
+        if caller.conversation_id is not None and check_conversation_id(conversation_id) != caller.conversation_id:
+            raise ConversationNotFound(conversation_id)
         if caller.agents is not None and not caller.touches(await self._agent(check_conversation_id(conversation_id))):
             raise ConversationNotFound(conversation_id)
+
+    async def check_exists(self, caller: Caller, conversation_id: str) -> None:
+        """Refuse a conversation that the caller may not touch, and one that was never started, alike.
+
+        Raises:
+            InvalidConversationId: The id is empty, too long or ill-formed.
+            ConversationNotFound: The caller may not touch it, or it was never started.
+        """
+        await self.check(caller, conversation_id)
+        await self._agent(check_conversation_id(conversation_id))
 
     async def check_start(self, caller: Caller, conversation_id: str) -> None:
         """Refuse the id of a conversation that the caller may not touch, for a new one: it is taken, and no more is said of it.
@@ -53,13 +65,15 @@ class Reach:
 
         Raises:
             ConversationNotFound: The caller may not touch the conversation that is named, or it was never started.
-            StaleCall: No conversation is named, and the suspension is another agent's, or is not open.
+            StaleCall: No conversation is named, and the suspension is of one that may not be touched, or is not open.
         """
-        if caller.agents is None:
+        if caller.agents is None and caller.conversation_id is None:
             return
         if conversation_id is not None:
             await self.check(caller, conversation_id)
-        elif not caller.touches((await self._client.pending_call(suspension_id)).agent):
+            return
+        call = await self._client.pending_call(suspension_id)
+        if not caller.touches(call.agent) or caller.conversation_id not in (None, call.conversation_id):
             raise StaleCall("", suspension_id, StaleReason.UNKNOWN)
 
     async def _agent(self, conversation_id: str) -> str:
@@ -87,8 +101,10 @@ async def listed(caller: Caller, query: Any, fetch: Callable[[Mapping[str, Any]]
         fetch: Gives a page of one agent, or of all, by the client's parameters of these names.
 
     Raises:
+        Refusal: The caller is a page, which may touch one conversation alone.
         InvalidInput: The cursor is none.
     """
+    caller.check_whole()
     if caller.agents is None:
         return await fetch({"agent": query.agent, "limit": query.limit, "after": query.after})
     agents = sorted(caller.agents if query.agent is None else caller.agents & {query.agent})

@@ -1,5 +1,6 @@
 """What the server itself refuses, before a request reaches the client."""
 
+import math
 from collections.abc import Mapping
 from typing import Any
 
@@ -30,3 +31,8 @@ class Refusal(HoldfastError):
 
     def __str__(self) -> str:
         return self.detail
+
+
+def too_often(code: str, detail: str, wait_s: float) -> Refusal:
+    """The refusal of what came too often, which says when to come back."""
+    return Refusal(429, code, detail, headers={"Retry-After": str(max(math.ceil(wait_s), 1))})

@@ -42,6 +42,7 @@ pytest.register_assert_rewrite(
             "runs",
             "supervision",
             "tallies",
+            "tickets",
             "troubles",
         )
     )
@@ -65,6 +66,7 @@ from .conformance_reads import Reading
 from .conformance_runs import Running
 from .conformance_supervision import Supervising
 from .conformance_tallies import Tallying
+from .conformance_tickets import Ticketing
 from .conformance_troubles import Troubling
 
 __all__ = ["StoreConformance"]
@@ -89,6 +91,7 @@ class StoreConformance(
     Finding,
     Pausing,
     Keeping,
+    Ticketing,
 ):
     """All cases of the suite. Subclass it, and override the fixture `stores`."""
 

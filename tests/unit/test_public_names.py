@@ -39,7 +39,7 @@ PUBLIC = {
         AccessScope Acquired ApiKey ApiKeyList AppRecord Append Appended Binding Blame BrokenApp Census Change ChangePage
         Changes ConversationRow Conversations Directory Due EVERYWHERE KnownIds Late Listing Lists Look MemoryStore Moved
         Overdue Owner PAUSE_LAG_MS Pause Paused Pausing Place Quarantine Rebuilt RedisStore Run RunStatus Runs Silent
-        Stands Store Survey Suspended TakeoverReason Tallies Trouble Waiting
+        Stands Store Survey Suspended TakeoverReason Tallies Ticket TicketKind Tickets Trouble Waiting
     """,
     "actors": """
         Activation ActorSettings AnswerToActivate AnswerToAsk AppBroken Claimed ConversationActor Failed Host Hosted NoOutcome

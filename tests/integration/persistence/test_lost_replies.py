@@ -6,7 +6,17 @@ import pytest
 from redis import exceptions
 
 from holdfast.errors import StoreUnavailable
-from holdfast.persistence import AccessScope, ApiKey, Owner, RedisStore, RunStatus, TakeoverReason, redis_scripts
+from holdfast.persistence import (
+    AccessScope,
+    ApiKey,
+    Owner,
+    RedisStore,
+    RunStatus,
+    TakeoverReason,
+    Ticket,
+    TicketKind,
+    redis_scripts,
+)
 from holdfast.testing.writer import APP, DESK, Writer, begin, call, send, start
 
 
@@ -244,3 +254,15 @@ async def test_a_key_whose_removal_was_acknowledged_in_vain_was_there(proxy, thr
     assert proxy.lose == 0
     assert await store.api_key("k1") is None
     assert not await through.remove_api_key("k1")
+
+
+async def test_a_ticket_whose_removal_was_acknowledged_in_vain_is_gone_and_counts_for_nobody(proxy, through, store):
+    digest = "0a" * 32
+    made = Ticket(digest=digest, kind=TicketKind.SIGNING_IN, created_at=1, expires_at=await store.now() + 60_000)
+    await store.put_ticket(made)
+    proxy.lose, proxy.only = 1, b"DEL"
+
+    assert not await through.remove_ticket(digest)
+
+    assert proxy.lose == 0
+    assert await store.ticket(digest) is None

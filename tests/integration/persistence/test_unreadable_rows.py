@@ -9,7 +9,7 @@ import pytest
 from holdfast.client.results import PendingCall
 from holdfast.conversation import Answer, Approve, Deny, Redispatch, Status, SuspensionKind
 from holdfast.errors import CorruptStore, InvalidDecision, InvalidInput, NewerRecord
-from holdfast.persistence import AccessScope, ApiKey, codec
+from holdfast.persistence import AccessScope, ApiKey, Ticket, TicketKind, codec
 from holdfast.persistence.keys import Keys
 from holdfast.testing.writer import Writer, begin, call, resolve, start
 
@@ -332,3 +332,24 @@ async def test_an_api_key_that_cannot_be_read_hides_no_other_and_can_be_removed(
     assert all(one.why for one in found.unreadable)
     assert [await store.remove_api_key(one.key_id) for one in found.unreadable] == [True] * 3
     assert (await store.api_keys()).unreadable == ()
+
+
+@pytest.mark.parametrize(
+    ("data", "error"),
+    [
+        (b"junk", CorruptStore),
+        (msgpack.packb([codec.VERSION, "api_key", {}]), CorruptStore),
+        (msgpack.packb([codec.VERSION, "ticket", {"kind": "session"}]), CorruptStore),
+        (msgpack.packb([NEWER, "ticket", {}]), NewerRecord),
+    ],
+)
+async def test_a_ticket_that_cannot_be_read_counts_for_nobody_and_can_be_removed(store, keys, data, error):
+    digest = "0a" * 32
+    await store.put_ticket(Ticket(digest=digest, kind=TicketKind.SESSION, created_at=1, expires_at=await store.now() + 60_000))
+    await store._redis.set(keys.meta(f"ticket:{digest}"), data)
+
+    with pytest.raises(error):
+        await store.ticket(digest)
+
+    assert await store.remove_ticket(digest)
+    assert await store.ticket(digest) is None

@@ -9,7 +9,7 @@ from stores import InMemory
 from holdfast.client import AsyncClient
 from holdfast.conversation import State, SuspensionKind
 from holdfast.errors import CorruptStore
-from holdfast.persistence import AccessScope, ApiKey, TakeoverReason
+from holdfast.persistence import AccessScope, ApiKey, TakeoverReason, Ticket, TicketKind
 from holdfast.persistence.keys import Keys, bucket_of
 from holdfast.testing.writer import APP, DESK, Writer, begin, call, cancel, send, start
 
@@ -37,6 +37,7 @@ KEY_OF = {
     "troubles": lambda keys: keys.meta("troubles"),
     "api-keys": lambda keys: keys.meta("api-keys"),
     "api-keys-used": lambda keys: keys.meta("api-keys-used"),
+    "ticket": lambda keys: keys.meta(f"ticket:{TICKET.digest}"),
     "counts": lambda keys: keys.meta("counts"),
     "pending": lambda keys: keys.pending(BUCKET, None, None),
     "pending by agent": lambda keys: keys.pending(BUCKET, "desk", None),
@@ -50,6 +51,7 @@ KEY_OF = {
     "conversations by agent and next status": lambda keys: keys.conversations(BUCKET, "desk", "idle"),
 }
 API_KEY = ApiKey(key_id="k1", name="ana", digest="00", scopes=(AccessScope.READ,), created_at=1)
+TICKET = Ticket(digest="00" * 32, kind=TicketKind.SESSION, created_at=1, expires_at=2)
 SETTLED = [name for name in KEY_OF if name.startswith("pending") or "status" in name or name == "conversations by both"]
 """The lists that the end of a turn rewrites."""
 STARTED = ["conversations", "conversations by agent"]
@@ -151,6 +153,7 @@ COMMANDS = {
     lambda store: store.open(): ["layout"],
     lambda store: store.api_key("k1"): ["api-keys", "api-keys-used"],
     lambda store: store.api_keys(): ["api-keys", "api-keys-used"],
+    lambda store: store.ticket(TICKET.digest): ["ticket"],
 }
 """Every operation that sends plain commands, and the keys it reads or writes."""
 

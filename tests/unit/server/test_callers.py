@@ -393,7 +393,7 @@ async def test_the_link_signs_one_person_in_once(client, waiting):
     assert (await api.http.get(older)).status_code == 410
     assert (await api.http.post(link, headers={"Sec-Fetch-Site": "cross-site"})).status_code == 403
     found = await api.http.post(link, headers=SAME | {"Sec-Fetch-Mode": "navigate", "Sec-Fetch-Dest": "document"})
-    assert (found.status_code, found.headers["location"]) == (303, "/")
+    assert (found.status_code, found.headers["location"]) == (303, "/inbox")
     assert all(part in found.headers["set-cookie"] for part in ("HttpOnly", "SameSite=lax", "Path=/", "holdfast-8484="))
     assert "Secure" not in found.headers["set-cookie"]
     assert (await api.http.get("/")).status_code == 200

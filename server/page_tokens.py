@@ -1,0 +1,99 @@
+"""The route of page tokens: an application's back end lends one page a small part of what it may do itself, for a while."""
+
+from dataclasses import replace
+from typing import Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from holdfast.client.access import AccessScope, TicketKind
+from holdfast.conversation import Principal, Proof
+from holdfast.conversation.ids import CONVERSATION_ID
+from holdfast.errors import InvalidInput
+
+from .operation import Asked, Operation
+
+DEFAULT_S = 900
+MOST_S = 3600
+LENT = (AccessScope.READ, AccessScope.DECIDE, AccessScope.START)
+"""What may be lent: a page carries out nothing as a client yet, and administers nothing."""
+
+
+class PageTokenBody(BaseModel):
+    """A page to let in."""
+
+    model_config = ConfigDict(extra="forbid", strict=True)
+
+    conversation_id: str = Field(
+        pattern=f"^{CONVERSATION_ID.pattern}$", description="The one conversation that the page may touch."
+    )
+    scopes: list[Literal["read", "decide", "start"]] = Field(
+        default=["read", "decide", "start"], min_length=1, max_length=3, description="What it may do; you need each yourself."
+    )
+    ttl_s: float = Field(default=DEFAULT_S, ge=1, le=MOST_S, description="How long the token counts.")
+    principal: str | None = Field(
+        default=None,
+        min_length=1,
+        max_length=200,
+        description="For whom the page is, as you state; the log names them. By default you yourself.",
+    )
+
+
+class PageTokenReply(BaseModel):
+    """A page token."""
+
+    token: str = Field(description="To be sent as `Authorization: Bearer`; it is shown here and never again.")
+    expires_at: int = Field(description="In integer milliseconds UTC.")
+    scopes: list[AccessScope]
+    conversation_id: str
+    principal: str
+
+
+async def page_token(asked: Asked) -> PageTokenReply:
+    """A token for one page. It ends with what its maker came with: with the API key, or when their token or session expires."""
+    caller, body = asked.caller, asked.body
+    scopes = frozenset(AccessScope(scope) for scope in body.scopes)
+    for scope in LENT:
+        if scope in scopes:
+            caller.check_scope(scope)
+    await asked.serving.reach.check_exists(caller, body.conversation_id)
+    lent = replace(
+        caller,
+        principal=_principal(caller.principal, body.principal),
+        scopes=scopes,
+        conversation_id=body.conversation_id,
+    )
+    asked.serving.tickets.check_rate(TicketKind.PAGE, caller.account)
+    secret, ticket = await asked.serving.tickets.issue(TicketKind.PAGE, lent, body.ttl_s)
+    return PageTokenReply(
+        token=f"hfp_{secret}",
+        expires_at=ticket.expires_at,
+        scopes=[scope for scope in LENT if scope in scopes],
+        conversation_id=body.conversation_id,
+        principal=lent.principal.id,
+    )
+
+
+def _principal(maker: Principal, stated: str | None) -> Principal:
+    """For whom a page is. A name that the maker states is proven by nothing else; no role is lent to a page."""
+    if stated is None:
+        return Principal(maker.id, proof=maker.proof)
+    try:
+        return Principal(stated, proof=Proof.STATED).check_visible()
+    except InvalidInput as error:
+        raise InvalidInput("principal", error.problem, error.fix) from None
+
+
+OPERATIONS = (
+    Operation(
+        "POST",
+        "/v1/page-tokens",
+        "createPageToken",
+        "A short-lived token for a page of yours, which may touch one conversation alone.",
+        page_token,
+        reply=PageTokenReply,
+        body=PageTokenBody,
+        status=201,
+        scope=AccessScope.START,
+    ),
+)
+"""The operation for page tokens."""

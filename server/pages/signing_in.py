@@ -1,0 +1,180 @@
+"""The pages that sign people in and out: by an API key, by the link that works once. None needs a script.
+
+To open a page changes nothing, so that no preview or prefetch uses a link up; its button does.
+"""
+
+import contextlib
+import logging
+from collections.abc import Awaitable, Callable
+from functools import partial
+
+from starlette.requests import Request
+from starlette.responses import RedirectResponse, Response
+from starlette.routing import Route
+
+from holdfast.errors import HoldfastError
+from holdfast.problems import status_of
+from holdfast.server.authentication import Authentication
+from holdfast.server.operation import Serving
+from holdfast.server.problems import headers_of
+from holdfast.server.refusal import Refusal
+from holdfast.server.sessions import SESSION_S, cookie_of
+from holdfast.server.static_files import static_files
+
+from .destinations import destination
+from .form_body import form_of
+from .templates import page
+
+STYLE = "holdfast.css"
+LONGEST_KEY = 1000
+
+logger = logging.getLogger("holdfast.server")
+
+Handler = Callable[[Request], Awaitable[Response]]
+
+
+class SigningIn:
+    """The pages of one server."""
+
+    def __init__(self, serving: Serving, authentication: Authentication) -> None:
+        self._serving = serving
+        self._authentication = authentication
+
+    def routes(self) -> list[Route]:
+        """Their routes."""
+        return [
+            Route("/signin", partial(self._answered, self._sign_in), methods=["GET", "POST"]),
+            Route("/signin/{token}", partial(self._answered, self._by_link), methods=["GET", "POST"]),
+            Route("/signout", partial(self._answered, self._sign_out), methods=["POST"]),
+        ]
+
+    async def _answered(self, handler: Handler, request: Request) -> Response:
+        """What a handler answers; an error is a page that says what to do, and nobody has signed in."""
+        request.scope["state"]["path"] = "/signout" if handler == self._sign_out else "/signin"  # for `Watch`
+        try:
+            self._serving.requests.check()
+            with self._serving.requests.one():
+                return await handler(request)
+        except HoldfastError as error:
+            return await self._refused(request, error)
+        except Exception:  # a mistake of ours: its traceback is for the log alone
+            logger.exception("%s failed", request.scope["state"]["path"])
+            return self._page(request, status=500, message="The server failed; its log says how.")
+
+    async def _sign_in(self, request: Request) -> Response:
+        onward = destination(self._asked_for(request), _root(request))
+        if self._authentication.anyone:
+            return RedirectResponse(onward, status_code=303)
+        if request.method != "POST":
+            return self._page(request, next_path=onward, who=await self._who(request))
+        form = await form_of(request, self._serving.bounds)
+        request.state.next_path = form.get("next")
+        caller = await self._serving.callers.of_key(request.scope, form.get("key").strip()[:LONGEST_KEY])
+        value = await self._serving.sessions.opened(caller)
+        return await self._signed_in(request, value, form.get("next"))
+
+    async def _by_link(self, request: Request) -> Response:
+        token = request.path_params["token"]
+        if request.method != "POST":
+            self._serving.sessions.check_link(token)
+            return self._page(request, link=True)
+        return await self._signed_in(request, await self._serving.sessions.redeemed(token))
+
+    async def _sign_out(self, request: Request) -> Response:
+        value = self._serving.callers.session_of(request.scope)
+        if value is not None:
+            await self._serving.callers.sign_out(value)
+        response = RedirectResponse(f"{_root(request)}/signin", status_code=303)
+        _give(response, request, "", 0)
+        return response
+
+    async def _signed_in(self, request: Request, value: str, asked_for: str = "") -> Response:
+        """The cookie, and the way to the page that was asked for; a session from before ends."""
+        if (older := self._serving.callers.session_of(request.scope)) is not None:
+            with contextlib.suppress(HoldfastError):  # it ends by itself
+                await self._serving.callers.sign_out(older)
+        response = RedirectResponse(destination(asked_for, _root(request)), status_code=303)
+        _give(response, request, value, SESSION_S)
+        response.headers["Referrer-Policy"] = "no-referrer"
+        return response
+
+    async def _who(self, request: Request) -> str | None:
+        """The name of whoever has signed in with this browser already."""
+        if self._serving.callers.session_of(request.scope) is None:
+            return None
+        caller = await self._serving.callers.known(request.scope)
+        return None if caller is None else caller.principal.id
+
+    async def _refused(self, request: Request, error: HoldfastError) -> Response:
+        if isinstance(error, Refusal):
+            return self._page(request, status=error.status, message=_said(error), headers=error.headers)
+        self._serving.readiness.note(error)
+        message = "The server cannot sign anybody in or out at the moment. Try again soon."
+        return self._page(request, status=status_of(error), message=message, headers=headers_of(error))
+
+    def _asked_for(self, request: Request) -> str:
+        if len(request.scope.get("query_string", b"")) > self._serving.bounds.query_bytes:
+            return ""
+        return request.query_params.get("next", "")
+
+    def _page(
+        self,
+        request: Request,
+        *,
+        status: int = 200,
+        message: str = "",
+        link: bool = False,
+        next_path: str | None = None,
+        who: str | None = None,
+        headers: dict[str, str] | None = None,
+    ) -> Response:
+        root = _root(request)
+        asked_for = getattr(request.state, "next_path", self._asked_for(request)) if next_path is None else next_path
+        onward = destination(asked_for, root)
+        return page(
+            "signin.html",
+            status=status,
+            headers=headers,
+            root=root,
+            next=onward,
+            onward=onward,
+            message=message,
+            link=link,
+            who=who,
+            provider=None,
+            provider_name="",
+            linked=self._serving.sessions.linked,
+            styled=STYLE in static_files(),
+        )
+
+
+def _said(error: Refusal) -> str:
+    """What a person reads of a refusal."""
+    match error.code:
+        case "unauthenticated":
+            return "This API key is not taken: perhaps it is not whole, was revoked, or has expired."
+        case "too_many_failures" | "rate_limited":
+            return f"There were too many attempts. Try again in {error.headers.get('Retry-After', '60')} seconds."
+        case "link_used":
+            return "This link was used, or has expired. Start the server again for another one, or sign in with an API key."
+        case _:
+            return f"{error.detail[:1].upper()}{error.detail[1:]}."
+
+
+def _give(response: Response, request: Request, value: str, holds_s: int) -> None:
+    """Give the browser a session's cookie, or with no time left take it away."""
+    arrived = request.state.arrived
+    response.set_cookie(
+        cookie_of(arrived.scheme, arrived.host),
+        value,
+        max_age=holds_s,
+        path="/",
+        secure=arrived.scheme == "https",
+        httponly=True,
+        samesite="lax",
+    )
+
+
+def _root(request: Request) -> str:
+    found: str = request.scope.get("root_path", "")
+    return found

@@ -1,0 +1,104 @@
+"""Tickets: what stands for a caller for a while, a browser's session or a page's token. Each server of a namespace has them."""
+
+import hashlib
+import math
+import re
+import secrets
+import time
+from collections.abc import Callable, Hashable, Mapping
+from types import MappingProxyType
+
+from holdfast.client.access import Access, Ticket, TicketKind
+
+from .caller import Caller
+from .rates import Rates
+from .refusal import too_often
+from .tokens import InvalidToken
+
+SECRET = re.compile(r"[0-9a-f]{64}")
+"""The secret of a ticket: 256 bits."""
+PAGE_TOKEN = re.compile(r"hfp_([0-9a-f]{64})")
+"""The text of a page token."""
+ISSUED: Mapping[TicketKind, tuple[float, float]] = MappingProxyType(
+    {TicketKind.SESSION: (0.2, 20), TicketKind.PAGE: (20, 200), TicketKind.SIGNING_IN: (0.2, 20)}
+)
+"""How many tickets of a kind somebody gets a second on the long run, and how many at once: each takes room in the store."""
+
+
+class Tickets:
+    """The tickets of a namespace, as one server process issues and reads them. `clock` gives seconds."""
+
+    def __init__(self, access: Access, *, clock: Callable[[], float] = time.monotonic) -> None:
+        self._access = access
+        self._issued = {kind: Rates(per_s, burst, clock=clock) for kind, (per_s, burst) in ISSUED.items()}
+
+    def check_rate(self, kind: TicketKind, holder: Hashable) -> None:
+        """Refuse one more ticket of whoever has got as many as may be.
+
+        Raises:
+            Refusal: It is one too many.
+        """
+        if wait_s := self._issued[kind].take(holder):
+            raise too_often("rate_limited", "too many sessions or tokens were asked for from there", wait_s)
+
+    async def issue(self, kind: TicketKind, caller: Caller, holds_s: float) -> tuple[str, Ticket]:
+        """The secret of a new ticket for a caller, and the ticket. It ends no later than what the caller came with.
+
+        Raises:
+            StoreUnavailable: Redis does not answer in time, or refuses.
+        """
+        now = await self._access.now()
+        ends_at = now + round(holds_s * 1000)
+        secret = secrets.token_hex(32)
+        ticket = Ticket(
+            digest=digest_of(secret),
+            kind=kind,
+            principal=caller.principal,
+            scopes=tuple(sorted(caller.scopes)),
+            agents=None if caller.agents is None else tuple(sorted(caller.agents)),
+            conversation_id=caller.conversation_id,
+            key_id=caller.key_id,
+            created_at=now,
+            expires_at=ends_at if caller.ends_at is None else min(ends_at, caller.ends_at),
+        )
+        await self._access.put_ticket(ticket)
+        return secret, ticket
+
+    async def caller(self, kind: TicketKind, secret: str) -> tuple[Caller, float]:
+        """The caller of a ticket, and how many seconds it still holds.
+
+        Raises:
+            InvalidToken: There is no such ticket, or not any more.
+            StoreUnavailable: Redis does not answer in time, or refuses.
+        """
+        ticket, now = await self._access.ticket(digest_of(secret)), time.time() * 1000
+        if ticket is None or ticket.kind is not kind or ticket.principal is None:
+            raise InvalidToken("it has ended, or never was")
+        holds_ms: float = ticket.expires_at - now
+        if ticket.key_id is not None:
+            key = await self._access.key(ticket.key_id)
+            if key is None or (key.expires_at is not None and key.expires_at <= now):
+                raise InvalidToken("the API key that it came from was revoked, or has expired")
+            holds_ms = min(holds_ms, math.inf if key.expires_at is None else key.expires_at - now)
+        caller = Caller(
+            ticket.principal,
+            frozenset(ticket.scopes),
+            None if ticket.agents is None else frozenset(ticket.agents),
+            conversation_id=ticket.conversation_id,
+            key_id=ticket.key_id,
+            ends_at=ticket.expires_at,
+        )
+        return caller, max(holds_ms / 1000, 0.0)  # the store's clock says when it ends; this one may be ahead
+
+    async def end(self, secret: str) -> None:
+        """End a ticket, on every server within seconds.
+
+        Raises:
+            StoreUnavailable: Redis does not answer in time, or refuses.
+        """
+        await self._access.remove_ticket(digest_of(secret))
+
+
+def digest_of(secret: str) -> str:
+    """The digest under which a ticket is stored."""
+    return hashlib.sha256(secret.encode()).hexdigest()
