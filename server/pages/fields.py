@@ -251,21 +251,26 @@ def _fill(one: Field, form: Form) -> None:
 def _read(one: Field) -> tuple[Any, bool]:
     """The value of a field, and whether what was filled in says one."""
     if one.kind is FieldKind.GROUP:
+        if not one.required and one.was is ABSENT and _is_blank(one):
+            return ABSENT, True
         found, fine = {}, True
         for inner in one.inner:
             value, good = _read(inner)
             fine &= good
             if value is not ABSENT:
                 found[inner.key] = value
-        empty = not found and not one.required and one.was is ABSENT
-        return (ABSENT if empty else found), fine
-    if one.text == UNSAID and one.kind not in (FieldKind.TEXT, FieldKind.LINES, FieldKind.ITEMS):
+        return found, fine
+    if one.text == UNSAID and one.kind not in (FieldKind.TEXT, FieldKind.LINES, FieldKind.ITEMS, FieldKind.ANY):
         return _left_out(one)
     try:
         return _said(one), True
     except ValueError as error:
         one.problem = visible(str(error))
         return ABSENT, False
+
+
+def _is_blank(one: Field) -> bool:
+    return all(_is_blank(inner) for inner in one.inner) if one.kind is FieldKind.GROUP else one.text == UNSAID
 
 
 def _left_out(one: Field) -> tuple[Any, bool]:

@@ -27,7 +27,7 @@ async def feed(visit: Visit) -> Response:
     query: FeedQuery = visit.query
     given = visit.headers.get("last-event-id", "")
     after = given if LIST_CURSOR.fullmatch(given) else query.after
-    visit.serving.streams.check_room(visit.caller.principal)
+    visit.serving.streams.check_room(visit.caller.account)
     agents: Any = query.agent
     if visit.caller.agents is not None:
         agents = visit.caller.agents & {query.agent} if query.agent is not None else visit.caller.agents

@@ -121,8 +121,8 @@ async def _answered(by_method: Mapping[str, Page], serving: Serving, request: Re
         serving.requests.check()
         with serving.requests.one(), ExitStack() as held:
             caller = request.scope["state"]["caller"] = await serving.callers.of(request.scope)
-            caller.check_scope(wanted.scope)
-            held.enter_context(serving.requests.share(caller.principal, max(serving.bounds.requests // 4, 1)))
+            _check(caller, wanted)
+            held.enter_context(serving.requests.share(caller.account, max(serving.bounds.requests // 4, 1)))
             if "conversation_id" in request.path_params:
                 await serving.reach.check(caller, request.path_params["conversation_id"])
             query = None if wanted.query is None else query_of(request, wanted.query, serving.bounds)
@@ -152,9 +152,15 @@ async def _answered(by_method: Mapping[str, Page], serving: Serving, request: Re
         logger.exception("%s %s failed", request.method, wanted.path)
         return failed(None, root, caller, fragment=fragment)
     if isinstance(found, EventStream):
-        found.holder = caller.principal
+        found.holder = caller.account
         found.only_while(partial(serving.callers.stands, request.scope, caller))
     return found
+
+
+def _check(caller: Caller, wanted: Page) -> None:
+    if caller.conversation_id is not None:
+        raise Refusal(403, "not_permitted", "a page token is for a page of its own, and not for these")
+    caller.check_scope(wanted.scope)
 
 
 def failed(error: HoldfastError | None, root: str, caller: Caller | None, *, fragment: bool) -> Response:
