@@ -15,7 +15,7 @@ from typing import Any
 from holdfast.conversation import jsontext
 
 from .form_body import Form
-from .text import visible
+from .text import as_json, shown, visible
 
 MOST_FIELDS = 80
 """How many fields a value may have; one that would have more is a single box for JSON."""
@@ -54,6 +54,7 @@ class Field:
 
     Attributes:
         name: Its name in the form: `v` and the place of the value, as a JSON pointer.
+        number: Its number on the page, from 1.
         label: What a person reads before it.
         kind: What it is filled with.
         required: Whether it must be filled in.
@@ -79,6 +80,7 @@ class Field:
     was: Any = ABSENT
     json: bool = False
     problem: str = ""
+    number: int = 1
 
     @property
     def key(self) -> str:
@@ -102,7 +104,7 @@ class Fields:
         found = drawn.field(schema, value, "v", label, required=True, depth=0)
         if drawn.count > MOST_FIELDS:
             found = Field("v", label, FieldKind.JSON, required=True, was=value)
-            found.text = UNSAID if value is ABSENT else _json(value)
+            found.text = UNSAID if value is ABSENT else as_json(value)
         return cls(found, drawn.count)
 
     def filled(self, form: Form) -> "Fields":
@@ -129,7 +131,7 @@ class _Drawn:
         plain, nullable = self._plain(schema)
         hint = " ".join(str(plain.get("description", "")).split())[:300]
         label = str(plain.get("title") or label)[:200] if name != "v" else label
-        found = Field(name, visible(label), FieldKind.JSON, required, nullable, visible(hint), was=value)
+        found = Field(name, visible(label), FieldKind.JSON, required, nullable, visible(hint), was=value, number=self.count)
         if value is ABSENT and self._defaults and "default" in plain:
             value = plain["default"]
         if value is None and nullable:
@@ -139,12 +141,15 @@ class _Drawn:
             found.kind, found.inner = kind, self._inner(plain, value, name, depth)
         elif kind is FieldKind.CHOICE:
             found.kind = kind
-            found.choices = [(_json(one), visible(one if isinstance(one, str) else _json(one))) for one in _choices(plain)]
-            found.text = UNSAID if value is ABSENT else _json(value)
+            found.choices = [(json.dumps(one, ensure_ascii=False), shown(one)) for one in _choices(plain)]
+            found.text = UNSAID if value is ABSENT else json.dumps(value, ensure_ascii=False)
+        elif kind is FieldKind.ANY and found.was is not ABSENT:
+            found.kind, found.json = kind, not isinstance(found.was, str)
+            found.text = as_json(found.was) if found.json else found.was
         elif kind is not FieldKind.GROUP:
             found.kind, found.text = kind, _text_of(kind, value)
         else:
-            found.text = UNSAID if value is ABSENT else _json(value)
+            found.text = UNSAID if value is ABSENT else as_json(value)
         return found
 
     def _inner(self, plain: Mapping[str, Any], value: Any, name: str, depth: int) -> list[Field]:
@@ -204,6 +209,10 @@ def _kind_of(plain: Mapping[str, Any], value: Any, depth: int) -> FieldKind:
     match plain:
         case {"const": _} | {"enum": list()} if 0 < len(_choices(plain)) <= MOST_CHOICES:
             kind = FieldKind.CHOICE if value is ABSENT or value in _choices(plain) else kind
+        case _ if isinstance(value, str) and visible(value) != value.replace("\r\n", "\n"):
+            pass  # as JSON, each of its characters is seen
+        case {"type": list() as kinds} if "string" in kinds:
+            kind = FieldKind.ANY
         case {"type": "string"} if value is ABSENT or isinstance(value, str):
             long = value is not ABSENT and (len(value) > LONG or "\n" in value)
             wide = isinstance(most := plain.get("maxLength"), int) and most > 4 * LONG
@@ -215,8 +224,7 @@ def _kind_of(plain: Mapping[str, Any], value: Any, depth: int) -> FieldKind:
         case {"type": "number"} if value is ABSENT or (isinstance(value, int | float) and not isinstance(value, bool)):
             kind = FieldKind.NUMBER
         case {"type": "array", "items": {"type": "string", **rest}} if "enum" not in rest and (
-            value is ABSENT
-            or (isinstance(value, list) and all(isinstance(one, str) and one and "\n" not in one for one in value))
+            value is ABSENT or (isinstance(value, list) and all(map(_is_item, value)))
         ):
             kind = FieldKind.ITEMS
         case {"properties": dict()} if depth < DEEPEST and (value is ABSENT or isinstance(value, dict)):
@@ -231,6 +239,11 @@ def _choices(plain: Mapping[str, Any]) -> list[Any]:
     return [one for one in found if isinstance(one, str | int | float | bool) or one is None]
 
 
+def _is_item(value: Any) -> bool:
+    """Whether a value is a text that one line of a list shows."""
+    return isinstance(value, str) and value != "" and "\n" not in value and visible(value) == value
+
+
 def _text_of(kind: FieldKind, value: Any) -> str:
     if value is ABSENT or (value is None and kind is not FieldKind.JSON):
         return UNSAID
@@ -238,7 +251,7 @@ def _text_of(kind: FieldKind, value: Any) -> str:
         return str(value)
     if kind is FieldKind.ITEMS:
         return "\n".join(value)
-    return _json(value)
+    return as_json(value)
 
 
 def _fill(one: Field, form: Form) -> None:
@@ -341,10 +354,6 @@ def _strict(text: str) -> Any:
         return jsontext.loads(text)
     except jsontext.NotJson as error:
         raise ValueError(f"this is no JSON: {error}") from None
-
-
-def _json(value: Any) -> str:
-    return json.dumps(value, ensure_ascii=False, indent=2)
 
 
 def _escaped(key: str) -> str:

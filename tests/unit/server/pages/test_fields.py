@@ -36,6 +36,8 @@ def sent(fields):
                 walk(inner)
         else:
             found[one.name] = [one.text.replace("\n", "\r\n")]
+            if one.json:
+                found[f"{one.name}.json"] = ["on"]
 
     walk(fields.root)
     return found
