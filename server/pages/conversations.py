@@ -11,6 +11,7 @@ from starlette.responses import Response
 
 from holdfast.client import Conversation, ConversationState, Event, Status, Turn
 from holdfast.client.access import AccessScope
+from holdfast.conversation.events import Ended
 from holdfast.conversation.live import TextDelta
 from holdfast.server.reach import listed
 from holdfast.server.refusal import Refusal
@@ -155,6 +156,8 @@ def _framed(event: Event) -> bytes:
     match event.body:
         case TextDelta(text=text):
             return frame("said", {"text": text})
+        case Ended():
+            return frame("changed", {}, cursor=event.seq) + frame("over", {})
         case _:
             return frame("changed", {}, cursor=event.seq)
 

@@ -56,7 +56,7 @@
   });
   addEventListener("pageshow", () => $$("form[data-once]").forEach((form) => delete form.dataset.sent));
 
-  // The list. Rows that come wait while the pointer or the focus is in it, so that nothing moves there.
+  // The list. Rows that come wait while the pointer is in it, so that nothing moves under it.
   const list = () => $("#list");
   const rows = () => $$("#rows > .row");
   const waiting = new Map();
@@ -100,7 +100,7 @@
     count();
     tick();
   }
-  const busy = () => Boolean(list()?.matches(":hover") || list()?.contains(document.activeElement));
+  const busy = () => Boolean(list()?.matches(":hover"));
   function arrive({ id, row, says }) {
     if (document.getElementById(`row-${id}`) || waiting.has(id)) return;
     const holder = document.createElement("template");
@@ -157,7 +157,6 @@
   });
   document.addEventListener("visibilitychange", () => { if (!document.hidden) { unseen = 0; count(); } });
   document.addEventListener("mouseover", later(() => { if (waiting.size && !busy()) show(); }, 300));
-  document.addEventListener("focusout", later(() => { if (waiting.size && !busy()) show(); }, 300));
 
   // Filters: what is typed narrows the list at once, and the server then says what else fits.
   const filters = $("form.filters");
@@ -227,7 +226,7 @@
     if (link?.id === "next" && list()) { event.preventDefault(); return void next(); }
     if (link?.closest("#rows")) { event.preventDefault(); return void go(link); }
     if (link?.closest(".back") && list()) { event.preventDefault(); history.pushState(null, "", address()); shut(); }
-    if (link?.closest("#decide") && link.href.includes("suspension") === false && link.matches("#edit, .button.quiet") && link.pathname.includes("/inbox/")) {
+    if (link?.matches("#decide .in-place")) {
       event.preventDefault();
       htmx.ajax("GET", link.href, { target: "#detail", swap: "innerHTML" }).then(() => $("#decide input:not([type=hidden]), #decide textarea, #decide select, #first-choice")?.focus());
     }

@@ -12,6 +12,7 @@ from holdfast.agent import Agent, App, tool
 from holdfast.client import AsyncClient
 from holdfast.persistence import MemoryStore
 from holdfast.server import Authentication, Bounds, create_app
+from holdfast.server.app import drain
 from holdfast.server.connections import Connections
 from holdfast.server.listening import open_socket
 from holdfast.testing.writer import Writer, begin, call, start
@@ -80,6 +81,7 @@ class Served:
         return self
 
     def __exit__(self, *_):
+        self._loop.call_soon_threadsafe(drain, self.app)
         self._server.should_exit = True
         self._thread.join(30)
 

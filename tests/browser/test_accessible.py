@@ -1,0 +1,92 @@
+"""What assistive technology finds on every page and in every state, light and dark: axe knows no violation."""
+
+import pytest
+from axe_playwright_python.async_playwright import Axe
+from playwright.async_api import expect
+from served import served
+from waiting_calls import APP, waiting
+
+from holdfast.server import Authentication
+from holdfast.testing.writer import Writer, begin, fail_model, start
+
+RULES = {"runOnly": ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice"]}
+
+
+@pytest.fixture
+def server():
+    with served() as running:
+        running.stack._app = APP
+        yield running
+
+
+async def check(page, what):
+    found = (await Axe().run(page, options=RULES)).response["violations"]
+    said = [f"{what}: {one['id']}: {node['target']}: {node['failureSummary']}" for one in found for node in one["nodes"]]
+    assert not said, "\n".join(said)
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+async def test_every_page_and_state(server, browser, scheme):
+    page = await (await browser.new_context(color_scheme=scheme)).new_page()
+    await page.goto(f"{server.url}/inbox")
+    await check(page, "an empty inbox")
+    kinds = ["approval", "elicitation", "client_exec", "lost"]
+    ids = {kind: waiting(server, f"c-{kind}", kind, prompt="Do it?" if kind == "approval" else None) for kind in kinds}
+
+    async def failed():
+        writer = server.stack.writers["c-failed"] = await Writer.of(server.store, "c-failed")
+        await writer.do(start("# hi\n\n- a\n- b\n\n|a|b|\n|-|-|\n|1|2|"), begin(), fail_model())
+
+    server.run(failed())
+    await page.goto(f"{server.url}/inbox")
+    await expect(page.locator(".row")).to_have_count(4)
+    await page.locator(".row input").first.check()
+    await check(page, "an inbox")
+    for kind in kinds:
+        await page.goto(f"{server.url}/inbox/{ids[kind]}?conversation_id=c-{kind}")
+        await check(page, kind)
+    await page.goto(f"{server.url}/inbox/{ids['approval']}?conversation_id=c-approval&edit=1")
+    await page.get_by_label("amount").fill("9000")
+    await page.get_by_role("button", name="Show what changes").click()
+    await expect(page.locator("#decide .notice")).to_be_visible()
+    await check(page, "a form with a problem")
+    await page.get_by_label("amount").fill("9")
+    await page.get_by_role("button", name="Show what changes").click()
+    await expect(page.locator(".difference")).to_be_visible()
+    await check(page, "a difference")
+    await page.keyboard.press("Escape")
+    await page.get_by_role("button", name="Keys").click()
+    await check(page, "the help")
+    await page.get_by_role("button", name="Close").click()
+    await page.get_by_role("button", name="Deny").click()
+    await expect(page.locator(".outcome")).to_be_visible()
+    await check(page, "a decided call")
+    for path in ("/conversations", "/conversations/c-elicitation", "/conversations/c-approval", "/conversations/c-failed"):
+        await page.goto(server.url + path)
+        await check(page, path)
+    for path in (
+        "/problems",
+        "/agents",
+        "/conversations/none",
+        "/conversations?agent=nobody",
+        f"/inbox/{ids['approval']}?conversation_id=c-approval",
+    ):
+        await page.goto(server.url + path)
+        await check(page, path)
+    await page.goto(f"{server.url}/inbox")
+    for row in await page.locator(".row input").all():
+        await row.check()
+    await page.locator("#several-button").click()
+    await expect(page.get_by_role("heading", level=1)).to_contain_text("at once")
+    await check(page, "several")
+
+
+async def test_the_page_that_signs_in(browser):
+    with served(authentication=Authentication()) as server:
+        page = await (await browser.new_context()).new_page()
+        await page.goto(f"{server.url}/inbox")
+        await check(page, "signing in")
+        await page.get_by_label("API key").fill("hf_nothing")
+        await page.get_by_role("button", name="Sign in").click()
+        await expect(page.get_by_role("alert")).to_be_visible()
+        await check(page, "a key that is none")
