@@ -124,6 +124,15 @@ async def test_signing_out_ends_the_session_and_takes_the_cookie_away(http, key)
     assert (await http.get("/signout")).status_code == 405
 
 
+async def test_what_no_page_of_ours_is_known_to_have_sent_signs_nobody_out(client, key):
+    async with browser(client) as http:
+        await http.post("/signin", data={"key": key})
+        del http.headers["Sec-Fetch-Site"]
+        kept = {"Cookie": f"holdfast-8484={http.cookies['holdfast-8484']}"}
+        assert (await http.post("/signout")).status_code == 303
+        assert (await http.get("/v1/pending", headers=kept)).status_code == 200
+
+
 async def test_a_page_of_another_site_signs_nobody_in(http, key):
     for headers in ({"Sec-Fetch-Site": "cross-site"}, {"Sec-Fetch-Site": "same-site"}):
         found = await http.post("/signin", data={"key": key}, headers=headers)
