@@ -1,15 +1,17 @@
 """The checks of `holdfast doctor` on the problems of a store: one for each kind, also where there is no problem."""
 
 from collections.abc import Sequence
+from functools import partial
 
 from holdfast.actors.actor_settings import StoreAddress
+from holdfast.client.problems import Kind, Problem, problems_of
 from holdfast.persistence import RedisStore
 from holdfast.settings import Timing
 
 from .check import Check, fail, ok
 from .display import shorten, span
+from .hints import command
 from .options import Where
-from .unseen import Kind, Problem, problems_of
 
 NAMES = {
     Kind.APP: ("apps", "no worker has reported a problem with an app"),
@@ -28,7 +30,7 @@ async def problem_checks(at: StoreAddress, timing: Timing, where: Where) -> list
     """The checks on the problems of a store."""
     store = RedisStore(at.redis_url, namespace=at.namespace, store_id=at.store_id, cipher=at.cipher)
     try:
-        found = await problems_of(store, timing, where)
+        found = await problems_of(store, timing, partial(command, where=where))
         now = await store.now()
     finally:
         await store.close()

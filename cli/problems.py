@@ -5,16 +5,18 @@ import os
 import sys
 from collections.abc import Sequence
 from dataclasses import asdict, replace
+from functools import partial
 from typing import Any
 
+from holdfast.client.problems import Problem, problems_of
 from holdfast.redaction import Redaction
 
 from .display import clean, shorten, span, to_json
 from .errors import ExitCode
+from .hints import command
 from .options import AsJson, Where
 from .redis_url import to_copy
 from .session import session
-from .unseen import Problem, problems_of
 
 SCHEMA = 1
 """The version of what `--json` prints. A later one of the same number may have more fields."""
@@ -34,7 +36,10 @@ async def _problems(where: Where, *, as_json: bool) -> int:
     async with session(where) as opened:
         store = await opened.stack.store()
         secrets = Redaction.of_process(os.environ, urls=[opened.stack.settings.redis_url or ""])
-        found = [without_secrets(one, secrets) for one in await problems_of(store, opened.stack.settings.timing, where)]
+        found = [
+            without_secrets(one, secrets)
+            for one in await problems_of(store, opened.stack.settings.timing, partial(command, where=where))
+        ]
         now = await store.now()
     if as_json:
         said = {"schema": SCHEMA, "at": now, "problems": [as_dict(problem) for problem in found]}

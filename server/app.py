@@ -11,7 +11,7 @@ from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.middleware import Middleware
 from starlette.requests import Request
-from starlette.responses import PlainTextResponse, Response
+from starlette.responses import PlainTextResponse, RedirectResponse, Response
 from starlette.routing import Route
 
 from holdfast.client import AsyncClient
@@ -28,6 +28,8 @@ from .gate import LOOPBACK_NAMES, Gate
 from .intake import body_of, key_of, query_of
 from .openapi import described
 from .operation import Asked, Operation, Serving
+from .pages import conversations as conversation_pages
+from .pages import inbox, inbox_feed, overview, several, visit
 from .pages.signing_in import SigningIn
 from .problems import MEDIA_TYPE, response_of, unexpected
 from .reach import Reach, conversation_named
@@ -49,6 +51,8 @@ OPERATIONS: tuple[Operation, ...] = (
     *scraping.OPERATIONS,
 )
 """Everything that the API can do."""
+PAGES = (*inbox.PAGES, *inbox_feed.PAGES, *several.PAGES, *conversation_pages.PAGES, *overview.PAGES)
+"""Every page for people, and every form of theirs."""
 ALIVE = "health"
 """The operation that is answered however much goes on."""
 
@@ -98,6 +102,7 @@ def create_app(
             Route("/", _welcome, methods=["GET"]),
             *SigningIn(serving, authentication).routes(),
             static_files.route(),
+            *visit.routes_of(PAGES, serving),
         ],
         middleware=[
             Middleware(Watch, counts=serving.counts),
@@ -190,6 +195,8 @@ async def _description(request: Request) -> Response:
 
 
 async def _welcome(request: Request) -> Response:
+    if "text/html" in request.headers.get("accept", ""):
+        return RedirectResponse(f"{_root(request)}/inbox", status_code=303)
     return PlainTextResponse(f"This is Holdfast. {_root(request)}/openapi.json describes what it serves.\n")
 
 

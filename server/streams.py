@@ -80,6 +80,7 @@ class Streams:
         until: Callable[[_E], bool] | None = None,
         status: int = 200,
         headers: dict[str, str] | None = None,
+        framed: Callable[[_E], bytes] | None = None,
     ) -> "EventStream":
         """The response that streams events. `check_room` is for before: what was begun for a stream is not refused any more.
 
@@ -89,12 +90,17 @@ class Streams:
             until: Whether an event is the last one.
             status: The HTTP status.
             headers: More headers.
+            framed: Gives what is sent of an event; by default as the API has it.
         """
-        frames = self._frames(events, after, until or (lambda _: False))
+        frames = self._frames(events, after, until or (lambda _: False), framed or frame_of)
         return EventStream(frames, self._open, self._bounds.patience_s, status, HEADERS | (headers or {}))
 
     async def _frames(
-        self, events: AsyncGenerator[_E, None], after: int | str, until: Callable[[_E], bool]
+        self,
+        events: AsyncGenerator[_E, None],
+        after: int | str,
+        until: Callable[[_E], bool],
+        framed: Callable[[_E], bytes],
     ) -> AsyncGenerator[bytes, None]:
         """What is sent: the events, a heartbeat where none comes, and at the end why, and where to resume."""
         yield f"retry: {RETRY_MS}\n\n".encode()
@@ -112,7 +118,7 @@ class Streams:
                         return
                     cursor = event.cursor if isinstance(event, ListEvent) else event.seq
                     after = after if cursor is None else cursor
-                    yield frame_of(event)
+                    yield framed(event)
                     if until(event):
                         yield _closed("complete", after)
                         return

@@ -23,13 +23,11 @@ from holdfast.server.problems import headers_of
 from holdfast.server.refusal import Refusal
 from holdfast.server.sessions import SESSION_S, cookie_of
 from holdfast.server.slots import Slots
-from holdfast.server.static_files import static_files
 
 from .destinations import destination
 from .form_body import form_of
 from .templates import page
 
-STYLE = "holdfast.css"
 ON_THE_WAY = "-signing-in"
 """The end of the name of the cookie that a browser has while somebody signs in at the provider."""
 LONGEST_KEY = 1000
@@ -192,7 +190,6 @@ class SigningIn:
             provider=None if self._flow is None else f"{root}/signin/oidc?next={quote(onward, safe='/')}",
             provider_name="" if self._flow is None else self._flow.name,
             linked=self._serving.sessions.linked,
-            styled=STYLE in static_files(),
         )
 
 

@@ -9,6 +9,11 @@ from starlette.responses import HTMLResponse
 
 from holdfast.server.static_files import static_url
 
+from .difference import difference
+from .kinds import CHOICES, KINDS
+from .markdown import markdown
+from .text import as_json, clock, iso, one_line, shown, span, visible
+
 POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; form-action 'self'; "
     "base-uri 'none'; frame-ancestors 'none'"
@@ -30,10 +35,29 @@ def page(name: str, *, status: int = 200, headers: dict[str, str] | None = None,
     return HTMLResponse(rendered(name, **values), status_code=status, headers=HEADERS | (headers or {}))
 
 
+def settled_as(by: str | None) -> str:
+    """What a person reads of what settled a call."""
+    if by is not None and by in CHOICES:
+        return CHOICES[by].done
+    return {"expiry": "given up: its deadline passed", "cancellation": "cancelled"}.get(by or "", "settled")
+
+
 @cache
 def _environment() -> Environment:
     folder = str(files("holdfast.server.pages") / "templates")
     found = Environment(loader=FileSystemLoader(folder), autoescape=True, undefined=StrictUndefined, auto_reload=False)
     found.trim_blocks = found.lstrip_blocks = True
-    found.globals["static_url"] = static_url
+    found.globals |= {"static_url": static_url, "choices": CHOICES, "kinds": KINDS}
+    found.filters |= {
+        "visible": visible,
+        "one_line": one_line,
+        "shown": shown,
+        "pretty": as_json,
+        "span": span,
+        "iso": iso,
+        "clock": clock,
+        "markdown": markdown,
+        "difference": difference,
+        "settled_as": settled_as,
+    }
     return found

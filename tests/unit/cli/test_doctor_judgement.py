@@ -3,8 +3,10 @@
 import asyncio
 import json
 import os
+import shlex
 import sys
 import tempfile
+from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -13,12 +15,13 @@ import pytest
 from holdfast.cli import doctor, headroom, known_holes, problems, redis_checks, redis_doors
 from holdfast.cli.check import Outcome, bounded, fail, failed, judged, ok, warn
 from holdfast.cli.display import to_json
+from holdfast.cli.hints import command
 from holdfast.cli.node_checks import clock, node_checks
 from holdfast.cli.options import Where
 from holdfast.cli.problem_checks import NAMES, checks
 from holdfast.cli.ray_checks import auth, metrics
 from holdfast.cli.redis_url import anonymous, own_socket
-from holdfast.cli.unseen import Kind, Problem, Which, problems_of
+from holdfast.client.problems import Kind, Problem, Which, problems_of
 from holdfast.errors import CorruptStore
 from holdfast.persistence import Census, MemoryStore
 from holdfast.redaction import Redaction
@@ -341,7 +344,10 @@ async def test_no_password_is_in_a_problem_or_in_the_command_that_helps():
     store = MemoryStore()
     await store.put_problem("shop:app", f"ConnectionError: {url}")
     secrets = Redaction(urls=[url])
-    found = [problems.without_secrets(one, secrets) for one in await problems_of(store, Timing(), Where(redis_url=url))]
+    found = [
+        problems.without_secrets(one, secrets)
+        for one in await problems_of(store, Timing(), partial(command, where=Where(redis_url=url)))
+    ]
     said = json.dumps([problems.as_dict(one) for one in found]) + "".join(problems.drawn(found, NOW))
     assert "--redis-url" in said
     assert "s3cret" not in said
@@ -353,9 +359,9 @@ async def test_a_store_without_problems_has_none_and_silence_of_a_dead_cluster_i
     store = MemoryStore(clock=lambda: clock_ms[0])
     assert await store.heartbeat("a-1", limit=9)
     await store.bind("cluster-1", "a", 1)
-    assert await problems_of(store, Timing(), Where()) == []
+    assert await problems_of(store, Timing(), shlex.join) == []
     clock_ms[0] += Timing().stale_ms
-    assert await problems_of(store, Timing(), Where()) == [], "its cluster has been silent too"
+    assert await problems_of(store, Timing(), shlex.join) == [], "its cluster has been silent too"
     await store.bind("cluster-1", "a", 1)
-    (hung,) = await problems_of(store, Timing(), Where())
+    (hung,) = await problems_of(store, Timing(), shlex.join)
     assert (hung.kind, hung.count, hung.since, hung.which[0].name) == (Kind.HUNG_ACTOR, 1, NOW, "a-1")

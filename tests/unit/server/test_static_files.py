@@ -46,7 +46,9 @@ async def test_a_file_is_kept_under_the_url_of_its_content_and_looked_at_again_u
     assert (bare.headers["cache-control"], again.status_code, again.content) == ("no-cache", 304, b"")
 
 
-@pytest.mark.parametrize("name", ["vendored.json", "nothing.js", "..%2fapp.py", "%2e%2e%2fapp.py", "__init__.py"])
+@pytest.mark.parametrize(
+    "name", ["vendored.json", "nothing.js", "package.json", "holdfast.d.ts", "..%2fapp.py", "%2e%2e%2fapp.py", "__init__.py"]
+)
 async def test_nothing_else_is_served(http, name):
     found = await http.get(f"/static/{name}")
 

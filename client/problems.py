@@ -1,8 +1,10 @@
-"""The problems that a person must see, read from Redis: one list for `holdfast problems` and `holdfast doctor`."""
+"""The problems that a person must see, read from Redis: one list for `holdfast problems`, `holdfast doctor` and the pages."""
 
+import shlex
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import TypeAlias
 
 from holdfast.conversation import Status, SuspensionKind
 from holdfast.errors import StoreError, StoreUnavailable
@@ -10,8 +12,10 @@ from holdfast.persistence import Directory, Lists, Store
 from holdfast.registry.cluster import BINDING_STALE_MS
 from holdfast.settings import Timing
 
-from .hints import command
-from .options import Where
+from .async_client import AsyncClient
+
+Said: TypeAlias = Callable[[Sequence[str]], str]
+"""Writes the words of a command of `holdfast` as a person would type them."""
 
 NAMED = 20
 """How many items of each kind are named; the others are counted."""
@@ -59,19 +63,30 @@ class Problem:
         return min((one.since for one in self.which if one.since is not None), default=None)
 
 
-async def problems_of(store: Store, timing: Timing, where: Where) -> list[Problem]:
+async def problems(client: AsyncClient) -> list[Problem]:
+    """The problems of a client's namespace.
+
+    Raises:
+        StoreUnavailable: Redis does not answer.
+    """
+    connection = client._connection  # noqa: SLF001 - the same package
+    timing = connection.stack.settings.timing
+    return await connection.read(lambda store: problems_of(store, timing, lambda words: shlex.join(["holdfast", *words])))
+
+
+async def problems_of(store: Store, timing: Timing, command: Said) -> list[Problem]:
     """The problems of a store. A kind that cannot be read is a problem too, and hides no other.
 
     Raises:
         StoreUnavailable: Redis does not answer.
     """
     looks: dict[Kind, Callable[[], Awaitable[Problem | None]]] = {
-        Kind.APP: lambda: _apps(store, where),
-        Kind.LOST_RUN: lambda: _lost(store, where),
-        Kind.QUARANTINE: lambda: _quarantined(store, where),
-        Kind.TROUBLE: lambda: _troubled(store, where),
-        Kind.HUNG_ACTOR: lambda: _hung(store, timing, where),
-        Kind.OVERDUE: lambda: _overdue(store, where),
+        Kind.APP: lambda: _apps(store, command),
+        Kind.LOST_RUN: lambda: _lost(store, command),
+        Kind.QUARANTINE: lambda: _quarantined(store, command),
+        Kind.TROUBLE: lambda: _troubled(store, command),
+        Kind.HUNG_ACTOR: lambda: _hung(store, timing, command),
+        Kind.OVERDUE: lambda: _overdue(store, command),
     }
     found = []
     for kind, look in looks.items():
@@ -86,26 +101,26 @@ async def problems_of(store: Store, timing: Timing, where: Where) -> list[Proble
     return found
 
 
-async def _apps(store: Directory, where: Where) -> Problem | None:
+async def _apps(store: Directory, command: Said) -> Problem | None:
     broken = await store.broken_apps()
     if not broken:
         return None
-    fix = f"correct it, then run: {command(['up', '--app', broken[0].app], where)}"
+    fix = f"correct it, then run: {command(['up', '--app', broken[0].app])}"
     which = [Which(one.app, one.since, one.problem[:REASON_LENGTH]) for one in broken[:NAMED]]
     return Problem(Kind.APP, len(broken), "apps that no worker can run: their conversations wait", fix, which)
 
 
-async def _lost(store: Lists, where: Where) -> Problem | None:
+async def _lost(store: Lists, command: Said) -> Problem | None:
     count = (await store.census(since=0)).lost
     if not count:
         return None
     page = await store.pending(limit=NAMED, kind=SuspensionKind.LOST)
     which = [Which(view.conversation_id, view.created_at or None, view.problem or view.tool) for view in page.items]
     said = "runs that were lost: a person is asked whether each took effect"
-    return Problem(Kind.LOST_RUN, count, said, f"run: {command(['pending', '--kind', 'lost'], where)}", which)
+    return Problem(Kind.LOST_RUN, count, said, f"run: {command(['pending', '--kind', 'lost'])}", which)
 
 
-async def _quarantined(store: Store, where: Where) -> Problem | None:
+async def _quarantined(store: Store, command: Said) -> Problem | None:
     page = await store.conversations(limit=NAMED, status=Status.QUARANTINED)
     if not page.items:
         return None
@@ -116,20 +131,20 @@ async def _quarantined(store: Store, where: Where) -> Problem | None:
             which.append(Which(row.conversation_id, found.at, found.reason[:REASON_LENGTH]))
     count = max((await store.census(since=0)).quarantined, len(page.items))
     name = which[0].name if which else "CONVERSATION"
-    fix = f"correct the cause, then run: {command(['retry', name], where)}"
+    fix = f"correct the cause, then run: {command(['retry', name])}"
     return Problem(Kind.QUARANTINE, count, "conversations in quarantine: none of their work runs", fix, which)
 
 
-async def _troubled(store: Lists, where: Where) -> Problem | None:
+async def _troubled(store: Lists, command: Said) -> Problem | None:
     troubles = await store.troubles()
     if not troubles:
         return None
     which = [Which(one.conversation_id, one.since, one.reason[:REASON_LENGTH]) for one in troubles[:NAMED]]
-    fix = f"correct what the reason names, it is tried again by itself; see: {command(['show', which[0].name], where)}"
+    fix = f"correct what the reason names, it is tried again by itself; see: {command(['show', which[0].name])}"
     return Problem(Kind.TROUBLE, len(troubles), "conversations that need attention and cannot be taken up", fix, which)
 
 
-async def _hung(store: Directory, timing: Timing, where: Where) -> Problem | None:
+async def _hung(store: Directory, timing: Timing, command: Said) -> Problem | None:
     """The silent actors of a cluster that lives: its sweeper deregisters those that are dead."""
     bound = await store.binding()
     silent = await store.silent(timing.stale_ms)
@@ -139,14 +154,14 @@ async def _hung(store: Directory, timing: Timing, where: Where) -> Problem | Non
         Which(one.actor, one.since, f"it hosts {one.conversation_id}" if one.conversation_id else "it hosts nothing")
         for one in silent[:NAMED]
     ]
-    fix = f"read Ray's logs of its process; the sweeper ends it by itself, unless it hangs too: {command(['doctor'], where)}"
+    fix = f"read Ray's logs of its process; the sweeper ends it by itself, unless it hangs too: {command(['doctor'])}"
     return Problem(Kind.HUNG_ACTOR, len(silent), "actors that live and no longer answer", fix, which)
 
 
-async def _overdue(store: Lists, where: Where) -> Problem | None:
+async def _overdue(store: Lists, command: Said) -> Problem | None:
     found = await store.overdue(OVERDUE_MS, limit=NAMED)
     if not found.count:
         return None
     which = [Which(name, at) for name, at in found.longest]
     said = "conversations whose deadline passed, or whose actor's lease ended, without a sweeper acting on it"
-    return Problem(Kind.OVERDUE, found.count, said, f"start a cluster with a sweeper: {command(['up'], where)}", which)
+    return Problem(Kind.OVERDUE, found.count, said, f"start a cluster with a sweeper: {command(['up'])}", which)

@@ -1,0 +1,192 @@
+"""The pages of conversations: the list, one with all that it says, and what may be done with it."""
+
+import uuid
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+from pydantic import BaseModel, ConfigDict, Field, field_validator
+from starlette.responses import Response
+
+from holdfast.client import Conversation, ConversationState, Event, Status, Turn
+from holdfast.client.access import AccessScope
+from holdfast.conversation.live import TextDelta
+from holdfast.server.reach import listed
+from holdfast.server.refusal import Refusal
+from holdfast.server.streams import frame
+
+from .details import Around, around_of
+from .inbox import path_of
+from .kinds import kind_of
+from .visit import Page, Visit
+
+MOST_MESSAGES = 200
+"""How many of the latest messages a page shows."""
+MOST_TURNS = 50
+AT_ONCE = 100
+
+
+class ListQuery(BaseModel):
+    """Which conversations are wanted."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    status: Status | None = None
+    agent: str | None = Field(default=None, max_length=200)
+    after: str | None = Field(default=None, max_length=1200)
+    limit: int = Field(default=AT_ONCE, ge=1, le=1000)
+
+    @field_validator("status", "agent", "after", mode="before")
+    @classmethod
+    def _unless_empty(cls, value: object) -> object:
+        return None if value == "" else value
+
+    @property
+    def filters(self) -> dict[str, str]:
+        """The filters that are set, as the URL has them."""
+        return {name: str(value) for name in ("status", "agent") if (value := getattr(self, name))}
+
+
+class FeedQuery(BaseModel):
+    """Where the stream of a conversation begins."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    after: int = Field(ge=0, lt=1 << 63)
+
+
+@dataclass(frozen=True, slots=True)
+class Whole:
+    """All that a page shows of a conversation.
+
+    Attributes:
+        conversation_id: Its id.
+        state: Where it stands.
+        around: Its messages and its log.
+        turns: Its latest turns, the newest first.
+        tokens: The tokens of all turns together, sent and received; None where no provider said any.
+    """
+
+    conversation_id: str
+    state: ConversationState[Any]
+    around: Around
+    turns: Sequence[Turn]
+    tokens: tuple[int, int] | None
+
+
+async def conversations(visit: Visit) -> Response:
+    """A page of the list."""
+    query: ListQuery = visit.query
+    page = await listed(visit.caller, query, partial(_page_of, visit))
+    agents = sorted({row.agent for row in page.items} | ({query.agent} if query.agent else set()))
+    return visit.page(
+        "conversations.html", page=page, agents=agents, statuses=[one for one in Status if one is not Status.ABSENT]
+    )
+
+
+async def conversation(visit: Visit) -> Response:
+    """One conversation."""
+    return visit.page("conversation.html", whole=await _whole(visit), kind_of=kind_of, path_of=path_of, keys=_keys())
+
+
+async def now(visit: Visit) -> Response:
+    """What changes of a conversation's page while it is open."""
+    return visit.page("conversation_now.html", whole=await _whole(visit), kind_of=kind_of, path_of=path_of, keys=_keys())
+
+
+async def feed(visit: Visit) -> Response:
+    """Follow a conversation: when it changed, and the text that the model is writing."""
+    given = visit.headers.get("last-event-id", "")
+    after = int(given) if given.isascii() and given.isdigit() and len(given) < 19 else visit.query.after  # noqa: PLR2004 - 2^63
+    found = _conversation(visit)
+    state = await found.state()
+    if state.status == "ended" and after >= state.seq:
+        return Response(status_code=204)
+    visit.serving.streams.check_room(visit.caller.account)
+    return visit.serving.streams.of(found.events(after=after), after=after, framed=_framed)
+
+
+async def send(visit: Visit) -> Response:
+    """Send the user's next message."""
+    text, key = visit.form.get("text"), _key(visit, "message_id")
+    await _conversation(visit).send(text, message_id=key)
+    if visit.fragment:
+        return visit.page("send.html", conversation_id=visit.path["conversation_id"], sent=True, keys=_keys())
+    return _back(visit)
+
+
+async def cancel(visit: Visit) -> Response:
+    """Cancel the turn that the page showed."""
+    await _conversation(visit).cancel(visit.form.get("turn_id") or None, request_id=_key(visit, "request_id"))
+    return _back(visit)
+
+
+async def end(visit: Visit) -> Response:
+    """End the conversation for good."""
+    if visit.form.get("sure") != "yes":
+        raise Refusal(422, "invalid_request", "sure: mark that it is to end for good", {"errors": []})
+    await _conversation(visit).end(request_id=_key(visit, "request_id"))
+    return _back(visit)
+
+
+async def retry(visit: Visit) -> Response:
+    """Lift the quarantine."""
+    await _conversation(visit).retry()
+    return _back(visit)
+
+
+async def _page_of(visit: Visit, where: Any) -> Any:
+    return await visit.client.conversations(status=visit.query.status, **where)
+
+
+async def _whole(visit: Visit) -> Whole:
+    found = _conversation(visit)
+    around = await around_of(found, messages=MOST_MESSAGES)
+    state = around.state or await found.state()
+    turns = await found.turns()
+    used = [(turn.usage.input_tokens, turn.usage.output_tokens) for turn in turns]
+    known = [pair for pair in used if pair != (None, None)]
+    tokens = (sum(sent or 0 for sent, _ in known), sum(got or 0 for _, got in known)) if known else None
+    return Whole(found.id, state, around, turns[: -MOST_TURNS - 1 : -1], tokens)
+
+
+def _framed(event: Event) -> bytes:
+    match event.body:
+        case TextDelta(text=text):
+            return frame("said", {"text": text})
+        case _:
+            return frame("changed", {}, cursor=event.seq)
+
+
+def _keys() -> dict[str, str]:
+    """A key for each form of a page, so that one which is sent twice counts once."""
+    return {name: uuid.uuid4().hex for name in ("send", "cancel", "end")}
+
+
+def _conversation(visit: Visit) -> Conversation:
+    return visit.client.conversation(visit.path["conversation_id"])
+
+
+def _key(visit: Visit, name: str) -> str:
+    found = visit.form.get(name)
+    if not found:
+        raise Refusal(422, "invalid_request", f"{name}: the form must bring one", {"errors": []})
+    return found
+
+
+def _back(visit: Visit) -> Response:
+    return visit.to(f"/conversations/{visit.path['conversation_id']}")
+
+
+PAGES = (
+    Page("GET", "/conversations", conversations, query=ListQuery),
+    Page("GET", "/conversations/{conversation_id}", conversation),
+    Page("GET", "/conversations/{conversation_id}/now", now),
+    Page("GET", "/conversations/{conversation_id}/feed", feed, query=FeedQuery),
+    Page("POST", "/conversations/{conversation_id}/send", send, scope=AccessScope.START),
+    Page("POST", "/conversations/{conversation_id}/cancel", cancel, scope=AccessScope.START),
+    Page("POST", "/conversations/{conversation_id}/end", end, scope=AccessScope.START),
+    Page("POST", "/conversations/{conversation_id}/retry", retry, scope=AccessScope.START),
+)
+"""The pages of conversations."""

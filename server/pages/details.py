@@ -1,0 +1,141 @@
+"""All that a page shows of one call: its form, its conversation's last messages, who asked, what is known of its runs."""
+
+import asyncio
+import uuid
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from holdfast.client import Conversation, ConversationState, HoldfastError, PendingCall, Principal
+from holdfast.client.agents import ToolRow
+from holdfast.errors import StaleCall, StaleReason
+from holdfast.redaction import PLAIN
+
+from .history import History, Settlement, history_of
+from .kinds import Filled, Kind, blank, kind_of
+from .visit import Visit
+
+LAST_MESSAGES = 8
+"""How many messages of the conversation stand beside a call; its own page has all of them."""
+
+
+@dataclass(frozen=True, slots=True)
+class Around:
+    """What stands around the calls of a conversation; empty where it cannot be read, which `problem` says."""
+
+    state: ConversationState[Any] | None = None
+    messages: Sequence[Mapping[str, Any]] = ()
+    history: History = field(default_factory=History)
+    problem: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Detail:
+    """A call that waits, with its form.
+
+    Attributes:
+        call: The call.
+        kind: Its kind.
+        tool: Its tool, as the app declares it; None where the app has no such tool any more.
+        filled: Its form.
+        around: What stands around it.
+        asked_by: Who sent the message that led to it; None where that is not known.
+        decision_id: The idempotency key of the decision that the form makes.
+    """
+
+    call: PendingCall[Any]
+    kind: Kind
+    tool: ToolRow | None
+    filled: Filled
+    around: Around
+    asked_by: Principal | None
+    decision_id: str
+
+    @property
+    def runs(self) -> Sequence[int]:
+        """When its runs were scheduled, in integer milliseconds UTC."""
+        return self.around.history.runs.get(self.call.tool_call_id, ())
+
+
+@dataclass(frozen=True, slots=True)
+class Settled:
+    """A call that does not wait any more: what settled it, as far as that is known.
+
+    Attributes:
+        suspension_id: The suspension.
+        conversation_id: The conversation; empty where it was not named.
+        reason: Why it does not wait.
+        by: What settled it: the name of a decision, `expiry` or `cancellation`; None where that is not known.
+        at: When, in integer milliseconds UTC.
+        principal: Who decided; None where nobody did, or nobody said.
+        mine: Whether it is the decision that was just sent.
+        said: What the decision said: a reason, an error, an answer; None where it said nothing.
+        tool: The tool; empty where it is not known.
+    """
+
+    suspension_id: str
+    conversation_id: str = ""
+    reason: StaleReason = StaleReason.UNKNOWN
+    by: str | None = None
+    at: int | None = None
+    principal: Principal | None = None
+    mine: bool = False
+    said: str | None = None
+    tool: str = ""
+
+
+async def detail_of(visit: Visit, call: PendingCall[Any], *, edited: bool = False, filled: Filled | None = None) -> Detail:
+    """All that is shown of a call."""
+    tool, around = await asyncio.gather(tool_of(visit, call), around_of(visit.client.conversation(call.conversation_id)))
+    form = blank(call, parameters_of(tool), edited=edited) if filled is None else filled
+    asked_by = around.history.sender_of(call.tool_call_id)
+    return Detail(call, kind_of(call), tool, form, around, asked_by, visit.form.get("decision_id") or uuid.uuid4().hex)
+
+
+async def around_of(conversation: Conversation, *, messages: int = LAST_MESSAGES) -> Around:
+    """What stands around the calls of a conversation, with its last messages."""
+    try:
+        state = await conversation.state()
+        found, history = await asyncio.gather(conversation.messages(), history_of(conversation, state.seq))
+    except HoldfastError as error:  # the call itself is shown all the same
+        return Around(problem=PLAIN.redacted(str(error)))
+    return Around(state, found[-messages:], history)
+
+
+async def tool_of(visit: Visit, call: PendingCall[Any]) -> ToolRow | None:
+    """The tool of a call, as the app of this server declares it."""
+    try:
+        agents = await visit.client.agents()
+    except HoldfastError:
+        return None
+    tools = [tool for agent in agents if agent.name == call.agent for tool in agent.tools]
+    return next((tool for tool in tools if tool.name == call.tool), None)
+
+
+def parameters_of(tool: ToolRow | None) -> Any:
+    """The schema of a tool's arguments; True, which takes anything, where it is not known."""
+    return True if tool is None else tool.parameters
+
+
+async def settled_of(visit: Visit, stale: StaleCall, conversation_id: str, suspension_id: str) -> Settled:
+    """What settled a call that does not wait any more."""
+    settlement: Settlement | None = None
+    name = stale.conversation_id or conversation_id
+    if name:
+        settlement = (await around_of(visit.client.conversation(name))).history.settlement_of(suspension_id)
+    if settlement is None:
+        return Settled(suspension_id, name, stale.reason, stale.settled_by, stale.settled_at)
+    end = settlement.settled
+    given = visit.form.get("decision_id")
+    tool = "" if settlement.opened is None else settlement.opened.tool
+    return Settled(
+        suspension_id,
+        name,
+        stale.reason,
+        end.by.value,
+        end.at,
+        end.principal,
+        bool(given) and end.decision_id == given,
+        end.body,
+        tool,
+    )

@@ -1,0 +1,364 @@
+"""Fields for values of a JSON Schema: what a person fills in, and the value that it makes.
+
+An object becomes its properties, one field each; texts, numbers, yes or no, choices and lists of texts have fields of their
+own. What fields cannot say (alternatives, deep nesting, anything else) has a box for JSON. Fields only say what was typed:
+whether the value fits is judged by the schema itself.
+"""
+
+import json
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Any
+
+from holdfast.conversation import jsontext
+
+from .form_body import Form
+from .text import as_json, shown, visible
+
+MOST_FIELDS = 80
+"""How many fields a value may have; one that would have more is a single box for JSON."""
+DEEPEST = 3
+"""How deep objects are drawn as groups of fields; what is nested deeper has a box for JSON."""
+LONG = 60
+"""From how many characters on a text has a box of several lines."""
+MOST_CHOICES = 200
+LONGEST_NUMBER = 400
+"""How many digits a number in a field may have."""
+ABSENT: Any = object()
+"""The value of what is not there."""
+_TYPES: Mapping[type, str] = {str: "string", bool: "boolean", int: "number", float: "number"}
+UNSAID = ""
+"""What a field says of a value that is not there."""
+
+
+class FieldKind(StrEnum):
+    """What a field is filled with."""
+
+    TEXT = "text"  # one line
+    LINES = "lines"  # a text of several lines
+    NUMBER = "number"  # a number
+    INTEGER = "integer"  # a whole number
+    FLAG = "flag"  # yes or no
+    CHOICE = "choice"  # one of some values
+    ITEMS = "items"  # a list of texts, one in a line
+    GROUP = "group"  # an object, whose fields follow
+    JSON = "json"  # any JSON value
+    ANY = "any"  # a text, or any JSON value if that is said
+
+
+@dataclass(slots=True)
+class Field:
+    """One field.
+
+    Attributes:
+        name: Its name in the form: `v` and the place of the value, as a JSON pointer.
+        number: Its number on the page, from 1.
+        label: What a person reads before it.
+        kind: What it is filled with.
+        required: Whether it must be filled in.
+        nullable: Whether nothing filled in means null.
+        hint: What the schema says of it.
+        text: What stands in it.
+        choices: The values of a choice, as JSON texts, with what a person reads.
+        inner: The fields of a group.
+        was: The value from which it was made; `ABSENT` if there was none.
+        json: Whether the text of `any` is JSON.
+        problem: What is wrong with what was filled in.
+    """
+
+    name: str
+    label: str
+    kind: FieldKind
+    required: bool = False
+    nullable: bool = False
+    hint: str = ""
+    text: str = UNSAID
+    choices: Sequence[tuple[str, str]] = ()
+    inner: "Sequence[Field]" = ()
+    was: Any = ABSENT
+    json: bool = False
+    problem: str = ""
+    number: int = 1
+
+    @property
+    def key(self) -> str:
+        """The last part of its place."""
+        return _unescaped(self.name.rpartition("/")[2])
+
+
+@dataclass(slots=True)
+class Fields:
+    """The fields of one value."""
+
+    root: Field
+    count: int = field(default=0)
+
+    @classmethod
+    def of(cls, schema: Any, value: Any = ABSENT, *, label: str = "Answer") -> "Fields":
+        """The fields of a value of a schema, filled with this one."""
+        if value is ABSENT and schema in (None, True, {}):
+            return cls(Field("v", label, FieldKind.ANY, required=True), 1)
+        drawn = _Drawn(schema, defaults=value is ABSENT)
+        found = drawn.field(schema, value, "v", label, required=True, depth=0)
+        if drawn.count > MOST_FIELDS:
+            found = Field("v", label, FieldKind.JSON, required=True, was=value)
+            found.text = UNSAID if value is ABSENT else as_json(value)
+        return cls(found, drawn.count)
+
+    def filled(self, form: Form) -> "Fields":
+        """These fields, filled as a form says."""
+        _fill(self.root, form)
+        return self
+
+    def value(self) -> Any:
+        """The value that the fields say; `ABSENT` if any has a problem, which it then says."""
+        found, fine = _read(self.root)
+        return found if fine else ABSENT
+
+
+class _Drawn:
+    """The fields of one schema, counted."""
+
+    def __init__(self, schema: Any, *, defaults: bool) -> None:
+        self._whole = schema
+        self._defaults = defaults  # of a value that there is, nothing is filled in that it leaves out
+        self.count = 0
+
+    def field(self, schema: Any, value: Any, name: str, label: str, *, required: bool, depth: int) -> Field:
+        self.count += 1
+        plain, nullable = self._plain(schema)
+        hint = " ".join(str(plain.get("description", "")).split())[:300]
+        label = str(plain.get("title") or label)[:200] if name != "v" else label
+        found = Field(name, visible(label), FieldKind.JSON, required, nullable, visible(hint), was=value, number=self.count)
+        if value is ABSENT and self._defaults and "default" in plain:
+            value = plain["default"]
+        if value is None and nullable:
+            value = ABSENT
+        kind = _kind_of(plain, value, depth)
+        if kind is FieldKind.GROUP and self.count <= MOST_FIELDS:
+            found.kind, found.inner = kind, self._inner(plain, value, name, depth)
+        elif kind is FieldKind.CHOICE:
+            found.kind = kind
+            found.choices = [(json.dumps(one, ensure_ascii=False), shown(one)) for one in _choices(plain)]
+            found.text = UNSAID if value is ABSENT else json.dumps(value, ensure_ascii=False)
+        elif kind is FieldKind.ANY and found.was is not ABSENT:
+            found.kind, found.json = kind, not isinstance(found.was, str)
+            found.text = as_json(found.was) if found.json else found.was
+        elif kind is not FieldKind.GROUP:
+            found.kind, found.text = kind, _text_of(kind, value)
+        else:
+            found.text = UNSAID if value is ABSENT else as_json(value)
+        return found
+
+    def _inner(self, plain: Mapping[str, Any], value: Any, name: str, depth: int) -> list[Field]:
+        given = value if isinstance(value, dict) else {}
+        properties, needed = plain["properties"], plain.get("required", ())
+        needed = needed if isinstance(needed, list) else ()
+        fields = []
+        for key in [*properties, *(key for key in given if key not in properties)]:
+            if self.count > MOST_FIELDS:
+                break
+            of_key = properties.get(key, True)
+            place = f"{name}/{_escaped(key)}"
+            fields.append(
+                self.field(of_key, given.get(key, ABSENT), place, key, required=key in needed or key in given, depth=depth + 1)
+            )
+        return fields
+
+    def _plain(self, schema: Any) -> tuple[Mapping[str, Any], bool]:
+        """A schema with its reference followed, and without the alternative null; whether null is one."""
+        nullable = False
+        for _ in range(8):
+            if not isinstance(schema, dict):
+                return {}, nullable
+            if isinstance(schema.get("$ref"), str):
+                beside = {key: schema[key] for key in ("title", "description", "default") if key in schema}
+                target = self._at(schema["$ref"])
+                schema = target | beside if isinstance(target, dict) else target
+                continue
+            if isinstance(kinds := schema.get("type"), list) and "null" in kinds:
+                rest = [kind for kind in kinds if kind != "null"]
+                schema, nullable = schema | {"type": rest[0] if len(rest) == 1 else rest}, True
+                continue
+            options = schema.get("anyOf", schema.get("oneOf"))
+            if not isinstance(options, list):
+                return schema, nullable
+            others = [one for one in options if not (isinstance(one, dict) and one.get("type") == "null")]
+            if len(others) != 1 or len(others) == len(options) or not isinstance(others[0], dict):
+                return {key: schema[key] for key in ("title", "description", "default") if key in schema}, nullable
+            schema = {key: schema[key] for key in schema if key not in ("anyOf", "oneOf")} | others[0]
+            nullable = True
+        return {}, nullable
+
+    def _at(self, reference: str) -> Any:
+        found = self._whole
+        if not reference.startswith("#"):
+            return {}
+        for part in reference[1:].split("/")[1:]:
+            found = found.get(_unescaped(part)) if isinstance(found, dict) else None
+        return found
+
+
+def _kind_of(plain: Mapping[str, Any], value: Any, depth: int) -> FieldKind:
+    """The kind of field for a schema; a value that it could not show has the box for JSON."""
+    kind = FieldKind.JSON
+    if not plain.keys() - {"title", "description", "default"} and isinstance(value, str | bool | int | float):
+        plain = {"type": _TYPES[type(value)]}  # nothing is said of it: it is what it was
+    match plain:
+        case {"const": _} | {"enum": list()} if 0 < len(_choices(plain)) <= MOST_CHOICES:
+            kind = FieldKind.CHOICE if value is ABSENT or value in _choices(plain) else kind
+        case _ if isinstance(value, str) and visible(value) != value.replace("\r\n", "\n"):
+            pass  # as JSON, each of its characters is seen
+        case {"type": list() as kinds} if "string" in kinds:
+            kind = FieldKind.ANY
+        case {"type": "string"} if value is ABSENT or isinstance(value, str):
+            long = value is not ABSENT and (len(value) > LONG or "\n" in value)
+            wide = isinstance(most := plain.get("maxLength"), int) and most > 4 * LONG
+            kind = FieldKind.LINES if long or wide else FieldKind.TEXT
+        case {"type": "boolean"} if value is ABSENT or isinstance(value, bool):
+            kind = FieldKind.FLAG
+        case {"type": "integer"} if value is ABSENT or (isinstance(value, int) and not isinstance(value, bool)):
+            kind = FieldKind.INTEGER
+        case {"type": "number"} if value is ABSENT or (isinstance(value, int | float) and not isinstance(value, bool)):
+            kind = FieldKind.NUMBER
+        case {"type": "array", "items": {"type": "string", **rest}} if "enum" not in rest and (
+            value is ABSENT or (isinstance(value, list) and all(map(_is_item, value)))
+        ):
+            kind = FieldKind.ITEMS
+        case {"properties": dict()} if depth < DEEPEST and (value is ABSENT or isinstance(value, dict)):
+            kind = FieldKind.GROUP
+        case _:
+            pass
+    return kind
+
+
+def _choices(plain: Mapping[str, Any]) -> list[Any]:
+    found = [plain["const"]] if "const" in plain else plain["enum"]
+    return [one for one in found if isinstance(one, str | int | float | bool) or one is None]
+
+
+def _is_item(value: Any) -> bool:
+    """Whether a value is a text that one line of a list shows."""
+    return isinstance(value, str) and value != "" and "\n" not in value and visible(value) == value
+
+
+def _text_of(kind: FieldKind, value: Any) -> str:
+    if value is ABSENT or (value is None and kind is not FieldKind.JSON):
+        return UNSAID
+    if kind in (FieldKind.TEXT, FieldKind.LINES):
+        return str(value)
+    if kind is FieldKind.ITEMS:
+        return "\n".join(value)
+    return as_json(value)
+
+
+def _fill(one: Field, form: Form) -> None:
+    if one.name in form:
+        one.text, one.json = form.get(one.name), f"{one.name}.json" in form
+    for inner in one.inner:
+        _fill(inner, form)
+
+
+def _read(one: Field) -> tuple[Any, bool]:
+    """The value of a field, and whether what was filled in says one."""
+    if one.kind is FieldKind.GROUP:
+        if not one.required and one.was is ABSENT and _is_blank(one):
+            return ABSENT, True
+        found, fine = {}, True
+        for inner in one.inner:
+            value, good = _read(inner)
+            fine &= good
+            if value is not ABSENT:
+                found[inner.key] = value
+        return found, fine
+    if one.text == UNSAID and one.kind not in (FieldKind.TEXT, FieldKind.LINES, FieldKind.ITEMS, FieldKind.ANY):
+        return _left_out(one)
+    try:
+        return _said(one), True
+    except ValueError as error:
+        one.problem = visible(str(error))
+        return ABSENT, False
+
+
+def _is_blank(one: Field) -> bool:
+    return all(_is_blank(inner) for inner in one.inner) if one.kind is FieldKind.GROUP else one.text == UNSAID
+
+
+def _left_out(one: Field) -> tuple[Any, bool]:
+    """The value of a field that is empty, though no empty value of its kind exists."""
+    if one.nullable and (one.required or one.was is not ABSENT):
+        return None, True
+    if one.required:
+        one.problem = "this is needed"
+    return ABSENT, not one.required
+
+
+def _said(one: Field) -> Any:
+    """The value that a field says.
+
+    Raises:
+        ValueError: It says none of its kind.
+    """
+    text = one.text
+    match one.kind:
+        case FieldKind.TEXT | FieldKind.LINES:
+            if text == UNSAID and one.nullable and (one.required or one.was is not ABSENT):
+                return None
+            return ABSENT if text == UNSAID and not one.required and one.was is ABSENT else text
+        case FieldKind.ITEMS:
+            items = [line for line in text.split("\n") if line]
+            return ABSENT if not items and not one.required and one.was is ABSENT else items
+        case FieldKind.FLAG if text in ("true", "false"):
+            return text == "true"
+        case FieldKind.INTEGER:
+            return _whole(text)
+        case FieldKind.NUMBER:
+            return _number(text)
+        case FieldKind.CHOICE if text in [value for value, _ in one.choices]:
+            return json.loads(text)
+        case FieldKind.JSON:
+            return _strict(text)
+        case FieldKind.ANY:
+            return _strict(text) if one.json else text
+        case _:
+            raise ValueError("choose one of the values")
+
+
+def _whole(text: str) -> int:
+    try:
+        if len(text) <= LONGEST_NUMBER:
+            return int(text.strip())
+    except ValueError:
+        pass
+    raise ValueError("this is no whole number")
+
+
+def _number(text: str) -> int | float:
+    try:
+        return _whole(text)
+    except ValueError:
+        pass
+    try:
+        found = float(text)
+    except ValueError:
+        found = math.nan
+    if not math.isfinite(found):
+        raise ValueError("this is no number")
+    return found
+
+
+def _strict(text: str) -> Any:
+    try:
+        return jsontext.loads(text)
+    except jsontext.NotJson as error:
+        raise ValueError(f"this is no JSON: {error}") from None
+
+
+def _escaped(key: str) -> str:
+    return key.replace("~", "~0").replace("/", "~1")
+
+
+def _unescaped(part: str) -> str:
+    return part.replace("~1", "/").replace("~0", "~")

@@ -1,0 +1,102 @@
+"""What the log of a conversation says of its turns, calls and decisions, for the pages that show it."""
+
+from collections.abc import Sequence
+from contextlib import aclosing
+from dataclasses import dataclass, field
+
+from holdfast.client import Conversation, Event
+from holdfast.conversation import Principal
+from holdfast.conversation.events import (
+    CallSuspended,
+    MessageAccepted,
+    ModelAnswered,
+    RunScheduled,
+    SuspensionSettled,
+    TurnStarted,
+)
+
+MOST_EVENTS = 400
+"""How many of the latest events a page looks at."""
+
+
+@dataclass(frozen=True, slots=True)
+class Settlement:
+    """A suspension that ended: what it was, and what ended it."""
+
+    seq: int
+    opened: CallSuspended | None
+    settled: SuspensionSettled
+
+
+@dataclass(slots=True)
+class History:
+    """What the latest events tell.
+
+    Attributes:
+        events: The events, oldest first.
+        whole: Whether these are all events of the conversation.
+        senders: Who sent the message of a turn, by the turn's id; only those of which that is known.
+        settlements: The suspensions that ended, oldest first.
+        runs: When the runs of a call were scheduled (ms UTC), by the call's id.
+    """
+
+    events: list[Event] = field(default_factory=list)
+    whole: bool = True
+    senders: dict[str, Principal] = field(default_factory=dict)
+    settlements: list[Settlement] = field(default_factory=list)
+    runs: dict[str, list[int]] = field(default_factory=dict)
+    turns_of: dict[str, str] = field(default_factory=dict)
+
+    def sender_of(self, tool_call_id: str) -> Principal | None:
+        """Who sent the message in whose turn a call was made; None where that is not known."""
+        return self.senders.get(self.turns_of.get(tool_call_id, ""))
+
+    def settlement_of(self, suspension_id: str) -> Settlement | None:
+        """What ended a suspension; None where it has not ended, or the event is not among these."""
+        return next((one for one in self.settlements if one.settled.suspension_id == suspension_id), None)
+
+
+async def history_of(conversation: Conversation, seq: int) -> History:
+    """What the latest events up to a place in the log tell.
+
+    Args:
+        conversation: The conversation.
+        seq: The place of its last event, as `ConversationState.seq` says it.
+    """
+    after = max(seq - MOST_EVENTS, 0)
+    found: list[Event] = []
+    if seq:
+        async with aclosing(conversation.events(after=after, live=False)) as events:
+            async for event in events:
+                found.append(event)
+                if event.seq is None or event.seq >= seq:
+                    break
+    return told(found, whole=after == 0)
+
+
+def told(events: Sequence[Event], *, whole: bool) -> History:
+    """What these events tell."""
+    history = History(list(events), whole)
+    messages: dict[int, Principal] = {}
+    opened: dict[str, CallSuspended] = {}
+    turn_id = ""
+    for event in events:
+        match event.body:
+            case MessageAccepted(principal=Principal() as principal):
+                messages[event.seq or 0] = principal
+            case TurnStarted() as started:
+                turn_id = started.turn_id
+                if started.message_seq in messages:
+                    history.senders[turn_id] = messages[started.message_seq]
+            case ModelAnswered() as answer:
+                for call in answer.calls:
+                    history.turns_of[call.tool_call_id] = turn_id
+            case RunScheduled() as run:
+                history.runs.setdefault(run.tool_call_id, []).append(run.at)
+            case CallSuspended() as suspended:
+                opened[suspended.suspension_id] = suspended
+            case SuspensionSettled() as settled:
+                history.settlements.append(Settlement(event.seq or 0, opened.get(settled.suspension_id), settled))
+            case _:
+                pass
+    return history

@@ -1,0 +1,251 @@
+"""The inbox: the list of what waits, most urgent first, and one call with its form."""
+
+import math
+from collections.abc import AsyncGenerator, Mapping, Sequence
+from contextlib import aclosing
+from dataclasses import dataclass
+from typing import Any, Literal
+from urllib.parse import quote, urlencode
+
+from pydantic import BaseModel, ConfigDict, Field, field_validator
+from starlette.responses import Response, StreamingResponse
+
+from holdfast.client import PendingCall, SuspensionKind
+from holdfast.client.access import AccessScope
+from holdfast.errors import HoldfastError, InvalidDecision, StaleCall
+from holdfast.server.problems import problem_of
+from holdfast.server.reach import listed
+from holdfast.server.refusal import Refusal
+
+from .details import Settled, detail_of, parameters_of, settled_of, tool_of
+from .kinds import Kind, kind_of, read
+from .templates import HEADERS
+from .text import summary
+from .visit import Page, Visit
+
+MOST_ROWS = 1000
+"""How many calls the list shows: the oldest ones, in the order of their urgency. Filters reach the others."""
+LIST = "<!-- list -->"
+"""Where the list stands in its page. No text of others holds a comment, since all of it is escaped or cleaned."""
+AGES = {"15m": 900, "1h": 3600, "1d": 86_400, "1w": 604_800}
+"""The choices of the filter by age: their names, and the seconds for which a call must have waited."""
+
+
+class InboxQuery(BaseModel):
+    """Which calls are wanted, and which one is open."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    q: str = Field(default="", max_length=200, description="Words that all stand in the call.")
+    agent: str | None = Field(default=None, max_length=200)
+    tool: str | None = Field(default=None, max_length=200)
+    kind: SuspensionKind | None = None
+    older: Literal["15m", "1h", "1d", "1w"] | None = None
+    conversation_id: str | None = Field(default=None, max_length=200, description="The conversation of the call that is open.")
+    edit: bool = False
+
+    @field_validator("agent", "tool", "kind", "older", "conversation_id", mode="before")
+    @classmethod
+    def _unless_empty(cls, value: object) -> object:
+        """A form sends each of its fields; an empty one says nothing."""
+        return None if value == "" else value
+
+    @property
+    def filters(self) -> dict[str, str]:
+        """The filters that are set, as the URL has them."""
+        names = ("q", "agent", "tool", "kind", "older")
+        return {name: str(value) for name in names if (value := getattr(self, name))}
+
+    @property
+    def suffix(self) -> str:
+        """The filters as the end of a URL, with `?`; empty where none is set."""
+        return f"?{urlencode(self.filters)}" if self.filters else ""
+
+    def wants(self, call: PendingCall[Any], now: int) -> bool:
+        """Whether a call passes the filters."""
+        if self.older is not None and now - call.created_at < AGES[self.older] * 1000:
+            return False
+        if self.kind not in (None, call.kind) or self.agent not in (None, call.agent) or self.tool not in (None, call.tool):
+            return False
+        words = self.q.lower().split()
+        return not words or _holds(call, words)
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """A call in the list."""
+
+    call: PendingCall[Any]
+    kind: Kind
+    path: str
+
+    @property
+    def said(self) -> str:
+        """The arguments, in a line."""
+        return self.call.problem or summary(self.call.arguments)
+
+    @property
+    def urgency(self) -> float:
+        """The deadline, in milliseconds UTC; where there is none, it comes last."""
+        return math.inf if self.call.expires_at is None else self.call.expires_at
+
+
+@dataclass(frozen=True, slots=True)
+class Listing:
+    """The list: its rows, and whether there are more than it shows.
+
+    `cursor` is the place from which what changes is told.
+    """
+
+    rows: Sequence[Row]
+    more: bool
+    cursor: str
+
+
+async def listing(visit: Visit) -> Listing:
+    """The list that a query asks for."""
+    query: InboxQuery = visit.query
+    async with aclosing(visit.client.events()) as events:
+        cursor = (await anext(events)).cursor or ""  # before the list is read: what changes meanwhile is told
+    of_page = _OfPage(query.agent, MOST_ROWS, None)
+    page = await listed(visit.caller, of_page, lambda where: visit.client.pending(kind=query.kind, **where))
+    rows = [row_of(call) for call in page.items if query.wants(call, visit.now)]
+    rows.sort(key=lambda row: (row.urgency, row.call.created_at))
+    return Listing(rows, page.next is not None, cursor)
+
+
+def row_of(call: PendingCall[Any]) -> Row:
+    """The row of a call."""
+    return Row(call, kind_of(call), path_of(call.suspension_id, call.conversation_id))
+
+
+def path_of(suspension_id: str, conversation_id: str) -> str:
+    """The path of a call's page."""
+    return f"/inbox/{quote(suspension_id, safe='')}?{urlencode({'conversation_id': conversation_id})}"
+
+
+async def inbox(visit: Visit) -> Response:
+    """The list, with no call open."""
+    if visit.fragment:
+        return visit.page("list.html", listing=await listing(visit))
+    return await _beside(visit, None, {})
+
+
+async def call(visit: Visit) -> Response:
+    """One call; as a whole page it stands beside the list."""
+    suspension_id = visit.path["suspension_id"]
+    try:
+        found = await visit.client.pending_call(suspension_id, conversation_id=visit.query.conversation_id)
+    except StaleCall as stale:
+        settled = await settled_of(visit, stale, visit.query.conversation_id or "", suspension_id)
+        return await _opened(visit, "settled.html", {"settled": settled})
+    detail = await detail_of(visit, found, edited=visit.query.edit and kind_of(found).takes("approve"))
+    return await _opened(visit, "detail.html", {"detail": detail, "compared": None})
+
+
+async def decide(visit: Visit) -> Response:
+    """Decide a call: what is acknowledged is recorded, and the turn goes on by itself."""
+    suspension_id, form = visit.path["suspension_id"], visit.form
+    conversation_id = form.get("conversation_id")
+    if not form.get("decision_id"):
+        raise Refusal(422, "invalid_request", "decision_id: the form must bring one", {"errors": []})
+    await visit.serving.reach.check(visit.caller, conversation_id)
+    try:
+        found = await visit.client.pending_call(suspension_id, conversation_id=conversation_id)
+        parameters = parameters_of(await tool_of(visit, found))
+        filled, decision = read(found, parameters, form)
+        if decision is None:
+            return await _again(visit, found, filled)
+        try:
+            await found.resolve(decision, decision_id=form.get("decision_id"))
+        except InvalidDecision as error:
+            filled.problem = str(error)
+            return await _again(visit, found, filled)
+    except StaleCall as stale:
+        settled = await settled_of(visit, stale, conversation_id, suspension_id)
+        return await _decided(visit, settled, status=200 if settled.mine else 409)
+    said = Settled(
+        suspension_id,
+        found.conversation_id,
+        by=form.get("decision"),
+        at=visit.now,
+        principal=visit.caller.principal,
+        mine=True,
+        tool=found.tool,
+    )
+    return await _decided(visit, said)
+
+
+async def _again(visit: Visit, found: PendingCall[Any], filled: Any) -> Response:
+    """The form once more, with what is wrong with it, or with what edited arguments change."""
+    detail = await detail_of(visit, found, filled=filled)
+    compared = None if filled.arguments is None or filled.problem else filled.arguments.value()
+    values: dict[str, Any] = {"detail": detail, "compared": compared}
+    if visit.fragment:
+        return visit.page("decide.html", status=422 if filled.problem else 200, **values)
+    return await _opened(visit, "detail.html", values, status=422 if filled.problem else 200)
+
+
+async def _decided(visit: Visit, settled: Settled, *, status: int = 200) -> Response:
+    if visit.fragment:
+        return visit.page("decided.html", status=status, settled=settled)
+    if settled.mine:
+        return visit.to(path_of(settled.suspension_id, settled.conversation_id))
+    return await _opened(visit, "settled.html", {"settled": settled}, status=status)
+
+
+async def _opened(visit: Visit, template: str, values: Mapping[str, Any], *, status: int = 200) -> Response:
+    """A call's part of the page; or the whole page, beside the list."""
+    if visit.fragment:
+        return visit.page(template, status=status, **values)
+    return await _beside(visit, template, values, status=status)
+
+
+async def _beside(visit: Visit, opened: str | None, values: Mapping[str, Any], *, status: int = 200) -> Response:
+    """The whole page. What stands before the list goes out at once, while the list is read."""
+    query: InboxQuery = visit.query
+    try:
+        agents = [agent for agent in await visit.client.agents() if visit.caller.touches(agent.name)]
+    except HoldfastError:  # a server without an app: the list itself says which agents there are
+        agents = []
+    names = sorted({agent.name for agent in agents} | ({query.agent} if query.agent else set()))
+    tools = sorted({tool.name for agent in agents for tool in agent.tools} | ({query.tool} if query.tool else set()))
+    whole = visit.rendered("inbox.html", agents=names, tools=tools, ages=AGES, opened=opened, **values)
+    head, _, tail = whole.partition(LIST)
+
+    async def parts() -> AsyncGenerator[str, None]:
+        yield head
+        try:
+            yield visit.rendered("list.html", listing=await listing(visit))
+        except HoldfastError as error:
+            yield visit.rendered("notice.html", problem=problem_of(error))
+        yield tail
+
+    return StreamingResponse(parts(), status_code=status, headers=HEADERS, media_type="text/html")
+
+
+@dataclass(frozen=True, slots=True)
+class _OfPage:
+    """What `listed` asks of a query."""
+
+    agent: str | None
+    limit: int
+    after: str | None
+
+
+def _holds(call: PendingCall[Any], words: Sequence[str]) -> bool:
+    """Whether all words stand in what a person sees of a call."""
+    text = " ".join((call.tool, call.agent, call.conversation_id, call.prompt or "", call.suspension_id)).lower()
+    missing = [word for word in words if word not in text]
+    if not missing:
+        return True
+    inside = str(call.arguments).lower()
+    return all(word in inside for word in missing)
+
+
+PAGES = (
+    Page("GET", "/inbox", inbox, query=InboxQuery),
+    Page("GET", "/inbox/{suspension_id}", call, query=InboxQuery),
+    Page("POST", "/inbox/{suspension_id}", decide, scope=AccessScope.DECIDE, query=InboxQuery),
+)
+"""The pages of the inbox."""

@@ -1,0 +1,62 @@
+"""What changes in the inbox while it is open, as an event stream: rows that come, and what settled those that are there."""
+
+from typing import Any
+
+from pydantic import Field
+from starlette.responses import Response
+
+from holdfast.client import ListEvent, ListEventKind
+from holdfast.client.list_events import LIST_CURSOR
+from holdfast.conversation import Principal
+from holdfast.server.streams import frame
+
+from .inbox import InboxQuery, row_of
+from .templates import settled_as
+from .text import one_line, visible
+from .visit import Page, Visit
+
+
+class FeedQuery(InboxQuery):
+    """Which calls are wanted, and since when."""
+
+    after: str = Field(max_length=1024, pattern=f"^{LIST_CURSOR.pattern}$", description="The cursor of the list.")
+
+
+async def feed(visit: Visit) -> Response:
+    """Follow the lists. A browser that connects again says which event was the last."""
+    query: FeedQuery = visit.query
+    given = visit.headers.get("last-event-id", "")
+    after = given if LIST_CURSOR.fullmatch(given) else query.after
+    visit.serving.streams.check_room(visit.caller.account)
+    agents: Any = query.agent
+    if visit.caller.agents is not None:
+        agents = visit.caller.agents & {query.agent} if query.agent is not None else visit.caller.agents
+    events = visit.client.events(after=after, agent=agents, kind=query.kind)
+    return visit.serving.streams.of(events, after=after, framed=lambda event: _framed(visit, event))
+
+
+def _framed(visit: Visit, event: ListEvent[Any]) -> bytes:
+    match event.kind:
+        case ListEventKind.PENDING if event.call is not None and visit.query.wants(event.call, event.call.created_at):
+            row = visit.rendered("arrived.html", one=row_of(event.call))
+            told = {"id": event.call.suspension_id, "row": row, "says": one_line(f"{event.call.tool}, {event.call.agent}", 100)}
+            return frame("change", told, cursor=event.cursor)
+        case ListEventKind.SETTLED:
+            return frame("change", _ended(visit, event), cursor=event.cursor)
+        case ListEventKind.MISSED:
+            return frame("missed", {}, cursor=event.cursor)
+        case _:  # nothing that a row shows: but the place counts
+            return b": \n\n" if event.cursor is None else f"id: {event.cursor}\n\n".encode()
+
+
+def _ended(visit: Visit, event: ListEvent[Any]) -> dict[str, Any]:
+    said = settled_as(event.data["by"])
+    given = event.data["principal"]
+    if given is not None:
+        mine = given["id"] == visit.caller.principal.id and given["proof"] == visit.caller.principal.proof
+        said += " by you" if mine else f" by {visible(Principal(given['id']).id)}"
+    return {"id": event.data["suspension_id"], "ended": said}
+
+
+PAGES = (Page("GET", "/inbox-feed", feed, query=FeedQuery),)
+"""The stream of the inbox."""

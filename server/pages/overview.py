@@ -1,0 +1,31 @@
+"""The pages of whoever looks after the whole: what has gone wrong, and what the agents and their tools are."""
+
+from dataclasses import replace
+
+from starlette.responses import Response
+
+from holdfast.client.problems import Kind, problems
+from holdfast.redaction import PLAIN
+
+from .visit import Page, Visit
+
+
+async def all_problems(visit: Visit) -> Response:
+    """The problems that a person must see. Who may touch some agents alone is told of none: they are the whole's."""
+    found = []
+    if visit.caller.agents is None:
+        for problem in await problems(visit.client):
+            which = [replace(one, reason=PLAIN.redacted(one.reason)) for one in problem.which]
+            found.append(replace(problem, said=PLAIN.redacted(problem.said), fix=PLAIN.redacted(problem.fix), which=which))
+    return visit.page("problems.html", problems=found, kinds_of_problems=Kind)
+
+
+async def agents(visit: Visit) -> Response:
+    """The agents of the server's app, their tools, and the pauses that stand."""
+    found = [agent for agent in await visit.client.agents() if visit.caller.touches(agent.name)]
+    paused = [one for one in await visit.client.paused() if one.agent is None or visit.caller.touches(one.agent)]
+    return visit.page("agents.html", agents=found, paused=paused)
+
+
+PAGES = (Page("GET", "/problems", all_problems), Page("GET", "/agents", agents))
+"""The pages of the whole."""

@@ -1,0 +1,142 @@
+"""Several calls decided at once: all of them listed first, then each with a result of its own."""
+
+import asyncio
+import uuid
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from starlette.responses import Response
+
+from holdfast.client import Decision, Deny, Fail, HoldfastError, PendingCall, Redispatch
+from holdfast.client.access import AccessScope
+from holdfast.conversation import Approve
+from holdfast.errors import StaleCall
+from holdfast.server.refusal import Refusal
+
+from .details import Settled, settled_of
+from .inbox import InboxQuery
+from .kinds import CHOICES, Choice, Kind, kind_of
+from .visit import Page, Visit
+
+MOST_AT_ONCE = 100
+"""How many calls may be decided at once."""
+SIDE_BY_SIDE = 8
+"""How many of them are looked up, or decided, at the same time."""
+
+
+@dataclass(frozen=True, slots=True)
+class Marked:
+    """A call that was marked: the call, or why there is none."""
+
+    conversation_id: str
+    suspension_id: str
+    call: PendingCall[Any] | None = None
+    settled: Settled | None = None
+    problem: str = ""
+    decided: str = ""
+
+    @property
+    def kind(self) -> Kind | None:
+        """The kind of the call."""
+        return None if self.call is None else kind_of(self.call)
+
+
+async def review(visit: Visit) -> Response:
+    """The calls that were marked, whole, with the decisions that all of them take."""
+    marked = await _marked(visit)
+    return _page(visit, marked, problem="")
+
+
+async def decide(visit: Visit) -> Response:
+    """Decide each of them by itself."""
+    choice = CHOICES.get(visit.form.get("decision"))
+    if choice is None or not choice.several:
+        raise Refusal(422, "invalid_request", "decision: choose one that several calls take", {"errors": []})
+    reason, batch = visit.form.get("reason"), visit.form.get("batch")
+    if not batch:
+        raise Refusal(422, "invalid_request", "batch: the form must bring one", {"errors": []})
+    marked = await _marked(visit)
+    if choice.name == "fail" and not reason.strip():
+        return _page(visit, marked, problem="Say what went wrong: the agents read it.")
+    room = asyncio.Semaphore(SIDE_BY_SIDE)
+
+    async def one(item: Marked) -> Marked:
+        async with room:
+            return await _decided(visit, item, choice, reason, f"{batch}-{item.suspension_id}"[-200:])
+
+    done = await asyncio.gather(*(one(item) for item in marked))
+    return visit.page("several_done.html", done=done, choice=choice)
+
+
+def choices_of(marked: Sequence[Marked]) -> list[Choice]:
+    """The decisions that all of the calls which still wait take without anything that differs from call to call."""
+    kinds = {item.kind.name: item.kind for item in marked if item.kind is not None}.values()
+    readable = all(item.call.problem is None for item in marked if item.call is not None)
+    return [
+        choice
+        for choice in CHOICES.values()
+        if choice.several and kinds and all(kind.takes(choice.name) for kind in kinds) and (readable or choice.tone == "bad")
+    ]
+
+
+def _page(visit: Visit, marked: Sequence[Marked], *, problem: str) -> Response:
+    batch = visit.form.get("batch") or uuid.uuid4().hex
+    values: dict[str, Any] = {"marked": marked, "choices_here": choices_of(marked), "problem": problem, "batch": batch}
+    return visit.page("several.html", status=422 if problem else 200, **values)
+
+
+async def _marked(visit: Visit) -> list[Marked]:
+    named = list(dict.fromkeys(visit.form.all("call")))
+    if not 1 <= len(named) <= MOST_AT_ONCE:
+        detail = f"call: {len(named)} are marked; mark 1 to {MOST_AT_ONCE}"
+        raise Refusal(422, "invalid_request", detail, {"errors": []})
+    room = asyncio.Semaphore(SIDE_BY_SIDE)
+
+    async def one(name: str) -> Marked:
+        conversation_id, _, suspension_id = name.partition("/")
+        async with room:
+            try:
+                await visit.serving.reach.check(visit.caller, conversation_id)
+                call = await visit.client.pending_call(suspension_id, conversation_id=conversation_id)
+            except StaleCall as stale:
+                settled = await settled_of(visit, stale, conversation_id, suspension_id)
+                return Marked(conversation_id, suspension_id, settled=settled)
+            except HoldfastError as error:
+                return Marked(conversation_id, suspension_id, problem=str(error))
+            return Marked(conversation_id, suspension_id, call)
+
+    return list(await asyncio.gather(*(one(name) for name in named)))
+
+
+async def _decided(visit: Visit, item: Marked, choice: Choice, reason: str, decision_id: str) -> Marked:
+    """One of them, decided; what goes wrong with it stops none of the others."""
+    place = item.conversation_id, item.suspension_id
+    if item.call is None and item.settled is None:
+        return item
+    try:  # a repetition of the same form gets the same receipts
+        await visit.client.settle(
+            item.suspension_id, _decision(choice, reason), conversation_id=item.conversation_id, decision_id=decision_id
+        )
+    except StaleCall as stale:
+        return Marked(*place, item.call, await settled_of(visit, stale, *place))
+    except HoldfastError as error:
+        return Marked(*place, item.call, problem=str(error))
+    return Marked(*place, item.call, decided=choice.done)
+
+
+def _decision(choice: Choice, reason: str) -> Decision:
+    of_name: dict[str, Decision] = {
+        "approve": Approve(),
+        "deny": Deny(reason),
+        "fail": Fail(reason),
+        "redispatch": Redispatch(),
+    }
+    return of_name[choice.name]
+
+
+PAGES = (
+    Page("POST", "/several", review, query=InboxQuery),
+    Page("POST", "/several/decide", decide, scope=AccessScope.DECIDE, query=InboxQuery),
+)
+"""The pages of several calls."""

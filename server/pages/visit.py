@@ -1,0 +1,184 @@
+"""One request for a page: who asks, for what, and how what goes wrong is told to a person."""
+
+import logging
+import time
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+from urllib.parse import quote
+
+from pydantic import BaseModel
+from starlette.requests import Request
+from starlette.responses import RedirectResponse, Response
+from starlette.routing import Route
+
+from holdfast.client import AsyncClient
+from holdfast.client.access import AccessScope
+from holdfast.errors import HoldfastError
+from holdfast.server.caller import Caller
+from holdfast.server.intake import query_of
+from holdfast.server.operation import Serving
+from holdfast.server.problems import problem_of, unexpected
+from holdfast.server.refusal import Refusal
+from holdfast.server.streams import EventStream
+
+from .form_body import Form, form_of
+from .templates import page, rendered
+
+UNAUTHENTICATED, NOT_PERMITTED = 401, 403
+
+logger = logging.getLogger("holdfast.server")
+
+
+@dataclass(frozen=True, slots=True)
+class Visit:
+    """One request, checked.
+
+    Attributes:
+        serving: What all requests of the server share.
+        caller: Who asks.
+        root: The path under which the application is mounted.
+        path: The parts of the path.
+        query: The query as its model; None where the page takes none.
+        form: The form, for a `POST`.
+        fragment: Whether a script of the page asks, which takes a part of a page in place of a whole one.
+        headers: The request's headers.
+        now: The time, in integer milliseconds UTC.
+    """
+
+    serving: Serving
+    caller: Caller
+    root: str
+    path: Mapping[str, str]
+    query: Any
+    form: Form
+    fragment: bool
+    headers: Mapping[str, str]
+    now: int
+
+    @property
+    def client(self) -> AsyncClient:
+        """The client that carries out what the caller does."""
+        return self.serving.client.acting_as(self.caller.principal)
+
+    def may(self, scope: str) -> bool:
+        """Whether the caller has a scope, by its name."""
+        return AccessScope(scope) in self.caller.scopes
+
+    def rendered(self, template: str, **values: Any) -> str:
+        """The text of a template."""
+        return rendered(template, visit=self, caller=self.caller, query=self.query, root=self.root, now=self.now, **values)
+
+    def page(self, template: str, *, status: int = 200, headers: dict[str, str] | None = None, **values: Any) -> Response:
+        """A page, or a part of one, of a template."""
+        shared = {"visit": self, "caller": self.caller, "query": self.query, "root": self.root, "now": self.now}
+        return page(template, status=status, headers=headers, **shared, **values)
+
+    def to(self, path: str) -> Response:
+        """The way to another page of this application, after a form was taken."""
+        if self.fragment:
+            return Response(status_code=204, headers={"HX-Redirect": f"{self.root}{path}"})
+        return RedirectResponse(f"{self.root}{path}", status_code=303)
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """One page, or one form.
+
+    Attributes:
+        method: `GET` or `POST`.
+        path: The path; `{name}` stands for a part.
+        run: The function that answers.
+        scope: What the caller must be allowed.
+        query: The model of its query.
+    """
+
+    method: str
+    path: str
+    run: Callable[[Visit], Awaitable[Response]]
+    scope: AccessScope = AccessScope.READ
+    query: type[BaseModel] | None = None
+
+
+def routes_of(pages: Sequence[Page], serving: Serving) -> list[Route]:
+    """The routes of pages, one for each path."""
+    found = []
+    for path in dict.fromkeys(one.path for one in pages):
+        by_method = {one.method: one for one in pages if one.path == path}
+        found.append(Route(path, partial(_answered, by_method, serving), methods=list(by_method)))
+    return found
+
+
+async def _answered(by_method: Mapping[str, Page], serving: Serving, request: Request) -> Response:
+    wanted = by_method["GET" if request.method == "HEAD" else request.method]
+    request.scope["state"]["path"] = wanted.path  # for `Watch`
+    root: str = request.scope.get("root_path", "")
+    fragment = request.headers.get("hx-request") == "true" and request.headers.get("hx-history-restore-request") != "true"
+    caller: Caller | None = None
+    try:
+        serving.requests.check()
+        with serving.requests.one(), ExitStack() as held:
+            caller = request.scope["state"]["caller"] = await serving.callers.of(request.scope)
+            _check(caller, wanted)
+            held.enter_context(serving.requests.share(caller.account, max(serving.bounds.requests // 4, 1)))
+            if "conversation_id" in request.path_params:
+                await serving.reach.check(caller, request.path_params["conversation_id"])
+            query = None if wanted.query is None else query_of(request, wanted.query, serving.bounds)
+            if "suspension_id" in request.path_params:
+                named = getattr(query, "conversation_id", None)
+                await serving.reach.check_suspension(caller, request.path_params["suspension_id"], named)
+            form = await form_of(request, serving.bounds) if wanted.method == "POST" else Form({})
+            visit = Visit(
+                serving,
+                caller,
+                root,
+                request.path_params,
+                query,
+                form,
+                fragment,
+                request.headers,
+                round(time.time() * 1000),
+            )
+            found = await wanted.run(visit)
+    except Refusal as refusal:
+        if refusal.status == UNAUTHENTICATED and "text/event-stream" not in request.headers.get("accept", ""):
+            return _signing_in(request, root, fragment=fragment)
+        return failed(refusal, root, caller, fragment=fragment)
+    except HoldfastError as error:
+        return failed(error, root, caller, fragment=fragment)
+    except Exception:  # a mistake of ours: its traceback is for the log alone
+        logger.exception("%s %s failed", request.method, wanted.path)
+        return failed(None, root, caller, fragment=fragment)
+    if isinstance(found, EventStream):
+        found.holder = caller.account
+        found.only_while(partial(serving.callers.stands, request.scope, caller))
+    return found
+
+
+def _check(caller: Caller, wanted: Page) -> None:
+    if caller.conversation_id is not None:
+        raise Refusal(403, "not_permitted", "a page token is for a page of its own, and not for these")
+    caller.check_scope(wanted.scope)
+
+
+def failed(error: HoldfastError | None, root: str, caller: Caller | None, *, fragment: bool) -> Response:
+    """The page of an error, or the notice of one for a page that is open; None stands for a mistake of the server's own."""
+    problem = unexpected() if error is None else problem_of(error)
+    headers = {}
+    if fragment:  # the notice, whatever the request was to change
+        headers = {"HX-Retarget": "#notice", "HX-Reswap": "innerHTML"}
+    values = {"problem": problem, "root": root, "caller": caller}
+    return page("notice.html" if fragment else "error.html", status=problem["status"], headers=headers, **values)
+
+
+def _signing_in(request: Request, root: str, *, fragment: bool) -> Response:
+    """The way to the page that signs in, and back to where the caller wanted to be."""
+    wanted = request.url.path.removeprefix(root) + (f"?{request.url.query}" if request.url.query else "")
+    target = f"{root}/signin"
+    if request.method == "GET" and not fragment:
+        target += f"?next={quote(wanted, safe='/')}"
+    if fragment:
+        return Response(status_code=401, headers={"HX-Redirect": target})
+    return RedirectResponse(target, status_code=303)

@@ -1,0 +1,100 @@
+/** Carrying out the tools of the client in a page: a call is run by the handler of its tool's name, and its outcome sent. */
+import { answer, fail } from "./holdfast-decisions.js";
+import { StaleCall } from "./holdfast-errors.js";
+import { parsed, written } from "./holdfast-json.js";
+import { newId } from "./holdfast-wire.js";
+
+const TIMEOUT_MS = 60_000;
+const MOST_RESULT_BYTES = 256 * 1024; // what an agent's limits allow unless they say otherwise
+const MOST_ERROR_CHARS = 1_000;
+
+/**
+ * Run the calls that wait for the client and have a handler, those that wait already and those that come. Calls of other tools are
+ * left alone: another client may have them.
+ *
+ * @param {object} options
+ * @param {import("./holdfast-conversation.js").Conversation} options.conversation
+ * @param {Record<string, Function>} options.handlers By the tool's name. A handler takes the arguments and `{call, conversation,
+ *   signal}`; what it returns is the result, what it throws is the error that the model reads. The signal fires once the call is
+ *   settled elsewhere, its time is over, or the page detaches.
+ * @param {number} [options.timeoutMs] How long a handler has.
+ * @param {AbortSignal} [options.signal] Detaches.
+ * @param {(settled: {call: object, outcome: "answer" | "fail" | "stale" | "error", error?: Error}) => void} [options.onSettled]
+ * @returns {{detach: () => void}}
+ */
+export function attach({ conversation, handlers, timeoutMs = TIMEOUT_MS, signal, onSettled = () => {} }) {
+  for (const [name, handler] of Object.entries(handlers)) {
+    if (typeof handler !== "function") throw new TypeError(`handlers: ${name} is no function`);
+  }
+  const running = new Map();
+  const done = new Set();
+
+  async function run(call, mine) {
+    const { stop } = mine;
+    const decision = await outcome(call, stop.signal);
+    if (stop.signal.aborted) return "stale";
+    const options = { signal: stop.signal, patienceMs: Infinity }; // until it is settled
+    try {
+      await conversation.resolve(call, decision, { ...options, decisionId: mine.decisionId });
+    } catch (error) {
+      if (error.status !== 422) throw error;
+      const refused = fail(`the result was not taken: ${error.detail}`.slice(0, MOST_ERROR_CHARS));
+      mine.decisionId = newId();
+      await conversation.resolve(call, refused, { ...options, decisionId: mine.decisionId });
+      return refused.decision;
+    }
+    return decision.decision;
+  }
+
+  /** What the handler's run comes to: an answer, or why there is none. */
+  async function outcome(call, settled) {
+    const ended = AbortSignal.timeout(Math.max(Math.min(timeoutMs, 2 ** 31 - 1), 1));
+    const over = AbortSignal.any([settled, ended]);
+    const late = new Promise((_, reject) => over.addEventListener("abort", () => reject(over.reason)));
+    try {
+      const context = { call, conversation, signal: over };
+      const value = await Promise.race([(async () => handlers[call.tool](call.arguments, context))(), late]);
+      const text = written(value === undefined ? null : value);
+      if (text === undefined) return fail(`the result of ${call.tool} is no JSON value`);
+      const size = new TextEncoder().encode(text).length;
+      if (size > MOST_RESULT_BYTES)
+        return fail(`the result of ${call.tool} has ${size} bytes, ${MOST_RESULT_BYTES} are allowed`);
+      return answer(parsed(text));
+    } catch (error) {
+      if (ended.aborted) return fail(`${call.tool} took longer than ${timeoutMs / 1000} s`);
+      return fail(String(error?.message || error).slice(0, MOST_ERROR_CHARS));
+    }
+  }
+
+  function begin(call) {
+    const mine = { stop: new AbortController(), decisionId: newId() };
+    running.set(call.suspension_id, mine);
+    done.add(call.suspension_id);
+    const lost = (error) => error instanceof StaleCall || mine.stop.signal.aborted;
+    run(call, mine)
+      .then((outcome) => ({ call, outcome }))
+      .catch((error) => ({ call, outcome: lost(error) ? "stale" : "error", error }))
+      .then((settled) => {
+        running.delete(call.suspension_id);
+        onSettled(settled);
+      });
+  }
+
+  const end = conversation.watch(({ state, settled }) => {
+    for (const [suspension, { stop, decisionId }] of running) {
+      const found = settled.get(suspension);
+      if (found && found.decisionId !== decisionId && !found.mine) stop.abort(new Error("the call is settled"));
+    }
+    for (const call of state?.pending ?? []) {
+      if (call.kind === "client_exec" && !call.problem && Object.hasOwn(handlers, call.tool)) {
+        if (!done.has(call.suspension_id)) begin(call);
+      }
+    }
+  });
+  const detach = () => {
+    end();
+    for (const { stop } of running.values()) stop.abort(new Error("the page has detached"));
+  };
+  signal?.aborted ? detach() : signal?.addEventListener("abort", detach, { once: true });
+  return { detach };
+}

@@ -1,0 +1,231 @@
+/** The elements for what waits for a person: `<holdfast-approval>` and `<holdfast-elicitation>`. */
+import { answer, approve, deny } from "./holdfast-decisions.js";
+import { HoldfastElement, keep, make, plain, shown, texts, write } from "./holdfast-element.js";
+import { StaleCall } from "./holdfast-errors.js";
+import { formOf } from "./holdfast-form.js";
+
+const MOST_SETTLED = 20;
+
+/** One call that waits, then how it was settled. */
+class Card {
+  #host;
+  #sending = false;
+  #error = make("p", { class: "error", role: "alert", hidden: true });
+  #outcome = make("p", { class: "outcome", role: "status", tabIndex: -1 });
+
+  constructor(host, call) {
+    this.#host = host;
+    this.call = call;
+    this.settled = null;
+    const title = make("span", { class: "tool", id: `tool-${call.suspension_id}` }, plain(call.tool));
+    const due = call.expires_at && make("time", { class: "deadline" }, `${texts.due} ${moment(call.expires_at)}`);
+    const { prompt, rest } = asked(call);
+    this.form = make("form", { noValidate: true });
+    this.controls = make("fieldset", {}, this.form);
+    this.node = make(
+      "div",
+      { class: "card", role: "group", "aria-labelledby": title.id },
+      make("div", { class: "head" }, title, due),
+    );
+    if (prompt) this.node.append(make("p", { class: "prompt", dir: "auto" }, prompt));
+    if (rest)
+      this.node.append(
+        make("pre", { class: "arguments", tabIndex: 0, role: "region", "aria-label": texts.arguments }, shown(call.arguments)),
+      );
+    if (call.problem) this.node.append(make("p", { class: "error" }, plain(call.problem)));
+    this.node.append(this.controls, this.#error, this.#outcome);
+  }
+
+  button(name, text, { main = false, type = "button", click } = {}) {
+    const found = make("button", { class: `button ${name}${main ? " main" : ""}`, type }, text);
+    if (click) found.addEventListener("click", click);
+    return found;
+  }
+
+  /** Send a decision, once: until it is known what became of it, no other is sent. */
+  async decide(decision) {
+    if (this.#sending || this.settled !== null) return;
+    const focused = this.node.getRootNode().activeElement;
+    const inside = this.node.contains(focused);
+    write(this.#outcome, texts.sending);
+    if (inside) this.#outcome.focus(); // what is disabled loses it
+    this.#sending = this.controls.disabled = true;
+    this.#error.hidden = true;
+    try {
+      const receipt = await this.#host.conversation.resolve(this.call, decision);
+      this.#host.tell("resolved", { call: this.call, decision, receipt });
+      this.settle({ by: decision.decision, at: receipt.accepted_at, mine: true });
+    } catch (error) {
+      if (error instanceof StaleCall) {
+        this.settle({ by: error.settledBy ?? error.reason, at: error.settledAt });
+      } else {
+        write(this.#outcome, "");
+        this.#error.textContent = error.message;
+        this.#error.hidden = false;
+        this.controls.disabled = false;
+        if (inside) focused.focus();
+      }
+      this.#host.tell("error", { call: this.call, decision, error });
+    } finally {
+      this.#sending = false;
+    }
+  }
+
+  /** Say how it was settled, in the place of what could be done. */
+  settle(settled) {
+    const { by, at, mine, principal, body } = settled;
+    const who = mine ? texts.you : principal?.id ? `${texts.by} ${plain(principal.id).slice(0, 200)}` : "";
+    const why = by === "deny" || by === "fail" ? reasonIn(body) : "";
+    const said = [texts.settled[by] ?? texts.over, who, at ? `· ${moment(at)}` : "", why && `· ${why}`]
+      .filter(Boolean)
+      .join(" ");
+    if (this.settled === null) {
+      const focused = this.node.contains(this.node.getRootNode().activeElement);
+      this.controls.remove();
+      this.#error.hidden = true;
+      this.node.classList.add("settled");
+      this.node.setAttribute("part", "card settled");
+      this.node.querySelector(".head").append(this.button("dismiss", texts.dismiss, { click: () => this.#host.dismiss(this) }));
+      write(this.#outcome, said);
+      if (focused) this.#outcome.focus();
+    } else if (principal || !this.settled.mine) write(this.#outcome, said);
+    this.settled = { ...this.settled, ...settled };
+  }
+}
+
+/** The cards of one kind of suspension. */
+class Cards extends HoldfastElement {
+  #cards = new Map();
+  #nodes = new Map();
+  #list = make("div", { class: "list" });
+
+  constructor() {
+    super();
+    this.shadowRoot.append(this.#list);
+  }
+
+  reset() {
+    this.#cards.clear();
+    this.#nodes.clear();
+    this.#list.replaceChildren();
+  }
+
+  dismiss(card) {
+    this.#cards.delete(card.call.suspension_id);
+    this.#show();
+  }
+
+  draw({ state, settled }) {
+    const open = (state?.pending ?? []).filter((call) => call.kind === this.constructor.kind);
+    for (const call of open) {
+      if (!this.#cards.has(call.suspension_id)) this.#cards.set(call.suspension_id, new this.constructor.Card(this, call));
+    }
+    const waiting = new Set(open.map((call) => call.suspension_id));
+    for (const [suspension, card] of this.#cards) {
+      if (settled.has(suspension)) card.settle(settled.get(suspension));
+      else if (state !== null && !waiting.has(suspension) && card.settled === null) this.#cards.delete(suspension);
+    }
+    this.#show();
+    return this.#cards.size ? null : texts.nothingWaits;
+  }
+
+  #show() {
+    const over = [...this.#cards.values()].filter((card) => card.settled !== null);
+    for (const card of over.slice(0, -MOST_SETTLED)) this.#cards.delete(card.call.suspension_id);
+    const cards = [...this.#cards.values()];
+    keep(
+      this.#list,
+      this.#nodes,
+      cards,
+      (card) => card.call.suspension_id,
+      (card) => card.node,
+      () => {},
+    );
+  }
+}
+
+class ApprovalCard extends Card {
+  constructor(host, call) {
+    super(host, call);
+    const reason = make("textarea", {
+      class: "reason",
+      rows: 2,
+      id: `reason-${call.suspension_id}`,
+      maxLength: 1000,
+      dir: "auto",
+    });
+    const asking = make("div", { class: "field", hidden: true }, make("label", { htmlFor: reason.id }, texts.reason), reason);
+    const yes = this.button("approve", texts.approve, { main: true, click: () => this.decide(approve()) });
+    const no = this.button("deny", texts.deny, {
+      click: () => {
+        if (asking.hidden) turn(true);
+        else this.decide(deny(reason.value.trim()));
+      },
+    });
+    const back = this.button("back", texts.back, { click: () => turn(false) });
+    back.hidden = true;
+    const turn = (denying) => {
+      asking.hidden = back.hidden = !denying;
+      yes.hidden = denying;
+      (denying ? reason : no).focus();
+    };
+    this.form.addEventListener("submit", (event) => event.preventDefault());
+    this.form.addEventListener("keydown", (event) => {
+      if (event.key === "Escape" && !asking.hidden) turn(false);
+      if (event.key === "Enter" && (event.ctrlKey || event.metaKey) && !asking.hidden) this.decide(deny(reason.value.trim()));
+    });
+    this.form.append(asking, make("div", { class: "actions" }, yes, no, back));
+  }
+}
+
+class ElicitationCard extends Card {
+  constructor(host, call) {
+    super(host, call);
+    const { node, read } = formOf(call.response_schema, texts.answer);
+    const no = this.button("deny", texts.decline, { click: () => this.decide(deny()) });
+    this.form.addEventListener("submit", (event) => {
+      event.preventDefault();
+      const { ok, value } = read();
+      if (ok) this.decide(answer(value));
+    });
+    this.form.append(
+      node,
+      make("div", { class: "actions" }, this.button("send", texts.send, { main: true, type: "submit" }), no),
+    );
+  }
+}
+
+/** `<holdfast-approval>`: what waits for a yes or no before it runs. */
+export class ApprovalElement extends Cards {
+  static kind = "approval";
+  static Card = ApprovalCard;
+}
+
+/** `<holdfast-elicitation>`: what waits for a person's answer, with a form for it. */
+export class ElicitationElement extends Cards {
+  static kind = "elicitation";
+  static Card = ElicitationCard;
+}
+
+/** What a call asks, and whether its arguments say more than that. */
+function asked({ prompt, arguments: given, kind }) {
+  const values = Object.values(given ?? {});
+  const question = kind === "elicitation" && values.length === 1 && typeof values[0] === "string" ? values[0] : null;
+  const rest = values.length > 0 && (question === null || (prompt !== null && prompt !== question));
+  return { prompt: prompt ?? question, rest };
+}
+
+function reasonIn(body) {
+  try {
+    const said = JSON.parse(body ?? '""');
+    return typeof said === "string" ? plain(said).slice(0, 500) : "";
+  } catch {
+    return "";
+  }
+}
+
+function moment(ms) {
+  const date = new Date(ms);
+  const today = date.toDateString() === new Date().toDateString();
+  return date.toLocaleString([], today ? { timeStyle: "short" } : { dateStyle: "medium", timeStyle: "short" });
+}

@@ -1,0 +1,150 @@
+/** A client of one server, and the conversations that it leads to. */
+import { attach } from "./holdfast-attach.js";
+import { Feed } from "./holdfast-feed.js";
+import { written } from "./holdfast-json.js";
+import { follow } from "./holdfast-stream.js";
+import { Wire, newId } from "./holdfast-wire.js";
+
+const MOST_REMEMBERED = 100; // decisions of one page, of which none is sent under two keys
+const PAGE = 1000; // messages in one answer
+
+/**
+ * A client of a Holdfast server.
+ *
+ * @param {object} options
+ * @param {string} [options.url] Where the server is, `https://holdfast.example.com/agents`; by default the page's own origin.
+ * @param {string | (() => Promise<string | {token: string, expires_at?: number}>)} [options.token] A page token, or what asks the
+ *   application's back end for one: it is called when one is needed, before one ends, and when the server takes one no more.
+ * @param {string} [options.conversationId] The conversation that `conversation()` leads to.
+ */
+export function connect({ url = "", token, conversationId } = {}) {
+  return new Client(new Wire(url, token), conversationId);
+}
+
+/** A client of one server; `connect` makes it. */
+export class Client {
+  #wire;
+  #named;
+  #known = new Map();
+
+  constructor(wire, conversationId) {
+    this.#wire = wire;
+    this.#named = conversationId;
+  }
+
+  /** A conversation: the same object for the same id, so that all that shows it shares one stream. */
+  conversation(id = this.#named) {
+    if (typeof id !== "string" || !/^[A-Za-z0-9][A-Za-z0-9._:-]{0,127}$/.test(id)) {
+      throw new TypeError("conversation: name it by its id, of 1 to 128 letters, digits, '.', '_', ':' or '-'");
+    }
+    if (!this.#known.has(id)) this.#known.set(id, new Conversation(this.#wire, id));
+    return this.#known.get(id);
+  }
+}
+
+/** One conversation. What it does is durable once the promise is fulfilled, and happens once however often it is sent. */
+export class Conversation {
+  #wire;
+  #path;
+  #feed = null;
+  #decided = new Map();
+
+  constructor(wire, id) {
+    this.id = id;
+    this.#wire = wire;
+    this.#path = `/v1/conversations/${encodeURIComponent(id)}`;
+  }
+
+  /** Where the conversation stands: its status, what waits, what runs, and the `seq` of its last event. */
+  state({ signal, patienceMs } = {}) {
+    return this.#wire.call("GET", this.#path, { signal, patienceMs });
+  }
+
+  /** The messages from the `after`-th on, in the chat format of OpenAI. */
+  async messages({ after = 0, signal, patienceMs } = {}) {
+    const found = [];
+    for (let cursor = String(after); cursor !== null;) {
+      const where = `${this.#path}/messages?limit=${PAGE}&after=${encodeURIComponent(cursor)}`;
+      const page = await this.#wire.call("GET", where, { signal, patienceMs });
+      found.push(...page.items);
+      cursor = page.next;
+    }
+    return found;
+  }
+
+  /**
+   * Send the user's next message; during a turn it queues.
+   *
+   * @param {string} text
+   * @param {{messageId?: string, signal?: AbortSignal}} options `messageId` is the key under which it is accepted once.
+   */
+  send(text, { messageId = newId(), signal } = {}) {
+    return this.#wire.call("POST", `${this.#path}/messages`, { body: { text }, key: messageId, signal });
+  }
+
+  /** Cancel the turn that goes on, or only the one that is named. */
+  cancel({ turnId, requestId = newId(), signal } = {}) {
+    const body = turnId === undefined ? {} : { turn_id: turnId };
+    return this.#wire.call("POST", `${this.#path}/cancel`, { body, key: requestId, signal });
+  }
+
+  /**
+   * Decide a pending call. The same decision of the same call has one id in this page, so that a second click, or another try
+   * after a lost answer, is the same decision.
+   *
+   * @param {{tool_call_id: string, suspension_id: string}} call As `state().pending` or a `call_suspended` has it.
+   * @param {object} decision As `approve`, `deny`, `answer`, `fail` make it.
+   * @param {{decisionId?: string, signal?: AbortSignal, patienceMs?: number}} options
+   * @returns {Promise<object>} The receipt.
+   * @throws {StaleCall} It was settled by another decision, or its time has passed.
+   */
+  resolve(call, decision, { decisionId, signal, patienceMs } = {}) {
+    const what = written([call.suspension_id, decision, decisionId ?? null]);
+    const mine = this.#decided.get(what) ?? { id: decisionId ?? newId(), going: null };
+    if (mine.going !== null) return mine.going;
+    const body = { ...decision, tool_call_id: call.tool_call_id, suspension_id: call.suspension_id };
+    mine.going = this.#wire
+      .call("POST", `${this.#path}/resolve`, { body, key: mine.id, signal, patienceMs })
+      .then((receipt) => {
+        this.#feed?.decided(call.suspension_id, decision, receipt);
+        return receipt;
+      })
+      .finally(() => (mine.going = null));
+    this.#decided.set(what, mine);
+    if (this.#decided.size > MOST_REMEMBERED) this.#decided.delete(this.#decided.keys().next().value);
+    return mine.going;
+  }
+
+  /**
+   * The events, without gaps: each recorded one after `after` once and in order, and live ones (`live: true`) between them. It
+   * goes on over cut connections and servers that stop, and ends with the conversation or by the signal.
+   *
+   * @param {{after?: number, live?: boolean, signal?: AbortSignal}} options
+   */
+  events(options = {}) {
+    return follow(this.#wire, `${this.#path}/events`, options);
+  }
+
+  /**
+   * Carry out the tools of the client (`executor="client"`) in this page, by the name of the tool.
+   *
+   * @param {Record<string, (args: object, context: {call: object, conversation: Conversation, signal: AbortSignal}) => any>} handlers
+   * @param {{timeoutMs?: number, signal?: AbortSignal, onSettled?: Function}} options
+   * @returns {{detach: () => void}}
+   */
+  attach(handlers, options = {}) {
+    return attach({ conversation: this, handlers, ...options });
+  }
+
+  /**
+   * Be told of the view of the conversation, now and whenever it changes: what elements show. All listeners share one stream,
+   * which is open while there are any.
+   *
+   * @param {(view: import("./holdfast-feed.js").View) => void} listener
+   * @returns {() => void} What ends it.
+   */
+  watch(listener) {
+    this.#feed ??= new Feed(this);
+    return this.#feed.add(listener);
+  }
+}

@@ -1,0 +1,255 @@
+/** What the elements have in common: how nodes are made, how they look, what they say where there is nothing to show. */
+
+import { written } from "./holdfast-json.js";
+
+/** The words of the elements; an application may replace each. */
+export const texts = {
+  loading: "Loading…",
+  offline: "No connection. It goes on by itself.",
+  failed: "It cannot be shown",
+  nothingWaits: "Nothing waits for you.",
+  nothingRuns: "Nothing runs.",
+  noMessages: "No messages yet.",
+  approve: "Approve",
+  deny: "Deny",
+  decline: "Decline to answer",
+  send: "Send answer",
+  back: "Back",
+  dismiss: "Dismiss",
+  reason: "Reason (optional)",
+  sending: "Sending…",
+  arguments: "Arguments",
+  answer: "Answer",
+  due: "until",
+  you: "by you",
+  by: "by",
+  yes: "Yes",
+  no: "No",
+  choose: "Choose…",
+  json: "JSON",
+  perLine: "One on each line",
+  optional: "optional",
+  needed: "This is needed.",
+  noNumber: "This is no number that can be sent.",
+  noInteger: "This is no whole number that can be sent.",
+  noJson: "This is no JSON.",
+  here: "on this device",
+  provider: "by the model's provider",
+  preparing: "is prepared",
+  runs: "runs",
+  done: "done",
+  wrong: "failed",
+  working: "Working…",
+  settled: {
+    approve: "Approved",
+    deny: "Denied",
+    answer: "Answered",
+    fail: "Failed",
+    redispatch: "Run again",
+    expiry: "Its time has passed",
+    cancellation: "Cancelled",
+  },
+  over: "Settled",
+};
+
+const SHEET = new CSSStyleSheet();
+SHEET.replaceSync(`
+:host {
+  --_ink: var(--holdfast-ink, light-dark(#1c2027, #e8eaee));
+  --_muted: var(--holdfast-muted, light-dark(#59606c, #a6aebb));
+  --_surface: var(--holdfast-surface, light-dark(#ffffff, #191c22));
+  --_sunken: var(--holdfast-sunken, light-dark(#f3f4f7, #101216));
+  --_line: var(--holdfast-line, light-dark(#d5d9e0, #383e49));
+  --_accent: var(--holdfast-accent, light-dark(#1f5fbf, #82b3ff));
+  --_on-accent: var(--holdfast-on-accent, light-dark(#ffffff, #0b1524));
+  --_danger: var(--holdfast-danger, light-dark(#a8201a, #ffa198));
+  --_radius: var(--holdfast-radius, 0.5rem);
+  --_space: var(--holdfast-space, 0.75rem);
+  display: block; color: var(--_ink); font: var(--holdfast-font, inherit);
+}
+:host([hidden]) { display: none; }
+* { box-sizing: border-box; }
+[hidden] { display: none !important; }
+.notice, .empty { margin: 0; padding: 0.25rem 0; color: var(--_muted); }
+.notice.failed, .error { color: var(--_danger); }
+.list { display: grid; gap: var(--_space); }
+.card { display: grid; gap: 0.5rem; min-width: 0; margin: 0; padding: var(--_space); border: 1px solid var(--_line);
+  border-radius: var(--_radius); background: var(--_surface); }
+.head, .actions { display: flex; flex-wrap: wrap; gap: 0.5rem; align-items: baseline; }
+.head { justify-content: space-between; }
+.tool { font-weight: 600; }
+.tool, .text, .prompt, pre { overflow-wrap: anywhere; unicode-bidi: plaintext; }
+.deadline, .detail, .outcome, .hint { color: var(--_muted); font-size: 0.875em; }
+p { margin: 0; }
+form { display: grid; gap: var(--_space); }
+.settled .deadline { display: none; }
+.prompt, .text { white-space: pre-wrap; }
+pre { margin: 0; padding: 0.5rem; max-height: var(--holdfast-scroll-height, 16rem); overflow: auto; white-space: pre-wrap;
+  border-radius: calc(var(--_radius) / 2); background: var(--_sunken); font: 0.875em/1.45 ui-monospace, monospace; }
+fieldset { display: grid; gap: 0.5rem; min-width: 0; margin: 0; padding: 0; border: 0; }
+fieldset fieldset { gap: 0.25rem; }
+legend { padding: 0; }
+label, .field { display: grid; gap: 0.25rem; }
+label.choice { display: flex; gap: 0.5rem; align-items: baseline; }
+input:not([type=radio], [type=checkbox]), textarea, select { width: 100%; min-height: 2.5rem; padding: 0.4rem 0.6rem; font: inherit;
+  color: inherit; background: var(--_sunken); border: 1px solid var(--_muted); border-radius: calc(var(--_radius) / 2); }
+textarea { resize: vertical; max-height: 24rem; }
+[aria-invalid=true] { border-color: var(--_danger) !important; }
+button { min-height: 2.5rem; padding: 0.4rem 1rem; font: inherit; color: var(--_ink); background: transparent; cursor: pointer;
+  border: 1px solid var(--_muted); border-radius: calc(var(--_radius) / 2); }
+button.main { color: var(--_on-accent); background: var(--_accent); border-color: var(--_accent); }
+button:disabled, fieldset:disabled button { opacity: 0.6; cursor: default; }
+:focus-visible { outline: 3px solid var(--_accent); outline-offset: 2px; }
+progress { width: 100%; accent-color: var(--_accent); }
+.log { display: grid; gap: var(--_space); max-height: var(--holdfast-messages-height, none); overflow: auto; }
+.message { justify-self: start; max-width: min(42rem, 92%); padding: 0.5rem 0.75rem; border-radius: var(--_radius); background: var(--_sunken); }
+.message.user { justify-self: end; color: var(--_on-accent); background: var(--_accent); }
+.message.queued { opacity: 0.7; }
+.call { color: var(--_muted); font-size: 0.875em; }
+`);
+
+/**
+ * A node with children. Texts become text nodes: nothing that comes from outside is ever read as HTML.
+ *
+ * @param {string} tag
+ * @param {Record<string, unknown>} [properties] `class` names the part, too; others are properties where the node has them, else
+ *   attributes.
+ */
+export function make(tag, { class: name, ...properties } = {}, ...children) {
+  const node = document.createElement(tag);
+  if (name) {
+    node.className = name;
+    node.setAttribute("part", name);
+  }
+  for (const [key, value] of Object.entries(properties)) {
+    if (value === undefined || value === null) continue;
+    if (key in node) node[key] = value;
+    else node.setAttribute(key, value);
+  }
+  node.append(...children.filter((child) => child !== null && child !== undefined));
+  return node;
+}
+
+const UNSEEN = /[\u007f-\u009f\u00ad\u061c\u180e\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb]/g;
+
+/** A text in which no character hides or turns the order of others: they stand as escapes. */
+export function plain(text) {
+  return String(text).replace(UNSEEN, (found) => `\\u${found.charCodeAt(0).toString(16).padStart(4, "0")}`);
+}
+
+/** A JSON value as it is shown. */
+export const shown = (value) => plain(written(value, 2));
+
+/** The base of the elements. */
+export class HoldfastElement extends HTMLElement {
+  #conversation = null;
+  #end = null;
+  #drawing = null;
+  #notice = make("p", { class: "notice", role: "status", hidden: true });
+  #empty = make("p", { class: "empty", hidden: true });
+
+  constructor() {
+    super();
+    this.attachShadow({ mode: "open", delegatesFocus: false }).adoptedStyleSheets = [SHEET];
+    this.shadowRoot.append(this.#notice, this.#empty);
+  }
+
+  /** The conversation that is shown. */
+  get conversation() {
+    return this.#conversation;
+  }
+
+  set conversation(conversation) {
+    if (conversation === this.#conversation) return;
+    this.#leave();
+    this.#conversation = conversation ?? null;
+    this.reset();
+    this.#join();
+  }
+
+  connectedCallback() {
+    if (Object.hasOwn(this, "conversation")) {
+      const given = this.conversation; // it was set before this class was there
+      delete this.conversation;
+      this.conversation = given;
+    }
+    this.#join();
+  }
+
+  disconnectedCallback() {
+    this.#leave();
+  }
+
+  /** Draw the view; the text for "there is nothing", or null where there is something. */
+  draw() {
+    return null;
+  }
+
+  /** Forget what another conversation brought. */
+  reset() {}
+
+  /** Tell the application. */
+  tell(name, detail) {
+    this.dispatchEvent(new CustomEvent(`holdfast-${name}`, { detail, bubbles: true, composed: true }));
+  }
+
+  #join() {
+    if (!this.isConnected || this.#conversation === null || this.#end !== null) return;
+    let view = null;
+    const draw = () => {
+      this.#drawing = null;
+      this.#draw(view);
+    };
+    this.#end = this.#conversation.watch((now) => {
+      const first = view === null;
+      view = now;
+      if (first) draw();
+      else this.#drawing ??= requestAnimationFrame(draw);
+    });
+  }
+
+  #leave() {
+    this.#end?.();
+    this.#end = null;
+    if (this.#drawing !== null) cancelAnimationFrame(this.#drawing);
+    this.#drawing = null;
+  }
+
+  #draw(view) {
+    const { phase, error, state } = view;
+    const empty = this.draw(view);
+    const said = { loading: texts.loading, offline: texts.offline, failed: `${texts.failed}: ${error?.message ?? ""}` }[phase];
+    write(this.#notice, said ?? "");
+    this.#notice.hidden = said === undefined;
+    this.#notice.classList.toggle("failed", phase === "failed");
+    write(this.#empty, empty ?? "");
+    this.#empty.hidden = empty === null || state === null;
+    this.setAttribute("phase", phase);
+    this.toggleAttribute("empty", empty !== null);
+    if (phase === "failed" && this.failure !== error) this.tell("error", { error });
+    this.failure = error;
+  }
+}
+
+/** Write a text where it is another one: what has not changed is not read out again. */
+export function write(node, text) {
+  if (node.textContent !== text) node.textContent = text;
+}
+
+/** Keep the children of a list as the items say: nodes stay, by their keys, and nothing moves. */
+export function keep(list, known, items, keyOf, build, update) {
+  const wanted = new Set(items.map(keyOf));
+  for (const [key, node] of known) {
+    if (!wanted.has(key)) {
+      node.remove();
+      known.delete(key);
+    }
+  }
+  items.forEach((item, place) => {
+    const key = keyOf(item);
+    if (!known.has(key)) known.set(key, build(item));
+    const node = known.get(key);
+    update(node, item);
+    if (list.children[place] !== node) list.insertBefore(node, list.children[place] ?? null);
+  });
+}

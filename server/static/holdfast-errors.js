@@ -1,0 +1,48 @@
+/**
+ * The errors of a page's client.
+ *
+ * A `HoldfastError` has the fields of the server's problem documents (RFC 9457), or a code of the page's own:
+ * `unreachable` (no answer to something that changes nothing), `outcome_unknown` (no answer to a command, which may have been
+ * recorded; the same key repeats it), `too_large`, `not_holdfast` (an answer in another form).
+ */
+export class HoldfastError extends Error {
+  /** @param {{code: string, status?: number, detail: string, fields?: object, cause?: unknown}} problem */
+  constructor({ code, status = 0, detail, fields = {}, cause }) {
+    super(detail, { cause });
+    this.name = new.target.name;
+    this.code = code;
+    this.status = status;
+    this.detail = detail;
+    this.fields = fields;
+  }
+}
+
+/** The call was settled before, is unknown, or its time has passed. `settledAt` is in milliseconds UTC. */
+export class StaleCall extends HoldfastError {
+  constructor(problem) {
+    super(problem);
+    const { reason, settled_by: settledBy, settled_at: settledAt } = this.fields;
+    this.reason = String(reason ?? "unknown");
+    this.settledBy = settledBy ?? null;
+    this.settledAt = settledAt ?? null;
+  }
+}
+
+/**
+ * The error that a problem document says.
+ *
+ * @param {unknown} problem The document, as far as it is one.
+ * @param {number} status The status of the response that brought it.
+ */
+export function errorOf(problem, status) {
+  if (problem === null || typeof problem !== "object" || typeof problem.code !== "string") {
+    return new HoldfastError({
+      code: "not_holdfast",
+      status,
+      detail: `the server answered ${status}, and not as Holdfast does`,
+    });
+  }
+  const { type, title, code, detail, status: said, ...fields } = problem;
+  const Kind = code === "stale_call" ? StaleCall : HoldfastError;
+  return new Kind({ code, status: Number(said) || status, detail: String(detail ?? title ?? code), fields });
+}

@@ -1,0 +1,252 @@
+/**
+ * The view of a conversation that all elements of a page share: read once, kept by one stream.
+ *
+ * A recorded event says that something has changed; what it is now, the server is asked, once for all events that came
+ * meanwhile. So nothing here repeats the rules of the conversation.
+ */
+import { HoldfastError } from "./holdfast-errors.js";
+import { backoff, pause } from "./holdfast-wire.js";
+
+const MOST_LIVE_CHARS = 1 << 20;
+const MOST_SETTLED = 200;
+const READ = { patienceMs: 3_000 }; // then the view says that it is not up to date
+const SAID = new Set(["turn_started", "model_answered", "call_resolved", "turn_completed", "turn_failed", "turn_cancelled"]);
+
+/**
+ * @typedef {object} View
+ * @property {"loading" | "live" | "offline" | "ended" | "failed"} phase
+ * @property {Error | null} error Why it has failed.
+ * @property {object | null} state As `Conversation.state()` has it.
+ * @property {object[]} messages As `Conversation.messages()` has them.
+ * @property {{seq: number, text: string}[]} queued Messages whose turn has not begun.
+ * @property {{effect: string, text: string} | null} writing What the model writes.
+ * @property {Map<string, object>} preparing The calls that the model writes, by their place.
+ * @property {Map<string, object>} progress The last report of each run, by call.
+ * @property {Map<string, object>} settled How suspensions ended while this page looked on, by suspension: `{by, decision,
+ *   principal, at, body, mine}`.
+ * @property {{key: string, tool: string, input: unknown}[]} provided What the model's provider carried out in the last answer.
+ */
+
+export class Feed {
+  #conversation;
+  #listeners = new Set();
+  #stop = null;
+  #stale = { state: true, messages: true };
+  #reading = false;
+  #told = false;
+  #seen = 0;
+
+  constructor(conversation) {
+    this.#conversation = conversation;
+    this.view = {
+      phase: "loading",
+      error: null,
+      state: null,
+      messages: [],
+      queued: [],
+      writing: null,
+      preparing: new Map(),
+      progress: new Map(),
+      settled: new Map(),
+      provided: [],
+    };
+  }
+
+  /** Add a listener; what removes it. */
+  add(listener) {
+    const held = (view) => listener(view);
+    this.#listeners.add(held);
+    if (this.#stop === null) this.#begin();
+    held(this.view);
+    return () => {
+      this.#listeners.delete(held);
+      if (!this.#listeners.size) {
+        this.#stop?.abort();
+        this.#stop = null;
+      }
+    };
+  }
+
+  /** Note a decision of this page, whose event is on its way or was here already. */
+  decided(suspensionId, { decision }, receipt) {
+    const said = {
+      by: decision,
+      decision,
+      principal: null,
+      body: null,
+      at: receipt.accepted_at,
+      decisionId: receipt.decision_id,
+    };
+    this.#settle(suspensionId, { ...said, ...this.view.settled.get(suspensionId), mine: true });
+    this.#tell();
+  }
+
+  #settle(suspensionId, settled) {
+    const { settled: all, state } = this.view;
+    all.set(suspensionId, settled);
+    if (all.size > MOST_SETTLED) all.delete(all.keys().next().value);
+    if (state) this.view.state = { ...state, pending: state.pending.filter((call) => call.suspension_id !== suspensionId) };
+  }
+
+  async #begin() {
+    const stop = (this.#stop = new AbortController());
+    const { signal } = stop;
+    this.#stale = { state: true, messages: true };
+    this.#reading = false;
+    try {
+      await this.#upToDate(signal);
+      this.#seen ||= this.view.state.seq;
+      const onConnection = (now) => now !== "connecting" && this.#phase(now);
+      for await (const event of this.#conversation.events({ after: this.#seen, signal, onConnection }))
+        this.#apply(event, signal);
+      if (!signal.aborted) this.#phase("ended");
+    } catch (error) {
+      if (!signal.aborted) this.#phase("failed", error);
+    }
+  }
+
+  #phase(phase, error = null) {
+    if (this.view.phase === phase && error === null) return;
+    Object.assign(this.view, { phase, error });
+    if (phase === "offline") Object.assign(this.view, { writing: null, preparing: new Map() }); // live events are missed
+    this.#tell();
+  }
+
+  /** Read what is not up to date, until it is; again and again while the server does not answer. */
+  async #upToDate(signal) {
+    if (this.#reading) return;
+    this.#reading = true;
+    try {
+      for (let tries = 0; this.#stale.state; tries++) {
+        const { messages } = this.#stale;
+        this.#stale = { state: false, messages: false };
+        try {
+          const state = await this.#conversation.state({ signal, ...READ });
+          const found = messages ? await this.#newer(signal) : this.view.messages;
+          signal.throwIfAborted();
+          this.#take(state, found);
+          tries = 0;
+        } catch (error) {
+          this.#stale = { state: true, messages: messages || this.#stale.messages };
+          if (signal.aborted || !passes(error)) throw error;
+          this.#phase("offline");
+          await pause(backoff(tries, 1_000), signal);
+        }
+      }
+    } finally {
+      if (!signal.aborted) this.#reading = false;
+    }
+    this.#tell();
+  }
+
+  #take(state, messages) {
+    const { view } = this;
+    const open = state.pending.filter((call) => !view.settled.has(call.suspension_id));
+    view.state = { ...state, pending: open };
+    view.messages = messages;
+    if (view.writing?.done <= state.seq) view.writing = null;
+    const runs = new Set(state.running.map((run) => run.tool_call_id));
+    for (const call of view.progress.keys()) if (!runs.has(call)) view.progress.delete(call);
+  }
+
+  /** The messages, of which only the last exchange is read again: results take their places in it as they come. */
+  async #newer(signal) {
+    const { messages } = this.view;
+    const last = Math.max(
+      messages.findLastIndex((message) => message.role === "assistant"),
+      0,
+    );
+    return [...messages.slice(0, last), ...(await this.#conversation.messages({ after: last, signal, ...READ }))];
+  }
+
+  #apply(event, signal) {
+    const { view } = this;
+    if (event.live) {
+      this.#live(event);
+      return;
+    }
+    this.#seen = event.seq;
+    switch (event.kind) {
+      case "message_accepted":
+        view.queued = [...view.queued, { seq: event.seq, text: event.text }].slice(-100);
+        break;
+      case "turn_started":
+        view.queued = view.queued.filter((message) => message.seq !== event.message_seq);
+        view.provided = [];
+        break;
+      case "model_answered":
+        if (view.writing) view.writing.done = event.seq; // shown until the message is here
+        view.preparing = new Map();
+        view.provided = provided(event);
+        break;
+      case "suspension_settled": {
+        const { by, decision, principal, body, at, decision_id: decisionId } = event;
+        const known = view.settled.get(event.suspension_id);
+        this.#settle(event.suspension_id, { ...known, by, decision, principal, body, at, decisionId });
+        break;
+      }
+      case "turn_completed":
+      case "turn_failed":
+      case "turn_cancelled":
+        Object.assign(view, { writing: null, preparing: new Map() });
+        break;
+      default:
+    }
+    this.#stale = { state: true, messages: this.#stale.messages || SAID.has(event.kind) };
+    this.#upToDate(signal).catch((error) => signal.aborted || this.#phase("failed", error));
+    this.#tell();
+  }
+
+  #live(event) {
+    const { view } = this;
+    const effect = `${event.effect_id}#${event.attempt}`;
+    switch (event.kind) {
+      case "text_delta": {
+        const before = view.writing?.effect === effect ? view.writing.text : "";
+        view.writing = { effect, text: (before + event.text).slice(0, MOST_LIVE_CHARS) };
+        break;
+      }
+      case "arguments_delta":
+        view.preparing.set(`${event.effect_id}.${event.index}`, { tool: event.tool });
+        break;
+      case "progress":
+        view.progress.set(event.effect_id.split("#")[0], event);
+        break;
+      default:
+        return;
+    }
+    this.#tell();
+  }
+
+  /** Tell the listeners, once for all that changes at once. */
+  #tell() {
+    if (this.#told) return;
+    this.#told = true;
+    queueMicrotask(() => {
+      this.#told = false;
+      for (const listener of [...this.#listeners]) {
+        try {
+          listener(this.view);
+        } catch (error) {
+          globalThis.reportError(error);
+        }
+      }
+    });
+  }
+}
+
+/** Whether an error may be gone with the next try. */
+function passes(error) {
+  return error instanceof HoldfastError && (error.code === "unreachable" || error.status === 429 || error.status >= 500);
+}
+
+/** The calls that the provider executed in an answer, as far as its own record of them can be read. */
+function provided({ seq, provider }) {
+  try {
+    const blocks = JSON.parse(provider ?? "null")?.blocks ?? [];
+    const calls = blocks.filter((block) => block?.type === "server_tool_use" && typeof block.name === "string");
+    return calls.slice(0, 50).map(({ name, input }, place) => ({ key: `${seq}.${place}`, tool: name, input }));
+  } catch {
+    return [];
+  }
+}

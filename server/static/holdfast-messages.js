@@ -1,0 +1,187 @@
+/** The elements for what is said and done: `<holdfast-messages>` and `<holdfast-running>`. */
+import { HoldfastElement, keep, make, plain, shown, texts, write } from "./holdfast-element.js";
+
+const MOST_MESSAGES = 500;
+const NEAR_END = 40;
+
+/** `<holdfast-messages>`: the messages, and the model's text as it comes. */
+export class MessagesElement extends HoldfastElement {
+  #nodes = new Map();
+  #log = make("div", { class: "log", role: "log", tabIndex: 0, "aria-label": "messages" });
+
+  /**
+   * How a text becomes nodes, for an application that shows markdown: `(text, message) => Node | string`. A string is shown as it
+   * is. By default a text is shown with its line breaks.
+   */
+  render = null;
+
+  constructor() {
+    super();
+    this.shadowRoot.append(this.#log);
+  }
+
+  reset() {
+    this.#nodes.clear();
+    this.#log.replaceChildren();
+  }
+
+  draw(view) {
+    const log = this.#log;
+    const atEnd = log.scrollHeight - log.scrollTop - log.clientHeight < NEAR_END;
+    const items = this.#items(view);
+    keep(
+      log,
+      this.#nodes,
+      items,
+      (item) => item.key,
+      (item) => this.#build(item),
+      (node, item) => this.#update(node, item),
+    );
+    if (atEnd) log.scrollTop = log.scrollHeight;
+    return items.length ? null : texts.noMessages;
+  }
+
+  #items({ messages, queued, writing, state }) {
+    const begin = Math.max(messages.length - MOST_MESSAGES, 0);
+    const items = messages.slice(begin).flatMap((message, place) => said(message, begin + place));
+    if (writing?.text) items.push({ key: "writing", role: "assistant", text: writing.text, live: true });
+    else if (state?.status === "generating") items.push({ key: "working", role: "working", text: texts.working });
+    if (state?.status === "failed" && state.error)
+      items.push({ key: `failed-${state.seq}`, role: "failure", text: state.error });
+    items.push(...queued.map(({ seq, text }) => ({ key: `queued-${seq}`, role: "user", text, queued: true })));
+    return items;
+  }
+
+  #build({ role, live, queued }) {
+    const name = {
+      user: "message user",
+      assistant: "message assistant",
+      call: "call",
+      working: "call working",
+      failure: "error failure",
+    }[role];
+    const node = make("div", { class: name + (live ? " live" : "") + (queued ? " queued" : ""), dir: "auto" });
+    if (live) node.setAttribute("aria-live", "off"); // it is read out when it is whole
+    if (role === "failure") node.setAttribute("role", "alert");
+    return node;
+  }
+
+  #update(node, { key: _, ...item }) {
+    const { role, text, live = false } = item;
+    if (node.said === text) return;
+    node.said = text;
+    if (this.render === null || (role !== "assistant" && role !== "user")) {
+      node.classList.add("text");
+      if (node.firstChild?.nodeType === Node.TEXT_NODE) node.firstChild.data = text;
+      else node.replaceChildren(text);
+      return;
+    }
+    try {
+      node.replaceChildren(this.render(text, { role, live }) ?? "");
+    } catch (error) {
+      node.replaceChildren(text);
+      this.tell("error", { error });
+    }
+  }
+}
+
+/** What of a message is shown: its text, and a line for each call and its outcome. */
+function said(message, place) {
+  const { role, content, name, tool_calls: calls } = message;
+  if (role === "tool") return [{ key: `${place}`, role: "call", text: `${plain(name ?? "")} · ${went(content)}` }];
+  if (role !== "user" && role !== "assistant") return [];
+  const text =
+    typeof content === "string"
+      ? content
+      : (content ?? []).map?.((part) => (typeof part?.text === "string" ? part.text : "")).join("");
+  const items = text ? [{ key: `${place}`, role, text }] : [];
+  return [
+    ...items,
+    ...(calls ?? []).map((call, at) => ({
+      key: `${place}.${at}`,
+      role: "call",
+      text: `→ ${plain(call?.function?.name ?? "")}`,
+    })),
+  ];
+}
+
+function went(content) {
+  try {
+    return JSON.parse(content).ok ? texts.done : texts.wrong;
+  } catch {
+    return texts.done;
+  }
+}
+
+/** `<holdfast-running>`: the calls that run, with their progress, and what the model and its provider do. */
+export class RunningElement extends HoldfastElement {
+  #nodes = new Map();
+  #list = make("div", { class: "list" });
+
+  constructor() {
+    super();
+    this.shadowRoot.append(this.#list);
+  }
+
+  reset() {
+    this.#nodes.clear();
+    this.#list.replaceChildren();
+  }
+
+  draw({ state, progress, preparing, provided }) {
+    const items = [...preparing].map(([key, { tool }]) => ({ key, tool, what: texts.preparing }));
+    for (const run of state?.running ?? []) {
+      items.push({
+        key: run.tool_call_id,
+        tool: run.tool,
+        what: texts.runs,
+        ...report(progress.get(run.tool_call_id) ?? run.progress),
+      });
+    }
+    for (const call of state?.pending ?? []) {
+      if (call.kind === "client_exec") items.push({ key: call.suspension_id, tool: call.tool, what: texts.here });
+    }
+    for (const { key, tool, input } of provided)
+      items.push({ key, tool, what: texts.provider, detail: input && shown(input).slice(0, 500) });
+    keep(
+      this.#list,
+      this.#nodes,
+      items,
+      (item) => item.key,
+      () => build(),
+      update,
+    );
+    return items.length ? null : texts.nothingRuns;
+  }
+}
+
+function build() {
+  const head = make("div", { class: "head" }, make("span", { class: "tool" }), make("span", { class: "deadline" }));
+  const bar = make("progress", { class: "progress", max: 1, hidden: true });
+  return make("section", { class: "card" }, head, bar, make("p", { class: "detail", dir: "auto", hidden: true }));
+}
+
+function update(node, { tool, what, status, loaded, total, detail }) {
+  const [name, how] = node.firstChild.children;
+  const [, bar, more] = node.children;
+  write(name, plain(tool));
+  write(how, plain(status ?? what));
+  node.setAttribute("aria-label", plain(tool));
+  bar.hidden = typeof loaded !== "number";
+  if (!bar.hidden && total > 0) bar.value = Math.min(loaded / total, 1);
+  else bar.removeAttribute("value");
+  bar.setAttribute("aria-label", plain(tool));
+  const said = [typeof loaded === "number" ? `${loaded}${total > 0 ? ` / ${total}` : ""}` : "", detail ?? ""]
+    .filter(Boolean)
+    .join(" · ");
+  write(more, said);
+  more.hidden = !said;
+}
+
+/** What a report of a run says, in words. */
+function report(reported) {
+  if (!reported || typeof reported !== "object") return {};
+  const { value, message, status, loaded, total } = reported;
+  const detail = message ?? (value === null || value === undefined ? "" : typeof value === "string" ? value : shown(value));
+  return { status: status ?? undefined, loaded, total, detail: plain(detail).slice(0, 2000) };
+}

@@ -1,0 +1,175 @@
+/** Requests to one server: the token, tries that are repeated with their key, bounds of time and size. */
+import { HoldfastError, errorOf } from "./holdfast-errors.js";
+import { parsed, written } from "./holdfast-json.js";
+
+const TRY_MS = 30_000; // one try of a request
+const MOST_CHARS = 64 << 20; // of one answer
+const EARLY_MS = 30_000; // so long before its end, a token is replaced
+const BACKOFF_MS = { least: 250, most: 15_000 };
+
+export class Wire {
+  #url;
+  #given;
+  #token = null;
+  #asking = null;
+
+  /**
+   * @param {string} url Where the server is; "" is the page's own origin.
+   * @param {null | string | ((asked: {signal?: AbortSignal}) => Promise<string | {token: string, expires_at?: number}>)} token
+   */
+  constructor(url, token) {
+    const base = new URL(url || "/", document.baseURI);
+    if (base.username || base.password || base.search || base.hash) {
+      throw new TypeError("url: name the server by scheme, host and path alone; the token has a field of its own");
+    }
+    this.#url = base.href.replace(/\/+$/, "");
+    this.#given = token ?? null;
+  }
+
+  /**
+   * Open a request; the response has any status but 401 with a token that could be replaced.
+   *
+   * @param {string} path
+   * @param {{method?: string, headers?: object, body?: string, signal?: AbortSignal}} options
+   * @returns {Promise<Response>}
+   */
+  async open(path, { method = "GET", headers = {}, body, signal } = {}) {
+    for (let refused = null; ;) {
+      const token = await this.#bearer(refused);
+      const response = await fetch(this.#url + path, {
+        method,
+        headers: token === null ? headers : { ...headers, Authorization: `Bearer ${token}` },
+        body,
+        signal,
+        cache: "no-store",
+        redirect: "error",
+        credentials: token === null ? "same-origin" : "omit",
+      });
+      if (response.status !== 401 || refused !== null || typeof this.#given !== "function") return response;
+      refused = token;
+      await response.body?.cancel();
+    }
+  }
+
+  /**
+   * The JSON that a request is answered with. What gets no answer, or a passing refusal, is sent again.
+   *
+   * @param {string} method
+   * @param {string} path
+   * @param {{body?: object, key?: string, signal?: AbortSignal, patienceMs?: number}} options `key` is the idempotency key of a
+   *   command, which makes it safe to repeat; `patienceMs` is how long it is tried.
+   */
+  async call(method, path, { body, key, signal, patienceMs = 60_000 } = {}) {
+    const headers = { Accept: "application/json" };
+    if (body !== undefined) headers["Content-Type"] = "application/json";
+    if (key !== undefined) headers["Idempotency-Key"] = key;
+    const until = performance.now() + patienceMs;
+    for (let tries = 0; ; tries++) {
+      signal?.throwIfAborted();
+      let failure, waitMs;
+      try {
+        const response = await this.open(path, {
+          method,
+          headers,
+          body: body && written(body),
+          signal: within(TRY_MS, signal),
+        });
+        const answer = parsed(await textOf(response));
+        if (response.ok && answer !== undefined) return answer;
+        failure = errorOf(answer, response.status);
+        waitMs = passing(response, failure);
+        if (waitMs === null) throw failure;
+      } catch (error) {
+        if (error === failure || error instanceof HoldfastError) throw error;
+        signal?.throwIfAborted();
+        failure = error;
+      }
+      waitMs = Math.max(waitMs ?? 0, backoff(tries));
+      if (performance.now() + waitMs > until) throw this.#givenUp(failure, key);
+      await pause(waitMs, signal);
+    }
+  }
+
+  #givenUp(cause, key) {
+    if (cause instanceof HoldfastError && cause.code !== "not_holdfast") return cause;
+    const detail = key === undefined ? "the server does not answer" : "no answer came: it may have been recorded";
+    return new HoldfastError({ code: key === undefined ? "unreachable" : "outcome_unknown", detail, cause });
+  }
+
+  /** The token to send: a new one of the application's where there is none, or it was refused or is about to end. */
+  async #bearer(refused) {
+    if (typeof this.#given !== "function") return this.#given;
+    const { text = refused, until = 0 } = this.#token ?? {};
+    if (text !== refused && Date.now() < until) return text;
+    this.#asking ??= this.#ask().finally(() => (this.#asking = null));
+    return (await this.#asking).text;
+  }
+
+  async #ask() {
+    const found = await this.#given({ signal: AbortSignal.timeout(TRY_MS) });
+    const { token, expires_at: ends = Infinity } = typeof found === "string" ? { token: found } : (found ?? {});
+    if (typeof token !== "string" || !token) {
+      throw new HoldfastError({ code: "no_token", detail: "the application gave no token" });
+    }
+    this.#token = { text: token, until: Number(ends) - EARLY_MS };
+    return this.#token;
+  }
+}
+
+/** A new idempotency key. */
+export function newId() {
+  const drawn = crypto.getRandomValues(new Uint8Array(16)); // randomUUID is for secure pages alone
+  return Array.from(drawn, (byte) => byte.toString(16).padStart(2, "0")).join("");
+}
+
+/** How long to wait after a number of failed tries: twice as long each time, and no two pages at once. */
+export function backoff(tries, least = BACKOFF_MS.least) {
+  return Math.min(least * 2 ** Math.min(tries, 10), BACKOFF_MS.most) * (0.5 + Math.random() / 2);
+}
+
+/** Wait; `hint` is an event target whose event `hint` ends the wait early. */
+export function pause(ms, signal, hint) {
+  return new Promise((resolve, reject) => {
+    const done = () => {
+      clearTimeout(timer);
+      signal?.removeEventListener("abort", done);
+      hint?.removeEventListener("hint", done);
+      signal?.aborted ? reject(signal.reason) : resolve();
+    };
+    const timer = setTimeout(done, ms);
+    signal?.addEventListener("abort", done);
+    hint?.addEventListener("hint", done);
+    if (signal?.aborted) done();
+  });
+}
+
+/** The problem of a response that is no success. */
+export async function problemOf(response) {
+  return errorOf(parsed(await textOf(response)), response.status);
+}
+
+/** How long a refusal asks to wait, in ms; null where it is final. */
+export function passing(response, error) {
+  const after = Number(response.headers.get("Retry-After"));
+  if (after > 0) return Math.min(after * 1000, BACKOFF_MS.most);
+  const proxy = response.status >= 502 && response.status <= 504 && error.code === "not_holdfast";
+  return proxy || response.status === 504 ? 0 : null;
+}
+
+function within(ms, signal) {
+  const timeout = AbortSignal.timeout(ms);
+  return signal ? AbortSignal.any([signal, timeout]) : timeout;
+}
+
+async function textOf(response) {
+  const reader = response.body?.pipeThrough(new TextDecoderStream()).getReader();
+  let text = "";
+  for (let piece; reader && !(piece = await reader.read()).done;) {
+    text += piece.value;
+    if (text.length > MOST_CHARS) {
+      await reader.cancel();
+      throw new HoldfastError({ code: "too_large", status: response.status, detail: "the answer is larger than a page takes" });
+    }
+  }
+  return text;
+}

@@ -1,0 +1,220 @@
+/** Types of `holdfast.js`; the page of the documentation on pages of your own says what each does. */
+
+export type Json = null | boolean | number | bigint | string | Json[] | { [name: string]: Json };
+export type Token = string | { token: string; expires_at?: number };
+
+export interface ConnectOptions {
+  /** Where the server is; by default the page's own origin. */
+  url?: string;
+  /** A page token, or what asks the application's back end for one. */
+  token?: string | ((asked: { signal?: AbortSignal }) => Promise<Token>);
+  /** The conversation that `conversation()` leads to. */
+  conversationId?: string;
+}
+
+export interface Call {
+  conversation_id: string;
+  agent: string;
+  tool_call_id: string;
+  suspension_id: string;
+  tool: string;
+  arguments: { [name: string]: Json };
+  executor: "server" | "human" | "client" | "provider" | null;
+  kind: "approval" | "elicitation" | "client_exec" | "lost" | null;
+  prompt: string | null;
+  response_schema: { [name: string]: Json } | boolean | null;
+  created_at: number;
+  expires_at: number | null;
+  problem: string | null;
+}
+
+export interface Run {
+  tool_call_id: string;
+  tool: string;
+  arguments: string;
+  since: number;
+  attempt: number;
+  executor: string;
+  progress: { [name: string]: Json } | null;
+}
+
+export interface State {
+  conversation_id: string;
+  agent: string;
+  status: string;
+  turn_id: string | null;
+  reply: string | null;
+  error: string | null;
+  pending: Call[];
+  running: Run[];
+  seq: number;
+  [field: string]: unknown;
+}
+
+export interface Message {
+  role: "user" | "assistant" | "tool";
+  content: string | { type: string; text?: string }[] | null;
+  name?: string;
+  tool_call_id?: string;
+  tool_calls?: { id: string; type: "function"; function: { name: string; arguments: string } }[];
+}
+
+export interface Receipt {
+  conversation_id: string;
+  seq: number;
+  accepted_at: number;
+  duplicate: boolean;
+}
+
+export interface Event {
+  kind: string;
+  /** Its place in the log; null for a live event. */
+  seq: number | null;
+  at: number;
+  live: boolean;
+  [field: string]: Json;
+}
+
+export type Decision =
+  | { decision: "approve"; arguments?: { [name: string]: Json } }
+  | { decision: "deny"; reason: string }
+  | { decision: "answer"; value: Json }
+  | { decision: "fail"; error: string }
+  | { decision: "redispatch" };
+
+export interface Asking {
+  signal?: AbortSignal;
+  /** For how long it is tried, in milliseconds. */
+  patienceMs?: number;
+}
+
+export interface Settled {
+  by: string;
+  decision: string | null;
+  principal: { id: string; roles: string[]; proof: string } | null;
+  body: string | null;
+  at: number;
+  decisionId: string | null;
+  /** Whether this page decided. */
+  mine?: boolean;
+}
+
+/** What elements show; one object, which changes. */
+export interface View {
+  readonly phase: "loading" | "live" | "offline" | "ended" | "failed";
+  readonly error: Error | null;
+  readonly state: State | null;
+  readonly messages: Message[];
+  readonly queued: { seq: number; text: string }[];
+  readonly writing: { effect: string; text: string } | null;
+  readonly preparing: Map<string, { tool: string }>;
+  readonly progress: Map<string, Event>;
+  readonly settled: Map<string, Settled>;
+  readonly provided: { key: string; tool: string; input: Json }[];
+}
+
+export interface ClientContext {
+  call: Call;
+  conversation: Conversation;
+  /** Fires once the call is settled elsewhere, its time is over, or the page detaches. */
+  signal: AbortSignal;
+}
+export type Handler = (args: any, context: ClientContext) => unknown;
+export type Handlers = { [tool: string]: Handler };
+
+export interface AttachOptions {
+  /** How long a handler has, in milliseconds: a minute. */
+  timeoutMs?: number;
+  signal?: AbortSignal;
+  onSettled?: (settled: { call: Call; outcome: "answer" | "fail" | "stale" | "error"; error?: Error }) => void;
+}
+export interface Attached {
+  detach(): void;
+}
+
+export class Client {
+  private constructor();
+  conversation(id?: string): Conversation;
+}
+
+export class Conversation {
+  private constructor();
+  readonly id: string;
+  state(options?: Asking): Promise<State>;
+  messages(options?: Asking & { after?: number }): Promise<Message[]>;
+  send(text: string, options?: { messageId?: string; signal?: AbortSignal }): Promise<Receipt & { message_id: string }>;
+  cancel(options?: {
+    turnId?: string;
+    requestId?: string;
+    signal?: AbortSignal;
+  }): Promise<{
+    conversation_id: string;
+    turn_id: string | null;
+    calls: string[];
+    running: string[];
+    duplicate: boolean;
+    request_id: string;
+  }>;
+  resolve(
+    call: Pick<Call, "tool_call_id" | "suspension_id">,
+    decision: Decision,
+    options?: Asking & { decisionId?: string },
+  ): Promise<Receipt & { decision_id: string }>;
+  events(options?: {
+    after?: number;
+    live?: boolean;
+    signal?: AbortSignal;
+    onConnection?: (now: "connecting" | "live" | "offline") => void;
+  }): AsyncGenerator<Event, void, void>;
+  attach(handlers: Handlers, options?: AttachOptions): Attached;
+  watch(listener: (view: View) => void): () => void;
+}
+
+export function connect(options?: ConnectOptions): Client;
+export function attach(options: AttachOptions & { conversation: Conversation; handlers: Handlers }): Attached;
+
+export function approve(edited?: { [name: string]: Json }): Decision;
+export function deny(reason?: string): Decision;
+export function answer(value: Json | undefined): Decision;
+export function fail(error: unknown): Decision;
+export function redispatch(): Decision;
+
+export class HoldfastError extends Error {
+  readonly code: string;
+  /** The status of the response; 0 where there was none. */
+  readonly status: number;
+  readonly detail: string;
+  readonly fields: { [name: string]: Json };
+}
+export class StaleCall extends HoldfastError {
+  readonly reason: string;
+  readonly settledBy: string | null;
+  readonly settledAt: number | null;
+}
+
+declare abstract class HoldfastElement extends HTMLElement {
+  conversation: Conversation | null;
+}
+export class ApprovalElement extends HoldfastElement {}
+export class ElicitationElement extends HoldfastElement {}
+export class RunningElement extends HoldfastElement {}
+export class MessagesElement extends HoldfastElement {
+  /** How a text becomes nodes; a string is shown as it is. */
+  render: ((text: string, message: { role: "user" | "assistant"; live: boolean }) => Node | string) | null;
+}
+
+/** The words of the elements; replace each as you like. */
+export const texts: { [name: string]: string } & { settled: { [by: string]: string } };
+
+declare global {
+  interface HTMLElementTagNameMap {
+    "holdfast-approval": ApprovalElement;
+    "holdfast-elicitation": ElicitationElement;
+    "holdfast-running": RunningElement;
+    "holdfast-messages": MessagesElement;
+  }
+  interface HTMLElementEventMap {
+    "holdfast-resolved": CustomEvent<{ call: Call; decision: Decision; receipt: Receipt }>;
+    "holdfast-error": CustomEvent<{ error: Error; call?: Call; decision?: Decision }>;
+  }
+}

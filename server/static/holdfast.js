@@ -1,0 +1,28 @@
+/**
+ * Holdfast in a page: a client of a conversation, the tools of the client, and elements that show what waits, runs and is said.
+ *
+ *     import { connect } from "/static/holdfast.js";
+ *
+ *     const conversation = connect({ token: () => fetch("/token", { method: "POST" }).then((found) => found.json()) }).conversation("c-1");
+ *     conversation.attach({ locate: async () => "here" });
+ *     document.querySelector("holdfast-approval").conversation = conversation;
+ */
+import { ApprovalElement, ElicitationElement } from "./holdfast-cards.js";
+import { MessagesElement, RunningElement } from "./holdfast-messages.js";
+
+export { attach } from "./holdfast-attach.js";
+export { Client, Conversation, connect } from "./holdfast-conversation.js";
+export { answer, approve, deny, fail, redispatch } from "./holdfast-decisions.js";
+export { texts } from "./holdfast-element.js";
+export { HoldfastError, StaleCall } from "./holdfast-errors.js";
+export { ApprovalElement, ElicitationElement, MessagesElement, RunningElement };
+
+const ELEMENTS = {
+  "holdfast-approval": ApprovalElement,
+  "holdfast-elicitation": ElicitationElement,
+  "holdfast-messages": MessagesElement,
+  "holdfast-running": RunningElement,
+};
+for (const [name, element] of Object.entries(ELEMENTS)) {
+  if (!customElements.get(name)) customElements.define(name, element);
+}

@@ -1,0 +1,261 @@
+"""`holdfast.js` in a real browser against a real server: events, commands, the tools of the client."""
+
+import hashlib
+
+import pytest
+from holdfast_page import held, opened, refused, waited
+from served import served
+from tcp_proxy import TcpProxy
+
+from holdfast.conversation import Answer
+from holdfast.events import SuspensionSettled
+from holdfast.testing.writer import call, finish, reply, resolve
+
+ALONE = """
+import * as holdfast from "/static/holdfast.js";
+Object.assign(window, { holdfast, conversation: null });
+"""
+FOLLOW = """async (after) => {
+  window.seen = [];
+  for await (const event of conversation.events({ after })) seen.push(event.live ? event.text : event.seq);
+  seen.push("end");
+}"""
+
+
+@pytest.fixture(scope="module")
+def server():
+    with served(heartbeat_s=0.2) as running:
+        yield running
+
+
+@pytest.fixture
+async def proxy(server):
+    async with TcpProxy(server.port) as standing:
+        yield standing
+
+
+def settled(writer):
+    return [event for event in writer.events if isinstance(event, SuspensionSettled)]
+
+
+async def test_a_page_reads_sends_follows_and_decides(server, page):
+    writer = held(server, "js-1", ("refund", '{"order":"A1"}'))
+    await opened(page, server.url, "js-1")
+    await page.evaluate(f"() => {{ ({FOLLOW})(0) }}")
+    sent = await page.evaluate("conversation.send('And then?', { messageId: 'm-2' })")
+    again = await page.evaluate("conversation.send('And then?', { messageId: 'm-2' })")
+    assert (again["seq"], again["duplicate"]) == (sent["seq"], True)
+
+    await waited(page, "seen", list(range(1, sent["seq"] + 1)))
+    state = await page.evaluate("conversation.state()")
+    receipt = await page.evaluate("(call) => conversation.resolve(call, holdfast.approve())", state["pending"][0])
+    twice = await page.evaluate("(call) => conversation.resolve(call, holdfast.approve())", state["pending"][0])
+    assert (twice["seq"], twice["decision_id"], twice["duplicate"]) == (receipt["seq"], receipt["decision_id"], True)
+    late = await page.evaluate(
+        """(call) => conversation.resolve(call, holdfast.deny('no')).catch((error) => [
+            error instanceof holdfast.StaleCall, error.code, error.status, error.reason, error.settledBy,
+            error.settledAt > 0])""",
+        state["pending"][0],
+    )
+    assert late == [True, "stale_call", 409, "already_resolved", "approve", True]
+    assert len(settled(writer)) == 1
+
+    server.run(writer.do(finish(), reply("It is done.")))
+    messages = await page.evaluate("conversation.messages()")
+    assert [one["role"] for one in messages][-2:] == ["tool", "assistant"]
+    cancelled = await page.evaluate("conversation.cancel({ requestId: 'stop-1' })")
+    assert cancelled["turn_id"] == "t2"
+    refused(page)
+
+
+async def test_errors_are_typed_and_name_the_field(server, page):
+    held(server, "js-2")
+    await opened(page, server.url, "js-2")
+    told = """(work) => work.catch((error) =>
+        [error instanceof holdfast.HoldfastError, error.code, error.status, error.fields.field ?? null])"""
+    assert await page.evaluate(f"({told})(client.conversation('nobody').state())") == [
+        True,
+        "conversation_not_found",
+        404,
+        None,
+    ]
+    assert (await page.evaluate(f"({told})(conversation.send('x', {{ messageId: 'a b' }}))"))[:3] == [
+        True,
+        "invalid_message",
+        422,
+    ]
+    with pytest.raises(Exception, match="name it by its id"):
+        await page.evaluate("client.conversation('../pending')")
+    with pytest.raises(Exception, match="the token has a field of its own"):
+        await page.evaluate("holdfast.connect({ url: 'https://desk.example/?token=secret' })")
+    refused(page)
+
+
+async def test_events_come_once_and_in_order_over_connections_that_are_cut(server, proxy, page):
+    writer = held(server, "js-3")
+    await opened(page, proxy.url, "js-3")
+    await page.evaluate(f"() => {{ ({FOLLOW})(0) }}")
+    for number in range(4):
+        await waited(page, "seen.at(-1)", writer.state.seq)
+        await (proxy.go() if number % 2 else proxy.cut())
+        server.run(writer.do(call("charge"), finish()))
+        proxy.come()
+    await waited(page, "seen.at(-1)", writer.state.seq)
+    assert await page.evaluate("seen") == list(range(1, writer.state.seq + 1))
+    refused(page)
+
+
+async def test_a_decision_whose_answer_is_lost_is_sent_again_and_recorded_once(server, proxy, page):
+    writer = held(server, "js-4", ("refund", '{"order":"A1"}'))
+    await opened(page, proxy.url, "js-4")
+    proxy.lose, proxy.only = 1, b"/resolve"
+    call_ = (await page.evaluate("conversation.state()"))["pending"][0]
+    receipts = await page.evaluate(
+        """(call) => {
+            const decide = () => conversation.resolve(call, holdfast.approve());
+            return Promise.all([decide(), decide()]);
+        }""",
+        call_,
+    )
+    assert proxy.lose == 0
+    assert receipts[0] == receipts[1]
+    assert receipts[0]["duplicate"]
+    assert [event.decision_id for event in settled(writer)] == [receipts[0]["decision_id"]]
+    refused(page)
+
+
+async def test_a_token_is_asked_for_once_and_again_when_the_server_takes_it_no_more(server, page):
+    held(server, "js-5")
+    seen = []
+
+    async def answered(route):
+        given = route.request.headers.get("authorization")
+        seen.append(given)
+        if given == "Bearer one":
+            await route.fulfill(
+                status=401, json={"code": "unauthenticated", "status": 401, "detail": "no", "type": "x", "title": "x"}
+            )
+        else:
+            await route.continue_()
+
+    await opened(page, server.url, "js-5", script=ALONE)
+    await page.route("**/v1/**", answered)
+    states = await page.evaluate(
+        """async () => {
+            const given = ["one", { token: "two", expires_at: Date.now() + 3600000 }, "three"];
+            window.asked = 0;
+            const conversation = holdfast.connect({ token: async () => given[asked++] }).conversation("js-5");
+            const later = conversation.state().then(() => conversation.state());
+            return Promise.all([conversation.state(), conversation.state(), later]);
+        }"""
+    )
+    assert [state["conversation_id"] for state in states] == ["js-5"] * 3
+    assert await page.evaluate("asked") == 2
+    assert set(seen) == {"Bearer one", "Bearer two"}
+    refused(page)
+
+
+async def test_a_tool_of_the_client_runs_in_the_page_and_its_result_is_the_answer(server, page):
+    writer = held(server, "js-6", ("locate", '{"precise":true,"id":12345678901234567890}'), "stamp")
+    await opened(page, server.url, "js-6")
+    await page.evaluate(
+        """() => {
+            window.outcomes = [];
+            conversation.attach(
+                { locate: async ({ precise, id }) => ({ precise, id, zone: "Europe/Berlin" }), stamp: () => 0 },
+                { onSettled: ({ call, outcome }) => outcomes.push([call.tool, outcome]) },
+            );
+        }"""
+    )
+    await waited(page, "outcomes.toSorted()", [["locate", "answer"], ["stamp", "answer"]])
+    results = [event.content for event in writer.events if event.kind == "call_resolved" and event.by == "answer"]
+    assert any('"precise":true,"id":12345678901234567890,"zone":"Europe/Berlin"' in one for one in results)
+
+    server.run(writer.do(call(("locate", '{"precise":false}'))))
+    await waited(page, "outcomes.length", 3)
+
+
+@pytest.mark.parametrize(
+    ("handler", "said"),
+    [
+        ("() => { throw new Error('no permission') }", "no permission"),
+        ("() => new Promise(() => {})", "took longer than 0.1 s"),
+        ("() => 'x'.repeat(300000)", "262144 are allowed"),
+        ("() => () => 1", "no JSON value"),
+        ("() => 'no number'", "the result was not taken"),
+        ("() => { throw 'y'.repeat(100000) }", "yyyy"),
+    ],
+)
+async def test_a_handler_that_gives_no_result_fails_the_call_with_the_reason(server, page, handler, said):
+    name = f"js-7-{hashlib.sha256(handler.encode()).hexdigest()[:8]}"
+    writer = held(server, name, "stamp")
+    await opened(page, server.url, name)
+    await page.evaluate(
+        f"""() => {{
+            window.outcomes = [];
+            const onSettled = ({{ outcome }}) => outcomes.push(outcome);
+            conversation.attach({{ stamp: {handler} }}, {{ timeoutMs: 100, onSettled }});
+        }}"""
+    )
+    await waited(page, "outcomes", ["fail"])
+    (ended,) = settled(writer)
+    assert ended.by == "fail"
+    assert said in ended.body
+    assert len(ended.body) < 1200
+    refused(page)
+
+
+async def test_two_tabs_race_for_a_tool_of_the_client_and_the_second_reads_that_it_is_stale(server, page):
+    writer = held(server, "js-8")
+    other = await page.context.new_page()
+    ready = """(tab) => {
+        window.outcomes = [];
+        conversation.attach(
+            { locate: () => new Promise((resolve) => { window.give = () => resolve(tab); }) },
+            { onSettled: ({ outcome, error }) => outcomes.push([outcome, error?.reason ?? null]) },
+        );
+    }"""
+    for tab, name in ((page, "first"), (other, "second")):
+        await opened(tab, server.url, "js-8")
+        await tab.evaluate(ready, name)
+    server.run(writer.do(call("locate", "locate")))
+    await waited(page, "window.give !== undefined", True)
+    await waited(other, "window.give !== undefined", True)
+    await page.reload()
+    await waited(page, "window.conversation !== undefined", True)
+    await page.evaluate(ready, "first")  # the calls wait still: they run again
+    await waited(page, "window.give !== undefined", True)
+
+    first, second = (one.suspension.suspension_id for one in writer.state.calls)
+    server.run(writer.do(resolve(Answer("elsewhere"), suspension_id=first)))
+    await waited(other, "outcomes", [["stale", None]])
+    await waited(page, "outcomes", [["stale", None]])
+    await page.evaluate("give()")
+    await waited(page, "outcomes.length", 2)
+    await waited(other, "outcomes.length", 2)
+    assert sorted(await page.evaluate("outcomes") + await other.evaluate("outcomes"), key=str) == sorted(
+        [["stale", None], ["stale", None], ["stale", None], ["answer", None]], key=str
+    )
+    bodies = [event.body for event in settled(writer)]
+    assert bodies == ['"elsewhere"', '"first"']
+    assert second in [event.suspension_id for event in settled(writer)]
+
+
+async def test_a_result_that_comes_as_the_connection_is_cut_arrives_once(server, proxy, page):
+    writer = held(server, "js-9", "locate")
+    await opened(page, proxy.url, "js-9")
+    proxy.lose, proxy.only = 1, b"/resolve"
+    await page.evaluate(
+        """() => {
+            window.runs = 0; window.outcomes = [];
+            conversation.attach({ locate: () => ++runs }, { onSettled: ({ outcome }) => outcomes.push(outcome) });
+        }"""
+    )
+    await waited(page, "outcomes", ["answer"])
+    await proxy.go()
+    server.run(writer.do(call("locate")))
+    proxy.come()
+    await waited(page, "outcomes", ["answer", "answer"])
+    assert await page.evaluate("runs") == 2
+    assert [event.body for event in settled(writer)] == ["1", "2"]
+    refused(page)

@@ -1,0 +1,35 @@
+"""Texts as pages show them."""
+
+import pytest
+
+from holdfast.server.pages.text import SUMMARY_LENGTH, as_json, clock, iso, one_line, shown, span, summary, visible
+
+
+def test_hidden_characters_are_escaped_and_lines_stay():
+    assert visible("a\u202eb\r\nc\td\x00") == "a\\u202eb\nc\td\\x00"
+
+
+def test_a_value_is_a_text_or_json():
+    assert shown("a") == "a"
+    assert shown({"a": None}) == '{\n  "a": null\n}'
+    assert as_json("\u200b") == '"\\u200b"'
+
+
+@pytest.mark.parametrize(
+    "arguments", [{"a": "x" * 10**6}, {f"k{n}": n for n in range(10**4)}, {"a": ["y" * 10**6]}, [1] * 10**5]
+)
+def test_a_summary_is_bounded_whatever_the_arguments_are(arguments):
+    assert len(summary(arguments)) <= SUMMARY_LENGTH
+
+
+def test_a_summary_names_the_arguments():
+    assert summary({"amount": 42, "order": "A1"}) == 'amount 42, order "A1"'
+    assert one_line("a\n b", 10) == "a b"
+    assert one_line("abc" * 9, 5) == "abca…"
+
+
+def test_moments_and_spans_that_cannot_be_are_shown_as_the_nearest_that_can():
+    assert span(-5) == "0 s"
+    assert span(3 * 86_400_000) == "3 d"
+    assert iso(0) == "1970-01-01T00:00:00Z"
+    assert clock(10**18).startswith("9999-12-31")
