@@ -182,7 +182,7 @@ async def _answered(by_method: Mapping[str, Operation], serving: Serving, reques
 async def _caller(serving: Serving, request: Request) -> Caller:
     """Who sends a request. Where that cannot be found out, a stranger asks, and is not told why."""
     try:
-        return await serving.callers.of(request.scope)
+        return await serving.callers.of(request.scope, narrow=True)
     except Refusal:
         raise
     except HoldfastError as error:

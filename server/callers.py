@@ -82,16 +82,22 @@ class Callers:
         self._gone: OrderedDict[bytes, None] = OrderedDict()
         self._noting: set[asyncio.Task[None]] = set()
 
-    async def of(self, scope: Scope) -> Caller:
+    async def of(self, scope: Scope, *, narrow: bool = False) -> Caller:
         """The caller of a request.
 
+        Args:
+            scope: The request's scope.
+            narrow: Whether somebody may send it who may touch one conversation alone: whoever asks so looks at which it is.
+
         Raises:
-            Refusal: Nobody known sends it, or it is one too many of them.
+            Refusal: Nobody known sends it, or it is one too many of them, or a page token is too narrow for it.
             HoldfastError: The store does not answer.
         """
         caller = LOCAL if self._authentication.anyone else await self._found(scope)
         if self._authentication.anyone:
             return caller
+        if not narrow:
+            caller.check_whole()
         if wait_s := self._rates.take(caller.account):
             raise too_often("rate_limited", f"{caller.principal.id!r} sends more requests than may be", wait_s)
         return caller

@@ -6,6 +6,7 @@ To open a page changes nothing, so that no preview or prefetch uses a link up; i
 import contextlib
 import logging
 from collections.abc import Awaitable, Callable
+from dataclasses import replace
 from functools import partial
 from urllib.parse import quote
 
@@ -21,6 +22,7 @@ from holdfast.server.operation import Serving
 from holdfast.server.problems import headers_of
 from holdfast.server.refusal import Refusal
 from holdfast.server.sessions import SESSION_S, cookie_of
+from holdfast.server.slots import Slots
 
 from .destinations import destination
 from .form_body import form_of
@@ -29,6 +31,11 @@ from .templates import page
 ON_THE_WAY = "-signing-in"
 """The end of the name of the cookie that a browser has while somebody signs in at the provider."""
 LONGEST_KEY = 1000
+MOST_BYTES = 1 << 16
+MOST_BODY_S = 10.0
+MOST_AT_ONCE = 200
+MOST_OF_AN_ADDRESS = 40
+"""How many requests of strangers are answered at once; they take none of the places of those who are known."""
 
 logger = logging.getLogger("holdfast.server")
 
@@ -42,6 +49,9 @@ class SigningIn:
         self._serving = serving
         self._authentication = authentication
         issuer = authentication.issuer
+        self._slots = Slots(MOST_AT_ONCE, code="too_many_requests", what="sign-ins", retry_s=1)
+        bounds = serving.bounds
+        self._bounds = replace(bounds, body_bytes=min(bounds.body_bytes, MOST_BYTES), body_s=min(bounds.body_s, MOST_BODY_S))
         self._flow = None if issuer is None or issuer.client_id is None else CodeFlow(issuer, serving.tickets)
 
     def routes(self) -> list[Route]:
@@ -65,8 +75,9 @@ class SigningIn:
         """What a handler answers; an error is a page that says what to do, and nobody has signed in."""
         request.scope["state"]["path"] = "/signout" if handler == self._sign_out else "/signin"  # for `Watch`
         try:
-            self._serving.requests.check()
-            with self._serving.requests.one():
+            self._slots.check()
+            address = self._serving.callers.address_of(request.scope)
+            with self._slots.one(), self._slots.share(address, MOST_OF_AN_ADDRESS):
                 return await handler(request)
         except HoldfastError as error:
             return await self._refused(request, error)
@@ -80,7 +91,7 @@ class SigningIn:
             return RedirectResponse(onward, status_code=303)
         if request.method != "POST":
             return self._page(request, next_path=onward, who=await self._who(request))
-        form = await form_of(request, self._serving.bounds)
+        form = await form_of(request, self._bounds)
         request.state.next_path = form.get("next")
         caller = await self._serving.callers.of_key(request.scope, form.get("key").strip()[:LONGEST_KEY])
         value = await self._serving.sessions.opened(caller)

@@ -259,6 +259,13 @@ def test_whoever_begins_too_often_is_told_when_to_come_back(provider, server):
         assert int(http.get("/signin/oidc").headers["retry-after"]) >= 1
 
 
+def test_no_more_begin_to_sign_in_than_may_be_wherever_they_are(other_provider, monkeypatch):
+    monkeypatch.setattr(code_flow, "BEGUN_AT_ONCE", 2)
+    monkeypatch.setattr(code_flow, "BEGUN_PER_S", 0.001)
+    with served(authentication=configured(other_provider)) as server, browser(server) as http:
+        assert [http.get("/signin/oidc").status_code for _ in range(3)] == [303, 303, 429]
+
+
 def test_nobody_is_sent_elsewhere_from_the_provider(provider, server):
     with browser(server) as http:
         for asked in ("//evil.example", "https://evil.example", "/signin/oidc"):

@@ -466,8 +466,8 @@ async def test_a_plain_header_is_read_once_and_gives_the_scopes_that_are_configu
     api = opened(client, authentication=Authentication(proxy=PROXY))
     caller = []
 
-    async def seen(scope):
-        caller.append(await found(scope))
+    async def seen(scope, **options):
+        caller.append(await found(scope, **options))
         return caller[0]
 
     found = api.app.state.serving.callers.of

@@ -11,6 +11,8 @@ from holdfast.conversation import Proof
 from holdfast.persistence import AccessScope
 from holdfast.server import Bounds, callers, create_app, streams
 from holdfast.server.app import OPERATIONS
+from holdfast.server.arrived import Arrived
+from holdfast.server.refusal import Refusal
 from holdfast.server.tickets import ISSUED, digest_of
 from holdfast.testing.writer import Writer, begin, call, start
 
@@ -255,6 +257,16 @@ async def test_a_page_uses_up_no_share_of_its_makers(client, waiting):
         statuses = [(await api.http.get("/v1/conversations/c-1", headers=page)).status_code for _ in range(4)]
         assert statuses == [200, 200, 200, 429]
         await api("GET", "/v1/pending", headers=bearer(text))
+
+
+async def test_what_does_not_ask_for_pages_lets_none_in(api, page):
+    scope = {"headers": [(b"authorization", page["Authorization"].encode())], "client": ("10.0.0.9", 7)}
+    scope["state"] = {"arrived": Arrived("http", "127.0.0.1:8484", ambient=True)}
+    found = api.app.state.serving.callers
+    assert (await found.of(scope, narrow=True)).conversation_id == "c-1"
+    with pytest.raises(Refusal, match="one conversation alone"):
+        await found.of(scope)
+    assert await found.known(scope) is None
 
 
 async def test_nobody_gets_more_page_tokens_than_may_be(api, back_end, waiting):

@@ -119,6 +119,12 @@ async def test_a_ticket_of_another_kind_is_no_session(stack, server):
     assert await server.status(headers={"Authorization": f"Bearer {session}"}) == 401
 
 
+async def test_a_ticket_of_another_kind_is_no_way_back_from_a_provider_and_stands(stack, server):
+    session = await server.serving.sessions.opened(ANA)
+    assert await server.serving.tickets.used_up(session) is None
+    assert await Browser(stack, session).status() == 200
+
+
 @pytest.mark.parametrize("cookie", ["", "x", "0" * 63, "0" * 65, "G" * 64, "0" * 64 + "\\n"])
 async def test_what_is_no_session_is_not_looked_up(stack, store, monkeypatch, cookie):
     async def unasked(_):
@@ -152,6 +158,7 @@ async def test_guesses_of_an_address_keep_no_session_out_and_are_looked_at_in_pa
 
     monkeypatch.setattr(store, "ticket", counted)
     browser = Browser(stack, bounds=Bounds(failures_burst=1, failures_per_s=0.001))
+    browser.serving.callers._looks._clock = lambda: 0.0
     cookie = await server.serving.sessions.opened(LOCAL)
     guesses = [f"holdfast-8484={number:064x}" for number in range(60)]
     assert await browser.status(headers={"Cookie": guesses[0]}) == 401

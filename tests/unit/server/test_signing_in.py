@@ -1,5 +1,6 @@
 """The pages that sign people in and out, as a browser without scripts uses them."""
 
+import asyncio
 import re
 from html import unescape
 
@@ -10,6 +11,7 @@ from starlette.routing import Mount
 
 from holdfast.errors import StoreUnavailable
 from holdfast.server import Authentication, Bounds, create_app, sign_in_link
+from holdfast.server.pages import signing_in
 
 from .conftest import HERE, OPEN
 
@@ -122,6 +124,15 @@ async def test_signing_out_ends_the_session_and_takes_the_cookie_away(http, key)
     assert (await http.get("/signout")).status_code == 405
 
 
+async def test_what_no_page_of_ours_is_known_to_have_sent_signs_nobody_out(client, key):
+    async with browser(client) as http:
+        await http.post("/signin", data={"key": key})
+        del http.headers["Sec-Fetch-Site"]
+        kept = {"Cookie": f"holdfast-8484={http.cookies['holdfast-8484']}"}
+        assert (await http.post("/signout")).status_code == 303
+        assert (await http.get("/v1/pending", headers=kept)).status_code == 200
+
+
 async def test_a_page_of_another_site_signs_nobody_in(http, key):
     for headers in ({"Sec-Fetch-Site": "cross-site"}, {"Sec-Fetch-Site": "same-site"}):
         found = await http.post("/signin", data={"key": key}, headers=headers)
@@ -195,3 +206,37 @@ async def test_the_secret_of_a_key_stands_in_no_line_of_the_log(http, key, caplo
 async def test_a_head_request_for_the_page_changes_nothing(client):
     async with browser(client, authentication=Authentication()) as http:
         assert (await http.head("/signin")).status_code == 200
+
+
+async def test_strangers_who_send_slowly_take_no_place_of_those_who_are_known(client, key, monkeypatch):
+    monkeypatch.setattr(signing_in, "MOST_OF_AN_ADDRESS", 3)
+    async with browser(client, bounds=Bounds(requests=4)) as http:
+        begun, let_go = [], asyncio.Event()
+
+        async def slow():
+            begun.append(True)
+            await let_go.wait()
+            yield f"key={key}".encode()
+
+        form = {"Content-Type": "application/x-www-form-urlencoded"}
+        asked = [asyncio.create_task(http.post("/signin", content=slow(), headers=form)) for _ in range(3)]
+        async with asyncio.timeout(20):
+            while len(begun) < 3:
+                await asyncio.sleep(0)
+        page = await http.get("/signin")
+        assert (page.status_code, said(page)) == (429, "You have 3 sign-ins, and no more at once.")
+        assert (await http.get("/v1/pending", headers={"Authorization": f"Bearer {key}"})).status_code == 200
+        let_go.set()
+        assert {one.status_code for one in await asyncio.gather(*asked)} == {303}
+
+
+async def test_a_form_that_does_not_come_is_not_waited_for(client, monkeypatch):
+    monkeypatch.setattr(signing_in, "MOST_BODY_S", 0.01)
+
+    async def never():
+        await asyncio.Event().wait()
+        yield b""
+
+    async with browser(client) as http:
+        page = await http.post("/signin", content=never(), headers={"Content-Type": "application/x-www-form-urlencoded"})
+        assert (page.status_code, said(page)[:8]) == (408, "The body")
