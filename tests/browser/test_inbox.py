@@ -119,7 +119,7 @@ async def test_two_people_race_for_one_call_and_the_second_is_told(browser, serv
     await expect(pages[0].locator(".outcome")).to_contain_text("Your decision is recorded")
     await pages[1].get_by_role("button", name="Deny").click()
 
-    await expect(pages[1].locator(".outcome")).to_contain_text("Somebody else was first")
+    await expect(pages[1].locator(".outcome")).to_contain_text("It was decided before")
     await expect(pages[1].locator(".outcome")).to_contain_text("changed nothing")
     assert settled(server, "c-1").by == "approve"
 

@@ -202,7 +202,7 @@ def test_who_comes_second_is_told_who_was_first_and_changes_nothing(server, http
     late = http.post(f"/inbox/{suspension_id}", data={**mine, "decision": "approve"})
 
     assert late.status_code == 409
-    assert "Somebody else was first" in late.text
+    assert "It was decided before" in late.text
     assert "denied by <bdi" in late.text
     assert "not today" in late.text
     assert "changed nothing" in late.text
