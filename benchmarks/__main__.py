@@ -9,6 +9,7 @@ PARTS = {
     "history": "bytes and revival by the length of the history",
     "command": "`holdfast pending` as a process",
     "server": "what HTTP adds, idle event streams, decisions a second",
+    "inbox": "the inbox in a browser, with 1,000 calls that wait",
     "in_flight": "many that wait for a slow model at once, a one-call turn, actors at rest",
     "rehearsal": "three turns of an agent's unit test, without a stack",
 }

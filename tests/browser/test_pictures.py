@@ -1,0 +1,61 @@
+"""The pictures of the pages in the docs: three widths, light and dark. `HOLDFAST_PICTURES=1` puts them into docs/pictures."""
+
+import os
+from pathlib import Path
+
+import pytest
+from playwright.async_api import expect
+from served import served
+from waiting_calls import APP, waiting
+
+PICTURES = Path(__file__).parents[2] / "docs" / "pictures"
+WIDTHS = {"wide": (1280, 800), "tablet": (820, 1100), "phone": (390, 844)}
+REFUNDS = (
+    ("A1042", 42.5, "The mug arrived broken; the customer sent a photo."),
+    ("A1077", 18.0, "Delivered to the wrong address."),
+    ("A1101", 240.0, "The whole set of six is missing its lids."),
+    ("A1130", 9.9, "Charged twice for postage."),
+)
+
+
+@pytest.fixture
+def server():
+    with served() as running:
+        running.stack._app = APP
+        now = running.run(running.store.now())
+        for number in range(36):
+            order, amount, note = REFUNDS[number % len(REFUNDS)]
+            arguments = {"order": f"{order[:-1]}{number}", "amount": amount, "note": note}
+            prompt = f"Refund {amount:.2f} for order {arguments['order']}?"
+            at = now - (52 - number) * 60_000
+            waiting(
+                running,
+                f"order-{arguments['order']}",
+                arguments=arguments,
+                prompt=prompt,
+                now=at,
+                text=f"Hello, about **{order}**: {note}",
+            )
+        question = {"question": "Where should the money go?"}
+        waiting(running, "order-A2099", "elicitation", question, prompt="Where should the money go?", now=now - 480_000)
+        waiting(running, "order-A2044", "lost", {"order": "A2044", "address": "Elm Street 1"}, now=now - 900_000)
+        yield running
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("width", WIDTHS)
+async def test_the_inbox_is_drawn(server, browser, tmp_path, width, scheme):
+    folder = PICTURES if os.environ.get("HOLDFAST_PICTURES") == "1" else tmp_path
+    wide, high = WIDTHS[width]
+    page = await (await browser.new_context(viewport={"width": wide, "height": high}, color_scheme=scheme)).new_page()
+    await page.goto(f"{server.url}/inbox")
+    await page.locator(".row").nth(2).locator("a").click()
+    await expect(page.locator("article.call")).to_be_visible()
+    await page.mouse.move(wide - 5, high - 5)
+
+    drawn = await page.screenshot(path=folder / f"inbox-{width}-{scheme}.png")
+
+    assert len(drawn) > 20_000  # a blank page has a tenth of it
+    assert await page.evaluate("document.documentElement.scrollWidth") <= wide
+    ground = await page.evaluate("getComputedStyle(document.documentElement).backgroundColor")
+    assert (ground == "rgb(246, 247, 248)") == (scheme == "light")
