@@ -37,7 +37,7 @@ def run(
         bool, typer.Option("--no-auth", help="Ask nobody who they are: all who reach it do everything. On loopback alone.")
     ] = False,
 ) -> None:
-    """Serve conversations, decisions and event streams over HTTP until SIGTERM or Ctrl-C.
+    """Serve the inbox, and conversations, decisions and event streams over HTTP, until SIGTERM or Ctrl-C.
 
     Callers send an API key (`holdfast keys create`), or a token of the configured identity provider. On loopback without one, a
     link is printed over which one person signs in; where output is no terminal, a file of the home has it. The server keeps
@@ -88,7 +88,7 @@ async def _serve(where: Where, host: str, port: int, public: list[str], *, no_au
 
 
 def _say(url: str, signing_in: str | None, where: Where, *, no_auth: bool) -> None:
-    lines = [f"Holdfast listens on {url} ({url}/openapi.json describes it)."]
+    lines = [f"Holdfast listens on {url} (the inbox: {url}/inbox, the API: {url}/openapi.json)."]
     if no_auth:
         lines.append("It asks nobody who they are: every program on this machine may decide.")
     else:

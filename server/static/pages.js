@@ -20,6 +20,7 @@
       put(time, `${span(now - Number(time.dataset.at))} ago`);
       time.title = new Date(Number(time.dataset.at)).toLocaleString();
     }
+    for (const time of $$("time[data-clock]")) put(time, new Date(Number(time.dataset.clock)).toLocaleString());
     for (const time of $$("time[data-until]")) {
       const left = Number(time.dataset.until) - now;
       put(time, left > 0 ? `${span(left)} left` : "overdue");
