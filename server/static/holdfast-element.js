@@ -9,6 +9,7 @@ export const texts = {
   failed: "It cannot be shown",
   nothingWaits: "Nothing waits for you.",
   nothingRuns: "Nothing runs.",
+  conversation: "Conversation",
   noMessages: "No messages yet.",
   approve: "Approve",
   deny: "Deny",

@@ -7,7 +7,7 @@ const NEAR_END = 40;
 /** `<holdfast-messages>`: the messages, and the model's text as it comes. */
 export class MessagesElement extends HoldfastElement {
   #nodes = new Map();
-  #log = make("div", { class: "log", role: "log", tabIndex: 0, "aria-label": "messages" });
+  #log = make("div", { class: "log", role: "log", tabIndex: 0, "aria-label": texts.conversation });
 
   /**
    * How a text becomes nodes, for an application that shows markdown: `(text, message) => Node | string`. A string is shown as it
