@@ -5,6 +5,7 @@ import { parsed, written } from "./holdfast-json.js";
 const TRY_MS = 30_000; // one try of a request
 const MOST_CHARS = 64 << 20; // of one answer
 const EARLY_MS = 30_000; // so long before its end, a token is replaced
+const LEAST_MS = 10_000; // a token is taken for good that long, also where the clock of this machine is wrong
 const BACKOFF_MS = { least: 250, most: 15_000 };
 
 export class Wire {
@@ -106,12 +107,14 @@ export class Wire {
   }
 
   async #ask() {
-    const found = await this.#given({ signal: AbortSignal.timeout(TRY_MS) });
+    const signal = AbortSignal.timeout(TRY_MS);
+    const late = new Promise((_, reject) => signal.addEventListener("abort", () => reject(signal.reason)));
+    const found = await Promise.race([this.#given({ signal }), late]);
     const { token, expires_at: ends = Infinity } = typeof found === "string" ? { token: found } : (found ?? {});
     if (typeof token !== "string" || !token) {
       throw new HoldfastError({ code: "no_token", detail: "the application gave no token" });
     }
-    this.#token = { text: token, until: Number(ends) - EARLY_MS };
+    this.#token = { text: token, until: Math.max(Number(ends) - EARLY_MS, Date.now() + LEAST_MS) };
     return this.#token;
   }
 }

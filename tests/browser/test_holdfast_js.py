@@ -103,6 +103,43 @@ async def test_events_come_once_and_in_order_over_connections_that_are_cut(serve
     refused(page)
 
 
+async def test_a_stream_that_falls_silent_is_opened_again_and_the_network_that_is_back_is_used_at_once(proxy, page):
+    with served(heartbeat_s=3600) as silent:
+        writer = held(silent, "js-10")
+        proxy.upstream = silent.port
+        await page.clock.install(time=0)
+        await page.clock.pause_at(1000)  # from here on, time goes by only as it is told to
+        await opened(page, proxy.url, "js-10", script=ALONE)
+        await page.evaluate(
+            """() => {
+                window.seen = []; window.connection = null;
+                const onConnection = (now) => { connection = now; };
+                const events = holdfast.connect().conversation("js-10").events({ onConnection });
+                (async () => { for await (const { seq } of events) seen.push(seq); })();
+            }"""
+        )
+        await waited(page, "window.seen?.at(-1)", writer.state.seq)
+        streams = proxy.requests(b"/events")
+        await page.clock.run_for(44_000)
+        assert proxy.requests(b"/events") == streams
+        while proxy.requests(b"/events") == streams:  # what is aborted ends in time of its own
+            await page.clock.run_for(500)
+        silent.run(writer.do(call("charge")))
+        await waited(page, "seen.at(-1)", writer.state.seq)
+        assert proxy.requests(b"/events") == streams + 1
+
+        await proxy.go()
+        await waited(page, "connection", "offline")
+        proxy.come()
+        silent.run(writer.do(finish()))
+        await page.evaluate("window.dispatchEvent(new Event('online'))")  # no time goes by: nothing else ends the wait
+        await waited(page, "seen.at(-1)", writer.state.seq)
+        assert await page.evaluate("seen") == list(range(1, writer.state.seq + 1))
+        await page.close()
+        await proxy.go()
+    refused(page)
+
+
 async def test_a_decision_whose_answer_is_lost_is_sent_again_and_recorded_once(server, proxy, page):
     writer = held(server, "js-4", ("refund", '{"order":"A1"}'))
     await opened(page, proxy.url, "js-4")
