@@ -138,6 +138,11 @@ export function plain(text) {
   return String(text).replace(UNSEEN, (found) => `\\u${found.charCodeAt(0).toString(16).padStart(4, "0")}`);
 }
 
+const TURNING = /[\u202a-\u202e\u2066-\u2069]/g;
+
+/** A text for people in which no character turns the order of others. */
+export const ordered = (text) => String(text).replace(TURNING, plain);
+
 /** A JSON value as it is shown. */
 export const shown = (value) => plain(written(value, 2));
 

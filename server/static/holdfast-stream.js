@@ -43,7 +43,7 @@ export async function* follow(wire, path, { after = 0, live = true, signal, onCo
         } else {
           onConnection("live");
           for await (const { event, data } of frames(response.body, hints)) {
-            tries = 0;
+            if (event !== "stream_closed") tries = 0;
             if (event === "") continue; // a heartbeat
             const said = parsed(data);
             if (said === undefined) break; // what came is no stream of Holdfast's

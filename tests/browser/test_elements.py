@@ -212,6 +212,7 @@ async def test_hostile_text_is_text_everywhere(server, page):
     approval, messages = the(page, "approval"), the(page, "messages")
     await expect(approval.get_by_role("region", name="Arguments")).to_contain_text("<script>mishap()</script>")
     await expect(approval.get_by_role("region", name="Arguments")).to_contain_text("\\u202egnp.exe")
+    await expect(approval.get_by_text("zzz")).to_contain_text("\\u202egnp.exe\\u202c")  # nothing turns what is approved around
     await expect(messages.locator(".user")).to_contain_text("<img src=x onerror=mishap()>")
     live(server, writer, "text_delta", HOSTILE)
     shown = await messages.locator(".user").evaluate("(node) => node.textContent")

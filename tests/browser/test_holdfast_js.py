@@ -1,7 +1,7 @@
 """`holdfast.js` in a real browser against a real server: events, commands, the tools of the client."""
 
 import pytest
-from holdfast_page import held, opened, refused, waited
+from holdfast_page import ALONE, held, opened, refused, waited
 from served import served
 from tcp_proxy import TcpProxy
 
@@ -9,10 +9,6 @@ from holdfast.conversation import Answer
 from holdfast.events import SuspensionSettled
 from holdfast.testing.writer import call, finish, reply, resolve
 
-ALONE = """
-import * as holdfast from "/static/holdfast.js";
-Object.assign(window, { holdfast, conversation: null });
-"""
 FOLLOW = """async (after) => {
   window.seen = [];
   for await (const event of conversation.events({ after })) seen.push(event.live ? event.text : event.seq);

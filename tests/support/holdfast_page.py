@@ -35,6 +35,12 @@ Object.assign(window, { holdfast, client, conversation, told });
 for (const node of document.querySelectorAll("main > :not(h1)")) node.conversation = conversation;
 """
 
+ALONE = """
+import * as holdfast from "/static/holdfast.js";
+Object.assign(window, { holdfast, conversation: null });
+"""
+"""What a page has that brings the module alone."""
+
 SCHEMAS = {
     "ask": {"type": "string"},
     "survey": {
