@@ -59,7 +59,7 @@ SHEET.replaceSync(`
   --_ink: var(--holdfast-ink, light-dark(#1c2027, #e8eaee));
   --_muted: var(--holdfast-muted, light-dark(#59606c, #a6aebb));
   --_surface: var(--holdfast-surface, light-dark(#ffffff, #191c22));
-  --_sunken: var(--holdfast-sunken, light-dark(#f3f4f7, #101216));
+  --_sunken: var(--holdfast-sunken, light-dark(#f3f4f7, #23272f));
   --_line: var(--holdfast-line, light-dark(#d5d9e0, #383e49));
   --_accent: var(--holdfast-accent, light-dark(#1f5fbf, #82b3ff));
   --_on-accent: var(--holdfast-on-accent, light-dark(#ffffff, #0b1524));
