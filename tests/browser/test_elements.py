@@ -3,7 +3,7 @@
 import json
 
 import pytest
-from holdfast_page import expect, held, opened, refused, the, waited
+from holdfast_page import expect, held, left, opened, refused, the, waited
 from served import served
 from tcp_proxy import TcpProxy
 
@@ -299,6 +299,6 @@ async def test_a_server_ends_while_a_page_is_open_and_another_goes_on_where_it_w
                 second.run(writer.do(finish(), finish(), reply("Both are done.")))
                 await expect(the(page, "messages").get_by_text("Both are done.")).to_have_count(1)
                 await waited(page, "seen", list(range(1, writer.state.seq + 1)))
-                await page.close()
+                await left(page, second)
     assert settled(writer) == [("approve", None)] * 2
     refused(page)

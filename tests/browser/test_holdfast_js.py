@@ -1,7 +1,7 @@
 """`holdfast.js` in a real browser against a real server: events, commands, the tools of the client."""
 
 import pytest
-from holdfast_page import ALONE, held, opened, refused, waited
+from holdfast_page import ALONE, held, left, opened, refused, waited
 from served import served
 from tcp_proxy import TcpProxy
 
@@ -131,8 +131,8 @@ async def test_a_stream_that_falls_silent_is_opened_again_and_the_network_that_i
         await page.evaluate("window.dispatchEvent(new Event('online'))")  # no time goes by: nothing else ends the wait
         await waited(page, "seen.at(-1)", writer.state.seq)
         assert await page.evaluate("seen") == list(range(1, writer.state.seq + 1))
-        await page.close()
         await proxy.go()
+        await left(page, silent)
     refused(page)
 
 
@@ -268,6 +268,31 @@ async def test_two_tabs_race_for_a_tool_of_the_client_and_the_second_reads_that_
     bodies = [event.body for event in settled(writer)]
     assert bodies == ['"elsewhere"', '"first"']
     assert second in [event.suspension_id for event in settled(writer)]
+
+
+async def test_of_two_tabs_that_answer_at_once_one_is_told_that_it_was_too_late(server, page):
+    writer = held(server, "js-11", "locate")
+    other = await page.context.new_page()
+    await other.route("**/events?*", lambda _: None)  # it hears of the other's answer by the refusal of its own alone
+    for tab in (page, other):
+        await opened(tab, server.url, "js-11")
+        await tab.evaluate(
+            """() => {
+                window.outcomes = [];
+                const onSettled = ({ outcome, error }) => {
+                    outcomes.push([outcome, error?.code ?? null, error?.settledBy ?? null]);
+                };
+                const locate = () => new Promise((resolve) => { window.give = resolve; });
+                conversation.attach({ locate }, { onSettled });
+            }"""
+        )
+        await waited(tab, "window.give !== undefined", True)
+    await page.evaluate("give('first')")
+    await waited(page, "outcomes", [["answer", None, None]])
+    await other.evaluate("give('second')")
+    await waited(other, "outcomes", [["stale", "stale_call", "answer"]])
+    assert [event.body for event in settled(writer)] == ['"first"']
+    await other.unroute_all(behavior="ignoreErrors")
 
 
 async def test_a_result_that_comes_as_the_connection_is_cut_arrives_once(server, proxy, page):
