@@ -1,6 +1,6 @@
 /** The elements for what waits for a person: `<holdfast-approval>` and `<holdfast-elicitation>`. */
 import { answer, approve, deny } from "./holdfast-decisions.js";
-import { HoldfastElement, keep, make, plain, shown, texts, write } from "./holdfast-element.js";
+import { HoldfastElement, keep, make, ordered, plain, shown, texts, write } from "./holdfast-element.js";
 import { StaleCall } from "./holdfast-errors.js";
 import { formOf } from "./holdfast-form.js";
 
@@ -27,7 +27,7 @@ class Card {
       { class: "card", role: "group", "aria-labelledby": title.id },
       make("div", { class: "head" }, title, due),
     );
-    if (prompt) this.node.append(make("p", { class: "prompt", dir: "auto" }, prompt));
+    if (prompt) this.node.append(make("p", { class: "prompt", dir: "auto" }, ordered(prompt)));
     if (rest)
       this.node.append(
         make("pre", { class: "arguments", tabIndex: 0, role: "region", "aria-label": texts.arguments }, shown(call.arguments)),

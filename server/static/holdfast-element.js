@@ -9,6 +9,7 @@ export const texts = {
   failed: "It cannot be shown",
   nothingWaits: "Nothing waits for you.",
   nothingRuns: "Nothing runs.",
+  conversation: "Conversation",
   noMessages: "No messages yet.",
   approve: "Approve",
   deny: "Deny",
@@ -58,7 +59,7 @@ SHEET.replaceSync(`
   --_ink: var(--holdfast-ink, light-dark(#1c2027, #e8eaee));
   --_muted: var(--holdfast-muted, light-dark(#59606c, #a6aebb));
   --_surface: var(--holdfast-surface, light-dark(#ffffff, #191c22));
-  --_sunken: var(--holdfast-sunken, light-dark(#f3f4f7, #101216));
+  --_sunken: var(--holdfast-sunken, light-dark(#f3f4f7, #23272f));
   --_line: var(--holdfast-line, light-dark(#d5d9e0, #383e49));
   --_accent: var(--holdfast-accent, light-dark(#1f5fbf, #82b3ff));
   --_on-accent: var(--holdfast-on-accent, light-dark(#ffffff, #0b1524));
@@ -136,6 +137,11 @@ const UNSEEN = /[\u007f-\u009f\u00ad\u061c\u180e\u200b-\u200f\u2028-\u202e\u2060
 export function plain(text) {
   return String(text).replace(UNSEEN, (found) => `\\u${found.charCodeAt(0).toString(16).padStart(4, "0")}`);
 }
+
+const TURNING = /[\u202a-\u202e\u2066-\u2069]/g;
+
+/** A text for people in which no character turns the order of others. */
+export const ordered = (text) => String(text).replace(TURNING, plain);
 
 /** A JSON value as it is shown. */
 export const shown = (value) => plain(written(value, 2));

@@ -33,6 +33,7 @@ export class Feed {
   #stop = null;
   #stale = { state: true, messages: true };
   #reading = false;
+  #streams = false;
   #told = false;
   #seen = 0;
 
@@ -92,11 +93,14 @@ export class Feed {
     const stop = (this.#stop = new AbortController());
     const { signal } = stop;
     this.#stale = { state: true, messages: true };
-    this.#reading = false;
+    this.#reading = this.#streams = false;
     try {
       await this.#upToDate(signal);
       this.#seen ||= this.view.state.seq;
-      const onConnection = (now) => now !== "connecting" && this.#phase(now);
+      const onConnection = (now) => {
+        this.#streams = now === "live";
+        if (now !== "connecting") this.#phase(now);
+      };
       for await (const event of this.#conversation.events({ after: this.#seen, signal, onConnection }))
         this.#apply(event, signal);
       if (!signal.aborted) this.#phase("ended");
@@ -125,6 +129,7 @@ export class Feed {
           const found = messages ? await this.#newer(signal) : this.view.messages;
           signal.throwIfAborted();
           this.#take(state, found);
+          if (this.#streams) this.#phase("live");
           tries = 0;
         } catch (error) {
           this.#stale = { state: true, messages: messages || this.#stale.messages };

@@ -5,6 +5,7 @@ import { parsed, written } from "./holdfast-json.js";
 const MOST_FIELDS = 40;
 const MOST_CHOICES = 200;
 const FEW_CHOICES = 6;
+const MOST_DEPTH = 8; // of references
 
 /** A value that cannot be sent as it was written. */
 class Unfit extends Error {}
@@ -260,9 +261,9 @@ function typeOf(schema, root) {
 }
 
 /** A schema with what it refers to, and without the "or null" that stands around it. */
-function resolved(schema, root) {
+function resolved(schema, root, depth = 0) {
   let found = schema;
-  for (let depth = 0; depth < 8 && isObject(found); depth++) {
+  for (; depth < MOST_DEPTH && isObject(found); depth++) {
     if (typeof found.$ref === "string" && found.$ref.startsWith("#/")) {
       const { $ref, ...beside } = found;
       const target = $ref
@@ -273,10 +274,8 @@ function resolved(schema, root) {
       found = { ...target, ...beside };
     } else if (Array.isArray(found.anyOf) && found.anyOf.length === 2 && found.anyOf.some((one) => one?.type === "null")) {
       const { anyOf, ...beside } = found;
-      const inner = resolved(
-        anyOf.find((one) => one?.type !== "null"),
-        root,
-      );
+      const other = anyOf.find((one) => one?.type !== "null");
+      const inner = resolved(other, root, depth + 1);
       if (!isObject(inner) || typeof inner.type !== "string" || inner.enum) return schema;
       found = { ...inner, ...beside, type: [inner.type, "null"] };
     } else break;

@@ -7,7 +7,7 @@ const NEAR_END = 40;
 /** `<holdfast-messages>`: the messages, and the model's text as it comes. */
 export class MessagesElement extends HoldfastElement {
   #nodes = new Map();
-  #log = make("div", { class: "log", role: "log", tabIndex: 0, "aria-label": "messages" });
+  #log = make("div", { class: "log", role: "log", tabIndex: 0, "aria-label": texts.conversation });
 
   /**
    * How a text becomes nodes, for an application that shows markdown: `(text, message) => Node | string`. A string is shown as it
@@ -43,7 +43,9 @@ export class MessagesElement extends HoldfastElement {
 
   #items({ messages, queued, writing, state }) {
     const begin = Math.max(messages.length - MOST_MESSAGES, 0);
-    const items = messages.slice(begin).flatMap((message, place) => said(message, begin + place));
+    const latest = messages.slice(begin);
+    const results = new Map(latest.flatMap(({ role, tool_call_id: id, content }) => (role === "tool" ? [[id, content]] : [])));
+    const items = latest.flatMap((message, place) => said(message, begin + place, results));
     if (writing?.text) items.push({ key: "writing", role: "assistant", text: writing.text, live: true });
     else if (state?.status === "generating") items.push({ key: "working", role: "working", text: texts.working });
     if (state?.status === "failed" && state.error)
@@ -85,24 +87,16 @@ export class MessagesElement extends HoldfastElement {
   }
 }
 
-/** What of a message is shown: its text, and a line for each call and its outcome. */
-function said(message, place) {
-  const { role, content, name, tool_calls: calls } = message;
-  if (role === "tool") return [{ key: `${place}`, role: "call", text: `${plain(name ?? "")} · ${went(content)}` }];
+/** What of a message is shown: its text, and a line for each call with how it went. */
+function said({ role, content, tool_calls: calls }, place, results) {
   if (role !== "user" && role !== "assistant") return [];
-  const text =
-    typeof content === "string"
-      ? content
-      : (content ?? []).map?.((part) => (typeof part?.text === "string" ? part.text : "")).join("");
-  const items = text ? [{ key: `${place}`, role, text }] : [];
-  return [
-    ...items,
-    ...(calls ?? []).map((call, at) => ({
-      key: `${place}.${at}`,
-      role: "call",
-      text: `→ ${plain(call?.function?.name ?? "")}`,
-    })),
-  ];
+  const parts = Array.isArray(content) ? content.map((part) => part?.text) : [content];
+  const text = parts.filter((part) => typeof part === "string").join("");
+  const lines = (calls ?? []).map(({ id, function: called }, at) => {
+    const name = plain(called?.name ?? "");
+    return { key: `${place}.${at}`, role: "call", text: results.has(id) ? `${name} · ${went(results.get(id))}` : `→ ${name}` };
+  });
+  return text ? [{ key: `${place}.${role}`, role, text }, ...lines] : lines;
 }
 
 function went(content) {

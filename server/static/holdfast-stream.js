@@ -10,6 +10,7 @@ import { backoff, passing, pause, problemOf } from "./holdfast-wire.js";
 
 const SILENT_MS = 45_000; // the server says something every 15 s
 const MOST_CHARS = 32 << 20; // of one event
+const MOST_PAUSE_MS = 15_000;
 
 /**
  * @typedef {"connecting" | "live" | "offline"} Connection
@@ -43,7 +44,7 @@ export async function* follow(wire, path, { after = 0, live = true, signal, onCo
         } else {
           onConnection("live");
           for await (const { event, data } of frames(response.body, hints)) {
-            tries = 0;
+            if (event !== "stream_closed") tries = 0;
             if (event === "") continue; // a heartbeat
             const said = parsed(data);
             if (said === undefined) break; // what came is no stream of Holdfast's
@@ -65,7 +66,7 @@ export async function* follow(wire, path, { after = 0, live = true, signal, onCo
         hints.close();
       }
       onConnection("offline");
-      await pause(Math.max(waitMs ?? 0, backoff(tries++, least)), signal, hints).catch(() => {});
+      await pause(Math.max(waitMs ?? 0, backoff(tries++, least, MOST_PAUSE_MS)), signal, hints).catch(() => {});
     }
   } finally {
     hints.end();

@@ -5,7 +5,9 @@ import { parsed, written } from "./holdfast-json.js";
 const TRY_MS = 30_000; // one try of a request
 const MOST_CHARS = 64 << 20; // of one answer
 const EARLY_MS = 30_000; // so long before its end, a token is replaced
-const BACKOFF_MS = { least: 250, most: 15_000 };
+const LEAST_MS = 10_000; // a token is taken for good that long, also where the clock of this machine is wrong
+const BACKOFF_MS = { least: 250, most: 5_000 };
+const MOST_RETRY_AFTER_MS = 60_000;
 
 export class Wire {
   #url;
@@ -106,12 +108,14 @@ export class Wire {
   }
 
   async #ask() {
-    const found = await this.#given({ signal: AbortSignal.timeout(TRY_MS) });
+    const signal = AbortSignal.timeout(TRY_MS);
+    const late = new Promise((_, reject) => signal.addEventListener("abort", () => reject(signal.reason)));
+    const found = await Promise.race([this.#given({ signal }), late]);
     const { token, expires_at: ends = Infinity } = typeof found === "string" ? { token: found } : (found ?? {});
     if (typeof token !== "string" || !token) {
       throw new HoldfastError({ code: "no_token", detail: "the application gave no token" });
     }
-    this.#token = { text: token, until: Number(ends) - EARLY_MS };
+    this.#token = { text: token, until: Math.max(Number(ends) - EARLY_MS, Date.now() + LEAST_MS) };
     return this.#token;
   }
 }
@@ -123,8 +127,8 @@ export function newId() {
 }
 
 /** How long to wait after a number of failed tries: twice as long each time, and no two pages at once. */
-export function backoff(tries, least = BACKOFF_MS.least) {
-  return Math.min(least * 2 ** Math.min(tries, 10), BACKOFF_MS.most) * (0.5 + Math.random() / 2);
+export function backoff(tries, least = BACKOFF_MS.least, most = BACKOFF_MS.most) {
+  return Math.min(least * 2 ** Math.min(tries, 10), most) * (0.5 + Math.random() / 2);
 }
 
 /** Wait; `hint` is an event target whose event `hint` ends the wait early. */
@@ -151,7 +155,7 @@ export async function problemOf(response) {
 /** How long a refusal asks to wait, in ms; null where it is final. */
 export function passing(response, error) {
   const after = Number(response.headers.get("Retry-After"));
-  if (after > 0) return Math.min(after * 1000, BACKOFF_MS.most);
+  if (after > 0) return Math.min(after * 1000, MOST_RETRY_AFTER_MS);
   const proxy = response.status >= 502 && response.status <= 504 && error.code === "not_holdfast";
   return proxy || response.status === 504 ? 0 : null;
 }

@@ -143,11 +143,7 @@ export class Conversation {
   state(options?: Asking): Promise<State>;
   messages(options?: Asking & { after?: number }): Promise<Message[]>;
   send(text: string, options?: { messageId?: string; signal?: AbortSignal }): Promise<Receipt & { message_id: string }>;
-  cancel(options?: {
-    turnId?: string;
-    requestId?: string;
-    signal?: AbortSignal;
-  }): Promise<{
+  cancel(options?: { turnId?: string; requestId?: string; signal?: AbortSignal }): Promise<{
     conversation_id: string;
     turn_id: string | null;
     calls: string[];

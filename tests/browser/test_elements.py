@@ -3,7 +3,7 @@
 import json
 
 import pytest
-from holdfast_page import expect, held, opened, refused, the, waited
+from holdfast_page import expect, held, left, opened, refused, the, waited
 from served import served
 from tcp_proxy import TcpProxy
 
@@ -212,6 +212,7 @@ async def test_hostile_text_is_text_everywhere(server, page):
     approval, messages = the(page, "approval"), the(page, "messages")
     await expect(approval.get_by_role("region", name="Arguments")).to_contain_text("<script>mishap()</script>")
     await expect(approval.get_by_role("region", name="Arguments")).to_contain_text("\\u202egnp.exe")
+    await expect(approval.get_by_text("zzz")).to_contain_text("\\u202egnp.exe\\u202c")  # nothing turns what is approved around
     await expect(messages.locator(".user")).to_contain_text("<img src=x onerror=mishap()>")
     live(server, writer, "text_delta", HOSTILE)
     shown = await messages.locator(".user").evaluate("(node) => node.textContent")
@@ -298,6 +299,6 @@ async def test_a_server_ends_while_a_page_is_open_and_another_goes_on_where_it_w
                 second.run(writer.do(finish(), finish(), reply("Both are done.")))
                 await expect(the(page, "messages").get_by_text("Both are done.")).to_have_count(1)
                 await waited(page, "seen", list(range(1, writer.state.seq + 1)))
-                await page.close()
+                await left(page, second)
     assert settled(writer) == [("approve", None)] * 2
     refused(page)

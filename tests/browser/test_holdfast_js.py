@@ -1,9 +1,7 @@
 """`holdfast.js` in a real browser against a real server: events, commands, the tools of the client."""
 
-import hashlib
-
 import pytest
-from holdfast_page import held, opened, refused, waited
+from holdfast_page import ALONE, held, left, opened, refused, waited
 from served import served
 from tcp_proxy import TcpProxy
 
@@ -11,10 +9,6 @@ from holdfast.conversation import Answer
 from holdfast.events import SuspensionSettled
 from holdfast.testing.writer import call, finish, reply, resolve
 
-ALONE = """
-import * as holdfast from "/static/holdfast.js";
-Object.assign(window, { holdfast, conversation: null });
-"""
 FOLLOW = """async (after) => {
   window.seen = [];
   for await (const event of conversation.events({ after })) seen.push(event.live ? event.text : event.seq);
@@ -105,6 +99,43 @@ async def test_events_come_once_and_in_order_over_connections_that_are_cut(serve
     refused(page)
 
 
+async def test_a_stream_that_falls_silent_is_opened_again_and_the_network_that_is_back_is_used_at_once(proxy, page):
+    with served(heartbeat_s=3600) as silent:
+        writer = held(silent, "js-10")
+        proxy.upstream = silent.port
+        await page.clock.install(time=0)
+        await page.clock.pause_at(1000)  # from here on, time goes by only as it is told to
+        await opened(page, proxy.url, "js-10", script=ALONE)
+        await page.evaluate(
+            """() => {
+                window.seen = []; window.connection = null;
+                const onConnection = (now) => { connection = now; };
+                const events = holdfast.connect().conversation("js-10").events({ onConnection });
+                (async () => { for await (const { seq } of events) seen.push(seq); })();
+            }"""
+        )
+        await waited(page, "window.seen?.at(-1)", writer.state.seq)
+        streams = proxy.requests(b"/events")
+        await page.clock.run_for(44_000)
+        assert proxy.requests(b"/events") == streams
+        while proxy.requests(b"/events") == streams:  # what is aborted ends in time of its own
+            await page.clock.run_for(500)
+        silent.run(writer.do(call("charge")))
+        await waited(page, "seen.at(-1)", writer.state.seq)
+        assert proxy.requests(b"/events") == streams + 1
+
+        await proxy.go()
+        await waited(page, "connection", "offline")
+        proxy.come()
+        silent.run(writer.do(finish()))
+        await page.evaluate("window.dispatchEvent(new Event('online'))")  # no time goes by: nothing else ends the wait
+        await waited(page, "seen.at(-1)", writer.state.seq)
+        assert await page.evaluate("seen") == list(range(1, writer.state.seq + 1))
+        await proxy.go()
+        await left(page, silent)
+    refused(page)
+
+
 async def test_a_decision_whose_answer_is_lost_is_sent_again_and_recorded_once(server, proxy, page):
     writer = held(server, "js-4", ("refund", '{"order":"A1"}'))
     await opened(page, proxy.url, "js-4")
@@ -175,33 +206,31 @@ async def test_a_tool_of_the_client_runs_in_the_page_and_its_result_is_the_answe
     await waited(page, "outcomes.length", 3)
 
 
-@pytest.mark.parametrize(
-    ("handler", "said"),
-    [
-        ("() => { throw new Error('no permission') }", "no permission"),
-        ("() => new Promise(() => {})", "took longer than 0.1 s"),
-        ("() => 'x'.repeat(300000)", "262144 are allowed"),
-        ("() => () => 1", "no JSON value"),
-        ("() => 'no number'", "the result was not taken"),
-        ("() => { throw 'y'.repeat(100000) }", "yyyy"),
-    ],
-)
-async def test_a_handler_that_gives_no_result_fails_the_call_with_the_reason(server, page, handler, said):
-    name = f"js-7-{hashlib.sha256(handler.encode()).hexdigest()[:8]}"
-    writer = held(server, name, "stamp")
-    await opened(page, server.url, name)
-    await page.evaluate(
-        f"""() => {{
-            window.outcomes = [];
-            const onSettled = ({{ outcome }}) => outcomes.push(outcome);
-            conversation.attach({{ stamp: {handler} }}, {{ timeoutMs: 100, onSettled }});
+NO_RESULT = {
+    "() => { throw new Error('no permission') }": "no permission",
+    "() => new Promise(() => {})": "took longer than 0.1 s",
+    "() => 'x'.repeat(300000)": "262144 are allowed",
+    "() => () => 1": "no JSON value",
+    "() => 'no number'": "the result was not taken",
+    "() => { throw 'y'.repeat(100000) }": "yyyy",
+}
+
+
+async def test_a_handler_that_gives_no_result_fails_the_call_with_the_reason(server, page):
+    writers = [held(server, f"js-7-{number}", "stamp") for number in range(len(NO_RESULT))]
+    await opened(page, server.url, "js-7-0")
+    await page.evaluate("window.outcomes = []")
+    for writer, (handler, said) in zip(writers, NO_RESULT.items(), strict=True):
+        detach = f"""() => {{
+            const onSettled = ({{ outcome }}) => {{ outcomes.push(outcome); attached.detach(); }};
+            const conversation = client.conversation("{writer.conversation_id}");
+            const attached = conversation.attach({{ stamp: {handler} }}, {{ timeoutMs: 100, onSettled }});
         }}"""
-    )
-    await waited(page, "outcomes", ["fail"])
-    (ended,) = settled(writer)
-    assert ended.by == "fail"
-    assert said in ended.body
-    assert len(ended.body) < 1200
+        await page.evaluate(detach)
+        await waited(page, "outcomes", ["fail"])
+        await page.evaluate("outcomes.splice(0)")
+        (ended,) = settled(writer)
+        assert (ended.by, said in ended.body, len(ended.body) < 1200) == ("fail", True, True), ended.body
     refused(page)
 
 
@@ -239,6 +268,31 @@ async def test_two_tabs_race_for_a_tool_of_the_client_and_the_second_reads_that_
     bodies = [event.body for event in settled(writer)]
     assert bodies == ['"elsewhere"', '"first"']
     assert second in [event.suspension_id for event in settled(writer)]
+
+
+async def test_of_two_tabs_that_answer_at_once_one_is_told_that_it_was_too_late(server, page):
+    writer = held(server, "js-11", "locate")
+    other = await page.context.new_page()
+    await other.route("**/events?*", lambda _: None)  # it hears of the other's answer by the refusal of its own alone
+    for tab in (page, other):
+        await opened(tab, server.url, "js-11")
+        await tab.evaluate(
+            """() => {
+                window.outcomes = [];
+                const onSettled = ({ outcome, error }) => {
+                    outcomes.push([outcome, error?.code ?? null, error?.settledBy ?? null]);
+                };
+                const locate = () => new Promise((resolve) => { window.give = resolve; });
+                conversation.attach({ locate }, { onSettled });
+            }"""
+        )
+        await waited(tab, "window.give !== undefined", True)
+    await page.evaluate("give('first')")
+    await waited(page, "outcomes", [["answer", None, None]])
+    await other.evaluate("give('second')")
+    await waited(other, "outcomes", [["stale", "stale_call", "answer"]])
+    assert [event.body for event in settled(writer)] == ['"first"']
+    await other.unroute_all(behavior="ignoreErrors")
 
 
 async def test_a_result_that_comes_as_the_connection_is_cut_arrives_once(server, proxy, page):

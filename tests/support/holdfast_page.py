@@ -4,6 +4,7 @@ import asyncio
 import time
 
 from playwright.async_api import expect
+from stack_fixture import eventually
 
 from holdfast.conversation import AgentSpec, Approval, Executor, Limits, ToolSpec, jsontext
 from holdfast.testing.writer import Writer, begin, call, start
@@ -34,6 +35,12 @@ for (const name of ["resolved", "error"]) {
 Object.assign(window, { holdfast, client, conversation, told });
 for (const node of document.querySelectorAll("main > :not(h1)")) node.conversation = conversation;
 """
+
+ALONE = """
+import * as holdfast from "/static/holdfast.js";
+Object.assign(window, { holdfast, conversation: null });
+"""
+"""What a page has that brings the module alone."""
 
 SCHEMAS = {
     "ask": {"type": "string"},
@@ -99,6 +106,12 @@ async def waited(page, expression, value):
         await asyncio.sleep(0.02)
 
 
+async def left(page, server):
+    """Close a page, and wait until the server has noticed: a stream that is open would outlive its loop."""
+    await page.close()
+    await asyncio.to_thread(eventually, lambda: server.streams == 0, WITHIN_S, "the end of the streams")
+
+
 def refused(page):
     """Forget what the browser says of requests that were refused or not answered, which a test asked for."""
     page.mishaps[:] = [one for one in page.mishaps if "Failed to load resource" not in one and "net::ERR_" not in one]
@@ -109,4 +122,4 @@ def the(page, name):
     return page.locator(f"holdfast-{name}")
 
 
-__all__ = ["expect", "held", "opened", "refused", "the", "waited"]
+__all__ = ["expect", "held", "left", "opened", "refused", "the", "waited"]

@@ -15,7 +15,7 @@ class TcpProxy:
         self.upstream = upstream
         self.lose = 0
         self.only = b""
-        self.connections = 0
+        self._sent = []
         self._away = False
         self._tasks = set()
 
@@ -34,6 +34,10 @@ class TcpProxy:
         """Whether nothing is passed on."""
         return self._away
 
+    def requests(self, word):
+        """How often a word stood in what was sent to the server."""
+        return sum(data.count(word) for data in self._sent)
+
     async def go(self):
         """Cut all connections, and pass nothing on until `come`."""
         self._away = True
@@ -51,7 +55,6 @@ class TcpProxy:
         await asyncio.gather(*tasks, return_exceptions=True)
 
     async def _connected(self, reader, writer):
-        self.connections += 1
         task = asyncio.current_task()
         self._tasks.add(task)
         try:
@@ -69,6 +72,7 @@ class TcpProxy:
 
         async def forth():
             while data := await reader.read(1 << 16):
+                self._sent.append(data)
                 if self.lose and self.only in data:
                     self.lose -= 1
                     lost.append(True)

@@ -1,0 +1,84 @@
+"""`holdfast.js` in a page of another origin, with page tokens that end: the elements and the tools of the client go on."""
+
+import asyncio
+import time
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from threading import Thread
+
+import pytest
+from holdfast_page import PAGE, expect, held, left, refused, the, waited
+from served import served
+
+from holdfast.persistence import AccessScope
+from holdfast.server import Authentication
+from holdfast.testing.writer import call, finish
+
+SCRIPT = """
+import { connect } from "%(url)s/static/holdfast.js";
+
+window.asked = 0;
+const token = async () => {
+  asked += 1;
+  return (await fetch("/token", { method: "POST" })).json();
+};
+window.conversation = connect({ url: "%(url)s", token, conversationId: "far-1" }).conversation();
+conversation.attach({ locate: () => "far away" });
+for (const node of document.querySelectorAll("main > :not(h1)")) node.conversation = conversation;
+"""
+
+
+class Page(BaseHTTPRequestHandler):
+    def do_GET(self):
+        self.send_response(200)
+        self.send_header("Content-Type", "text/html")
+        self.end_headers()
+        self.wfile.write(PAGE.encode())
+
+    def log_message(self, *_):
+        """Say nothing."""
+
+
+@pytest.fixture
+def shop():
+    """The origin of an application, for whose other answers the test stands in."""
+    with ThreadingHTTPServer(("127.0.0.1", 0), Page) as running:
+        Thread(target=running.serve_forever, daemon=True).start()
+        yield f"http://127.0.0.1:{running.server_port}"
+        running.shutdown()
+
+
+async def test_a_page_of_another_origin_goes_on_when_its_token_ends(page, shop):
+    with served(authentication=Authentication(origins=(shop,))) as server:
+        writer = held(server, "far-1", "refund", "locate", text="Hello from afar.")
+        _, key = server.run(server.client.access.create_key("shop", list(AccessScope)))
+        tokens = []
+
+        async def lent(route):
+            body = {"conversation_id": "far-1", "ttl_s": 600 if tokens else 1}
+            made = await page.request.post(
+                f"{server.url}/v1/page-tokens", data=body, headers={"Authorization": f"Bearer {key}"}
+            )
+            tokens.append((await made.json())["token"])
+            await route.fulfill(json=await made.json())
+
+        script = SCRIPT % {"url": server.url}
+        await page.route(f"{shop}/page.js", lambda route: route.fulfill(body=script, content_type="text/javascript"))
+        await page.route(f"{shop}/token", lent)
+        await page.goto(f"{shop}/page")
+        await expect(the(page, "messages").get_by_text("Hello from afar.")).to_be_visible()
+
+        give_up = time.monotonic() + 20
+        held_by = {"Authorization": f"Bearer {tokens[0]}"}
+        while (await page.request.get(f"{server.url}/v1/conversations/far-1", headers=held_by)).status != 401:
+            assert time.monotonic() < give_up
+            await asyncio.sleep(0.1)
+        await the(page, "approval").get_by_role("button", name="Approve").click()
+        await expect(the(page, "approval").get_by_text("Approved by you")).to_be_visible()
+        server.run(writer.do(finish(), call("locate")))
+        await expect(the(page, "messages").get_by_text("locate · done")).to_have_count(2)
+        assert len(tokens) == 2
+        assert {event.principal.id for event in writer.events if event.kind == "suspension_settled"} == {"shop"}
+        assert all(token not in page.url for token in tokens)
+        await waited(page, "asked", 2)
+        await left(page, server)
+    refused(page)

@@ -1,0 +1,69 @@
+"""The page that the documentation shows works as it stands there, under the policy that it names."""
+
+import re
+from pathlib import Path
+
+import pytest
+from holdfast_page import expect, held, refused, the
+from served import served
+
+from holdfast.server.static_files import static_files
+from holdfast.testing.writer import call, finish
+
+PAGE = (Path(__file__).parents[2] / "docs" / "page.md").read_text()
+
+
+def block(kind, first):
+    """The block of a kind that begins so."""
+    found = [
+        source for source in re.findall(rf"^```{kind}\n(.*?)^```$", PAGE, re.DOTALL | re.MULTILINE) if source.startswith(first)
+    ]
+    assert len(found) == 1, found
+    return found[0]
+
+
+def answering(response):
+    return lambda route: route.fulfill(**response)
+
+
+@pytest.fixture(scope="module")
+def server():
+    with served() as running:
+        yield running
+
+
+async def test_the_page_of_the_documentation_shows_what_is_said_and_decides(server, page):
+    writer = held(server, "docs-1", "refund", text="Refund my mug.")
+    policy = " ".join(block("text", "default-src").split())
+    html = f"<!doctype html><html lang=en><title>x</title><link rel=icon href=data:,>{block('html', '<!-- page.html')}"
+    script = block("js", "// page.js")
+    lent = {"token": "hfp_lent", "expires_at": 4102444800000, "conversation_id": "docs-1"}
+    found = {
+        "page": {
+            "body": html,
+            "content_type": "text/html",
+            "headers": {"Content-Security-Policy": f"{policy} ; img-src data:"},
+        },
+        "page.js": {"body": script, "content_type": "text/javascript"},
+        "token": {"json": lent},
+    }
+    for name, response in found.items():
+        await page.route(f"{server.url}/{name}", answering(response))
+    await page.goto(f"{server.url}/page")
+    await expect(the(page, "messages").get_by_text("Refund my mug.")).to_be_visible()
+    await the(page, "approval").get_by_role("button", name="Approve").click()
+    await expect(the(page, "approval").get_by_text("Approved by you")).to_be_visible()
+    assert writer.state.calls[0].suspension is None
+    server.run(writer.do(finish(), call("locate")))
+    await expect(the(page, "running").get_by_text("on this device")).to_be_visible()
+    refused(page)
+
+
+def test_the_documentation_names_each_part_and_variable():
+    sources = "".join(file.content.decode() for name, file in static_files().items() if name.startswith("holdfast"))
+    used = set(re.findall(r"var\((--holdfast-[a-z-]+)", sources))
+    parts = {part for said in re.findall(r'class: [`"]([a-z ]+)', sources) for part in said.split()}
+
+    assert used == set(re.findall(r"`(--holdfast-[a-z-]+)`", PAGE))
+    named = set(re.findall(r"`([a-z]+)`", PAGE))
+    assert parts - named == set()
