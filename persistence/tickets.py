@@ -5,7 +5,7 @@ from typing import Protocol
 
 from pydantic import Field
 
-from holdfast.conversation import Principal
+from holdfast.conversation import Principal, SuspensionKind
 from holdfast.conversation.record import Record
 
 from .api_keys import AccessScope
@@ -29,6 +29,7 @@ class Ticket(Record):
         scopes: What the ticket allows.
         agents: The agents whose conversations may be touched; None for all.
         conversation_id: The one conversation that may be touched; None for all.
+        kinds: What the ticket may decide, by what the calls wait for; None for all.
         key_id: The API key from which the ticket came, and without which it does not count; None if it came from none.
         next_path: Where the browser goes once somebody has signed in.
         created_at: When the ticket was made.
@@ -41,6 +42,7 @@ class Ticket(Record):
     scopes: tuple[AccessScope, ...] = ()
     agents: tuple[str, ...] | None = None
     conversation_id: str | None = None
+    kinds: tuple[SuspensionKind, ...] | None = None
     key_id: str | None = None
     next_path: str = ""
     created_at: int

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from holdfast.client.access import AccessScope
-from holdfast.conversation import Principal
+from holdfast.conversation import Principal, SuspensionKind
 from holdfast.visible import without_hidden
 
 from .refusal import Refusal
@@ -18,6 +18,7 @@ class Caller:
         scopes: What they may do.
         agents: The agents whose conversations they may touch; None for all.
         conversation_id: The one conversation that a page token may touch; None for all.
+        kinds: What a page token may decide, by what the calls wait for; None for all.
         key_id: The API key that stands behind the credential; None where none does.
         ends_at: When the credential ends, in integer milliseconds UTC; None where only its revocation ends it.
     """
@@ -26,6 +27,7 @@ class Caller:
     scopes: frozenset[AccessScope]
     agents: frozenset[str] | None = None
     conversation_id: str | None = None
+    kinds: frozenset[SuspensionKind] | None = None
     key_id: str | None = None
     ends_at: int | None = None
 
@@ -47,6 +49,16 @@ class Caller:
     def touches(self, agent: str) -> bool:
         """Whether they may touch the conversations of this agent."""
         return self.agents is None or agent in self.agents
+
+    def check_kind(self, kind: SuspensionKind | None) -> None:
+        """Refuse a caller who may not decide calls that wait for this; None stands for all of them, or one that is not known.
+
+        Raises:
+            Refusal: The caller may decide others alone.
+        """
+        if self.kinds is not None and kind not in self.kinds:
+            detail = f"this page may decide {', '.join(sorted(self.kinds))} alone"
+            raise Refusal(403, "not_permitted", detail, {"kind": kind})
 
     def check_scope(self, scope: AccessScope) -> None:
         """Refuse a caller without this scope.

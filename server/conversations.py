@@ -140,6 +140,7 @@ async def cancel(asked: Asked) -> CancelledReply:
 async def cancel_pending(asked: Asked) -> CancelledReply:
     """Cancel the calls that wait; the turn goes on."""
     key = asked.key or uuid.uuid4().hex
+    asked.caller.check_kind(asked.body.kind)
     cancelled = await _conversation(asked).cancel_pending(asked.body.kind, asked.body.reason, request_id=key)
     return CancelledReply.model_validate({**cancelled.model_dump(), "request_id": key})
 

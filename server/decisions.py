@@ -7,6 +7,7 @@ from holdfast.client.access import AccessScope
 from .bodies import PendingQuery, PlaceQuery, ResolveBody, ResolveCallBody
 from .operation import Asked, Operation
 from .reach import listed
+from .refusal import Refusal
 from .replies import DecisionReceiptReply, PendingPageReply, PendingReply
 
 
@@ -27,6 +28,7 @@ async def resolve(asked: Asked) -> DecisionReceiptReply:
     """Decide a pending call."""
     key, body = asked.key or uuid.uuid4().hex, asked.body.root
     suspension_id, decision, client = asked.path["suspension_id"], body.decided(), asked.client
+    await _check_kind(asked, suspension_id)
     if body.conversation_id is not None and body.tool_call_id is not None:
         place = body.conversation_id, body.tool_call_id
         receipt = await client.resolve(*place, decision, suspension_id=suspension_id, decision_id=key)
@@ -39,8 +41,21 @@ async def resolve_call(asked: Asked) -> DecisionReceiptReply:
     """Decide a pending call by its own id."""
     key, body = asked.key or uuid.uuid4().hex, asked.body.root
     place = asked.path["conversation_id"], body.tool_call_id
+    await _check_kind(asked, body.suspension_id)
     receipt = await asked.client.resolve(*place, body.decided(), suspension_id=body.suspension_id, decision_id=key)
     return DecisionReceiptReply(**receipt.model_dump(), decision_id=key)
+
+
+async def _check_kind(asked: Asked, suspension_id: str | None) -> None:
+    """Refuse a decision on what the caller's page may not decide. A suspension stays what it is, so that this is no race."""
+    caller = asked.caller
+    if caller.kinds is None or caller.conversation_id is None:
+        return
+    if suspension_id is None:
+        raise Refusal(422, "invalid_request", "suspension_id: a page names what it was shown", {"errors": []})
+    for call in await asked.client.conversation(caller.conversation_id).pending():
+        if call.suspension_id == suspension_id:
+            caller.check_kind(call.kind)
 
 
 OPERATIONS = (

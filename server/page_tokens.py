@@ -6,7 +6,7 @@ from typing import Literal
 from pydantic import BaseModel, ConfigDict, Field
 
 from holdfast.client.access import AccessScope, TicketKind
-from holdfast.conversation import Principal, Proof
+from holdfast.conversation import Principal, Proof, SuspensionKind
 from holdfast.conversation.ids import CONVERSATION_ID
 from holdfast.errors import InvalidInput
 
@@ -29,6 +29,12 @@ class PageTokenBody(BaseModel):
     scopes: list[Literal["read", "decide", "start"]] = Field(
         default=["read", "decide", "start"], min_length=1, max_length=3, description="What it may do; you need each yourself."
     )
+    kinds: list[Literal["approval", "elicitation", "client_exec", "lost"]] = Field(
+        default=["elicitation", "client_exec"],
+        min_length=1,
+        max_length=4,
+        description="What it may decide, by what calls wait for; name `approval` only where the page's user is who approves.",
+    )
     ttl_s: float = Field(default=DEFAULT_S, ge=1, le=MOST_S, description="How long the token counts.")
     principal: str | None = Field(
         default=None,
@@ -44,6 +50,7 @@ class PageTokenReply(BaseModel):
     token: str = Field(description="To be sent as `Authorization: Bearer`; it is shown here and never again.")
     expires_at: int = Field(description="In integer milliseconds UTC.")
     scopes: list[AccessScope]
+    kinds: list[SuspensionKind]
     conversation_id: str
     principal: str
 
@@ -61,6 +68,7 @@ async def page_token(asked: Asked) -> PageTokenReply:
         principal=_principal(caller.principal, body.principal),
         scopes=scopes,
         conversation_id=body.conversation_id,
+        kinds=frozenset(SuspensionKind(kind) for kind in body.kinds),
     )
     asked.serving.tickets.check_rate(TicketKind.PAGE, caller.account)
     secret, ticket = await asked.serving.tickets.issue(TicketKind.PAGE, lent, body.ttl_s)
@@ -68,6 +76,7 @@ async def page_token(asked: Asked) -> PageTokenReply:
         token=f"hfp_{secret}",
         expires_at=ticket.expires_at,
         scopes=[scope for scope in LENT if scope in scopes],
+        kinds=[kind for kind in SuspensionKind if kind.value in body.kinds],
         conversation_id=body.conversation_id,
         principal=lent.principal.id,
     )

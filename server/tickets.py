@@ -57,6 +57,7 @@ class Tickets:
             scopes=tuple(sorted(caller.scopes)),
             agents=None if caller.agents is None else tuple(sorted(caller.agents)),
             conversation_id=caller.conversation_id,
+            kinds=None if caller.kinds is None else tuple(sorted(caller.kinds)),
             key_id=caller.key_id,
             created_at=now,
             expires_at=ends_at if caller.ends_at is None else min(ends_at, caller.ends_at),
@@ -113,6 +114,7 @@ class Tickets:
             frozenset(ticket.scopes),
             None if ticket.agents is None else frozenset(ticket.agents),
             conversation_id=ticket.conversation_id,
+            kinds=None if ticket.kinds is None else frozenset(ticket.kinds),
             key_id=ticket.key_id,
             ends_at=ticket.expires_at,
         )

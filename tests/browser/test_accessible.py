@@ -17,6 +17,7 @@ def server():
     with served() as running:
         running.stack._app = APP
         yield running
+        running.drain()
 
 
 async def check(page, what):

@@ -54,7 +54,7 @@ async def test_a_page_of_another_origin_goes_on_when_its_token_ends(page, shop):
         tokens = []
 
         async def lent(route):
-            body = {"conversation_id": "far-1", "ttl_s": 600 if tokens else 1}
+            body = {"conversation_id": "far-1", "ttl_s": 600 if tokens else 1, "kinds": ["approval", "client_exec"]}
             made = await page.request.post(
                 f"{server.url}/v1/page-tokens", data=body, headers={"Authorization": f"Bearer {key}"}
             )

@@ -18,6 +18,7 @@ def server():
     with served() as running:
         running.stack._app = APP
         yield running
+        running.drain()
 
 
 async def opened(page, server, name=None):

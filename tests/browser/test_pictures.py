@@ -40,6 +40,7 @@ def server():
         waiting(running, "order-A2099", "elicitation", question, prompt="Where should the money go?", now=now - 480_000)
         waiting(running, "order-A2044", "lost", {"order": "A2044", "address": "Elm Street 1"}, now=now - 900_000)
         yield running
+        running.drain()
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])

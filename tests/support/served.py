@@ -61,6 +61,10 @@ class Served:
         eventually(lambda: self.streams == 0, 30, "no stream")
         self.run(client.aclose())
 
+    def drain(self):
+        """End the streams, as `holdfast serve` does before it ends."""
+        self._loop.call_soon_threadsafe(drain, self.app)
+
     def run(self, work):
         """The result of some work in the server's loop."""
         return asyncio.run_coroutine_threadsafe(work, self._loop).result(30)
@@ -81,7 +85,6 @@ class Served:
         return self
 
     def __exit__(self, *_):
-        self._loop.call_soon_threadsafe(drain, self.app)
         self._server.should_exit = True
         self._thread.join(30)
 

@@ -52,7 +52,8 @@ async def other(store, stack):
 
 @pytest.fixture
 async def page(api, back_end, waiting):
-    return bearer((await api("POST", "/v1/page-tokens", 201, json=BODY, headers=back_end))["token"])
+    made = await api("POST", "/v1/page-tokens", 201, json=BODY | {"kinds": ["approval", "elicitation"]}, headers=back_end)
+    return bearer(made["token"])
 
 
 async def test_a_page_reads_decides_and_sends_in_its_conversation_alone(api, page, stack, waiting):
@@ -80,7 +81,30 @@ async def test_what_a_token_is_good_for_is_said_and_the_store_has_its_digest_alo
     assert again["token"] != made["token"]
     default = await api("POST", "/v1/page-tokens", 201, json=BODY, headers=back_end)
     assert default["scopes"] == ["read", "decide", "start"]
+    assert default["kinds"] == ["elicitation", "client_exec"]
     assert abs(default["expires_at"] - await store.now() - 900_000) < 5000
+
+
+async def test_a_page_approves_nothing_unless_its_maker_said_so(api, back_end, stack, waiting):
+    usual = bearer((await api("POST", "/v1/page-tokens", 201, json=BODY, headers=back_end))["token"])
+    approval, question = (await api("GET", "/v1/conversations/c-1", headers=usual))["pending"]
+    place = f"/v1/pending/{approval['suspension_id']}/resolve"
+    by_call = {"decision": "approve", "tool_call_id": approval["tool_call_id"]}
+
+    refused = await api("POST", place, 403, json={"decision": "approve"}, headers=usual)
+    assert (refused["code"], refused["kind"]) == ("not_permitted", "approval")
+    await api("POST", place, 403, json={"decision": "deny"} | BODY, headers=usual)
+    named = by_call | {"suspension_id": approval["suspension_id"]}
+    await api("POST", "/v1/conversations/c-1/resolve", 403, json=named, headers=usual)
+    await api("POST", "/v1/conversations/c-1/resolve", 422, json=by_call, headers=usual)
+    for kind in ({}, {"kind": "approval"}, {"kind": "lost"}):
+        await api("POST", "/v1/conversations/c-1/cancel-pending", 403, json=kind, headers=usual)
+    assert stack.delivered == []
+    answer = {"decision": "answer", "value": "blue", "tool_call_id": question["tool_call_id"], "decision_id": "d-1"}
+    answer |= {"suspension_id": question["suspension_id"]}
+    first = await api("POST", "/v1/conversations/c-1/resolve", json=answer, headers=usual)
+    again = await api("POST", "/v1/conversations/c-1/resolve", json=answer, headers=usual)
+    assert (first["seq"], again["duplicate"]) == (again["seq"], True)
 
 
 WHOLE = [
@@ -178,6 +202,9 @@ async def test_a_page_may_do_what_was_lent_alone(api, back_end, waiting, stack):
         {"scopes": ["read", "admin"]},
         {"scopes": "read"},
         {"scopes": ["read"] * 4},
+        {"kinds": []},
+        {"kinds": ["everything"]},
+        {"kinds": "approval"},
         {"ttl_s": 0},
         {"ttl_s": -1},
         {"ttl_s": 3601},
