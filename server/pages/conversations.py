@@ -9,7 +9,7 @@ from typing import Any
 from pydantic import BaseModel, ConfigDict, Field, field_validator
 from starlette.responses import Response
 
-from holdfast.client import Conversation, ConversationState, Event, Status, Turn
+from holdfast.client import Conversation, ConversationState, Event, HoldfastError, Status, Turn
 from holdfast.client.access import AccessScope
 from holdfast.conversation.events import Ended
 from holdfast.conversation.live import TextDelta
@@ -20,6 +20,7 @@ from holdfast.server.streams import frame
 from .details import Around, around_of
 from .inbox import path_of
 from .kinds import kind_of
+from .prices import cost_usd
 from .visit import Page, Visit
 
 MOST_MESSAGES = 200
@@ -67,6 +68,7 @@ class Whole:
         around: Its messages and its log.
         turns: Its latest turns, the newest first.
         tokens: The tokens of all turns together, sent and received; None where no provider said any.
+        cost: About what they cost, in US dollars; None where that is not known.
     """
 
     conversation_id: str
@@ -74,6 +76,7 @@ class Whole:
     around: Around
     turns: Sequence[Turn]
     tokens: tuple[int, int] | None
+    cost: float | None
 
 
 async def conversations(visit: Visit) -> Response:
@@ -149,7 +152,16 @@ async def _whole(visit: Visit) -> Whole:
     used = [(turn.usage.input_tokens, turn.usage.output_tokens) for turn in turns]
     known = [pair for pair in used if pair != (None, None)]
     tokens = (sum(sent or 0 for sent, _ in known), sum(got or 0 for _, got in known)) if known else None
-    return Whole(found.id, state, around, turns[: -MOST_TURNS - 1 : -1], tokens)
+    cost = cost_usd(await _model_of(visit, state.agent), *tokens) if tokens else None
+    return Whole(found.id, state, around, turns[: -MOST_TURNS - 1 : -1], tokens, cost)
+
+
+async def _model_of(visit: Visit, name: str) -> str:
+    """The model of an agent, as the server's app has it; empty where it has no such agent."""
+    try:
+        return next((agent.model for agent in await visit.client.agents() if agent.name == name), "")
+    except HoldfastError:
+        return ""
 
 
 def _framed(event: Event) -> bytes:

@@ -55,7 +55,7 @@ def _ended(visit: Visit, event: ListEvent[Any]) -> dict[str, Any]:
     if given is not None:
         mine = given["id"] == visit.caller.principal.id and given["proof"] == visit.caller.principal.proof
         said += " by you" if mine else f" by {visible(Principal(given['id']).id)}"
-    return {"id": event.data["suspension_id"], "ended": said}
+    return {"id": event.data["suspension_id"], "ended": said, "at": event.at}
 
 
 PAGES = (Page("GET", "/inbox-feed", feed, query=FeedQuery),)

@@ -117,7 +117,7 @@
     }
     if (busy()) count(); else show();
   }
-  function end(id, says) {
+  function end(id, says, at = Date.now()) {
     waiting.delete(id);
     const row = document.getElementById(`row-${id}`);
     if (row && !row.classList.contains("settled")) {
@@ -126,8 +126,11 @@
       if (box) { box.checked = false; box.disabled = true; }
       const ended = document.createElement("span");
       ended.className = "ended";
-      ended.textContent = says;
+      const when = document.createElement("time");
+      when.dataset.at = at;
+      ended.append(says, ", ", when);
       $("a", row).append(ended);
+      tick();
     }
     const shown = open();
     if (shown?.dataset.id === id && !shown.classList.contains("settled")) {
@@ -154,7 +157,7 @@
     event.preventDefault(); // the message is data, and not what is to be shown
     if (event.detail.type === "missed") return void refresh();
     const told = JSON.parse(event.detail.data);
-    if (told.row) arrive(told); else end(told.id, told.ended);
+    if (told.row) arrive(told); else end(told.id, told.ended, told.at);
   });
   document.addEventListener("visibilitychange", () => { if (!document.hidden) { unseen = 0; count(); } });
   document.addEventListener("mouseover", later(() => { if (waiting.size && !busy()) show(); }, 300));

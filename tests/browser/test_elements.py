@@ -148,14 +148,20 @@ async def test_what_another_has_decided_is_said_with_who_and_how_and_the_slower_
     for tab in (page, other):
         await expect(the(tab, "approval").get_by_text("Denied by ana")).to_contain_text("too much")
 
-    held_back = (
-        "(async () => { document.querySelector('holdfast-approval').shadowRoot.querySelector('button.approve').click(); })()"
-    )
-    await page.evaluate(held_back)
-    await other.evaluate(held_back)
+    both = asyncio.Barrier(2)
+
+    async def together(route):
+        await both.wait()  # neither tab hears of the other before it has sent its own
+        await route.continue_()
+
+    for tab in (page, other):
+        await tab.route("**/resolve", together)
+        await the(tab, "approval").get_by_role("button", name="Approve").click()
     for tab in (page, other):
         await expect(the(tab, "approval").get_by_text("Approved")).to_be_visible()
     assert settled(writer) == [("deny", '"too much"'), ("approve", None)]
+    for tab in (page, other):
+        await waited(tab, "told.length", 1)
     outcomes = [(await tab.evaluate("told"))[-1][0] for tab in (page, other)]
     assert sorted(outcomes) == ["error", "resolved"]
     assert second.suspension is not None

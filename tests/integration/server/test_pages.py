@@ -454,6 +454,7 @@ async def test_the_feed_tells_rows_that_come_what_settled_them_and_goes_on_where
         await asyncio.to_thread(lambda: server.run(server.client.settle(first, Deny(), conversation_id="feed-1")))
         async with http.stream("GET", place, headers={"Last-Event-ID": cursor}) as stream:
             told = await data_of(stream.aiter_lines())
+            assert told.pop("at") > 0
             assert told == {"id": first, "ended": "denied"}
 
 
