@@ -60,7 +60,7 @@ def run(model: str | None = None, *, keep: bool = False) -> int:
     began = time.perf_counter()
     with ExitStack() as stack:
         server = stack.enter_context(scripted)
-        stack.enter_context(_environment(model, server.url if server is not None else None))
+        stack.enter_context(environment(model, server.url if server is not None else None))
         home = Home.open(folder)
         try:
             ended_well = asyncio.run(_story(console, folder))
@@ -68,7 +68,7 @@ def run(model: str | None = None, *, keep: bool = False) -> int:
             if keep:
                 console.print(f"\nKept running: holdfast pending --home {folder}; holdfast down --home {folder}", style="dim")
             else:
-                _take_down(home)
+                take_down(home)
     console.print(f"Done in {time.perf_counter() - began:.0f} s.", style="dim")
     return 0 if ended_well else 1
 
@@ -184,7 +184,7 @@ def _figures(console: Console, milliseconds: list[float], events: int) -> None:
 
 
 @contextmanager
-def _environment(model: str | None, url: str | None) -> Iterator[None]:
+def environment(model: str | None, url: str | None) -> Iterator[None]:
     """Set the demo's environment while the block runs: no setting of the user's stack, and the scripted model's address."""
     before = dict(os.environ)
     for name in ("APP", "REDIS_URL", "RAY_ADDRESS", "NAMESPACE", "HOME", "EMBEDDED"):
@@ -200,7 +200,8 @@ def _environment(model: str | None, url: str | None) -> Iterator[None]:
         os.environ.update(before)
 
 
-def _take_down(home: Home) -> None:
+def take_down(home: Home) -> None:
+    """End the servers of a demo's home, and remove it."""
     stop_ray(home)
     stop_redis(home)
     shutil.rmtree(home.path, ignore_errors=True)

@@ -21,7 +21,7 @@ from .sign_in_file import told
 
 HOST = "127.0.0.1"
 PORT = 8484
-NEEDED = ("starlette", "uvicorn", "joserfc")
+NEEDED = ("starlette", "uvicorn", "joserfc", "jinja2", "markdown_it", "nh3")
 
 
 def run(
@@ -43,10 +43,19 @@ def run(
     link is printed over which one person signs in; where output is no terminal, a file of the home has it. The server keeps
     nothing; several may run side by side.
     """
+    check_installed()
+    asyncio.run(_serve(where, host, port, public_host or [], no_auth=no_auth))
+
+
+def check_installed() -> None:
+    """Refuse to serve without the extra `server`.
+
+    Raises:
+        ConfigurationError: A package of it is missing.
+    """
     missing = [name for name in NEEDED if find_spec(name) is None]
     if missing:
         raise ConfigurationError("server", f"{' and '.join(missing)} is not installed", "pip install 'holdfast[server]'")
-    asyncio.run(_serve(where, host, port, public_host or [], no_auth=no_auth))
 
 
 async def _serve(where: Where, host: str, port: int, public: list[str], *, no_auth: bool) -> None:
