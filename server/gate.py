@@ -50,6 +50,7 @@ class Gate:
                 sent["X-Content-Type-Options"] = "nosniff"
                 sent["Cross-Origin-Resource-Policy"] = "same-origin"
                 sent["X-Frame-Options"] = "DENY"
+                sent["Cross-Origin-Opener-Policy"] = "same-origin"
                 sent.setdefault("Content-Security-Policy", "default-src 'none'; frame-ancestors 'none'")
                 sent.setdefault("Cache-Control", "no-store")
                 if self._authentication.origins:

@@ -1,5 +1,6 @@
 """The pages of conversations: the list, one with all that it says, and what may be done with it."""
 
+import asyncio
 import uuid
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -91,12 +92,12 @@ async def conversations(visit: Visit) -> Response:
 
 async def conversation(visit: Visit) -> Response:
     """One conversation."""
-    return visit.page("conversation.html", whole=await _whole(visit), kind_of=kind_of, path_of=path_of, keys=_keys())
+    return await _page(visit, "conversation.html")
 
 
 async def now(visit: Visit) -> Response:
     """What changes of a conversation's page while it is open."""
-    return visit.page("conversation_now.html", whole=await _whole(visit), kind_of=kind_of, path_of=path_of, keys=_keys())
+    return await _page(visit, "conversation_now.html")
 
 
 async def feed(visit: Visit) -> Response:
@@ -138,6 +139,13 @@ async def retry(visit: Visit) -> Response:
     """Lift the quarantine."""
     await _conversation(visit).retry()
     return _back(visit)
+
+
+async def _page(visit: Visit, template: str) -> Response:
+    """A page of a conversation, rendered beside the loop: its messages may be long."""
+    whole = await _whole(visit)
+    draw = partial(visit.page, template, whole=whole, kind_of=kind_of, path_of=path_of, keys=_keys())
+    return await asyncio.to_thread(draw)
 
 
 async def _page_of(visit: Visit, where: Any) -> Any:
@@ -198,7 +206,7 @@ PAGES = (
     Page("GET", "/conversations", conversations, query=ListQuery),
     Page("GET", "/conversations/{conversation_id}", conversation),
     Page("GET", "/conversations/{conversation_id}/now", now),
-    Page("GET", "/conversations/{conversation_id}/feed", feed, query=FeedQuery),
+    Page("GET", "/conversations/{conversation_id}/feed", feed, query=FeedQuery, streams=True),
     Page("POST", "/conversations/{conversation_id}/send", send, scope=AccessScope.START),
     Page("POST", "/conversations/{conversation_id}/cancel", cancel, scope=AccessScope.START),
     Page("POST", "/conversations/{conversation_id}/end", end, scope=AccessScope.START),

@@ -8,6 +8,7 @@ from typing import Any
 
 from holdfast.client import Conversation, ConversationState, HoldfastError, PendingCall, Principal
 from holdfast.client.agents import ToolRow
+from holdfast.conversation import jsontext
 from holdfast.errors import StaleCall, StaleReason
 from holdfast.redaction import PLAIN
 
@@ -80,7 +81,7 @@ class Settled:
     at: int | None = None
     principal: Principal | None = None
     mine: bool = False
-    said: str | None = None
+    said: Any = None
     tool: str = ""
 
 
@@ -100,6 +101,21 @@ async def around_of(conversation: Conversation, *, messages: int = LAST_MESSAGES
     except HoldfastError as error:  # the call itself is shown all the same
         return Around(problem=PLAIN.redacted(str(error)))
     return Around(state, found[-messages:], history)
+
+
+def _value_of(body: str) -> Any:
+    try:
+        return jsontext.loads(body)
+    except jsontext.NotJson:
+        return body
+
+
+async def _history(conversation: Conversation) -> History:
+    """What the latest events tell; nothing where they cannot be read."""
+    try:
+        return await history_of(conversation, (await conversation.state()).seq)
+    except HoldfastError:
+        return History()
 
 
 async def tool_of(visit: Visit, call: PendingCall[Any]) -> ToolRow | None:
@@ -122,12 +138,13 @@ async def settled_of(visit: Visit, stale: StaleCall, conversation_id: str, suspe
     settlement: Settlement | None = None
     name = stale.conversation_id or conversation_id
     if name:
-        settlement = (await around_of(visit.client.conversation(name))).history.settlement_of(suspension_id)
+        settlement = (await _history(visit.client.conversation(name))).settlement_of(suspension_id)
     if settlement is None:
         return Settled(suspension_id, name, stale.reason, stale.settled_by, stale.settled_at)
     end = settlement.settled
     given = visit.form.get("decision_id")
     tool = "" if settlement.opened is None else settlement.opened.tool
+    said = None if end.body is None else _value_of(end.body)
     return Settled(
         suspension_id,
         name,
@@ -136,6 +153,6 @@ async def settled_of(visit: Visit, stale: StaleCall, conversation_id: str, suspe
         end.at,
         end.principal,
         bool(given) and end.decision_id == given,
-        end.body,
+        said,
         tool,
     )

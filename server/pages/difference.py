@@ -27,7 +27,7 @@ def difference(before: Any, after: Any) -> list[Line]:
         return []
     old, new = _lines(before), _lines(after)
     if len(old) + len(new) > MOST_LINES:
-        return [*(Line("removed", line) for line in old), *(Line("added", line) for line in new)]
+        return [Line("removed", "\n".join(old)), Line("added", "\n".join(new))]
     found: list[Line] = []
     for what, i1, i2, j1, j2 in SequenceMatcher(None, old, new, autojunk=False).get_opcodes():
         if what == "equal":

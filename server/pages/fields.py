@@ -5,10 +5,12 @@ own. What fields cannot say (alternatives, deep nesting, anything else) has a bo
 whether the value fits is judged by the schema itself.
 """
 
+import hashlib
 import json
 import math
+import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
@@ -26,6 +28,8 @@ LONG = 60
 MOST_CHOICES = 200
 LONGEST_NUMBER = 400
 """How many digits a number in a field may have."""
+_WHOLE = re.compile(r"-?[0-9]+")
+_NUMBER = re.compile(r"-?([0-9]+(\.[0-9]*)?|\.[0-9]+)([eE][+-]?[0-9]{1,4})?")
 ABSENT: Any = object()
 """The value of what is not there."""
 _TYPES: Mapping[type, str] = {str: "string", bool: "boolean", int: "number", float: "number"}
@@ -55,6 +59,7 @@ class Field:
     Attributes:
         name: Its name in the form: `v` and the place of the value, as a JSON pointer.
         number: Its number on the page, from 1.
+        drawn: What stood in it, and what `json` was, when it was drawn.
         label: What a person reads before it.
         kind: What it is filled with.
         required: Whether it must be filled in.
@@ -81,6 +86,12 @@ class Field:
     json: bool = False
     problem: str = ""
     number: int = 1
+    drawn: tuple[str, bool] = (UNSAID, False)
+
+    @property
+    def mark(self) -> str:
+        """The name in the form of what says that the text of `any` is JSON."""
+        return f"j{self.name[1:]}"
 
     @property
     def key(self) -> str:
@@ -93,19 +104,31 @@ class Fields:
     """The fields of one value."""
 
     root: Field
-    count: int = field(default=0)
+
+    @property
+    def layout(self) -> str:
+        """A digest of which fields there are: a form that was drawn with others says something else than it seems to."""
+        found: list[tuple[str, str, bool, bool]] = []
+
+        def walk(one: Field) -> None:
+            found.append((one.name, one.kind, one.required, one.nullable))
+            for inner in one.inner:
+                walk(inner)
+
+        walk(self.root)
+        return hashlib.sha256(repr(found).encode()).hexdigest()[:16]
 
     @classmethod
     def of(cls, schema: Any, value: Any = ABSENT, *, label: str = "Answer") -> "Fields":
         """The fields of a value of a schema, filled with this one."""
         if value is ABSENT and schema in (None, True, {}):
-            return cls(Field("v", label, FieldKind.ANY, required=True), 1)
+            return cls(Field("v", label, FieldKind.ANY, required=True))
         drawn = _Drawn(schema, defaults=value is ABSENT)
         found = drawn.field(schema, value, "v", label, required=True, depth=0)
         if drawn.count > MOST_FIELDS:
             found = Field("v", label, FieldKind.JSON, required=True, was=value)
             found.text = UNSAID if value is ABSENT else as_json(value)
-        return cls(found, drawn.count)
+        return cls(found)
 
     def filled(self, form: Form) -> "Fields":
         """These fields, filled as a form says."""
@@ -255,8 +278,9 @@ def _text_of(kind: FieldKind, value: Any) -> str:
 
 
 def _fill(one: Field, form: Form) -> None:
+    one.drawn = one.text.replace("\r\n", "\n").replace("\r", "\n"), one.json
     if one.name in form:
-        one.text, one.json = form.get(one.name), f"{one.name}.json" in form
+        one.text, one.json = form.get(one.name), one.mark in form
     for inner in one.inner:
         _fill(inner, form)
 
@@ -264,8 +288,8 @@ def _fill(one: Field, form: Form) -> None:
 def _read(one: Field) -> tuple[Any, bool]:
     """The value of a field, and whether what was filled in says one."""
     if one.kind is FieldKind.GROUP:
-        if not one.required and one.was is ABSENT and _is_blank(one):
-            return ABSENT, True
+        if _is_blank(one) and (one.was is None or (one.was is ABSENT and not one.required)):
+            return one.was, True
         found, fine = {}, True
         for inner in one.inner:
             value, good = _read(inner)
@@ -273,6 +297,8 @@ def _read(one: Field) -> tuple[Any, bool]:
             if value is not ABSENT:
                 found[inner.key] = value
         return found, fine
+    if one.was is not ABSENT and (one.text, one.json) == one.drawn:
+        return one.was, True  # nobody touched it
     if one.text == UNSAID and one.kind not in (FieldKind.TEXT, FieldKind.LINES, FieldKind.ITEMS, FieldKind.ANY):
         return _left_out(one)
     try:
@@ -327,23 +353,15 @@ def _said(one: Field) -> Any:
 
 
 def _whole(text: str) -> int:
-    try:
-        if len(text) <= LONGEST_NUMBER:
-            return int(text.strip())
-    except ValueError:
-        pass
-    raise ValueError("this is no whole number")
+    if len(text) > LONGEST_NUMBER or not _WHOLE.fullmatch(text.strip()):
+        raise ValueError("this is no whole number")
+    return int(text)
 
 
 def _number(text: str) -> int | float:
-    try:
-        return _whole(text)
-    except ValueError:
-        pass
-    try:
-        found = float(text)
-    except ValueError:
-        found = math.nan
+    if len(text) <= LONGEST_NUMBER and _WHOLE.fullmatch(text.strip()):
+        return int(text)
+    found = float(text) if _NUMBER.fullmatch(text.strip()) else math.nan
     if not math.isfinite(found):
         raise ValueError("this is no number")
     return found

@@ -1,9 +1,11 @@
 """The inbox: the list of what waits, most urgent first, and one call with its form."""
 
+import asyncio
 import math
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Literal
 from urllib.parse import quote, urlencode
 
@@ -24,7 +26,10 @@ from .text import summary
 from .visit import Page, Visit
 
 MOST_ROWS = 1000
-"""How many calls the list shows: the oldest ones, in the order of their urgency. Filters reach the others."""
+"""How many calls the list shows: the most urgent ones."""
+MOST_SEEN = 10_000
+"""How many calls are looked at for a list, the oldest ones. If there are more, the list says so."""
+AT_ONCE = 1000
 LIST = "<!-- list -->"
 """Where the list stands in its page. No text of others holds a comment, since all of it is escaped or cleaned."""
 AGES = {"15m": 900, "1h": 3600, "1d": 86_400, "1w": 604_800}
@@ -92,12 +97,13 @@ class Row:
 
 @dataclass(frozen=True, slots=True)
 class Listing:
-    """The list: its rows, and whether there are more than it shows.
+    """The list: its rows, how many calls were looked at for it, and whether there may be more than it shows.
 
     `cursor` is the place from which what changes is told.
     """
 
     rows: Sequence[Row]
+    seen: int
     more: bool
     cursor: str
 
@@ -107,11 +113,19 @@ async def listing(visit: Visit) -> Listing:
     query: InboxQuery = visit.query
     async with aclosing(visit.client.events()) as events:
         cursor = (await anext(events)).cursor or ""  # before the list is read: what changes meanwhile is told
-    of_page = _OfPage(query.agent, MOST_ROWS, None)
-    page = await listed(visit.caller, of_page, lambda where: visit.client.pending(kind=query.kind, **where))
-    rows = [row_of(call) for call in page.items if query.wants(call, visit.now)]
-    rows.sort(key=lambda row: (row.urgency, row.call.created_at))
-    return Listing(rows, page.next is not None, cursor)
+    calls: list[PendingCall[Any]] = []
+    after: str | None = None
+    seen = 0
+    while seen < MOST_SEEN:
+        of_page = _OfPage(query.agent, AT_ONCE, after)
+        page = await listed(visit.caller, of_page, lambda where: visit.client.pending(kind=query.kind, **where))
+        seen, after = seen + len(page.items), page.next
+        calls += (call for call in page.items if query.wants(call, visit.now))
+        if after is None:
+            break
+    rows = sorted(map(row_of, calls), key=lambda row: (row.urgency, row.call.created_at))
+    more = after is not None or len(rows) > MOST_ROWS
+    return Listing(rows[:MOST_ROWS], seen, more, cursor)
 
 
 def row_of(call: PendingCall[Any]) -> Row:
@@ -139,7 +153,9 @@ async def call(visit: Visit) -> Response:
     except StaleCall as stale:
         settled = await settled_of(visit, stale, visit.query.conversation_id or "", suspension_id)
         return await _opened(visit, "settled.html", {"settled": settled})
-    detail = await detail_of(visit, found, edited=visit.query.edit and kind_of(found).takes("approve"))
+    detail = await detail_of(
+        visit, found, edited=visit.query.edit and kind_of(found).takes("approve") and found.problem is None
+    )
     return await _opened(visit, "detail.html", {"detail": detail, "compared": None})
 
 
@@ -197,7 +213,7 @@ async def _decided(visit: Visit, settled: Settled, *, status: int = 200) -> Resp
 async def _opened(visit: Visit, template: str, values: Mapping[str, Any], *, status: int = 200) -> Response:
     """A call's part of the page; or the whole page, beside the list."""
     if visit.fragment:
-        return visit.page(template, status=status, **values)
+        return await asyncio.to_thread(partial(visit.page, template, status=status, **values))
     return await _beside(visit, template, values, status=status)
 
 
@@ -210,15 +226,18 @@ async def _beside(visit: Visit, opened: str | None, values: Mapping[str, Any], *
         agents = []
     names = sorted({agent.name for agent in agents} | ({query.agent} if query.agent else set()))
     tools = sorted({tool.name for agent in agents for tool in agent.tools} | ({query.tool} if query.tool else set()))
-    whole = visit.rendered("inbox.html", agents=names, tools=tools, ages=AGES, opened=opened, **values)
+    draw = partial(visit.rendered, "inbox.html", agents=names, tools=tools, ages=AGES, opened=opened, **values)
+    whole = await asyncio.to_thread(draw)
     head, _, tail = whole.partition(LIST)
 
     async def parts() -> AsyncGenerator[str, None]:
         yield head
-        try:
-            yield visit.rendered("list.html", listing=await listing(visit))
-        except HoldfastError as error:
-            yield visit.rendered("notice.html", problem=problem_of(error))
+        with visit.serving.requests.one():
+            try:
+                found = await listing(visit)
+                yield await asyncio.to_thread(partial(visit.rendered, "list.html", listing=found))
+            except HoldfastError as error:
+                yield visit.rendered("notice.html", problem=problem_of(error))
         yield tail
 
     return StreamingResponse(parts(), status_code=status, headers=HEADERS, media_type="text/html")

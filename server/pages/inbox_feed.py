@@ -58,5 +58,5 @@ def _ended(visit: Visit, event: ListEvent[Any]) -> dict[str, Any]:
     return {"id": event.data["suspension_id"], "ended": said, "at": event.at}
 
 
-PAGES = (Page("GET", "/inbox-feed", feed, query=FeedQuery),)
+PAGES = (Page("GET", "/inbox-feed", feed, query=FeedQuery, streams=True),)
 """The stream of the inbox."""

@@ -151,17 +151,22 @@ def blank(call: PendingCall[Any], parameters: Any, *, edited: bool) -> Filled:
 def read(call: PendingCall[Any], parameters: Any, form: Form) -> tuple[Filled, Decision | None]:
     """What a form says of a call, and the decision, if it makes one.
 
+    A form that was drawn with other fields, of another version of the app, makes none.
+
     Raises:
         Refusal: The form names no decision of this kind.
     """
     kind, choice = kind_of(call), form.get("decision")
-    filled = blank(call, parameters, edited="edited" in form)
-    filled.choice, filled.reason = choice, form.get("reason")
-    for fields in (filled.arguments, filled.answer):
-        if fields is not None:
-            fields.filled(form)
     if not kind.takes(choice) and choice != "compare":
         raise Refusal(422, "invalid_request", f"{kind.label} takes no decision {choice!r:.40}", {"errors": []})
+    filled = blank(call, parameters, edited="edited" in form)
+    filled.choice, filled.reason = choice, form.get("reason")
+    for fields in (filled.arguments if choice != "answer" else None, filled.answer if choice == "answer" else None):
+        if fields is not None and form.get("layout") != fields.layout:
+            filled.problem = "What may be filled in has changed since this form was drawn: look at it again."
+            return filled, None
+        if fields is not None:
+            fields.filled(form)
     return filled, _decision(call, parameters, filled)
 
 

@@ -63,7 +63,7 @@ async def decide(visit: Visit) -> Response:
 
     async def one(item: Marked) -> Marked:
         async with room:
-            return await _decided(visit, item, choice, reason, f"{batch}-{item.suspension_id}"[-200:])
+            return await _decided(visit, item, choice, reason, f"{batch}-{choice.name}-{item.suspension_id}"[-200:])
 
     done = await asyncio.gather(*(one(item) for item in marked))
     return visit.page("several_done.html", done=done, choice=choice)
@@ -115,9 +115,13 @@ async def _decided(visit: Visit, item: Marked, choice: Choice, reason: str, deci
     if item.call is None and item.settled is None:
         return item
     try:  # a repetition of the same form gets the same receipts
-        await visit.client.settle(
-            item.suspension_id, _decision(choice, reason), conversation_id=item.conversation_id, decision_id=decision_id
-        )
+        decision = _decision(choice, reason)
+        if item.call is not None:
+            await item.call.resolve(decision, decision_id=decision_id)
+        else:
+            await visit.client.settle(
+                item.suspension_id, decision, conversation_id=item.conversation_id, decision_id=decision_id
+            )
     except StaleCall as stale:
         return Marked(*place, item.call, await settled_of(visit, stale, *place))
     except HoldfastError as error:

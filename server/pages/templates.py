@@ -1,5 +1,6 @@
 """The templates of the pages. Whatever they show is escaped; only `markdown.py` makes HTML, and cleans it."""
 
+from collections.abc import Mapping, Sequence
 from functools import cache
 from importlib.resources import files
 from typing import Any
@@ -12,7 +13,7 @@ from holdfast.server.static_files import static_url
 from .difference import difference
 from .kinds import CHOICES, KINDS
 from .markdown import markdown
-from .text import as_json, clock, iso, one_line, shown, span, visible
+from .text import as_json, clock, iso, named, one_line, parts, reads_as_another, shown, size, span, visible
 
 POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; form-action 'self'; "
@@ -23,6 +24,10 @@ HEADERS = {
     "Content-Security-Policy": POLICY,
     "Referrer-Policy": "same-origin",  # with none at all, browsers would not say of a form where it comes from
 }
+
+
+RENDERED = 65_536
+"""How many characters of messages a page renders as markdown; older ones are shown as they were written."""
 
 
 def rendered(name: str, **values: Any) -> str:
@@ -42,6 +47,16 @@ def settled_as(by: str | None) -> str:
     return {"expiry": "given up: its deadline passed", "cancellation": "cancelled"}.get(by or "", "settled")
 
 
+def affordable(messages: Sequence[Mapping[str, Any]]) -> list[tuple[Mapping[str, Any], bool]]:
+    """Messages, each with whether it is rendered as markdown: the latest are, as many as a page has time for."""
+    left, found = RENDERED, []
+    for message in reversed(messages):
+        content = message.get("content")
+        left -= len(content) if isinstance(content, str) else 0
+        found.append((message, left > 0))
+    return found[::-1]
+
+
 @cache
 def _environment() -> Environment:
     folder = str(files("holdfast.server.pages") / "templates")
@@ -59,5 +74,12 @@ def _environment() -> Environment:
         "markdown": markdown,
         "difference": difference,
         "settled_as": settled_as,
+        "named": named,
+        "affordable": affordable,
+        "parts": parts,
+        "size": size,
+    }
+    found.tests |= {
+        "another": reads_as_another,
     }
     return found

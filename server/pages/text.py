@@ -1,6 +1,8 @@
 """Texts of models and people as pages show them: whole, as data, with each character that nobody could see as its escape."""
 
 import json
+import re
+from collections.abc import Iterator
 from datetime import UTC, datetime
 from typing import Any
 
@@ -8,6 +10,10 @@ from holdfast.visible import without_hidden
 
 SUMMARY_LENGTH = 240
 """How many characters of a call's arguments stand in its row of a list; the call's own page has them all."""
+LONG_LINES, LONG_TEXT = 12, 1200
+_PLAIN = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]{0,80}")
+_LITERAL = re.compile(r"[-+.0-9][-+.0-9eE_]*|true|false|null|\".*\"")
+_GAP = re.compile(r"(?:[ \t]*\n){4,}|[ \t]{16,}")
 _UNITS = ((86_400, "d"), (3_600, "h"), (60, "min"), (1, "s"))
 
 
@@ -33,6 +39,32 @@ def shown(value: Any) -> str:
     return visible(value) if isinstance(value, str) else as_json(value)
 
 
+def named(key: str) -> str:
+    """The name of an argument; one that is no plain word is shown as JSON, so that no two look the same."""
+    return key if _PLAIN.fullmatch(key) else as_json(key)
+
+
+def reads_as_another(text: str) -> bool:
+    """Whether a text would be taken for something else than a text, or for nothing: it is shown as JSON."""
+    return not text.strip() or text != text.strip() or _LITERAL.fullmatch(text) is not None
+
+
+def parts(text: str) -> Iterator[tuple[str, str]]:
+    """A text in parts: what is read, and in the place of a long run of blanks or empty lines what a person is told of it."""
+    at = 0
+    for found in _GAP.finditer(text):
+        lines = found[0].count("\n")
+        yield text[at : found.start()], f"{lines - 1} empty lines" if lines else f"{len(found[0])} blanks"
+        at = found.end()
+    yield text[at:], ""
+
+
+def size(text: str) -> str:
+    """How long a text is, where it is so long that not all of it is seen at once; else nothing."""
+    lines = text.count("\n") + 1
+    return f"{lines} lines" if lines > LONG_LINES else f"{len(text)} characters" if len(text) > LONG_TEXT else ""
+
+
 def summary(arguments: Any) -> str:
     """The arguments of a call in one bounded line: `amount 42, order "A1"`."""
     if not isinstance(arguments, dict):
@@ -42,7 +74,7 @@ def summary(arguments: Any) -> str:
         if length > SUMMARY_LENGTH:
             break
         said = value[: 4 * SUMMARY_LENGTH] if isinstance(value, str) else value
-        part = f"{name} {json.dumps(said, ensure_ascii=False, default=str)[: 4 * SUMMARY_LENGTH]}"
+        part = f"{named(name[:SUMMARY_LENGTH])} {json.dumps(said, ensure_ascii=False, default=str)[: 4 * SUMMARY_LENGTH]}"
         parts.append(part)
         length += len(part) + 2
     return one_line(", ".join(parts))

@@ -93,6 +93,7 @@ class Page:
         run: The function that answers.
         scope: What the caller must be allowed.
         query: The model of its query.
+        streams: Whether it answers with an event stream.
     """
 
     method: str
@@ -100,6 +101,7 @@ class Page:
     run: Callable[[Visit], Awaitable[Response]]
     scope: AccessScope = AccessScope.READ
     query: type[BaseModel] | None = None
+    streams: bool = False
 
 
 def routes_of(pages: Sequence[Page], serving: Serving) -> list[Route]:
@@ -107,7 +109,10 @@ def routes_of(pages: Sequence[Page], serving: Serving) -> list[Route]:
     found = []
     for path in dict.fromkeys(one.path for one in pages):
         by_method = {one.method: one for one in pages if one.path == path}
-        found.append(Route(path, partial(_answered, by_method, serving), methods=list(by_method)))
+        route = Route(path, partial(_answered, by_method, serving), methods=list(by_method))
+        if route.methods is not None and any(one.streams for one in by_method.values()):
+            route.methods.discard("HEAD")  # the head of a stream would never end
+        found.append(route)
     return found
 
 
@@ -175,10 +180,10 @@ def failed(error: HoldfastError | None, root: str, caller: Caller | None, *, fra
 
 def _signing_in(request: Request, root: str, *, fragment: bool) -> Response:
     """The way to the page that signs in, and back to where the caller wanted to be."""
-    wanted = request.url.path.removeprefix(root) + (f"?{request.url.query}" if request.url.query else "")
+    wanted = request.url.path + (f"?{request.url.query}" if request.url.query else "")
     target = f"{root}/signin"
     if request.method == "GET" and not fragment:
         target += f"?next={quote(wanted, safe='/')}"
-    if fragment:
-        return Response(status_code=401, headers={"HX-Redirect": target})
+    if fragment:  # the page says so, and keeps what somebody has typed
+        return Response(status_code=401)
     return RedirectResponse(target, status_code=303)

@@ -4,18 +4,21 @@
   const $ = (selector, within = document) => within.querySelector(selector);
   const $$ = (selector, within = document) => [...within.querySelectorAll(selector)];
   const later = (work, ms) => { let timer; return () => { clearTimeout(timer); timer = setTimeout(work, ms); }; };
+  const made = (tag, { classes = "", text = "", ...more } = {}) => Object.assign(document.createElement(tag), { className: classes, textContent: text, ...more });
+  const put = (element, text) => { if (element.textContent !== text) element.textContent = text; };
   document.documentElement.classList.add("scripted");
 
-  // Times. The server writes them in words; here they pass.
+  // Times. The server writes them in words; here they pass, by the server's clock.
   const UNITS = [[86400, "d"], [3600, "h"], [60, "min"], [1, "s"]];
+  const ahead = Date.now() - performance.now() + (performance.getEntriesByType("navigation")[0]?.responseStart ?? 0) - Number(document.documentElement.dataset.now || Date.now());
+  const clock = () => Date.now() - (Math.abs(ahead) < 2000 ? 0 : ahead);
   const span = (ms) => {
     const seconds = Math.max(0, Math.floor(ms / 1000));
     const [size, unit] = UNITS.find(([size]) => seconds >= size) ?? [1, "s"];
     return `${Math.floor(seconds / size)} ${unit}`;
   };
-  const put = (element, text) => { if (element.textContent !== text) element.textContent = text; };
   function tick() {
-    const now = Date.now();
+    const now = clock();
     for (const time of $$("time[data-at]")) {
       put(time, `${span(now - Number(time.dataset.at))} ago`);
       time.title = new Date(Number(time.dataset.at)).toLocaleString();
@@ -31,36 +34,80 @@
   }
   setInterval(tick, 10000);
 
-  // The connection.
+  // Notices stay until they are closed, or what they are about is done.
+  function notice(text, { key = "", link = null } = {}) {
+    const shown = made("p", { classes: "notice bad" });
+    shown.dataset.key = key;
+    shown.append(text, " ");
+    if (link) shown.append(link, " ");
+    const close = made("button", { classes: "quiet", text: "Close", type: "button" });
+    close.addEventListener("click", () => shown.remove());
+    shown.append(close);
+    unsay(key);
+    $("#notice").append(shown);
+  }
+  const unsay = (key) => $$("#notice > p").filter((one) => one.dataset.key === key).forEach((one) => one.remove());
+  function signedOut() {
+    const back = encodeURIComponent(location.pathname + location.search);
+    const link = made("a", { text: "Sign in again", href: `${document.documentElement.dataset.root}/signin?next=${back}` });
+    notice("You are signed out: what you do here is not taken.", { key: "session", link });
+  }
+  const LOST = "The server was not reached, or its answer was lost. Press the button again: the same decision counts once.";
+
+  // A part of a page, from the server: the response and its text. `HX-Request` says that a part is wanted.
+  async function part(path, options = {}) {
+    const response = await fetch(path, { ...options, headers: { ...options.headers, "HX-Request": "true" }, redirect: "manual" });
+    return { response, text: response.type === "opaqueredirect" ? "" : await response.text() };
+  }
+  function fill(element, html) { // the server's own templates, in which everything is escaped
+    element.innerHTML = html;
+    htmx.process(element);
+    tick();
+  }
+
+  // The connection. A tab that is hidden gives its stream up, but for one: browsers allow six to a server.
   const connection = $("#connection");
+  let source = null, dropped = false;
   const connected = (fine) => {
     if (!connection) return;
     connection.hidden = fine;
     put(connection, fine ? "" : "Connection lost: trying again");
   };
-  document.addEventListener("htmx:sseError", () => connected(false));
-  document.addEventListener("htmx:sseOpen", () => connected(true));
-  const notice = (text) => {
-    const shown = document.createElement("p");
-    shown.className = "notice bad";
-    shown.textContent = text;
-    $("#notice").replaceChildren(shown);
-  };
-  document.addEventListener("htmx:sendError", () =>
-    notice("The server was not reached, or its answer was lost. Press the button again: the same decision counts once."));
-  document.addEventListener("htmx:timeout", () => notice("The server has not answered. Press the button again: the same decision counts once."));
-  document.addEventListener("htmx:beforeRequest", () => $("#notice").replaceChildren());
-  document.addEventListener("submit", (event) => { // a form that is sent by the browser itself goes out once
-    if (!event.target.matches("form[data-once]")) return;
-    if (event.target.dataset.sent) event.preventDefault();
-    event.target.dataset.sent = "yes";
+  document.addEventListener("htmx:sseOpen", (event) => { source = event.detail.source; connected(true); });
+  document.addEventListener("htmx:sseError", async (event) => {
+    connected(false);
+    if (event.detail.source?.readyState !== EventSource.CLOSED) return;
+    const { response } = await part(location.href, { method: "HEAD" }).catch(() => ({ response: null }));
+    if (response && (response.type === "opaqueredirect" || response.status === 401)) signedOut();
   });
-  addEventListener("pageshow", () => $$("form[data-once]").forEach((form) => delete form.dataset.sent));
+  let release = null;
+  document.addEventListener("visibilitychange", () => {
+    if (!document.hidden) {
+      release?.();
+      release = null;
+      unseen = 0;
+      if (dropped) { dropped = false; refresh(); if (now) location.reload(); }
+      count();
+      return;
+    }
+    navigator.locks?.request("holdfast-hidden-stream", { ifAvailable: true }, (lock) => {
+      if (lock) return new Promise((resolve) => { release = resolve; });
+      if (document.hidden && source) { source.close(); dropped = true; }
+      return null;
+    });
+  });
 
-  // The list. Rows that come wait while the pointer is in it, so that nothing moves under it.
+  addEventListener("pageshow", () => $$("form[data-once]").forEach((form) => delete form.dataset.sent));
+  document.addEventListener("htmx:sendError", () => notice("The server was not reached.", { key: "reach" }));
+  document.addEventListener("htmx:timeout", () => notice("The server has not answered.", { key: "reach" }));
+  document.addEventListener("htmx:afterOnLoad", () => unsay("reach"));
+
+  // The list. Rows that come wait while the pointer is in it, so that nothing moves under it; where there is none, they always do.
   const list = () => $("#list");
   const rows = () => $$("#rows > .row");
+  const rowOf = (id) => document.getElementById(`row-${id}`);
   const waiting = new Map();
+  const touch = matchMedia("(hover: none)");
   let unseen = 0;
   const open = () => $("article.call");
   function options() { // agents and tools that the server's own app does not have can be chosen too
@@ -76,7 +123,7 @@
     if (!list()) return;
     const number = $$("#rows > .row:not(.settled)").length;
     const shown = $("[data-count]");
-    if (shown) shown.parentElement.firstChild === shown && put(shown, String(number));
+    if (shown) put(shown, String(number));
     const fresh = unseen ? `, ${unseen} new` : "";
     document.title = `(${number}${fresh}) Inbox – Holdfast`;
     const arrived = $("#arrived");
@@ -101,11 +148,11 @@
     count();
     tick();
   }
-  const busy = () => Boolean(list()?.matches(":hover"));
+  const busy = () => Boolean(list()?.matches(":hover")) || (touch.matches && rows().length > 0);
   function arrive({ id, row, says }) {
-    if (document.getElementById(`row-${id}`) || waiting.has(id)) return;
+    if (rowOf(id) || waiting.has(id)) return;
     const holder = document.createElement("template");
-    holder.innerHTML = row; // the server's own template, in which everything is escaped
+    holder.innerHTML = row; // as in `fill`
     const element = holder.content.firstElementChild;
     if (!element) return;
     waiting.set(id, element);
@@ -117,36 +164,40 @@
     }
     if (busy()) count(); else show();
   }
-  function end(id, says, at = Date.now()) {
+  function said(row, text, at) { // what a row says of itself below its lines
+    $(".ended", row)?.remove();
+    if (!text) return;
+    const ended = made("span", { classes: "ended", text });
+    if (at) {
+      const when = document.createElement("time");
+      when.dataset.at = at;
+      ended.append(", ", when);
+    }
+    $("a", row).append(ended);
+    tick();
+  }
+  function end(id, says, at = clock()) {
     waiting.delete(id);
-    const row = document.getElementById(`row-${id}`);
+    drafts.delete(id);
+    unsay(id);
+    const row = rowOf(id);
     if (row && !row.classList.contains("settled")) {
       row.classList.add("settled");
       const box = $("input", row);
       if (box) { box.checked = false; box.disabled = true; }
-      const ended = document.createElement("span");
-      ended.className = "ended";
-      const when = document.createElement("time");
-      when.dataset.at = at;
-      ended.append(says, ", ", when);
-      $("a", row).append(ended);
-      tick();
+      said(row, says, at);
     }
     const shown = open();
     if (shown?.dataset.id === id && !shown.classList.contains("settled")) {
       shown.classList.add("settled");
-      if (!$("#decide [role=status]", shown)) { // somebody else was first: said where the buttons were, and they are gone
-        const said = document.createElement("div");
-        said.className = "outcome stale";
-        said.setAttribute("role", "status");
-        const title = document.createElement("h2");
-        title.textContent = "This does not wait any more";
-        const text = document.createElement("p");
-        text.textContent = `It was ${says}.`;
-        const next = document.createElement("a");
-        next.id = "next"; next.className = "button"; next.href = "#"; next.textContent = "Next call";
-        said.append(title, text, next);
-        $("#decide", shown)?.replaceChildren(said);
+      if (!$("#decide [role=status]", shown) && !$("#decide[aria-busy]", shown)) { // somebody else was first: the buttons are gone
+        const told = made("div", { classes: "outcome stale", role: "status" });
+        told.append(
+          made("h2", { text: "This does not wait any more" }),
+          made("p", { text: `It was ${says}.` }),
+          made("a", { classes: "button", text: "Next call", id: "next", href: "#" }),
+        );
+        $("#decide", shown)?.replaceChildren(told);
       }
     }
     marked();
@@ -159,25 +210,36 @@
     const told = JSON.parse(event.detail.data);
     if (told.row) arrive(told); else end(told.id, told.ended, told.at);
   });
-  document.addEventListener("visibilitychange", () => { if (!document.hidden) { unseen = 0; count(); } });
   document.addEventListener("mouseover", later(() => { if (waiting.size && !busy()) show(); }, 300));
 
   // Filters: what is typed narrows the list at once, and the server then says what else fits.
   const filters = $("form.filters");
   function address() {
-    const said = new URLSearchParams([...new FormData(filters)].filter(([, value]) => value));
-    return filters.getAttribute("action") + (said.size ? `?${said}` : "");
+    const given = new URLSearchParams([...new FormData(filters)].filter(([, value]) => value));
+    return filters.getAttribute("action") + (given.size ? `?${given}` : "");
   }
   let asked = 0;
   async function refresh() {
     if (!filters || !list()) return;
     const mine = ++asked;
-    waiting.clear();
     const path = address();
-    await htmx.ajax("GET", path, { target: "#list", swap: "outerHTML" });
+    const found = await part(path).catch(() => null);
     if (mine !== asked) return;
+    if (!found) return notice("The list could not be fetched: the server was not reached.", { key: "reach" });
+    if (found.response.type === "opaqueredirect" || found.response.status === 401) return signedOut();
+    const checked = new Set($$("#rows input:checked").map((box) => box.value));
+    const holder = document.createElement("template");
+    holder.innerHTML = found.text; // as in `fill`
+    const fresh = $("#list", holder.content);
+    if (!fresh) return $("#notice").replaceChildren(holder.content);
+    waiting.clear();
+    unsay("reach");
+    htmx.swap("#list", found.text, { swapStyle: "outerHTML" });
+    for (const box of $$("#rows input")) box.checked = checked.has(box.value);
     if (!open()) history.replaceState(null, "", path);
     select(open()?.dataset.id);
+    marked();
+    options();
     count();
     tick();
   }
@@ -194,10 +256,47 @@
     soon();
   });
 
-  // One call beside the list.
+  // One call beside the list. What is shown is the call that is chosen, or that it is being fetched, and never another one.
+  const drafts = new Map();
+  let fetching = null;
   function select(id) {
     for (const link of $$("#rows a[aria-current]")) link.removeAttribute("aria-current");
-    if (id) $(`#row-${CSS.escape(id)} a`)?.setAttribute("aria-current", "true");
+    if (id) $("a", rowOf(id) ?? document.createElement("p"))?.setAttribute("aria-current", "true");
+  }
+  const chosen = () => $("#rows a[aria-current]")?.closest(".row")?.dataset.id;
+  function keep() { // what somebody has typed into a call's forms is there again when they come back
+    const shown = open();
+    if (!shown || shown.classList.contains("settled")) return;
+    const typed = $$("#decide input:not([type=hidden]), #decide textarea, #decide select", shown).filter((one) =>
+      one.matches("select") ? !one.options[one.selectedIndex]?.defaultSelected && one.selectedIndex > 0 : one.value !== one.defaultValue);
+    if (typed.length) drafts.set(shown.dataset.id, new Map(typed.map((one) => [one.name, one.value])));
+  }
+  function restore(id) {
+    for (const [name, value] of drafts.get(id) ?? []) {
+      const field = $$("#decide input:not([type=hidden]), #decide textarea, #decide select").find((one) => one.name === name);
+      if (field) field.value = value;
+    }
+  }
+  async function load(path, id) {
+    fetching?.abort();
+    const mine = fetching = new AbortController();
+    keep();
+    const detail = $("#detail");
+    detail.replaceChildren(made("p", { classes: "empty", text: "Loading …" }));
+    try {
+      const { response, text } = await part(path, { signal: AbortSignal.any([mine.signal, AbortSignal.timeout(20000)]) });
+      if (mine.signal.aborted) return;
+      if (response.type === "opaqueredirect" || response.status === 401) { detail.replaceChildren(); return void signedOut(); }
+      fill(detail, text);
+      restore(id);
+    } catch {
+      if (mine.signal.aborted) return;
+      const again = made("button", { text: "Try again", type: "button" });
+      again.addEventListener("click", () => load(path, id));
+      const told = made("div", { classes: "empty" });
+      told.append(made("p", { text: "This call could not be fetched: the server was not reached." }), again);
+      detail.replaceChildren(told);
+    }
   }
   async function go(link, { push = true } = {}) {
     const row = link.closest(".row");
@@ -206,20 +305,20 @@
     select(row?.dataset.id);
     document.body.classList.add("one-open");
     if (push) history.pushState(null, "", link.href);
-    await htmx.ajax("GET", link.href, { target: "#detail", swap: "innerHTML" });
+    row?.scrollIntoView({ block: "nearest" });
+    const edited = [...(drafts.get(row?.dataset.id)?.keys() ?? [])].some((name) => name === "v" || name.startsWith("v/"));
+    await load(edited ? `${link.href}&edit=1` : link.href, row?.dataset.id);
     $("#detail").scrollTop = 0;
     if (matchMedia("(max-width: 899px)").matches) scrollTo(0, 0);
-    row?.scrollIntoView({ block: "nearest" });
-    tick();
   }
   function forget(shown) { // what was settled and read leaves the list, unless that would move what is under the pointer
-    const row = shown && document.getElementById(`row-${shown.dataset.id}`);
+    const row = shown && rowOf(shown.dataset.id);
     if (row?.classList.contains("settled") && !list().matches(":hover")) row.remove();
   }
   function next() {
     const all = rows().filter((row) => !row.hidden);
     const at = all.findIndex((row) => row.dataset.id === open()?.dataset.id);
-    const left = [...all.slice(at + 1), ...all.slice(0, Math.max(at, 0))].find((row) => !row.classList.contains("settled"));
+    const left = [...all.slice(at + 1), ...all.slice(0, Math.max(at, 0))].find((row) => !row.classList.contains("settled") && !row.classList.contains("sending"));
     if (left) return void go($("a", left));
     location.assign(filters ? address() : $(".brand").href);
   }
@@ -229,13 +328,19 @@
     if (event.target.id === "arrived") return void show();
     if (link?.id === "next" && list()) { event.preventDefault(); return void next(); }
     if (link?.closest("#rows")) { event.preventDefault(); return void go(link); }
-    if (link?.closest(".back") && list()) { event.preventDefault(); history.pushState(null, "", address()); shut(); }
-    if (link?.matches("#decide .in-place")) {
+    if (link?.closest(".back") && list()) { event.preventDefault(); history.pushState(null, "", address()); return void shut(); }
+    if (link?.matches("#decide .in-place") && list()) {
       event.preventDefault();
-      htmx.ajax("GET", link.href, { target: "#detail", swap: "innerHTML" }).then(() => $("#decide input:not([type=hidden]), #decide textarea, #decide select, #first-choice")?.focus());
+      const id = open().dataset.id;
+      for (const one of $$("#decide form")) one.reset(); // what was typed into the other form is not wanted any more
+      drafts.delete(id);
+      load(link.href, id).then(() => (field() ?? $("#first-choice"))?.focus());
     }
   });
+  const field = () => $("#decide .edit input:not([type=hidden]), #decide .edit textarea, #decide .edit select");
   function shut() {
+    fetching?.abort();
+    keep();
     document.body.classList.remove("one-open");
     forget(open());
     $("#detail").replaceChildren();
@@ -246,13 +351,70 @@
     const row = rows().find((one) => $("a", one).href === location.href);
     if (row) go($("a", row), { push: false }); else if (/\/inbox\/?$/.test(location.pathname)) shut(); else location.reload();
   });
-  document.addEventListener("htmx:afterSwap", (event) => {
-    const decided = $("#decide[data-settled]");
-    if (decided && event.detail.target?.id === "decide") {
-      end(decided.dataset.settled, decided.dataset.says);
-      $("#next")?.focus();
+
+  // Decisions. Each goes its way, wherever somebody is when its answer comes: its row says what became of it.
+  async function decide(form, button) {
+    const { id, tool } = form.dataset;
+    const block = $("#decide");
+    const body = new URLSearchParams(new FormData(form, button));
+    const buttons = $$("button", block);
+    buttons.forEach((one) => { one.disabled = true; });
+    block.setAttribute("aria-busy", "true");
+    const words = button?.textContent;
+    if (button) put(button, "Sending …");
+    const row = rowOf(id);
+    const deciding = body.get("decision") !== "compare";
+    if (deciding && row) { row.classList.add("sending"); said(row, "being decided …"); }
+    unsay(id);
+    let found = null;
+    try {
+      found = await part(form.action, { method: "POST", body, signal: AbortSignal.timeout(30000) });
+    } catch { /* said below */ }
+    const here = block.isConnected;
+    row?.classList.remove("sending");
+    const holder = document.createElement("template");
+    holder.innerHTML = found?.text ?? ""; // as in `fill`
+    const fresh = $("#decide", holder.content);
+    const settled = fresh?.dataset.settled;
+    if (deciding && row && !settled && !row.classList.contains("settled")) said(row, fresh || !here ? "" : "not decided yet");
+    if (fresh && here) {
+      const mine = block.contains(document.activeElement) || document.activeElement === document.body;
+      block.replaceWith(fresh);
+      htmx.process(fresh);
+      tick();
+      if (settled) end(settled, fresh.dataset.says);
+      if (mine) (settled ? $("#next") : $("#decide .difference, #decide .problem ~ *, #decide input:not([type=hidden]), #first-choice"))?.focus();
+      return;
     }
-    tick();
+    if (settled) { // somebody is elsewhere by now
+      end(settled, fresh.dataset.says);
+      if (found.response.status === 409) notice(`${tool}: your decision was not taken, since it was ${fresh.dataset.says} before.`, { key: id, link: back(id) });
+      return;
+    }
+    buttons.forEach((one) => { one.disabled = false; });
+    block.removeAttribute("aria-busy");
+    if (button) put(button, words);
+    if (found && (found.response.type === "opaqueredirect" || found.response.status === 401)) return signedOut();
+    const problem = fresh ? $(".notice", fresh)?.textContent : $("p", holder.content)?.textContent;
+    notice(`${tool}: ${problem ?? LOST}`, { key: id, link: here ? null : back(id) });
+    if (row) said(row, "not decided: look again");
+  }
+  function back(id) {
+    const row = rowOf(id);
+    if (!row) return null;
+    const link = made("a", { text: "Show it", href: $("a", row).href });
+    link.addEventListener("click", (event) => { event.preventDefault(); unsay(id); go($("a", row)); });
+    return link;
+  }
+  document.addEventListener("submit", (event) => {
+    const form = event.target;
+    if (form.matches("#decide form[data-id]") && list()) {
+      event.preventDefault();
+      if (!$("#decide[aria-busy]")) decide(form, event.submitter);
+    } else if (form.matches("form[data-once]")) { // what the browser itself sends goes out once
+      if (form.dataset.sent) event.preventDefault();
+      form.dataset.sent = "yes";
+    }
   });
 
   // Several at once.
@@ -264,7 +426,7 @@
   }
   document.addEventListener("change", (event) => { if (event.target.matches("#rows input")) marked(); });
 
-  // Keys.
+  // Keys. Those that lead to a button act on the call that is shown: where another row has the focus, they open that one first.
   const help = $("#help");
   const on = $("#keys-on");
   if (on) {
@@ -274,20 +436,26 @@
     button.hidden = false;
     button.addEventListener("click", () => help.showModal());
   }
+  const focused = () => document.activeElement?.closest?.("#rows > .row");
   function move(by) {
     const all = rows().filter((row) => !row.hidden);
     if (!all.length) return;
-    const focused = document.activeElement?.closest?.(".row");
-    const current = focused ?? $("#rows a[aria-current]")?.closest(".row");
+    const current = focused() ?? (chosen() && rowOf(chosen()));
     const at = current ? all.indexOf(current) + by : by > 0 ? 0 : all.length - 1;
     $("a", all[Math.min(Math.max(at, 0), all.length - 1)]).focus();
   }
   const focus = (selector) => { const found = $(selector); found?.focus(); return Boolean(found); };
+  const shown = (work) => async () => {
+    const row = focused();
+    if (row && row.dataset.id !== open()?.dataset.id) await go($("a", row));
+    if (open() && (!chosen() || chosen() === open().dataset.id)) work();
+  };
   const KEYS = {
-    j: () => move(1), k: () => move(-1), ArrowDown: null, n: next,
-    a: () => focus("#decide .edit input, #decide .edit textarea, #decide .edit select") || focus("#first-choice"),
-    d: () => focus("#reason"), e: () => $("#edit")?.click(), "/": () => focus("#search"), "?": () => help?.showModal(),
-    x: () => $("input", document.activeElement?.closest?.(".row") ?? $("#rows a[aria-current]")?.closest(".row") ?? document.createElement("p"))?.click(),
+    j: () => move(1), k: () => move(-1), n: next,
+    a: shown(() => field()?.focus() ?? focus("#first-choice")),
+    d: shown(() => focus("#reason")), e: shown(() => $("#edit")?.click()),
+    "/": () => focus("#search"), "?": () => help?.showModal(),
+    x: () => $("input", focused() ?? (chosen() && rowOf(chosen())) ?? document.createElement("p"))?.click(),
   };
   document.addEventListener("keydown", (event) => {
     if (event.ctrlKey || event.metaKey || event.altKey || help?.open) return;
@@ -301,18 +469,25 @@
 
   // A conversation that is open: what it says is fetched anew when it changed, and the model's words are put there as they come.
   const now = $("#now");
-  let fetching = false, again = false;
+  let renewing = false, again = false;
   async function renew() {
-    if (fetching) { again = true; return; }
-    fetching = true;
-    const kept = $$("[id]", now).filter((one) => one.scrollTop).map((one) => [one.id, one.scrollTop]);
-    const opened = document.activeElement?.id;
+    if (renewing) { again = true; return; }
+    renewing = true;
+    const began = performance.now();
     try {
-      await htmx.ajax("GET", now.dataset.path, { target: "#now", swap: "innerHTML" });
+      const { response, text } = await part(now.dataset.path);
+      if (response.type === "opaqueredirect" || response.status === 401) return signedOut();
+      if (!response.ok) return;
+      const kept = $$("[id]", now).filter((one) => one.scrollTop).map((one) => [one.id, one.scrollTop]);
+      const held = document.activeElement?.id;
+      fill(now, text);
       for (const [id, top] of kept) { const one = document.getElementById(id); if (one) one.scrollTop = top; }
-      if (opened && document.activeElement === document.body) document.getElementById(opened)?.focus();
+      if (held && document.activeElement === document.body) document.getElementById(held)?.focus();
+    } catch {
+      again = true;
     } finally {
-      setTimeout(() => { fetching = false; if (again) { again = false; renew(); } }, 300);
+      const took = performance.now() - began; // a page that takes long is asked for the less often
+      setTimeout(() => { renewing = false; if (again) { again = false; renew(); } }, Math.max(300, 3 * took));
     }
   }
   document.addEventListener("htmx:sseBeforeMessage", (event) => {
@@ -326,15 +501,15 @@
   // Notifications, once they are allowed.
   const notify = $("#notify");
   if (notify && list() && "Notification" in window && Notification.permission !== "denied") {
-    const said = () => put(notify, Notification.permission === "granted" && localStorage.getItem("holdfast-notify") === "on" ? "Notifications are on" : "Notify me");
+    const says = () => put(notify, Notification.permission === "granted" && localStorage.getItem("holdfast-notify") === "on" ? "Notifications are on" : "Notify me");
     notify.hidden = false;
     notify.addEventListener("click", async () => {
       const was = localStorage.getItem("holdfast-notify") === "on" && Notification.permission === "granted";
       if (!was) await Notification.requestPermission();
       localStorage.setItem("holdfast-notify", was ? "off" : "on");
-      said();
+      says();
     });
-    said();
+    says();
   }
   if (list()) { options(); select(open()?.dataset.id); }
   count();

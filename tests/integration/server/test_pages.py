@@ -56,7 +56,7 @@ DECIDED = [
     ("approval", {"decision": "deny", "reason": "too much"}, ("deny", "too much")),
     ("elicitation", {"decision": "answer", "v": "to my card"}, ("answer", '"to my card"')),
     ("elicitation", {"decision": "deny", "reason": ""}, ("deny", "")),
-    ("client_exec", {"decision": "answer", "v": '{"lat": 1}', "v.json": "on"}, ("answer", '{"lat":1}')),
+    ("client_exec", {"decision": "answer", "v": '{"lat": 1}', "j": "on"}, ("answer", '{"lat":1}')),
     ("client_exec", {"decision": "fail", "reason": "no gps"}, ("fail", "no gps")),
     ("lost", {"decision": "redispatch"}, ("redispatch", None)),
     ("lost", {"decision": "answer", "v": "sent"}, ("answer", '"sent"')),
@@ -170,6 +170,21 @@ def test_edited_arguments_that_break_the_schema_are_said_and_stay_filled_in(serv
     assert 'value="900"' in large.text
     assert 'value="A7"' in word.text
     assert events_of(server, "edit-2")[-1].kind == "call_suspended"
+
+
+def test_a_form_that_was_drawn_for_another_version_of_the_tool_approves_nothing(server, http):
+    suspension_id = waiting(server, "edit-3", arguments={"order": "A1", "amount": 100})
+    form = fields(http.get(f"{path_of(suspension_id, 'edit-3')}&edit=1").text) | {"v/order": "A1", "v/amount": "1"}
+    lost, server.stack._app = server.stack._app, None
+    try:
+        unknown = http.post(f"/inbox/{suspension_id}", data={**form, "decision": "approve"})
+    finally:
+        server.stack._app = lost
+    other = http.post(f"/inbox/{suspension_id}", data={**form, "layout": "0" * 16, "decision": "approve"})
+
+    assert (unknown.status_code, other.status_code) == (422, 422)
+    assert "has changed since this form was drawn" in unknown.text
+    assert events_of(server, "edit-3")[-1].kind == "call_suspended"
 
 
 def test_a_failure_without_a_word_is_asked_for_one_and_nothing_is_recorded(server, http):
@@ -348,6 +363,35 @@ def test_a_page_of_another_site_can_neither_send_a_form_nor_frame_one(server, ht
     assert events_of(server, "cross-1")[-1].kind == "call_suspended"
 
 
+def test_who_may_touch_some_agents_alone_repeats_a_decision_as_all_others_do():
+    with served(authentication=Authentication()) as server:
+        suspension_id = waiting(server, "again-1")
+        _, key = server.run(server.client.access.create_key("desk", ["read", "decide"], agents=["desk"]))
+        with httpx.Client(base_url=server.url, headers={"Authorization": f"Bearer {key}"}) as http:
+            page = http.get(path_of(suspension_id, "again-1")).text
+            action = unescape(re.search(r'action="(/inbox/[^"]*)"', page)[1])
+            form = fields(page) | {"decision": "approve"}
+            answers = [http.post(action, data=form, headers={"HX-Request": "true"}) for _ in range(2)]
+
+            assert [one.status_code for one in answers] == [200, 200]
+            assert "Your decision is recorded" in answers[1].text
+
+
+def test_a_search_looks_beyond_the_first_thousand(server, http, monkeypatch):
+    monkeypatch.setattr("holdfast.server.pages.inbox.AT_ONCE", 5)
+    for number in range(12):
+        waiting(server, f"deep-{number}", arguments={"order": f"deep{number}"})
+
+    assert "<bdi>deep-11</bdi>" in http.get("/inbox?q=deep11").text
+    monkeypatch.setattr("holdfast.server.pages.inbox.MOST_SEEN", 5)
+    assert "None of the oldest 5 fits these filters; there are more." in http.get("/inbox?q=deep11").text
+
+
+def test_the_head_of_a_stream_is_refused(http):
+    assert http.head("/inbox-feed?after=1-0").status_code == 405
+    assert http.head("/conversations/c-1/feed?after=0").status_code == 405
+
+
 def test_conversations_are_listed_by_status_and_page_by_page(server, http):
     waiting(server, "row-1")
 
@@ -430,7 +474,7 @@ def test_a_stranger_is_led_to_the_page_that_signs_in_and_back():
         asked = http.get("/inbox?q=a+b&kind=lost")
         assert (asked.status_code, asked.headers["location"]) == (303, "/signin?next=/inbox%3Fq%3Da%2Bb%26kind%3Dlost")
         part = http.get("/inbox/s-1", headers={"HX-Request": "true"})
-        assert (part.status_code, part.headers["hx-redirect"]) == (401, "/signin")
+        assert (part.status_code, part.content) == (401, b"")
         stream = http.get("/inbox-feed?after=1-0", headers={"Accept": "text/event-stream"})
         assert stream.status_code == 401
         assert http.post("/inbox/s-1", data={"decision": "approve"}).headers["location"] == "/signin"

@@ -37,7 +37,7 @@ def sent(fields):
         else:
             found[one.name] = [one.text.replace("\n", "\r\n")]
             if one.json:
-                found[f"{one.name}.json"] = ["on"]
+                found[one.mark] = ["on"]
 
     walk(fields.root)
     return found
@@ -155,8 +155,8 @@ def test_an_answer_that_is_no_object_has_one_field(schema, text, value):
 
 
 def test_an_answer_without_a_schema_is_json_where_that_is_said():
-    assert Fields.of(None).filled(Form({"v": ["[1]"], "v.json": ["on"]})).value() == [1]
-    assert Fields.of(None).filled(Form({"v": ["[1"], "v.json": ["on"]})).value() is ABSENT
+    assert Fields.of(None).filled(Form({"v": ["[1]"], "j": ["on"]})).value() == [1]
+    assert Fields.of(None).filled(Form({"v": ["[1"], "j": ["on"]})).value() is ABSENT
 
 
 def test_references_are_followed_and_those_that_lead_in_a_circle_end_in_a_box_for_json():
@@ -211,3 +211,42 @@ def test_whatever_the_arguments_are_nothing_changes_where_nothing_is_edited(sche
 
     assert problems == {}
     assert found == value
+
+
+@pytest.mark.parametrize("was", ["", None, [], {}, "a\r\nb", "a\rb", 10**500, True, 1.0, 0, False, "null", " x "])
+@pytest.mark.parametrize(
+    "schema",
+    [
+        True,
+        {"anyOf": [{"type": "string"}, {"type": "null"}]},
+        {"anyOf": [{"type": "array", "items": {"type": "string"}}, {"type": "null"}]},
+        {"anyOf": [{"type": "object", "properties": {"a": {"type": "string"}}}, {"type": "null"}]},
+        {"enum": [1, 2]},
+        {"type": ["string", "number"]},
+    ],
+)
+def test_what_nobody_touched_is_what_it_was_to_the_type(schema, was):
+    whole = {"type": "object", "properties": {"x": schema}, "required": ["x"]}
+    found, problems = said(whole, {"x": was})
+
+    assert problems == {}
+    assert found == {"x": was}
+    assert type(found["x"]) is type(was)
+
+
+def test_fields_of_another_schema_have_another_layout():
+    wider = {**ORDER, "properties": {**ORDER["properties"], "more": {"type": "string"}}}
+
+    assert Fields.of(ORDER, FILLED).layout == Fields.of(ORDER, FILLED | {"order": "B7"}).layout
+    assert len({Fields.of(schema, FILLED).layout for schema in (ORDER, wider, True)}) == 3
+
+
+def test_a_property_whose_name_ends_like_a_mark_is_its_own():
+    schema = {"type": "object", "properties": {"x": {"type": ["string", "number"]}, "x.json": {"type": "string"}}}
+
+    assert said(schema, {"x": "5", "x.json": "on"}, x="6")[0] == {"x": "6", "x.json": "on"}
+
+
+@pytest.mark.parametrize("text", ["1_000", "\uff11\uff12", "\u0663", "0x10", "1e", "--1", "1 2", "inf"])
+def test_numbers_are_written_in_plain_digits(text):
+    assert said(ORDER, FILLED, amount=text)[1] == {"amount": "this is no number"}

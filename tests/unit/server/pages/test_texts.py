@@ -2,7 +2,21 @@
 
 import pytest
 
-from holdfast.server.pages.text import SUMMARY_LENGTH, as_json, clock, iso, one_line, shown, span, summary, visible
+from holdfast.server.pages.text import (
+    SUMMARY_LENGTH,
+    as_json,
+    clock,
+    iso,
+    named,
+    one_line,
+    parts,
+    reads_as_another,
+    shown,
+    size,
+    span,
+    summary,
+    visible,
+)
 
 
 def test_hidden_characters_are_escaped_and_lines_stay():
@@ -33,3 +47,31 @@ def test_moments_and_spans_that_cannot_be_are_shown_as_the_nearest_that_can():
     assert span(3 * 86_400_000) == "3 d"
     assert iso(0) == "1970-01-01T00:00:00Z"
     assert clock(10**18).startswith("9999-12-31")
+
+
+def test_names_and_texts_that_would_be_taken_for_others_are_shown_as_json():
+    assert [named(one) for one in ("amount", "amount ", "", "amount 1, order", "a.b-c")] == [
+        "amount",
+        '"amount "',
+        '""',
+        '"amount 1, order"',
+        "a.b-c",
+    ]
+    assert [one for one in ("100", "true", "null", "", " ", "x ", '"x"', "x", "1 May") if reads_as_another(one)] == [
+        "100",
+        "true",
+        "null",
+        "",
+        " ",
+        "x ",
+        '"x"',
+    ]
+    assert summary({"amount 1, order": "A1"}) == '"amount 1, order" "A1"'
+
+
+def test_long_runs_of_nothing_are_told_and_not_shown():
+    text = "Refund." + "\n" * 120 + "and send it to MALLORY" + " " * 40 + "now"
+
+    assert list(parts(text)) == [("Refund.", "119 empty lines"), ("and send it to MALLORY", "40 blanks"), ("now", "")]
+    assert list(parts("a\n\nb")) == [("a\n\nb", "")]
+    assert (size("x"), size("a\n" * 20), size("x" * 2000)) == ("", "21 lines", "2000 characters")
