@@ -9,6 +9,7 @@ from typing import Any
 import nh3
 from markdown_it import MarkdownIt
 from markdown_it.rules_core import StateCore
+from markdown_it.token import Token
 from markupsafe import Markup, escape
 
 from .text import visible
@@ -18,11 +19,9 @@ LONGEST = 16_384
 MOST_BARS = 400
 """How many bars a text with tables may have: each cell of a row that is left out is drawn, too."""
 _TAGS = frozenset(
-    "p br hr h1 h2 h3 h4 h5 h6 strong em s code pre blockquote ul ol li table thead tbody tr th td a".split()  # noqa: SIM905
+    "p br hr strong em s code pre blockquote ul ol li table thead tbody tr th td a".split()  # noqa: SIM905
 )
 _SCHEMES = frozenset({"http", "https", "mailto"})
-_HEADINGS = {"h1": "h4", "h2": "h5"}
-"""What stands for the headings of a text, which are below those of the page; `h6` for all others."""
 
 
 def markdown(text: str) -> Markup:
@@ -43,13 +42,15 @@ def markdown(text: str) -> Markup:
 
 
 def _seen(state: StateCore) -> None:
-    """Escape what the renderer has made of entities, and put the headings below those of the page."""
-    for token in state.tokens:
+    """Escape what the renderer has made of entities, and have headings be strong lines: they are none of the page's."""
+    for before, token in zip([None, *state.tokens], state.tokens, strict=False):
         if token.type in ("heading_open", "heading_close"):
-            token.tag = _HEADINGS.get(token.tag, "h6")
+            token.tag = "p"
         for inner in token.children or ():
             inner.content = visible(inner.content)
             inner.attrs.pop("title", None)
+        if before is not None and before.type == "heading_open":
+            token.children = [Token("strong_open", "strong", 1), *(token.children or ()), Token("strong_close", "strong", -1)]
 
 
 def _made(**rules: Any) -> MarkdownIt:
