@@ -80,13 +80,21 @@
     const { response } = await part(location.href, { method: "HEAD" }).catch(() => ({ response: null }));
     if (response && (response.type === "opaqueredirect" || response.status === 401)) signedOut();
   });
+  function follow() { // a conversation again, after its stream was given up
+    const feed = $("#feed");
+    if (!feed) return;
+    const fresh = feed.cloneNode(true);
+    feed.replaceWith(fresh);
+    htmx.process(fresh);
+    renew();
+  }
   let release = null;
   document.addEventListener("visibilitychange", () => {
     if (!document.hidden) {
       release?.();
       release = null;
       unseen = 0;
-      if (dropped) { dropped = false; refresh(); if (now) location.reload(); }
+      if (dropped) { dropped = false; refresh(); follow(); }
       count();
       return;
     }

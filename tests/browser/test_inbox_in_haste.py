@@ -61,7 +61,7 @@ async def test_while_a_call_is_fetched_no_other_can_be_decided(server, page):
     await row(page, "c-2").locator("a").click()
     await expect(page.locator("article.call")).to_contain_text("c-2")
     free.set()
-    await page.wait_for_timeout(300)  # the answer that comes late is let in
+    await page.evaluate("fetch('/health')")  # what comes late has come by then
 
     await expect(page.locator("article.call")).to_contain_text("c-2")
     await expect(page).to_have_url(re.compile(server.ids["c-2"]))
@@ -223,3 +223,28 @@ async def test_long_runs_of_nothing_and_look_alike_names_are_seen(server, page):
     await expect(arguments).to_contain_text('"amount "')
     await expect(arguments).to_contain_text('"100"')
     await expect(arguments).to_contain_text('""')
+
+
+async def test_many_tabs_leave_the_server_reachable(server, browser):
+    context = await browser.new_context()
+    pages = []
+    for _ in range(8):
+        page = await context.new_page()
+        await page.goto(f"{server.url}/inbox")
+        await page.evaluate(HIDE, arg=True)
+        pages.append(page)
+    page = pages[0]
+    await page.evaluate(HIDE, arg=False)
+
+    await shown(page, "c-0")
+    await page.get_by_role("button", name="Approve").click()
+    await expect(page.locator(".outcome")).to_contain_text("Your decision is recorded")
+    await pages[5].evaluate(HIDE, arg=False)
+    await expect(row(pages[5], "c-0")).to_have_count(0)
+
+
+HIDE = """(hidden) => {
+    Object.defineProperty(document, "hidden", { configurable: true, get: () => hidden });
+    document.dispatchEvent(new Event("visibilitychange"));
+}"""
+"""A tab of a headless browser is never hidden by itself."""
