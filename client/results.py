@@ -141,8 +141,7 @@ class PendingCall(Generic[R]):
             InvalidDecision: The decision does not fit, or concerns arguments that could not be shown; the call still waits.
             HoldfastError: Any other error that `AsyncClient.resolve` names.
         """
-        if self.problem is not None:
-            self._check_shown(decision)
+        self.check_shown(decision)
         return self._resolve(
             self.conversation_id,
             self.tool_call_id,
@@ -151,7 +150,14 @@ class PendingCall(Generic[R]):
             decision_id=decision_id,
         )
 
-    def _check_shown(self, decision: Decision) -> None:
+    def check_shown(self, decision: Decision) -> None:
+        """Refuse a decision that lets a call run which could not be shown whole.
+
+        Raises:
+            InvalidDecision: It would run with arguments that nobody has seen, or the call itself is not known.
+        """
+        if self.problem is None:
+            return
         if not (self.conversation_id and self.tool_call_id):
             fix = "look at the conversation with `holdfast show`; its deadline ends the call by itself"
             raise InvalidDecision("tool_call_id", f"the call cannot be read ({self.problem})", fix)

@@ -2,7 +2,9 @@
 
 import uuid
 
+from holdfast.client import Decision
 from holdfast.client.access import AccessScope
+from holdfast.errors import StaleCall
 
 from .bodies import PendingQuery, PlaceQuery, ResolveBody, ResolveCallBody
 from .operation import Asked, Operation
@@ -28,7 +30,7 @@ async def resolve(asked: Asked) -> DecisionReceiptReply:
     """Decide a pending call."""
     key, body = asked.key or uuid.uuid4().hex, asked.body.root
     suspension_id, decision, client = asked.path["suspension_id"], body.decided(), asked.client
-    await _check_kind(asked, suspension_id)
+    await _check_kind(asked, suspension_id, decision)
     if body.conversation_id is not None and body.tool_call_id is not None:
         place = body.conversation_id, body.tool_call_id
         receipt = await client.resolve(*place, decision, suspension_id=suspension_id, decision_id=key)
@@ -41,21 +43,30 @@ async def resolve_call(asked: Asked) -> DecisionReceiptReply:
     """Decide a pending call by its own id."""
     key, body = asked.key or uuid.uuid4().hex, asked.body.root
     place = asked.path["conversation_id"], body.tool_call_id
-    await _check_kind(asked, body.suspension_id)
+    await _check_kind(asked, body.suspension_id, body.decided())
     receipt = await asked.client.resolve(*place, body.decided(), suspension_id=body.suspension_id, decision_id=key)
     return DecisionReceiptReply(**receipt.model_dump(), decision_id=key)
 
 
-async def _check_kind(asked: Asked, suspension_id: str | None) -> None:
-    """Refuse a decision on what the caller's page may not decide. A suspension stays what it is, so that this is no race."""
+async def _check_kind(asked: Asked, suspension_id: str | None, decision: Decision) -> None:
+    """Refuse a decision on what the caller's page may not decide, or could not be shown.
+
+    A suspension stays of its kind, and one that was settled never opens again. One that is not known is refused: it may open
+    before the decision arrives, and be of any kind.
+    """
     caller = asked.caller
     if caller.kinds is None or caller.conversation_id is None:
         return
     if suspension_id is None:
         raise Refusal(422, "invalid_request", "suspension_id: a page names what it was shown", {"errors": []})
-    for call in await asked.client.conversation(caller.conversation_id).pending():
-        if call.suspension_id == suspension_id:
-            caller.check_kind(call.kind)
+    try:
+        call = await asked.client.pending_call(suspension_id, conversation_id=caller.conversation_id)
+    except StaleCall as stale:
+        if stale.settled_at is None:
+            raise
+        return  # a repetition is told what it was told before
+    caller.check_kind(call.kind)
+    call.check_shown(decision)
 
 
 OPERATIONS = (

@@ -7,8 +7,9 @@ from typing import Any, Literal
 
 from .text import as_json
 
-MOST_LINES = 800
-"""How many lines are compared; of longer values only the texts stand beside each other."""
+MOST_LINES, MOST_PAIRS = 800, 20_000
+"""How many lines, and pairs of them, are compared; of more that differ the texts stand one after the other."""
+BESIDE = 20
 
 _LINE_END = re.compile(r"(?<!\\)((?:\\\\)*)\\n")  # as JSON has it within a text
 
@@ -26,16 +27,25 @@ def difference(before: Any, after: Any) -> list[Line]:
     if before == after and as_json(before) == as_json(after):
         return []
     old, new = _lines(before), _lines(after)
-    if len(old) + len(new) > MOST_LINES:
-        return [Line("removed", "\n".join(old)), Line("added", "\n".join(new))]
-    found: list[Line] = []
+    head = next((at for at, (one, other) in enumerate(zip(old, new, strict=False)) if one != other), min(len(old), len(new)))
+    tails = zip(reversed(old[head:]), reversed(new[head:]), strict=False)
+    tail = next((at for at, (one, other) in enumerate(tails) if one != other), min(len(old), len(new)) - head)
+    same, rest = [Line("same", line) for line in old[:head]], [Line("same", line) for line in old[len(old) - tail :]]
+    old, new = old[head : len(old) - tail], new[head : len(new) - tail]
+    if len(same) + len(rest) > MOST_LINES:  # of what stays as it is, what stands beside the change is enough
+        same, rest = same[-BESIDE:], rest[:BESIDE]
+    if len(old) * len(new) > MOST_PAIRS or len(old) + len(new) > MOST_LINES:
+        gone = [Line("removed", "\n".join(old))] if old else []
+        come = [Line("added", "\n".join(new))] if new else []
+        return [*same, *gone, *come, *rest]
+    found: list[Line] = same
     for what, i1, i2, j1, j2 in SequenceMatcher(None, old, new, autojunk=False).get_opcodes():
         if what == "equal":
             found += (Line("same", line) for line in old[i1:i2])
         else:
             found += (Line("removed", line) for line in old[i1:i2])
             found += (Line("added", line) for line in new[j1:j2])
-    return found
+    return found + rest
 
 
 def _lines(value: Any) -> list[str]:

@@ -60,6 +60,7 @@ class Field:
         name: Its name in the form: `v` and the place of the value, as a JSON pointer.
         number: Its number on the page, from 1.
         drawn: What stood in it, and what `json` was, when it was drawn.
+        edited: Whether it is of a value that there is, which nobody has filled in from nothing.
         label: What a person reads before it.
         kind: What it is filled with.
         required: Whether it must be filled in.
@@ -87,6 +88,7 @@ class Field:
     problem: str = ""
     number: int = 1
     drawn: tuple[str, bool] = (UNSAID, False)
+    edited: bool = False
 
     @property
     def mark(self) -> str:
@@ -155,6 +157,7 @@ class _Drawn:
         hint = " ".join(str(plain.get("description", "")).split())[:300]
         label = str(plain.get("title") or label)[:200] if name != "v" else label
         found = Field(name, visible(label), FieldKind.JSON, required, nullable, visible(hint), was=value, number=self.count)
+        found.edited = not self._defaults
         if value is ABSENT and self._defaults and "default" in plain:
             value = plain["default"]
         if value is None and nullable:
@@ -231,7 +234,7 @@ def _kind_of(plain: Mapping[str, Any], value: Any, depth: int) -> FieldKind:
         plain = {"type": _TYPES[type(value)]}  # nothing is said of it: it is what it was
     match plain:
         case {"const": _} | {"enum": list()} if 0 < len(_choices(plain)) <= MOST_CHOICES:
-            kind = FieldKind.CHOICE if value is ABSENT or value in _choices(plain) else kind
+            kind = FieldKind.CHOICE if value is ABSENT or _is_among(value, _choices(plain)) else kind
         case _ if isinstance(value, str) and visible(value) != value.replace("\r\n", "\n"):
             pass  # as JSON, each of its characters is seen
         case {"type": list() as kinds} if "string" in kinds:
@@ -255,6 +258,10 @@ def _kind_of(plain: Mapping[str, Any], value: Any, depth: int) -> FieldKind:
         case _:
             pass
     return kind
+
+
+def _is_among(value: Any, choices: Sequence[Any]) -> bool:
+    return any(type(one) is type(value) and one == value for one in choices)
 
 
 def _choices(plain: Mapping[str, Any]) -> list[Any]:
@@ -288,7 +295,7 @@ def _fill(one: Field, form: Form) -> None:
 def _read(one: Field) -> tuple[Any, bool]:
     """The value of a field, and whether what was filled in says one."""
     if one.kind is FieldKind.GROUP:
-        if _is_blank(one) and (one.was is None or (one.was is ABSENT and not one.required)):
+        if _is_blank(one) and (one.was is None or (one.was is ABSENT and (one.edited or not one.required))):
             return one.was, True
         found, fine = {}, True
         for inner in one.inner:
@@ -297,8 +304,8 @@ def _read(one: Field) -> tuple[Any, bool]:
             if value is not ABSENT:
                 found[inner.key] = value
         return found, fine
-    if one.was is not ABSENT and (one.text, one.json) == one.drawn:
-        return one.was, True  # nobody touched it
+    if (one.was is not ABSENT or one.edited) and (one.text, one.json) == one.drawn:
+        return one.was, True  # nobody touched it: if something is missing there, the schema says so
     if one.text == UNSAID and one.kind not in (FieldKind.TEXT, FieldKind.LINES, FieldKind.ITEMS, FieldKind.ANY):
         return _left_out(one)
     try:

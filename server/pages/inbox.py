@@ -141,7 +141,7 @@ def path_of(suspension_id: str, conversation_id: str) -> str:
 async def inbox(visit: Visit) -> Response:
     """The list, with no call open."""
     if visit.fragment:
-        return visit.page("list.html", listing=await listing(visit))
+        return await asyncio.to_thread(partial(visit.page, "list.html", listing=await listing(visit)))
     return await _beside(visit, None, {})
 
 
@@ -198,7 +198,8 @@ async def _again(visit: Visit, found: PendingCall[Any], filled: Any) -> Response
     compared = None if filled.arguments is None or filled.problem else filled.arguments.value()
     values: dict[str, Any] = {"detail": detail, "compared": compared}
     if visit.fragment:
-        return visit.page("decide.html", status=422 if filled.problem else 200, **values)
+        draw = partial(visit.page, "decide.html", status=422 if filled.problem else 200, **values)
+        return await asyncio.to_thread(draw)
     return await _opened(visit, "detail.html", values, status=422 if filled.problem else 200)
 
 
@@ -232,7 +233,8 @@ async def _beside(visit: Visit, opened: str | None, values: Mapping[str, Any], *
 
     async def parts() -> AsyncGenerator[str, None]:
         yield head
-        with visit.serving.requests.one():
+        slots, caller = visit.serving.requests, visit.caller
+        with slots.one(), slots.share(caller.account, max(visit.serving.bounds.requests // 4, 1)):
             try:
                 found = await listing(visit)
                 yield await asyncio.to_thread(partial(visit.rendered, "list.html", listing=found))

@@ -12,7 +12,7 @@ from holdfast.conversation import Executor, SuspensionKind, jsontext
 from holdfast.conversation.schema import problem
 from holdfast.server.refusal import Refusal
 
-from .fields import ABSENT, Fields
+from .fields import ABSENT, FieldKind, Fields
 from .form_body import Form
 
 
@@ -52,12 +52,14 @@ class Kind:
         label: What a person reads.
         choices: The decisions that it takes.
         effects: What follows from a decision, by who produces the call's result; None stands for all others.
+        machine: Whether an answer stands in for what a program would have said, so that an empty one is hardly meant.
     """
 
     name: str
     label: str
     choices: Sequence[Choice]
     effects: Mapping[Executor | None, str]
+    machine: bool = False
 
     @property
     def template(self) -> str:
@@ -94,6 +96,7 @@ _ALL = (
         "For the user's device",
         (ANSWER, FAIL),
         {None: "The user's own device is to produce this result. If it is gone, give the result, or mark it as failed."},
+        machine=True,
     ),
     Kind(
         SuspensionKind.LOST,
@@ -103,6 +106,7 @@ _ALL = (
             None: "The tool's run was cut off, and nobody knows whether it took effect: look where it would have. If it runs "
             "again, it may take effect twice, unless it uses its idempotency key."
         },
+        machine=True,
     ),
 )
 KINDS: Mapping[str, Kind] = {kind.name: kind for kind in _ALL}
@@ -183,12 +187,18 @@ def _decision(call: PendingCall[Any], parameters: Any, filled: Filled) -> Decisi
             return Fail(filled.reason)
         case "fail":
             filled.problem = "Say what went wrong: the agent reads it."
+        case "answer" if filled.answer is not None and _is_empty(filled.answer) and kind_of(call).machine:
+            filled.problem = 'Write the result. An empty text is one, too: mark it as JSON, and write "".'
         case "answer":
             value = _fitting(filled, filled.answer, call.response_schema)
             return None if value is ABSENT else Answer(value)
         case _:
             return Redispatch()
     return None
+
+
+def _is_empty(fields: Fields) -> bool:
+    return fields.root.kind in (FieldKind.TEXT, FieldKind.LINES, FieldKind.ANY) and fields.root.text == ""
 
 
 def _fitting(filled: Filled, fields: Fields | None, schema: Any) -> Any:

@@ -4,6 +4,7 @@ import asyncio
 import uuid
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from starlette.responses import Response
@@ -45,7 +46,7 @@ class Marked:
 async def review(visit: Visit) -> Response:
     """The calls that were marked, whole, with the decisions that all of them take."""
     marked = await _marked(visit)
-    return _page(visit, marked, problem="")
+    return await asyncio.to_thread(partial(_page, visit, marked, problem=""))
 
 
 async def decide(visit: Visit) -> Response:
@@ -58,7 +59,8 @@ async def decide(visit: Visit) -> Response:
         raise Refusal(422, "invalid_request", "batch: the form must bring one", {"errors": []})
     marked = await _marked(visit)
     if choice.name == "fail" and not reason.strip():
-        return _page(visit, marked, problem="Say what went wrong: the agents read it.")
+        problem = "Say what went wrong: the agents read it."
+        return await asyncio.to_thread(partial(_page, visit, marked, problem=problem))
     room = asyncio.Semaphore(SIDE_BY_SIDE)
 
     async def one(item: Marked) -> Marked:

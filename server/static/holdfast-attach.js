@@ -4,6 +4,7 @@ import { StaleCall } from "./holdfast-errors.js";
 import { parsed, written } from "./holdfast-json.js";
 import { newId } from "./holdfast-wire.js";
 
+const DONE = new WeakMap(); // the suspensions that were begun, by their conversation: who attaches again begins none twice
 const TIMEOUT_MS = 60_000;
 const MOST_RESULT_BYTES = 256 * 1024; // what an agent's limits allow unless they say otherwise
 const MOST_ERROR_CHARS = 1_000;
@@ -27,12 +28,17 @@ export function attach({ conversation, handlers, timeoutMs = TIMEOUT_MS, signal,
     if (typeof handler !== "function") throw new TypeError(`handlers: ${name} is no function`);
   }
   const running = new Map();
-  const done = new Set();
+  const done = DONE.get(conversation) ?? new Set();
+  DONE.set(conversation, done);
 
   async function run(call, mine) {
-    const { stop } = mine;
-    const decision = await outcome(call, stop.signal);
+    const { stop, left } = mine;
+    const decision = await outcome(call, stop.signal, left.signal);
     if (stop.signal.aborted) return "stale";
+    if (decision === null) { // it gave up because the page detached: whoever attaches next may begin it
+      done.delete(call.suspension_id);
+      return "stale";
+    }
     const options = { signal: stop.signal, patienceMs: Infinity }; // until it is settled
     try {
       await conversation.resolve(call, decision, { ...options, decisionId: mine.decisionId });
@@ -47,12 +53,12 @@ export function attach({ conversation, handlers, timeoutMs = TIMEOUT_MS, signal,
   }
 
   /** What the handler's run comes to: an answer, or why there is none. */
-  async function outcome(call, settled) {
+  async function outcome(call, settled, left) {
     const ended = AbortSignal.timeout(Math.max(Math.min(timeoutMs, 2 ** 31 - 1), 1));
     const over = AbortSignal.any([settled, ended]);
     const late = new Promise((_, reject) => over.addEventListener("abort", () => reject(over.reason)));
     try {
-      const context = { call, conversation, signal: over };
+      const context = { call, conversation, signal: AbortSignal.any([over, left]) };
       const value = await Promise.race([(async () => handlers[call.tool](call.arguments, context))(), late]);
       const text = written(value === undefined ? null : value);
       if (text === undefined) return fail(`the result of ${call.tool} is no JSON value`);
@@ -61,13 +67,14 @@ export function attach({ conversation, handlers, timeoutMs = TIMEOUT_MS, signal,
         return fail(`the result of ${call.tool} has ${size} bytes, ${MOST_RESULT_BYTES} are allowed`);
       return answer(parsed(text));
     } catch (error) {
+      if (left.aborted && !ended.aborted && !settled.aborted) return null;
       if (ended.aborted) return fail(`${call.tool} took longer than ${timeoutMs / 1000} s`);
       return fail(String(error?.message || error).slice(0, MOST_ERROR_CHARS));
     }
   }
 
   function begin(call) {
-    const mine = { stop: new AbortController(), decisionId: newId() };
+    const mine = { stop: new AbortController(), left: new AbortController(), decisionId: newId() };
     running.set(call.suspension_id, mine);
     done.add(call.suspension_id);
     const lost = (error) => error instanceof StaleCall || mine.stop.signal.aborted;
@@ -93,7 +100,7 @@ export function attach({ conversation, handlers, timeoutMs = TIMEOUT_MS, signal,
   });
   const detach = () => {
     end();
-    for (const { stop } of running.values()) stop.abort(new Error("the page has detached"));
+    for (const { left } of running.values()) left.abort(new Error("the page has detached"));
   };
   signal?.aborted ? detach() : signal?.addEventListener("abort", detach, { once: true });
   return { detach };

@@ -1,6 +1,6 @@
 /** The elements for what waits for a person: `<holdfast-approval>` and `<holdfast-elicitation>`. */
 import { answer, approve, deny } from "./holdfast-decisions.js";
-import { HoldfastElement, keep, make, ordered, plain, shown, texts, write } from "./holdfast-element.js";
+import { HoldfastElement, keep, make, plain, shown, texts, write } from "./holdfast-element.js";
 import { StaleCall } from "./holdfast-errors.js";
 import { formOf } from "./holdfast-form.js";
 
@@ -27,7 +27,7 @@ class Card {
       { class: "card", role: "group", "aria-labelledby": title.id },
       make("div", { class: "head" }, title, due),
     );
-    if (prompt) this.node.append(make("p", { class: "prompt", dir: "auto" }, ordered(prompt)));
+    if (prompt) this.node.append(make("p", { class: "prompt", dir: "auto" }, plain(prompt)));
     if (rest)
       this.node.append(
         make("pre", { class: "arguments", tabIndex: 0, role: "region", "aria-label": texts.arguments }, shown(call.arguments)),
@@ -81,6 +81,7 @@ class Card {
       .join(" ");
     if (this.settled === null) {
       const focused = this.node.contains(this.node.getRootNode().activeElement);
+      this.node.style.minHeight = `${this.node.offsetHeight}px`; // the cards below stay where they are
       this.controls.remove();
       this.#error.hidden = true;
       this.node.classList.add("settled");
@@ -162,6 +163,7 @@ class ApprovalCard extends Card {
         else this.decide(deny(reason.value.trim()));
       },
     });
+    yes.disabled = Boolean(call.problem); // what nobody has seen is not let through
     const back = this.button("back", texts.back, { click: () => turn(false) });
     back.hidden = true;
     const turn = (denying) => {

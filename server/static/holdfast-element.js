@@ -131,17 +131,18 @@ export function make(tag, { class: name, ...properties } = {}, ...children) {
   return node;
 }
 
-const UNSEEN = /[\u007f-\u009f\u00ad\u061c\u180e\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb]/g;
+const UNSEEN =
+  /(?![\n\t\u00a0\u202f\u3000])[\p{C}\p{Z}\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u3164\uffa0\u2800\u{1d159}\u{e0100}-\u{e01ef}]/gu;
 
 /** A text in which no character hides or turns the order of others: they stand as escapes. */
 export function plain(text) {
-  return String(text).replace(UNSEEN, (found) => `\\u${found.charCodeAt(0).toString(16).padStart(4, "0")}`);
+  return String(text).replace(UNSEEN, (found, at, whole) => {
+    if (found === "\u200d" && /\p{Extended_Pictographic}[\ufe0f\u{1f3fb}-\u{1f3ff}]?$/u.test(whole.slice(0, at))) return found; // in an emoji
+    const code = found.codePointAt(0);
+    if (code === 32) return found;
+    return code > 0xffff ? `\\u{${code.toString(16)}}` : `\\u${code.toString(16).padStart(4, "0")}`;
+  });
 }
-
-const TURNING = /[\u202a-\u202e\u2066-\u2069]/g;
-
-/** A text for people in which no character turns the order of others. */
-export const ordered = (text) => String(text).replace(TURNING, plain);
 
 /** A JSON value as it is shown. */
 export const shown = (value) => plain(written(value, 2));

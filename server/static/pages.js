@@ -55,8 +55,10 @@
   const LOST = "The server was not reached, or its answer was lost. Press the button again: the same decision counts once.";
 
   // A part of a page, from the server: the response and its text. `HX-Request` says that a part is wanted.
-  async function part(path, options = {}) {
-    const response = await fetch(path, { ...options, headers: { ...options.headers, "HX-Request": "true" }, redirect: "manual" });
+  async function part(path, { signal, ...options } = {}) {
+    const late = AbortSignal.timeout(20000);
+    const ends = signal ? AbortSignal.any([signal, late]) : late;
+    const response = await fetch(path, { ...options, signal: ends, headers: { "HX-Request": "true" }, redirect: "manual" });
     return { response, text: response.type === "opaqueredirect" ? "" : await response.text() };
   }
   function fill(element, html) { // the server's own templates, in which everything is escaped
@@ -73,7 +75,11 @@
     connection.hidden = fine;
     put(connection, fine ? "" : "Connection lost: trying again");
   };
-  document.addEventListener("htmx:sseOpen", (event) => { source = event.detail.source; connected(true); });
+  document.addEventListener("htmx:sseOpen", (event) => {
+    source = event.detail.source;
+    connected(true);
+    if (document.hidden) hide();
+  });
   document.addEventListener("htmx:sseError", async (event) => {
     connected(false);
     if (event.detail.source?.readyState !== EventSource.CLOSED) return;
@@ -82,30 +88,53 @@
   });
   function follow() { // a conversation again, after its stream was given up
     const feed = $("#feed");
-    if (!feed) return;
+    if (!feed) return true;
     const fresh = feed.cloneNode(true);
     feed.replaceWith(fresh);
     htmx.process(fresh);
     renew();
+    return true;
   }
-  let release = null;
+  const KEPT = "holdfast-hidden-inbox";
+  let release = null, queued = new AbortController();
+  const held = () => new Promise((done) => { release = done; });
   document.addEventListener("visibilitychange", () => {
     if (!document.hidden) {
+      queued.abort();
       release?.();
       release = null;
       unseen = 0;
-      if (dropped) { dropped = false; refresh(); follow(); }
+      resume();
       count();
       return;
     }
-    navigator.locks?.request("holdfast-hidden-stream", { ifAvailable: true }, (lock) => {
-      if (lock) return new Promise((resolve) => { release = resolve; });
-      if (document.hidden && source) { source.close(); dropped = true; }
+    hide();
+  });
+  function hide() {
+    if (!source || release || dropped || !navigator.locks) return; // a stream that opens while the tab is hidden comes here again
+    if (!list()) return drop();
+    queued = new AbortController();
+    navigator.locks.request(KEPT, { ifAvailable: true }, (lock) => {
+      if (!document.hidden) return null;
+      if (lock) return held();
+      drop();
+      navigator.locks.request(KEPT, { signal: queued.signal }, () => (document.hidden ? (resume(), held()) : null)).catch(() => null);
       return null;
     });
-  });
+  }
+  function drop() {
+    source.close();
+    dropped = true;
+  }
+  async function resume(tries = 0) { // until the list is there again, with a stream of its own
+    if (!dropped) return;
+    if (list() ? await refresh() : follow()) { dropped = false; return; }
+    connected(false);
+    setTimeout(() => resume(tries + 1), Math.min(2000 * 2 ** tries, 30000));
+  }
 
   addEventListener("pageshow", () => $$("form[data-once]").forEach((form) => delete form.dataset.sent));
+  document.addEventListener("htmx:responseError", (event) => { if (event.detail.xhr.status === 401) signedOut(); });
   document.addEventListener("htmx:sendError", () => notice("The server was not reached.", { key: "reach" }));
   document.addEventListener("htmx:timeout", () => notice("The server has not answered.", { key: "reach" }));
   document.addEventListener("htmx:afterOnLoad", () => unsay("reach"));
@@ -228,18 +257,18 @@
   }
   let asked = 0;
   async function refresh() {
-    if (!filters || !list()) return;
+    if (!filters || !list()) return true;
     const mine = ++asked;
     const path = address();
     const found = await part(path).catch(() => null);
-    if (mine !== asked) return;
-    if (!found) return notice("The list could not be fetched: the server was not reached.", { key: "reach" });
-    if (found.response.type === "opaqueredirect" || found.response.status === 401) return signedOut();
+    if (mine !== asked) return true;
+    if (!found) return void notice("The list could not be fetched: the server was not reached.", { key: "reach" });
+    if (found.response.type === "opaqueredirect" || found.response.status === 401) return signedOut(), true;
     const checked = new Set($$("#rows input:checked").map((box) => box.value));
     const holder = document.createElement("template");
     holder.innerHTML = found.text; // as in `fill`
     const fresh = $("#list", holder.content);
-    if (!fresh) return $("#notice").replaceChildren(holder.content);
+    if (!fresh) return void notice(holder.content.textContent.trim(), { key: "reach" });
     waiting.clear();
     unsay("reach");
     htmx.swap("#list", found.text, { swapStyle: "outerHTML" });
@@ -250,6 +279,7 @@
     options();
     count();
     tick();
+    return true;
   }
   const soon = later(refresh, 250);
   filters?.addEventListener("submit", (event) => { event.preventDefault(); refresh(); });
@@ -275,16 +305,22 @@
   function keep() { // what somebody has typed into a call's forms is there again when they come back
     const shown = open();
     if (!shown || shown.classList.contains("settled")) return;
-    const typed = $$("#decide input:not([type=hidden]), #decide textarea, #decide select", shown).filter((one) =>
-      one.matches("select") ? !one.options[one.selectedIndex]?.defaultSelected && one.selectedIndex > 0 : one.value !== one.defaultValue);
-    if (typed.length) drafts.set(shown.dataset.id, new Map(typed.map((one) => [one.name, one.value])));
+    const { id } = shown.dataset;
+    const typed = [...values()].filter(([name, value]) => originals.get(id)?.get(name) !== value);
+    if (typed.length) drafts.set(id, new Map(typed)); else drafts.delete(id);
   }
+  const originals = new Map(); // what the fields of a call said when it was fetched
+  const fields = () => $$("#decide input:not([type=hidden]), #decide textarea, #decide select");
+  const values = () => new Map(fields().map((one) => [one.name, one.type === "checkbox" ? one.checked : one.value]));
   function restore(id) {
-    for (const [name, value] of drafts.get(id) ?? []) {
-      const field = $$("#decide input:not([type=hidden]), #decide textarea, #decide select").find((one) => one.name === name);
-      if (field) field.value = value;
+    originals.set(id, values());
+    for (const one of fields()) {
+      const value = drafts.get(id)?.get(one.name);
+      if (typeof value === "boolean") one.checked = value; else if (value !== undefined) one.value = value;
     }
+    if (unanswered.has(id)) for (const one of $$("#decide [name=decision_id]")) one.value = unanswered.get(id);
   }
+  const unanswered = new Map(); // the keys of decisions of which nobody knows whether they are recorded
   async function load(path, id) {
     fetching?.abort();
     const mine = fetching = new AbortController();
@@ -292,7 +328,7 @@
     const detail = $("#detail");
     detail.replaceChildren(made("p", { classes: "empty", text: "Loading …" }));
     try {
-      const { response, text } = await part(path, { signal: AbortSignal.any([mine.signal, AbortSignal.timeout(20000)]) });
+      const { response, text } = await part(path, { signal: mine.signal });
       if (mine.signal.aborted) return;
       if (response.type === "opaqueredirect" || response.status === 401) { detail.replaceChildren(); return void signedOut(); }
       fill(detail, text);
@@ -376,10 +412,12 @@
     unsay(id);
     let found = null;
     try {
-      found = await part(form.action, { method: "POST", body, signal: AbortSignal.timeout(30000) });
+      found = await part(form.action, { method: "POST", body });
     } catch { /* said below */ }
     const here = block.isConnected;
     row?.classList.remove("sending");
+    if (!deciding && !here) return; // what somebody wanted to compare, they do not look at any more
+    if (deciding && found === null) unanswered.set(id, body.get("decision_id")); else unanswered.delete(id);
     const holder = document.createElement("template");
     holder.innerHTML = found?.text ?? ""; // as in `fill`
     const fresh = $("#decide", holder.content);
@@ -391,12 +429,17 @@
       htmx.process(fresh);
       tick();
       if (settled) end(settled, fresh.dataset.says);
-      if (mine) (settled ? $("#next") : $("#decide .difference, #decide .problem ~ *, #decide input:not([type=hidden]), #first-choice"))?.focus();
+      const places = settled ? ["#next"] : ["#decide .wrong :is(input, textarea, select)", "#decide .difference", "#decide .edit :is(input, textarea, select)", "#first-choice"];
+      if (mine) places.some(focus);
       return;
     }
     if (settled) { // somebody is elsewhere by now
       end(settled, fresh.dataset.says);
       if (found.response.status === 409) notice(`${tool}: your decision was not taken, since it was ${fresh.dataset.says} before.`, { key: id, link: back(id) });
+      return;
+    }
+    if (row?.classList.contains("settled")) { // the list has said meanwhile what became of it
+      if (here) load($("a", row).href, id);
       return;
     }
     buttons.forEach((one) => { one.disabled = false; });
@@ -422,6 +465,7 @@
     } else if (form.matches("form[data-once]")) { // what the browser itself sends goes out once
       if (form.dataset.sent) event.preventDefault();
       form.dataset.sent = "yes";
+      setTimeout(() => delete form.dataset.sent, 10000); // if it was stopped, it may be sent again
     }
   });
 
@@ -460,7 +504,7 @@
   };
   const KEYS = {
     j: () => move(1), k: () => move(-1), n: next,
-    a: shown(() => field()?.focus() ?? focus("#first-choice")),
+    a: shown(() => { const first = field(); if (first) first.focus(); else focus("#first-choice"); }),
     d: shown(() => focus("#reason")), e: shown(() => $("#edit")?.click()),
     "/": () => focus("#search"), "?": () => help?.showModal(),
     x: () => $("input", focused() ?? (chosen() && rowOf(chosen())) ?? document.createElement("p"))?.click(),
@@ -519,7 +563,11 @@
     });
     says();
   }
-  if (list()) { options(); select(open()?.dataset.id); }
+  if (list()) {
+    options();
+    select(open()?.dataset.id);
+    if (open()) restore(open().dataset.id);
+  }
   count();
   tick();
 })();
