@@ -158,7 +158,7 @@ async def test_a_server_that_is_told_to_end_says_where_to_resume_and_finishes_wh
     ],
 )
 def test_a_server_that_everybody_could_reach_is_refused(stack, arguments, field):
-    process = stack.python("-m", "holdfast.cli", "serve", *arguments)
+    process = stack.python("-m", "holdfast.cli", "serve", "--namespace", "nobody", "--port", "0", *arguments)  # where there are no keys
     out, err = process.communicate(timeout=WITHIN_S)
     assert (process.returncode, out) == (2, "")
     assert err.startswith(f"error: {field}: ")
