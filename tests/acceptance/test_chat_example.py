@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import json
 import re
 import signal
 import subprocess
@@ -10,12 +11,11 @@ from pathlib import Path
 
 from browser import Mishaps, browsing
 from holdfast_page import expect, opened, refused, waited
+from server_process import serving
 from stack_fixture import runs_of
 from tcp_proxy import TcpProxy
 
 from holdfast.testing import call
-
-from .test_http import serving
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 WITHIN_S = 60
@@ -35,6 +35,9 @@ async def chat(stack):
     finally:
         process.kill()
         process.communicate()
+        keys = ("-m", "holdfast.cli", "keys")  # the stack is others' too: the example's key goes with it
+        for key in json.loads(stack.python(*keys, "list", "--json").communicate()[0])["items"]:
+            stack.python(*keys, "revoke", key["key_id"]).communicate()
 
 
 async def test_a_visitor_is_asked_answers_approves_and_has_it_done(stack):
