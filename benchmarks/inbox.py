@@ -94,14 +94,8 @@ async def measured(home: Path, *, quick: bool) -> dict[str, list[float]]:
 
 def measure(*, quick: bool) -> Part:
     """The rows of the inbox."""
-    kept = os.environ.get("HOLDFAST_HOME")
-    try:
-        with stack.home() as home, stack.model():
-            raw = asyncio.run(measured(home, quick=quick))
-    finally:
-        os.environ.pop("HOLDFAST_HOME", None)
-        if kept is not None:
-            os.environ["HOLDFAST_HOME"] = kept
+    with stack.home() as home, stack.model():
+        raw = asyncio.run(measured(home, quick=quick))
     assert set(raw.pop("rows")) == {1000}
     p50 = {name: statistics.median(samples) for name, samples in raw.items()}
     p95 = {name: statistics.quantiles(samples, n=20)[18] for name, samples in raw.items()}

@@ -237,14 +237,8 @@ async def measured(home: Path, *, quick: bool) -> dict[str, Any]:
 
 def measure(*, quick: bool) -> Part:
     """The rows of the server."""
-    kept = os.environ.get("HOLDFAST_HOME")
-    try:
-        with stack.home() as home, stack.model():
-            raw = asyncio.run(measured(home, quick=quick))
-    finally:
-        os.environ.pop("HOLDFAST_HOME", None)
-        if kept is not None:
-            os.environ["HOLDFAST_HOME"] = kept
+    with stack.home() as home, stack.model():
+        raw = asyncio.run(measured(home, quick=quick))
     took, rates, listeners = raw["took"], raw["rates"], raw["idle"]
     p50 = {name: statistics.median(samples) for name, samples in took.items()}
     p95 = {name: statistics.quantiles(samples, n=20)[18] for name, samples in took.items()}

@@ -29,9 +29,13 @@ def home() -> Iterator[Path]:
     """A temporary home for the embedded stack, which is stopped and removed in the end."""
     folder = Path(tempfile.mkdtemp(prefix="hf-bench-", dir="/tmp"))
     os.environ["LITELLM_LOCAL_MODEL_COST_MAP"] = "True"
+    kept = os.environ.get("HOLDFAST_HOME")
     try:
         yield folder
     finally:
+        os.environ.pop("HOLDFAST_HOME", None)  # a part may have named this one
+        if kept is not None:
+            os.environ["HOLDFAST_HOME"] = kept
         opened = Home.open(folder)
         stop_ray(opened)
         stop_redis(opened)

@@ -154,7 +154,7 @@ async def _answered(by_method: Mapping[str, Operation], serving: Serving, reques
             if operation.scope is not None:
                 request.scope["state"]["caller"] = caller
                 operation.check(caller)
-                held.enter_context(serving.requests.share(caller.account, max(serving.bounds.requests // 4, 1)))
+                held.enter_context(serving.requests.share(caller.account))
             if "conversation_id" in request.path_params:
                 await serving.reach.check(caller, request.path_params["conversation_id"])
             query = query_of(request, operation.query, serving.bounds)

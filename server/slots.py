@@ -38,19 +38,20 @@ class Slots:
             detail = f"this server has {self._taken} {self._what}, and no more at once"
             raise Refusal(429, self._code, detail, headers={"Retry-After": str(self._retry_s)})
 
-    def check_share(self, name: Hashable, most: int) -> None:
-        """Refuse one more of somebody who holds so many places.
+    def check_share(self, name: Hashable, most: int | None = None) -> None:
+        """Refuse one more of somebody who holds so many places; without a number, a quarter of all.
 
         Raises:
             Refusal: They hold as many already.
         """
+        most = max(self._limit // 4, 1) if most is None else most
         if self._held[name] >= most:
             detail = f"you have {most} {self._what}, and no more at once"
             raise Refusal(429, self._code, detail, headers={"Retry-After": str(self._retry_s)})
 
     @contextmanager
-    def share(self, name: Hashable, most: int) -> Iterator[None]:
-        """Count one place as somebody's, who may hold so many of them.
+    def share(self, name: Hashable, most: int | None = None) -> Iterator[None]:
+        """Count one place as somebody's, who may hold so many of them; without a number, a quarter of all.
 
         Raises:
             Refusal: They hold as many already.

@@ -70,7 +70,7 @@ class Streams:
         if self._draining.begun:
             raise Refusal(503, "draining", "this server stops: ask another, or again", headers={"Retry-After": "1"})
         self._open.check()
-        self._open.check_share(holder, max(self._bounds.streams // 4, 1))
+        self._open.check_share(holder)
 
     def of(
         self,

@@ -33,7 +33,8 @@ def difference(before: Any, after: Any) -> list[Line]:
     same, rest = [Line("same", line) for line in old[:head]], [Line("same", line) for line in old[len(old) - tail :]]
     old, new = old[head : len(old) - tail], new[head : len(new) - tail]
     if len(same) + len(rest) > MOST_LINES:  # of what stays as it is, what stands beside the change is enough
-        same, rest = same[-BESIDE:], rest[:BESIDE]
+        same = [Line("same", f"({len(same) - BESIDE} lines)"), *same[-BESIDE:]] if len(same) > BESIDE else same
+        rest = [*rest[:BESIDE], Line("same", f"({len(rest) - BESIDE} lines)")] if len(rest) > BESIDE else rest
     if len(old) * len(new) > MOST_PAIRS or len(old) + len(new) > MOST_LINES:
         gone = [Line("removed", "\n".join(old))] if old else []
         come = [Line("added", "\n".join(new))] if new else []

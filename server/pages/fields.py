@@ -9,7 +9,7 @@ import hashlib
 import json
 import math
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
@@ -107,18 +107,23 @@ class Fields:
 
     root: Field
 
+    def __iter__(self) -> Iterator[Field]:
+        """All fields, each group before what is in it."""
+        todo = [self.root]
+        while todo:
+            one = todo.pop()
+            yield one
+            todo += reversed(one.inner)
+
     @property
     def layout(self) -> str:
-        """A digest of which fields there are: a form that was drawn with others says something else than it seems to."""
-        found: list[tuple[str, str, bool, bool]] = []
-
-        def walk(one: Field) -> None:
-            found.append((one.name, one.kind, one.required, one.nullable))
-            for inner in one.inner:
-                walk(inner)
-
-        walk(self.root)
+        """A digest of which fields there are."""
+        found = [(one.name, one.kind, one.required, one.nullable) for one in self]
         return hashlib.sha256(repr(found).encode()).hexdigest()[:16]
+
+    def fits(self, form: Form) -> bool:
+        """Whether a form was drawn with these fields: one with others says something else than it seems to."""
+        return form.get("layout") == self.layout
 
     @classmethod
     def of(cls, schema: Any, value: Any = ABSENT, *, label: str = "Answer") -> "Fields":
@@ -134,7 +139,10 @@ class Fields:
 
     def filled(self, form: Form) -> "Fields":
         """These fields, filled as a form says."""
-        _fill(self.root, form)
+        for one in self:
+            one.drawn = one.text.replace("\r\n", "\n").replace("\r", "\n"), one.json
+            if one.name in form:
+                one.text, one.json = form.get(one.name), one.mark in form
         return self
 
     def value(self) -> Any:
@@ -282,14 +290,6 @@ def _text_of(kind: FieldKind, value: Any) -> str:
     if kind is FieldKind.ITEMS:
         return "\n".join(value)
     return as_json(value)
-
-
-def _fill(one: Field, form: Form) -> None:
-    one.drawn = one.text.replace("\r\n", "\n").replace("\r", "\n"), one.json
-    if one.name in form:
-        one.text, one.json = form.get(one.name), one.mark in form
-    for inner in one.inner:
-        _fill(inner, form)
 
 
 def _read(one: Field) -> tuple[Any, bool]:

@@ -233,13 +233,12 @@ async def _beside(visit: Visit, opened: str | None, values: Mapping[str, Any], *
 
     async def parts() -> AsyncGenerator[str, None]:
         yield head
-        slots, caller = visit.serving.requests, visit.caller
-        with slots.one(), slots.share(caller.account, max(visit.serving.bounds.requests // 4, 1)):
-            try:
+        try:  # the request itself has its answer: reading the list is one more
+            with visit.serving.requests.one(), visit.serving.requests.share(visit.caller.account):
                 found = await listing(visit)
                 yield await asyncio.to_thread(partial(visit.rendered, "list.html", listing=found))
-            except HoldfastError as error:
-                yield visit.rendered("notice.html", problem=problem_of(error))
+        except HoldfastError as error:
+            yield visit.rendered("notice.html", problem=problem_of(error))
         yield tail
 
     return StreamingResponse(parts(), status_code=status, headers=HEADERS, media_type="text/html")

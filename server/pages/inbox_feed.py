@@ -7,7 +7,6 @@ from starlette.responses import Response
 
 from holdfast.client import ListEvent, ListEventKind
 from holdfast.client.list_events import LIST_CURSOR
-from holdfast.conversation import Principal
 from holdfast.server.streams import frame
 
 from .inbox import InboxQuery, row_of
@@ -54,7 +53,7 @@ def _ended(visit: Visit, event: ListEvent[Any]) -> dict[str, Any]:
     given = event.data["principal"]
     if given is not None:
         mine = given["id"] == visit.caller.principal.id and given["proof"] == visit.caller.principal.proof
-        said += " by you" if mine else f" by {visible(Principal(given['id']).id)}"
+        said += " by you" if mine else f" by {visible(given['id'])}"
     return {"id": event.data["suspension_id"], "ended": said, "at": event.at}
 
 

@@ -3,7 +3,7 @@
 A kind that is to come adds an entry here and a template `kind_<name>.html`.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -25,21 +25,21 @@ class Choice:
         says: What its button says.
         done: What is said of it afterwards.
         tone: `good`, `bad` or `plain`.
-        several: Whether several calls may be decided so at once: it needs nothing that differs from call to call.
+        made: Makes the decision from a reason, if it needs nothing else: then several calls may be decided so at once.
     """
 
     name: str
     says: str
     done: str
     tone: str = "plain"
-    several: bool = False
+    made: Callable[[str], Decision] | None = None
 
 
-APPROVE = Choice("approve", "Approve", "approved", "good", several=True)
-DENY = Choice("deny", "Deny", "denied", "bad", several=True)
+APPROVE = Choice("approve", "Approve", "approved", "good", lambda _: Approve())
+DENY = Choice("deny", "Deny", "denied", "bad", Deny)
 ANSWER = Choice("answer", "Send the answer", "answered", "good")
-FAIL = Choice("fail", "Mark as failed", "marked as failed", "bad", several=True)
-REDISPATCH = Choice("redispatch", "Run it again", "sent to run again", several=True)
+FAIL = Choice("fail", "Mark as failed", "marked as failed", "bad", Fail)
+REDISPATCH = Choice("redispatch", "Run it again", "sent to run again", made=lambda _: Redispatch())
 CHOICES: Mapping[str, Choice] = {one.name: one for one in (APPROVE, DENY, ANSWER, FAIL, REDISPATCH)}
 
 
@@ -165,35 +165,30 @@ def read(call: PendingCall[Any], parameters: Any, form: Form) -> tuple[Filled, D
         raise Refusal(422, "invalid_request", f"{kind.label} takes no decision {choice!r:.40}", {"errors": []})
     filled = blank(call, parameters, edited="edited" in form)
     filled.choice, filled.reason = choice, form.get("reason")
-    for fields in (filled.arguments if choice != "answer" else None, filled.answer if choice == "answer" else None):
-        if fields is not None and form.get("layout") != fields.layout:
+    fields = filled.answer if choice == "answer" else filled.arguments
+    if fields is not None:
+        if not fields.fits(form):
             filled.problem = "What may be filled in has changed since this form was drawn: look at it again."
             return filled, None
-        if fields is not None:
-            fields.filled(form)
+        fields.filled(form)
     return filled, _decision(call, parameters, filled)
 
 
 def _decision(call: PendingCall[Any], parameters: Any, filled: Filled) -> Decision | None:
     match filled.choice:
-        case "approve" if filled.arguments is None:
-            return Approve()
-        case "approve" | "compare":
+        case "compare" | "approve" if filled.choice == "compare" or filled.arguments is not None:
             arguments = _fitting(filled, filled.arguments, parameters)
             return Approve(arguments) if isinstance(arguments, dict) and filled.choice == "approve" else None
-        case "deny":
-            return Deny(filled.reason)
-        case "fail" if filled.reason.strip():
-            return Fail(filled.reason)
-        case "fail":
+        case "fail" if not filled.reason.strip():
             filled.problem = "Say what went wrong: the agent reads it."
         case "answer" if filled.answer is not None and _is_empty(filled.answer) and kind_of(call).machine:
             filled.problem = 'Write the result. An empty text is one, too: mark it as JSON, and write "".'
         case "answer":
             value = _fitting(filled, filled.answer, call.response_schema)
             return None if value is ABSENT else Answer(value)
-        case _:
-            return Redispatch()
+        case name:
+            made = CHOICES[name].made
+            return None if made is None else made(filled.reason)
     return None
 
 

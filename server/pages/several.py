@@ -9,9 +9,8 @@ from typing import Any
 
 from starlette.responses import Response
 
-from holdfast.client import Decision, Deny, Fail, HoldfastError, PendingCall, Redispatch
+from holdfast.client import Decision, HoldfastError, PendingCall
 from holdfast.client.access import AccessScope
-from holdfast.conversation import Approve
 from holdfast.errors import StaleCall
 from holdfast.server.refusal import Refusal
 
@@ -52,7 +51,7 @@ async def review(visit: Visit) -> Response:
 async def decide(visit: Visit) -> Response:
     """Decide each of them by itself."""
     choice = CHOICES.get(visit.form.get("decision"))
-    if choice is None or not choice.several:
+    if choice is None or choice.made is None:
         raise Refusal(422, "invalid_request", "decision: choose one that several calls take", {"errors": []})
     reason, batch = visit.form.get("reason"), visit.form.get("batch")
     if not batch:
@@ -61,11 +60,11 @@ async def decide(visit: Visit) -> Response:
     if choice.name == "fail" and not reason.strip():
         problem = "Say what went wrong: the agents read it."
         return await asyncio.to_thread(partial(_page, visit, marked, problem=problem))
-    room = asyncio.Semaphore(SIDE_BY_SIDE)
+    decision, room = choice.made(reason), asyncio.Semaphore(SIDE_BY_SIDE)
 
     async def one(item: Marked) -> Marked:
         async with room:
-            return await _decided(visit, item, choice, reason, f"{batch}-{choice.name}-{item.suspension_id}"[-200:])
+            return await _decided(visit, item, choice, decision, f"{batch}-{choice.name}-{item.suspension_id}"[-200:])
 
     done = await asyncio.gather(*(one(item) for item in marked))
     return visit.page("several_done.html", done=done, choice=choice)
@@ -78,7 +77,10 @@ def choices_of(marked: Sequence[Marked]) -> list[Choice]:
     return [
         choice
         for choice in CHOICES.values()
-        if choice.several and kinds and all(kind.takes(choice.name) for kind in kinds) and (readable or choice.tone == "bad")
+        if choice.made is not None
+        and kinds
+        and all(kind.takes(choice.name) for kind in kinds)
+        and (readable or choice.tone == "bad")
     ]
 
 
@@ -111,13 +113,12 @@ async def _marked(visit: Visit) -> list[Marked]:
     return list(await asyncio.gather(*(one(name) for name in named)))
 
 
-async def _decided(visit: Visit, item: Marked, choice: Choice, reason: str, decision_id: str) -> Marked:
+async def _decided(visit: Visit, item: Marked, choice: Choice, decision: Decision, decision_id: str) -> Marked:
     """One of them, decided; what goes wrong with it stops none of the others."""
     place = item.conversation_id, item.suspension_id
     if item.call is None and item.settled is None:
         return item
     try:  # a repetition of the same form gets the same receipts
-        decision = _decision(choice, reason)
         if item.call is not None:
             await item.call.resolve(decision, decision_id=decision_id)
         else:
@@ -129,16 +130,6 @@ async def _decided(visit: Visit, item: Marked, choice: Choice, reason: str, deci
     except HoldfastError as error:
         return Marked(*place, item.call, problem=str(error))
     return Marked(*place, item.call, decided=choice.done)
-
-
-def _decision(choice: Choice, reason: str) -> Decision:
-    of_name: dict[str, Decision] = {
-        "approve": Approve(),
-        "deny": Deny(reason),
-        "fail": Fail(reason),
-        "redispatch": Redispatch(),
-    }
-    return of_name[choice.name]
 
 
 PAGES = (

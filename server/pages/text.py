@@ -12,9 +12,9 @@ SUMMARY_LENGTH = 240
 """How many characters of a call's arguments stand in its row of a list; the call's own page has them all."""
 LONG_LINES, LONG_TEXT = 12, 1200
 _PLAIN = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]{0,80}")
-_LITERAL = re.compile(r"[-+.0-9][-+.0-9eE_]*|true|false|null|NaN|-?Infinity|[\[{\"].*", re.DOTALL)
+_LITERAL = re.compile(r"[-+.0-9][-+.0-9eE_]*|true|false|null|NaN|-?Infinity|\[.*\]|\{.*\}|\".*\"", re.DOTALL)
 _BLANK = "[ \t\u00a0\u202f\u3000]"
-_GAP = re.compile(rf"(?:{_BLANK}*\n){{4,}}|{_BLANK}{{16,}}")
+_GAP = re.compile(rf"(?:{_BLANK}*\n){{4,}}|(?<=\S){_BLANK}{{16,}}|{_BLANK}{{80,}}")  # what a line begins with may be its indent
 _UNITS = ((86_400, "d"), (3_600, "h"), (60, "min"), (1, "s"))
 
 

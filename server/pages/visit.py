@@ -78,8 +78,6 @@ class Visit:
 
     def to(self, path: str) -> Response:
         """The way to another page of this application, after a form was taken."""
-        if self.fragment:
-            return Response(status_code=204, headers={"HX-Redirect": f"{self.root}{path}"})
         return RedirectResponse(f"{self.root}{path}", status_code=303)
 
 
@@ -127,7 +125,7 @@ async def _answered(by_method: Mapping[str, Page], serving: Serving, request: Re
         with serving.requests.one(), ExitStack() as held:
             caller = request.scope["state"]["caller"] = await serving.callers.of(request.scope)
             _check(caller, wanted)
-            held.enter_context(serving.requests.share(caller.account, max(serving.bounds.requests // 4, 1)))
+            held.enter_context(serving.requests.share(caller.account))
             if "conversation_id" in request.path_params:
                 await serving.reach.check(caller, request.path_params["conversation_id"])
             query = None if wanted.query is None else query_of(request, wanted.query, serving.bounds)

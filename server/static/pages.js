@@ -417,7 +417,7 @@
     const here = block.isConnected;
     row?.classList.remove("sending");
     if (!deciding && !here) return; // what somebody wanted to compare, they do not look at any more
-    if (deciding && found === null) unanswered.set(id, body.get("decision_id")); else unanswered.delete(id);
+    if (deciding && (found === null || found.response.status >= 500)) unanswered.set(id, body.get("decision_id")); else unanswered.delete(id);
     const holder = document.createElement("template");
     holder.innerHTML = found?.text ?? ""; // as in `fill`
     const fresh = $("#decide", holder.content);

@@ -240,3 +240,19 @@ async def test_a_form_that_does_not_come_is_not_waited_for(client, monkeypatch):
     async with browser(client) as http:
         page = await http.post("/signin", content=never(), headers={"Content-Type": "application/x-www-form-urlencoded"})
         assert (page.status_code, said(page)[:8]) == (408, "The body")
+
+
+async def test_a_page_whose_list_cannot_be_read_any_more_ends_with_the_reason(client, monkeypatch):
+    async with browser(client, authentication=OPEN) as http:
+        requests, asked = http.app.state.serving.requests, []
+        share = type(requests).share
+
+        def once(self, *given):
+            asked.append(given)
+            return share(self, *given, *(() if len(asked) == 1 else (0,)))
+
+        monkeypatch.setattr(type(requests), "share", once)
+        page = (await http.get("/inbox")).text
+    assert len(asked) == 2
+    assert "you have 0 requests" in page.lower()
+    assert page.rstrip().endswith("</html>")

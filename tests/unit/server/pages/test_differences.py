@@ -1,6 +1,6 @@
 """What edited arguments change, line by line."""
 
-from holdfast.server.pages.difference import MOST_LINES, difference
+from holdfast.server.pages.difference import BESIDE, MOST_LINES, difference
 
 
 def changes(before, after):
@@ -34,3 +34,10 @@ def test_more_lines_than_are_compared_stand_one_after_the_other():
 
     assert [line.change for line in found] == ["removed", "added"]
     assert found[0].text.count("\n") > MOST_LINES
+
+
+def test_unchanged_lines_far_from_the_change_are_counted():
+    before = list(range(MOST_LINES * 2))
+    found = difference(before, [*before[:-1], "x"])
+
+    assert [line.text for line in found if line.text.startswith("(")] == [f"({MOST_LINES * 2 - BESIDE} lines)"]

@@ -57,7 +57,8 @@ def test_names_and_texts_that_would_be_taken_for_others_are_shown_as_json():
         '"amount 1, order"',
         "a.b-c",
     ]
-    assert [one for one in ("100", "true", "null", "", " ", "x ", '"x"', "x", "1 May") if reads_as_another(one)] == [
+    texts = ("100", "true", "null", "", " ", "x ", '"x"', "x", "1 May", "[draft] hello")
+    assert [one for one in texts if reads_as_another(one)] == [
         "100",
         "true",
         "null",
@@ -74,4 +75,7 @@ def test_long_runs_of_nothing_are_told_and_not_shown():
 
     assert list(parts(text)) == [("Refund.", "119 empty lines"), ("and send it to MALLORY", "40 blanks"), ("now", "")]
     assert list(parts("a\n\nb")) == [("a\n\nb", "")]
+    indented = "a\n" + " " * 20 + "b"
+    assert list(parts(indented)) == [(indented, "")]
+    assert list(parts("a\n" + " " * 80 + "b")) == [("a\n", "80 blanks"), ("b", "")]
     assert (size("x"), size("a\n" * 20), size("x" * 2000)) == ("", "21 lines", "2000 characters")
