@@ -7,7 +7,7 @@ import time
 from collections.abc import Awaitable, Callable, Collection
 
 from holdfast import metrics
-from holdfast.conversation import Command, Resolve
+from holdfast.conversation import Command, Resolve, ResolveMany
 from holdfast.counting import Counts
 from holdfast.errors import (
     ConversationNotFound,
@@ -167,7 +167,7 @@ class Host:
             return NotHosted()
         try:
             reply = await activation.ask(command)
-            if isinstance(command, Resolve):
+            if isinstance(command, Resolve | ResolveMany):
                 self._counts.observe(metrics.RESOLVE_S, time.perf_counter() - began_s, was)
             return Replied(reply)
         except Fenced:

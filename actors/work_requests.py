@@ -42,7 +42,11 @@ class ModelRequest:
 
 @dataclass(frozen=True, slots=True)
 class RunRequest:
-    """Run a server call's callback with the arguments at the place `arguments_at` in the log; the rest as in `ModelRequest`."""
+    """Run a server call's callback with the arguments at the place `arguments_at` in the log; the rest as in `ModelRequest`.
+
+    `message_seq` and `decided_at` are the places of the turn's message and of the decision that let the call run; 0 for none.
+    `resumed` is how many of its runs so far followed a decision on what the run before had suspended itself for.
+    """
 
     conversation_id: str
     agent: str
@@ -57,6 +61,9 @@ class RunRequest:
     waits: bool = True
     request: str = ""
     traceparent: str | None = None
+    message_seq: int = 0
+    resumed: int = 0
+    decided_at: int = 0
 
     @property
     def about(self) -> dict[str, str]:

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Protocol, TypeAlias
 
-from holdfast.conversation import AgentSpec, ModelFailed, ModelReplied, RunFinished
+from holdfast.conversation import AgentSpec, ModelFailed, ModelReplied, RunFinished, RunSuspended
 
 from .work_requests import ModelRequest, RunRequest
 
@@ -54,7 +54,7 @@ class NoOutcome(StrEnum):
     FORGOTTEN = "forgotten"  # the incarnation that claimed the work lives, but has ended it since: the record is older
 
 
-RunAnswer: TypeAlias = RunFinished | Claimed | NoOutcome
+RunAnswer: TypeAlias = RunFinished | RunSuspended | Claimed | NoOutcome
 ModelAnswer: TypeAlias = ModelOutcome | Claimed | NoOutcome
 
 

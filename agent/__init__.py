@@ -11,6 +11,7 @@ from .callback import InvalidArguments
 from .context import Report, ToolContext
 from .digest import code_digest
 from .path import cipher_path, load, main_file, path_of, python_path
+from .suspend import Suspend
 from .tool import Tool, tool
 
 __all__ = [
@@ -23,6 +24,7 @@ __all__ = [
     "Limits",
     "OnLost",
     "Report",
+    "Suspend",
     "Tool",
     "ToolContext",
     "ToolSpec",

@@ -5,7 +5,7 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from holdfast.conversation.spec import AgentSpec, Limits
+from holdfast.conversation.spec import AgentSpec, Execution, Limits
 from holdfast.errors import ConfigurationError
 
 from . import call_options, checks, disclosure
@@ -27,6 +27,9 @@ class Agent:
             (`api_base`, headers, callbacks, ...), are not stored: workers take them from the app that they import. Credentials
             are refused; they belong in the environment.
         limits: The bounds of the agent's conversations.
+        execution: How the calls of one answer of the model are carried out: `parallel` (side by side; what needs nobody runs),
+            `sequential` (in the model's order; where one waits for somebody the next ones wait, too, and after a failure they
+            go on) or `batch` (nothing runs before everything that needs a person is decided).
         errors: How much of a tool's exception the model reads and the store keeps: its class and text (`full`), its class alone
             (`type`), or the text that a function of the exception returns, in the worker and within 10 s; if the function
             fails or takes longer, the class alone. Known secrets are redacted.
@@ -51,6 +54,7 @@ class Agent:
         tools: Sequence[Tool | Callable[..., Any]] = (),
         model_options: Mapping[str, Any] | None = None,
         limits: Limits | None = None,
+        execution: str = Execution.PARALLEL,
         errors: Errors = Disclosure.FULL,
     ) -> None:
         if not isinstance(name, str) or not _NAME.fullmatch(name):
@@ -73,6 +77,7 @@ class Agent:
             model_options=stored,
             tools=tuple(tool.spec for tool in self.tools),
             limits=_limits(limits, f"{field}.limits"),
+            execution=checks.member(Execution, execution, f"{field}.execution"),
         )
 
     def __repr__(self) -> str:

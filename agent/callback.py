@@ -15,6 +15,7 @@ from holdfast.errors import ConfigurationError
 from holdfast.redaction import said
 
 from .context import ToolContext
+from .suspend import suspend_in
 
 InThread: TypeAlias = Callable[..., Awaitable[Any]]
 """A function that runs another one in a thread, as `asyncio.to_thread` does."""
@@ -131,7 +132,7 @@ class Callback:
             return False  # where types matter, `Parameters` reports it
 
 
-def _attempt(call: Callable[[], Any]) -> tuple[Any, Exception | None]:
+def _attempt(call: Callable[[], Any]) -> tuple[Any, BaseException | None]:
     """The outcome as a value: asyncio's futures cannot carry StopIteration, nor tell a body's CancelledError from their own."""
     try:
         with _unforked():
@@ -139,7 +140,7 @@ def _attempt(call: Callable[[], Any]) -> tuple[Any, Exception | None]:
     except Exception as error:  # noqa: BLE001 - raised again on the event loop
         return None, error
     except BaseException as error:  # noqa: BLE001 - as above
-        return None, _ended(error)
+        return None, error if suspend_in(error) is not None else _ended(error)
 
 
 @contextmanager

@@ -3,7 +3,9 @@
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
+from holdfast.conversation.decisions import Decision
 from holdfast.conversation.jsontext import NotJson, dumps, size_bytes
+from holdfast.conversation.principal import Principal
 from holdfast.errors import InvalidInput
 
 from .cancellation import Cancellation
@@ -34,6 +36,10 @@ class ToolContext:
         tool_call_id: The call; unique in its conversation for ever. Conversation and call together are the idempotency key:
             a run that was lost is run again under the same key.
         attempt: 1 at first, and one more each time a lost run is run again.
+        requester: Who sent the message that this turn answers, and how that was proven; None where nobody said.
+        approver: Who decided that the call runs, and how that was proven; None where nobody did, or nobody said.
+        decision: What was decided, for a tool with `resume="pass_to_tool"` and a body that goes on after it raised `Suspend`;
+            None at first.
         context: The JSON value that `start` was given for this conversation.
         resources: The resources that the app's lifespan yielded in this worker.
         report: The function that `report_progress` calls, in the thread that the body runs in; None without streaming.
@@ -44,6 +50,9 @@ class ToolContext:
     turn_id: str
     tool_call_id: str
     attempt: int = 1
+    requester: Principal | None = None
+    approver: Principal | None = None
+    decision: Decision | None = None
     context: Any = None
     resources: Any = None
     report: Report | None = None

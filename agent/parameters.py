@@ -13,6 +13,7 @@ from holdfast.errors import ConfigurationError
 
 from . import type_schema
 from .callback import Callback, InvalidArguments, ValidatorRaised
+from .suspend import Suspend
 
 _SHOWN_ERRORS = 5
 _UNUSABLE = (PydanticInvalidForJsonSchema, PydanticSchemaGenerationError, PydanticUserError, NameError, TypeError, SyntaxError)
@@ -65,7 +66,7 @@ class Parameters:
             values: dict[str, Any] = self._adapter.validate_json(text)
         except ValidationError as error:
             raise InvalidArguments(_line(error)) from error
-        except Exception as error:  # a validator of the user's may raise anything
+        except (Exception, Suspend) as error:  # a validator of the user's may raise anything, and suspends nothing
             raise ValidatorRaised(f"$: a validator raised {type(error).__name__}") from error
         return values
 

@@ -6,7 +6,7 @@ import functools
 import inspect
 import logging
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, TypedDict, Unpack, overload
 
@@ -14,7 +14,7 @@ from pydantic import TypeAdapter
 from pydantic.errors import PydanticInvalidForJsonSchema, PydanticSchemaGenerationError, PydanticUserError
 
 from holdfast.conversation.jsontext import JsonText, NotJson, dumps, loads, size_bytes
-from holdfast.conversation.spec import Approval, Executor, OnLost, ToolSpec
+from holdfast.conversation.spec import Approval, Choice, Executor, OnLost, Resume, ToolSpec
 from holdfast.errors import ConfigurationError
 from holdfast.redaction import PLAIN, Redaction
 
@@ -23,10 +23,12 @@ from .callback import Callback, InThread, InvalidArguments
 from .context import ToolContext
 from .disclosure import Disclosure, Errors
 from .parameters import Parameters
+from .suspend import Suspend
 
 PROMPT_BYTES = 4 * 1024
 SHOWN_CHARACTERS = 600
 """The longest text about arguments that do not fit, in characters."""
+DEFAULT_CHOICES = (Choice.APPROVE, Choice.EDIT, Choice.DENY)
 NO_PARAMETERS = '{"type":"object","properties":{}}'
 _NAME = re.compile(r"[a-zA-Z0-9_-]{1,64}")
 _LOG = logging.getLogger("holdfast.agent")
@@ -60,6 +62,11 @@ class Tool:
         answer_timeout_s: How long an answer of a human or client tool may take, in seconds; the agent's limit by default.
         run_timeout_s: How long the body may run, in seconds; the agent's limit by default.
         strict: Whether the model's arguments must keep to a verbatim `parameters`.
+        decisions: What a person may say of a call that needs an approval, of `approve` (it runs as it is), `edit` (with other
+            arguments), `deny` and `answer` (what its result is); the first three by default. A call can always be cancelled.
+        resume: What a decision does: `replay` (an approved call runs; an answer is its result), `pass_to_tool` (the body runs,
+            also after an answer, and reads the decision in `ToolContext.decision`) or `use_as_result`, which is what human and
+            client tools do.
         definition: A provider tool as its provider wants it, passed through verbatim.
 
     Attributes:
@@ -89,6 +96,8 @@ class Tool:
         run_timeout_s: float | None = None,
         strict: bool = False,
         definition: Mapping[str, Any] | str | None = None,
+        decisions: Sequence[str] | None = None,
+        resume: str | None = None,
     ) -> None:
         self.name = _name(name, callback)
         field = f"tool {self.name!r}"
@@ -97,8 +106,10 @@ class Tool:
         lost = None if on_lost is None else checks.member(OnLost, on_lost, f"{field}.on_lost")
         _check_axes(field, who, gate)
         _check_body(field, who, callback, definition, parameters)
+        choices = None if decisions is None else _decisions(decisions, f"{field}.decisions")
         given = {
-            "response_schema": response_schema is not None,
+            "decisions": choices is not None,
+            "response_schema": response_schema is not None and Choice.ANSWER not in (choices or ()),
             "streaming": checks.flag(streaming, f"{field}.streaming"),
             "on_lost": lost is not None,
             "approval_timeout_s": approval_timeout_s is not None,
@@ -130,6 +141,8 @@ class Tool:
             approval_timeout_s=checks.seconds(approval_timeout_s, f"{field}.approval_timeout_s"),
             answer_timeout_s=checks.seconds(answer_timeout_s, f"{field}.answer_timeout_s"),
             run_timeout_s=checks.seconds(run_timeout_s, f"{field}.run_timeout_s"),
+            decisions=DEFAULT_CHOICES if choices is None else choices,
+            resume=_resume(resume, who, gate, f"{field}.resume"),
         )
         if callback is not None:
             functools.update_wrapper(self, callback, updated=())
@@ -171,7 +184,7 @@ class Tool:
             text = self._prompt(copy.deepcopy(dict(arguments)))
             if not isinstance(text, str):
                 raise TypeError(f"it returned {type(text).__name__}, not text")  # noqa: TRY301 - logged like any other failure
-        except (Exception, SystemExit):  # noqa: BLE001 - a prompt is a courtesy; without it the arguments are still shown
+        except (Exception, SystemExit, Suspend):  # noqa: BLE001 - a prompt is a courtesy; without it the arguments are still shown
             _LOG.warning("the prompt of tool %r could not be rendered", self.name, exc_info=True)
             return None
         encoded = text.encode(errors="replace")  # a lone surrogate cannot be stored
@@ -235,6 +248,8 @@ class Options(TypedDict, total=False):
     run_timeout_s: float | None
     strict: bool
     definition: Mapping[str, Any] | str | None
+    decisions: Sequence[str] | None
+    resume: str | None
 
 
 @overload
@@ -308,6 +323,7 @@ def _check_applicable(field: str, who: Executor, gate: Approval, given: dict[str
     """Refuse an option that nothing would ever read."""
     runs, answered = who is Executor.SERVER, who in (Executor.HUMAN, Executor.CLIENT)
     rules = {
+        "decisions": (gate is Approval.REQUIRED, "nobody is asked to approve", 'use it with approval="required"'),
         "response_schema": (answered, f"nobody answers a {who} tool", 'use it with executor="human" or "client"'),
         "streaming": (runs, f"only a server tool's body reports progress, and this is a {who} tool", "leave it out"),
         "on_lost": (runs, f"only a server tool's run can be lost, and this is a {who} tool", "leave it out"),
@@ -318,6 +334,27 @@ def _check_applicable(field: str, who: Executor, gate: Approval, given: dict[str
     for option, (applies, problem, fix) in rules.items():
         if given[option] and not applies:
             raise ConfigurationError(f"{field}.{option}", problem, fix)
+
+
+def _decisions(declared: Any, field: str) -> tuple[Choice, ...]:
+    if isinstance(declared, str) or not isinstance(declared, Sequence):
+        raise ConfigurationError(field, f"{declared!r:.60} is no list", 'give a list, such as ["approve", "deny"]')
+    choices = tuple(dict.fromkeys(checks.member(Choice, one, field) for one in declared))
+    if not set(choices) - {Choice.DENY}:
+        raise ConfigurationError(field, "nothing but a denial would be possible", "add approve, edit or answer")
+    return choices
+
+
+def _resume(declared: str | None, who: Executor, gate: Approval, field: str) -> Resume:
+    usual = Resume.REPLAY if who in (Executor.SERVER, Executor.PROVIDER) else Resume.USE_AS_RESULT
+    resume = usual if declared is None else checks.member(Resume, declared, field)
+    if resume is Resume.PASS_TO_TOOL and (who is not Executor.SERVER or gate is not Approval.REQUIRED):
+        problem = "there is no body that a decision could be passed to, or nothing to decide"
+        raise ConfigurationError(field, problem, 'use it with executor="server" and approval="required"')
+    if resume is not usual and resume is not Resume.PASS_TO_TOOL:
+        fix = "leave it out" if who is not Executor.SERVER else 'use executor="human", or decisions=["answer", "deny"]'
+        raise ConfigurationError(field, f"a {who} tool's calls go on by {usual}", fix)
+    return Resume.REPLAY if resume is Resume.USE_AS_RESULT else resume
 
 
 def _prompt(prompt: Any, field: str) -> Prompt | None:

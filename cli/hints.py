@@ -5,20 +5,30 @@ from collections.abc import Sequence
 from typing import Any
 
 from holdfast.client.results import PendingCall
-from holdfast.conversation.calls import ACCEPTED
+from holdfast.conversation import SuspensionKind
+from holdfast.conversation.calls import accepted
 from holdfast.conversation.decisions import DecisionKind
+from holdfast.conversation.spec import Choice
 
 from .display import clean
 from .options import Where
 
-_FLAGS = {
+_FLAGS: dict[DecisionKind | Choice, tuple[str, ...]] = {
     DecisionKind.APPROVE: ("--approve",),
+    Choice.EDIT: ("--approve", "--arguments", "JSON"),
     DecisionKind.DENY: ("--deny", "REASON"),
+    DecisionKind.REDISPATCH: ("--redispatch",),
+    DecisionKind.REVIEW: ("--review", "VERDICT", "--notes", "TEXT"),
     DecisionKind.ANSWER: ("--answer", "JSON"),
     DecisionKind.FAIL: ("--fail", "ERROR"),
-    DecisionKind.REDISPATCH: ("--redispatch",),
+    DecisionKind.CANCEL: ("--cancel", "REASON"),
 }
-_ON_TRUST = (DecisionKind.APPROVE, DecisionKind.REDISPATCH)
+"""The options for each word of `PendingCall.decisions`."""
+_ON_TRUST = frozenset[DecisionKind | Choice]({DecisionKind.APPROVE, DecisionKind.REDISPATCH, DecisionKind.REVIEW})
+"""What lets a call go on as it was shown."""
+_NOT_UNSEEN = _ON_TRUST | {Choice.EDIT}
+_AFFIRMATIVE_FIRST = [DecisionKind.APPROVE, Choice.EDIT, DecisionKind.ANSWER, DecisionKind.DENY, DecisionKind.CANCEL]
+_USUAL = (Choice.APPROVE, Choice.EDIT, Choice.DENY)
 
 
 def command(words: Sequence[str], where: Where) -> str:
@@ -26,16 +36,28 @@ def command(words: Sequence[str], where: Where) -> str:
     return shlex.join(["holdfast", *words, *where.words()])
 
 
-def resolving(call: PendingCall[Any], where: Where) -> list[str]:
+def resolving(call: PendingCall[Any], where: Where, *, whole: bool = True) -> list[str]:
     """The commands that resolve a call, the affirmative one first; a person replaces the words in capitals.
 
-    For a call that could not be read whole, only commands that do not let it run; none where its ids are not known.
+    For a call that could not be read, or is not shown, as a whole, only commands that do not let it run; none where its ids
+    are not known.
     """
     ids = (call.conversation_id, call.tool_call_id, call.suspension_id)
     if call.kind is None or any(not known or clean(known) != known for known in ids):
         return []
-    kinds = [kind for kind in ACCEPTED[call.kind] if call.problem is None or kind not in _ON_TRUST]
-    return [_resolve(call, _FLAGS[kind], where) for kind in kinds]
+    return [
+        _resolve(call, _FLAGS[one], where) for one in taken(call) if (whole and call.problem is None) or one not in _NOT_UNSEEN
+    ]
+
+
+def taken(call: PendingCall[Any]) -> list[DecisionKind | Choice]:
+    """What a call takes, of what this command line can say; what its kind usually takes, where the server does not say."""
+    words = call.decisions
+    if not words and call.kind is not None:
+        usual = accepted(call.kind, _USUAL, with_schema=call.response_schema is not None)
+        words = (*_USUAL, DecisionKind.CANCEL) if call.kind is SuspensionKind.APPROVAL else usual
+    found = [one for word in words for one in _FLAGS if one == word]
+    return sorted(found, key=_AFFIRMATIVE_FIRST.index) if call.kind is SuspensionKind.APPROVAL else found
 
 
 def next_step(call: PendingCall[Any], where: Where, *, whole: bool) -> str | None:
@@ -47,9 +69,9 @@ def next_step(call: PendingCall[Any], where: Where, *, whole: bool) -> str | Non
         whole: Whether the list shows the whole call. Else the step is to look at it, not the command that lets it run.
     """
     commands = resolving(call, where)
-    if call.kind is None or not commands:
+    if not commands:
         return None
-    if not whole and call.problem is None and ACCEPTED[call.kind][0] in _ON_TRUST:
+    if not whole and call.problem is None and taken(call)[0] in _ON_TRUST:
         return f"not all of it is shown here; look first: {command(['show', call.conversation_id], where)}"
     return commands[0]
 

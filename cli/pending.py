@@ -31,7 +31,11 @@ ELSEWISE = {
     SuspensionKind.ELICITATION: "A question takes --answer JSON (text goes in double quotes), or --deny REASON.",
     SuspensionKind.CLIENT_EXEC: "A client's call takes --answer JSON, or --fail ERROR.",
     SuspensionKind.LOST: "A lost run takes --redispatch (run it again), --answer JSON (what it returned), or --fail ERROR.",
+    SuspensionKind.REVIEW: "A review takes --review allow, block or review (revise and ask again), with --notes TEXT.",
 }
+ALL_TAKE = (
+    "Each takes --cancel REASON: the call is dropped, and its turn goes on. `holdfast show` says what a certain call takes."
+)
 
 
 def run(
@@ -41,7 +45,9 @@ def run(
     limit: Annotated[int | None, typer.Option(help=f"How many are listed at most; {LIMIT} if left out.")] = None,
     after: Annotated[str | None, typer.Option(metavar="CURSOR", help="Go on after an earlier page.")] = None,
     agent: Annotated[str | None, typer.Option(help="Only this agent's calls.")] = None,
-    kind: Annotated[str | None, typer.Option(help="Only this kind: approval, elicitation, client_exec or lost.")] = None,
+    kind: Annotated[
+        str | None, typer.Option(help="Only this kind: approval, elicitation, client_exec, lost or review.")
+    ] = None,
     watch: Annotated[bool, typer.Option("--watch", help="Go on with what comes and what is settled, until Ctrl-C.")] = False,
     as_json: AsJson = False,
 ) -> None:
@@ -163,15 +169,18 @@ def draw(calls: Sequence[AsyncPendingCall], now: int, where: Where) -> None:
         screen.print(line, soft_wrap=True)
         if call.problem is not None:
             screen.print(f"  it cannot be read: {clean(call.problem)}", style="red", soft_wrap=True)
-        if call.prompt:
-            screen.print(f"  it asks: {shorten(clean(call.prompt), PROMPT_LENGTH)}", soft_wrap=True)
-        whole = is_whole_json(text, room) and is_whole(call.prompt or "", PROMPT_LENGTH)
+        asked = [said for said in (call.title, call.prompt, call.action if call.action != "review" else None) if said]
+        for said in asked:
+            screen.print(f"  it asks: {shorten(clean(said), PROMPT_LENGTH)}", soft_wrap=True)
+        whole = is_whole_json(text, room) and all(is_whole(said, PROMPT_LENGTH) for said in asked)
+        whole = whole and not call.report_md and call.payload is None
         if (step := next_step(call, where, whole=whole)) is not None:
             screen.print(f"  {step}", style="cyan", soft_wrap=True)
     screen.print()
     for kind, elsewise in ELSEWISE.items():
         if any(call.kind is kind for call in calls):
             screen.print(elsewise, style="dim", soft_wrap=True)
+    screen.print(ALL_TAKE, style="dim", soft_wrap=True)
 
 
 def _cells(call: AsyncPendingCall, now: int) -> tuple[str, ...]:

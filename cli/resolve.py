@@ -7,12 +7,15 @@ from typing import Annotated, Any
 
 import typer
 
-from holdfast.conversation import Answer, Approve, Decision, Deny, Fail, Receipt, Redispatch, jsontext
+from holdfast.conversation import Answer, Approve, Cancel, Decision, Deny, Fail, Receipt, Redispatch, Review, jsontext
 from holdfast.errors import InvalidDecision
 
 from .display import clean, to_json
 from .options import AsJson, Where
 from .session import reached
+
+_SAY_WHY = {"--deny": "--deny REASON", "--cancel": "--cancel REASON", "--review": "--notes TEXT"}
+"""The decisions that say why themselves, and how."""
 
 
 def run(
@@ -27,13 +30,22 @@ def run(
     answer: Annotated[str | None, typer.Option(metavar="JSON", help="The answer; text goes in JSON's quotes.")] = None,
     fail: Annotated[str | None, typer.Option(metavar="ERROR", help="The call could not be done, or failed.")] = None,
     redispatch: Annotated[bool, typer.Option("--redispatch", help="Run a lost call again.")] = False,
+    review: Annotated[
+        str | None, typer.Option(metavar="VERDICT", help="A review's verdict: allow, block, or review (revise and ask again).")
+    ] = None,
+    notes: Annotated[str | None, typer.Option(metavar="TEXT", help="With --review: what the agent reads beside it.")] = None,
+    cancel: Annotated[str | None, typer.Option(metavar="REASON", help="The call is dropped, and its turn goes on.")] = None,
+    reason: Annotated[
+        str | None, typer.Option(metavar="TEXT", help="Why, for the log alone; --deny and --cancel say why.")
+    ] = None,
     decision_id: Annotated[str | None, typer.Option(metavar="ID", help="Makes the command safe to repeat.")] = None,
     as_json: AsJson = False,
 ) -> None:
     """Decide a pending call; done once the decision is durable.
 
-    Exactly one of --approve, --deny, --answer, --fail and --redispatch. An approval takes --approve or --deny, a question
-    --answer or --deny, a client's call --answer or --fail, a lost run --redispatch, --answer or --fail.
+    Exactly one of --approve, --deny, --answer, --fail, --redispatch, --review and --cancel. An approval takes --approve or
+    --deny, a question --answer or --deny, a client's call --answer or --fail, a lost run --redispatch, --answer or --fail, a
+    review --review; each takes --cancel, and `holdfast show` says what a certain call takes.
     """
     given = {
         "--approve": approve or None,
@@ -41,8 +53,11 @@ def run(
         "--answer": answer,
         "--fail": fail,
         "--redispatch": redispatch or None,
+        "--review": review,
+        "--cancel": cancel,
     }
-    decision = _decision({flag: value for flag, value in given.items() if value is not None}, arguments, tuple(given))
+    chosen = {flag: value for flag, value in given.items() if value is not None}
+    decision = _decision(chosen, arguments, tuple(given), notes=notes, reason=reason)
     receipt = asyncio.run(_resolve(where, conversation, call, decision, suspension=suspension, decision_id=decision_id))
     _say(receipt, call, decision, as_json=as_json)
 
@@ -64,24 +79,40 @@ def _say(receipt: Receipt, call: str, decision: Decision, *, as_json: bool) -> N
     )
 
 
-def _decision(given: Mapping[str, Any], arguments: str | None, flags: Sequence[str]) -> Decision:
+def _decision(
+    given: Mapping[str, Any],
+    arguments: str | None,
+    flags: Sequence[str],
+    *,
+    notes: str | None = None,
+    reason: str | None = None,
+) -> Decision:
     if len(given) != 1:
         problem = f"{' and '.join(given)} are given" if given else "none is given"
         raise InvalidDecision("decision", problem, f"give one of {', '.join(flags)}")
     ((flag, value),) = given.items()
-    if arguments is not None and flag != "--approve":
-        raise InvalidDecision("--arguments", f"it does not go with {flag}", "give it with --approve, or leave it out")
+    for option, text, goes_with in (("--arguments", arguments, ("--approve",)), ("--notes", notes, ("--review",))):
+        if text is not None and flag not in goes_with:
+            fix = f"give it with {goes_with[0]}, or leave it out"
+            raise InvalidDecision(option, f"it does not go with {flag}", fix)
+    if reason is not None and flag in _SAY_WHY:
+        raise InvalidDecision("--reason", f"it does not go with {flag}, which says why itself", f"say it with {_SAY_WHY[flag]}")
+    why = reason or ""
     match flag:
         case "--approve":
-            return Approve(None if arguments is None else _json("--arguments", arguments))
+            return Approve(None if arguments is None else _json("--arguments", arguments), reason=why)
         case "--deny":
             return Deny(value)
         case "--answer":
-            return Answer(_json("--answer", value))
+            return Answer(_json("--answer", value), reason=why)
         case "--fail":
-            return Fail(value)
+            return Fail(value, reason=why)
+        case "--review":
+            return Review(value, notes or "")
+        case "--cancel":
+            return Cancel(value)
         case _:
-            return Redispatch()
+            return Redispatch(reason=why)
 
 
 def _json(option: str, text: str) -> Any:

@@ -1,6 +1,7 @@
 """`holdfast show`: one conversation and its pending calls; approvals, questions and clients' calls have frames of their own."""
 
 import asyncio
+import re
 import sys
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
@@ -23,12 +24,17 @@ if TYPE_CHECKING:
     from rich.text import Text
 
 TEXT_LENGTH = 4_000
+REVIEWED_LENGTH = 40_000
+"""How many characters of a prompt, of a report, and of what is reviewed as data are shown; a call of which more is left out is
+given no command that lets it go on."""
 _INDENT = "    "
+_GAP = re.compile(r"\n(?:[ \t]*\n){4,}")
 _FRAMES = {
     SuspensionKind.APPROVAL: ("Approval", "yellow", "HEAVY"),
     SuspensionKind.ELICITATION: ("Question", "cyan", "ROUNDED"),
     SuspensionKind.CLIENT_EXEC: ("For the client", "magenta", "DOUBLE"),
     SuspensionKind.LOST: ("Lost", "red", "HEAVY"),
+    SuspensionKind.REVIEW: ("Review", "blue", "HEAVY"),
 }
 _UNREADABLE = ("Unreadable", "red", "SQUARE")
 _STYLES = {"user": "bold green", "assistant": "bold blue", "tool": "dim"}
@@ -170,9 +176,15 @@ def _draw_message(screen: "Console", message: dict[str, Any]) -> None:
 
 
 def _indented(text: str) -> str:
-    cut = shorten(clean_block(text), TEXT_LENGTH)
-    more = f"\n{_INDENT}({len(text)} characters; --json has all of them)" if len(text) > TEXT_LENGTH else ""
-    return "\n".join(_INDENT + line for line in cut.split("\n")) + more
+    return "\n".join(_INDENT + line for line in _cut(text, TEXT_LENGTH).split("\n"))
+
+
+def _cut(text: str, length: int) -> str:
+    """The text as a block of so many characters at most; where more are left out, it says so."""
+    shown = clean_block(text)
+    if len(shown) <= length:
+        return shown
+    return f"{shorten(shown, length)}\n({len(text)} characters; --json has all of them)"
 
 
 def _draw_call(screen: "Console", call: AsyncPendingCall, now: int, where: Where) -> None:
@@ -194,8 +206,16 @@ def _draw_call(screen: "Console", call: AsyncPendingCall, now: int, where: Where
         box=getattr(box, frame),
     )
     screen.print(panel)
-    for line in resolving(call, where):
+    texts = (call.prompt or "", call.report_md or "", "" if call.payload is None else to_json(call.payload, indent=2))
+    whole = all(len(clean_block(text)) <= REVIEWED_LENGTH for text in texts)
+    for line in resolving(call, where, whole=whole):
         screen.print(f"  {line}", style=color, soft_wrap=True)
+
+
+def _quoted(text: str) -> str:
+    """A tool's own words, marked line by line: they cannot pose as what this command says; long gaps are told, not shown."""
+    lines = _GAP.sub(lambda gap: f"\n({gap[0].count(chr(10)) - 1} empty lines)\n", _cut(text, REVIEWED_LENGTH)).split("\n")
+    return "\n".join(f"│ {line}" for line in lines)
 
 
 def _body(call: AsyncPendingCall) -> "Text":
@@ -205,7 +225,7 @@ def _body(call: AsyncPendingCall) -> "Text":
     if call.problem is not None:
         parts.append(f"It cannot be read: {clean(call.problem)}")
     if call.prompt:
-        parts.append(clean_block(call.prompt))
+        parts.append(_quoted(call.prompt))
     match call.kind:
         case SuspensionKind.APPROVAL:
             parts.append(f"May {clean(call.tool)} run with these arguments?")
@@ -217,8 +237,16 @@ def _body(call: AsyncPendingCall) -> "Text":
             parts.append(
                 f"Find out whether {clean(call.tool)} took effect with these arguments: run it again, or give its outcome."
             )
+        case SuspensionKind.REVIEW:
+            parts[:0] = [clean(call.title)] if call.title else []
+            parts.append(f"{clean(call.tool)} asks somebody for a word before it goes on: {clean(call.action or '')}.")
+    if call.report_md:
+        parts.append(f"Its report:\n{_quoted(call.report_md)}")
+    if call.payload is not None:
+        parts.append(f"What it is about:\n{_cut(to_json(call.payload, indent=2), REVIEWED_LENGTH)}")
     if call.problem is None:
-        parts.append(clean_block(to_json(call.arguments, indent=2)))
+        called = "It was called with:\n" if call.kind is SuspensionKind.REVIEW else ""
+        parts.append(called + clean_block(to_json(call.arguments, indent=2)))
     if call.response_schema is not None:
         parts.append(f"The answer must fit:\n{clean_block(to_json(call.response_schema, indent=2))}")
     return Text("\n\n".join(parts), overflow="fold")

@@ -3,7 +3,7 @@
 import asyncio
 import copy
 import uuid
-from collections.abc import AsyncGenerator, Collection
+from collections.abc import AsyncGenerator, Collection, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self, cast
@@ -24,6 +24,7 @@ from holdfast.errors import (
     ClusterStopped,
     ClusterUnavailable,
     ConfigurationError,
+    HoldfastError,
     InvalidInput,
     InvalidMessage,
     StaleCall,
@@ -47,6 +48,7 @@ from .arguments import (
     text_of,
     this_user,
 )
+from .batches import pairs_of, resolve_each
 from .connection import Connection
 from .conversation import Conversation
 from .list_events import AsyncListEvent
@@ -263,7 +265,7 @@ class AsyncClient:
         Args:
             conversation_id: The conversation's id.
             tool_call_id: The call's id.
-            decision: `Approve`, `Deny`, `Answer`, `Fail` or `Redispatch`, as the suspension's kind takes.
+            decision: What `PendingCall.decisions` says: `Approve`, `Deny`, `Answer`, `Fail`, `Redispatch`, `Review`, `Cancel`.
             suspension_id: Binds the decision to the suspension that was shown; needed once the call has been suspended twice.
             decision_id: The idempotency key; the same key again returns the same receipt. None draws a random key.
 
@@ -294,6 +296,27 @@ class AsyncClient:
         return await self._connection.resolve(
             conversation_id, tool_call_id, decision, suspension_id=suspension_id, decision_id=decision_id
         )
+
+    async def resolve_each(
+        self, decisions: Sequence[tuple[AsyncPendingCall, Decision]], *, decision_id: str | None = None
+    ) -> list[Receipt | HoldfastError]:
+        """Decide several pending calls, of whatever conversations, each by itself.
+
+        Args:
+            decisions: Pairs of a pending call and its decision, at most 1,000; 16 are under way at once.
+            decision_id: The idempotency key of all; the same key again returns the same receipts. None draws a random key.
+
+        Returns:
+            For each pair, in the order given: its receipt, or the error (as of `resolve`) that says why it was not decided.
+
+        Raises:
+            InvalidDecision: The list holds something else than pairs of a call and a decision, or the id is ill-formed; nothing
+                was decided.
+        """
+        own: list[tuple[AsyncPendingCall, Decision]] = [
+            (PendingCall(**call.to_dict(), _resolve=self.resolve), decision) for call, decision in pairs_of(decisions)
+        ]
+        return await resolve_each(own, decision_id)
 
     async def pending(
         self,
@@ -367,7 +390,7 @@ class AsyncClient:
 
         Args:
             suspension_id: The id, from `PendingCall.suspension_id`.
-            decision: `Approve`, `Deny`, `Answer`, `Fail` or `Redispatch`, as the suspension's kind takes.
+            decision: What `PendingCall.decisions` says, as for `resolve`.
             conversation_id: The conversation. Without it, a suspension is found only while it is open, so that the repetition
                 of a decision that was recorded raises `StaleCall` in place of returning its receipt.
             decision_id: The idempotency key; the same key again returns the same receipt. None draws a random key.

@@ -4,7 +4,7 @@ import asyncio
 import os
 import threading
 import weakref
-from collections.abc import AsyncGenerator, Collection, Coroutine, Iterator
+from collections.abc import AsyncGenerator, Collection, Coroutine, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import fields
 from pathlib import Path
@@ -14,14 +14,16 @@ from typing import Any, Self, TypeVar
 from holdfast.agent import App
 from holdfast.conversation import Cancelled, Decision, Principal, Receipt, Status, SuspensionKind
 from holdfast.conversation.ids import check_conversation_id
+from holdfast.errors import HoldfastError
 from holdfast.persistence import ConversationRow, Pause
 
 from .agents import AgentRow
 from .arguments import principal_of
 from .async_client import AsyncClient
+from .batches import pairs_of
 from .conversation import Conversation as AsyncConversation
 from .list_events import BlockingListEvent, ListEvent
-from .results import BlockingPendingCall, ConversationState, Event, Page, PendingCall
+from .results import AsyncPendingCall, BlockingPendingCall, ConversationState, Event, Page, PendingCall
 from .turns import Message, Turn
 
 T = TypeVar("T")
@@ -136,6 +138,16 @@ class Client:
         return self._run(
             self._async().resolve(conversation_id, tool_call_id, decision, suspension_id=suspension_id, decision_id=decision_id)
         )
+
+    def resolve_each(
+        self, decisions: Sequence[tuple[BlockingPendingCall, Decision]], *, decision_id: str | None = None
+    ) -> list[Receipt | HoldfastError]:
+        """Decide several pending calls, each by itself. `AsyncClient.resolve_each` describes the arguments and the errors."""
+        client = self._async()
+        bound: list[tuple[AsyncPendingCall, Decision]] = [
+            (PendingCall(**call.to_dict(), _resolve=client.resolve), decision) for call, decision in pairs_of(decisions)
+        ]
+        return self._run(client.resolve_each(bound, decision_id=decision_id))
 
     def pending(
         self,
@@ -286,6 +298,10 @@ class BlockingConversation:
     ) -> Receipt:
         """Decide a pending call of this conversation. `AsyncClient.resolve` describes the arguments and the errors."""
         return self._client.resolve(self.id, tool_call_id, decision, suspension_id=suspension_id, decision_id=decision_id)
+
+    def resolve_many(self, decisions: Mapping[str, Decision], *, decision_id: str | None = None) -> list[Receipt]:
+        """Decide several pending calls of this conversation, or none. `Conversation.resolve_many` describes the errors."""
+        return self._client._run(self._conversation.resolve_many(decisions, decision_id=decision_id))  # noqa: SLF001 - as above
 
     def pending(self) -> list[BlockingPendingCall]:
         """The pending calls of this conversation. `Conversation.pending` describes the errors."""

@@ -3,21 +3,23 @@
 import asyncio
 import logging
 import uuid
-from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Mapping, Sequence
 from typing import Annotated, Any, cast
 
 from pydantic import Field, TypeAdapter
 
 from holdfast.backoff import Backoff
 from holdfast.conversation import (
-    Cancel,
     Cancelled,
     CancelPending,
+    CancelTurn,
     Command,
     Decision,
     End,
     Receipt,
+    Receipts,
     Reply,
+    ResolveMany,
     Send,
     State,
     Status,
@@ -34,6 +36,7 @@ from holdfast.errors import ConversationNotFound, HoldfastError, InvalidInput, I
 from holdfast.persistence import Conversations, Quarantine, Store, codec
 
 from .arguments import check_cancelling, check_place, is_time, member_of, reason_of, request_id_of, text_of
+from .batches import batch_key, batch_of
 from .connection import Connection
 from .results import AsyncPendingCall, ConversationState, Event, PendingCall
 from .running import abandoned_calls, late_results, problem_of, running_calls, shown_arguments
@@ -103,6 +106,44 @@ class Conversation:
         return await self._connection.resolve(
             self.id, tool_call_id, decision, suspension_id=suspension_id, decision_id=decision_id
         )
+
+    async def resolve_many(self, decisions: Mapping[str, Decision], *, decision_id: str | None = None) -> list[Receipt]:
+        """Decide several pending calls of this conversation: all of them, or none.
+
+        Args:
+            decisions: The decisions by the `suspension_id` of the calls that were shown; at most 1,000.
+            decision_id: The idempotency key; the same key and decisions again return the same receipts. None draws a key.
+
+        Returns:
+            A receipt for each decision, in the order given.
+
+        Raises:
+            BatchRefused: At least one cannot be taken; `errors` says which and why. Nothing was decided.
+            InvalidDecision: The decisions are no batch, or the id was used for others.
+            ConversationNotFound: The conversation was never started.
+            ConversationEnded: The conversation has ended.
+            OutcomeUnknown: No acknowledgement came in time; retry with the same `decision_id`.
+            Overloaded: No actor came free in time, or too many commands wait for the conversation; nothing was done.
+                Retry after `retry_after_ms`, with the same `decision_id`.
+            Quarantined: The conversation's own work took processes down; see `Conversation.retry`.
+            StoreUnavailable: Redis does not answer in time, or refuses; nothing was done.
+            ClusterUnavailable: Ray does not answer in time, or cannot be joined.
+            ClusterStopped: Holdfast was stopped on its cluster, until `holdfast up`.
+            WrongCluster: The store is bound to another Ray cluster, which lives.
+            CipherMissing: Payloads are encrypted, and this client names no cipher.
+            CipherFailed: The cipher cannot encrypt the new events, or decrypt the conversation; nothing was written.
+            WrongStore: The Redis there is not the store that this client has known.
+            CorruptStore: A key holds what Holdfast never wrote there, or the conversation cannot be taken up.
+            NewerRecord: A newer Holdfast has written a record that is to be read.
+            OlderRelease: A newer Holdfast serves the store.
+            OtherBuild: Another build of Holdfast serves the store, or runs in the cluster.
+            ConfigurationError: The store or Ray cannot be joined as configured, or the process was forked from one that had
+                joined Ray.
+        """
+        key = batch_key(decision_id)
+        command = ResolveMany(decisions=batch_of(decisions, key))
+        reply = cast("Receipts", await self._reply_to(command, "the decisions", key))
+        return list(reply.receipts)
 
     async def pending(self) -> list[AsyncPendingCall]:
         """The pending calls of this conversation, in the model's order.
@@ -332,7 +373,7 @@ class Conversation:
         """
         request_id = request_id_of(request_id)
         check_cancelling(turn_id, wait_s)
-        command = Cancel(request_id=request_id, turn_id=turn_id)
+        command = CancelTurn(request_id=request_id, turn_id=turn_id)
         cancelled = cast("Cancelled", await self._reply_to(command, "the cancellation", request_id))
         if not wait_s or not cancelled.calls:
             return cancelled
@@ -349,7 +390,8 @@ class Conversation:
         """Cancel the calls that wait, each with an error result that the model reads; the turn goes on without them.
 
         Args:
-            kind: The only kind of suspension that is meant (`approval`, `elicitation`, `client_exec`, `lost`); None for all.
+            kind: The only kind of suspension that is meant (`approval`, `elicitation`, `client_exec`, `lost`, `review`); None
+                for all.
             reason: Why, for the model, at most `Limits.note_bytes` bytes.
             request_id: The idempotency key; the same key again returns what was cancelled then. None draws a random key.
 

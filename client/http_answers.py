@@ -25,8 +25,9 @@ INPUTS = frozenset({"invalid_request", "not_json", "body_too_large", "query_too_
 """Codes of requests that the server could not take in."""
 LONGEST_PAUSE_S = 3600
 WHY_LENGTH = 500
-TEXT_LENGTH, MOST_ITEMS = 2_000, 100
-"""How many characters of each text, and how many values of each list, an error takes over from a problem document."""
+TEXT_LENGTH, MOST_ITEMS = 2_000, 1_000
+"""How many characters of each text, and how many values of each list, an error takes over from a problem document: as many
+as one request may decide."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,15 +1,21 @@
 """The client over HTTP: the methods of `AsyncClient`, with neither Ray nor Redis in the process."""
 
 import uuid
-from collections.abc import AsyncGenerator, Collection
+from collections.abc import AsyncGenerator, Collection, Sequence
 from typing import Any, NoReturn
 
 import httpx
 
 from holdfast.conversation import Decision, Principal, Receipt, Status, SuspensionKind, jsontext
-from holdfast.conversation.decisions import DecisionKind, Ruling
 from holdfast.conversation.ids import check_conversation_id, check_request_id, conversation_id_from
-from holdfast.errors import ConfigurationError, InvalidDecision, InvalidMessage, StaleCall, StaleReason
+from holdfast.errors import (
+    ConfigurationError,
+    HoldfastError,
+    InvalidDecision,
+    InvalidMessage,
+    StaleCall,
+    StaleReason,
+)
 from holdfast.persistence import ConversationRow, Pause, Place
 
 from . import http_replies as replies
@@ -29,19 +35,12 @@ from .arguments import (
 from .async_client import AsyncClient
 from .http_address import Address
 from .http_conversation import HttpConversation
+from .http_decisions import resolve_each, said
 from .http_events import follow_lists
 from .http_exchange import Exchange, key_or
 from .http_paths import fits, part
 from .list_events import AsyncListEvent
 from .results import AsyncPendingCall, Page
-
-_BODIES = {
-    DecisionKind.APPROVE: "arguments",
-    DecisionKind.DENY: "reason",
-    DecisionKind.ANSWER: "value",
-    DecisionKind.FAIL: "error",
-}
-"""The name of what a decision says, in the body of a request."""
 
 
 class HttpClient(AsyncClient):
@@ -120,7 +119,7 @@ class HttpClient(AsyncClient):
     ) -> Receipt:
         """Decide a pending call; see `AsyncClient.resolve`."""
         check_conversation_id(conversation_id)
-        body = _said(decision)
+        body = said(decision)
         if decision_id is not None:
             check_request_id("decision_id", decision_id, InvalidDecision)
         if suspension_id is not None and not isinstance(suspension_id, str):
@@ -132,6 +131,12 @@ class HttpClient(AsyncClient):
         place = {"tool_call_id": tool_call_id} | ({} if suspension_id is None else {"suspension_id": suspension_id})
         path = f"/v1/conversations/{part(conversation_id)}/resolve"
         return await self.exchange.post(path, "the decision", body | place, replies.receipt, key=key_or(decision_id))
+
+    async def resolve_each(
+        self, decisions: Sequence[tuple[AsyncPendingCall, Decision]], *, decision_id: str | None = None
+    ) -> list[Receipt | HoldfastError]:
+        """Decide several pending calls, each by itself; see `AsyncClient.resolve_each`. Many go in several requests."""
+        return await resolve_each(self.exchange, decisions, decision_id)
 
     async def pending(
         self,
@@ -172,7 +177,7 @@ class HttpClient(AsyncClient):
             return await call.resolve(decision, decision_id=decision_id)
         check_conversation_id(conversation_id)
         check_suspension(suspension_id, conversation_id)
-        body = _said(decision)
+        body = said(decision)
         if decision_id is not None:
             check_request_id("decision_id", decision_id, InvalidDecision)
         if not fits(suspension_id):
@@ -234,16 +239,3 @@ class HttpClient(AsyncClient):
         if conversation_id is not None:
             await self.conversation(conversation_id).state()  # which says whether there is a conversation at all
         return StaleCall(conversation_id or "", suspension_id, StaleReason.UNKNOWN)
-
-
-def _said(decision: Decision) -> dict[str, Any]:
-    """A decision as the body of a request says it.
-
-    Raises:
-        InvalidDecision: The value is no decision, or its body is not JSON.
-    """
-    ruling = Ruling.of(decision)
-    said: dict[str, Any] = {"decision": ruling.kind.value}
-    if ruling.body is not None:
-        said[_BODIES[ruling.kind]] = jsontext.loads(ruling.body)
-    return said

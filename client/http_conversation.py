@@ -3,6 +3,7 @@
 import asyncio
 import logging
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
+from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from holdfast.backoff import Backoff
@@ -12,7 +13,9 @@ from holdfast.errors import HoldfastError, InvalidInput, InvalidMessage, ServerR
 
 from . import http_replies as replies
 from .arguments import check_cancelling, check_place, is_time, member_of, reason_of, request_id_of, text_of
+from .batches import batch_key, batch_of
 from .conversation import Conversation
+from .http_decisions import said
 from .http_events import follow
 from .http_exchange import key_or
 from .http_paths import fits, part
@@ -53,6 +56,14 @@ class HttpConversation(Conversation):
     ) -> Receipt:
         """Decide a pending call; see `Conversation.resolve`."""
         return await self._client.resolve(self.id, tool_call_id, decision, suspension_id=suspension_id, decision_id=decision_id)
+
+    async def resolve_many(self, decisions: Mapping[str, Decision], *, decision_id: str | None = None) -> list[Receipt]:
+        """Decide several pending calls, all of them or none; see `Conversation.resolve_many`."""
+        key = batch_key(decision_id)
+        batch_of(decisions, key)
+        items = [{"suspension_id": name, **said(decision)} for name, decision in decisions.items()]
+        read = partial(replies.receipts, count=len(items))
+        return await self._post("resolve-many", "the decisions", {"decisions": items}, read, key=key)
 
     async def pending(self) -> list[AsyncPendingCall]:
         """The pending calls; see `Conversation.pending`."""

@@ -15,6 +15,7 @@ import httpx
 from holdfast import trace_context
 from holdfast.backoff import Backoff
 from holdfast.errors import (
+    BatchRefused,
     ConfigurationError,
     ConversationEnded,
     ConversationExists,
@@ -54,6 +55,7 @@ JUDGED = (
     TurnNotFound,
     MessageNotFound,
     StaleCall,
+    BatchRefused,
 )
 """Errors by which a conversation refuses a request whose key it does not know: the same request did nothing before, either.
 

@@ -10,11 +10,11 @@ from holdfast.conversation.calls import PendingView
 from holdfast.conversation.events import EVENTS
 from holdfast.conversation.live import LIVE_EVENTS, LiveEvent
 from holdfast.conversation.state import RESTING
-from holdfast.errors import ServerRefused
+from holdfast.errors import HoldfastError, ServerRefused
 from holdfast.persistence import ConversationRow, Pause
 
 from .agents import AgentRow
-from .http_answers import UNREADABLE
+from .http_answers import UNREADABLE, told
 from .list_events import AsyncListEvent, ListEvent, ListEventKind
 from .results import ConversationState, LateResult, PendingCall, RunningCall
 from .results import Event as ClientEvent
@@ -84,6 +84,17 @@ class _ListEvent(BaseModel):
 _LIST_EVENT = TypeAdapter(_ListEvent)
 
 
+class _Decided(BaseModel):
+    """What one of several decisions led to."""
+
+    status: int
+    receipt: dict[str, Any] | None = None
+    problem: dict[str, Any] | None = None
+
+
+_DECIDED = TypeAdapter(_Decided)
+
+
 def page(reply: Any) -> Page:
     """The page in a reply; its items are not checked yet."""
     return _checked(_PAGE, reply)
@@ -117,6 +128,27 @@ def pause(reply: Any) -> Pause:
 def receipt(reply: Any) -> Receipt:
     """The receipt; the idempotency key beside it is the caller's own."""
     return _record(Receipt, reply)
+
+
+def receipts(reply: Any, count: int) -> list[Receipt]:
+    """The receipts of so many decisions, in the order given."""
+    return [receipt(one) for one in _as_many(reply, count)]
+
+
+def decided(reply: Any, count: int) -> list[Receipt | HoldfastError]:
+    """The receipts of so many decisions, or the errors that say why they were not taken, in the order given."""
+    found: list[Receipt | HoldfastError] = []
+    for one in _as_many(reply, count):
+        outcome = _checked(_DECIDED, one)
+        found.append(receipt(outcome.receipt) if outcome.problem is None else told(outcome.problem, outcome.status))
+    return found
+
+
+def _as_many(reply: Any, count: int) -> list[Any]:
+    items = page(reply).items
+    if len(items) != count:
+        raise _unreadable(f"it has {len(items)} results for {count} decisions")
+    return items
 
 
 def cancelled(reply: Any) -> Cancelled:

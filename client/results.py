@@ -11,6 +11,7 @@ from holdfast.conversation import (
     FailureReason,
     Receipt,
     Redispatch,
+    Review,
     Status,
     StopReason,
     SuspensionKind,
@@ -105,6 +106,13 @@ class PendingCall(Generic[R]):
         response_schema: The JSON Schema that an answer must fit, if there is one.
         created_at: Since when the call waits, in integer milliseconds UTC.
         expires_at: The deadline, in integer milliseconds UTC; None if the call has none.
+        batch_id: The model call whose answer asked for the call: what has the same came with one answer.
+        decisions: What may be decided. For an approval: `approve`, `edit`, `deny`, `answer`, as its tool allows, and `cancel`;
+            else kinds of decisions.
+        title: What a review is about, in one line.
+        action: What a review asks for, in one word.
+        report_md: What a reviewer is to read, in markdown: a tool's words, and not to be trusted more than its arguments.
+        payload: What a review is about, as a JSON value.
         problem: Why not all of the call can be read: a newer Holdfast wrote it, the store is corrupt, it nests too deeply, or
             it is gone. Fields that could not be read are empty or None.
     """
@@ -122,6 +130,12 @@ class PendingCall(Generic[R]):
     created_at: int
     expires_at: int | None
     problem: str | None
+    batch_id: str
+    decisions: tuple[str, ...]
+    title: str | None
+    action: str | None
+    report_md: str | None
+    payload: Any
     _resolve: Callable[..., R] = field(repr=False, compare=False)
 
     @classmethod
@@ -133,7 +147,7 @@ class PendingCall(Generic[R]):
         """Decide this call, in the phase and with the arguments that are shown here.
 
         Args:
-            decision: `Approve`, `Deny`, `Answer`, `Fail` or `Redispatch`, as the call's kind allows.
+            decision: One that is among the call's `decisions`.
             decision_id: The idempotency key; the same key again returns the same receipt. None draws a random key.
 
         Raises:
@@ -161,7 +175,7 @@ class PendingCall(Generic[R]):
         if not (self.conversation_id and self.tool_call_id):
             fix = "look at the conversation with `holdfast show`; its deadline ends the call by itself"
             raise InvalidDecision("tool_call_id", f"the call cannot be read ({self.problem})", fix)
-        if (isinstance(decision, Approve) and decision.arguments is None) or isinstance(decision, Redispatch):
+        if (isinstance(decision, Approve) and decision.arguments is None) or isinstance(decision, Redispatch | Review):
             fix = "deny or fail it, approve with arguments of your own, or resolve it by its ids with Client.resolve()"
             raise InvalidDecision("decision", f"not all of the call could be shown ({self.problem})", fix)
 

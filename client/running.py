@@ -4,7 +4,7 @@ import logging
 from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
 
-from holdfast.conversation import Event, ModelFailed, State, jsontext
+from holdfast.conversation import Event, ModelFailed, RunSuspended, State, jsontext
 from holdfast.conversation.calls import CallStatus, run_effect_id
 from holdfast.conversation.events import CallSuspended, RunScheduled
 from holdfast.errors import CorruptStore, NewerRecord, StoreError
@@ -113,7 +113,13 @@ def _late(effect_id: str, late: Late) -> LateResult:
         outcome = codec.decode_outcome(late.outcome)
     except StoreError as error:
         return LateResult(effect_id, late.at, None, problem=str(error))
-    content = outcome.error if isinstance(outcome, ModelFailed) else outcome.content
+    match outcome:
+        case ModelFailed():
+            content: str | None = outcome.error
+        case RunSuspended():
+            content = f"it asked for a review: {outcome.title}"
+        case _:
+            content = outcome.content
     return LateResult(effect_id, late.at, None if content is None else _short(content))
 
 

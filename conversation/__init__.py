@@ -5,14 +5,29 @@ the inside of Holdfast needs are imported from their own modules.
 """
 
 from .calls import SuspensionKind
-from .commands import Cancel, CancelPending, Command, End, ModelFailed, ModelReplied, Resolve, RunFinished, Send, Start, Wake
-from .decisions import Answer, Approve, Decision, Deny, Fail, Redispatch
+from .commands import (
+    CancelPending,
+    CancelTurn,
+    Command,
+    Decided,
+    End,
+    ModelFailed,
+    ModelReplied,
+    Resolve,
+    ResolveMany,
+    RunFinished,
+    RunSuspended,
+    Send,
+    Start,
+    Wake,
+)
+from .decisions import Answer, Approve, Cancel, Decision, Deny, Fail, Redispatch, Review, ReviewVerdict
 from .effects import BeginTurn, CallModel, Effect, RunTool
 from .events import Event, FailureReason, SettledBy, StopReason
-from .judgement import Cancelled, Judgement, Receipt, Reply
+from .judgement import Cancelled, Judgement, Receipt, Receipts, Reply
 from .machine import decide, evolve, outstanding
 from .principal import Principal, Proof
-from .spec import AgentSpec, Approval, Executor, Limits, OnLost, ToolSpec
+from .spec import AgentSpec, Approval, Choice, Execution, Executor, Limits, OnLost, Resume, ToolSpec
 from .state import State, Status
 from .table import TABLE
 
@@ -26,13 +41,17 @@ __all__ = [
     "CallModel",
     "Cancel",
     "CancelPending",
+    "CancelTurn",
     "Cancelled",
+    "Choice",
     "Command",
+    "Decided",
     "Decision",
     "Deny",
     "Effect",
     "End",
     "Event",
+    "Execution",
     "Executor",
     "Fail",
     "FailureReason",
@@ -44,10 +63,16 @@ __all__ = [
     "Principal",
     "Proof",
     "Receipt",
+    "Receipts",
     "Redispatch",
     "Reply",
     "Resolve",
+    "ResolveMany",
+    "Resume",
+    "Review",
+    "ReviewVerdict",
     "RunFinished",
+    "RunSuspended",
     "RunTool",
     "Send",
     "SettledBy",

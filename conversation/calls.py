@@ -1,5 +1,6 @@
 """Tool calls: the status of each, its suspension, and the view of it that people and clients are shown."""
 
+from collections.abc import Collection
 from enum import StrEnum
 from typing import Any
 
@@ -7,7 +8,7 @@ from pydantic import Field
 
 from .decisions import DecisionKind
 from .record import Record
-from .spec import Approval, Executor, OnLost
+from .spec import Approval, Choice, Executor, OnLost, Resume
 
 
 class CallStatus(StrEnum):
@@ -15,6 +16,7 @@ class CallStatus(StrEnum):
 
     RUNNING = "running"  # the call's run is outstanding
     AWAITING = "awaiting"  # the call waits for a decision from outside
+    HELD = "held"  # the call waits for its turn among the calls of its batch
     RESOLVED = "resolved"  # the call has a result
     ERRORED = "errored"  # the call has an error result
 
@@ -26,21 +28,47 @@ class SuspensionKind(StrEnum):
     ELICITATION = "elicitation"  # a person's answer, which is the call's result
     CLIENT_EXEC = "client_exec"  # the result of the client's own execution
     LOST = "lost"  # a person's word on a lost run: run it again, or take this result or error
+    REVIEW = "review"  # a person's verdict on what the call's own body asks to have reviewed
 
 
+FIRST_WORDS = frozenset({SuspensionKind.APPROVAL, SuspensionKind.ELICITATION})
+"""The suspensions that stand before anything is done with a call."""
 ACCEPTED: dict[SuspensionKind, tuple[DecisionKind, ...]] = {
-    SuspensionKind.APPROVAL: (DecisionKind.APPROVE, DecisionKind.DENY),
-    SuspensionKind.ELICITATION: (DecisionKind.ANSWER, DecisionKind.DENY),
-    SuspensionKind.CLIENT_EXEC: (DecisionKind.ANSWER, DecisionKind.FAIL),
-    SuspensionKind.LOST: (DecisionKind.REDISPATCH, DecisionKind.ANSWER, DecisionKind.FAIL),
+    SuspensionKind.APPROVAL: (DecisionKind.APPROVE, DecisionKind.DENY, DecisionKind.ANSWER, DecisionKind.CANCEL),
+    SuspensionKind.ELICITATION: (DecisionKind.ANSWER, DecisionKind.DENY, DecisionKind.CANCEL),
+    SuspensionKind.CLIENT_EXEC: (DecisionKind.ANSWER, DecisionKind.FAIL, DecisionKind.CANCEL),
+    SuspensionKind.LOST: (DecisionKind.REDISPATCH, DecisionKind.ANSWER, DecisionKind.FAIL, DecisionKind.CANCEL),
+    SuspensionKind.REVIEW: (DecisionKind.REVIEW, DecisionKind.ANSWER, DecisionKind.CANCEL),
 }
-"""The kinds of decision that each kind of suspension takes."""
+"""The kinds of decision that each kind of suspension takes: an approval takes an answer only where its tool's `decisions` has
+one, a review only where it has a schema."""
+MOST_REVIEWS = 8
+"""How often the body of one call may ask for a review, at most; a body that asks once more has failed."""
+
+
+def accepted(kind: SuspensionKind, choices: Collection[Choice], *, with_schema: bool) -> tuple[DecisionKind, ...]:
+    """The kinds of decision that a suspension takes.
+
+    Args:
+        kind: What it waits for.
+        choices: What the tool lets a person say of an approval.
+        with_schema: Whether it has a schema for answers.
+    """
+    out: set[DecisionKind] = set()
+    if kind is SuspensionKind.APPROVAL:
+        offered = {Choice.APPROVE: DecisionKind.APPROVE, Choice.EDIT: DecisionKind.APPROVE}
+        offered |= {Choice.DENY: DecisionKind.DENY, Choice.ANSWER: DecisionKind.ANSWER}
+        out = set(offered.values()) - {offered[one] for one in choices}
+    if kind is SuspensionKind.REVIEW and not with_schema:
+        out = {DecisionKind.ANSWER}
+    return tuple(one for one in ACCEPTED[kind] if one not in out)
 
 
 class Suspension(Record):
     """One wait of a call for a decision from outside. Times in integer ms UTC; `seq` is that of its `CallSuspended`.
 
-    `traceparent` is the trace context of the turn's span in which it began; None where there was none.
+    `traceparent` is the trace context of the turn's span in which it began; None where there was none. What a suspension that
+    a tool's body asked for accepts stands in its event, and that of every other in the spec.
     """
 
     suspension_id: str
@@ -49,10 +77,16 @@ class Suspension(Record):
     created_at: int
     expires_at: int
     traceparent: str | None = None
+    resume: Resume = Resume.REPLAY
 
 
 class Call(Record):
-    """One call of the current turn. Its arguments stay in the log, in the event whose `seq` is `arguments_at`."""
+    """One call of the current turn. Its arguments stay in the log, in the event whose `seq` is `arguments_at`.
+
+    `attempt` counts its runs, `resumed` those of them that followed a decision on what the run before had suspended itself for.
+    `decided_at` is the `seq` of the decision that its next run, or the one that goes on, follows from; 0 without one. A held
+    call's prompt stands in the event at `held_at`.
+    """
 
     tool_call_id: str
     tool: str
@@ -64,6 +98,9 @@ class Call(Record):
     suspensions: int = 0
     suspension: Suspension | None = None
     on_lost: OnLost = OnLost.REDISPATCH
+    resumed: int = 0
+    decided_at: int = 0
+    held_at: int = 0
 
     @property
     def effect_id(self) -> str:
@@ -71,9 +108,14 @@ class Call(Record):
         return run_effect_id(self.tool_call_id, self.attempt)
 
     @property
+    def undecided(self) -> bool:
+        """Whether a person's word is awaited before anything is done with the call."""
+        return self.suspension is not None and self.suspension.kind in FIRST_WORDS
+
+    @property
     def open(self) -> bool:
         """Whether the turn still waits for this call."""
-        return self.status in (CallStatus.RUNNING, CallStatus.AWAITING)
+        return self.status in (CallStatus.RUNNING, CallStatus.AWAITING, CallStatus.HELD)
 
 
 def run_effect_id(tool_call_id: str, attempt: int) -> str:
@@ -101,3 +143,9 @@ class PendingView(Record):
     created_at: int
     expires_at: int | None = None
     problem: str | None = None
+    batch_id: str = ""
+    decisions: tuple[str, ...] = ()
+    title: str | None = None
+    action: str | None = None
+    report_md: str | None = None
+    payload: Any = None

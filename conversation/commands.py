@@ -2,23 +2,48 @@
 
 Callers fill in their request; the shell that hosts the conversation stamps `now` (ms UTC), `spec` (the stored spec that the
 turn runs with, or the last turn ran with), `known` (the idempotency records that the store has under the keys of `lookups`
-and `reasons`) and `trace` (the trace context of the turn's span that the command belongs to; None where there is none).
+and `reasons`), `read` (the entries of the log at the places of `reads`) and `trace` (the trace context of the turn's span that
+the command belongs to; None where there is none).
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Annotated, Literal, Self, TypeAlias
 
 from pydantic import Field
 
 from . import jsontext
-from .calls import SuspensionKind
+from .calls import Call, SuspensionKind
 from .decisions import Ruling
-from .events import FailureReason
+from .events import Event, FailureReason
 from .idempotency import IdempotencyRecord, call_key, decision_key, message_key, request_key, result_key, suspension_key
 from .jsontext import JsonText
 from .principal import Principal
 from .record import Record
-from .spec import AgentSpec
+from .spec import AgentSpec, Approval, Execution, Executor, Resume, Seconds
+from .state import State
+
+
+def places_of_terms(state: State, tool_call_ids: Iterable[str]) -> tuple[int, ...]:
+    """The places of the open suspensions of these calls that say themselves what they accept."""
+    calls = (state.calls.of(tool_call_id) for tool_call_id in tool_call_ids)
+    suspensions = (call.suspension for call in calls if call is not None and call.suspension is not None)
+    return tuple(one.seq for one in suspensions if one.kind is SuspensionKind.REVIEW)
+
+
+def places_of_prompts(state: State, spec: AgentSpec | None, *, settles: int | None = 0) -> tuple[int, ...]:
+    """The places of the prompts of held calls that may be suspended next, if that many suspensions are settled (None: any)."""
+    held = state.calls.held()
+    if not held:
+        return ()
+    if spec is not None and spec.execution is Execution.SEQUENTIAL:
+        held = held[:1]
+    elif settles is not None and sum(call.undecided for call in state.calls.awaiting()) > settles:
+        return ()
+    return tuple(call.held_at for call in held if not call.decided_at and _is_shown(call))
+
+
+def _is_shown(call: Call) -> bool:
+    return call.executor is not Executor.SERVER or call.approval is Approval.REQUIRED
 
 
 class _Command(Record):
@@ -26,20 +51,39 @@ class _Command(Record):
     spec: AgentSpec | None = None
     known: Mapping[str, IdempotencyRecord] = Field(default_factory=dict)
     trace: str | None = None
+    read: Mapping[int, Event] = Field(default_factory=dict)
 
     def stamped(
-        self, now: int, spec: AgentSpec | None, known: Mapping[str, IdempotencyRecord], trace: str | None = None
+        self,
+        now: int,
+        spec: AgentSpec | None,
+        known: Mapping[str, IdempotencyRecord],
+        trace: str | None = None,
+        read: Mapping[int, Event] | None = None,
     ) -> Self:
-        """The same command with the time, spec, idempotency records and trace context, which only the shell knows."""
-        return self.model_copy(update={"now": now, "spec": spec, "known": known, "trace": trace})
+        """The same command with the time, spec, records, trace context and entries of the log, which only the shell knows."""
+        return self.model_copy(update={"now": now, "spec": spec, "known": known, "trace": trace, "read": read or {}})
 
     def lookups(self) -> tuple[str, ...]:
         """The keys of the idempotency records by which the command is judged; where the store has none, its id is new."""
         return ()
 
+    def reads(self, state: State, spec: AgentSpec | None) -> tuple[int, ...]:
+        """The places in the log whose entries the command is judged by: bodies that neither the state nor the spec has."""
+        del state, spec
+        return ()
+
     def reasons(self) -> tuple[str, ...]:
         """The keys of idempotency records that say why the command is refused; only a refusal looks them up."""
         return ()
+
+
+class _Advance(_Command):
+    """A command after which held calls may go on."""
+
+    def reads(self, state: State, spec: AgentSpec | None) -> tuple[int, ...]:
+        """The places of held calls' prompts."""
+        return places_of_prompts(state, spec, settles=None)
 
 
 class _Request(_Command):
@@ -95,8 +139,45 @@ class Resolve(_Request):
             return (suspension_key(self.suspension_id),)
         return (call_key(self.tool_call_id), result_key(self.tool_call_id))
 
+    def reads(self, state: State, spec: AgentSpec | None) -> tuple[int, ...]:
+        """The places of what the suspension accepts, and of held calls' prompts."""
+        return (*places_of_terms(state, [self.tool_call_id]), *places_of_prompts(state, spec, settles=1))
 
-class Cancel(_Request):
+
+class Decided(Record):
+    """One of several decisions: the suspension that it settles, and the key under which it counts once."""
+
+    suspension_id: str
+    ruling: Ruling
+    decision_id: str
+
+
+class ResolveMany(_Request):
+    """Settle several suspensions of one conversation, or none of them."""
+
+    kind: Literal["resolve_many"] = "resolve_many"
+    decisions: tuple[Decided, ...]
+
+    def lookups(self) -> tuple[str, ...]:
+        """The keys of the decisions' receipts."""
+        return tuple(decision_key(one.decision_id) for one in self.decisions)
+
+    def reasons(self) -> tuple[str, ...]:
+        """The keys of the records that say what settled the suspensions."""
+        return tuple(suspension_key(one.suspension_id) for one in self.decisions)
+
+    def reads(self, state: State, spec: AgentSpec | None) -> tuple[int, ...]:
+        """The places of what the suspensions accept, and of held calls' prompts."""
+        named = {one.suspension_id for one in self.decisions}
+        calls = state.calls.awaiting()
+        wanted = (call for call in calls if call.suspension is not None and call.suspension.suspension_id in named)
+        return (
+            *places_of_terms(state, [call.tool_call_id for call in wanted]),
+            *places_of_prompts(state, spec, settles=len(named)),
+        )
+
+
+class CancelTurn(_Request):
     """Cancel the turn; with `turn_id`, only if it is that one."""
 
     kind: Literal["cancel"] = "cancel"
@@ -108,7 +189,7 @@ class Cancel(_Request):
         return (request_key(self.request_id),)
 
 
-class CancelPending(_Request):
+class CancelPending(_Request, _Advance):
     """Cancel the calls that wait, or those that wait for one `suspension_kind`; the turn goes on. `reason` is for the model."""
 
     kind: Literal["cancel_pending"] = "cancel_pending"
@@ -181,7 +262,7 @@ class ModelFailed(_Command):
     reason: FailureReason | None = None
 
 
-class RunFinished(_Command):
+class RunFinished(_Advance):
     """The outcome of `RunTool`: the envelope of the value that the callback returned, or of the error that it raised."""
 
     kind: Literal["run_finished"] = "run_finished"
@@ -190,14 +271,32 @@ class RunFinished(_Command):
     content: JsonText
 
 
-class RunLost(_Command):
+class RunSuspended(_Advance):
+    """The other outcome of `RunTool`: the body asks for a person's word before it goes on.
+
+    `report_md` and `payload` are what the person is shown, `response_schema` is what an `Answer` must fit, if it takes one.
+    """
+
+    kind: Literal["run_suspended"] = "run_suspended"
+    effect_id: str
+    title: str
+    message: str = ""
+    report_md: str = ""
+    payload: JsonText | None = None
+    action: str = "review"
+    response_schema: JsonText | None = None
+    resume: Resume = Resume.USE_AS_RESULT
+    expires_s: Seconds | None = None
+
+
+class RunLost(_Advance):
     """The outcome of `RunTool` when the run's worker is gone and has reported none."""
 
     kind: Literal["run_lost"] = "run_lost"
     effect_id: str
 
 
-class Wake(_Command):
+class Wake(_Advance):
     """Settle the suspensions whose deadlines have passed."""
 
     kind: Literal["wake"] = "wake"
@@ -207,13 +306,15 @@ Command: TypeAlias = Annotated[
     Start
     | Send
     | Resolve
-    | Cancel
+    | ResolveMany
+    | CancelTurn
     | CancelPending
     | End
     | TurnPrepared
     | ModelReplied
     | ModelFailed
     | RunFinished
+    | RunSuspended
     | RunLost
     | Wake,
     Field(discriminator="kind"),
@@ -222,13 +323,15 @@ COMMANDS: tuple[type[_Command], ...] = (
     Start,
     Send,
     Resolve,
-    Cancel,
+    ResolveMany,
+    CancelTurn,
     CancelPending,
     End,
     TurnPrepared,
     ModelReplied,
     ModelFailed,
     RunFinished,
+    RunSuspended,
     RunLost,
     Wake,
 )

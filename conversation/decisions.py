@@ -1,7 +1,7 @@
 """Decisions, which settle a suspension, and the form in which a command carries one."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, Self, TypeAlias
 
@@ -22,13 +22,24 @@ class DecisionKind(StrEnum):
     ANSWER = "answer"  # the value is the call's result
     FAIL = "fail"  # the client could not produce a result, or a lost run is to count as failed
     REDISPATCH = "redispatch"  # a lost run is to run again
+    CANCEL = "cancel"  # the call is not to happen any more; its turn goes on
+    REVIEW = "review"  # a person's verdict on what a tool's body asks to have reviewed
+
+
+class ReviewVerdict(StrEnum):
+    """What a reviewer says."""
+
+    ALLOW = "allow"  # it may go on
+    BLOCK = "block"  # it may not
+    REVIEW = "review"  # the agent is to revise it, as the notes say, and may ask again
 
 
 @dataclass(frozen=True, slots=True)
 class Approve:
-    """The call may run: with its own arguments, or with these edited ones (a JSON object)."""
+    """The call may run: with its own arguments, or with these edited ones (a JSON object). The log keeps the reason."""
 
     arguments: Mapping[str, Any] | None = None
+    reason: str = field(default="", kw_only=True)
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,39 +51,67 @@ class Deny:
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """The result of a human, client or lost call: any JSON value, `False`, `0`, `""` and `None` included."""
+    """The result of a call: any JSON value, `False`, `0`, `""` and `None` included. The log keeps the reason."""
 
     value: Any
+    reason: str = field(default="", kw_only=True)
 
 
 @dataclass(frozen=True, slots=True)
 class Fail:
-    """The client could not produce a result, or a lost run is to count as failed. The model reads the error."""
+    """The client could not produce a result, or a lost run is to count as failed. The model reads the error, not the reason."""
 
     error: str
+    reason: str = field(default="", kw_only=True)
 
 
 @dataclass(frozen=True, slots=True)
 class Redispatch:
-    """A lost run is to run again: with the same arguments and idempotency key, `attempt` + 1."""
+    """A lost run is to run again: with the same arguments and idempotency key, `attempt` + 1. The log keeps the reason."""
+
+    reason: str = field(default="", kw_only=True)
 
 
-Decision: TypeAlias = Approve | Deny | Answer | Fail | Redispatch
-_BODILESS = frozenset({DecisionKind.APPROVE, DecisionKind.REDISPATCH})
+@dataclass(frozen=True, slots=True)
+class Cancel:
+    """The call is not to happen any more, and its turn goes on without it. The model reads the reason."""
+
+    reason: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Review:
+    """A verdict (`"allow"`, `"block"` or `"review"`: revise and ask again) on what a tool's body has asked to have reviewed.
+
+    The agent reads the verdict and the notes as the call's result, marked as what a person has said.
+    """
+
+    verdict: ReviewVerdict | str
+    notes: str = ""
+
+
+Decision: TypeAlias = Approve | Deny | Answer | Fail | Redispatch | Cancel | Review
+DECISIONS = "Approve(), Deny(), Answer(), Fail(), Redispatch(), Cancel() or Review()"
+_BODILESS = frozenset({DecisionKind.APPROVE, DecisionKind.REDISPATCH, DecisionKind.CANCEL})
 
 
 class Ruling(Record):
-    """A decision as a command carries it: its kind, and its body as JSON text (None: an unedited `Approve`, a `Redispatch`)."""
+    """A decision as a command carries it: its kind, its body as JSON text, and why it was made.
+
+    The body is None for an unedited `Approve`, a `Redispatch` and a `Cancel`; the reason of a `Deny` and the notes of a
+    `Review` are in the body.
+    """
 
     kind: DecisionKind
     body: JsonText | None = None
+    reason: str = ""
 
     @model_validator(mode="after")
     def _whole(self) -> Self:
         if self.body is None and self.kind not in _BODILESS:
             message = f"{self.kind} needs a body"
             raise ValueError(message)
-        if self.body is not None and self.kind is DecisionKind.REDISPATCH:
+        if self.body is not None and self.kind in (DecisionKind.REDISPATCH, DecisionKind.CANCEL):
             message = f"{self.kind} takes no body"
             raise ValueError(message)
         return self
@@ -84,25 +123,66 @@ class Ruling(Record):
         Raises:
             InvalidDecision: The value is no decision, or its body is not JSON.
         """
+        reason = ""
+        if isinstance(decision, Approve | Answer | Fail | Redispatch | Cancel):
+            reason = _text("decision.reason", decision.reason)
         match decision:
             case Approve(arguments=None):
-                return cls(kind=DecisionKind.APPROVE)
+                return cls(kind=DecisionKind.APPROVE, reason=reason)
             case Approve(arguments=arguments):
                 if not isinstance(arguments, Mapping):
                     problem = f"{type(arguments).__name__} is not a JSON object"
                     raise InvalidDecision("decision.arguments", problem, "give a dict, or leave it out")
-                return cls(kind=DecisionKind.APPROVE, body=_body("decision.arguments", dict(arguments)))
-            case Deny(reason=reason):
-                return cls(kind=DecisionKind.DENY, body=_body("decision.reason", _text("decision.reason", reason)))
+                return cls(kind=DecisionKind.APPROVE, body=_body("decision.arguments", dict(arguments)), reason=reason)
+            case Deny(reason=why):
+                return cls(kind=DecisionKind.DENY, body=_body("decision.reason", _text("decision.reason", why)))
             case Answer(value=value):
-                return cls(kind=DecisionKind.ANSWER, body=_body("decision.value", value))
+                return cls(kind=DecisionKind.ANSWER, body=_body("decision.value", value), reason=reason)
             case Fail(error=error):
-                return cls(kind=DecisionKind.FAIL, body=_body("decision.error", _text("decision.error", error)))
+                body = _body("decision.error", _text("decision.error", error))
+                return cls(kind=DecisionKind.FAIL, body=body, reason=reason)
             case Redispatch():
-                return cls(kind=DecisionKind.REDISPATCH)
+                return cls(kind=DecisionKind.REDISPATCH, reason=reason)
+            case Cancel():
+                return cls(kind=DecisionKind.CANCEL, reason=reason)
+            case Review(verdict=verdict, notes=notes):
+                said = {"verdict": _verdict(verdict).value, "notes": _text("decision.notes", notes)}
+                return cls(kind=DecisionKind.REVIEW, body=_body("decision.notes", said))
             case _:
                 problem = f"{type(decision).__name__} is not a decision"
-                raise InvalidDecision("decision", problem, "give Approve(), Deny(), Answer(), Fail() or Redispatch()")
+                raise InvalidDecision("decision", problem, f"give {DECISIONS}")
+
+    @property
+    def decision(self) -> Decision:
+        """The decision that is carried.
+
+        Raises:
+            NotJson: The body is no JSON text.
+        """
+        body: Any = None if self.body is None else jsontext.loads(self.body)
+        match self.kind:
+            case DecisionKind.APPROVE:
+                return Approve(body, reason=self.reason)
+            case DecisionKind.DENY:
+                return Deny(body)
+            case DecisionKind.ANSWER:
+                return Answer(body, reason=self.reason)
+            case DecisionKind.FAIL:
+                return Fail(body, reason=self.reason)
+            case DecisionKind.REDISPATCH:
+                return Redispatch(reason=self.reason)
+            case DecisionKind.CANCEL:
+                return Cancel(self.reason)
+            case DecisionKind.REVIEW:
+                return Review(ReviewVerdict(body["verdict"]), body["notes"])
+
+
+def _verdict(value: object) -> ReviewVerdict:
+    try:
+        return ReviewVerdict(str(value))
+    except ValueError:
+        known = ", ".join(verdict.value for verdict in ReviewVerdict)
+        raise InvalidDecision("decision.verdict", f"{value!r:.40} is no verdict", f"give one of {known}") from None
 
 
 def _text(field: str, value: object) -> str:

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from .calls import Call, CallStatus
-from .events import CallResolved, CallSuspended, Event, RunScheduled, SuspensionSettled
+from .events import CallHeld, CallResolved, CallSuspended, Event, RunScheduled, SuspensionSettled
 from .index import PendingEntry
 from .round import NO_CALLS, Round
 from .state import State, Status
@@ -28,7 +28,7 @@ def delta(before: State, after: State, events: Sequence[Event]) -> Delta:
     ids = {
         event.tool_call_id: None
         for event in events
-        if isinstance(event, RunScheduled | CallSuspended | SuspensionSettled | CallResolved)
+        if isinstance(event, RunScheduled | CallHeld | CallSuspended | SuspensionSettled | CallResolved)
     }
     old, new = _calls(before), _calls(after)
     if _answer(before) != _answer(after):  # the calls of an earlier answer are over, named or not

@@ -24,7 +24,11 @@ class CallModel(Record):
 
 
 class RunTool(Record):
-    """Run a server call's callback, with the arguments in the event whose `seq` is `arguments_at`."""
+    """Run a server call's callback, with the arguments in the event whose `seq` is `arguments_at`.
+
+    `attempt` is the number of the run, `resumed` how many of the runs so far followed a decision on what the one before had
+    suspended itself for. The turn's message is at `message_seq`, the decision that let the call run at `decided_at` (0: none).
+    """
 
     kind: Literal["run_tool"] = "run_tool"
     effect_id: str
@@ -35,6 +39,9 @@ class RunTool(Record):
     tool: str
     attempt: int
     arguments_at: int
+    message_seq: int = 0
+    resumed: int = 0
+    decided_at: int = 0
 
 
 Effect: TypeAlias = BeginTurn | CallModel | RunTool

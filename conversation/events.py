@@ -15,7 +15,7 @@ from .decisions import DecisionKind
 from .jsontext import JsonText
 from .principal import Principal
 from .record import Record
-from .spec import Approval, Executor, OnLost
+from .spec import Approval, Choice, Executor, OnLost, Resume
 
 
 class SettledBy(StrEnum):
@@ -26,8 +26,9 @@ class SettledBy(StrEnum):
     ANSWER = "answer"  # a person or client gave the result
     FAIL = "fail"  # a client could not produce a result, or a person counts a lost run as failed
     REDISPATCH = "redispatch"  # a person has a lost run run again
+    REVIEW = "review"  # a person's verdict on what a tool's body asked to have reviewed
     EXPIRY = "expiry"  # the deadline passed
-    CANCELLATION = "cancellation"  # the turn was cancelled, or the conversation ended
+    CANCELLATION = "cancellation"  # the call or its turn was cancelled, or the conversation ended
     RUN = "run"  # the callback's outcome
     LOSS = "loss"  # the run's worker was gone without an outcome
     REFUSAL = "refusal"  # the call could not run at all: unknown tool, bad arguments
@@ -173,6 +174,9 @@ class RunScheduled(Record):
             them.
         approval: Whether a person had to approve the call.
         on_lost: What a loss of this run means.
+        resumed: How many of the call's runs followed a decision on what the run before had suspended itself for, this included.
+        decided_at: The `seq` of the `suspension_settled` whose decision this run follows from; 0 without one.
+        batch_id: The model call whose answer asked for the call.
     """
 
     kind: Literal["run_scheduled"] = "run_scheduled"
@@ -183,6 +187,38 @@ class RunScheduled(Record):
     arguments_at: int
     approval: Approval = Approval.AUTO
     on_lost: OnLost = OnLost.REDISPATCH
+    resumed: int = 0
+    decided_at: int = 0
+    batch_id: str = ""
+
+
+class CallHeld(Record):
+    """A call waits for its turn among the calls of one answer, as the agent's `execution` says.
+
+    Attributes:
+        at: When it was decided, in integer milliseconds UTC by the store's clock.
+        tool_call_id: The call.
+        tool: The tool's name.
+        executor: Who produces the call's result.
+        approval: Whether a person has to approve the call.
+        arguments_at: The `seq` of the event that has the arguments, as in `run_scheduled`.
+        on_lost: What a loss of the call's run means.
+        decided_at: The `seq` of the `suspension_settled` that approved the call; 0 while nobody has.
+        prompt: What a person will be asked, as the tool's `prompt` rendered it.
+        batch_id: The model call whose answer asked for the call.
+    """
+
+    kind: Literal["call_held"] = "call_held"
+    at: int
+    tool_call_id: str
+    tool: str
+    executor: Executor
+    approval: Approval
+    arguments_at: int
+    on_lost: OnLost = OnLost.REDISPATCH
+    decided_at: int = 0
+    prompt: str | None = None
+    batch_id: str = ""
 
 
 class CallSuspended(Record):
@@ -202,6 +238,13 @@ class CallSuspended(Record):
         response_schema: The JSON text of the schema that an answer must fit; None for an approval.
         on_lost: What a loss of the call's run means.
         traceparent: The trace context of the turn's span in which the call was suspended.
+        batch_id: The model call whose answer asked for the call.
+        decisions: What a person may say of an approval, where that is not the default.
+        resume: What a decision does with the call.
+        title: What a review is about, in one line.
+        action: What a review asks for, in one word.
+        report_md: What a reviewer is to read, in markdown.
+        payload: The JSON text of what a review is about, as data.
     """
 
     kind: Literal["call_suspended"] = "call_suspended"
@@ -218,6 +261,13 @@ class CallSuspended(Record):
     response_schema: JsonText | None = None
     on_lost: OnLost = OnLost.REDISPATCH
     traceparent: str | None = None
+    batch_id: str = ""
+    decisions: tuple[Choice, ...] | None = None
+    resume: Resume = Resume.REPLAY
+    title: str | None = None
+    action: str | None = None
+    report_md: str | None = None
+    payload: JsonText | None = None
 
 
 class SuspensionSettled(Record):
@@ -228,7 +278,9 @@ class SuspensionSettled(Record):
         tool_call_id: The call.
         suspension_id: The suspension that ended.
         by: What ended it.
-        body: The JSON text of what the decision said: edited arguments, a value, a reason or an error; None if it said nothing.
+        body: The JSON text of what the decision said: edited arguments, a value, a denial's reason, an error, or an object with
+            a review's `verdict` and `notes`; None if it said nothing.
+        reason: Why it was decided so; a denial's reason and a review's notes are in the body.
         decision_id: The decision's idempotency key; None where no decision ended it.
         digest: What a repetition with the same `decision_id` is compared with; empty where no decision ended it.
         decision: Which kind of decision it was; None where no decision ended it.
@@ -247,6 +299,7 @@ class SuspensionSettled(Record):
     decision: DecisionKind | None = None
     principal: Principal | None = None
     traceparent: str | None = None
+    reason: str = ""
 
 
 class CallResolved(Record):
@@ -378,6 +431,7 @@ Event: TypeAlias = Annotated[
     | TurnStarted
     | ModelAnswered
     | RunScheduled
+    | CallHeld
     | CallSuspended
     | SuspensionSettled
     | CallResolved
@@ -395,6 +449,7 @@ EVENTS: tuple[type[Record], ...] = (
     TurnStarted,
     ModelAnswered,
     RunScheduled,
+    CallHeld,
     CallSuspended,
     SuspensionSettled,
     CallResolved,

@@ -4,6 +4,7 @@ from typing import assert_never
 
 from .calls import Call, CallStatus, Suspension
 from .events import (
+    CallHeld,
     CallResolved,
     CallSuspended,
     ConversationStarted,
@@ -30,7 +31,7 @@ def evolve(state: State, event: Event) -> State:
     return _apply(state, event).model_copy(update={"seq": state.seq + 1, "updated_at": event.at})
 
 
-def _apply(state: State, event: Event) -> State:
+def _apply(state: State, event: Event) -> State:  # noqa: C901 - one case for each event
     match event:
         case ConversationStarted():
             return state.model_copy(update={"created_at": event.at, "agent": event.agent, "app": event.app})
@@ -42,6 +43,8 @@ def _apply(state: State, event: Event) -> State:
             return _with_turn(state, model_calls=_turn(state).model_calls + 1, answered_at=state.seq + 1, calls=NO_CALLS)
         case RunScheduled():
             return _run_scheduled(state, event)
+        case CallHeld():
+            return _call_held(state, event)
         case CallSuspended():
             return _call_suspended(state, event)
         case SuspensionSettled():
@@ -113,6 +116,8 @@ def _run_scheduled(state: State, event: RunScheduled) -> State:
         "attempt": event.attempt,
         "arguments_at": event.arguments_at,
         "suspension": None,
+        "resumed": event.resumed,
+        "decided_at": event.decided_at,
     }
     if call is not None:
         return _with_call(state, call.model_copy(update=changes))
@@ -127,6 +132,27 @@ def _run_scheduled(state: State, event: RunScheduled) -> State:
             arguments_at=event.arguments_at,
             attempt=event.attempt,
             on_lost=event.on_lost,
+            resumed=event.resumed,
+            decided_at=event.decided_at,
+        ),
+    )
+
+
+def _call_held(state: State, event: CallHeld) -> State:
+    before = _turn(state).call(event.tool_call_id)
+    return _with_call(
+        state,
+        Call(
+            tool_call_id=event.tool_call_id,
+            tool=event.tool,
+            executor=event.executor,
+            approval=event.approval,
+            status=CallStatus.HELD,
+            arguments_at=event.arguments_at,
+            suspensions=0 if before is None else before.suspensions,
+            on_lost=event.on_lost,
+            decided_at=event.decided_at,
+            held_at=state.seq + 1,
         ),
     )
 
@@ -140,6 +166,7 @@ def _call_suspended(state: State, event: CallSuspended) -> State:
         created_at=event.at,
         expires_at=event.expires_at,
         traceparent=event.traceparent,
+        resume=event.resume,
     )
     return _with_call(
         _traced(state, event.traceparent),
@@ -154,6 +181,8 @@ def _call_suspended(state: State, event: CallSuspended) -> State:
             suspensions=1 if before is None else before.suspensions + 1,
             suspension=suspension,
             on_lost=event.on_lost,
+            resumed=0 if before is None else before.resumed,
+            decided_at=0 if before is None else before.decided_at,
         ),
     )
 

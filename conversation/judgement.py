@@ -36,7 +36,13 @@ class Cancelled(Record):
     running: tuple[str, ...] = ()
 
 
-Reply: TypeAlias = Receipt | Cancelled | None
+class Receipts(Record):
+    """The durable acknowledgement of several decisions, one receipt for each, in their order."""
+
+    receipts: tuple[Receipt, ...]
+
+
+Reply: TypeAlias = Receipt | Receipts | Cancelled | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,6 +80,11 @@ class Draft:
         self.events.append(event)
         self.state = evolve(self.state, event)
         return self.state.seq
+
+    @property
+    def batch_id(self) -> str:
+        """The id of the batch that the calls of the turn's last answer are; empty between turns."""
+        return "" if self.state.turn is None else self.state.turn.batch_id
 
     def done(self, reply: Reply = None) -> Judgement:
         """The judgement with all events emitted so far."""

@@ -4,7 +4,7 @@ from holdfast.errors import ConversationExists, InvalidInput, InvalidMessage, Qu
 
 from . import jsontext
 from .calls import Call, SuspensionKind
-from .commands import Cancel, CancelPending, End, Send, Start
+from .commands import CancelPending, CancelTurn, End, Send, Start
 from .envelope import failure
 from .events import (
     ConversationStarted,
@@ -66,7 +66,7 @@ def duplicate_send(state: State, command: Send) -> Judgement | None:
     return Judgement(reply=_again(state, known.seq, known.at))
 
 
-def duplicate_request(state: State, command: Cancel | CancelPending | End) -> Judgement | None:
+def duplicate_request(state: State, command: CancelTurn | CancelPending | End) -> Judgement | None:
     """The first reply, if this very cancellation or end was accepted before.
 
     Raises:
@@ -75,7 +75,7 @@ def duplicate_request(state: State, command: Cancel | CancelPending | End) -> Ju
     known = command.known.get(request_key(command.request_id))
     if known is None:
         return None
-    named = command.turn_id if isinstance(command, Cancel) else None
+    named = command.turn_id if isinstance(command, CancelTurn) else None
     # What found nothing to cancel cannot have named the turn that is there now: it would have cancelled it.
     other_turn = named is not None and named != known.turn_id and (known.turn_id is not None or named == _present(state))
     if known.digest != command.kind or other_turn:
@@ -136,7 +136,7 @@ def send(state: State, command: Send) -> Judgement:
     return draft.done(_receipt(state, seq, command.now))
 
 
-def cancel(state: State, command: Cancel) -> Judgement:
+def cancel(state: State, command: CancelTurn) -> Judgement:
     """Cancel the turn, if one is going on or about to begin; each open call ends with an error result.
 
     A turn that is named is cancelled only if it is this one: a cancellation that comes too late ends no later turn.
@@ -179,7 +179,7 @@ def _present(state: State) -> str | None:
     return turn_id(state.turns + 1) if state.queue else None
 
 
-def _cancel_turn(draft: Draft, command: Cancel | End) -> Cancelled:
+def _cancel_turn(draft: Draft, command: CancelTurn | End) -> Cancelled:
     state = draft.state
     if state.turn is None and state.queue:  # the message is accepted, and its turn is still being prepared
         draft.emit(
@@ -199,7 +199,7 @@ def _cancel_turn(draft: Draft, command: Cancel | End) -> Cancelled:
     for call in open_calls:
         give_up(draft, call, failure(why_cancelled(call)), by=SettledBy.CANCELLATION, principal=command.principal)
     calls = tuple(call.tool_call_id for call in open_calls)
-    request_id = command.request_id if isinstance(command, Cancel) else None
+    request_id = command.request_id if isinstance(command, CancelTurn) else None
     draft.emit(
         TurnCancelled(at=draft.now, turn_id=turn.turn_id, calls=calls, request_id=request_id, principal=command.principal)
     )

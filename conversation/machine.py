@@ -6,18 +6,20 @@ clock, I/O or Ray; a live and a revived conversation take the same path through 
 
 from typing import assert_never
 
-from . import lifecycle, outcomes, suspensions
+from . import batches, lifecycle, outcomes, suspensions
 from .calls import Call
 from .commands import (
-    Cancel,
     CancelPending,
+    CancelTurn,
     Command,
     End,
     ModelFailed,
     ModelReplied,
     Resolve,
+    ResolveMany,
     RunFinished,
     RunLost,
+    RunSuspended,
     Send,
     Start,
     TurnPrepared,
@@ -41,6 +43,7 @@ def decide(state: State, command: Command) -> Judgement:
     Raises:
         StaleCall: The suspension is unknown, settled, expired, cancelled or superseded.
         InvalidDecision: The decision does not fit, or its id was used for another decision.
+        BatchRefused: One of several decisions cannot be taken, and so none of them was.
         InvalidMessage: The message cannot be used, or its id was used for another message.
         InvalidInput: The conversation or request id cannot be used, or the request id was used for another request.
         QueueFull: As many messages are queued as the limits allow.
@@ -107,6 +110,9 @@ def _run_tool(turn: Turn, call: Call) -> RunTool:
         tool=call.tool,
         attempt=call.attempt,
         arguments_at=call.arguments_at,
+        message_seq=turn.message_seq,
+        resumed=call.resumed,
+        decided_at=call.decided_at,
     )
 
 
@@ -118,9 +124,11 @@ def _duplicate(state: State, command: Command) -> Judgement | None:
             return lifecycle.duplicate_send(state, command)
         case Resolve():
             return suspensions.duplicate(state, command)
-        case Cancel() | CancelPending() | End():
+        case ResolveMany():
+            return batches.duplicate(state, command)
+        case CancelTurn() | CancelPending() | End():
             return lifecycle.duplicate_request(state, command)
-        case TurnPrepared() | ModelReplied() | ModelFailed() | RunFinished() | RunLost():
+        case TurnPrepared() | ModelReplied() | ModelFailed() | RunFinished() | RunSuspended() | RunLost():
             if effect_of(state, command.effect_id) is not None:
                 return None
             return Judgement(ignored=LATE.why)
@@ -130,7 +138,7 @@ def _duplicate(state: State, command: Command) -> Judgement | None:
             assert_never(command)
 
 
-def _judge(state: State, command: Command) -> Judgement:
+def _judge(state: State, command: Command) -> Judgement:  # noqa: C901 - one case for each command
     match command:
         case Start():
             return lifecycle.start(state, command)
@@ -138,7 +146,9 @@ def _judge(state: State, command: Command) -> Judgement:
             return lifecycle.send(state, command)
         case Resolve():
             return suspensions.resolve(state, command)
-        case Cancel():
+        case ResolveMany():
+            return batches.resolve_many(state, command)
+        case CancelTurn():
             return lifecycle.cancel(state, command)
         case CancelPending():
             return suspensions.cancel_pending(state, command)
@@ -152,6 +162,8 @@ def _judge(state: State, command: Command) -> Judgement:
             return outcomes.model_failed(state, command)
         case RunFinished():
             return outcomes.run_finished(state, command)
+        case RunSuspended():
+            return outcomes.run_suspended(state, command)
         case RunLost():
             return outcomes.run_lost(state, command)
         case Wake():

@@ -3,8 +3,8 @@
 from collections.abc import Mapping
 
 from . import ids, jsontext, schema
-from .calls import Call, CallStatus, SuspensionKind
-from .commands import ModelFailed, ModelReplied, ProposedCall, RunFinished, RunLost, TurnPrepared
+from .calls import MOST_REVIEWS, Call, CallStatus, SuspensionKind
+from .commands import ModelFailed, ModelReplied, ProposedCall, RunFinished, RunLost, RunSuspended, TurnPrepared
 from .envelope import failure
 from .events import (
     FailureReason,
@@ -17,10 +17,10 @@ from .events import (
     TurnStarted,
 )
 from .idempotency import call_key
-from .ids import unique_call_ids
+from .ids import payload_digest, unique_call_ids
 from .judgement import Draft, Judgement
-from .progress import advance, schedule, settle, suspend, tool_of
-from .spec import AgentSpec, Approval, Executor, Limits, OnLost, ToolSpec
+from .progress import advance, asks, schedule, settle, suspend, take
+from .spec import AgentSpec, Executor, Limits, OnLost, ToolSpec
 from .state import State, Turn
 from .table import LATE
 
@@ -127,14 +127,13 @@ def model_replied(state: State, command: ModelReplied) -> Judgement:
         draft.emit(TurnFailed(at=command.now, turn_id=turn.turn_id, error=error, reason=FailureReason(stopped.value)))
         return draft.done()
     if not requested and command.finish_reason == PAUSED:
-        advance(draft)
+        advance(draft, command)
         return draft.done()
     if not requested:
         draft.emit(TurnCompleted(at=command.now, turn_id=turn.turn_id, reply_seq=seq, stopped=stopped))
         return draft.done()
-    for call_id, call in zip(unique, calls, strict=True):
-        _call(draft, call_id, call, command.spec, seq)
-    advance(draft)
+    _take_up(draft, dict(zip(unique, calls, strict=True)), command.spec, seq)
+    advance(draft, command)
     return draft.done()
 
 
@@ -155,8 +154,50 @@ def run_finished(state: State, command: RunFinished) -> Judgement:
         return Judgement(ignored=LATE.why)
     draft = Draft(state, command.now, command.trace)
     settle(draft, call.tool_call_id, jsontext.clean(command.content), by=SettledBy.RUN, ok=command.ok)
-    advance(draft)
+    advance(draft, command)
     return draft.done()
+
+
+def run_suspended(state: State, command: RunSuspended) -> Judgement:
+    """Suspend a call whose own body asks for a person's word; a body that asks for too much, or too often, has failed."""
+    call = _running(state.turn, command.effect_id)
+    if call is None:
+        return Judgement(ignored=LATE.why)
+    draft = Draft(state, command.now, command.trace)
+    problem = _unshowable(call, command)
+    if problem is None:
+        suspend(
+            draft,
+            call,
+            command.spec,
+            SuspensionKind.REVIEW,
+            arguments=payload_digest("review", *(text or "" for text in _shown(command))),
+            asked=command,
+        )
+    else:
+        settle(draft, call.tool_call_id, failure(problem), by=SettledBy.RUN)
+    advance(draft, command)
+    return draft.done()
+
+
+def _shown(command: RunSuspended) -> tuple[str | None, ...]:
+    return command.title, command.message, command.report_md, command.payload, command.action, command.response_schema
+
+
+def _unshowable(call: Call, command: RunSuspended) -> str | None:
+    """The error text, for the model, of a body that cannot be suspended; None if it can be."""
+    if call.resumed >= MOST_REVIEWS:
+        return f"the tool asked for a person's word more than {MOST_REVIEWS} times in one call"
+    limits = command.spec.limits if command.spec is not None else Limits()
+    size = sum(_bytes(text) for text in _shown(command)) - _bytes(command.action)
+    if size > limits.result_bytes:
+        return f"what the tool asks to have reviewed has {size} bytes, {limits.result_bytes} are allowed (Limits.result_bytes)"
+    for text in (command.payload, command.response_schema):
+        try:
+            jsontext.loads(text or "null")
+        except jsontext.NotJson as error:
+            return f"what the tool asks to have reviewed is not JSON ({error})"
+    return None
 
 
 def run_lost(state: State, command: RunLost) -> Judgement:
@@ -167,20 +208,19 @@ def run_lost(state: State, command: RunLost) -> Judgement:
     draft = Draft(state, command.now, command.trace)
     match call.on_lost:
         case OnLost.REDISPATCH:
-            schedule(draft, call, attempt=call.attempt + 1, arguments_at=call.arguments_at)
+            schedule(draft, call)
         case OnLost.ASK:
             suspend(
                 draft,
-                call=call,
-                tool=tool_of(command.spec, call),
-                spec=command.spec,
-                kind=SuspensionKind.LOST,
+                call,
+                command.spec,
+                SuspensionKind.LOST,
                 arguments=f"@{call.arguments_at}#{call.attempt}",
                 prompt=ASK_ABOUT_LOST.format(call.attempt),
             )
         case OnLost.ERROR:
             settle(draft, call.tool_call_id, failure(LOST), by=SettledBy.LOSS)
-    advance(draft)
+    advance(draft, command)
     return draft.done()
 
 
@@ -223,14 +263,24 @@ def _running(turn: Turn | None, effect_id: str) -> Call | None:
     return turn.calls.run(effect_id) if turn is not None else None
 
 
-def _call(draft: Draft, call_id: str, proposed: ProposedCall, spec: AgentSpec | None, seq: int) -> None:
+def _take_up(draft: Draft, proposed: Mapping[str, ProposedCall], spec: AgentSpec | None, seq: int) -> None:
+    """Take up the calls of an answer, whose event stands at `seq`: those that cannot be used get an error result at once."""
+    calls = {call_id: _usable(call_id, one, spec, seq) for call_id, one in proposed.items()}
+    asked = any(isinstance(call, Call) and asks(call) for call in calls.values())
+    for call_id, call in calls.items():
+        if isinstance(call, Call):
+            take(draft, call, spec, prompt=proposed[call_id].prompt, arguments=proposed[call_id].arguments, hold=asked)
+        else:
+            settle(draft, call_id, failure(call), by=SettledBy.REFUSAL)
+
+
+def _usable(call_id: str, proposed: ProposedCall, spec: AgentSpec | None, seq: int) -> Call | str:
+    """The call, or the error text that the model reads where it cannot be used."""
     tool = spec.tool(proposed.name) if spec is not None else None
     problem = _problem(proposed, tool)
     if tool is None or problem is not None:
-        settle(draft, call_id, failure(problem or "this tool does not exist"), by=SettledBy.REFUSAL)
-        return
-    gated = tool.approval is Approval.REQUIRED
-    call = Call(
+        return problem or "this tool does not exist"
+    return Call(
         tool_call_id=call_id,
         tool=tool.name,
         executor=tool.executor,
@@ -239,13 +289,6 @@ def _call(draft: Draft, call_id: str, proposed: ProposedCall, spec: AgentSpec | 
         arguments_at=seq,
         on_lost=tool.on_lost,
     )
-    if tool.executor is Executor.SERVER and not gated:
-        schedule(draft, call, attempt=1, arguments_at=seq)
-        return
-    kind = SuspensionKind.APPROVAL
-    if not gated:
-        kind = SuspensionKind.ELICITATION if tool.executor is Executor.HUMAN else SuspensionKind.CLIENT_EXEC
-    suspend(draft, call=call, tool=tool, spec=spec, kind=kind, arguments=proposed.arguments, prompt=proposed.prompt)
 
 
 def _problem(proposed: ProposedCall, tool: ToolSpec | None) -> str | None:

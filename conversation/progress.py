@@ -1,28 +1,82 @@
-"""The steps inside a turn: a call runs, is suspended or settled, and the turn goes on once none of its calls is open."""
+"""The steps inside a turn: a call runs, is held, suspended or settled, and the turn goes on once none of its calls is open."""
 
+from . import jsontext
 from .calls import Call, SuspensionKind
-from .events import CallResolved, CallSuspended, FailureReason, RunScheduled, SettledBy, SuspensionSettled, TurnFailed
+from .commands import Command, RunSuspended
+from .envelope import edited
+from .events import (
+    CallHeld,
+    CallResolved,
+    CallSuspended,
+    FailureReason,
+    RunScheduled,
+    SettledBy,
+    SuspensionSettled,
+    TurnFailed,
+)
 from .ids import suspension_id
 from .jsontext import JsonText
 from .judgement import Draft
 from .principal import Principal
-from .spec import AgentSpec, Limits, ToolSpec
+from .spec import AgentSpec, Approval, Choice, Execution, Executor, Limits, ToolSpec
 
 ANSWERED_BY_SCHEMA = frozenset({SuspensionKind.ELICITATION, SuspensionKind.CLIENT_EXEC})
 MAX_MODEL_CALLS = "the turn reached its limit of {} model calls (Limits.max_model_calls)"
 
 
-def schedule(draft: Draft, call: Call, *, attempt: int, arguments_at: int) -> None:
-    """Make a run of a server call outstanding, with the arguments in the event whose `seq` is `arguments_at`."""
+def take(draft: Draft, call: Call, spec: AgentSpec | None, *, prompt: str | None, arguments: str, hold: bool) -> None:
+    """Take up a call that the model has just asked for: it begins, or waits for its turn.
+
+    `prompt` is what a person will be asked, `arguments` a text that identifies the arguments. A call is held where another goes
+    before it, or, with `hold`, where others are to be decided first.
+    """
+    execution = _execution(spec)
+    behind = execution is Execution.SEQUENTIAL and draft.state.calls.any_open
+    if behind or (execution is Execution.BATCH and hold and not asks(call)):
+        _hold(draft, call, prompt)
+    else:
+        begin(draft, call, spec, prompt=prompt, arguments=arguments)
+
+
+def asks(call: Call) -> bool:
+    """Whether a call begins with a question to a person."""
+    return call.executor is Executor.HUMAN or (call.approval is Approval.REQUIRED and not call.decided_at)
+
+
+def begin(draft: Draft, call: Call, spec: AgentSpec | None, *, prompt: str | None = None, arguments: str | None = None) -> None:
+    """Take the next step with a call that waits for no other: ask a person, hand it to the client, or run it."""
+    if asks(call):
+        kind = SuspensionKind.ELICITATION if call.executor is Executor.HUMAN else SuspensionKind.APPROVAL
+    elif call.executor is Executor.CLIENT:
+        kind = SuspensionKind.CLIENT_EXEC
+    else:
+        schedule(draft, call)
+        return
+    suspend(draft, call, spec, kind, prompt=prompt, arguments=arguments)
+
+
+def go_on(draft: Draft, call: Call, spec: AgentSpec | None) -> None:
+    """Go on with a call that was approved: at once, or when all calls of its batch are decided."""
+    if _execution(spec) is Execution.BATCH and _undecided(draft):
+        _hold(draft, call, None)
+    else:
+        begin(draft, call, spec)
+
+
+def schedule(draft: Draft, call: Call) -> None:
+    """Make the next run of a server call outstanding."""
     draft.emit(
         RunScheduled(
             at=draft.now,
             tool_call_id=call.tool_call_id,
             tool=call.tool,
-            attempt=attempt,
-            arguments_at=arguments_at,
+            attempt=call.attempt + 1,
+            arguments_at=call.arguments_at,
             approval=call.approval,
             on_lost=call.on_lost,
+            resumed=call.resumed,
+            decided_at=call.decided_at,
+            batch_id=draft.batch_id,
         )
     )
 
@@ -30,7 +84,10 @@ def schedule(draft: Draft, call: Call, *, attempt: int, arguments_at: int) -> No
 def settle(
     draft: Draft, tool_call_id: str, content: JsonText, *, by: SettledBy, ok: bool = False, untrusted: bool = False
 ) -> None:
-    """Give a call its result: the envelope that the model reads."""
+    """Give a call its result: the envelope that the model reads. A run marks edited arguments itself, for it has them."""
+    turn, call = draft.state.turn, draft.state.calls.of(tool_call_id)
+    if by is not SettledBy.RUN and turn is not None and call is not None and call.arguments_at != turn.answered_at:
+        content = edited(content)
     draft.emit(CallResolved(at=draft.now, tool_call_id=tool_call_id, ok=ok, content=content, by=by, untrusted=untrusted))
 
 
@@ -57,33 +114,67 @@ def tool_of(spec: AgentSpec | None, call: Call) -> ToolSpec:
 
 def suspend(
     draft: Draft,
-    *,
     call: Call,
-    tool: ToolSpec,
     spec: AgentSpec | None,
     kind: SuspensionKind,
-    arguments: str,
-    prompt: str | None,
+    *,
+    prompt: str | None = None,
+    arguments: str | None = None,
+    asked: RunSuspended | None = None,
 ) -> None:
-    """Suspend a call, for the first or a later time; `arguments` is a text that identifies the arguments shown."""
+    """Suspend a call, for the first or a later time.
+
+    `arguments` is a text that identifies the arguments shown, by default their place in the log; `asked` is what the call's own
+    body asks for.
+    """
+    tool = tool_of(spec, call)
     timeout_s = _timeout_s(tool, spec.limits if spec is not None else Limits(), kind)
-    draft.emit(
-        CallSuspended(
-            at=draft.now,
-            tool_call_id=call.tool_call_id,
-            tool=call.tool,
-            executor=call.executor,
-            approval=call.approval,
-            suspension_id=suspension_id(draft.state.conversation_id, call.tool_call_id, call.suspensions + 1, arguments),
-            suspension_kind=kind,
-            arguments_at=call.arguments_at,
-            expires_at=draft.now + round(timeout_s * 1000),
-            prompt=prompt,
-            response_schema=tool.response_schema if kind in ANSWERED_BY_SCHEMA else None,
-            on_lost=call.on_lost,
-            traceparent=draft.trace,
-        )
+    suspended = CallSuspended(
+        at=draft.now,
+        tool_call_id=call.tool_call_id,
+        tool=call.tool,
+        executor=call.executor,
+        approval=call.approval,
+        suspension_id=suspension_id(
+            draft.state.conversation_id, call.tool_call_id, call.suspensions + 1, arguments or f"@{call.arguments_at}"
+        ),
+        suspension_kind=kind,
+        arguments_at=call.arguments_at,
+        expires_at=draft.now + round(timeout_s * 1000),
+        prompt=prompt,
+        response_schema=tool.response_schema if kind in ANSWERED_BY_SCHEMA else None,
+        on_lost=call.on_lost,
+        traceparent=draft.trace,
+        batch_id=draft.batch_id,
     )
+    if kind is SuspensionKind.APPROVAL:
+        suspended = suspended.model_copy(update=_of_approval(tool))
+    if asked is not None:
+        suspended = suspended.model_copy(update=_of_review(asked, draft.now, timeout_s))
+    draft.emit(suspended)
+
+
+def _of_approval(tool: ToolSpec) -> dict[str, object]:
+    """What an approval has beside what every suspension has."""
+    return {
+        "resume": tool.resume,
+        "decisions": None if tool.decisions == ToolSpec.model_fields["decisions"].default else tool.decisions,
+        "response_schema": tool.response_schema if Choice.ANSWER in tool.decisions else None,
+    }
+
+
+def _of_review(asked: RunSuspended, now: int, timeout_s: float) -> dict[str, object]:
+    """What a body asks for."""
+    return {
+        "title": jsontext.clean(asked.title),
+        "prompt": jsontext.clean(asked.message) or None,
+        "report_md": jsontext.clean(asked.report_md) or None,
+        "payload": asked.payload,
+        "action": jsontext.clean(asked.action),
+        "response_schema": asked.response_schema,
+        "resume": asked.resume,
+        "expires_at": now + round((asked.expires_s or timeout_s) * 1000),
+    }
 
 
 def newly_traced(draft: Draft) -> str | None:
@@ -93,19 +184,65 @@ def newly_traced(draft: Draft) -> str | None:
     return None if draft.trace == known else draft.trace
 
 
-def advance(draft: Draft) -> None:
-    """Fail the turn if no call is open and its model calls are used up; otherwise `outstanding` says what follows."""
+def advance(draft: Draft, command: Command) -> None:
+    """Let go of held calls whose turn it is; fail the turn if no call is open and its model calls are used up.
+
+    What follows otherwise is for `outstanding` to say.
+    """
     turn = draft.state.turn
-    if turn is None or turn.calls.any_open:
+    if turn is None:
+        return
+    _let_go(draft, command)
+    if draft.state.calls.any_open:
         return
     if turn.model_calls >= turn.max_model_calls:
         error = MAX_MODEL_CALLS.format(turn.max_model_calls)
         draft.emit(TurnFailed(at=draft.now, turn_id=turn.turn_id, error=error, reason=FailureReason.MAX_MODEL_CALLS))
 
 
+def _let_go(draft: Draft, command: Command) -> None:
+    calls = draft.state.calls
+    match _execution(command.spec):
+        case Execution.SEQUENTIAL:
+            ready = () if calls.any_running or calls.any_awaiting else calls.held()[:1]
+        case Execution.BATCH:
+            ready = () if _undecided(draft) else calls.held()
+        case Execution.PARALLEL:
+            ready = calls.held()
+    for call in ready:
+        held = command.read.get(call.held_at)
+        begin(draft, call, command.spec, prompt=held.prompt if isinstance(held, CallHeld) else None)
+
+
+def _undecided(draft: Draft) -> bool:
+    """Whether a call of the batch waits for a person's word before it begins."""
+    return any(call.undecided for call in draft.state.calls.awaiting())
+
+
+def _hold(draft: Draft, call: Call, prompt: str | None) -> None:
+    draft.emit(
+        CallHeld(
+            at=draft.now,
+            tool_call_id=call.tool_call_id,
+            tool=call.tool,
+            executor=call.executor,
+            approval=call.approval,
+            arguments_at=call.arguments_at,
+            on_lost=call.on_lost,
+            decided_at=call.decided_at,
+            prompt=prompt,
+            batch_id=draft.batch_id,
+        )
+    )
+
+
+def _execution(spec: AgentSpec | None) -> Execution:
+    return spec.execution if spec is not None else Execution.PARALLEL
+
+
 def _timeout_s(tool: ToolSpec, limits: Limits, kind: SuspensionKind) -> float:
     match kind:
-        case SuspensionKind.APPROVAL | SuspensionKind.LOST:
+        case SuspensionKind.APPROVAL | SuspensionKind.LOST | SuspensionKind.REVIEW:
             return tool.approval_timeout_s or limits.approval_timeout_s
         case SuspensionKind.ELICITATION:
             return tool.answer_timeout_s or limits.answer_timeout_s

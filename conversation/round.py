@@ -18,17 +18,19 @@ class Round(Sequence[Call]):
     thousand calls costs about as much as a step among ten. A round is stored as the list of its calls.
     """
 
-    __slots__ = ("_awaiting", "_calls", "_deadlines", "_places", "_running", "_suspended")
+    __slots__ = ("_awaiting", "_calls", "_deadlines", "_held", "_places", "_running", "_suspended")
 
     _calls: Map[int, Call]
     _places: Map[str, int]
     _running: Map[int, None]
     _awaiting: Map[int, None]
+    _held: Map[int, None]
     _suspended: int
     _deadlines: Deadlines | None
 
     def __init__(self, calls: Iterable[Call] = ()) -> None:
         self._calls, self._places, self._running, self._awaiting = Map(), Map(), Map(), Map()
+        self._held = Map()
         self._suspended, self._deadlines = 0, None
         for call in calls:
             if call.tool_call_id in self._places:
@@ -40,7 +42,7 @@ class Round(Sequence[Call]):
         """The round with this call in place of the call of the same id, or at the end if there is none."""
         changed = object.__new__(type(self))
         changed._calls, changed._places = self._calls, self._places
-        changed._running, changed._awaiting = self._running, self._awaiting
+        changed._running, changed._awaiting, changed._held = self._running, self._awaiting, self._held
         changed._suspended, changed._deadlines = self._suspended, self._deadlines
         changed._put(call)
         return changed
@@ -63,7 +65,7 @@ class Round(Sequence[Call]):
     @property
     def any_open(self) -> bool:
         """Whether the turn still waits for any call."""
-        return self.any_running or self.any_awaiting
+        return self.any_running or self.any_awaiting or len(self._held) > 0
 
     @property
     def suspended_count(self) -> int:
@@ -83,9 +85,13 @@ class Round(Sequence[Call]):
         """The calls that wait for a decision from outside."""
         return self._at(self._awaiting)
 
+    def held(self) -> tuple[Call, ...]:
+        """The calls that wait for their turn among the others."""
+        return self._at(self._held)
+
     def open(self) -> tuple[Call, ...]:
         """The calls that the turn still waits for."""
-        return self._at({*self._running, *self._awaiting})
+        return self._at({*self._running, *self._awaiting, *self._held})
 
     def due(self, now: int) -> tuple[Call, ...]:
         """The calls whose open suspension has expired at `now` (ms UTC)."""
@@ -111,6 +117,7 @@ class Round(Sequence[Call]):
         self._calls = self._calls.set(place, call)
         self._running = _with_place(self._running, place, inside=call.status is CallStatus.RUNNING)
         self._awaiting = _with_place(self._awaiting, place, inside=call.status is CallStatus.AWAITING)
+        self._held = _with_place(self._held, place, inside=call.status is CallStatus.HELD)
         suspended = None if before is None else before.suspension
         if call.suspension != suspended:
             self._suspended += (call.suspension is not None) - (suspended is not None)

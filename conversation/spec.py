@@ -54,6 +54,31 @@ class OnLost(StrEnum):
     ASK = "ask"  # a person decides: the call runs again, or gets this result or error
 
 
+class Resume(StrEnum):
+    """What a decision on a suspension does with the call."""
+
+    REPLAY = "replay"  # an approved call runs, with the arguments that were approved
+    USE_AS_RESULT = "use_as_result"  # the decision is the call's result
+    PASS_TO_TOOL = "pass_to_tool"  # the body runs from its start, with the decision in its context  # noqa: S105
+
+
+class Execution(StrEnum):
+    """How the calls of one answer of the model are carried out."""
+
+    PARALLEL = "parallel"  # side by side; those that need nobody do not wait for the others
+    SEQUENTIAL = "sequential"  # one after the other, in the model's order
+    BATCH = "batch"  # none before all that need somebody are decided
+
+
+class Choice(StrEnum):
+    """What a tool lets a person say of a call that needs an approval."""
+
+    APPROVE = "approve"  # that it runs as it is
+    EDIT = "edit"  # that it runs with other arguments
+    DENY = "deny"  # that it does not run
+    ANSWER = "answer"  # what its result is
+
+
 class Limits(Record):
     """The bounds of an agent's conversations. Times in seconds, sizes in bytes of UTF-8.
 
@@ -92,6 +117,8 @@ class ToolSpec(Record):
     approval_timeout_s: Seconds | None = None
     answer_timeout_s: Seconds | None = None
     run_timeout_s: Seconds | None = None
+    decisions: tuple[Choice, ...] = (Choice.APPROVE, Choice.EDIT, Choice.DENY)
+    resume: Resume = Resume.REPLAY
 
     @model_validator(mode="after")
     def _legal(self) -> Self:
@@ -111,6 +138,7 @@ class AgentSpec(Record):
     model_options: JsonText = "{}"
     tools: tuple[ToolSpec, ...] = ()
     limits: Limits = Limits()
+    execution: Execution = Execution.PARALLEL
 
     @cached_property
     def digest(self) -> str:

@@ -58,6 +58,11 @@ class Turn(Record):
         """The id of the next model call."""
         return f"{self.turn_id}.m{self.model_calls + 1}"
 
+    @property
+    def batch_id(self) -> str:
+        """The id of the batch that the calls of the last answer are: that of its model call."""
+        return f"{self.turn_id}.m{self.model_calls}"
+
     def call(self, tool_call_id: str) -> Call | None:
         """The call of that id, None if this turn's last answer did not ask for it."""
         return self.calls.of(tool_call_id)

@@ -1,31 +1,35 @@
 """Judging decisions and deadlines: the two ways a suspension is settled from outside the turn."""
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any, NoReturn
 
 from holdfast.errors import InvalidDecision, InvalidInput, StaleCall, StaleReason
 
 from . import jsontext, schema
-from .calls import ACCEPTED, Call, CallStatus, Suspension, SuspensionKind
-from .commands import CancelPending, Resolve, Wake
-from .decisions import DecisionKind, Ruling
-from .envelope import failure, success
-from .events import NothingCancelled, PendingCancelled, SettledBy, SuspensionSettled
+from .calls import Call, CallStatus, Suspension, SuspensionKind, accepted
+from .commands import CancelPending, Resolve, ResolveMany, Wake
+from .decisions import DecisionKind, ReviewVerdict, Ruling
+from .envelope import failure, reviewed, success
+from .events import CallSuspended, NothingCancelled, PendingCancelled, SettledBy, SuspensionSettled
 from .idempotency import call_key, decision_key, result_key, suspension_key
 from .ids import check_request_id, payload_digest
 from .judgement import Cancelled, Draft, Judgement, Receipt
 from .lifecycle import why_cancelled
-from .progress import advance, give_up, newly_traced, schedule, settle, suspend, tool_of
-from .spec import Executor, Limits
+from .progress import advance, give_up, go_on, newly_traced, schedule, settle, tool_of
+from .spec import AgentSpec, Choice, Executor, Limits, Resume, ToolSpec
 from .state import State
 
 NO_ANSWER = {
     SuspensionKind.APPROVAL: "nobody approved this call in time: it did not run (the user did not respond)",
     SuspensionKind.ELICITATION: "the user did not respond in time",
     SuspensionKind.CLIENT_EXEC: "the client did not respond in time",
+    SuspensionKind.REVIEW: "nobody reviewed this in time (the user did not respond)",
     SuspensionKind.LOST: "outcome unknown: the worker was lost while this call ran, and nobody said in time what became of it",
 }
 """The error text that the model reads when a suspension has expired."""
+REVIEW_BYTES = 64
+"""What the JSON text of a review has at most beside its notes, in bytes."""
 
 
 def duplicate(state: State, command: Resolve) -> Judgement | None:
@@ -37,7 +41,7 @@ def duplicate(state: State, command: Resolve) -> Judgement | None:
     known = command.known.get(decision_key(command.decision_id))
     if known is None:
         return None
-    if known.digest != _digest(command):
+    if known.digest != ruling_digest(command.tool_call_id, command.suspension_id, command.ruling):
         problem = f"{command.decision_id!r} was already used for another decision"
         raise InvalidDecision("decision_id", problem, "use a new decision_id for a new decision")
     return Judgement(reply=Receipt(conversation_id=state.conversation_id, seq=known.seq, accepted_at=known.at, duplicate=True))
@@ -51,29 +55,54 @@ def resolve(state: State, command: Resolve) -> Judgement:
         InvalidDecision: The decision or its id does not fit, or the decision must name one of several suspensions.
     """
     check_request_id("decision_id", command.decision_id, InvalidDecision)
+    check_spec(state, command)
+    call, suspension = _suspension(state, command)
+    body = content(command, command.ruling, call, suspension)
+    draft = Draft(state, command.now, command.trace)
+    digest = ruling_digest(command.tool_call_id, command.suspension_id, command.ruling)
+    seq = decide_one(draft, command, call, Settlement(suspension, command.ruling, body, command.decision_id, digest))
+    advance(draft, command)
+    return draft.done(Receipt(conversation_id=state.conversation_id, seq=seq, accepted_at=command.now))
+
+
+def check_spec(state: State, command: Resolve | ResolveMany) -> None:
+    """Refuse a command that its shell has stamped with another spec than the turn's: that is a mistake of ours."""
     if state.turn is not None and command.spec is not None and command.spec.digest != state.turn.spec_digest:
         message = f"stamped with spec {command.spec.digest}, the turn runs with {state.turn.spec_digest}"
         raise ValueError(message)
-    call, suspension = _suspension(state, command)
-    body = _content(command, call, suspension)
-    draft = Draft(state, command.now, command.trace)
+
+
+@dataclass(frozen=True, slots=True)
+class Settlement:
+    """A judged decision: the suspension that it settles, its body as a value, and what a repetition is known by."""
+
+    suspension: Suspension
+    ruling: Ruling
+    body: Any
+    decision_id: str
+    digest: str
+
+
+def decide_one(draft: Draft, command: Resolve | ResolveMany, call: Call, settlement: Settlement) -> int:
+    """Settle a suspension by a decision, and do with its call what the decision says; the decision's place in the log."""
+    ruling = settlement.ruling
     seq = draft.emit(
         SuspensionSettled(
             at=command.now,
             tool_call_id=call.tool_call_id,
-            suspension_id=suspension.suspension_id,
-            by=SettledBy(command.ruling.kind.value),
-            body=command.ruling.body,
-            decision_id=command.decision_id,
-            digest=_digest(command),
-            decision=command.ruling.kind,
+            suspension_id=settlement.suspension.suspension_id,
+            by=SettledBy.CANCELLATION if ruling.kind is DecisionKind.CANCEL else SettledBy(ruling.kind.value),
+            body=ruling.body,
+            decision_id=settlement.decision_id,
+            digest=settlement.digest,
+            decision=ruling.kind,
             principal=command.principal,
             traceparent=newly_traced(draft),
+            reason=ruling.reason,
         )
     )
-    _follow(draft, command, call, seq, body)
-    advance(draft)
-    return draft.done(Receipt(conversation_id=state.conversation_id, seq=seq, accepted_at=command.now))
+    _follow(draft, command.spec, call, settlement, seq)
+    return seq
 
 
 def cancel_pending(state: State, command: CancelPending) -> Judgement:
@@ -83,7 +112,7 @@ def cancel_pending(state: State, command: CancelPending) -> Judgement:
         InvalidInput: The request id has not the form of one, or the reason cannot be used.
     """
     check_request_id("request_id", command.request_id, InvalidInput)
-    _check_reason(command)
+    _check_reason(command.reason, command.spec.limits if command.spec is not None else Limits(), "reason", InvalidInput)
     wanted = [
         call
         for call in (state.turn.calls.open() if state.turn is not None else ())
@@ -102,19 +131,18 @@ def cancel_pending(state: State, command: CancelPending) -> Judgement:
             at=command.now, turn_id=turn_id, calls=calls, request_id=command.request_id, principal=command.principal
         )
     )
-    advance(draft)
+    advance(draft, command)
     return draft.done(Cancelled(conversation_id=state.conversation_id, turn_id=turn_id, calls=calls))
 
 
-def _check_reason(command: CancelPending) -> None:
-    allowed = (command.spec.limits if command.spec is not None else Limits()).note_bytes
+def _check_reason(reason: str, limits: Limits, field: str, error: type[InvalidInput]) -> None:
     try:
-        jsontext.check_text(command.reason)
-    except jsontext.NotJson as error:
-        raise InvalidInput("reason", str(error), "give text that can be encoded as UTF-8") from error
-    size = jsontext.size_bytes(command.reason)
-    if size > allowed:
-        raise InvalidInput("reason", f"it has {size} bytes, {allowed} are allowed", "shorten it")
+        jsontext.check_text(reason)
+    except jsontext.NotJson as problem:
+        raise error(field, str(problem), "give text that can be encoded as UTF-8") from problem
+    size = jsontext.size_bytes(reason)
+    if size > limits.note_bytes:
+        raise error(field, f"it has {size} bytes, {limits.note_bytes} are allowed", "shorten it")
 
 
 def wake(state: State, command: Wake) -> Judgement:
@@ -125,14 +153,15 @@ def wake(state: State, command: Wake) -> Judgement:
             give_up(draft, call, failure(NO_ANSWER[call.suspension.kind]), by=SettledBy.EXPIRY)
     if not draft.events:
         return Judgement(ignored="nothing is due")
-    advance(draft)
+    advance(draft, command)
     return draft.done()
 
 
-def _digest(command: Resolve) -> str:
-    ruling = command.ruling
-    edited = "-" if ruling.body is None else "+"
-    return payload_digest("resolve", command.tool_call_id, command.suspension_id or "", ruling.kind, edited, ruling.body or "")
+def ruling_digest(tool_call_id: str, suspension_id: str | None, ruling: Ruling) -> str:
+    """The digest by which two decisions count as the same."""
+    given = "-" if ruling.body is None else "+"
+    parts = (tool_call_id, suspension_id or "", ruling.kind, given, ruling.body or "")
+    return payload_digest("resolve", *parts, reason=ruling.reason or None)
 
 
 def _suspension(state: State, command: Resolve) -> tuple[Call, Suspension]:
@@ -168,19 +197,23 @@ def _stale(state: State, command: Resolve) -> NoReturn:
     raise StaleCall(state.conversation_id, command.tool_call_id, known.reason, known.by, None if known.by is None else known.at)
 
 
-def _content(command: Resolve, call: Call, suspension: Suspension) -> Any:
-    """The decision's body as a value, judged against the suspension's kind, the limits and the stored spec's schemas."""
-    ruling = command.ruling
-    accepted = ACCEPTED[suspension.kind]
-    if ruling.kind not in accepted:
-        takes = " or ".join(kind.value for kind in accepted)
-        problem = f"{ruling.kind.value} does not settle a call that waits for {suspension.kind.value}"
-        raise InvalidDecision("decision", problem, f"decide {takes}")
+def content(command: Resolve | ResolveMany, ruling: Ruling, call: Call, suspension: Suspension) -> Any:
+    """The decision's body as a value, judged against what the suspension accepts, the limits and the schemas.
+
+    Raises:
+        InvalidDecision: The decision does not fit.
+    """
+    limits = command.spec.limits if command.spec is not None else Limits()
+    tool = tool_of(command.spec, call)
+    asked = command.read.get(suspension.seq)
+    own = suspension.kind is SuspensionKind.REVIEW  # what cannot be read takes no answer
+    schema_text = asked.response_schema if isinstance(asked, CallSuspended) else None if own else tool.response_schema
+    _check_accepted(ruling, suspension, tool, schema_text)
+    _check_reason(ruling.reason, limits, "decision.reason", InvalidDecision)
     if ruling.body is None:
         return None
-    _check_size(ruling, command.spec.limits if command.spec is not None else Limits())
+    _check_size(ruling, limits)
     body = _parsed(ruling)
-    tool = tool_of(command.spec, call)
     match ruling.kind:
         case DecisionKind.APPROVE:
             if not isinstance(body, Mapping):
@@ -188,12 +221,37 @@ def _content(command: Resolve, call: Call, suspension: Suspension) -> Any:
                 raise InvalidDecision("decision.arguments", problem, "give an object, or leave it out")
             _check_schema("decision.arguments", tool.parameters, body)
         case DecisionKind.ANSWER:
-            _check_schema("decision.value", tool.response_schema, body)
+            _check_schema("decision.value", schema_text, body)
         case DecisionKind.DENY | DecisionKind.FAIL:
             if not isinstance(body, str):
                 problem = f"{type(body).__name__} is not a string"
                 raise InvalidDecision("decision", problem, "say why in a string")
+        case DecisionKind.REVIEW:
+            _check_review(body)
     return body
+
+
+def _check_accepted(ruling: Ruling, suspension: Suspension, tool: ToolSpec, schema_text: jsontext.JsonText | None) -> None:
+    takes = [kind.value for kind in accepted(suspension.kind, tool.decisions, with_schema=schema_text is not None)]
+    if ruling.kind.value not in takes:
+        problem = f"{ruling.kind.value} does not settle a call that waits for {suspension.kind.value}"
+        raise InvalidDecision("decision", problem, f"decide {' or '.join(takes)}")
+    if ruling.kind is not DecisionKind.APPROVE:
+        return
+    if ruling.body is not None and Choice.EDIT not in tool.decisions:
+        problem = f"{tool.name} lets nobody edit its arguments (Tool.decisions)"
+        raise InvalidDecision("decision.arguments", problem, "leave them out, or decide otherwise")
+    if ruling.body is None and Choice.APPROVE not in tool.decisions:
+        problem = f"{tool.name} is not approved as it is (Tool.decisions)"
+        raise InvalidDecision("decision.arguments", problem, "give edited arguments")
+
+
+def _check_review(body: Any) -> None:
+    if not isinstance(body, Mapping) or set(body) != {"verdict", "notes"} or not isinstance(body["notes"], str):
+        raise InvalidDecision("decision", "it is no review", "give Review(verdict, notes)")
+    if body["verdict"] not in tuple(ReviewVerdict):
+        known = ", ".join(verdict.value for verdict in ReviewVerdict)
+        raise InvalidDecision("decision.verdict", f"{body['verdict']!r:.40} is no verdict", f"give one of {known}")
 
 
 def _parsed(ruling: Ruling) -> Any:
@@ -204,9 +262,9 @@ def _parsed(ruling: Ruling) -> Any:
 
 
 def _check_size(ruling: Ruling, limits: Limits) -> None:
-    note = ruling.kind in (DecisionKind.DENY, DecisionKind.FAIL)
+    note = ruling.kind in (DecisionKind.DENY, DecisionKind.FAIL, DecisionKind.REVIEW)
     allowed = limits.note_bytes if note else limits.result_bytes
-    size = jsontext.size_bytes(ruling.body or "")
+    size = jsontext.size_bytes(ruling.body or "") - (REVIEW_BYTES if ruling.kind is DecisionKind.REVIEW else 0)
     if size > allowed:
         name = "note_bytes" if note else "result_bytes"
         problem = f"it has {size} bytes, {allowed} are allowed"
@@ -219,37 +277,50 @@ def _check_schema(field: str, text: jsontext.JsonText | None, value: Any) -> Non
         raise InvalidDecision(field, problem, "give a value that fits the schema")
 
 
-def _follow(draft: Draft, command: Resolve, call: Call, seq: int, body: Any) -> None:
-    match command.ruling.kind:
+def _follow(draft: Draft, spec: AgentSpec | None, call: Call, settlement: Settlement, seq: int) -> None:
+    ruling, body, call_id = settlement.ruling, settlement.body, call.tool_call_id
+    untrusted = call.executor is Executor.CLIENT
+    if _passes(settlement, call):
+        if settlement.suspension.kind is SuspensionKind.REVIEW:
+            schedule(draft, call.model_copy(update={"resumed": call.resumed + 1, "decided_at": seq}))
+        else:
+            go_on(draft, call.model_copy(update={"decided_at": seq, "held_at": 0}), spec)
+        return
+    match ruling.kind:
         case DecisionKind.APPROVE:
-            _approved(draft, command, call, call.arguments_at if command.ruling.body is None else seq)
+            arguments_at = call.arguments_at if ruling.body is None else seq
+            approved = call.model_copy(update={"arguments_at": arguments_at, "decided_at": seq, "held_at": 0})
+            go_on(draft, approved, spec)
         case DecisionKind.DENY:
             reason = f": {body}" if body else ""
             denied = "the user declined to answer" if call.executor is Executor.HUMAN else "the user denied this call"
-            settle(draft, call.tool_call_id, failure(denied + reason), by=SettledBy.DENY)
+            settle(draft, call_id, failure(denied + reason), by=SettledBy.DENY)
         case DecisionKind.ANSWER:
-            untrusted = call.executor is Executor.CLIENT
-            content = success(command.ruling.body or "null", untrusted=untrusted)
-            settle(draft, call.tool_call_id, content, by=SettledBy.ANSWER, ok=True, untrusted=untrusted)
+            at_client = untrusted and settlement.suspension.kind is SuspensionKind.CLIENT_EXEC
+            envelope = success(ruling.body or "null", untrusted=at_client)
+            settle(
+                draft,
+                call_id,
+                envelope,
+                by=SettledBy.ANSWER,
+                ok=True,
+                untrusted=at_client,
+            )
         case DecisionKind.FAIL:
-            untrusted = call.executor is Executor.CLIENT
             said = f"the client failed: {body}" if untrusted else str(body)
-            content = failure(said if body else "it failed, and nobody said why", untrusted=untrusted)
-            settle(draft, call.tool_call_id, content, by=SettledBy.FAIL, untrusted=untrusted)
+            envelope = failure(said if body else "it failed, and nobody said why", untrusted=untrusted)
+            settle(draft, call_id, envelope, by=SettledBy.FAIL, untrusted=untrusted)
         case DecisionKind.REDISPATCH:
-            schedule(draft, call, attempt=call.attempt + 1, arguments_at=call.arguments_at)
+            schedule(draft, call)
+        case DecisionKind.CANCEL:
+            reason = f": {ruling.reason}" if ruling.reason else ""
+            stood = call.model_copy(update={"suspension": settlement.suspension})
+            settle(draft, call_id, failure(f"{why_cancelled(stood)}{reason}"), by=SettledBy.CANCELLATION)
+        case DecisionKind.REVIEW:
+            settle(draft, call_id, reviewed(body["verdict"], body["notes"]), by=SettledBy.REVIEW, ok=True)
 
 
-def _approved(draft: Draft, command: Resolve, call: Call, arguments_at: int) -> None:
-    if call.executor is Executor.CLIENT:
-        suspend(
-            draft,
-            call=call.model_copy(update={"arguments_at": arguments_at}),
-            tool=tool_of(command.spec, call),
-            spec=command.spec,
-            kind=SuspensionKind.CLIENT_EXEC,
-            arguments=command.ruling.body or f"@{arguments_at}",
-            prompt=None,
-        )
-        return
-    schedule(draft, call, attempt=1, arguments_at=arguments_at)
+def _passes(settlement: Settlement, call: Call) -> bool:
+    """Whether a decision goes to the call's body as a value, instead of being the result itself."""
+    to_tool = settlement.suspension.resume is Resume.PASS_TO_TOOL and call.executor is Executor.SERVER
+    return to_tool and settlement.ruling.kind in (DecisionKind.ANSWER, DecisionKind.REVIEW)

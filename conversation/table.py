@@ -36,8 +36,9 @@ _EXISTS = Refused(ConversationExists)
 LATE = Ignored("the outcome is late: its effect is not outstanding")
 _NOTHING = Ignored("nothing can be due")
 
-_REQUESTS = ("start", "send", "resolve", "cancel", "cancel_pending", "end")
-_OUTCOMES = ("turn_prepared", "model_replied", "model_failed", "run_finished", "run_lost")
+_REQUESTS = ("start", "send", "resolve", "resolve_many", "cancel", "cancel_pending", "end")
+_OUTCOMES = ("turn_prepared", "model_replied", "model_failed", "run_finished", "run_suspended", "run_lost")
+_OF_RUNS = ("run_finished", "run_suspended", "run_lost")
 
 
 def _row(*, requests: Rule, start: Rule = _EXISTS, outcomes: tuple[str, ...] = (), wake: Rule) -> dict[str, Rule]:
@@ -51,8 +52,8 @@ TABLE: dict[Status, dict[str, Rule]] = {
     Status.ABSENT: _row(requests=_NOT_FOUND, start=_HANDLED, wake=_NOTHING),
     Status.IDLE: _row(requests=_HANDLED, wake=_NOTHING),
     Status.GENERATING: _row(requests=_HANDLED, outcomes=("turn_prepared", "model_replied", "model_failed"), wake=_NOTHING),
-    Status.EXECUTING_TOOLS: _row(requests=_HANDLED, outcomes=("run_finished", "run_lost"), wake=_NOTHING),
-    Status.AWAITING_INPUT: _row(requests=_HANDLED, outcomes=("run_finished", "run_lost"), wake=_HANDLED),
+    Status.EXECUTING_TOOLS: _row(requests=_HANDLED, outcomes=_OF_RUNS, wake=_NOTHING),
+    Status.AWAITING_INPUT: _row(requests=_HANDLED, outcomes=_OF_RUNS, wake=_HANDLED),
     Status.FAILED: _row(requests=_HANDLED, wake=_NOTHING),
     Status.ENDED: _row(requests=_ENDED, start=_ENDED, wake=_NOTHING),
 }

@@ -5,6 +5,7 @@ from typing import Any
 
 from . import jsontext
 from .events import (
+    CallHeld,
     CallResolved,
     CallSuspended,
     ConversationStarted,
@@ -62,6 +63,7 @@ class Transcript:
             case (
                 ConversationStarted()
                 | RunScheduled()
+                | CallHeld()
                 | CallSuspended()
                 | SuspensionSettled()
                 | TurnCompleted()

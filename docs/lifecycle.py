@@ -19,7 +19,7 @@ from holdfast.conversation import (
     Approve,
     BeginTurn,
     CallModel,
-    Cancel,
+    CancelTurn,
     Command,
     Decision,
     End,
@@ -30,7 +30,9 @@ from holdfast.conversation import (
     OnLost,
     Redispatch,
     Resolve,
+    Review,
     RunFinished,
+    RunSuspended,
     RunTool,
     Send,
     Start,
@@ -62,6 +64,7 @@ WORDS = {
     "model_replied": "model replies",
     "model_failed": "model fails",
     "run_finished": "run finishes",
+    "run_suspended": "run asks for a review",
     "run_lost": "run is lost",
     "wake": "deadline passes",
 }
@@ -82,6 +85,7 @@ _FIRST_ANSWER: dict[SuspensionKind, Decision] = {
     SuspensionKind.ELICITATION: Answer(1),
     SuspensionKind.CLIENT_EXEC: Answer(1),
     SuspensionKind.LOST: Redispatch(),
+    SuspensionKind.REVIEW: Review("allow"),
 }
 
 
@@ -133,7 +137,7 @@ def _commands(state: State, ids: Iterator[str]) -> Iterator[Command]:
         if call.suspension is not None:
             ruling = Ruling.of(_FIRST_ANSWER[call.suspension.kind])
             yield Resolve(tool_call_id=call.tool_call_id, ruling=ruling, decision_id=next(ids))
-    yield Cancel(request_id=next(ids))
+    yield CancelTurn(request_id=next(ids))
     yield End(request_id=next(ids))
     for effect in outstanding(state):
         match effect:
@@ -149,6 +153,7 @@ def _commands(state: State, ids: Iterator[str]) -> Iterator[Command]:
                 yield ModelFailed(effect_id=effect.effect_id, error="overloaded")
             case RunTool():
                 yield RunFinished(effect_id=effect.effect_id, ok=True, content='{"ok":true,"result":1}')
+                yield RunSuspended(effect_id=effect.effect_id, title="Look at this")
                 yield RunLost(effect_id=effect.effect_id)
     yield Wake()
 

@@ -14,7 +14,7 @@ from typing import Any, TypeAlias, TypeVar, cast
 import msgpack
 from pydantic import ValidationError
 
-from holdfast.conversation import AgentSpec, Event, ModelFailed, ModelReplied, RunFinished, State
+from holdfast.conversation import AgentSpec, Event, ModelFailed, ModelReplied, RunFinished, RunSuspended, State
 from holdfast.conversation.events import EVENTS
 from holdfast.conversation.idempotency import IdempotencyRecord
 from holdfast.conversation.record import Record
@@ -24,9 +24,11 @@ from .api_keys import ApiKey
 from .directory import AppRecord
 from .tickets import Ticket
 
-VERSION = 5
+VERSION = 6
 """The record version that this code writes; it reads this version and every older one.
 
+6: calls that are held (`call_held`), reviews that a tool's body asks for, why it was decided (`reason`), the batch of a call,
+   what a decision does with it (`resume`, `resumed`, `decided_at`). Records of version 5 mean the same; no call was held.
 5: who sent, decided, cancelled or ended (`principal`); cancellations of the calls that wait (`pending_cancelled`); trace
    contexts (`traceparent`). Records of version 4 mean the same: nobody had said who it was, and nothing was traced.
 4: the records of model calls, beside those of runs. Records of version 3 mean the same; a model call that was outstanding then
@@ -36,7 +38,7 @@ VERSION = 5
 2: suspensions of kind `lost`, decisions of kind `redispatch`, `on_lost` of `ask`. Records of version 1 mean the same.
 """
 
-Outcome: TypeAlias = RunFinished | ModelReplied | ModelFailed
+Outcome: TypeAlias = RunFinished | RunSuspended | ModelReplied | ModelFailed
 Fields = dict[str, Any]
 UPGRADES: Mapping[tuple[str, int], Callable[[Fields], Fields]] = {}
 """The function, by kind and version, that turns a record's fields into those of the next version, where they differ."""
@@ -45,7 +47,7 @@ SEALED = "sealed"
 _SEALED = b"\xa6sealed"
 _EVENTS: dict[str, type[Record]] = {str(cls.model_fields["kind"].default): cls for cls in EVENTS}
 _OUTCOMES: dict[str, type[Record]] = {
-    str(cls.model_fields["kind"].default): cls for cls in (RunFinished, ModelReplied, ModelFailed)
+    str(cls.model_fields["kind"].default): cls for cls in (RunFinished, RunSuspended, ModelReplied, ModelFailed)
 }
 _R = TypeVar("_R", bound=Record)
 

@@ -10,8 +10,10 @@ from dataclasses import replace
 from typing import Any, TypeAlias
 
 from holdfast.conversation import Event, jsontext
-from holdfast.conversation.calls import PendingView
+from holdfast.conversation.calls import PendingView, SuspensionKind, accepted
+from holdfast.conversation.decisions import DecisionKind
 from holdfast.conversation.events import CallSuspended, ModelAnswered, SuspensionSettled
+from holdfast.conversation.spec import ToolSpec
 from holdfast.errors import CipherMissing, CorruptStore, NewerRecord, StoreError
 
 from .lists import ConversationRow
@@ -45,6 +47,11 @@ def pending_view(place: PendingPlace, agent: str | StoreError, entry: Entry, sou
         schema = None if entry.response_schema is None else jsontext.loads(entry.response_schema)
     except jsontext.NotJson as error:
         problems.append(f"its response schema cannot be shown ({error})")
+    payload: Any = None
+    try:
+        payload = None if entry.payload is None else jsontext.loads(entry.payload)
+    except jsontext.NotJson as error:
+        problems.append(f"what is to be reviewed cannot be shown ({error})")
     return PendingView(
         conversation_id=place.conversation_id,
         agent=agent,
@@ -59,7 +66,21 @@ def pending_view(place: PendingPlace, agent: str | StoreError, entry: Entry, sou
         created_at=entry.at,
         expires_at=entry.expires_at,
         problem=shown("; ".join(problems)) if problems else None,
+        batch_id=entry.batch_id,
+        decisions=_taken(entry),
+        title=entry.title,
+        action=entry.action,
+        report_md=entry.report_md,
+        payload=payload,
     )
+
+
+def _taken(entry: CallSuspended) -> tuple[str, ...]:
+    """What may be decided: an approval's choices by their names, else kinds of decisions."""
+    if entry.suspension_kind is SuspensionKind.APPROVAL:
+        choices = entry.decisions or ToolSpec.model_fields["decisions"].default
+        return (*choices, DecisionKind.CANCEL)
+    return accepted(entry.suspension_kind, (), with_schema=entry.response_schema is not None)
 
 
 def unreadable_call(place: PendingPlace, problem: str, agent: str = "") -> PendingView:

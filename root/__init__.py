@@ -13,13 +13,14 @@ if TYPE_CHECKING:
     from holdfast.agent.agent import Agent
     from holdfast.agent.app import App
     from holdfast.agent.context import Report, ToolContext
+    from holdfast.agent.suspend import Suspend
     from holdfast.agent.tool import Tool, tool
     from holdfast.client.async_client import AsyncClient
     from holdfast.client.blocking import BlockingConversation, Client
     from holdfast.client.conversation import Conversation
     from holdfast.client.results import AsyncPendingCall, ConversationState, PendingCall
     from holdfast.conversation.calls import SuspensionKind
-    from holdfast.conversation.decisions import Answer, Approve, Decision, Deny, Fail, Redispatch
+    from holdfast.conversation.decisions import Answer, Approve, Cancel, Decision, Deny, Fail, Redispatch, Review, ReviewVerdict
     from holdfast.conversation.events import FailureReason, StopReason
     from holdfast.conversation.judgement import Receipt
     from holdfast.conversation.principal import Principal, Proof
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
         AgentNotFound,
         AppNotFound,
         AppNotPublished,
+        BatchRefused,
         CipherFailed,
         CipherMissing,
         ClusterError,
@@ -75,6 +77,7 @@ _HOMES = {
         "Report",
         "ToolContext",
     ),
+    "agent.suspend": ("Suspend",),
     "agent.tool": (
         "Tool",
         "tool",
@@ -94,10 +97,13 @@ _HOMES = {
     "conversation.decisions": (
         "Answer",
         "Approve",
+        "Cancel",
         "Decision",
         "Deny",
         "Fail",
         "Redispatch",
+        "Review",
+        "ReviewVerdict",
     ),
     "conversation.events": (
         "FailureReason",
@@ -111,6 +117,7 @@ _HOMES = {
         "AgentNotFound",
         "AppNotFound",
         "AppNotPublished",
+        "BatchRefused",
         "CipherFailed",
         "CipherMissing",
         "ClusterError",
@@ -160,7 +167,9 @@ __all__ = [
     "Approve",
     "AsyncClient",
     "AsyncPendingCall",
+    "BatchRefused",
     "BlockingConversation",
+    "Cancel",
     "CipherFailed",
     "CipherMissing",
     "Client",
@@ -201,6 +210,8 @@ __all__ = [
     "Receipt",
     "Redispatch",
     "Report",
+    "Review",
+    "ReviewVerdict",
     "ServerRefused",
     "ServerUnavailable",
     "StaleCall",
@@ -209,6 +220,7 @@ __all__ = [
     "StopReason",
     "StoreError",
     "StoreUnavailable",
+    "Suspend",
     "SuspensionKind",
     "Tool",
     "ToolContext",

@@ -23,6 +23,7 @@ HoldfastError
 ├── QueueFull                    no more messages may wait for their turn; send again once a turn has begun
 ├── Overloaded                   all actors that may live are at work; try again after a moment
 ├── StaleCall                    the call is not waiting for this decision any more, or never was
+├── BatchRefused                 one of several decisions cannot be taken, and so none of them was
 ├── OutcomeUnknown               no acknowledgement within the deadline; retry with the same id
 ├── ServerRefused                the HTTP server refused a request, or what answers there is no Holdfast
 ├── StoreError
@@ -46,6 +47,7 @@ Errors travel between Ray processes by pickle, so each passes exactly its constr
 """
 
 import shlex
+from collections.abc import Mapping
 from enum import StrEnum
 from typing import ClassVar
 
@@ -288,6 +290,24 @@ class StaleCall(HoldfastError):
         if self.settled_by is not None:
             text += f" (by {self.settled_by}, at {self.settled_at} ms UTC)"
         return f"{text}; look at what is pending now before you decide again"
+
+
+class BatchRefused(HoldfastError):
+    """One of several decisions cannot be taken, and so none of them was.
+
+    `errors` has the error (`StaleCall` or `InvalidDecision`) for each suspension whose decision cannot be taken, by its id.
+    Leave those out or decide them otherwise, and send the rest again.
+    """
+
+    def __init__(self, conversation_id: str, errors: Mapping[str, HoldfastError]) -> None:
+        super().__init__(conversation_id, errors)
+        self.conversation_id = conversation_id
+        self.errors = dict(errors)
+
+    def __str__(self) -> str:
+        first, error = next(iter(self.errors.items()), ("", ""))
+        count = len(self.errors)
+        return f"conversation {self.conversation_id!r}: nothing was decided, since {count} cannot be: {first!a:.80}: {error}"
 
 
 class OutcomeUnknown(HoldfastError):

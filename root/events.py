@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from holdfast.conversation.calls import SuspensionKind
     from holdfast.conversation.decisions import DecisionKind
     from holdfast.conversation.events import (
+        CallHeld,
         CallResolved,
         CallSuspended,
         ConversationStarted,
@@ -33,7 +34,7 @@ if TYPE_CHECKING:
     )
     from holdfast.conversation.live import ArgumentsDelta, ProgressReported, ReasoningDelta, TextDelta
     from holdfast.conversation.principal import Principal, Proof
-    from holdfast.conversation.spec import Approval, Executor, OnLost
+    from holdfast.conversation.spec import Approval, Choice, Executor, OnLost, Resume
 
 _HOMES = {
     "client.results": ("Event", "EventBody"),
@@ -41,6 +42,7 @@ _HOMES = {
     "conversation.decisions": ("DecisionKind",),
     "conversation.events": (
         "CallResolved",
+        "CallHeld",
         "CallSuspended",
         "Ended",
         "ConversationStarted",
@@ -61,14 +63,16 @@ _HOMES = {
     ),
     "conversation.live": ("ArgumentsDelta", "ProgressReported", "ReasoningDelta", "TextDelta"),
     "conversation.principal": ("Principal", "Proof"),
-    "conversation.spec": ("Approval", "Executor", "OnLost"),
+    "conversation.spec": ("Approval", "Choice", "Executor", "OnLost", "Resume"),
 }
 
 __all__ = [
     "Approval",
     "ArgumentsDelta",
+    "CallHeld",
     "CallResolved",
     "CallSuspended",
+    "Choice",
     "ConversationStarted",
     "DecisionKind",
     "Ended",
@@ -86,6 +90,7 @@ __all__ = [
     "Proof",
     "ReasoningDelta",
     "RequestedCall",
+    "Resume",
     "RunScheduled",
     "SettledBy",
     "StopReason",

@@ -140,7 +140,13 @@ COST = Metric(
     labels=("model",),
     parts=NANOS,
 )
-RUNS = _counter("holdfast_tool_runs_total", "Runs of tools that ended, by whether they succeeded.", "agent", "tool", "outcome")
+RUNS = _counter(
+    "holdfast_tool_runs_total",
+    "Runs of tools that ended: ok, error, or suspended by their own body.",
+    "agent",
+    "tool",
+    "outcome",
+)
 RUN_S = _histogram("holdfast_tool_run_seconds", "Time of a run of a tool.", "agent", "tool", bounds=WORK_S)
 
 # counted by the sweeper

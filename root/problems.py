@@ -16,6 +16,7 @@ from .errors import (
     AgentNotFound,
     AppNotFound,
     AppNotPublished,
+    BatchRefused,
     CipherFailed,
     CipherMissing,
     ClusterError,
@@ -68,6 +69,7 @@ STATUSES: Mapping[type[HoldfastError], int] = {
     ConversationExists: 409,
     ConversationEnded: 409,
     StaleCall: 409,
+    BatchRefused: 409,
     Quarantined: 409,
     # what goes through later
     QueueFull: 429,
@@ -116,6 +118,8 @@ def error_of(problem: Mapping[str, Any]) -> HoldfastError | None:
     kind = _kinds().get(str(problem.get("code")))
     if kind is None:
         return None
+    if kind is BatchRefused:
+        return _batch_refused(problem)
     fields = _fields(kind)
     if not fields:
         return kind(str(problem.get("detail", "")))
@@ -123,6 +127,22 @@ def error_of(problem: Mapping[str, Any]) -> HoldfastError | None:
         return kind(*(taken.validate_python(problem.get(name)) for name, taken in fields.items()))
     except ValidationError:
         return None
+
+
+def _batch_refused(problem: Mapping[str, Any]) -> BatchRefused | None:
+    """The refusal of several decisions: `errors` lists the problem of each, with the suspension that it was meant for."""
+    conversation_id, listed = problem.get("conversation_id"), problem.get("errors")
+    if not isinstance(conversation_id, str) or not isinstance(listed, list):
+        return None
+    errors: dict[str, HoldfastError] = {}
+    for one in listed:
+        if not isinstance(one, Mapping) or not isinstance(one.get("suspension_id"), str):
+            return None
+        error = error_of(one) if one.get("code") != code_of(BatchRefused) else None
+        if error is None:
+            return None
+        errors[one["suspension_id"]] = error
+    return BatchRefused(conversation_id, errors)
 
 
 @cache

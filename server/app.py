@@ -18,7 +18,7 @@ from holdfast.client import AsyncClient
 from holdfast.client.figures import Figures
 from holdfast.errors import HoldfastError
 
-from . import conversations, decisions, following, operating, page_tokens, scraping, static_files
+from . import batches, conversations, decisions, following, operating, page_tokens, scraping, static_files
 from .authentication import Authentication
 from .bounds import Bounds
 from .caller import LOCAL, Caller
@@ -45,6 +45,7 @@ from .watch import Watch
 OPERATIONS: tuple[Operation, ...] = (
     *conversations.OPERATIONS,
     *decisions.OPERATIONS,
+    *batches.OPERATIONS,
     *following.OPERATIONS,
     *operating.OPERATIONS,
     *page_tokens.OPERATIONS,

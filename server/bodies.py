@@ -1,11 +1,11 @@
 """The bodies and queries that the routes take."""
 
-from typing import Annotated, Any, Literal, TypeAlias
+from typing import Annotated, Any, TypeAlias
 
-from pydantic import BaseModel, ConfigDict, Field, RootModel
+from pydantic import BaseModel, ConfigDict, Field
 
 from holdfast.client.list_events import LIST_CURSOR
-from holdfast.conversation import Answer, Approve, Decision, Deny, Fail, Redispatch, Status, SuspensionKind
+from holdfast.conversation import Status, SuspensionKind
 from holdfast.conversation.ids import CONVERSATION_ID, REQUEST_ID
 
 Key: TypeAlias = Annotated[str | None, Field(description="The idempotency key, where no header Idempotency-Key gives it.")]
@@ -13,7 +13,9 @@ MOST_WAIT_S = 3600
 """The longest wait that a query may name; `Bounds.wait_s` cuts it."""
 
 
-class _Body(BaseModel):
+class Body(BaseModel):
+    """A body: no other fields, and no values of other types."""
+
     model_config = ConfigDict(extra="forbid", strict=True)
 
 
@@ -21,7 +23,7 @@ class _Query(BaseModel):
     model_config = ConfigDict(extra="forbid")
 
 
-class StartBody(_Body):
+class StartBody(Body):
     """A conversation to start."""
 
     agent: str = Field(description="The agent's name; GET /v1/agents lists them.")
@@ -31,14 +33,14 @@ class StartBody(_Body):
     context: Any = Field(default=None, description="Any JSON value; tools read it, the model does not see it.")
 
 
-class MessageBody(_Body):
+class MessageBody(Body):
     """The user's next message."""
 
     text: str
     message_id: Key = None
 
 
-class CancelBody(_Body):
+class CancelBody(Body):
     """A turn to cancel."""
 
     turn_id: str | None = Field(default=None, description="Only this turn: once it is over, nothing is cancelled.")
@@ -48,7 +50,7 @@ class CancelBody(_Body):
     request_id: Key = None
 
 
-class CancelPendingBody(_Body):
+class CancelPendingBody(Body):
     """The calls to cancel, of those that wait."""
 
     kind: SuspensionKind | None = Field(
@@ -58,158 +60,27 @@ class CancelPendingBody(_Body):
     request_id: Key = None
 
 
-class RequestBody(_Body):
+class RequestBody(Body):
     """An end."""
 
     request_id: Key = None
 
 
-class Nothing(_Body):
+class Nothing(Body):
     """No field."""
 
 
-class PauseBody(_Body):
+class PauseBody(Body):
     """New work to stop."""
 
     agent: str | None = Field(default=None, description="The agent; by default the whole namespace.")
     reason: str = ""
 
 
-class ResumeBody(_Body):
+class ResumeBody(Body):
     """New work to let go on."""
 
     agent: str | None = Field(default=None, description="The agent; by default the whole namespace.")
-
-
-class _Approve(_Body):
-    decision: Literal["approve"]
-    arguments: dict[str, Any] | None = None
-
-    def decided(self) -> Decision:
-        """The decision."""
-        return Approve(self.arguments)
-
-
-class _Deny(_Body):
-    decision: Literal["deny"]
-    reason: str = ""
-
-    def decided(self) -> Decision:
-        """The decision."""
-        return Deny(self.reason)
-
-
-class _Answer(_Body):
-    decision: Literal["answer"]
-    value: Any
-
-    def decided(self) -> Decision:
-        """The decision."""
-        return Answer(self.value)
-
-
-class _Fail(_Body):
-    decision: Literal["fail"]
-    error: str
-
-    def decided(self) -> Decision:
-        """The decision."""
-        return Fail(self.error)
-
-
-class _Redispatch(_Body):
-    decision: Literal["redispatch"]
-
-    def decided(self) -> Decision:
-        """The decision."""
-        return Redispatch()
-
-
-class _OfSuspension(_Body):
-    decision_id: Key = None
-    conversation_id: str | None = Field(
-        default=None,
-        description="The conversation of the suspension, as the list of pending calls names it. Without it, a suspension is "
-        "found only while it is open, and a repetition of a recorded decision is refused as stale.",
-    )
-    tool_call_id: str | None = Field(
-        default=None, description="The call of the suspension. Given beside the conversation, nothing has to be looked up."
-    )
-
-
-class ApproveBody(_Approve, _OfSuspension):
-    """The call may run, with its own arguments or with edited ones."""
-
-
-class DenyBody(_Deny, _OfSuspension):
-    """The call must not run, or the person will not answer."""
-
-
-class AnswerBody(_Answer, _OfSuspension):
-    """The call's result; `false`, `0`, `""` and `null` are answers like any other."""
-
-
-class FailBody(_Fail, _OfSuspension):
-    """The client could not produce a result, or a lost run counts as failed."""
-
-
-class RedispatchBody(_Redispatch, _OfSuspension):
-    """A lost run is to run again."""
-
-
-class ResolveBody(
-    RootModel[Annotated[ApproveBody | DenyBody | AnswerBody | FailBody | RedispatchBody, Field(discriminator="decision")],]
-):
-    """A decision about a pending call, by its kind."""
-
-    @property
-    def decision_id(self) -> str | None:
-        """The idempotency key."""
-        return self.root.decision_id
-
-
-class _OfCall(_Body):
-    decision_id: Key = None
-    tool_call_id: str = Field(description="The call.")
-    suspension_id: str | None = Field(
-        default=None, description="Binds the decision to what was shown; needed once the call has been suspended twice."
-    )
-
-
-class ApproveCallBody(_Approve, _OfCall):
-    """The call may run, with its own arguments or with edited ones."""
-
-
-class DenyCallBody(_Deny, _OfCall):
-    """The call must not run, or the person will not answer."""
-
-
-class AnswerCallBody(_Answer, _OfCall):
-    """The call's result; `false`, `0`, `""` and `null` are answers like any other."""
-
-
-class FailCallBody(_Fail, _OfCall):
-    """The client could not produce a result, or a lost run counts as failed."""
-
-
-class RedispatchCallBody(_Redispatch, _OfCall):
-    """A lost run is to run again."""
-
-
-class ResolveCallBody(
-    RootModel[
-        Annotated[
-            ApproveCallBody | DenyCallBody | AnswerCallBody | FailCallBody | RedispatchCallBody,
-            Field(discriminator="decision"),
-        ],
-    ]
-):
-    """A decision about a call of a conversation, by its kind."""
-
-    @property
-    def decision_id(self) -> str | None:
-        """The idempotency key."""
-        return self.root.decision_id
 
 
 class PageQuery(_Query):

@@ -72,6 +72,7 @@ class Callers:
         self._tickets = tickets
         self._clock = clock
         self._tokens = None if authentication.issuer is None else Tokens(authentication.issuer)
+        self._bounds = bounds
         self._rates = Rates(bounds.caller_per_s, bounds.caller_burst, clock=clock)
         self._failures = Rates(bounds.failures_per_s, bounds.failures_burst, clock=clock)
         self._verified: OrderedDict[bytes, _Verified] = OrderedDict()
@@ -99,8 +100,22 @@ class Callers:
         if not narrow:
             caller.check_whole()
         if wait_s := self._rates.take(caller.account):
-            raise too_often("rate_limited", f"{caller.principal.id!r} sends more requests than may be", wait_s)
+            raise self._too_often(caller, wait_s)
         return caller
+
+    def charge(self, caller: Caller, count: int) -> None:
+        """Count what one request does in place of as many more.
+
+        Raises:
+            Refusal: It is more than may be for the moment.
+        """
+        bounds = self._bounds
+        count = min(count, bounds.caller_burst - 1)  # the request itself was counted, and counts again when it comes back
+        if not self._authentication.anyone and count > 0 and (wait_s := self._rates.take(caller.account, count)):
+            raise self._too_often(caller, wait_s + 1 / bounds.caller_per_s)
+
+    def _too_often(self, caller: Caller, wait_s: float) -> Refusal:
+        return too_often("rate_limited", f"{caller.principal.id!r} sends more requests than may be", wait_s)
 
     async def known(self, scope: Scope) -> Caller | None:
         """The caller of a request that may do without one; None where none is found."""

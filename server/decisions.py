@@ -1,12 +1,16 @@
 """The routes of pending calls: list, show, resolve."""
 
 import uuid
+from dataclasses import dataclass
+from typing import Any
 
-from holdfast.client import Decision
+from holdfast.client import Decision, Receipt
 from holdfast.client.access import AccessScope
+from holdfast.client.results import AsyncPendingCall
 from holdfast.errors import StaleCall
 
-from .bodies import PendingQuery, PlaceQuery, ResolveBody, ResolveCallBody
+from .bodies import PendingQuery, PlaceQuery
+from .decision_bodies import ResolveBody, ResolveCallBody
 from .operation import Asked, Operation
 from .reach import listed
 from .refusal import Refusal
@@ -28,14 +32,8 @@ async def pending_call(asked: Asked) -> PendingReply:
 
 async def resolve(asked: Asked) -> DecisionReceiptReply:
     """Decide a pending call."""
-    key, body = asked.key or uuid.uuid4().hex, asked.body.root
-    suspension_id, decision, client = asked.path["suspension_id"], body.decided(), asked.client
-    await _check_kind(asked, suspension_id, decision)
-    if body.conversation_id is not None and body.tool_call_id is not None:
-        place = body.conversation_id, body.tool_call_id
-        receipt = await client.resolve(*place, decision, suspension_id=suspension_id, decision_id=key)
-    else:
-        receipt = await client.settle(suspension_id, decision, conversation_id=body.conversation_id, decision_id=key)
+    key = asked.key or uuid.uuid4().hex
+    receipt = await decide(asked, asked.path["suspension_id"], asked.body.root, key)
     return DecisionReceiptReply(**receipt.model_dump(), decision_id=key)
 
 
@@ -43,30 +41,70 @@ async def resolve_call(asked: Asked) -> DecisionReceiptReply:
     """Decide a pending call by its own id."""
     key, body = asked.key or uuid.uuid4().hex, asked.body.root
     place = asked.path["conversation_id"], body.tool_call_id
-    await _check_kind(asked, body.suspension_id, body.decided())
+    await _check_page(asked, body.suspension_id, body.decided())
     receipt = await asked.client.resolve(*place, body.decided(), suspension_id=body.suspension_id, decision_id=key)
     return DecisionReceiptReply(**receipt.model_dump(), decision_id=key)
 
 
-async def _check_kind(asked: Asked, suspension_id: str | None, decision: Decision) -> None:
-    """Refuse a decision on what the caller's page may not decide, or could not be shown.
+async def decide(asked: Asked, suspension_id: str, body: Any, key: str) -> Receipt:
+    """Decide what a suspension asks, as a body says; whether the caller may touch its conversation is known by then.
 
-    A suspension stays of its kind, and one that was settled never opens again. One that is not known is refused: it may open
-    before the decision arrives, and be of any kind.
+    Raises:
+        HoldfastError: The decision is not taken.
     """
+    decision, client = body.decided(), asked.client
+    await _check_page(asked, suspension_id, decision)
+    if body.conversation_id is not None and body.tool_call_id is not None:
+        place = body.conversation_id, body.tool_call_id
+        return await client.resolve(*place, decision, suspension_id=suspension_id, decision_id=key)
+    return await client.settle(suspension_id, decision, conversation_id=body.conversation_id, decision_id=key)
+
+
+@dataclass(frozen=True, slots=True)
+class Paged:
+    """A request of a page, which may decide some kinds of calls of one conversation."""
+
+    asked: Asked
+    conversation_id: str
+
+    async def check(self, suspension_id: str, decision: Decision, shown: AsyncPendingCall | None = None) -> None:
+        """Refuse a decision on what the page may not decide, or could not be shown.
+
+        A suspension stays of its kind, and one that was settled never opens again. One that is not known is refused: it may
+        open before the decision arrives, and be of any kind.
+
+        Args:
+            suspension_id: The suspension.
+            decision: The decision.
+            shown: The pending call, where it has been read already.
+
+        Raises:
+            Refusal: The page may decide calls that wait for others alone.
+            StaleCall: The conversation has had no such suspension.
+            InvalidDecision: The call would run, and could not be shown whole.
+        """
+        try:
+            call = shown or await self.asked.client.pending_call(suspension_id, conversation_id=self.conversation_id)
+        except StaleCall as stale:
+            if stale.settled_at is None:
+                raise
+            return  # a repetition is told what it was told before
+        self.asked.caller.check_kind(call.kind)
+        call.check_shown(decision)
+
+
+def page_of(asked: Asked) -> Paged | None:
+    """The page that sends a request; None where no page does."""
     caller = asked.caller
-    if caller.kinds is None or caller.conversation_id is None:
+    return None if caller.kinds is None or caller.conversation_id is None else Paged(asked, caller.conversation_id)
+
+
+async def _check_page(asked: Asked, suspension_id: str | None, decision: Decision) -> None:
+    if (page := page_of(asked)) is None:
         return
     if suspension_id is None:
         raise Refusal(422, "invalid_request", "suspension_id: a page names what it was shown", {"errors": []})
-    try:
-        call = await asked.client.pending_call(suspension_id, conversation_id=caller.conversation_id)
-    except StaleCall as stale:
-        if stale.settled_at is None:
-            raise
-        return  # a repetition is told what it was told before
-    caller.check_kind(call.kind)
-    call.check_shown(decision)
+    await page.check(suspension_id, decision)
 
 
 OPERATIONS = (

@@ -91,6 +91,7 @@ class Operation:
         text: Whether it replies with plain text.
         last: The pattern of the `id` of an event, if it streams some.
         endless: Whether its stream never comes to an end by itself.
+        by_item: Whether it is about several conversations, and judges for each whether the caller may touch it.
     """
 
     method: str
@@ -109,6 +110,7 @@ class Operation:
     endless: bool = False
     scope: AccessScope | None = field(kw_only=True)
     also: tuple[AccessScope, ...] = ()
+    by_item: bool = False
 
     def check(self, caller: Caller) -> None:
         """Refuse a caller who may not do this.
@@ -116,7 +118,7 @@ class Operation:
         Raises:
             Refusal: The caller lacks a scope, or is a page that may touch one conversation alone, and this is about others.
         """
-        if "{conversation_id}" not in self.path and "{suspension_id}" not in self.path:
+        if "{conversation_id}" not in self.path and "{suspension_id}" not in self.path and not self.by_item:
             caller.check_whole()
         for scope in self.scopes:
             caller.check_scope(scope)

@@ -29,10 +29,10 @@ class PageTokenBody(BaseModel):
     scopes: list[Literal["read", "decide", "start"]] = Field(
         default=["read", "decide", "start"], min_length=1, max_length=3, description="What it may do; you need each yourself."
     )
-    kinds: list[Literal["approval", "elicitation", "client_exec", "lost"]] = Field(
+    kinds: list[Literal["approval", "elicitation", "client_exec", "lost", "review"]] = Field(
         default=["elicitation", "client_exec"],
         min_length=1,
-        max_length=4,
+        max_length=5,
         description="What it may decide, by what calls wait for; name `approval` only where the page's user is who approves.",
     )
     ttl_s: float = Field(default=DEFAULT_S, ge=1, le=MOST_S, description="How long the token counts.")

@@ -7,6 +7,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from starlette.responses import Response
 
 from holdfast.errors import (
+    BatchRefused,
     ClusterStopped,
     ClusterUnavailable,
     Fenced,
@@ -47,6 +48,8 @@ def problem_of(error: HoldfastError) -> dict[str, Any]:
     if isinstance(error, Refusal):
         return {**_problem(error.code, error.code, error.status, str(error)), **error.fields}
     fields = {name: _shown(value) for name, value in vars(error).items() if not name.startswith("_")}
+    if isinstance(error, BatchRefused):
+        fields["errors"] = [{"suspension_id": name, **problem_of(one)} for name, one in error.errors.items()]
     detail = PLAIN.redacted(str(error))
     if isinstance(error, OutcomeUnknown):
         detail = f"{detail}. {SAFE_TO_REPEAT} ({PLAIN.redacted(error.retry_id)})"

@@ -26,12 +26,12 @@ class Rates:
     def __len__(self) -> int:
         return len(self._left)
 
-    def take(self, name: Hashable) -> float:
-        """Take a token. 0 if there was one, else in how many seconds there will be one."""
+    def take(self, name: Hashable, count: int = 1) -> float:
+        """Take some tokens. 0 if there were as many, else in how many seconds there will be."""
         left, now = self._now(name)
-        if left < 1:
-            return (1 - left) / self._per_s
-        self._left[name] = left - 1, now
+        if left < count:
+            return (count - left) / self._per_s
+        self._left[name] = left - count, now
         self._left.move_to_end(name)
         if len(self._left) > MOST:
             self._left.popitem(last=False)

@@ -7,6 +7,8 @@ from pydantic import BaseModel, ConfigDict, Field
 from holdfast.client import MessageStatus, TurnStatus
 from holdfast.conversation import Approval, Executor, FailureReason, Status, StopReason, SuspensionKind
 
+from .problems import Problem
+
 MS = "In integer milliseconds UTC."
 
 
@@ -30,6 +32,15 @@ class PendingReply(_Reply):
     created_at: int = Field(description=MS)
     expires_at: int | None = Field(description=MS)
     problem: str | None = Field(description="Why not all of the call can be read.")
+    batch_id: str = Field(description="What has the same came with one answer of the model.")
+    decisions: list[str] = Field(
+        description="What may be decided: of an approval `approve`, `edit`, `deny`, `answer`, as its tool allows, and "
+        "`cancel`; else kinds of decisions."
+    )
+    title: str | None = Field(description="What a review is about, in one line.")
+    action: str | None = Field(description="What a review asks for, in one word.")
+    report_md: str | None = Field(description="What a reviewer is to read, in markdown: a tool's words.")
+    payload: Any = Field(description="What a review is about, as data.")
 
 
 class RunningReply(_Reply):
@@ -119,6 +130,37 @@ class DecisionReceiptReply(ReceiptReply):
     """The receipt of a decision."""
 
     decision_id: str
+
+
+class SettledReply(ReceiptReply):
+    """The receipt of one of several decisions."""
+
+    suspension_id: str
+
+
+class DecidedManyReply(_Reply):
+    """The receipts of several decisions, in the order given."""
+
+    conversation_id: str
+    decision_id: str
+    items: list[SettledReply]
+
+
+class DecidedReply(_Reply):
+    """What one of several decisions led to: its receipt, or the problem that says why it was not taken."""
+
+    suspension_id: str
+    decision_id: str = Field(description="Its own idempotency key, with which it can be repeated by itself.")
+    status: int = Field(description="The HTTP status that it would have had by itself.")
+    receipt: SettledReply | None = None
+    problem: Problem | None = None
+
+
+class DecidedEachReply(_Reply):
+    """What each of several decisions led to, in the order given."""
+
+    decision_id: str
+    items: list[DecidedReply]
 
 
 class EndReply(ReceiptReply):

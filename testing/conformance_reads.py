@@ -5,12 +5,27 @@ import asyncio
 
 import pytest
 
-from holdfast.conversation import Answer, Approve, BeginTurn, Deny, Redispatch, State, SuspensionKind, evolve, outstanding
+from holdfast.conversation import (
+    Answer,
+    Approve,
+    BeginTurn,
+    Cancel,
+    Deny,
+    Execution,
+    Redispatch,
+    Resume,
+    Review,
+    State,
+    SuspensionKind,
+    evolve,
+    outstanding,
+)
 from holdfast.conversation.events import EVENTS
 from holdfast.errors import ConversationNotFound
 from holdfast.persistence import Store
 
 from .writer import (
+    DESK,
     NextCommand,
     Writer,
     begin,
@@ -25,6 +40,7 @@ from .writer import (
     resolve,
     send,
     start,
+    suspend,
 )
 
 LIFE: tuple[tuple[NextCommand, ...], ...] = (
@@ -60,9 +76,25 @@ LIFE: tuple[tuple[NextCommand, ...], ...] = (
     (resolve(Redispatch()),),
     (lose(),),
     (resolve(Answer(False)),),
+    (call("lookup"),),
+    (suspend(report_md="# Look", payload='{"a":1}', resume=Resume.PASS_TO_TOOL),),
+    (resolve(Review("review", "less")),),
+    (suspend(),),
+    (resolve(Cancel("never mind")),),
     (end(),),
 )
 """Appends that lead a conversation through every kind of event."""
+
+
+IN_SEQUENCE = DESK.model_copy(update={"execution": Execution.SEQUENTIAL})
+
+
+async def _folded(store: Store, conversation_id: str) -> State:
+    """What the log of a conversation leads to."""
+    folded = State(conversation_id=conversation_id)
+    for _, event in await store.read(conversation_id, after=0):
+        folded = evolve(folded, event)
+    return folded
 
 
 class Reading:
@@ -72,15 +104,15 @@ class Reading:
         writer = await Writer.of(store, "c-1")
         for steps in LIFE:
             await writer.do(*steps)
-
-            assert await other.load("c-1") == writer.state
-            folded = State(conversation_id="c-1")
-            for _, event in await other.read("c-1", after=0):
-                folded = evolve(folded, event)
-            assert folded == writer.state
+            assert await other.load("c-1") == writer.state == await _folded(other, "c-1")
 
         assert writer.state.ended
-        assert {type(event) for event in writer.events} == set(EVENTS)
+        clerk = await Writer.of(store, "c-2")
+        clerk.spec = IN_SEQUENCE
+        await clerk.do(start("hello", message_id="m-2"), begin(), call("lookup", "refund", prompt="May it?"))
+        await clerk.do(finish())
+        assert await other.load("c-2") == clerk.state == await _folded(other, "c-2")
+        assert {type(event) for event in (*writer.events, *clerk.events)} == set(EVENTS)
 
     async def test_every_activation_begins_where_the_last_one_stood(self, store: Store) -> None:
         writer = await Writer.of(store, "c-1")

@@ -17,7 +17,7 @@ from holdfast.actors.worker.transcripts import Transcripts
 from holdfast.actors.worker.work_spans import model_span
 from holdfast.actors.workers import ModelAnswer, ModelOutcome, NoOutcome, RunAnswer, Standing
 from holdfast.agent import Agent
-from holdfast.conversation import FailureReason, ModelFailed, RunFinished, jsontext
+from holdfast.conversation import FailureReason, ModelFailed, RunFinished, RunSuspended, jsontext
 from holdfast.daemon import in_daemon
 from holdfast.persistence import Store
 from holdfast.persistence.views import arguments_in
@@ -72,7 +72,7 @@ class InProcessWorkers:
         self._resources = resources
         self._lose = dict(lose)
         self._transcripts = Transcripts()
-        self._ongoing: Ongoing[RunFinished | NoOutcome] = Ongoing()
+        self._ongoing: Ongoing[RunFinished | RunSuspended | NoOutcome] = Ongoing()
         self._claims: Claims[Any] = Claims(uuid.uuid4().hex, WORKER)
 
     async def standing(self, app: str, agent: str) -> Standing | None:
@@ -154,7 +154,7 @@ class InProcessWorkers:
         """End the runs that still go on."""
         self._ongoing.cancel(lambda _: True)
 
-    async def _run(self, request: RunRequest, claim: Claim[Any]) -> RunFinished | NoOutcome:
+    async def _run(self, request: RunRequest, claim: Claim[Any]) -> RunFinished | RunSuspended | NoOutcome:
         inputs = await tool_run.inputs_of(self._store, request)
         ran = partial(ToolRun, request.tool, request.tool_call_id, arguments_in(inputs.source, request.tool_call_id))
         lost = self._lose.get(request.tool, 0) > 0

@@ -13,7 +13,20 @@ from holdfast.actors.admission import Admission
 from holdfast.agent import Agent, App
 from holdfast.client.arguments import context_of, is_time, text_of
 from holdfast.client.results import AsyncPendingCall, PendingCall
-from holdfast.conversation import Cancel, Command, Decision, End, Receipt, Reply, Resolve, Send, Start, State, Wake, outstanding
+from holdfast.conversation import (
+    CancelTurn,
+    Command,
+    Decision,
+    End,
+    Receipt,
+    Reply,
+    Resolve,
+    Send,
+    Start,
+    State,
+    Wake,
+    outstanding,
+)
 from holdfast.conversation.decisions import Ruling
 from holdfast.conversation.ids import check_conversation_id, check_request_id
 from holdfast.conversation.machine import due_at
@@ -241,7 +254,7 @@ class Rehearsal:
             ConversationEnded: The conversation has ended.
             NoAnswer, NeverRested, Quarantined, Exception: See `send`.
         """
-        await self._ask(Cancel(request_id=uuid.uuid4().hex))
+        await self._ask(CancelTurn(request_id=uuid.uuid4().hex))
         return await self.rest()
 
     async def end(self) -> RehearsalResult[Awaitable[Receipt]]:

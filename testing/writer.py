@@ -17,9 +17,10 @@ from typing import Any, Self, TypeAlias
 from holdfast.conversation import (
     AgentSpec,
     Approval,
-    Cancel,
     CancelPending,
+    CancelTurn,
     Command,
+    Decided,
     Decision,
     End,
     Event,
@@ -30,7 +31,9 @@ from holdfast.conversation import (
     OnLost,
     Reply,
     Resolve,
+    ResolveMany,
     RunFinished,
+    RunSuspended,
     RunTool,
     Send,
     Start,
@@ -151,8 +154,9 @@ class Writer:
             state, events, lookups, reply, refusal = self.state, list[Event](), list[str](), None, None
             for step in steps:
                 command = step(state)
+                read = await self._read(command, state, events)
                 try:
-                    judgement = decide(state, command.stamped(moment, self.spec, known, command.trace))
+                    judgement = decide(state, command.stamped(moment, self.spec, known, command.trace, read))
                 except HoldfastError as error:
                     state, events, refusal = self.state, [], error
                     lookups += (*command.lookups(), *command.reasons())
@@ -172,6 +176,14 @@ class Writer:
             if refusal is not None:
                 raise refusal
             return reply
+
+    async def _read(self, command: Command, state: State, events: Sequence[Event]) -> dict[int, Event]:
+        """The entries that a command is judged by: those that are to be written with it, and those of the log."""
+        places = command.reads(state, self.spec)
+        fresh = dict(enumerate(events, self.state.seq + 1))
+        older = [seq for seq in places if seq not in fresh]
+        found = dict(zip(older, await self.store.at(self.conversation_id, older), strict=True)) if older else {}
+        return {seq: event for seq in places if (event := fresh.get(seq) or found.get(seq)) is not None}
 
     def judged(self, *steps: NextCommand, now: int) -> Append:
         """The write that steps lead to, for a caller that appends it itself."""
@@ -297,6 +309,28 @@ def finish(run: str | None = None, content: str = '{"ok":true,"result":1}', *, o
     return lambda state: RunFinished(effect_id=_run(state, run), ok=ok, content=content)
 
 
+def suspend(run: str | None = None, title: str = "Look at this", **asked: Any) -> NextCommand:
+    """The step in which a run's body asks for a review; `run` is as in `finish`, `asked` holds further fields."""
+    return lambda state: RunSuspended(effect_id=_run(state, run), title=title, **asked)
+
+
+def resolve_many(decisions: Mapping[str, Decision], *, decision_id: str | None = None) -> NextCommand:
+    """The step that settles several suspensions, named by their ids or their calls' ids, or none."""
+
+    def step(state: State) -> Command:
+        prefix = decision_id or uuid.uuid4().hex
+        waiting = {one.tool_call_id: one.suspension.suspension_id for one in state.calls if one.suspension is not None}
+        named = {waiting.get(name, name): decision for name, decision in decisions.items()}
+        return ResolveMany(
+            decisions=tuple(
+                Decided(suspension_id=name, ruling=Ruling.of(decision), decision_id=f"{prefix}.{number}")
+                for number, (name, decision) in enumerate(named.items(), 1)
+            )
+        )
+
+    return step
+
+
 def lose(run: str | None = None) -> NextCommand:
     """The step in which a run's worker is gone without an outcome; `run` is as in `finish`."""
     return lambda state: RunLost(effect_id=_run(state, run))
@@ -304,7 +338,7 @@ def lose(run: str | None = None) -> NextCommand:
 
 def cancel(request_id: str | None = None, *, turn_id: str | None = None) -> NextCommand:
     """The step that cancels the turn, or a certain one."""
-    return lambda _: Cancel(request_id=request_id or uuid.uuid4().hex, turn_id=turn_id)
+    return lambda _: CancelTurn(request_id=request_id or uuid.uuid4().hex, turn_id=turn_id)
 
 
 def cancel_pending(request_id: str | None = None, *, kind: SuspensionKind | None = None, reason: str = "") -> NextCommand:

@@ -25,6 +25,7 @@ from holdfast.conversation import (
     ModelFailed,
     OnLost,
     RunFinished,
+    RunSuspended,
     RunTool,
     State,
 )
@@ -132,9 +133,12 @@ class EffectRunner:
             tool=effect.tool,
             attempt=effect.attempt,
             arguments_at=effect.arguments_at,
-            company=self._company() or int(effect.attempt > 1),
+            company=self._company() or int(effect.attempt - effect.resumed > 1),
             request=REQUEST.get(),
             traceparent=self._traceparent,
+            message_seq=effect.message_seq,
+            resumed=effect.resumed,
+            decided_at=effect.decided_at,
         )
         return await self._workers.run_tool(self._state.app, effect.code, request)
 
@@ -180,7 +184,7 @@ class EffectRunner:
 
     async def _watch(
         self, effect: CallModel | RunTool, dispatch: Callable[[str], Awaitable[ModelAnswer | RunAnswer]]
-    ) -> ModelOutcome | RunFinished | RunLost | None:
+    ) -> ModelOutcome | RunFinished | RunSuspended | RunLost | None:
         """Follow an effect by its record: dispatch what is runnable, join what is claimed, take the outcome of what is done."""
         conversation_id, effect_id = self._state.conversation_id, effect.effect_id
         run, self._run = self._run, None  # the record as it was at the takeover, used once
@@ -234,7 +238,7 @@ class EffectRunner:
         return (spec.run_timeout_s if spec is not None else None) or self._spec.limits.run_timeout_s
 
 
-def _give_up(task: "asyncio.Task[ModelOutcome | RunFinished | RunLost | None]") -> None:
+def _give_up(task: "asyncio.Task[ModelOutcome | RunFinished | RunSuspended | RunLost | None]") -> None:
     """End a task whose result, or failure, does not matter any more: the record has said what counts."""
     task.cancel()
     task.add_done_callback(lambda ended: ended.cancelled() or ended.exception())

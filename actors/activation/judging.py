@@ -2,13 +2,13 @@
 
 import logging
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from holdfast.actors.steps import Reached, Step
-from holdfast.conversation import Command, Judgement, Reply, decide
+from holdfast.conversation import AgentSpec, Command, Event, Judgement, Reply, decide
 from holdfast.conversation.commands import TurnPrepared
 from holdfast.conversation.idempotency import IdempotencyRecord
-from holdfast.errors import HoldfastError
+from holdfast.errors import CorruptStore, HoldfastError, NewerRecord
 from holdfast.persistence import Append, Appended, KnownIds, Store
 
 from .beginning import Beginning
@@ -71,10 +71,11 @@ class Judge:
         """
         tenure = self._tenure
         spec = await tenure.spec_for(command)
+        read = await self._read(command, spec)
         known: dict[str, IdempotencyRecord] = {}
         while True:
             now = tenure.time.now()
-            stamped = command.stamped(now, spec, known, self._trace.of(tenure.state, command, now))
+            stamped = command.stamped(now, spec, known, self._trace.of(tenure.state, command, now), read)
             refusal: HoldfastError | None = None
             judgement = Judgement()
             try:
@@ -113,6 +114,28 @@ class Judge:
             if refusal is not None:
                 raise refusal
             return judgement.reply
+
+    async def _read(self, command: Command, spec: AgentSpec | None) -> dict[int, Event]:
+        """The entries of the log that a command is judged by: none but for what the state leaves out and the spec has not."""
+        places = command.reads(self._tenure.state, spec)
+        if not places:
+            return {}
+        found = [await self._read_one(place) for place in places] if len(places) == 1 else await self._read_all(places)
+        return {seq: event for seq, event in zip(places, found, strict=True) if event is not None}
+
+    async def _read_all(self, places: Sequence[int]) -> Sequence[Event | None]:
+        try:
+            return await self._store.at(self._tenure.conversation_id, places)
+        except (CorruptStore, NewerRecord):  # what can be read is; what cannot is missed only where it is needed
+            return [await self._read_one(place) for place in places]
+
+    async def _read_one(self, place: int) -> Event | None:
+        try:
+            (found,) = await self._store.at(self._tenure.conversation_id, [place])
+        except (CorruptStore, NewerRecord) as error:
+            logger.warning("conversation %s: entry %d cannot be read: %s", self._tenure.conversation_id, place, error)
+            return None
+        return found
 
     async def _with_beginning(self, judgement: Judgement, now: int) -> tuple[Judgement, TurnPrepared | None]:
         """The judgement with the beginning of the turn that it leads to, and that beginning, if it is known in a moment."""

@@ -8,7 +8,7 @@ seen; what was done in it is, in the same trace.
 from opentelemetry.trace import Span
 
 from holdfast import traces
-from holdfast.conversation import Cancel, CancelPending, Command, End, Resolve, State, Wake
+from holdfast.conversation import CancelPending, CancelTurn, Command, End, Resolve, ResolveMany, State, Wake
 from holdfast.conversation.commands import TurnPrepared
 from holdfast.conversation.events import (
     SettledBy,
@@ -60,7 +60,7 @@ class TurnTrace:
         if state.turn is None:
             return None
         due = isinstance(command, Wake) and (due_at(state) or now + 1) <= now
-        if self._span is None and (busy(state) or due or isinstance(command, Resolve | CancelPending)):
+        if self._span is None and (busy(state) or due or isinstance(command, Resolve | ResolveMany | CancelPending)):
             self._resumed = self._goes_on(state, command)
         span = self._span or self._resumed
         return None if span is None else traces.traceparent_of(span)
@@ -148,7 +148,7 @@ class TurnTrace:
             links={DECISION: _caller(command)} | ({BEFORE: suspension.traceparent} if alone else {}),
             at_ms=suspension.created_at,
         )
-        traces.end(span, ok=None if event.by in NO_DECISIONS else True, at_ms=event.at)
+        traces.end(span, ok=None if event.decision is None and event.by in NO_DECISIONS else True, at_ms=event.at)
 
     def _end(self, outcome: str, *, error: str | None = None) -> None:
         span, self._span = self._span, None
@@ -158,4 +158,4 @@ class TurnTrace:
 
 
 def _caller(command: Command | None) -> str | None:
-    return command.traceparent if isinstance(command, Resolve | CancelPending | Cancel | End) else None
+    return command.traceparent if isinstance(command, Resolve | ResolveMany | CancelPending | CancelTurn | End) else None

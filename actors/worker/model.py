@@ -22,7 +22,7 @@ from holdfast.actors.work_requests import ModelRequest
 from holdfast.actors.worker import model_outcome
 from holdfast.actors.worker.model_outcome import WORDS
 from holdfast.actors.workers import ModelOutcome
-from holdfast.agent import Agent
+from holdfast.agent import Agent, Suspend
 from holdfast.backoff import Backoff
 from holdfast.conversation import AgentSpec, FailureReason, ModelFailed
 from holdfast.conversation.commands import ProposedCall
@@ -87,7 +87,7 @@ async def call(
     try:
         calls = await _verdicts(agent, spec, answer.calls(), loop, redaction)
         return model_outcome.replied(request.effect_id, answer, calls, route=route)
-    except Exception as error:  # the answer has been paid for, and asking again would bring another like it
+    except (Exception, Suspend) as error:  # the answer has been paid for, and asking again would bring another like it
         logger.exception("model call %s of %s: its answer cannot be used", request.effect_id, request.conversation_id)
         problem = f"the model's answer cannot be used: {_words(error, redaction)}"
         return ModelFailed(effect_id=request.effect_id, error=problem, reason=FailureReason.UNUSABLE)
@@ -233,5 +233,5 @@ def _retry_after_s(error: Exception) -> float | None:
     return None if math.isnan(wait_s) else min(max(wait_s, 0.0), LONGEST_RETRY_AFTER_S)
 
 
-def _words(error: Exception, redaction: Redaction) -> str:
+def _words(error: BaseException, redaction: Redaction) -> str:
     return redaction.said(error, WORDS).encode("utf-8", "replace").decode()

@@ -6,6 +6,7 @@ from functools import wraps
 from typing import Any, Concatenate, ParamSpec, Protocol, TypeVar
 
 from holdfast.actors.workers import WorkPaused
+from holdfast.agent.suspend import Suspend
 from holdfast.errors import HoldfastError
 
 _T = TypeVar("_T")
@@ -29,7 +30,7 @@ class Unforeseen(Exception):
 
 
 class _Redacting(Protocol):
-    def without_secrets(self, error: Exception) -> str: ...
+    def without_secrets(self, error: BaseException) -> str: ...
 
 
 _W = TypeVar("_W", bound=_Redacting)
@@ -46,7 +47,7 @@ def told(
             return await method(self, *args, **kwargs)
         except (HoldfastError, WorkPaused, AppBroken, Dropped, Succeeded):
             raise
-        except Exception as error:  # noqa: BLE001 - it is raised again as `Unforeseen`
+        except (Exception, Suspend) as error:  # noqa: BLE001 - it is raised again as `Unforeseen`
             raise Unforeseen(self.without_secrets(error)) from None
 
     return carried_out

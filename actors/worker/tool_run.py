@@ -16,9 +16,11 @@ from holdfast.agent import Agent, InvalidArguments, Tool, ToolContext
 from holdfast.agent.callback import InThread
 from holdfast.agent.cancellation import Cancellation
 from holdfast.agent.disclosure import told
-from holdfast.conversation import Event, Limits, RunFinished, jsontext
-from holdfast.conversation.envelope import failure, success
-from holdfast.conversation.events import ConversationStarted
+from holdfast.agent.suspend import Terms, noticed, suspend_in
+from holdfast.conversation import Decision, Event, Limits, Resume, RunFinished, RunSuspended, jsontext
+from holdfast.conversation.decisions import Ruling
+from holdfast.conversation.envelope import edited, failure, success
+from holdfast.conversation.events import ConversationStarted, MessageAccepted, SuspensionSettled
 from holdfast.errors import StoreError
 from holdfast.persistence import Conversations, Runs, codec
 from holdfast.persistence.views import arguments_in
@@ -32,6 +34,10 @@ logger = logging.getLogger("holdfast.worker")
 
 TOLD_S = 10.0
 """How long the app's `errors=` function may take to say what the model is told of an exception."""
+WENT_ON = "its body caught the Suspend that it had raised, and went on without anybody's word"
+UNMADE = "the tool's body raised a Suspend whose own constructor did not run: it asks for nothing"
+Said: TypeAlias = tuple[bool, str] | Terms
+"""What a body has come to: whether it succeeded, and the envelope; or what it asks for."""
 Admitted: TypeAlias = Callable[[], Awaitable[int | None]]
 """Called just before the claim: gives the time by which the run must begin, in ms UTC by the store's clock, or raises."""
 
@@ -52,6 +58,8 @@ class Inputs:
 
     started: Event | None
     source: Event | None
+    message: Event | None = None
+    decided: Event | None = None
 
 
 async def inputs_of(store: Conversations, request: RunRequest) -> Inputs:
@@ -60,7 +68,10 @@ async def inputs_of(store: Conversations, request: RunRequest) -> Inputs:
     Raises:
         StoreError: The store does not answer, or an entry cannot be read.
     """
-    return Inputs(*await store.at(request.conversation_id, [1, request.arguments_at]))
+    places = {seq: None for seq in (1, request.arguments_at, request.message_seq, request.decided_at) if seq}
+    found = dict(zip(places, await store.at(request.conversation_id, list(places)), strict=True))
+    wanted = (1, request.arguments_at, request.message_seq, request.decided_at)
+    return Inputs(*(found.get(seq) for seq in wanted))
 
 
 async def here(work: Coroutine[Any, Any, str]) -> str:
@@ -87,7 +98,7 @@ async def run(
     redaction: Redaction = PLAIN,
     cancellation: Cancellation | None = None,
     content: Content = NO_CONTENT,
-) -> RunFinished | NoOutcome:
+) -> RunFinished | RunSuspended | NoOutcome:
     """Claim the run, run its body, record its outcome and return it; `NOT_MINE` if it was not runnable (in time).
 
     Raises:
@@ -97,7 +108,9 @@ async def run(
     reached(Step.RUN_1_ASKED)
     # Everything that can fail before the body does so before the claim.
     unreadable, context, arguments = None, None, dict[str, Any]()
+    decision: Decision | None = None
     try:
+        decision = _decision(agent, request, inputs)
         context = jsontext.loads(inputs.started.context) if isinstance(inputs.started, ConversationStarted) else None
         arguments = arguments_in(inputs.source, request.tool_call_id)
     except jsontext.NotJson as error:  # the text was stored before there was such a bound; no later try would read more of it
@@ -116,14 +129,17 @@ async def run(
     stands()
     reached(Step.RUN_2_CLAIMED)
     with run_span(request, arguments, content) as span:
+        result: Said
         if unreadable is not None:
-            ok, result = False, failure(unreadable)
+            result = False, failure(unreadable)
         else:
-            ok, result = await _body(
+            result = await _body(
                 agent,
                 request,
+                inputs,
                 arguments=arguments,
                 context=context,
+                decision=decision,
                 limits=limits,
                 resources=resources,
                 carried=carried,
@@ -133,9 +149,12 @@ async def run(
                 redaction=redaction,
                 cancellation=Cancellation() if cancellation is None else cancellation,
             )
-        span.ended(result, ok=ok)
+        outcome = _outcome(request, inputs, result, limits)
+        if isinstance(outcome, RunFinished):
+            span.ended(outcome.content, ok=outcome.ok)
+        else:
+            span.suspended(outcome.title)
     reached(Step.RUN_3_RETURNED)
-    outcome = RunFinished(effect_id=request.effect_id, ok=ok, content=result)
     try:
         await deposit(store, request, incarnation, codec.encode_outcome(outcome))
     except StoreError:
@@ -144,12 +163,48 @@ async def run(
     return outcome
 
 
+def _outcome(request: RunRequest, inputs: Inputs, result: Said, limits: Limits) -> RunFinished | RunSuspended:
+    if isinstance(result, Terms):
+        shown = (result.title, result.message, result.report_md, result.payload or "", result.response_schema or "")
+        size = sum(map(jsontext.size_bytes, shown))
+        if size <= limits.result_bytes:
+            return RunSuspended(
+                effect_id=request.effect_id,
+                title=result.title,
+                message=result.message,
+                report_md=result.report_md,
+                payload=result.payload,
+                action=result.action,
+                response_schema=result.response_schema,
+                resume=result.resume,
+                expires_s=result.expires_s,
+            )
+        problem = f"what {request.tool} asks to have reviewed has {size} bytes, {limits.result_bytes} are allowed"
+        result = False, failure(f"{problem} (Limits.result_bytes)")
+    ok, content = result
+    if isinstance(inputs.source, SuspensionSettled):
+        content = edited(content, inputs.source.body)
+    return RunFinished(effect_id=request.effect_id, ok=ok, content=content)
+
+
+def _decision(agent: Agent | None, request: RunRequest, inputs: Inputs) -> Decision | None:
+    """The decision that the body is given, if it is to have one."""
+    tool = agent.tool(request.tool) if agent is not None else None
+    passed = request.resumed or (tool is not None and tool.spec.resume is Resume.PASS_TO_TOOL)
+    if not passed or not isinstance(inputs.decided, SuspensionSettled) or inputs.decided.decision is None:
+        return None
+    settled = inputs.decided
+    return Ruling(kind=inputs.decided.decision, body=settled.body, reason=settled.reason).decision
+
+
 async def _body(
     agent: Agent | None,
     request: RunRequest,
+    inputs: Inputs,
     *,
     arguments: dict[str, Any],
     context: Any,
+    decision: Decision | None,
     limits: Limits,
     resources: Any,
     carried: Carried,
@@ -158,7 +213,7 @@ async def _body(
     store: Runs,
     redaction: Redaction,
     cancellation: Cancellation,
-) -> tuple[bool, str]:
+) -> Said:
     tool = agent.tool(request.tool) if agent is not None else None
     if agent is None or tool is None:
         return False, failure(f"the tool {request.tool} is not in the app any more; it did not run")
@@ -167,7 +222,10 @@ async def _body(
         conversation_id=request.conversation_id,
         turn_id=request.turn_id,
         tool_call_id=request.tool_call_id,
-        attempt=request.attempt,
+        attempt=request.attempt - request.resumed,
+        requester=inputs.message.principal if isinstance(inputs.message, MessageAccepted) else None,
+        approver=inputs.decided.principal if isinstance(inputs.decided, SuspensionSettled) else None,
+        decision=decision,
         context=context,
         resources=resources,
         report=Progress(store, request, asyncio.get_running_loop()) if tool.spec.streaming else None,
@@ -195,6 +253,9 @@ async def _body(
         task = asyncio.current_task()
         if isinstance(error, asyncio.CancelledError) and task is not None and task.cancelling():
             raise  # otherwise the body has cancelled itself, or awaited a cancelled task
+        asked = suspend_in(error)
+        if asked is not None:
+            return asked.terms if isinstance(asked.terms, Terms) else (False, failure(UNMADE))
         logger.warning("tool %s of %s raised", request.tool, request.conversation_id, exc_info=error)
         return await failed(error)
 
@@ -221,7 +282,11 @@ class _NoResult(Exception):
 
 async def _resulting(tool: Tool, arguments: dict[str, Any], context: ToolContext, limits: Limits, in_thread: InThread) -> str:
     """Run the body; the envelope of its result. It is made where the body runs, since a large one takes a while."""
-    return _result(await tool.invoke(arguments, context, in_thread=in_thread), tool, limits)
+    with noticed() as raised:
+        value = await tool.invoke(arguments, context, in_thread=in_thread)
+    if raised.made:  # it was caught, and what it was to wait for may have been done
+        raise _NoResult(WENT_ON)
+    return _result(value, tool, limits)
 
 
 def _result(value: Any, tool: Tool, limits: Limits) -> str:

@@ -110,6 +110,10 @@ class RunSpan(_WorkSpan):
         else:
             _failed(self._span, "tool_error", said)
 
+    def suspended(self, title: str) -> None:
+        """Say that the body asks for a person's word."""
+        traces.say(self._span, {traces.RESULT: self._content.of(title), traces.SUSPENDED: True})
+
 
 @contextmanager
 def model_span(

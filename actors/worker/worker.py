@@ -27,7 +27,7 @@ from holdfast.actors.trace_export import export_spans, flush_spans
 from holdfast.actors.work_requests import ModelRequest, RunRequest
 from holdfast.actors.workers import ModelAnswer, ModelOutcome, NoOutcome, RunAnswer
 from holdfast.agent import Agent
-from holdfast.conversation import AgentSpec, RunFinished
+from holdfast.conversation import AgentSpec, RunFinished, RunSuspended
 from holdfast.counting import Counts
 from holdfast.errors import HoldfastError
 from holdfast.log_context import about, about_nothing
@@ -89,7 +89,7 @@ class Worker:
         self._specs = SpecCache()
         self._transcripts = Transcripts()
         self._readings: Ongoing[Reading] = Ongoing()
-        self._runs: Ongoing[RunFinished | NoOutcome] = Ongoing()
+        self._runs: Ongoing[RunFinished | RunSuspended | NoOutcome] = Ongoing()
         self._claims: Claims[Any] = Claims(self._incarnation, settings.name)
         self._model_calls: Ongoing[ModelOutcome | NoOutcome] = Ongoing()
         self._drain: asyncio.Task[None] | None = None
@@ -111,7 +111,7 @@ class Worker:
             self._begin_draining()
             self._keeping = asyncio.get_running_loop().create_task(keep_sweeper(settings.sweeper, self._connected))
 
-    def without_secrets(self, error: Exception) -> str:
+    def without_secrets(self, error: BaseException) -> str:
         """The traceback of an error, without the secrets of this process."""
         return self._redaction.redacted("".join(traceback.format_exception(error)), TRACEBACK)
 
@@ -258,7 +258,7 @@ class Worker:
         agent: Agent | None,
         spec: AgentSpec,
         claim: Claim[Any],
-    ) -> RunFinished | NoOutcome:
+    ) -> RunFinished | RunSuspended | NoOutcome:
         try:
             async with asyncio.timeout(LOOP_S) as bound:
                 loop = await runtime.loop()
@@ -298,6 +298,8 @@ class Worker:
             named = (request.agent, request.tool)
             self._counts.add(metrics.RUNS, *named, "ok" if outcome.ok else "error")
             self._counts.observe(metrics.RUN_S, time.monotonic() - began_s, *named)
+        elif isinstance(outcome, RunSuspended):
+            self._counts.add(metrics.RUNS, request.agent, request.tool, "suspended")
         return outcome
 
     async def _joined(self, incarnation: str, *, briefly: bool) -> RunAnswer | ModelAnswer:

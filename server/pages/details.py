@@ -2,18 +2,19 @@
 
 import asyncio
 import uuid
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from holdfast.client import Conversation, ConversationState, HoldfastError, PendingCall, Principal
 from holdfast.client.agents import ToolRow
-from holdfast.conversation import jsontext
 from holdfast.errors import StaleCall, StaleReason
 from holdfast.redaction import PLAIN
 
+from .choices import settled_as, words_of
+from .filled import Filled, blank
 from .history import History, Settlement, history_of
-from .kinds import Filled, Kind, blank, kind_of
+from .kinds import Kind, effect_of, kind_of, offered
 from .visit import Visit
 
 LAST_MESSAGES = 8
@@ -42,6 +43,7 @@ class Detail:
         around: What stands around it.
         asked_by: Who sent the message that led to it; None where that is not known.
         decision_id: The idempotency key of the decision that the form makes.
+        siblings: The other calls of the same answer of the model that wait.
     """
 
     call: PendingCall[Any]
@@ -51,6 +53,17 @@ class Detail:
     around: Around
     asked_by: Principal | None
     decision_id: str
+    siblings: Sequence[PendingCall[Any]] = ()
+
+    @property
+    def offered(self) -> Collection[str]:
+        """What is offered: the names of decisions, and `edit`."""
+        return offered(self.call)
+
+    @property
+    def effect(self) -> str:
+        """What follows from the decisions that are offered."""
+        return effect_of(self.call)
 
     @property
     def runs(self) -> Sequence[int]:
@@ -70,7 +83,8 @@ class Settled:
         at: When, in integer milliseconds UTC.
         principal: Who decided; None where nobody did, or nobody said.
         mine: Whether it is the decision that was just sent.
-        said: What the decision said: a reason, an error, an answer; None where it said nothing.
+        said: What the decision said: a reason, an error, an answer, a verdict with notes; None where it said nothing.
+        why: Why it was decided so, if somebody said that for the log.
         tool: The tool; empty where it is not known.
     """
 
@@ -83,6 +97,17 @@ class Settled:
     mine: bool = False
     said: Any = None
     tool: str = ""
+    why: str = ""
+
+    @property
+    def done(self) -> str:
+        """What a person reads of what settled it."""
+        return settled_as(self.by, self.said)
+
+    @property
+    def words(self) -> Any:
+        """What the decision said beside that."""
+        return words_of(self.by, self.said)
 
 
 async def detail_of(visit: Visit, call: PendingCall[Any], *, edited: bool = False, filled: Filled | None = None) -> Detail:
@@ -90,7 +115,14 @@ async def detail_of(visit: Visit, call: PendingCall[Any], *, edited: bool = Fals
     tool, around = await asyncio.gather(tool_of(visit, call), around_of(visit.client.conversation(call.conversation_id)))
     form = blank(call, parameters_of(tool), edited=edited) if filled is None else filled
     asked_by = around.history.sender_of(call.tool_call_id)
-    return Detail(call, kind_of(call), tool, form, around, asked_by, visit.form.get("decision_id") or uuid.uuid4().hex)
+    key = visit.form.get("decision_id") or uuid.uuid4().hex
+    return Detail(call, kind_of(call), tool, form, around, asked_by, key, _siblings(call, around))
+
+
+def _siblings(call: PendingCall[Any], around: Around) -> list[PendingCall[Any]]:
+    if around.state is None or not call.batch_id:
+        return []
+    return [one for one in around.state.pending if one.batch_id == call.batch_id and one.suspension_id != call.suspension_id]
 
 
 async def around_of(conversation: Conversation, *, messages: int = LAST_MESSAGES) -> Around:
@@ -101,13 +133,6 @@ async def around_of(conversation: Conversation, *, messages: int = LAST_MESSAGES
     except HoldfastError as error:  # the call itself is shown all the same
         return Around(problem=PLAIN.redacted(str(error)))
     return Around(state, found[-messages:], history)
-
-
-def _value_of(body: str) -> Any:
-    try:
-        return jsontext.loads(body)
-    except jsontext.NotJson:
-        return body
 
 
 async def _history(conversation: Conversation) -> History:
@@ -144,7 +169,6 @@ async def settled_of(visit: Visit, stale: StaleCall, conversation_id: str, suspe
     end = settlement.settled
     given = visit.form.get("decision_id")
     tool = "" if settlement.opened is None else settlement.opened.tool
-    said = None if end.body is None else _value_of(end.body)
     return Settled(
         suspension_id,
         name,
@@ -153,6 +177,7 @@ async def settled_of(visit: Visit, stale: StaleCall, conversation_id: str, suspe
         end.at,
         end.principal,
         bool(given) and end.decision_id == given,
-        said,
+        settlement.said,
         tool,
+        end.reason,
     )

@@ -3,10 +3,13 @@
 from collections.abc import Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, field
+from typing import Any
 
 from holdfast.client import Conversation, Event
-from holdfast.conversation import Principal
+from holdfast.conversation import Principal, jsontext
 from holdfast.conversation.events import (
+    CallHeld,
+    CallResolved,
     CallSuspended,
     MessageAccepted,
     ModelAnswered,
@@ -14,6 +17,8 @@ from holdfast.conversation.events import (
     SuspensionSettled,
     TurnStarted,
 )
+
+from .choices import settled_as, words_of
 
 MOST_EVENTS = 400
 """How many of the latest events a page looks at."""
@@ -27,6 +32,28 @@ class Settlement:
     opened: CallSuspended | None
     settled: SuspensionSettled
 
+    @property
+    def said(self) -> Any:
+        """What the decision said, as a value; None where it said nothing."""
+        body = self.settled.body
+        try:
+            return None if body is None else jsontext.loads(body)
+        except jsontext.NotJson:
+            return body
+
+    @property
+    def done(self) -> str:
+        """What a person reads of what ended it."""
+        return settled_as(self.settled.by.value, self.said)
+
+    @property
+    def words(self) -> str:
+        """What the decision said beside that: the notes of a review, else JSON text; empty where it said nothing."""
+        notes = words_of(self.settled.by.value, self.said)
+        if notes is not self.said and isinstance(notes, str):
+            return notes
+        return self.settled.body or ""
+
 
 @dataclass(slots=True)
 class History:
@@ -38,6 +65,8 @@ class History:
         senders: Who sent the message of a turn, by the turn's id; only those of which that is known.
         settlements: The suspensions that ended, oldest first.
         runs: When the runs of a call were scheduled (ms UTC), by the call's id.
+        turns_of: The turn in which a call was made, by the call's id.
+        held: The calls that wait for their turn among those of their answer, by their ids.
     """
 
     events: list[Event] = field(default_factory=list)
@@ -46,6 +75,7 @@ class History:
     settlements: list[Settlement] = field(default_factory=list)
     runs: dict[str, list[int]] = field(default_factory=dict)
     turns_of: dict[str, str] = field(default_factory=dict)
+    held: dict[str, CallHeld] = field(default_factory=dict)
 
     def sender_of(self, tool_call_id: str) -> Principal | None:
         """Who sent the message in whose turn a call was made; None where that is not known."""
@@ -81,9 +111,13 @@ def told(events: Sequence[Event], *, whole: bool) -> History:
     opened: dict[str, CallSuspended] = {}
     turn_id = ""
     for event in events:
+        if isinstance(event.body, RunScheduled | CallSuspended | CallResolved):
+            history.held.pop(event.body.tool_call_id, None)
         match event.body:
             case MessageAccepted(principal=Principal() as principal):
                 messages[event.seq or 0] = principal
+            case CallHeld() as held:
+                history.held[held.tool_call_id] = held
             case TurnStarted() as started:
                 turn_id = started.turn_id
                 if started.message_seq in messages:

@@ -14,13 +14,15 @@ from starlette.responses import Response, StreamingResponse
 
 from holdfast.client import PendingCall, SuspensionKind
 from holdfast.client.access import AccessScope
+from holdfast.conversation import Decision, Deny, Review
 from holdfast.errors import HoldfastError, InvalidDecision, StaleCall
 from holdfast.server.problems import problem_of
 from holdfast.server.reach import listed
 from holdfast.server.refusal import Refusal
 
 from .details import Settled, detail_of, parameters_of, settled_of, tool_of
-from .kinds import Kind, kind_of, read
+from .filled import read
+from .kinds import Kind, kind_of
 from .templates import HEADERS
 from .text import summary
 from .visit import Page, Visit
@@ -30,6 +32,8 @@ MOST_ROWS = 1000
 MOST_SEEN = 10_000
 """How many calls are looked at for a list, the oldest ones. If there are more, the list says so."""
 AT_ONCE = 1000
+MOST_AT_ONCE = 100
+"""How many calls may be decided at once."""
 LIST = "<!-- list -->"
 """Where the list stands in its page. No text of others holds a comment, since all of it is escaped or cleaned."""
 AGES = {"15m": 900, "1h": 3600, "1d": 86_400, "1w": 604_800}
@@ -138,6 +142,10 @@ def path_of(suspension_id: str, conversation_id: str) -> str:
     return f"/inbox/{quote(suspension_id, safe='')}?{urlencode({'conversation_id': conversation_id})}"
 
 
+BESIDE: Mapping[str, Any] = {"kind_of": kind_of, "path_of": path_of, "most_at_once": MOST_AT_ONCE}
+"""What a call's page needs to name the calls of the same answer."""
+
+
 async def inbox(visit: Visit) -> Response:
     """The list, with no call open."""
     if visit.fragment:
@@ -153,10 +161,8 @@ async def call(visit: Visit) -> Response:
     except StaleCall as stale:
         settled = await settled_of(visit, stale, visit.query.conversation_id or "", suspension_id)
         return await _opened(visit, "settled.html", {"settled": settled})
-    detail = await detail_of(
-        visit, found, edited=visit.query.edit and kind_of(found).takes("approve") and found.problem is None
-    )
-    return await _opened(visit, "detail.html", {"detail": detail, "compared": None})
+    detail = await detail_of(visit, found, edited=visit.query.edit)
+    return await _opened(visit, "detail.html", {**BESIDE, "detail": detail, "compared": None})
 
 
 async def decide(visit: Visit) -> Response:
@@ -188,15 +194,28 @@ async def decide(visit: Visit) -> Response:
         principal=visit.caller.principal,
         mine=True,
         tool=found.tool,
+        said=_said(decision),
+        why="" if isinstance(decision, Deny | Review) else decision.reason,
     )
     return await _decided(visit, said)
+
+
+def _said(decision: Decision) -> Any:
+    """What a decision says, as the log will have it, for the page that tells what was recorded."""
+    match decision:
+        case Review(verdict=verdict, notes=notes):
+            return {"verdict": str(verdict), "notes": notes}
+        case Deny(reason=reason):
+            return reason
+        case _:
+            return None
 
 
 async def _again(visit: Visit, found: PendingCall[Any], filled: Any) -> Response:
     """The form once more, with what is wrong with it, or with what edited arguments change."""
     detail = await detail_of(visit, found, filled=filled)
     compared = None if filled.arguments is None or filled.problem else filled.arguments.value()
-    values: dict[str, Any] = {"detail": detail, "compared": compared}
+    values: dict[str, Any] = {**BESIDE, "detail": detail, "compared": compared}
     if visit.fragment:
         draw = partial(visit.page, "decide.html", status=422 if filled.problem else 200, **values)
         return await asyncio.to_thread(draw)
@@ -255,11 +274,12 @@ class _OfPage:
 
 def _holds(call: PendingCall[Any], words: Sequence[str]) -> bool:
     """Whether all words stand in what a person sees of a call."""
-    text = " ".join((call.tool, call.agent, call.conversation_id, call.prompt or "", call.suspension_id)).lower()
+    named = (call.tool, call.agent, call.conversation_id, call.title or "", call.prompt or "", call.suspension_id)
+    text = " ".join(named).lower()
     missing = [word for word in words if word not in text]
     if not missing:
         return True
-    inside = str(call.arguments).lower()
+    inside = f"{call.arguments} {call.report_md or ''} {call.payload}".lower()
     return all(word in inside for word in missing)
 
 

@@ -9,8 +9,8 @@ from holdfast.client import ListEvent, ListEventKind
 from holdfast.client.list_events import LIST_CURSOR
 from holdfast.server.streams import frame
 
+from .choices import settled_as
 from .inbox import InboxQuery, row_of
-from .templates import settled_as
 from .text import one_line, visible
 from .visit import Page, Visit
 

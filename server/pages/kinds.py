@@ -1,46 +1,19 @@
-"""The kinds of what waits: how a page shows each, which decisions it takes, and how they are read from its form.
+"""The kinds of what waits: how a page shows each, and which decisions it offers.
 
 A kind that is to come adds an entry here and a template `kind_<name>.html`.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from holdfast.client import Answer, Approve, Decision, Deny, Fail, PendingCall, Redispatch
-from holdfast.conversation import Executor, SuspensionKind, jsontext
-from holdfast.conversation.schema import problem
-from holdfast.server.refusal import Refusal
+from holdfast.client import PendingCall
+from holdfast.conversation import Executor, SuspensionKind
 
-from .fields import ABSENT, FieldKind, Fields
-from .form_body import Form
+from .choices import ANSWER, APPROVE, CANCEL, DENY, FAIL, REDISPATCH, REVIEW, Choice
 
-
-@dataclass(frozen=True, slots=True)
-class Choice:
-    """A decision that a person may take.
-
-    Attributes:
-        name: Its name in the form, as in the API.
-        says: What its button says.
-        done: What is said of it afterwards.
-        tone: `good`, `bad` or `plain`.
-        made: Makes the decision from a reason, if it needs nothing else: then several calls may be decided so at once.
-    """
-
-    name: str
-    says: str
-    done: str
-    tone: str = "plain"
-    made: Callable[[str], Decision] | None = None
-
-
-APPROVE = Choice("approve", "Approve", "approved", "good", lambda _: Approve())
-DENY = Choice("deny", "Deny", "denied", "bad", Deny)
-ANSWER = Choice("answer", "Send the answer", "answered", "good")
-FAIL = Choice("fail", "Mark as failed", "marked as failed", "bad", Fail)
-REDISPATCH = Choice("redispatch", "Run it again", "sent to run again", made=lambda _: Redispatch())
-CHOICES: Mapping[str, Choice] = {one.name: one for one in (APPROVE, DENY, ANSWER, FAIL, REDISPATCH)}
+EDIT = "edit"
+"""What may be offered of an approval beside whole decisions: that its arguments are edited."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +23,7 @@ class Kind:
     Attributes:
         name: Its name, as in the API; also the end of its template's name.
         label: What a person reads.
-        choices: The decisions that it takes.
+        choices: The decisions that a page has for it; a call may take fewer.
         effects: What follows from a decision, by who produces the call's result; None stands for all others.
         machine: Whether an answer stands in for what a program would have said, so that an empty one is hardly meant.
     """
@@ -66,12 +39,8 @@ class Kind:
         """The template of its form."""
         return f"kind_{self.name}.html"
 
-    def effect(self, executor: Executor | None) -> str:
-        """What follows from a decision."""
-        return self.effects.get(executor, self.effects[None])
-
     def takes(self, choice: str) -> bool:
-        """Whether it takes a decision of this name."""
+        """Whether a page has a decision of this name for it."""
         return any(one.name == choice for one in self.choices)
 
 
@@ -79,29 +48,35 @@ _ALL = (
     Kind(
         SuspensionKind.APPROVAL,
         "Approval",
-        (APPROVE, DENY),
-        {
-            None: "Approved, the tool runs once, with these arguments. Denied, it does not run, and the agent reads why.",
-            Executor.CLIENT: "Approved, the user's own device may run this. Denied, it may not, and the agent reads why.",
-        },
+        (APPROVE, DENY, ANSWER, CANCEL),
+        {},  # it depends on what the tool lets a person say
     ),
     Kind(
         SuspensionKind.ELICITATION,
         "Question",
-        (ANSWER, DENY),
+        (ANSWER, DENY, CANCEL),
         {None: "Your answer is the result that the agent reads. Nothing else runs."},
     ),
     Kind(
         SuspensionKind.CLIENT_EXEC,
         "For the user's device",
-        (ANSWER, FAIL),
+        (ANSWER, FAIL, CANCEL),
         {None: "The user's own device is to produce this result. If it is gone, give the result, or mark it as failed."},
         machine=True,
     ),
     Kind(
+        SuspensionKind.REVIEW,
+        "Review",
+        (REVIEW, ANSWER, CANCEL),
+        {
+            None: "The tool has stopped to ask. Allowed, what it is about may go on; blocked, it may not; sent back, it is to "
+            "be revised as your notes say, and may come again."
+        },
+    ),
+    Kind(
         SuspensionKind.LOST,
         "Lost run",
-        (REDISPATCH, ANSWER, FAIL),
+        (REDISPATCH, ANSWER, FAIL, CANCEL),
         {
             None: "The tool's run was cut off, and nobody knows whether it took effect: look where it would have. If it runs "
             "again, it may take effect twice, unless it uses its idempotency key."
@@ -118,96 +93,43 @@ def kind_of(call: PendingCall[Any]) -> Kind:
     return UNREADABLE if call.kind is None else KINDS.get(call.kind.value, UNREADABLE)
 
 
-@dataclass(slots=True)
-class Filled:
-    """A decision as a person filled it in, to be shown again where it has a problem.
+def offered(call: PendingCall[Any]) -> frozenset[str]:
+    """What a page offers of a call: the names of decisions, and `EDIT`.
 
-    Attributes:
-        choice: The decision's name.
-        arguments: The fields of edited arguments, where these are edited.
-        answer: The fields of an answer, where the kind takes one.
-        reason: The reason of a denial, or the error of a failure.
-        problem: What is wrong with it as a whole.
-    """
-
-    choice: str = ""
-    arguments: Fields | None = None
-    answer: Fields | None = None
-    reason: str = ""
-    problem: str = ""
-
-
-def blank(call: PendingCall[Any], parameters: Any, *, edited: bool) -> Filled:
-    """The empty form of a call.
-
-    Args:
-        call: The call.
-        parameters: The schema of the tool's arguments; True where it is not known.
-        edited: Whether its arguments are edited.
+    It is what the call takes. Where not all of the call can be read, nothing is offered that would let it go on.
     """
     kind = kind_of(call)
-    return Filled(
-        arguments=Fields.of(parameters, call.arguments, label="Arguments") if edited and kind.takes("approve") else None,
-        answer=Fields.of(call.response_schema) if kind.takes("answer") else None,
-    )
+    if kind is UNREADABLE:
+        return frozenset(one.name for one in kind.choices)
+    found = {name for name in call.decisions if kind.takes(name) or (name == EDIT and kind.takes(APPROVE.name))}
+    if call.problem is not None:
+        found -= {EDIT, REVIEW.name, *(one.name for one in kind.choices if one.runs)}
+    return frozenset(found)
 
 
-def read(call: PendingCall[Any], parameters: Any, form: Form) -> tuple[Filled, Decision | None]:
-    """What a form says of a call, and the decision, if it makes one.
-
-    A form that was drawn with other fields, of another version of the app, makes none.
-
-    Raises:
-        Refusal: The form names no decision of this kind.
-    """
-    kind, choice = kind_of(call), form.get("decision")
-    if not kind.takes(choice) and choice != "compare":
-        raise Refusal(422, "invalid_request", f"{kind.label} takes no decision {choice!r:.40}", {"errors": []})
-    filled = blank(call, parameters, edited="edited" in form)
-    filled.choice, filled.reason = choice, form.get("reason")
-    fields = filled.answer if choice == "answer" else filled.arguments
-    if fields is not None:
-        if not fields.fits(form):
-            filled.problem = "What may be filled in has changed since this form was drawn: look at it again."
-            return filled, None
-        fields.filled(form)
-    return filled, _decision(call, parameters, filled)
+def opens_edited(call: PendingCall[Any]) -> bool:
+    """Whether a call's arguments are edited from the beginning: its tool runs with edited ones alone, and takes no answer."""
+    found = offered(call)
+    return EDIT in found and APPROVE.name not in found and ANSWER.name not in found
 
 
-def _decision(call: PendingCall[Any], parameters: Any, filled: Filled) -> Decision | None:
-    match filled.choice:
-        case "compare" | "approve" if filled.choice == "compare" or filled.arguments is not None:
-            arguments = _fitting(filled, filled.arguments, parameters)
-            return Approve(arguments) if isinstance(arguments, dict) and filled.choice == "approve" else None
-        case "fail" if not filled.reason.strip():
-            filled.problem = "Say what went wrong: the agent reads it."
-        case "answer" if filled.answer is not None and _is_empty(filled.answer) and kind_of(call).machine:
-            filled.problem = 'Write the result. An empty text is one, too: mark it as JSON, and write "".'
-        case "answer":
-            value = _fitting(filled, filled.answer, call.response_schema)
-            return None if value is ABSENT else Answer(value)
-        case name:
-            made = CHOICES[name].made
-            return None if made is None else made(filled.reason)
-    return None
-
-
-def _is_empty(fields: Fields) -> bool:
-    return fields.root.kind in (FieldKind.TEXT, FieldKind.LINES, FieldKind.ANY) and fields.root.text == ""
-
-
-def _fitting(filled: Filled, fields: Fields | None, schema: Any) -> Any:
-    """The value of the fields, if it fits its schema; else `ABSENT`, and the form says why."""
-    value = ABSENT if fields is None else fields.value()
-    if value is ABSENT:
-        filled.problem = "Some fields cannot be taken as they are."
-        return ABSENT
-    try:
-        jsontext.dumps(value)
-    except (jsontext.NotJson, ValueError) as error:
-        filled.problem = str(error)
-        return ABSENT
-    if isinstance(schema, dict | bool) and (wrong := problem(jsontext.dumps(schema), value)):
-        filled.problem = wrong
-        return ABSENT
-    return value
+def effect_of(call: PendingCall[Any]) -> str:
+    """What follows from the decisions that are offered of a call."""
+    kind = kind_of(call)
+    if kind.name != SuspensionKind.APPROVAL:
+        return kind.effects.get(call.executor, kind.effects[None])
+    found, client = offered(call), call.executor is Executor.CLIENT
+    said = []
+    if APPROVE.name in found:
+        said.append(
+            "Approved, the user's own device may run this." if client else "Approved, the tool runs once, with these arguments."
+        )
+    elif EDIT in found:
+        said.append("It runs only with arguments that you have looked through and confirmed.")
+    if DENY.name in found:
+        said.append(
+            "Denied, it may not, and the agent reads why." if client else "Denied, it does not run, and the agent reads why."
+        )
+    if ANSWER.name in found:
+        said.append("Answered, it does not run either: your answer is the result that the agent reads.")
+    return " ".join(said) or "It cannot be let through from here."

@@ -14,13 +14,12 @@ from holdfast.client.access import AccessScope
 from holdfast.errors import StaleCall
 from holdfast.server.refusal import Refusal
 
+from .choices import CHOICES, Choice
 from .details import Settled, settled_of
-from .inbox import InboxQuery
-from .kinds import CHOICES, Choice, Kind, kind_of
+from .inbox import MOST_AT_ONCE, InboxQuery
+from .kinds import Kind, kind_of, offered
 from .visit import Page, Visit
 
-MOST_AT_ONCE = 100
-"""How many calls may be decided at once."""
 SIDE_BY_SIDE = 8
 """How many of them are looked up, or decided, at the same time."""
 
@@ -72,16 +71,9 @@ async def decide(visit: Visit) -> Response:
 
 def choices_of(marked: Sequence[Marked]) -> list[Choice]:
     """The decisions that all of the calls which still wait take without anything that differs from call to call."""
-    kinds = {item.kind.name: item.kind for item in marked if item.kind is not None}.values()
-    readable = all(item.call.problem is None for item in marked if item.call is not None)
-    return [
-        choice
-        for choice in CHOICES.values()
-        if choice.made is not None
-        and kinds
-        and all(kind.takes(choice.name) for kind in kinds)
-        and (readable or choice.tone == "bad")
-    ]
+    takes = [offered(item.call) for item in marked if item.call is not None]
+    shared = frozenset.intersection(*takes) if takes else frozenset[str]()
+    return [choice for choice in CHOICES.values() if choice.made is not None and choice.name in shared]
 
 
 def _page(visit: Visit, marked: Sequence[Marked], *, problem: str) -> Response:

@@ -10,10 +10,11 @@ from starlette.responses import HTMLResponse
 
 from holdfast.server.static_files import static_url
 
+from .choices import CHOICES, VERDICTS, settled_as
 from .difference import difference
-from .kinds import CHOICES, KINDS
+from .kinds import KINDS
 from .markdown import markdown
-from .text import as_json, clock, iso, named, one_line, parts, reads_as_another, shown, size, span, visible
+from .text import as_json, clock, iso, named, one_line, parts, reads_as_another, shown, size, span, summary, visible
 
 POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; form-action 'self'; "
@@ -40,13 +41,6 @@ def page(name: str, *, status: int = 200, headers: dict[str, str] | None = None,
     return HTMLResponse(rendered(name, **values), status_code=status, headers=HEADERS | (headers or {}))
 
 
-def settled_as(by: str | None) -> str:
-    """What a person reads of what settled a call."""
-    if by is not None and by in CHOICES:
-        return CHOICES[by].done
-    return {"expiry": "given up: its deadline passed", "cancellation": "cancelled"}.get(by or "", "settled")
-
-
 def affordable(messages: Sequence[Mapping[str, Any]]) -> list[tuple[Mapping[str, Any], bool]]:
     """Messages, each with whether it is rendered as markdown: the latest are, as many as a page has time for."""
     left, found = RENDERED, []
@@ -62,7 +56,7 @@ def _environment() -> Environment:
     folder = str(files("holdfast.server.pages") / "templates")
     found = Environment(loader=FileSystemLoader(folder), autoescape=True, undefined=StrictUndefined, auto_reload=False)
     found.trim_blocks = found.lstrip_blocks = True
-    found.globals |= {"static_url": static_url, "choices": CHOICES, "kinds": KINDS}
+    found.globals |= {"static_url": static_url, "choices": CHOICES, "verdicts": VERDICTS, "kinds": KINDS}
     found.filters |= {
         "visible": visible,
         "one_line": one_line,
@@ -78,6 +72,7 @@ def _environment() -> Environment:
         "affordable": affordable,
         "parts": parts,
         "size": size,
+        "summary": summary,
     }
     found.tests |= {
         "another": reads_as_another,

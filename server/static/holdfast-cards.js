@@ -1,5 +1,5 @@
 /** The elements for what waits for a person: `<holdfast-approval>` and `<holdfast-elicitation>`. */
-import { answer, approve, deny } from "./holdfast-decisions.js";
+import { answer, approve, bodyOf, deny } from "./holdfast-decisions.js";
 import { HoldfastElement, keep, make, plain, shown, texts, write } from "./holdfast-element.js";
 import { StaleCall } from "./holdfast-errors.js";
 import { formOf } from "./holdfast-form.js";
@@ -7,7 +7,7 @@ import { formOf } from "./holdfast-form.js";
 const MOST_SETTLED = 20;
 
 /** One call that waits, then how it was settled. */
-class Card {
+export class Card {
   #host;
   #sending = false;
   #error = make("p", { class: "error", role: "alert", hidden: true });
@@ -27,13 +27,30 @@ class Card {
       { class: "card", role: "group", "aria-labelledby": title.id },
       make("div", { class: "head" }, title, due),
     );
+    if (call.title) this.node.append(make("p", { class: "title", dir: "auto" }, plain(call.title)));
     if (prompt) this.node.append(make("p", { class: "prompt", dir: "auto" }, plain(prompt)));
+    this.node.append(...this.more(call, host));
     if (rest)
       this.node.append(
         make("pre", { class: "arguments", tabIndex: 0, role: "region", "aria-label": texts.arguments }, shown(call.arguments)),
       );
     if (call.problem) this.node.append(make("p", { class: "error" }, plain(call.problem)));
     this.node.append(this.controls, this.#error, this.#outcome);
+  }
+
+  /** What of a call its kind shows beside its arguments. */
+  more() {
+    return [];
+  }
+
+  /** Whether a call takes a decision; a server that does not say so takes all of its kind. */
+  takes(name) {
+    return !Array.isArray(this.call.decisions) || this.call.decisions.includes(name);
+  }
+
+  /** Say that this page does not decide it. */
+  wait() {
+    this.controls.replaceChildren(make("p", { class: "hint" }, texts.elsewhere));
   }
 
   button(name, text, { main = false, type = "button", click } = {}) {
@@ -54,7 +71,7 @@ class Card {
     try {
       const receipt = await this.#host.conversation.resolve(this.call, decision);
       this.#host.tell("resolved", { call: this.call, decision, receipt });
-      this.settle({ by: decision.decision, at: receipt.accepted_at, mine: true });
+      this.settle({ by: decision.decision, at: receipt.accepted_at, mine: true, body: bodyOf(decision) });
     } catch (error) {
       if (error instanceof StaleCall) {
         this.settle({ by: error.settledBy ?? error.reason, at: error.settledAt });
@@ -73,10 +90,11 @@ class Card {
 
   /** Say how it was settled, in the place of what could be done. */
   settle(settled) {
-    const { by, at, mine, principal, body } = settled;
+    const { by, at, mine, principal, body, reason } = settled;
     const who = mine ? texts.you : principal?.id ? `${texts.by} ${plain(principal.id).slice(0, 200)}` : "";
-    const why = by === "deny" || by === "fail" ? reasonIn(body) : "";
-    const said = [texts.settled[by] ?? texts.over, who, at ? `· ${moment(at)}` : "", why && `· ${why}`]
+    const { verdict, notes } = by === "review" ? reviewIn(body) : {};
+    const why = by === "deny" || by === "fail" ? reasonIn(body) : plain(notes ?? reason ?? "").slice(0, 500);
+    const said = [texts.verdicts[verdict] ?? texts.settled[by] ?? texts.over, who, at ? `· ${moment(at)}` : "", why && `· ${why}`]
       .filter(Boolean)
       .join(" ");
     if (this.settled === null) {
@@ -95,7 +113,7 @@ class Card {
 }
 
 /** The cards of one kind of suspension. */
-class Cards extends HoldfastElement {
+export class Cards extends HoldfastElement {
   #cards = new Map();
   #nodes = new Map();
   #list = make("div", { class: "list" });
@@ -176,7 +194,9 @@ class ApprovalCard extends Card {
       if (event.key === "Escape" && !asking.hidden) turn(false);
       if (event.key === "Enter" && (event.ctrlKey || event.metaKey) && !asking.hidden) this.decide(deny(reason.value.trim()));
     });
-    this.form.append(asking, make("div", { class: "actions" }, yes, no, back));
+    const offered = [this.takes("approve") && yes, this.takes("deny") && no].filter(Boolean);
+    if (offered.length) this.form.append(asking, make("div", { class: "actions" }, ...offered, back));
+    else this.wait();
   }
 }
 
@@ -223,6 +243,16 @@ function reasonIn(body) {
     return typeof said === "string" ? plain(said).slice(0, 500) : "";
   } catch {
     return "";
+  }
+}
+
+/** The verdict and the notes of a review, as the log has them. */
+function reviewIn(body) {
+  try {
+    const { verdict, notes } = JSON.parse(body ?? "{}");
+    return { verdict: Object.hasOwn(texts.verdicts, verdict) ? verdict : undefined, notes: typeof notes === "string" ? notes : "" };
+  } catch {
+    return {};
   }
 }
 

@@ -93,7 +93,7 @@ export class Conversation {
    * after a lost answer, is the same decision.
    *
    * @param {{tool_call_id: string, suspension_id: string}} call As `state().pending` or a `call_suspended` has it.
-   * @param {object} decision As `approve`, `deny`, `answer`, `fail` make it.
+   * @param {object} decision As `approve`, `deny`, `answer`, `fail`, `review`, `cancel` make it.
    * @param {{decisionId?: string, signal?: AbortSignal, patienceMs?: number}} options
    * @returns {Promise<object>} The receipt.
    * @throws {StaleCall} It was settled by another decision, or its time has passed.
@@ -113,6 +113,11 @@ export class Conversation {
     this.#decided.set(what, mine);
     if (this.#decided.size > MOST_REMEMBERED) this.#decided.delete(this.#decided.keys().next().value);
     return mine.going;
+  }
+
+  /** Whether this page decides calls of a kind: as the page token's reply says it, else true, and the server judges. */
+  decides(kind) {
+    return this.#wire.decides(kind);
   }
 
   /**

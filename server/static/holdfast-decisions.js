@@ -1,16 +1,31 @@
-/** What a decision is made of, as the server takes it. */
+/** What a decision is made of, as the server takes it. A `reason` is kept in the log. */
+
+const why = ({ reason } = {}) => (reason ? { reason } : {});
 
 /** The call may run, with its own arguments or with these. */
-export const approve = (edited) => ({ decision: "approve", ...(edited !== undefined && { arguments: edited }) });
+export const approve = (edited, options) => ({
+  decision: "approve",
+  ...(edited !== undefined && { arguments: edited }),
+  ...why(options),
+});
 
 /** The call must not run, or the person will not answer. The model reads the reason. */
 export const deny = (reason = "") => ({ decision: "deny", reason });
 
 /** The call's result; `false`, `0`, `""` and `null` are answers like any other. */
-export const answer = (value) => ({ decision: "answer", value: value === undefined ? null : value });
+export const answer = (value, options) => ({ decision: "answer", value: value === undefined ? null : value, ...why(options) });
 
 /** The client could not produce a result. The model reads the error. */
-export const fail = (error) => ({ decision: "fail", error: String(error) });
+export const fail = (error, options) => ({ decision: "fail", error: String(error), ...why(options) });
 
 /** A lost run is to run again. */
-export const redispatch = () => ({ decision: "redispatch" });
+export const redispatch = (options) => ({ decision: "redispatch", ...why(options) });
+
+/** The call is not to happen any more, and its turn goes on. The model reads the reason. */
+export const cancel = (reason = "") => ({ decision: "cancel", reason });
+
+/** A verdict on what a tool asks to have reviewed: "allow", "block", or "review" to send it back. The model reads the notes. */
+export const review = (verdict, notes = "") => ({ decision: "review", verdict, notes });
+
+/** What the log will have as the body of a decision, as far as cards say it. */
+export const bodyOf = ({ decision, verdict, notes }) => (decision === "review" ? JSON.stringify({ verdict, notes }) : null);

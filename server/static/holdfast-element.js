@@ -18,6 +18,14 @@ export const texts = {
   back: "Back",
   dismiss: "Dismiss",
   reason: "Reason (optional)",
+  allow: "Allow",
+  block: "Block",
+  sendBack: "Send back",
+  notes: "Notes",
+  notesNeeded: "Say what is to be revised.",
+  report: "Report",
+  payload: "Data",
+  elsewhere: "It waits for somebody who may decide it.",
   sending: "Sending…",
   arguments: "Arguments",
   answer: "Answer",
@@ -38,6 +46,7 @@ export const texts = {
   provider: "by the model's provider",
   preparing: "is prepared",
   runs: "runs",
+  held: "waits its turn",
   done: "done",
   wrong: "failed",
   working: "Working…",
@@ -47,9 +56,12 @@ export const texts = {
     answer: "Answered",
     fail: "Failed",
     redispatch: "Run again",
+    cancel: "Cancelled",
+    review: "Reviewed",
     expiry: "Its time has passed",
     cancellation: "Cancelled",
   },
+  verdicts: { allow: "Allowed", block: "Blocked", review: "Sent back" },
   over: "Settled",
 };
 
@@ -78,13 +90,14 @@ SHEET.replaceSync(`
   border-radius: var(--_radius); background: var(--_surface); }
 .head, .actions { display: flex; flex-wrap: wrap; gap: 0.5rem; align-items: baseline; }
 .head { justify-content: space-between; }
-.tool { font-weight: 600; }
-.tool, .text, .prompt, pre { overflow-wrap: anywhere; unicode-bidi: plaintext; }
+.tool, .title { font-weight: 600; }
+.tool, .title, .text, .prompt, .report, pre { overflow-wrap: anywhere; unicode-bidi: plaintext; }
 .deadline, .detail, .outcome, .hint { color: var(--_muted); font-size: 0.875em; }
 p { margin: 0; }
 form { display: grid; gap: var(--_space); }
 .settled .deadline { display: none; }
 .prompt, .text { white-space: pre-wrap; }
+.report { max-height: var(--holdfast-scroll-height, 16rem); overflow: auto; padding-left: 0.75rem; border-left: 3px solid var(--_line); }
 pre { margin: 0; padding: 0.5rem; max-height: var(--holdfast-scroll-height, 16rem); overflow: auto; white-space: pre-wrap;
   border-radius: calc(var(--_radius) / 2); background: var(--_sunken); font: 0.875em/1.45 ui-monospace, monospace; }
 fieldset { display: grid; gap: 0.5rem; min-width: 0; margin: 0; padding: 0; border: 0; }

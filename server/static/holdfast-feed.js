@@ -4,6 +4,7 @@
  * A recorded event says that something has changed; what it is now, the server is asked, once for all events that came
  * meanwhile. So nothing here repeats the rules of the conversation.
  */
+import { bodyOf } from "./holdfast-decisions.js";
 import { HoldfastError } from "./holdfast-errors.js";
 import { backoff, pause } from "./holdfast-wire.js";
 
@@ -21,9 +22,11 @@ const SAID = new Set(["turn_started", "model_answered", "call_resolved", "turn_c
  * @property {{seq: number, text: string}[]} queued Messages whose turn has not begun.
  * @property {{effect: string, text: string} | null} writing What the model writes.
  * @property {Map<string, object>} preparing The calls that the model writes, by their place.
+ * @property {Map<string, {tool: string}>} held The calls that wait their turn among those of one answer, by call, as far as this
+ *   page has seen them come.
  * @property {Map<string, object>} progress The last report of each run, by call.
  * @property {Map<string, object>} settled How suspensions ended while this page looked on, by suspension: `{by, decision,
- *   principal, at, body, mine}`.
+ *   principal, at, body, reason, mine}`.
  * @property {{key: string, tool: string, input: unknown}[]} provided What the model's provider carried out in the last answer.
  */
 
@@ -47,6 +50,7 @@ export class Feed {
       queued: [],
       writing: null,
       preparing: new Map(),
+      held: new Map(),
       progress: new Map(),
       settled: new Map(),
       provided: [],
@@ -69,12 +73,13 @@ export class Feed {
   }
 
   /** Note a decision of this page, whose event is on its way or was here already. */
-  decided(suspensionId, { decision }, receipt) {
+  decided(suspensionId, made, receipt) {
+    const { decision } = made;
     const said = {
       by: decision,
       decision,
       principal: null,
-      body: null,
+      body: bodyOf(made),
       at: receipt.accepted_at,
       decisionId: receipt.decision_id,
     };
@@ -150,6 +155,7 @@ export class Feed {
     view.state = { ...state, pending: open };
     view.messages = messages;
     if (view.writing?.done <= state.seq) view.writing = null;
+    for (const { tool_call_id: id } of [...state.pending, ...state.running]) view.held.delete(id);
     const runs = new Set(state.running.map((run) => run.tool_call_id));
     for (const call of view.progress.keys()) if (!runs.has(call)) view.progress.delete(call);
   }
@@ -178,6 +184,7 @@ export class Feed {
       case "turn_started":
         view.queued = view.queued.filter((message) => message.seq !== event.message_seq);
         view.provided = [];
+        view.held.clear();
         break;
       case "model_answered":
         if (view.writing) view.writing.done = event.seq; // shown until the message is here
@@ -185,14 +192,23 @@ export class Feed {
         view.provided = provided(event);
         break;
       case "suspension_settled": {
-        const { by, decision, principal, body, at, decision_id: decisionId } = event;
+        const { by, decision, principal, body, reason, at, decision_id: decisionId } = event;
         const known = view.settled.get(event.suspension_id);
-        this.#settle(event.suspension_id, { ...known, by, decision, principal, body, at, decisionId });
+        this.#settle(event.suspension_id, { ...known, by, decision, principal, body, reason, at, decisionId });
         break;
       }
+      case "call_held":
+        view.held.set(event.tool_call_id, { tool: event.tool });
+        break;
+      case "call_suspended":
+      case "run_scheduled":
+      case "call_resolved":
+        view.held.delete(event.tool_call_id);
+        break;
       case "turn_completed":
       case "turn_failed":
       case "turn_cancelled":
+        view.held.clear();
         Object.assign(view, { writing: null, preparing: new Map() });
         break;
       default:

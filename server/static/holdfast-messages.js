@@ -122,7 +122,7 @@ export class RunningElement extends HoldfastElement {
     this.#list.replaceChildren();
   }
 
-  draw({ state, progress, preparing, provided }) {
+  draw({ state, progress, preparing, held, provided }) {
     const items = [...preparing].map(([key, { tool }]) => ({ key, tool, what: texts.preparing }));
     for (const run of state?.running ?? []) {
       items.push({
@@ -135,6 +135,7 @@ export class RunningElement extends HoldfastElement {
     for (const call of state?.pending ?? []) {
       if (call.kind === "client_exec") items.push({ key: call.suspension_id, tool: call.tool, what: texts.here });
     }
+    for (const [key, { tool }] of held) items.push({ key, tool, what: texts.held });
     for (const { key, tool, input } of provided)
       items.push({ key, tool, what: texts.provider, detail: input && shown(input).slice(0, 500) });
     keep(

@@ -14,6 +14,7 @@ export class Wire {
   #given;
   #token = null;
   #asking = null;
+  #lent = {};
 
   /**
    * @param {string} url Where the server is; "" is the page's own origin.
@@ -26,6 +27,12 @@ export class Wire {
     }
     this.#url = base.href.replace(/\/+$/, "");
     this.#given = token ?? null;
+  }
+
+  /** Whether the token decides what waits for this, as far as its maker has said; the server judges. */
+  decides(kind) {
+    const { scopes, kinds } = this.#lent;
+    return (!Array.isArray(scopes) || scopes.includes("decide")) && (!Array.isArray(kinds) || kinds.includes(kind));
   }
 
   /**
@@ -111,10 +118,11 @@ export class Wire {
     const signal = AbortSignal.timeout(TRY_MS);
     const late = new Promise((_, reject) => signal.addEventListener("abort", () => reject(signal.reason)));
     const found = await Promise.race([this.#given({ signal }), late]);
-    const { token, expires_at: ends = Infinity } = typeof found === "string" ? { token: found } : (found ?? {});
+    const { token, expires_at: ends = Infinity, scopes, kinds } = typeof found === "string" ? { token: found } : (found ?? {});
     if (typeof token !== "string" || !token) {
       throw new HoldfastError({ code: "no_token", detail: "the application gave no token" });
     }
+    this.#lent = { scopes, kinds };
     this.#token = { text: token, until: Math.max(Number(ends) - EARLY_MS, Date.now() + LEAST_MS) };
     return this.#token;
   }

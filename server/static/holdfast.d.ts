@@ -1,7 +1,7 @@
 /** Types of `holdfast.js`; the page of the documentation on pages of your own says what each does. */
 
 export type Json = null | boolean | number | bigint | string | Json[] | { [name: string]: Json };
-export type Token = string | { token: string; expires_at?: number };
+export type Token = string | { token: string; expires_at?: number; scopes?: string[]; kinds?: string[] };
 
 export interface ConnectOptions {
   /** Where the server is; by default the page's own origin. */
@@ -20,12 +20,21 @@ export interface Call {
   tool: string;
   arguments: { [name: string]: Json };
   executor: "server" | "human" | "client" | "provider" | null;
-  kind: "approval" | "elicitation" | "client_exec" | "lost" | null;
+  kind: "approval" | "elicitation" | "client_exec" | "lost" | "review" | null;
   prompt: string | null;
   response_schema: { [name: string]: Json } | boolean | null;
   created_at: number;
   expires_at: number | null;
   problem: string | null;
+  /** What has the same came with one answer of the model. */
+  batch_id: string;
+  /** What may be decided: of an approval `approve`, `edit`, `deny`, `answer`, as its tool allows, and `cancel`; else decisions. */
+  decisions: string[];
+  /** Of a review: its title, what it asks for, the tool's report in markdown, and what it is about as data. */
+  title: string | null;
+  action: string | null;
+  report_md: string | null;
+  payload: Json;
 }
 
 export interface Run {
@@ -76,11 +85,19 @@ export interface Event {
 }
 
 export type Decision =
-  | { decision: "approve"; arguments?: { [name: string]: Json } }
+  | { decision: "approve"; arguments?: { [name: string]: Json }; reason?: string }
   | { decision: "deny"; reason: string }
-  | { decision: "answer"; value: Json }
-  | { decision: "fail"; error: string }
-  | { decision: "redispatch" };
+  | { decision: "answer"; value: Json; reason?: string }
+  | { decision: "fail"; error: string; reason?: string }
+  | { decision: "redispatch"; reason?: string }
+  | { decision: "cancel"; reason: string }
+  | { decision: "review"; verdict: Verdict; notes: string };
+/** `review` sends it back to the agent, with the notes. */
+export type Verdict = "allow" | "block" | "review";
+export interface Why {
+  /** Why, for the log. */
+  reason?: string;
+}
 
 export interface Asking {
   signal?: AbortSignal;
@@ -93,6 +110,7 @@ export interface Settled {
   decision: string | null;
   principal: { id: string; roles: string[]; proof: string } | null;
   body: string | null;
+  reason?: string;
   at: number;
   decisionId: string | null;
   /** Whether this page decided. */
@@ -108,6 +126,8 @@ export interface View {
   readonly queued: { seq: number; text: string }[];
   readonly writing: { effect: string; text: string } | null;
   readonly preparing: Map<string, { tool: string }>;
+  /** The calls that wait their turn among those of one answer. */
+  readonly held: Map<string, { tool: string }>;
   readonly progress: Map<string, Event>;
   readonly settled: Map<string, Settled>;
   readonly provided: { key: string; tool: string; input: Json }[];
@@ -156,6 +176,8 @@ export class Conversation {
     decision: Decision,
     options?: Asking & { decisionId?: string },
   ): Promise<Receipt & { decision_id: string }>;
+  /** Whether this page decides calls of a kind, as its token's reply says; else true, and the server judges. */
+  decides(kind: string): boolean;
   events(options?: {
     after?: number;
     live?: boolean;
@@ -169,11 +191,13 @@ export class Conversation {
 export function connect(options?: ConnectOptions): Client;
 export function attach(options: AttachOptions & { conversation: Conversation; handlers: Handlers }): Attached;
 
-export function approve(edited?: { [name: string]: Json }): Decision;
+export function approve(edited?: { [name: string]: Json }, options?: Why): Decision;
 export function deny(reason?: string): Decision;
-export function answer(value: Json | undefined): Decision;
-export function fail(error: unknown): Decision;
-export function redispatch(): Decision;
+export function answer(value: Json | undefined, options?: Why): Decision;
+export function fail(error: unknown, options?: Why): Decision;
+export function redispatch(options?: Why): Decision;
+export function cancel(reason?: string): Decision;
+export function review(verdict: Verdict, notes?: string): Decision;
 
 export class HoldfastError extends Error {
   readonly code: string;
@@ -193,6 +217,10 @@ declare abstract class HoldfastElement extends HTMLElement {
 }
 export class ApprovalElement extends HoldfastElement {}
 export class ElicitationElement extends HoldfastElement {}
+export class ReviewElement extends HoldfastElement {
+  /** How a report becomes nodes; a string is shown as it is. */
+  render: ((text: string, call: Call) => Node | string) | null;
+}
 export class RunningElement extends HoldfastElement {}
 export class MessagesElement extends HoldfastElement {
   /** How a text becomes nodes; a string is shown as it is. */
@@ -200,12 +228,13 @@ export class MessagesElement extends HoldfastElement {
 }
 
 /** The words of the elements; replace each as you like. */
-export const texts: { [name: string]: string } & { settled: { [by: string]: string } };
+export const texts: { [name: string]: string } & { settled: { [by: string]: string }; verdicts: { [verdict: string]: string } };
 
 declare global {
   interface HTMLElementTagNameMap {
     "holdfast-approval": ApprovalElement;
     "holdfast-elicitation": ElicitationElement;
+    "holdfast-review": ReviewElement;
     "holdfast-running": RunningElement;
     "holdfast-messages": MessagesElement;
   }

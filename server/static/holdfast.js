@@ -9,18 +9,20 @@
  */
 import { ApprovalElement, ElicitationElement } from "./holdfast-cards.js";
 import { MessagesElement, RunningElement } from "./holdfast-messages.js";
+import { ReviewElement } from "./holdfast-reviews.js";
 
 export { attach } from "./holdfast-attach.js";
 export { Client, Conversation, connect } from "./holdfast-conversation.js";
-export { answer, approve, deny, fail, redispatch } from "./holdfast-decisions.js";
+export { answer, approve, cancel, deny, fail, redispatch, review } from "./holdfast-decisions.js";
 export { texts } from "./holdfast-element.js";
 export { HoldfastError, StaleCall } from "./holdfast-errors.js";
-export { ApprovalElement, ElicitationElement, MessagesElement, RunningElement };
+export { ApprovalElement, ElicitationElement, MessagesElement, ReviewElement, RunningElement };
 
 const ELEMENTS = {
   "holdfast-approval": ApprovalElement,
   "holdfast-elicitation": ElicitationElement,
   "holdfast-messages": MessagesElement,
+  "holdfast-review": ReviewElement,
   "holdfast-running": RunningElement,
 };
 for (const [name, element] of Object.entries(ELEMENTS)) {

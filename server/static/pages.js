@@ -306,17 +306,21 @@
     const shown = open();
     if (!shown || shown.classList.contains("settled")) return;
     const { id } = shown.dataset;
-    const typed = [...values()].filter(([name, value]) => originals.get(id)?.get(name) !== value);
+    const typed = [...values()].filter(([place, value]) => originals.get(id)?.get(place) !== value);
     if (typed.length) drafts.set(id, new Map(typed)); else drafts.delete(id);
   }
   const originals = new Map(); // what the fields of a call said when it was fetched
   const fields = () => $$("#decide input:not([type=hidden]), #decide textarea, #decide select");
-  const values = () => new Map(fields().map((one) => [one.name, one.type === "checkbox" ? one.checked : one.value]));
+  const placeOf = (one) => `${one.form.dataset.of}:${one.name}`; // forms of several decisions have fields of one name
+  const values = () => new Map(fields().map((one) => [placeOf(one), one.type === "checkbox" ? one.checked : one.value]));
   function restore(id) {
     originals.set(id, values());
     for (const one of fields()) {
-      const value = drafts.get(id)?.get(one.name);
-      if (typeof value === "boolean") one.checked = value; else if (value !== undefined) one.value = value;
+      const value = drafts.get(id)?.get(placeOf(one));
+      if (value === undefined) continue;
+      if (typeof value === "boolean") one.checked = value; else one.value = value;
+      const folded = one.closest("details");
+      if (folded) folded.open = true; // what was typed is seen
     }
     if (unanswered.has(id)) for (const one of $$("#decide [name=decision_id]")) one.value = unanswered.get(id);
   }
@@ -350,7 +354,7 @@
     document.body.classList.add("one-open");
     if (push) history.pushState(null, "", link.href);
     row?.scrollIntoView({ block: "nearest" });
-    const edited = [...(drafts.get(row?.dataset.id)?.keys() ?? [])].some((name) => name === "v" || name.startsWith("v/"));
+    const edited = [...(drafts.get(row?.dataset.id)?.keys() ?? [])].some((place) => place.startsWith("edit:v"));
     await load(edited ? `${link.href}&edit=1` : link.href, row?.dataset.id);
     $("#detail").scrollTop = 0;
     if (matchMedia("(max-width: 899px)").matches) scrollTo(0, 0);
@@ -381,7 +385,8 @@
       load(link.href, id).then(() => (field() ?? $("#first-choice"))?.focus());
     }
   });
-  const field = () => $("#decide .edit input:not([type=hidden]), #decide .edit textarea, #decide .edit select");
+  const EDITED = "#decide .edit:not(.beside) :is(input:not([type=hidden]), textarea, select)"; // what comes first of a call's fields
+  const field = () => $(EDITED);
   function shut() {
     fetching?.abort();
     keep();
@@ -429,7 +434,8 @@
       htmx.process(fresh);
       tick();
       if (settled) end(settled, fresh.dataset.says);
-      const places = settled ? ["#next"] : ["#decide .wrong :is(input, textarea, select)", "#decide .difference", "#decide .edit :is(input, textarea, select)", "#first-choice"];
+      const places = settled ? ["#next"] : ["#decide .wrong :is(input, textarea, select)", "#decide .difference", EDITED, "#decide [role=alert]"];
+      $("#decide [role=alert]")?.setAttribute("tabindex", "-1"); // never a button: Enter would decide otherwise than was meant
       if (mine) places.some(focus);
       return;
     }
@@ -505,7 +511,7 @@
   const KEYS = {
     j: () => move(1), k: () => move(-1), n: next,
     a: shown(() => { const first = field(); if (first) first.focus(); else focus("#first-choice"); }),
-    d: shown(() => focus("#reason")), e: shown(() => $("#edit")?.click()),
+    d: shown(() => focus("#reason") || focus("#notes")), e: shown(() => $("#edit")?.click()),
     "/": () => focus("#search"), "?": () => help?.showModal(),
     x: () => $("input", focused() ?? (chosen() && rowOf(chosen())) ?? document.createElement("p"))?.click(),
   };

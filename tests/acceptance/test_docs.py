@@ -33,7 +33,7 @@ README_LINES = 180
 HAS_JOBS = importlib.util.find_spec("opencensus") is not None  # a part of ray[default] that nothing else brings
 
 
-WITHOUT_A_STACK = {"testing.md"}  # its blocks are tests, which tests/unit/testing/test_testing_page.py runs
+WITHOUT_A_STACK = {"testing.md", "deciding.md"}  # their blocks are tests, which tests/unit/testing/test_testing_page.py runs
 RUNNING = [page for page in PAGES if page.name not in WITHOUT_A_STACK and blocks_of(page)]
 
 

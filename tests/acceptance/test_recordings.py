@@ -49,13 +49,13 @@ def asked_of_the_model(recording):
     return roles.count("assistant") + (roles[-1] == "tool")
 
 
-async def held(client, recordings):
+async def held(client, recordings, **how):
     """All recorded conversations, held again; their transcripts by name."""
     slots = asyncio.Semaphore(AT_ONCE)
 
     async def one(name: str) -> list[dict]:
         async with slots:
-            return await play(client, name, recordings[name])
+            return await play(client, name, recordings[name], **how)
 
     names = sorted(recordings)
     return dict(zip(names, await asyncio.gather(*map(one, names)), strict=True))
@@ -82,6 +82,15 @@ async def test_every_recorded_conversation_ends_with_its_own_transcript_and_each
     with replaying(recordings) as stack:
         async with AsyncClient.connect("recorded_app:app", timeout_s=120) as client:
             transcripts = await held(client, recordings)
+        equal(stack, recordings, transcripts)
+
+
+@pytest.mark.gate
+@pytest.mark.timeout(900)
+async def test_calls_that_wait_for_one_another_and_are_decided_together_lead_to_the_same_transcripts(recordings):
+    with replaying(recordings) as stack:
+        async with AsyncClient.connect("recorded_app:in_turn", timeout_s=120) as client:
+            transcripts = await held(client, recordings, together=True)
         equal(stack, recordings, transcripts)
 
 

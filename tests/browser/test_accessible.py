@@ -31,7 +31,7 @@ async def test_every_page_and_state(server, browser, scheme):
     page = await (await browser.new_context(color_scheme=scheme)).new_page()
     await page.goto(f"{server.url}/inbox")
     await check(page, "an empty inbox")
-    kinds = ["approval", "elicitation", "client_exec", "lost"]
+    kinds = ["approval", "elicitation", "client_exec", "lost", "review"]
     ids = {kind: waiting(server, f"c-{kind}", kind, prompt="Do it?" if kind == "approval" else None) for kind in kinds}
 
     async def failed():
@@ -40,12 +40,18 @@ async def test_every_page_and_state(server, browser, scheme):
 
     server.run(failed())
     await page.goto(f"{server.url}/inbox")
-    await expect(page.locator(".row")).to_have_count(4)
+    await expect(page.locator(".row")).to_have_count(5)
     await page.locator(".row input").first.check()
     await check(page, "an inbox")
     for kind in kinds:
         await page.goto(f"{server.url}/inbox/{ids[kind]}?conversation_id=c-{kind}")
+        for folded in await page.locator("#decide summary").all():
+            await folded.click()
         await check(page, kind)
+    await page.goto(f"{server.url}/inbox/{ids['review']}?conversation_id=c-review")
+    await page.get_by_role("button", name="Send back").click()
+    await expect(page.locator("#decide .notice")).to_be_visible()
+    await check(page, "a review without notes")
     await page.goto(f"{server.url}/inbox/{ids['approval']}?conversation_id=c-approval&edit=1")
     await page.get_by_label("amount").fill("9000")
     await page.get_by_role("button", name="Show what changes").click()

@@ -18,6 +18,18 @@ REFUNDS = (
 )
 
 
+REPORT = {
+    "title": "Send the July report to 240 customers?",
+    "message": "It goes out at once, and cannot be taken back.",
+    "report_md": (
+        "## July in three lines\n\n- **240** customers bought a mug, 12 more than in June\n"
+        "- Refunds fell from 9 to **4**\n- One complaint is open: order `A2044`, lost on its way\n"
+    ),
+    "payload": '{"subject":"Your July report","recipients":240,"attachment":"july.pdf"}',
+    "action": "send",
+}
+
+
 @pytest.fixture
 def server():
     with served() as running:
@@ -39,6 +51,9 @@ def server():
         question = {"question": "Where should the money go?"}
         waiting(running, "order-A2099", "elicitation", question, prompt="Where should the money go?", now=now - 480_000)
         waiting(running, "order-A2044", "lost", {"order": "A2044", "address": "Elm Street 1"}, now=now - 900_000)
+        waiting(
+            running, "report-july", "review", {"month": "July"}, review=REPORT, now=now - 120_000, text="Send the July report."
+        )
         yield running
         running.drain()
 
@@ -60,3 +75,19 @@ async def test_the_inbox_is_drawn(server, browser, tmp_path, width, scheme):
     assert await page.evaluate("document.documentElement.scrollWidth") <= wide
     ground = await page.evaluate("getComputedStyle(document.documentElement).backgroundColor")
     assert (ground == "rgb(246, 247, 248)") == (scheme == "light")
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+async def test_a_review_is_drawn(server, browser, tmp_path, scheme):
+    folder = PICTURES if os.environ.get("HOLDFAST_PICTURES") == "1" else tmp_path
+    page = await (await browser.new_context(viewport={"width": 1280, "height": 960}, color_scheme=scheme)).new_page()
+    await page.goto(f"{server.url}/inbox")
+    await page.locator(".row", has_text="report-july").locator("a").click()
+    await expect(page.get_by_role("button", name="Send back")).to_be_visible()
+    await page.mouse.move(1275, 955)
+
+    drawn = await page.screenshot(path=folder / f"review-{scheme}.png")
+
+    assert len(drawn) > 20_000
+    seen = await page.get_by_role("button", name="Send back").bounding_box()
+    assert seen["y"] + seen["height"] <= 960  # what decides a review of a common length is seen without scrolling

@@ -11,7 +11,7 @@ from stack_fixture import eventually, kill, open_gate, pid_of, sweeper_of
 from holdfast.actors import NotHosted, Replied
 from holdfast.actors.steps import Step
 from holdfast.actors.wire import pack, unpack
-from holdfast.client import Answer, Approve, Deny, Redispatch, StaleCall, StaleReason, Status
+from holdfast.client import Answer, Approve, Cancel, Deny, Redispatch, Review, StaleCall, StaleReason, Status
 from holdfast.conversation import Resolve
 from holdfast.conversation.decisions import Ruling
 from holdfast.testing import call, calls
@@ -105,6 +105,68 @@ async def test_an_actor_that_dies_while_it_judges_an_outcome_takes_it_from_its_r
     assert [message["role"] for message in await asking.messages()] == ["user", "assistant"]
 
 
+@pytest.mark.parametrize("step", ASK)
+async def test_an_actor_that_dies_while_it_judges_that_a_body_suspends_shows_it_once(stack, client, store, oracle, traps, step):
+    text = stack.scenarios.add(f"suspends-{step}", calls(call("pay_reviewed", {})), "Done.")
+    conversation = await client.start("till", text, conversation_id=f"suspends-{step}")
+    await bodies(oracle, conversation, 1)
+    await at_ease(store, conversation.id)
+    traps.arm(step, KILL)
+    open_gate(stack, conversation.id)
+    await traps.sprung(step)
+
+    (review,) = (await conversation.wait(timeout_s=WITHIN_S)).pending
+    assert (review.kind, review.title, review.payload) == ("review", "Pay?", {"amount": 5})
+    receipt = await review.resolve(Review("allow"))
+
+    await done(conversation, receipt)
+    await oracle.at_rest(conversation.id)
+    assert await results(conversation) == [{"ok": True, "result": "pay_reviewed is done: allow"}]
+    assert attempts(oracle, conversation) == [1, 1]
+
+
+@pytest.mark.parametrize("step", ASK)
+async def test_an_actor_that_dies_while_it_judges_a_review_loses_nothing(stack, client, store, oracle, traps, step):
+    name = f"reviewed-{step}"
+    open_gate(stack, name)
+    conversation, review = await paying(stack, client, name, "pay_reviewed")
+    await at_ease(store, conversation.id)
+    traps.arm(step, KILL)
+
+    receipt = await client.resolve(
+        conversation.id, review.tool_call_id, Review("block", "no"), suspension_id=review.suspension_id, decision_id="d-1"
+    )
+
+    await traps.sprung(step)
+    await done(conversation, receipt)
+    await oracle.acknowledged(conversation.id, receipt, by="d-1")
+    await oracle.at_rest(conversation.id)
+    assert await results(conversation) == [{"ok": True, "result": "pay_reviewed is done: block"}]
+    assert attempts(oracle, conversation) == [1, 1]
+
+
+@pytest.mark.parametrize("step", ASK)
+async def test_an_actor_that_dies_while_it_judges_many_decisions_takes_all_or_none(stack, client, store, oracle, traps, step):
+    conversation, pay, ask, other = await paying(
+        stack, client, f"many-{step}", "pay", call("ask", {"question": "?"}), call("pay", {})
+    )
+    open_gate(stack, conversation.id)
+    await at_ease(store, conversation.id)
+    traps.arm(step, KILL)
+    decisions = {pay.suspension_id: Approve(), ask.suspension_id: Answer(0), other.suspension_id: Cancel("once is enough")}
+
+    receipts = await conversation.resolve_many(decisions, decision_id="d-1")
+
+    await traps.sprung(step)
+    await done(conversation, receipts[-1])
+    again = await conversation.resolve_many(decisions, decision_id="d-1")
+    assert [(one.seq, one.duplicate) for one in again] == [(one.seq, True) for one in receipts]
+    await oracle.at_rest(conversation.id)
+    paid, told, cancelled = await results(conversation)
+    assert (paid["result"], told["result"], cancelled["ok"]) == ("pay is done", 0, False)
+    assert len(oracle.bodies(conversation.id)) == 1
+
+
 # -- a run --------------------------------------------------------------------------------------------------------------
 
 
@@ -170,6 +232,33 @@ async def test_a_lost_run_means_what_its_tool_says(stack, client, store, oracle,
     assert len({body["key"] for body in oracle.bodies(again[0].id)}) == 1
     for conversation, _ in (asked, told, again):
         await oracle.at_rest(conversation.id)
+
+
+@pytest.mark.parametrize("step", RUN)
+async def test_a_worker_that_dies_as_its_body_suspends_has_it_asked_once(stack, client, store, oracle, traps, step):
+    name = f"suspending-{step}"
+    open_gate(stack, name)
+    traps.arm(step, KILL)
+    conversation, review = await paying(stack, client, name, "pay_reviewed")
+    await traps.sprung(step)
+
+    receipt = await review.resolve(Review("allow"))
+
+    await done(conversation, receipt)
+    await oracle.at_rest(conversation.id)
+    assert await results(conversation) == [{"ok": True, "result": "pay_reviewed is done: allow"}]
+    attempt = 2 if step in BETWEEN else 1  # the run that suspended, and the one that went on
+    assert attempts(oracle, conversation) == [*(began(step) if step in BETWEEN else []), attempt, attempt]
+    assert [event.kind async for event in recorded(conversation)].count("call_suspended") == 1
+
+
+async def recorded(conversation):
+    """The events of a conversation up to where it stands."""
+    seq = (await conversation.state()).seq
+    async for event in conversation.events(live=False):
+        yield event
+        if event.seq == seq:
+            return
 
 
 async def test_host_worker_and_sweeper_die_at_once_and_others_take_their_places(stack, client, store, oracle):

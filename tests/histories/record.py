@@ -27,9 +27,12 @@ from holdfast.conversation import (
     Answer,
     Approval,
     Approve,
+    Cancel,
     Cancelled,
+    Choice,
     Command,
     Deny,
+    Execution,
     Executor,
     Fail,
     Limits,
@@ -38,7 +41,10 @@ from holdfast.conversation import (
     Proof,
     Receipt,
     Redispatch,
+    Resume,
+    Review,
     RunFinished,
+    RunSuspended,
     State,
     SuspensionKind,
     ToolSpec,
@@ -88,6 +94,26 @@ DESK = AgentSpec(
         queued=10,
     ),
 )
+CLERK = DESK.model_copy(
+    update={
+        "execution": Execution.SEQUENTIAL,
+        "tools": (
+            ToolSpec(name="lookup"),
+            ToolSpec(
+                name="pay",
+                parameters=AMOUNT,
+                approval=Approval.REQUIRED,
+                on_lost=OnLost.ASK,
+                decisions=tuple(Choice),
+                resume=Resume.PASS_TO_TOOL,
+            ),
+            ToolSpec(name="share", executor=Executor.CLIENT, approval=Approval.REQUIRED),
+            ToolSpec(name="age", executor=Executor.HUMAN, response_schema=YEARS, answer_timeout_s=7200),
+        ),
+    }
+)
+"""The agent after its app was published anew."""
+BOARD = CLERK.model_copy(update={"execution": Execution.BATCH})
 SHOP = AppRecord(
     app="shop.app:app",
     code="code-1",
@@ -155,7 +181,10 @@ class Recorder:
         """The model asks for calls, each by its id and its tool's name."""
         proposed = (
             ProposedCall(
-                tool_call_id=call_id, name=name, arguments='{"amount":5}', prompt="Really?" if name == "refund" else None
+                tool_call_id=call_id,
+                name=name,
+                arguments='{"amount":5}',
+                prompt="Really?" if name in ("refund", "share") else None,
             )
             for call_id, name in calls
         )
@@ -177,6 +206,14 @@ class Recorder:
         await self.store.finish(CONVERSATION, outcome.effect_id, incarnation="i-1", outcome=codec.encode_outcome(outcome))
         await self.notes(f"the worker records the outcome of {tool}")
         await self.does(f"{tool} is over", lambda _: outcome)
+
+    async def suspends(self, call_id: str, tool: str, attempt: int, **asked: Any) -> None:
+        """A worker claims a run, whose body asks for a review, and the conversation hears of it."""
+        outcome = RunSuspended(effect_id=f"{call_id}#{attempt}", **asked)
+        await self.claims(call_id, tool, attempt)
+        await self.store.finish(CONVERSATION, outcome.effect_id, incarnation="i-1", outcome=codec.encode_outcome(outcome))
+        await self.notes(f"the worker records that {tool} asks for a review")
+        await self.does(f"{tool} waits for a review", lambda _: outcome)
 
     async def claims(self, call_id: str, tool: str, attempt: int = 1) -> None:
         """A worker claims a run; the first claim of all has no bound, and those with one are dated by the recorder."""
@@ -265,6 +302,39 @@ async def traces(tells: Recorder) -> None:
     await tells.does("its model is done", traced_by(7, steps.reply("traced")))
 
 
+async def reviews(tells: Recorder) -> None:
+    """Calls that wait for their turn, bodies that ask for a review, and decisions with reasons."""
+    asked = {
+        "title": "Pay 5?",
+        "message": "May it?",
+        "report_md": "# Why",
+        "payload": '{"amount":5}',
+        "action": "confirm",
+        "response_schema": "true",
+        "expires_s": 90.5,
+    }
+    for spec in (CLERK, BOARD):
+        name = str(spec.execution)
+        tells.writer.spec = spec
+        await tells.does("one more message comes", steps.send("pay", message_id=f"m-{name}"))
+        await tells.does(f"its turn begins, {name}", steps.begin())
+        calls = (("pay", "pay"), ("lookup", "lookup"), ("share", "share"), ("age", "age"))
+        await tells.model("the model asks for four calls", *((f"{call_id}_{name}", tool) for call_id, tool in calls))
+        await tells.decides("paying is approved", f"pay_{name}", Approve(reason="it is due"))
+        if spec is BOARD:
+            await tells.decides("the age is answered", f"age_{name}", Answer({"years": 7}, reason="she said so"))
+            await tells.decides("sharing is cancelled", f"share_{name}", Cancel("no need"))
+        await tells.suspends(f"pay_{name}", "pay", 1, **asked, resume=Resume.PASS_TO_TOOL)
+        await tells.decides("the review is passed on", f"pay_{name}", Review("allow", "fine"))
+        await tells.loses(f"pay_{name}", "pay", 2)
+        await tells.decides("it is to run again", f"pay_{name}", Redispatch(reason="nothing was booked"))
+        await tells.suspends(f"pay_{name}", "pay", 3, title="Pay 5 after all?")
+        await tells.decides("the agent is to revise it", f"pay_{name}", Review("review", "less of it"))
+        await tells.runs(f"lookup_{name}", "lookup")
+        await tells.does("the turn is cancelled", steps.cancel(f"x-{name}"))
+    tells.writer.spec = DESK
+
+
 async def life(tells: Recorder) -> None:  # noqa: PLR0915 - a life is long
     """One conversation that says everything."""
     first = steps.start("Hello? 🙂", app="shop.app:app", context='{"order":12345678901234567890}')
@@ -320,6 +390,7 @@ async def life(tells: Recorder) -> None:  # noqa: PLR0915 - a life is long
     await tells.does("the model fails", steps.fail_model())
     await troubles(tells)
     await traces(tells)
+    await reviews(tells)
 
     await tells.does("a fourth message comes", steps.send("ship it", message_id="m-4"))
     await tells.does("its turn begins", steps.begin())
@@ -348,7 +419,7 @@ async def record() -> list[dict[str, Any]]:
     with RedisServer() as server:
         store = RedisStore(server.url)
         await store.open()
-        await store.put_app(SHOP, [DESK])
+        await store.put_app(SHOP, [DESK, CLERK, BOARD])
         writer = await Writer.of(store, CONVERSATION)
         writer.spec = DESK
         recorder = Recorder(store, writer)
@@ -362,6 +433,7 @@ async def record() -> list[dict[str, Any]]:
         "version": codec.VERSION,
         "app": text_of(codec.encode_app(SHOP)),
         "spec": text_of(codec.encode_spec(DESK)),
+        "later_specs": [text_of(codec.encode_spec(spec)) for spec in (CLERK, BOARD)],
         "vocabulary": vocabulary(),
     }
     return [header, *recorder.lines]

@@ -17,6 +17,7 @@ from holdfast.conversation import (
     Approve,
     Command,
     Redispatch,
+    Review,
     RunTool,
     State,
     Status,
@@ -43,6 +44,7 @@ DECISIONS = {
     SuspensionKind.ELICITATION: Answer({"years": 9}),
     SuspensionKind.CLIENT_EXEC: Answer(0),
     SuspensionKind.LOST: Redispatch(),
+    SuspensionKind.REVIEW: Review("allow"),
 }
 
 each_history = pytest.mark.parametrize("recorded", HISTORIES, ids=lambda recorded: f"v{recorded.version}")
@@ -55,6 +57,7 @@ def records(recorded: History) -> list[tuple[bytes, object, object]]:
     return [
         (recorded.app, codec.decode_app, codec.encode_app),
         (recorded.spec, lambda data: codec.decode_spec(data, "d"), codec.encode_spec),
+        *((spec, lambda data: codec.decode_spec(data, "d"), codec.encode_spec) for spec in recorded.later_specs),
         *((entry, codec.decode_event, codec.encode_event) for entry in recorded.kept.log),
         *((snapshot, codec.decode_state, codec.encode_state) for _, snapshot in recorded.snapshots),
         *((data, codec.decode_known, codec.encode_known) for data in sorted(known)),
@@ -69,6 +72,12 @@ def spec_of(recorded: History) -> AgentSpec:
 
 def events(step: Step):
     return [codec.decode_event(entry) for entry in step.kept.log]
+
+
+def of_turn(recorded: History, state: State) -> AgentSpec:
+    """The spec that the turn which goes on runs with."""
+    later = [codec.decode_spec(data, "").model_copy() for data in recorded.later_specs]
+    return next((spec for spec in later if state.turn is not None and spec.digest == state.turn.spec_digest), spec_of(recorded))
 
 
 def folded(step: Step) -> State:
@@ -167,7 +176,8 @@ async def test_the_spec_still_has_the_digest_that_its_turns_name(store, recorded
     await load(store, recorded, recorded.steps[-1])
     begun = {event.spec_digest for event in events(recorded.steps[-1]) if event.kind == "turn_started"}
     stored = await store.spec(codec.decode_app(recorded.app).agents["desk"])
-    assert begun == {stored.digest}
+    later = {codec.decode_spec(data, "").model_copy().digest for data in recorded.later_specs}
+    assert begun == {stored.digest} | later
 
 
 @each_history
@@ -178,10 +188,10 @@ def test_what_waited_then_expires_now(recorded):
         if waiting:
             # given a step at which calls wait, when all their deadlines have passed
             at = max(call.suspension.expires_at for call in state.calls if call.suspension is not None)
-            judgement = decide(state, Wake().stamped(at, spec_of(recorded), {}))
+            judgement = decide(state, Wake().stamped(at, of_turn(recorded, state), {}))
             # then each of them ends
             assert [event.tool_call_id for event in judgement.events if event.kind == "call_resolved"] == waiting
-            assert due_at(judgement.state) is None
+            assert due_at(judgement.state) is None or state.calls.held()
 
 
 # It goes on.
@@ -190,6 +200,8 @@ def test_what_waited_then_expires_now(recorded):
 async def load(store, recorded: History, step: Step) -> None:
     """What lay in the store after a step lies in this one; nobody owns it."""
     spec, kept = spec_of(recorded), step.kept
+    specs = {spec.digest: recorded.spec}
+    specs |= {codec.decode_spec(data, "").model_copy().digest: data for data in recorded.later_specs}
     if isinstance(store, MemoryStore):
         runs = {effect_id: run_of(CONVERSATION, effect_id, record, store.payloads) for effect_id, record in kept.runs.items()}
         snapshot = kept.head.get("snapshot", b"")
@@ -201,7 +213,7 @@ async def load(store, recorded: History, step: Step) -> None:
             runs=runs,
         )
         store._apps[codec.decode_app(recorded.app).app] = recorded.app
-        store._specs[spec.digest] = recorded.spec
+        store._specs |= specs
     else:
         redis, keys = store._redis, store._keys
         for seq, entry in enumerate(kept.log, 1):
@@ -210,7 +222,7 @@ async def load(store, recorded: History, step: Step) -> None:
             if fields:
                 await redis.hset(key(CONVERSATION), mapping=fields)
         await redis.hset(keys.meta("apps"), codec.decode_app(recorded.app).app, recorded.app)
-        await redis.hset(keys.meta("specs"), spec.digest, recorded.spec)
+        await redis.hset(keys.meta("specs"), mapping=specs)
     problems = [problem async for bucket in store.reindex() for problem in bucket.problems]
     assert not problems
 
@@ -221,7 +233,8 @@ async def taken_over(store, step: Step) -> Writer:
     await load(store, recorded, step)
     writer = await Writer.of(store, CONVERSATION, create=False)
     app = await store.app("shop.app:app")
-    writer.spec = await store.spec(app.agents["desk"])
+    turn = writer.state.turn
+    writer.spec = await store.spec(turn.spec_digest if turn is not None and turn.spec_digest else app.agents["desk"])
     return writer
 
 
@@ -269,7 +282,8 @@ async def test_a_conversation_goes_on_from_wherever_it_stood(store, step):
     assert sorted(writer.runs) == sorted(step.kept.runs)
     shown = history(step.version).shown
     views = [view.model_dump(mode="json") for view in await store.pending_of(CONVERSATION)]
-    assert views == [shown[suspension_id] | {"problem": None} for suspension_id in step.line["stands"]["pending"]]
+    expected = [shown[suspension_id] | {"problem": None} for suspension_id in step.line["stands"]["pending"]]
+    assert [{name: view[name] for name in was} for view, was in zip(views, expected, strict=True)] == expected
     assert sorted(view.suspension_id for view in (await store.pending(limit=100)).items) == sorted(
         step.line["stands"]["pending"]
     )

@@ -17,8 +17,8 @@ from holdfast.actors.ray_workers import RayWorkers
 from holdfast.actors.worker import tool_run
 from holdfast.actors.worker.claims import Claim, Claims
 from holdfast.actors.worker_cluster import WorkerUnavailable
-from holdfast.conversation import OnLost, decide, lifecycle, outcomes, suspensions
-from holdfast.errors import HoldfastError, StoreUnavailable
+from holdfast.conversation import Execution, OnLost, batches, decide, lifecycle, outcomes, progress, suspensions
+from holdfast.errors import BatchRefused, HoldfastError, StoreUnavailable
 from holdfast.persistence import Appended, Due, KnownIds, MemoryStore, Run, RunStatus, codec, memory_conversations
 from holdfast.registry.actors import ActorDied
 from holdfast.registry.watchdog import Watchdog
@@ -417,6 +417,42 @@ def a_cancellation_of_whichever_turn():
     )
 
 
+def a_held_call_that_nobody_lets_go():
+    """What waits for its turn waits for ever."""
+    return mock.patch.object(progress, "_let_go", return_value=None)
+
+
+def calls_that_all_begin_at_once():
+    """Calls do not wait for one another, whatever their agent says."""
+    return mock.patch.object(progress, "_execution", return_value=Execution.PARALLEL)
+
+
+def a_batch_that_is_taken_in_part():
+    """Of several decisions those that can be taken are, and the rest is left out."""
+    judge = batches.resolve_many
+
+    def partly(state, command):
+        try:
+            return judge(state, command)
+        except BatchRefused as refused:
+            left = tuple(one for one in command.decisions if one.suspension_id not in refused.errors)
+            if not left:
+                raise
+            return judge(state, command.model_copy(update={"decisions": left}))
+
+    return mock.patch.object(batches, "resolve_many", partly)
+
+
+def a_resumed_run_that_keeps_its_number():
+    """A body that goes on after a review has the run of the one before: it is never claimed again."""
+    schedule = suspensions.schedule
+
+    def same(draft, call):
+        schedule(draft, call.model_copy(update={"attempt": call.attempt - (call.resumed > 0)}))
+
+    return mock.patch.object(suspensions, "schedule", same)
+
+
 REQUIRED = (
     reply_before_the_append,
     no_fencing,
@@ -443,6 +479,12 @@ MORE = (
     a_cancellation_of_whichever_turn,
     a_pause_that_is_looked_for_once,
     a_resume_that_forgets_who_was_left,
+)
+DECIDING = (
+    a_held_call_that_nobody_lets_go,
+    calls_that_all_begin_at_once,
+    a_batch_that_is_taken_in_part,
+    a_resumed_run_that_keeps_its_number,
 )
 PARKED = (
     a_call_that_is_dropped_when_its_conversation_is_parked,

@@ -3,7 +3,23 @@
 import contextlib
 
 from holdfast.client.connection import reply_in
-from holdfast.conversation import Answer, Approve, Cancel, CancelPending, Deny, End, Fail, Redispatch, Resolve, Send, Start
+from holdfast.conversation import (
+    Answer,
+    Approve,
+    Cancel,
+    CancelPending,
+    CancelTurn,
+    Decided,
+    Deny,
+    End,
+    Fail,
+    Redispatch,
+    Resolve,
+    ResolveMany,
+    Review,
+    Send,
+    Start,
+)
 from holdfast.conversation.decisions import Ruling
 from holdfast.conversation.events import TurnStarted
 from holdfast.errors import HoldfastError, OutcomeUnknown
@@ -21,8 +37,9 @@ FITTING = {
     "elicitation": (Answer("blue"), Answer(False), Answer(None), Deny()),
     "client_exec": (Answer({"at": 1}), Answer(""), Fail("no signal")),
     "lost": (Redispatch(), Redispatch(), Answer("it went through"), Fail("it did not")),
+    "review": (Review("allow"), Review("block", "no"), Review("review", "less of it"), Cancel("never mind")),
 }
-ANY = (Approve(), Deny("no"), Answer("blue"), Answer(7), Fail("broken"), Redispatch())
+ANY = (Approve(), Deny("no"), Answer("blue"), Answer(7), Fail("broken"), Redispatch(), Cancel(), Review("allow"))
 
 
 class Client:
@@ -91,18 +108,18 @@ class Client:
             case "what waits":
                 return CancelPending(request_id=world.new_id("x"), suspension_kind=world.rng.choice((None, "approval")))
             case "a turn" if turns:
-                return Cancel(request_id=world.new_id("x"), turn_id=world.rng.choice(turns))
+                return CancelTurn(request_id=world.new_id("x"), turn_id=world.rng.choice(turns))
             case _:
-                return Cancel(request_id=world.new_id("x"))
+                return CancelTurn(request_id=world.new_id("x"))
 
     def _start(self, conversation_id):
         text = self._world.rng.choice(("hello", "hello", "something else"))
         return Start(
-            agent="desk",
+            agent=shop.agent_of(conversation_id).name,
             app=shop.PATH,
             text=text,
             message_id=f"start:{conversation_id}",
-            spec=shop.AGENT.spec,
+            spec=shop.agent_of(conversation_id).spec,
             context='{"a":1}',
         )
 
@@ -124,6 +141,9 @@ class Client:
             await world.sleep(rng.random())
         else:
             return
+        if rng.random() < 0.15:
+            await self._decide_many(conversation_id, views)
+            return
         view = rng.choice(views)
         seen = world.shown.setdefault(conversation_id, [])
         seen.append(view.suspension_id)
@@ -141,6 +161,23 @@ class Client:
                 suspension_id=suspension_id,
             ),
         )
+
+    async def _decide_many(self, conversation_id, views):
+        """Some of what waits, at once; now and then one decision does not fit, or its suspension is an old one."""
+        world, rng = self._world, self._world.rng
+        seen = world.shown.setdefault(conversation_id, [])
+        chosen = [view for view in views if rng.random() < 0.8] or views
+        seen.extend(view.suspension_id for view in chosen)
+        await world.sleep(rng.random() * rng.choice((0.1, 2)))
+        named = {view.suspension_id: rng.choice(FITTING[view.kind] if rng.random() < 0.95 else ANY) for view in chosen}
+        if rng.random() < 0.2:
+            named[rng.choice(seen)] = Cancel("no more")
+        key = world.new_id("d")
+        decided = (
+            Decided(suspension_id=name, ruling=Ruling.of(decision), decision_id=f"{key}.{number}")
+            for number, (name, decision) in enumerate(named.items())
+        )
+        await self._ask(conversation_id, ResolveMany(decisions=tuple(decided)))
 
     async def _ask(self, conversation_id, command, create=False):  # noqa: FBT002 - as the commands that are repeated have it
         world, rng = self._world, self._world.rng

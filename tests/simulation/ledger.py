@@ -141,6 +141,10 @@ class Ledger:
             and found.by is SettledBy.REDISPATCH
             for found in self.log(conversation_id).events
         )
+        runs = [one for one in self.log(conversation_id).events if isinstance(one, RunScheduled)]
+        before = [one for one in runs if one.tool_call_id == event.tool_call_id and one.attempt == event.attempt - 1]
+        if before and event.resumed > before[0].resumed:
+            return  # the run before has suspended itself, and a person has decided
         if self._spec.tool(event.tool).on_lost is not OnLost.REDISPATCH and not told:
             self.wrong("%s: %s is to run again, though %s is not to", conversation_id, event.tool_call_id, event.tool)
         before = self.bodies.get((conversation_id, event.tool_call_id, event.attempt - 1))

@@ -3,13 +3,16 @@
 from collections import Counter
 
 from holdfast.conversation import (
-    Cancel,
     Cancelled,
     CancelPending,
+    CancelTurn,
     End,
+    Execution,
     ModelFailed,
     Receipt,
+    Receipts,
     Resolve,
+    ResolveMany,
     Send,
     Start,
     State,
@@ -46,6 +49,7 @@ from holdfast.errors import (
 )
 from holdfast.persistence import codec
 
+from .shop import agent_of
 from .trace import shown
 
 ANSWER_SLACK_S = 3.0
@@ -67,6 +71,7 @@ def judge(world):
         histories[conversation_id] = history
         _the_log_is_whole(world, history, found)
         _every_call_is_settled_once(world.ledger, history)
+        _calls_keep_to_the_execution(world.ledger, history)
         _every_message_has_its_turn(world.ledger, history)
         _bodies_are_behind_results(world.ledger, history)
         _answers_are_those_to_this_log(world, history)
@@ -152,6 +157,21 @@ def _every_call_is_settled_once(ledger, history):
             ledger.wrong("%s: %s was never settled", name, event.suspension_id)
 
 
+def _calls_keep_to_the_execution(ledger, history):
+    """One after the other, or none before all that need a person are decided, as the agent says: after every event."""
+    execution = agent_of(history.conversation_id).spec.execution
+    for place, state in enumerate(history.states):
+        calls = state.calls
+        undecided = any(call.undecided for call in calls.awaiting())
+        wrong = {
+            Execution.PARALLEL: bool(calls.held()),
+            Execution.SEQUENTIAL: len(calls.running()) + len(calls.awaiting()) > 1,
+            Execution.BATCH: bool(undecided and calls.running()),
+        }[execution]
+        if wrong:
+            ledger.wrong("%s: after %d its calls are not carried out as %s", history.conversation_id, place, execution)
+
+
 def _every_message_has_its_turn(ledger, history):
     turns = history.of(TurnStarted, *TERMINAL)
     for number, event in enumerate(turns):
@@ -213,6 +233,11 @@ def _the_acknowledgement_holds(ledger, history, asked):
             fine = event is not None and answer.seq <= asked.to_seq and event.at == answer.accepted_at and _says(event, command)
             if fine and not answer.duplicate and answer.seq <= asked.from_seq:
                 fine = False
+        case Receipts():
+            fine = len(answer.receipts) == len(command.decisions) and all(
+                receipt.seq <= asked.to_seq and _settles(history.events[receipt.seq - 1], one)
+                for receipt, one in zip(answer.receipts, command.decisions, strict=True)
+            )
         case Cancelled():
             fine = any(_says(event, command) and _cancels(event, answer) for event in history.events[: asked.to_seq])
         case _:
@@ -228,20 +253,27 @@ def _says(event, command):
         case MessageAccepted(), Start() | Send():
             return (event.message_id, event.text) == (command.message_id, command.text)
         case SuspensionSettled(), Resolve():
-            same = (event.decision_id, event.tool_call_id, event.by) == (
+            same = (event.decision_id, event.tool_call_id, event.decision) == (
                 command.decision_id,
                 command.tool_call_id,
                 command.ruling.kind,
             )
             return same and event.body == command.ruling.body and command.suspension_id in (None, event.suspension_id)
-        case TurnCancelled(), Cancel():
+        case SuspensionSettled(), ResolveMany():
+            return any(_settles(event, one) for one in command.decisions)
+        case TurnCancelled(), CancelTurn():
             return event.request_id == command.request_id and command.turn_id in (None, event.turn_id)
-        case NothingCancelled(), Cancel() | CancelPending():
+        case NothingCancelled(), CancelTurn() | CancelPending():
             return (event.request_id, event.what) == (command.request_id, command.kind)
         case (PendingCancelled(), CancelPending()) | (Ended(), End()):
             return event.request_id == command.request_id
         case _:
             return False
+
+
+def _settles(event, one):
+    said = event.decision_id, event.suspension_id, event.decision, event.body
+    return said == (one.decision_id, one.suspension_id, one.ruling.kind, one.ruling.body)
 
 
 def _cancels(event, answer):
@@ -270,9 +302,12 @@ def _the_refusal_is_justified(world, history, asked):
     keys = (*command.lookups(), *command.reasons())
     for place in history.places:
         if asked.from_seq <= place <= asked.to_seq:
-            stamped = command.stamped(world.clock(), ledger._spec, history.known(keys, place))
+            state = history.states[place]
+            spec = agent_of(history.conversation_id).spec
+            read = {seq: history.events[seq - 1] for seq in command.reads(state, spec)}
+            stamped = command.stamped(world.clock(), spec, history.known(keys, place), read=read)
             try:
-                decide(history.states[place], stamped)
+                decide(state, stamped)
             except HoldfastError as refusal:
                 if _alike(refusal, error):
                     return

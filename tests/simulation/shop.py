@@ -5,8 +5,8 @@ import random
 import zlib
 
 from holdfast.actors.signature import sealed
-from holdfast.agent import Agent, App, Tool, ToolContext
-from holdfast.conversation import Limits, ModelFailed, ModelReplied
+from holdfast.agent import Agent, App, Suspend, Tool, ToolContext
+from holdfast.conversation import Limits, ModelFailed, ModelReplied, Review
 from holdfast.conversation.commands import ProposedCall
 from holdfast.persistence import AppRecord
 
@@ -25,13 +25,22 @@ def _body(name):
     async def body(context: ToolContext, ms: int = 0, how: str = "") -> str:
         process = PROCESS.get()
         ledger = process.world.ledger
-        body = ledger.begun(process, context.conversation_id, context.tool_call_id, context.attempt, name)
+        _, effect_id = process.worker._claims._of_tasks[asyncio.current_task()].work
+        number = int(effect_id.rpartition("#")[2])
+        body = ledger.begun(process, context.conversation_id, context.tool_call_id, number, name)
         try:
             await asyncio.sleep(ms / 1000)
         finally:
             ledger.over(body)
         if how == "raise":
             raise OutOfStock(name)
+        if how == "review":
+            raise Suspend("look at it", payload={"ms": ms})
+        if how == "pass":
+            told = context.decision
+            if not isinstance(told, Review) or told.verdict == "review":
+                raise Suspend("may it?", resume="pass_to_tool", expires_s=7)
+            return f"{name}: {told.verdict}"
         return f"{name} done"
 
     return body
@@ -45,30 +54,37 @@ def _outside(name, **options):
     return Tool(name=name, description=name, parameters=PARAMETERS, **options)
 
 
-AGENT = Agent(
-    name="desk",
-    tools=[
-        _server("lookup"),
-        _server("charge", on_lost="error"),
-        _server("refund", approval="required"),
-        _server("reship", approval="required", on_lost="redispatch"),
-        _outside("ask", executor="human", response_schema={"type": ["string", "boolean", "null"]}),
-        _outside("locate", executor="client"),
-        _outside("share", executor="client", approval="required"),
-    ],
-    limits=Limits(
-        max_model_calls=6, approval_timeout_s=12, answer_timeout_s=9, client_timeout_s=6, run_timeout_s=4, model_timeout_s=4
-    ),
+TOOLS_OF_ALL = [
+    _server("lookup"),
+    _server("charge", on_lost="error"),
+    _server("refund", approval="required"),
+    _server("reship", approval="required", on_lost="redispatch"),
+    _outside("ask", executor="human", response_schema={"type": ["string", "boolean", "null"]}),
+    _outside("locate", executor="client"),
+    _outside("share", executor="client", approval="required"),
+]
+LIMITS = Limits(
+    max_model_calls=6, approval_timeout_s=12, answer_timeout_s=9, client_timeout_s=6, run_timeout_s=4, model_timeout_s=4
 )
+AGENTS = [
+    Agent(name=name, tools=TOOLS_OF_ALL, limits=LIMITS, execution=execution)
+    for name, execution in (("desk", "parallel"), ("clerk", "sequential"), ("board", "batch"))
+]
+AGENT = AGENTS[0]
 KEY = b"k" * 32
 """What records of the app are signed with; the store does not have it."""
-APP = App(agents=[AGENT])
+APP = App(agents=AGENTS)
 TOOLS = [tool.name for tool in AGENT.tools] + ["refund", "ask", "share"]
 
 
 def record(code, address):
     """What stands for the app, in this version of its code, as its publisher signed it for that store."""
-    return sealed(KEY, address, AppRecord(app=PATH, code=code, agents={"desk": AGENT.spec.digest}))
+    return sealed(KEY, address, AppRecord(app=PATH, code=code, agents={agent.name: agent.spec.digest for agent in AGENTS}))
+
+
+def agent_of(conversation_id):
+    """The agent of a conversation: a half are with the desk."""
+    return AGENTS[(0, 0, 1, 2)[zlib.crc32(conversation_id.encode()) % 4]]
 
 
 class Model:
@@ -112,7 +128,7 @@ class Model:
     def _call(self, rng, number):
         call_id = rng.choice(("call_1", f"call_{rng.randrange(1000)}", f"call_{rng.randrange(1000)}", ""))
         ms = rng.choice((0, 50, 300, 1000, 3000, 6000))
-        how = rng.choice(("ok", "ok", "raise"))
+        how = rng.choice(("ok", "ok", "ok", "raise", "review", "pass"))
         arguments = f'{{"ms":{ms},"how":"{how}"}}' if rng.random() < 0.95 else '{"ms":'
         name = rng.choice(TOOLS) if rng.random() < 0.98 else "unheard_of"
         return ProposedCall(tool_call_id=call_id, name=name, arguments=arguments)

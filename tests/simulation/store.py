@@ -193,7 +193,7 @@ def _claim(world, process, args, kwargs, answer, _error):
         world.ledger.claims_instead(args[0], args[1], instead_of, gone)
     if answer:
         world.ledger.claimed(process, args[0], args[1])
-        world.ledger.begins(shop.AGENT.name, f"the work {args[1]} of {args[0]}")
+        world.ledger.begins(shop.agent_of(args[0]).name, f"the work {args[1]} of {args[0]}")
     world.trace.note("claims %s of %s: %s", args[1], args[0], answer, who=process.name)
 
 

@@ -17,7 +17,8 @@ def marks(bug):
 
 
 PLANTED = [
-    pytest.param(bug, id=bug.__name__, marks=marks(bug)) for bug in (*bugs.REQUIRED, *bugs.MORE, *bugs.PARKED, *bugs.WORKERS)
+    pytest.param(bug, id=bug.__name__, marks=marks(bug))
+    for bug in (*bugs.REQUIRED, *bugs.MORE, *bugs.DECIDING, *bugs.PARKED, *bugs.WORKERS)
 ]
 
 

@@ -1,6 +1,6 @@
 """What happened, one line each: kept unformatted, since of thousands of simulations only the failed ones are read."""
 
-from holdfast.conversation import Resolve, Send, Start
+from holdfast.conversation import Resolve, ResolveMany, Send, Start
 
 from .loop import PROCESS
 
@@ -29,5 +29,7 @@ def shown(command):
             return f"{command.ruling.kind} {command.tool_call_id} ({command.suspension_id}) as {command.decision_id}"
         case Send() | Start():
             return f"{command.kind} {command.message_id}"
+        case ResolveMany():
+            return "; ".join(f"{one.ruling.kind} {one.suspension_id} as {one.decision_id}" for one in command.decisions)
         case _:
             return f"{command.kind} {command.request_id}"

@@ -33,7 +33,6 @@ class SimWorker(Worker):
 
     async def _model(self, store, app, request, spec, messages):
         self._world.ledger.requested(request.conversation_id, request.effect_id)
-        self._world.ledger.begins(request.agent, f"the model call {request.effect_id} of {request.conversation_id}")
         await self._world.pause(self._world.model.seconds())
         return self._world.model.answer(request, messages)
 

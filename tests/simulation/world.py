@@ -180,7 +180,7 @@ class World:
         self._deployed += 1
         self.trace.note("is deployed for the %d. time", self._deployed, who="app")
         code = f"{shop.CODE}.{self._deployed}"
-        self.loop.judge.start(self.memory.put_app(shop.record(code, ADDRESS), [shop.AGENT.spec]))
+        self.loop.judge.start(self.memory.put_app(shop.record(code, ADDRESS), [agent.spec for agent in shop.AGENTS]))
 
     def part(self, caller, callee, seconds):
         self.trace.note("does not reach %s for %d s", callee.name, seconds, who=caller.name)
@@ -293,7 +293,7 @@ class World:
 
     async def live(self):
         """The whole life: faults for a while, then none; it ends once everything rests, or when that takes too long."""
-        await self.memory.put_app(shop.record(shop.CODE, ADDRESS), [shop.AGENT.spec])
+        await self.memory.put_app(shop.record(shop.CODE, ADDRESS), [agent.spec for agent in shop.AGENTS])
         for _ in range(self.rng.choice((1, 1, 2))):
             self._sweep()
         for number in range(self.rng.choice((1, 2, 3, 3))):

@@ -9,10 +9,21 @@ import dataclasses
 import pytest
 from pydantic import BaseModel
 
-from holdfast.conversation import Answer, Approve, Deny, Fail, ModelFailed, Redispatch, RunFinished, SettledBy
+from holdfast.conversation import (
+    Answer,
+    Approve,
+    Cancel,
+    Deny,
+    Fail,
+    ModelFailed,
+    Redispatch,
+    Review,
+    RunFinished,
+    SettledBy,
+)
 from holdfast.errors import HoldfastError
 from holdfast.persistence import codec
-from holdfast.testing.writer import begin, end, reply
+from holdfast.testing.writer import begin, end, reply, suspend
 
 SOME_TIME = 1_000_000_000_000
 """Numbers beyond this one are times in milliseconds."""
@@ -139,6 +150,110 @@ async def deciding(client, _):
         await raised(client.resolve("c-1", 7, Approve())),
         await raised(client.resolve("c-1", "call_1", Approve(), decision_id="no id")),
     ]
+
+
+async def reasons(client, _):
+    conversation = client.conversation("c-1")
+    approval, question = await conversation.pending()
+    return [
+        await raised(approval.resolve(Approve(reason=7))),
+        await raised(approval.resolve(Approve(reason="x" * 5000))),
+        await raised(approval.resolve(Review("allow"))),
+        await raised(approval.resolve(Review("maybe"))),
+        await approval.resolve(Approve({"order": "8"}, reason="The mug is broken."), decision_id="d-1"),
+        await raised(approval.resolve(Approve({"order": "8"}, reason="Another."), decision_id="d-1")),
+        await question.resolve(Cancel("nobody is there"), decision_id="d-2"),
+        await question.resolve(Cancel("nobody is there"), decision_id="d-2"),
+        [one async for one in _some(conversation.events(live=False), 8)],
+    ]
+
+
+async def reviewing(client, server):
+    conversation, writer = client.conversation("c-1"), server.stack.writers["c-1"]
+    approval, _ = await conversation.pending()
+    await approval.resolve(Approve(), decision_id="d-1")
+    asked = {"message": "May it?", "report_md": "# Why", "payload": '{"amount":[900,null]}', "action": "confirm"}
+    await aside(server, writer.do(suspend(title="A refund of 900", **asked)))
+    review = (await conversation.pending())[0]
+    assert (review.kind, review.payload, review.decisions) == ("review", {"amount": [900, None]}, ("review", "cancel"))
+    return [
+        review,
+        (await client.pending(kind="review")).items,
+        await raised(review.resolve(Approve())),
+        await raised(review.resolve(Review("review", "x" * 5000))),
+        await review.resolve(Review("review", "halve it"), decision_id="d-2"),
+        await raised(review.resolve(Review("allow"))),
+        await raised(client.settle(review.suspension_id, Review("allow"), conversation_id="c-1")),
+    ]
+
+
+async def deciding_many(client, _):
+    conversation = client.conversation("c-1")
+    approval, question = [one.suspension_id for one in await conversation.pending()]
+    other = (await client.start("desk", "Hello?", conversation_id="c-8")).id
+    both = {approval: Approve({"order": "8"}, reason="seen"), question: Answer(None)}
+    found = [
+        await raised(conversation.resolve_many({approval: Approve(), "s-none": Deny()})),
+        await raised(conversation.resolve_many({approval: Approve(), question: Answer(7), "no/such ü": Cancel()})),
+        await raised(conversation.resolve_many({approval: Review("allow"), question: Approve()})),
+        await raised(conversation.resolve_many({})),
+        await raised(conversation.resolve_many([approval])),
+        await raised(conversation.resolve_many({approval: "yes"})),
+        await raised(conversation.resolve_many({approval: Review("maybe")})),
+        await raised(conversation.resolve_many({7: Approve()})),
+        await raised(conversation.resolve_many({"\ud800": Approve()})),
+        await raised(conversation.resolve_many({f"s-{number}": Deny() for number in range(1001)})),
+        len((await raised(conversation.resolve_many({f"s-{number}": Deny() for number in range(1000)}))).errors),
+        await raised(conversation.resolve_many(both, decision_id="no id")),
+        await raised(client.conversation(other).resolve_many(both)),
+        await raised(client.conversation("c-none").resolve_many(both)),
+        len(await conversation.pending()),
+    ]
+    receipts = await conversation.resolve_many(both, decision_id="d-1")
+    return [
+        *found,
+        receipts,
+        await conversation.resolve_many(both, decision_id="d-1"),
+        await raised(conversation.resolve_many({approval: Deny(), question: Answer(None)}, decision_id="d-1")),
+        await raised(conversation.resolve_many(both)),
+        [one async for one in _some(conversation.events(live=False), 8)],
+    ]
+
+
+async def deciding_each(client, _):
+    await client.start("desk", "Hello?", conversation_id="c-8")
+    approval, question = await client.conversation("c-1").pending()
+    elsewhere = dataclasses.replace(question, conversation_id="c-8")
+    nowhere = dataclasses.replace(question, conversation_id="c-none", suspension_id="s-2")
+    hidden = dataclasses.replace(approval, suspension_id="s-3", problem="it cannot be read")
+    many = [(dataclasses.replace(question, suspension_id=f"s-more-{number}"), Answer("x")) for number in range(250)]
+    deep = None
+    for _ in range(99):
+        deep = [deep]
+    strange = dataclasses.replace(question, suspension_id="no/such \u00fc")
+    pairs = [(question, Answer(7)), (approval, Approve(reason="seen")), (nowhere, Answer(7)), (hidden, Approve())]
+    return [
+        await client.resolve_each([]),
+        await raised(client.resolve_each(pairs * 2)),
+        await raised(client.resolve_each(pairs[0])),
+        await raised(client.resolve_each([(approval, "yes")])),
+        await raised(client.resolve_each([*pairs, (approval.suspension_id, Deny())])),
+        await raised(client.resolve_each(pairs * 300)),
+        await raised(client.resolve_each(pairs, decision_id="no id")),
+        await client.resolve_each([(elsewhere, Answer("x")), (strange, Answer("x"))]),
+        await client.resolve_each([(question, Answer(deep)), *many]),
+        await client.resolve_each(pairs, decision_id="d-1"),
+        await client.resolve_each(pairs, decision_id="d-1"),
+        await client.resolve_each([(question, Answer("x" * 900_000)), (approval, Deny("y" * 900_000))]),
+        len(await client.conversation("c-1").pending()),
+    ]
+
+
+async def _some(events, count):
+    """The first events of a stream, which is closed then."""
+    for _ in range(count):
+        yield await anext(events)
+    await events.aclose()
 
 
 async def steering(client, _):
@@ -283,6 +398,20 @@ async def _first(client, arguments):
 
 
 CASES = (
-    *(starting, showing, troubled, deciding, steering, listing, operating, answering, missing),
+    *(
+        starting,
+        showing,
+        troubled,
+        deciding,
+        reasons,
+        reviewing,
+        deciding_many,
+        deciding_each,
+        steering,
+        listing,
+        operating,
+        answering,
+        missing,
+    ),
     *(following, following_lists),
 )

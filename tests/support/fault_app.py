@@ -4,7 +4,7 @@ import asyncio
 
 from shop_app import _gate, note
 
-from holdfast.agent import Agent, App, ToolContext, tool
+from holdfast.agent import Agent, App, Suspend, ToolContext, tool
 
 
 async def _held(kind: str, context: ToolContext) -> str:
@@ -32,12 +32,21 @@ async def pay_by_key(context: ToolContext) -> str:
     return await _held("pay_by_key", context)
 
 
+@tool
+async def pay_reviewed(context: ToolContext) -> str:
+    """Pay once a person has looked at it; the body says what is to be looked at."""
+    done = await _held("pay_reviewed", context)
+    if context.decision is None:
+        raise Suspend("Pay?", payload={"amount": 5}, resume="pass_to_tool")
+    return f"{done}: {context.decision.verdict}"
+
+
 @tool(executor="human")
 def ask(question: str) -> str:
     """Ask the user."""
 
 
 app = App(
-    agents=[Agent(name="till", instructions="Sell.", tools=[pay, pay_once, pay_by_key, ask])],
+    agents=[Agent(name="till", instructions="Sell.", tools=[pay, pay_once, pay_by_key, pay_reviewed, ask])],
     env=["*_API_KEY", "*_API_BASE", "HOLDFAST_TEST_*"],
 )

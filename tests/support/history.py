@@ -17,7 +17,7 @@ from typing import Any, Literal, get_args, get_origin
 
 from pydantic_core import to_jsonable_python
 
-from holdfast.conversation import AgentSpec, RunFinished, State, outstanding
+from holdfast.conversation import AgentSpec, RunFinished, RunSuspended, State, outstanding
 from holdfast.conversation.calls import Call
 from holdfast.conversation.events import EVENTS
 from holdfast.conversation.idempotency import IdempotencyRecord
@@ -28,7 +28,7 @@ from holdfast.persistence import AppRecord
 
 FOLDER = Path(__file__).parents[1] / "histories"
 CONVERSATION = "c-recorded"
-STORED = (*EVENTS, State, IdempotencyRecord, AgentSpec, AppRecord, RunFinished)
+STORED = (*EVENTS, State, IdempotencyRecord, AgentSpec, AppRecord, RunFinished, RunSuspended)
 """What the codec turns into bytes; other records stand inside of these."""
 
 
@@ -91,6 +91,7 @@ class History:
     spec: bytes
     vocabulary: Mapping[str, Any]
     steps: tuple[Step, ...]
+    later_specs: tuple[bytes, ...] = ()
 
     @property
     def kept(self) -> Kept:
@@ -131,7 +132,9 @@ def history(version: int) -> History:
     for number, line in enumerate(lines, 1):
         kept = kept.after(line)
         steps.append(Step(version, number, line, kept))
-    return History(header["version"], bytes_of(header["app"]), bytes_of(header["spec"]), header["vocabulary"], tuple(steps))
+    later = tuple(map(bytes_of, header.get("later_specs", ())))
+    stored = bytes_of(header["app"]), bytes_of(header["spec"])
+    return History(header["version"], *stored, header["vocabulary"], tuple(steps), later)
 
 
 def stands(state: State) -> dict[str, Any]:
@@ -173,7 +176,7 @@ def vocabulary() -> dict[str, Any]:
     return {"records": dict(sorted(records.items())), "enums": dict(sorted(enums.items()))}
 
 
-STAMPS = {RunFinished: ("now", "spec", "known", "trace")}
+STAMPS = dict.fromkeys((RunFinished, RunSuspended), ("now", "spec", "known", "trace", "read"))
 """Fields that are filled in where a record is used, and never stored."""
 
 

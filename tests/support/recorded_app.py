@@ -95,13 +95,14 @@ def _tool(spec: dict[str, Any]) -> Tool:
 _RECORDINGS = recordings() if DATA.is_dir() else {}
 
 
-def _agents() -> list[Agent]:
+def _agents(airline_execution: str = "parallel", execution: str = "parallel") -> list[Agent]:
     if not _RECORDINGS:
         return []
     airline = json.loads((DATA / "airline.agent.json").read_text())
-    agents = [Agent(name="airline", instructions=airline["instructions"], tools=[_tool(spec) for spec in airline["tools"]])]
+    tools = [_tool(spec) for spec in airline["tools"]]
+    agents = [Agent(name="airline", instructions=airline["instructions"], tools=tools, execution=airline_execution)]
     agents += [
-        Agent(name=name, tools=[_tool(spec) for spec in recording["tools"]])
+        Agent(name=name, tools=[_tool(spec) for spec in recording["tools"]], execution=execution)
         for name, recording in _RECORDINGS.items()
         if "tools" in recording
     ]
@@ -109,3 +110,5 @@ def _agents() -> list[Agent]:
 
 
 app = App(agents=_agents(), env=["*_API_KEY", "*_API_BASE", "HOLDFAST_TEST_*"])
+in_turn = App(agents=_agents("sequential", "batch"), env=["*_API_KEY", "*_API_BASE", "HOLDFAST_TEST_*"])
+"""The same, whose calls wait for one another: the airline's go one after the other, the others when all are decided."""

@@ -9,15 +9,28 @@ from typing import Any, TypeVar
 import pytest
 import recorded_app
 
-from holdfast.client import Answer, Approve, AsyncClient, Redispatch, Status, StoreUnavailable, SuspensionKind
+from holdfast.client import (
+    Answer,
+    Approve,
+    AsyncClient,
+    AsyncPendingCall,
+    Decision,
+    Redispatch,
+    Status,
+    StoreUnavailable,
+    SuspensionKind,
+)
 
 _T = TypeVar("_T")
 AGAIN_S = 0.2
 
 
-async def play(client: AsyncClient, name: str, recording: dict[str, Any], *, patience_s: float = 0) -> list[dict[str, Any]]:
+async def play(
+    client: AsyncClient, name: str, recording: dict[str, Any], *, patience_s: float = 0, together: bool = False
+) -> list[dict[str, Any]]:
     """Hold a recorded conversation: say what its user said, resolve what waits; the messages at its end.
 
+    What waits at a time is decided one by one, or `together`.
     With patience, what cannot be read is read again for so long; what is asked for, the client repeats by itself.
     """
     messages = recording["messages"]
@@ -31,17 +44,13 @@ async def play(client: AsyncClient, name: str, recording: dict[str, Any], *, pat
         state = await _read(patience_s, lambda: conversation.wait(after=receipt.seq, timeout_s=120))  # noqa: B023 - at once
         match state.status:
             case Status.AWAITING_INPUT:
-                for call in state.pending:
-                    match call.kind:
-                        case SuspensionKind.APPROVAL:
-                            receipt = await call.resolve(Approve())
-                        case SuspensionKind.LOST:
-                            receipt = await call.resolve(Redispatch())
-                        case _:
-                            key = json.dumps([call.tool, call.arguments])
-                            found = recorded_app.result_of(calls, call.tool_call_id, call.tool, call.arguments, answered[key])
-                            answered[key] += 1
-                            receipt = await call.resolve(Answer(found))
+                decisions = [(call, _decision(call, calls, answered)) for call in state.pending]
+                if together:
+                    named = {call.suspension_id: decision for call, decision in decisions}
+                    receipt = (await conversation.resolve_many(named))[-1]
+                else:
+                    for call, decision in decisions:
+                        receipt = await call.resolve(decision)
             case Status.QUARANTINED if patience_s:
                 await conversation.retry()
             case Status.IDLE if texts:
@@ -53,6 +62,20 @@ async def play(client: AsyncClient, name: str, recording: dict[str, Any], *, pat
                 return await _read(patience_s, conversation.messages)
             case _:
                 pytest.fail(f"{name} did not come to rest: {state}")
+
+
+def _decision(call: AsyncPendingCall, calls: list[dict[str, Any]], answered: Counter[str]) -> Decision:
+    """What the recording's people said of a call that waits."""
+    match call.kind:
+        case SuspensionKind.APPROVAL:
+            return Approve()
+        case SuspensionKind.LOST:
+            return Redispatch()
+        case _:
+            key = json.dumps([call.tool, call.arguments])
+            found = recorded_app.result_of(calls, call.tool_call_id, call.tool, call.arguments, answered[key])
+            answered[key] += 1
+            return Answer(found)
 
 
 async def _read(patience_s: float, read: Callable[[], Awaitable[_T]]) -> _T:

@@ -7,7 +7,8 @@ from pydantic import Field
 
 from holdfast.agent import Agent, App, tool
 from holdfast.client import Approve
-from holdfast.testing.writer import Writer, begin, call, lose, resolve, start
+from holdfast.conversation import AgentSpec, Approval, Choice, Limits, ToolSpec
+from holdfast.testing.writer import DESK, Writer, begin, call, lose, resolve, start, suspend
 
 
 @tool(approval="required")
@@ -25,26 +26,67 @@ def ask(question: str) -> str:
 APP = App(agents=[Agent(name="desk", tools=[refund, ask])])
 """An app that says more of the tools that the writers' agent has."""
 ARGUMENTS = {"order": "A1042"}
-TOOLS = {"approval": "refund", "elicitation": "ask", "client_exec": "locate", "lost": "ship"}
+TOOLS = {"approval": "refund", "elicitation": "ask", "client_exec": "locate", "lost": "ship", "review": "lookup"}
+REVIEW = {
+    "title": "Publish the July report?",
+    "message": "It goes to 240 customers.",
+    "report_md": "# July\n\n- **Refunds** are up by 4 %\n- Complaints are down\n",
+    "payload": json.dumps({"recipients": 240, "subject": "Your July report"}),
+    "action": "publish",
+}
+"""What a review asks here, unless a test says otherwise."""
 
 
-async def suspended(server, name, kind="approval", arguments=None, *, prompt=None, text="The mug arrived broken.", now=None):
-    """The writer of a new conversation that waits for a decision of this kind."""
+def narrowed(*decisions, response_schema=None):
+    """A desk whose refund lets a person say these things alone."""
+    choices = tuple(Choice(one) for one in decisions)
+    refunds = ToolSpec(
+        name="refund", approval=Approval.REQUIRED, decisions=choices, response_schema=response_schema, parameters=PARAMETERS
+    )
+    return AgentSpec(name="desk", model="test/model", tools=(refunds,), limits=Limits(approval_timeout_s=3600))
+
+
+PARAMETERS = '{"type":"object","properties":{"order":{"type":"string"}},"required":["order"]}'
+
+
+async def suspended(
+    server,
+    name,
+    kind="approval",
+    arguments=None,
+    *,
+    prompt=None,
+    text="The mug arrived broken.",
+    now=None,
+    spec=DESK,
+    review=None,
+    calls=1,
+):
+    """The writer of a new conversation that waits for a decision of this kind, on so many calls of one answer."""
     writer = server.stack.writers[name] = await Writer.of(server.store, name)
-    asked = call((TOOLS[kind], json.dumps(ARGUMENTS if arguments is None else arguments)), prompt=prompt)
-    await writer.do(start(text), begin(), asked, now=now)
+    writer.spec = spec
+    asked = (TOOLS[kind], json.dumps(ARGUMENTS if arguments is None else arguments))
+    await writer.do(start(text, spec=None if spec is DESK else spec), begin(), call(*[asked] * calls, prompt=prompt), now=now)
     if kind == "lost":
         await writer.do(resolve(Approve()), lose(), now=now)
+    if kind == "review":
+        await writer.do(suspend(**(REVIEW | (review or {}))), now=now)
     return writer
 
 
 def waiting(server, name, kind="approval", arguments=None, **how):
     """The id of the suspension that waits in a new conversation."""
 
+    (suspension_id,) = all_waiting(server, name, kind, arguments, **how)
+    return suspension_id
+
+
+def all_waiting(server, name, kind="approval", arguments=None, **how):
+    """The ids of the suspensions that wait in a new conversation, in the model's order."""
+
     async def written():
         await suspended(server, name, kind, arguments, **how)
-        (view,) = await server.store.pending_of(name)
-        return view.suspension_id
+        return [view.suspension_id for view in await server.store.pending_of(name)]
 
     return server.run(written())
 

@@ -7,6 +7,7 @@ import pytest
 from holdfast.cli.app import run
 from holdfast.cli.errors import ExitCode
 from holdfast.client import http_exchange
+from holdfast.testing.writer import suspend
 
 from .conftest import served
 
@@ -14,7 +15,7 @@ from .conftest import served
 @pytest.fixture
 def command(monkeypatch, capsys):
     with served() as server:
-        server.waiting("c-1")
+        writer = server.waiting("c-1")
         for name in ("REDIS_URL", "RAY_ADDRESS", "TOKEN", "APP", "HOME"):
             monkeypatch.delenv(f"HOLDFAST_{name}", raising=False)
         monkeypatch.setenv("HOLDFAST_URL", server.url)
@@ -24,6 +25,7 @@ def command(monkeypatch, capsys):
             said = capsys.readouterr()
             return json.loads(said.out) if "--json" in arguments else said.out + said.err
 
+        called.server, called.writer = server, writer
         yield called
 
 
@@ -48,6 +50,37 @@ def test_a_conversation_is_steered_over_a_server(command):
     assert command("end", "c-1", "--yes", "--json")["seq"]
     assert "has ended" in command("send", "c-1", "More", code=ExitCode.BAD_INPUT)
     assert "never started" in command("retry", "c-2", code=ExitCode.BAD_INPUT)
+
+
+def test_a_review_is_shown_and_given_over_a_server_and_what_it_does_not_take_is_refused(command):
+    (approval,) = command("pending", "--kind", "approval", "--json")["items"]
+    place = ("resolve", "c-1", approval["tool_call_id"], "--suspension", approval["suspension_id"])
+    assert "does not settle" in command(*place, "--review", "allow", code=ExitCode.BAD_INPUT)
+    command(*place, "--approve", "--reason", "The mug is broken.")
+    asked = {"message": "May it?", "report_md": "# Why\n\x1b[2J", "payload": '{"amount":[900]}', "action": "confirm"}
+    command.server.run(command.writer.do(suspend(title="A refund of 900", **asked)))
+
+    (review,) = command("pending", "--kind", "review", "--json")["items"]
+    assert (review["title"], review["action"], review["payload"]) == ("A refund of 900", "confirm", {"amount": [900]})
+    assert (review["decisions"], review["batch_id"], review["report_md"]) == (["review", "cancel"], "t1.m1", "# Why\n\x1b[2J")
+    assert "look first: holdfast show c-1" in command("pending")
+    drawn = command("show", "c-1")
+    assert all(part in drawn for part in ("Review: refund", "A refund of 900", "# Why", "\\x1b[2J", "--review VERDICT"))
+
+    place = ("resolve", "c-1", review["tool_call_id"], "--suspension", review["suspension_id"])
+    assert "is no verdict; give one of allow, block, review" in command(*place, "--review", "maybe", code=ExitCode.BAD_INPUT)
+    assert "4096 are allowed" in command(*place, "--review", "allow", "--notes", "x" * 5000, code=ExitCode.BAD_INPUT)
+    assert "Review for" in command(*place, "--review", "review", "--notes", "halve it", "--decision-id", "d-2")
+    assert "stale" in command(*place, "--cancel", "nobody needs it", code=ExitCode.STALE)
+    (question,) = command("pending", "--json")["items"]
+    place = ("resolve", "c-1", question["tool_call_id"], "--suspension", question["suspension_id"])
+    assert "Cancel for" in command(*place, "--cancel", "nobody is there")
+    settled = [one for one in command.writer.events if one.kind == "suspension_settled"]
+    assert [(one.decision, one.reason) for one in settled] == [
+        ("approve", "The mug is broken."),
+        ("review", ""),
+        ("cancel", "nobody is there"),
+    ]
 
 
 def test_work_is_paused_over_a_server(command):

@@ -6,8 +6,8 @@ import contextlib
 import pytest
 
 from holdfast.client import AsyncClient
-from holdfast.conversation import Approve
-from holdfast.errors import OutcomeUnknown, ServerUnavailable
+from holdfast.conversation import Answer, Approve, Cancel
+from holdfast.errors import BatchRefused, OutcomeUnknown, ServerUnavailable
 from holdfast.testing.writer import send
 
 from .conftest import served
@@ -37,8 +37,9 @@ class Network:
         self._open.clear()
 
     async def _connected(self, reader, writer):
+        self._open.add(writer)
         there, back = await asyncio.open_connection("127.0.0.1", self.port)
-        self._open |= {writer, back}
+        self._open.add(back)
         posted = [False]
 
         async def asked():
@@ -99,6 +100,41 @@ def test_commands_whose_answers_are_lost_are_done_once():
         assert network.lost == 11
         kinds = [event.kind for event in server.stack.writers["c-1"].events]
         assert [kinds.count(kind) for kind in ("message_accepted", "turn_cancelled", "conversation_ended")] == [2, 1, 1]
+
+    played(case)
+
+
+def test_several_decisions_whose_answers_are_lost_are_made_once():
+    async def case(server, network, client):
+        conversation = client.conversation("c-1")
+        approval, question = await conversation.pending()
+        network.lose = 2
+        (receipt,) = await client.resolve_each([(question, Answer("blue"))])
+        network.lose = 2
+        (many,) = await conversation.resolve_many({approval.suspension_id: Approve()})
+        network.lose = 2
+        with pytest.raises(BatchRefused) as refused:
+            await conversation.resolve_many({approval.suspension_id: Approve()})
+        assert refused.value.errors[approval.suspension_id].settled_by == "approve"
+        settled = [event for event in server.stack.writers["c-1"].events if event.kind == "suspension_settled"]
+        assert [event.decision for event in settled] == ["answer", "approve"]
+        assert (receipt.duplicate, many.duplicate, network.lost) == (True, True, 6)
+
+    played(case)
+
+
+def test_each_of_several_decisions_whose_outcome_is_unknown_names_the_key_that_repeats_it():
+    async def case(_, network, client):
+        calls = await client.conversation("c-1").pending()
+        async with AsyncClient.connect(url=network.url, timeout_s=0.5) as hurried:
+            network.lose = 1_000
+            pairs = [(call, Cancel("nobody is there")) for call in calls]
+            unknown = await hurried.resolve_each(pairs, decision_id="d-1")
+        assert [type(one) for one in unknown] == [OutcomeUnknown, OutcomeUnknown]
+        assert len({one.retry_id for one in unknown}) == 2
+        network.lose = 0
+        for (call, decision), one in zip(pairs, unknown, strict=True):
+            assert (await call.resolve(decision, decision_id=one.retry_id)).duplicate
 
     played(case)
 

@@ -6,15 +6,14 @@ from html import unescape
 
 import httpx
 import pytest
+from page_forms import HOSTILE, decide, fields, path_of
 from served import served
-from waiting_calls import APP, events_of, settled, waiting
+from waiting_calls import APP, TOOLS, events_of, settled, waiting
 
 from holdfast.client import Deny
 from holdfast.conversation import Principal, Proof
 from holdfast.server import Authentication
 from holdfast.testing.writer import begin, cancel, fail_model, start
-
-HOSTILE = "<script>alert(1)</script>\"'><img src=x onerror=alert(1)>\u202e"
 
 
 @pytest.fixture(scope="module")
@@ -28,22 +27,6 @@ def server():
 def http(server):
     with httpx.Client(base_url=server.url, timeout=30) as found:
         yield found
-
-
-def fields(page):
-    """The hidden fields of the first form of a page that decides."""
-    found = re.findall(r'<input type="hidden" name="([^"]+)" value="([^"]*)"', page)
-    return {name: unescape(value) for name, value in found}
-
-
-def path_of(suspension_id, name):
-    return f"/inbox/{suspension_id}?conversation_id={name}"
-
-
-def decide(http, name, suspension_id, **said):
-    page = http.get(path_of(suspension_id, name))
-    assert page.status_code == 200, page.text
-    return http.post(f"/inbox/{suspension_id}", data={**fields(page.text), **said})
 
 
 def decision_of(server, name):
@@ -61,6 +44,8 @@ DECIDED = [
     ("lost", {"decision": "redispatch"}, ("redispatch", None)),
     ("lost", {"decision": "answer", "v": "sent"}, ("answer", '"sent"')),
     ("lost", {"decision": "fail", "reason": "the carrier has none"}, ("fail", "the carrier has none")),
+    ("review", {"decision": "review", "verdict": "allow"}, ("review", '"allow"')),
+    *((kind, {"decision": "cancel"}, ("cancellation", None)) for kind in TOOLS),
 ]
 
 
@@ -266,9 +251,9 @@ def test_several_of_different_kinds_offer_what_all_of_them_take(server, http):
         text = http.post("/several", content=str(httpx.QueryParams([("call", one) for one in marked])), headers=FORM).text
         return re.findall(r'name="decision" value="(\w+)"', text)
 
-    assert offered(f"mixed-1/{one}") == ["approve", "deny"]
-    assert offered(f"mixed-1/{one}", f"mixed-2/{other}") == ["deny"]
-    assert offered(f"mixed-1/{one}", f"mixed-3/{third}") == []
+    assert offered(f"mixed-1/{one}") == ["approve", "deny", "cancel"]
+    assert offered(f"mixed-1/{one}", f"mixed-2/{other}") == ["deny", "cancel"]
+    assert offered(f"mixed-1/{one}", f"mixed-3/{third}") == ["cancel"]
 
 
 @pytest.mark.parametrize("marked", [[], [("call", f"c-{n}/s") for n in range(101)]])

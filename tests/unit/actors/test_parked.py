@@ -8,7 +8,7 @@ from holdfast.actors import Claimed, Host, Hosted, NoWorker
 from holdfast.actors import host as host_module
 from holdfast.actors.activation import patience, rest
 from holdfast.actors.workers import NoApp
-from holdfast.conversation import AgentSpec, Cancel, ModelReplied, RunFinished, Send, Status, ToolSpec
+from holdfast.conversation import AgentSpec, CancelTurn, ModelReplied, RunFinished, Send, Status, ToolSpec
 from holdfast.conversation.envelope import success
 from holdfast.persistence import RunStatus, Stands, TakeoverReason
 from holdfast.settings import ProcessLimits, Timing
@@ -135,7 +135,7 @@ async def test_work_that_a_write_has_settled_is_dropped_at_the_worker_that_claim
     await resting(activation)
     assert workers.dropped == []
 
-    await activation.ask(Cancel(request_id="r-1"))
+    await activation.ask(CancelTurn(request_id="r-1"))
 
     assert workers.dropped == [("w", "p-1.x")]
     assert await store.run("c-1", "t1.m1") is None

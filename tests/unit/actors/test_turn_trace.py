@@ -9,7 +9,7 @@ from opentelemetry.trace import StatusCode
 from spans import CALLER, CALLERS_TRACE, Spans, id_of, links_of, parent_of, trace_of
 
 from holdfast.actors import NoWorker
-from holdfast.conversation import Approve, Cancel, Deny, Principal, RunFinished, Send, Status, Wake
+from holdfast.conversation import Approve, CancelTurn, Deny, Principal, RunFinished, Send, Status, Wake
 from holdfast.conversation.envelope import success
 from holdfast.log_context import TRACE
 from holdfast.persistence import TakeoverReason
@@ -228,7 +228,7 @@ async def test_a_cancellation_ends_the_wait_and_no_span_of_the_turn_begins(spans
     activation = await activated(store, workers)
     await activation.ask(TRACED_START)
     await waiting(store)
-    await activation.ask(Cancel(request_id="x-1"))
+    await activation.ask(CancelTurn(request_id="x-1"))
 
     assert [span.name for span in spans.all()] == ["invoke_agent desk", "holdfast.wait refund"]
     assert spans.one("holdfast.wait").attributes["holdfast.wait.outcome"] == "cancellation"
@@ -265,7 +265,7 @@ async def test_a_turn_that_is_cancelled_before_it_began_takes_no_span_from_the_n
     await activation.ask(TRACED_START.model_copy(update={"spec": OPEN}))
     await activation.ask(Send(text="and?", message_id="m-2", traceparent=DECIDER))
     workers.away = False
-    await activation.ask(Cancel(request_id="x-1"))
+    await activation.ask(CancelTurn(request_id="x-1"))
     await until(store, lambda state: state.turns == 2 and state.status is Status.IDLE)
 
     turn = spans.one("invoke_agent")

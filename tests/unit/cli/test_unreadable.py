@@ -49,7 +49,10 @@ def test_the_table_of_pending_calls_shows_what_cannot_be_read(capsys):
 
 def test_nothing_is_offered_for_a_call_whose_ids_are_not_known():
     assert hints.resolving(called(GONE), Where()) == []
-    assert [line.split("--suspension s-2 ")[1] for line in hints.resolving(called(DEEP), Where())] == ["--deny REASON"]
+    assert [line.split("--suspension s-2 ")[1] for line in hints.resolving(called(DEEP), Where())] == [
+        "--deny REASON",
+        "--cancel REASON",
+    ]
 
 
 def test_a_row_that_cannot_be_read_is_json_like_any_other():

@@ -200,3 +200,82 @@ def test_the_demo_shows_a_real_models_words_as_data(capsys):
 
     assert seen_whole(said.replace("\n", ""))
     assert "[red]t" in said
+
+
+# --- reviews
+
+REVIEW = {
+    "kind": SuspensionKind.REVIEW,
+    "title": "A refund of 900\u202e",
+    "prompt": "May it?",
+    "action": "confirm",
+    "report_md": "# Why\n\nThe mug \x1b[2Jarrived [red]broken[/red]\u3164.",
+    "payload": {"amount": [900], "to\u200b": "\x07"},
+    "decisions": ("review", "cancel"),
+}
+
+
+def drawn(capsys, **given) -> str:
+    show._draw_call(show.console(), asked(**given), NOW, Where(namespace="mine"))
+    return capsys.readouterr().out
+
+
+def test_a_review_is_drawn_whole_with_what_nobody_sees_as_escapes(capsys):
+    said = drawn(capsys, **REVIEW)
+
+    for part in (
+        "Review: refund",
+        "A refund of 900\\u202e",
+        "May it?",
+        "confirm",
+        "# Why",
+        "\\x1b[2Jarrived [red]broken[/red]",
+    ):
+        assert part in said
+    assert '"to\\u200b": "\\u0007"' in said
+    assert '"order": "A-1"' in said
+    assert seen_whole(said.replace("\n", ""))
+    assert "--suspension s-1 --review VERDICT --notes TEXT --namespace mine\n" in said
+    assert "--suspension s-1 --cancel REASON --namespace mine\n" in said
+
+
+def test_what_is_too_long_to_be_read_at_a_terminal_is_cut_and_says_so(capsys):
+    long = {"report_md": "x" * 2_000_000, "payload": ["y" * 2_000_000], "prompt": "z" * 2_000_000}
+    said = drawn(capsys, **REVIEW | long)
+
+    assert all(said.count(char * 100) < show.REVIEWED_LENGTH / 100 for char in "xyz")
+    assert said.count("--json has all of them") == 3
+    assert "--review" not in said
+    assert "--cancel REASON" in said
+
+
+def test_a_review_is_listed_with_its_title_and_is_to_be_looked_at_first(capsys):
+    said = listed(capsys, **REVIEW)
+
+    assert "it asks: A refund of 900\\u202e\n" in said
+    assert "look first: holdfast show c-1 --namespace mine\n" in said
+    assert "takes --review allow, block or review" in said
+    assert "--cancel REASON" in said
+    short = {"title": "Two of them?", "report_md": None, "payload": None}
+    assert "--review VERDICT --notes TEXT" in listed(capsys, **REVIEW | short)
+
+
+@pytest.mark.parametrize(
+    ("given", "flags"),
+    [
+        ({}, ["--approve", "--approve --arguments JSON", "--deny REASON", "--cancel REASON"]),
+        ({"decisions": ("approve", "cancel")}, ["--approve", "--cancel REASON"]),
+        ({"decisions": ("edit", "deny", "cancel")}, ["--approve --arguments JSON", "--deny REASON", "--cancel REASON"]),
+        ({"decisions": ("approve", "answer", "a newer word")}, ["--approve", "--answer JSON"]),
+        ({"kind": SuspensionKind.ELICITATION}, ["--answer JSON", "--deny REASON", "--cancel REASON"]),
+        ({"kind": SuspensionKind.REVIEW}, ["--review VERDICT --notes TEXT", "--cancel REASON"]),
+        (REVIEW | {"problem": "its payload cannot be shown"}, ["--cancel REASON"]),
+        ({"decisions": ("a newer word",)}, []),
+    ],
+)
+def test_the_commands_that_are_offered_are_those_that_the_call_takes(capsys, given, flags):
+    commands = hints.resolving(asked(**given), Where())
+
+    assert [command.partition("--suspension s-1 ")[2] for command in commands] == flags
+    hints.next_step(asked(**given), Where(), whole=False)
+    drawn(capsys, **given)

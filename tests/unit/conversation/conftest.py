@@ -32,8 +32,10 @@ from holdfast.testing.writer import (
     lose,
     reply,
     resolve,
+    resolve_many,
     send,
     start,
+    suspend,
     wake,
 )
 
@@ -74,6 +76,7 @@ WAITING = {
     SuspensionKind.ELICITATION: "ask",
     SuspensionKind.CLIENT_EXEC: "locate",
     SuspensionKind.LOST: "post",
+    SuspensionKind.REVIEW: "lookup",
 }
 """Of each kind of suspension, a tool whose call has it first."""
 
@@ -111,7 +114,8 @@ class Conversation:
         """What the core says to a command, without adopting it."""
         asked = (*command.lookups(), *command.reasons())
         known = {key: self.known[key] for key in asked if key in self.known}
-        return decide(self.state, command.stamped(self.now, self.spec, known))
+        read = {seq: self.log[seq - 1] for seq in command.reads(self.state, self.spec)}
+        return decide(self.state, command.stamped(self.now, self.spec, known, read=read))
 
     def do(self, step, *, at=None):
         """Judge a step, or a command as it is, a second after the last one, or at a moment, and adopt what it led to."""
@@ -127,7 +131,8 @@ class Conversation:
 
     start, send, resolve, end, wake = map(said, (start, send, resolve, end, wake))
     cancel, cancel_pending = map(said, (cancel, cancel_pending))
-    begin, reply, fail_model, finish, lose = map(said, (begin, reply, fail_model, finish, lose))
+    begin, reply, fail_model, finish, lose, suspend = map(said, (begin, reply, fail_model, finish, lose, suspend))
+    resolve_many = said(resolve_many)
 
     def call(self, *calls, **answer):
         """As the step, with arguments that the desk's tools accept for a name alone; the ids that the calls have."""
@@ -146,6 +151,8 @@ class Conversation:
         [waiting] = self.call(WAITING[kind])
         if kind is SuspensionKind.LOST:
             self.lose(waiting)
+        if kind is SuspensionKind.REVIEW:
+            self.suspend(waiting, response_schema="{}")
         assert self.suspension(waiting).kind is kind
         return waiting
 

@@ -89,6 +89,7 @@ def test_a_run_says_all_that_its_worker_needs(begun):
         tool="lookup",
         attempt=1,
         arguments_at=4,
+        message_seq=2,
     )
     assert begun.log[run.arguments_at - 1].calls[0].arguments == '{"order":7}'
 

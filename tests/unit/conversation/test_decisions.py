@@ -2,8 +2,20 @@
 
 import pytest
 
-from holdfast.conversation import Answer, Approve, Deny, Fail, Redispatch, Resolve, Status, SuspensionKind
-from holdfast.conversation.calls import ACCEPTED, CallStatus
+from holdfast.conversation import (
+    Answer,
+    Approve,
+    Cancel,
+    Deny,
+    Fail,
+    Redispatch,
+    Resolve,
+    Review,
+    Status,
+    SuspensionKind,
+    ToolSpec,
+)
+from holdfast.conversation.calls import CallStatus, accepted
 from holdfast.conversation.decisions import DecisionKind, Ruling
 from holdfast.errors import ConversationEnded, ConversationNotFound, InvalidDecision, StaleCall, StaleReason
 
@@ -14,6 +26,8 @@ DECISIONS = {
     DecisionKind.ANSWER: Answer({"years": 7}),
     DecisionKind.FAIL: Fail("no GPS"),
     DecisionKind.REDISPATCH: Redispatch(),
+    DecisionKind.CANCEL: Cancel("not needed"),
+    DecisionKind.REVIEW: Review("allow", "fine"),
 }
 
 
@@ -343,13 +357,17 @@ def test_the_second_suspension_has_an_id_of_its_own_even_if_its_arguments_are_th
 
 
 def test_each_kind_of_suspension_takes_the_decisions_of_the_design():
-    approve, deny, answer, fail, redispatch = DecisionKind
-    assert {
-        SuspensionKind.APPROVAL: (approve, deny),
-        SuspensionKind.ELICITATION: (answer, deny),
-        SuspensionKind.CLIENT_EXEC: (answer, fail),
-        SuspensionKind.LOST: (redispatch, answer, fail),
-    } == ACCEPTED
+    approve, deny, answer, fail, redispatch, cancel, review = DecisionKind
+    usual = {kind: accepted(kind, ToolSpec(name="t").decisions, with_schema=False) for kind in SuspensionKind}
+    assert usual == {
+        SuspensionKind.APPROVAL: (approve, deny, cancel),
+        SuspensionKind.ELICITATION: (answer, deny, cancel),
+        SuspensionKind.CLIENT_EXEC: (answer, fail, cancel),
+        SuspensionKind.LOST: (redispatch, answer, fail, cancel),
+        SuspensionKind.REVIEW: (review, cancel),
+    }
+    assert accepted(SuspensionKind.APPROVAL, ["edit", "answer"], with_schema=False) == (approve, answer, cancel)
+    assert accepted(SuspensionKind.REVIEW, (), with_schema=True) == (review, answer, cancel)
 
 
 @pytest.mark.parametrize("waits_for", list(SuspensionKind))
@@ -357,14 +375,15 @@ def test_each_kind_of_suspension_takes_the_decisions_of_the_design():
 def test_a_decision_of_the_wrong_kind_is_refused_and_says_which_would_do(begun, waits_for, kind):
     call = begun.waiting_for(waits_for)
     decision = DECISIONS[kind]
-    if kind in ACCEPTED[waits_for]:
+    takes = accepted(waits_for, begun.spec.tool("refund").decisions, with_schema=True)
+    if kind in takes:
         assert begun.resolve(decision, call).reply.seq
         return
     with begun.unchanged(), pytest.raises(InvalidDecision) as refusal:
         begun.resolve(decision, call)
     assert refusal.value.field == "decision"
     assert waits_for.value in refusal.value.problem
-    assert all(accepted.value in refusal.value.fix for accepted in ACCEPTED[waits_for])
+    assert all(one.value in refusal.value.fix for one in takes)
 
 
 @pytest.mark.parametrize(

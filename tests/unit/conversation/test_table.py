@@ -5,13 +5,14 @@ import pytest
 from holdfast.conversation import (
     TABLE,
     Answer,
-    Cancel,
     CancelPending,
+    CancelTurn,
     End,
     ModelFailed,
     ModelReplied,
     Resolve,
     RunFinished,
+    RunSuspended,
     Send,
     Start,
     Status,
@@ -21,7 +22,8 @@ from holdfast.conversation import (
 from holdfast.conversation.commands import COMMANDS, RunLost, TurnPrepared
 from holdfast.conversation.decisions import Ruling
 from holdfast.conversation.table import Handled, Ignored, Refused
-from holdfast.errors import StaleCall
+from holdfast.errors import BatchRefused, StaleCall
+from holdfast.testing.writer import resolve_many
 
 KINDS = [command.model_fields["kind"].default for command in COMMANDS]
 MACHINE = [status for status in Status if status is not Status.QUARANTINED]
@@ -80,13 +82,15 @@ def _command(conversation, kind):
         "start": Start(agent="desk", app="shop:app", text="another", message_id="m-new"),
         "send": Send(text="another", message_id="m-new"),
         "resolve": Resolve(tool_call_id=(awaiting or ["call-9"])[0], ruling=Ruling.of(Answer(1)), decision_id="d-new"),
-        "cancel": Cancel(request_id="x-new"),
+        "resolve_many": resolve_many({(awaiting or ["call-9"])[0]: Answer(1)})(conversation.state),
+        "cancel": CancelTurn(request_id="x-new"),
         "cancel_pending": CancelPending(request_id="x-new"),
         "end": End(request_id="x-new"),
         "turn_prepared": TurnPrepared(effect_id=effect_id, code="code-1"),
         "model_replied": ModelReplied(effect_id=effect_id, content="hm"),
         "model_failed": ModelFailed(effect_id=effect_id, error="overloaded"),
         "run_finished": RunFinished(effect_id=effect_id, ok=True, content='{"ok":true,"result":1}'),
+        "run_suspended": RunSuspended(effect_id=effect_id, title="look"),
         "run_lost": RunLost(effect_id=effect_id),
         "wake": Wake(),
     }[kind]
@@ -135,7 +139,7 @@ def _heeded(conversation, command):
     """Whether the command was judged on its merits; a refusal of the table would be raised."""
     try:
         judgement = conversation.do(command)
-    except StaleCall:
+    except (StaleCall, BatchRefused):
         return True
     return judgement.ignored is None or command.kind == "wake"
 

@@ -19,6 +19,7 @@ from holdfast.conversation import (
     Principal,
     Proof,
     RunFinished,
+    RunSuspended,
     SettledBy,
     State,
     ToolSpec,
@@ -72,7 +73,7 @@ def records(kind, **chosen):
 
 def outcomes(kind):
     """Outcomes of a kind; what only whoever judges them adds has its default."""
-    return records(kind, now=st.just(0), spec=st.none(), known=st.just({}), trace=st.none())
+    return records(kind, now=st.just(0), spec=st.none(), known=st.just({}), trace=st.none(), read=st.just({}))
 
 
 @pytest.mark.parametrize("kind", EVENTS, ids=lambda kind: kind.__name__)
@@ -106,7 +107,7 @@ def test_apps_come_back_as_they_were(record):
     assert codec.decode_app(codec.encode_app(record)) == record
 
 
-OUTCOMES = (RunFinished, ModelReplied, ModelFailed)
+OUTCOMES = (RunFinished, RunSuspended, ModelReplied, ModelFailed)
 
 
 @pytest.mark.parametrize("kind", OUTCOMES, ids=lambda kind: kind.__name__)

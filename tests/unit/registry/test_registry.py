@@ -6,7 +6,7 @@ import time
 import pytest
 
 from holdfast.actors import Failed, Hosted, NotHosted, Replied
-from holdfast.conversation import Answer, Cancel, Deny, End, Resolve, Send, Wake
+from holdfast.conversation import Answer, CancelTurn, Deny, End, Resolve, Send, Wake
 from holdfast.conversation.decisions import Ruling
 from holdfast.errors import (
     ClusterUnavailable,
@@ -521,7 +521,7 @@ async def test_in_quarantine_what_was_answered_before_is_answered_so_again_and_n
     await activation.do(start("hello", message_id="m-1"), begin(), call("ask"))
     (pending,) = activation.state.calls
     decision = Resolve(tool_call_id=pending.tool_call_id, ruling=Ruling.of(Answer("blue")), decision_id="d-1")
-    commands = [Send(text="and?", message_id="m-2"), decision, Cancel(request_id="x-1")]
+    commands = [Send(text="and?", message_id="m-2"), decision, CancelTurn(request_id="x-1")]
     first = [await activation.do(lambda _, asked=command: asked) for command in commands]
     await store.strike("c-1", activation.token, process="p-1", reason="it hangs", limit=1)
     registry = registry_of(store, company, max_actors=1)

@@ -13,7 +13,14 @@ from holdfast.errors import HoldfastError, StaleCall, StaleReason
 
 CLASSES = [error for _, error in inspect.getmembers(errors, inspect.isclass) if issubclass(error, HoldfastError)]
 BY_NAME = {error.__name__: error for error in CLASSES}
-VALUES = {"retry_after_ms": 250, "found": 3, "known": 2, "reason": StaleReason.EXPIRED, "settled_at": 1_700_000_000_000}
+VALUES = {
+    "errors": {"s-1": "why {0}"},
+    "retry_after_ms": 250,
+    "found": 3,
+    "known": 2,
+    "reason": StaleReason.EXPIRED,
+    "settled_at": 1_700_000_000_000,
+}
 
 
 def _example(error):
@@ -41,7 +48,8 @@ def test_an_error_survives_pickle(error):
 @pytest.mark.parametrize("error", CLASSES, ids=lambda error: error.__name__)
 def test_an_errors_text_is_built_from_all_that_it_was_given(error):
     sent = _example(error)
-    assert all(str(argument) in str(sent).replace("\\'", "'") for argument in sent.args)
+    told = [part for argument in sent.args for part in (argument.popitem() if isinstance(argument, dict) else [argument])]
+    assert all(str(part) in str(sent).replace("\\'", "'") for part in told)
 
 
 @pytest.mark.parametrize("error", CLASSES, ids=lambda error: error.__name__)

@@ -107,8 +107,11 @@ async def test_a_page_approves_nothing_unless_its_maker_said_so(api, back_end, s
     assert (first["seq"], again["duplicate"]) == (again["seq"], True)
 
 
+PLACED = ("conversation_id}", "suspension_id}")
 WHOLE = [
-    one for one in OPERATIONS if one.scope is not None and "conversation_id}" not in one.path and "suspension" not in one.path
+    one
+    for one in OPERATIONS
+    if one.scope is not None and not any(part in one.path for part in PLACED) and one.name != "resolveEach"
 ]
 
 
@@ -123,16 +126,25 @@ async def test_what_concerns_more_than_one_conversation_is_refused_to_a_page(api
     assert (found.status_code, found.json()["code"]) == (403, "not_permitted")
 
 
-def test_each_operation_that_a_page_may_call_names_one_conversation():
+def test_each_operation_that_a_page_may_call_names_the_conversation():
     assert {operation.path for operation in OPERATIONS if operation not in WHOLE and operation.scope is not None} == {
         "/v1/conversations/{conversation_id}",
         *(
             f"/v1/conversations/{{conversation_id}}{rest}"
-            for rest in ("/messages", "/messages/{message_id}", "/turns", "/turns/{turn_id}", "/events", "/resolve")
+            for rest in (
+                "/messages",
+                "/messages/{message_id}",
+                "/turns",
+                "/turns/{turn_id}",
+                "/events",
+                "/resolve",
+                "/resolve-many",
+            )
         ),
         *(f"/v1/conversations/{{conversation_id}}/{verb}" for verb in ("cancel", "cancel-pending", "end", "retry")),
         "/v1/pending/{suspension_id}",
         "/v1/pending/{suspension_id}/resolve",
+        "/v1/pending/resolve-each",  # which looks at the conversation of each
     }
 
 
@@ -141,7 +153,8 @@ async def test_another_conversation_seems_not_to_be_there(api, page, other, stac
     told = []
     for name in ("c-2", "c-404"):
         path = operation.path.format(conversation_id=name, message_id="m-1", turn_id="t1")
-        sent = {} if operation.method == "GET" else {"json": {"text": "x", "decision": "deny", "tool_call_id": "call_1"}}
+        said = {"text": "x", "decision": "deny", "tool_call_id": "call_1", "decisions": [{"suspension_id": "s-1"}]}
+        sent = {} if operation.method == "GET" else {"json": said}
         found = await api.http.request(operation.method, path, headers=page, **sent)
         told.append((found.status_code, found.json()["code"], found.text.replace(name, "")))
     assert told[0] == told[1]

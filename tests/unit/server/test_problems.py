@@ -3,12 +3,15 @@
 import inspect
 import json
 import typing
+from collections.abc import Mapping
 
 import pytest
 
 from holdfast import errors
 from holdfast.errors import (
+    BatchRefused,
     HoldfastError,
+    InvalidDecision,
     LeaseHeld,
     OutcomeUnknown,
     Overloaded,
@@ -22,7 +25,8 @@ from holdfast.server.problems import response_of
 from holdfast.server.refusal import Refusal
 
 EXPORTED = [found for found in vars(errors).values() if inspect.isclass(found) and issubclass(found, HoldfastError)]
-VALUES = {int: 7, int | None: 7, StaleReason: StaleReason.EXPIRED}
+REFUSED = {"s-1": StaleCall("c-1", "s-1", StaleReason.UNKNOWN), "s-2": InvalidDecision("decision", "no", "decide otherwise")}
+VALUES = {Mapping[str, HoldfastError]: REFUSED, int: 7, int | None: 7, StaleReason: StaleReason.EXPIRED}
 
 
 def example(error):
@@ -30,6 +34,15 @@ def example(error):
     hints = typing.get_type_hints(error.__init__) if inspect.isfunction(error.__init__) else {}
     names = [name for name in hints if name != "return"]
     return error(*(VALUES.get(hints[name], f"{name}-x") for name in names)) if names else error("it said so")
+
+
+def plain(value):
+    """A value as it is compared: errors by class and fields."""
+    if isinstance(value, HoldfastError):
+        return type(value).__name__, plain(vars(value))
+    if isinstance(value, dict):
+        return {name: plain(one) for name, one in value.items()}
+    return [plain(one) for one in value] if isinstance(value, tuple) else value
 
 
 def document(error):
@@ -56,7 +69,8 @@ def test_a_problem_has_the_fields_of_the_error_and_what_the_standard_asks_for(er
     assert (problem["code"], problem["title"]) == (code_of(error), error.__name__)
     assert problem["type"] == f"urn:holdfast:error:{problem['code']}"
     assert str(raised) in problem["detail"]
-    assert {name: problem[name] for name in vars(raised)} == vars(raised)
+    told = vars(raised) | ({"errors": problem["errors"]} if error is BatchRefused else {})
+    assert {name: problem[name] for name in vars(raised)} == told
 
 
 @pytest.mark.parametrize("error", EXPORTED, ids=lambda error: error.__name__)
@@ -67,7 +81,34 @@ def test_a_problem_is_read_as_the_error_that_it_was_made_of(error):
     read = error_of(problem)
 
     assert type(read) is error
-    assert (read.args, vars(read)) == (raised.args, vars(raised))
+    assert (plain(read.args), plain(read)) == (plain(raised.args), plain(raised))
+
+
+def test_the_refusal_of_several_decisions_has_the_problem_of_each():
+    _, problem = document(BatchRefused("c-1", REFUSED))
+    assert [(one["suspension_id"], one["code"], one["status"]) for one in problem["errors"]] == [
+        ("s-1", "stale_call", 409),
+        ("s-2", "invalid_decision", 422),
+    ]
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        {"conversation_id": 7},
+        {"errors": None},
+        {"errors": {"s-1": {}}},
+        {"errors": ["s-1"]},
+        {"errors": [{"suspension_id": 7, "code": "stale_call"}]},
+        {"errors": [{"suspension_id": "s-1", "code": "teapot"}]},
+        {"errors": [{"suspension_id": "s-1", "code": "stale_call"}]},
+        {"errors": [{"suspension_id": "s-1", "code": "batch_refused", "conversation_id": "c-1", "errors": []}]},
+    ],
+)
+def test_a_refusal_of_several_decisions_that_cannot_be_read_is_none(changed):
+    _, problem = document(BatchRefused("c-1", REFUSED))
+    assert error_of(problem) is not None
+    assert error_of(problem | changed) is None
 
 
 def test_a_problem_that_no_error_fits_is_none():

@@ -1,12 +1,13 @@
-"""The page on testing shows tests: pytest runs them as a reader would, with the plugin that it finds by itself."""
+"""Pages that show tests: pytest runs them as a reader would, with the plugin that it finds by itself."""
 
 import subprocess
 import sys
 from pathlib import Path
 
+import pytest
 from page_blocks import blocks_of
 
-PAGE = Path(__file__).parents[3] / "docs" / "testing.md"
+DOCS = Path(__file__).parents[3] / "docs"
 SETTINGS = """
 [pytest]
 asyncio_mode = auto
@@ -15,8 +16,9 @@ filterwarnings = error
 """
 
 
-def test_every_test_of_the_page_passes(tmp_path):
-    blocks = blocks_of(PAGE)
+@pytest.mark.parametrize(("page", "least"), [("testing.md", 9), ("deciding.md", 7)])
+def test_every_test_of_a_page_passes(tmp_path, page, least):
+    blocks = blocks_of(DOCS / page)
     (tmp_path / "pytest.ini").write_text(SETTINGS)
     for name, source in blocks.items():
         (tmp_path / name).write_text(source)
@@ -24,5 +26,5 @@ def test_every_test_of_the_page_passes(tmp_path):
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=120, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
     shown = sum(source.count("def test_") for source in blocks.values())
-    assert shown > 8
+    assert shown >= least
     assert f"{shown} passed" in done.stdout

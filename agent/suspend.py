@@ -1,0 +1,151 @@
+"""What a server tool's body raises to have a person look at something before it goes on."""
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass
+from typing import Any
+
+import pydantic_core
+
+from holdfast.conversation.jsontext import JsonText, NotJson, dumps
+from holdfast.conversation.spec import LONGEST_S, Resume
+from holdfast.errors import ConfigurationError
+
+from . import checks
+
+TITLE_LENGTH, ACTION_LENGTH = 200, 40
+_RAISED: ContextVar["Noticed | None"] = ContextVar("holdfast_raised", default=None)
+
+
+@dataclass(frozen=True, slots=True)
+class Terms:
+    """What a `Suspend` asks for, checked; payload and schema are JSON texts."""
+
+    title: str
+    message: str
+    report_md: str
+    payload: JsonText | None
+    action: str
+    response_schema: JsonText | None
+    resume: Resume
+    expires_s: float | None
+
+
+class Suspend(BaseException):
+    """Raised in the body of a server tool: the call waits for a person's verdict, and no process waits with it.
+
+    It is no `Exception`, so that an `except Exception` lets it pass. The body is left as by any exception, and what it had
+    done before stays done. By default the person's word is the call's result, which the agent reads: a `Review` of `"review"`
+    sends it back to the agent with the notes. With `resume="pass_to_tool"` the body runs again from its start, and reads the
+    decision in `ToolContext.decision`. One call may be suspended 8 times.
+
+    Args:
+        title: What it is about, in one line of at most 200 characters.
+        message: What the person is asked, as text.
+        report_md: What the person is to read, in markdown.
+        payload: What it is about as data: any JSON value, or what pydantic can make one of.
+        action: What is asked for, in one word: the label of the wait.
+        response_schema: The JSON Schema of an `Answer`, if the wait takes one beside a `Review`.
+        resume: `use_as_result`, or `pass_to_tool`.
+        expires_s: How long the wait may take, in seconds; by default as long as an approval of the tool.
+
+    Title, message, report, payload and schema together may be as long as a result (`Limits.result_bytes`).
+
+    A body that catches it, and returns a result all the same, has failed: a run notices each `Suspend` that is made in its own
+    coroutine, its tasks and `asyncio.to_thread`. It does not notice one that was made elsewhere: in a thread of a pool of the
+    app's own, in a task that another run has begun, or when the module was imported. So make it where it is raised.
+
+    Attributes:
+        terms: What it asks for.
+
+    Raises:
+        ConfigurationError: An argument cannot be used; the error names the field, the problem and the fix.
+    """
+
+    terms: Terms | None = None
+
+    def __init__(
+        self,
+        title: str,
+        *,
+        message: str = "",
+        report_md: str = "",
+        payload: Any = None,
+        action: str = "review",
+        response_schema: Mapping[str, Any] | str | None = None,
+        resume: str = Resume.USE_AS_RESULT,
+        expires_s: float | None = None,
+    ) -> None:
+        super().__init__(title)
+        self.terms = Terms(
+            title=_line("Suspend.title", title, TITLE_LENGTH),
+            message=checks.text(message, "Suspend.message"),
+            report_md=checks.text(report_md, "Suspend.report_md"),
+            payload=None if payload is None else _json("Suspend.payload", payload),
+            action=_line("Suspend.action", action, ACTION_LENGTH),
+            response_schema=None if response_schema is None else checks.json_schema(response_schema, "Suspend.response_schema"),
+            resume=_resume(resume),
+            expires_s=_expires_s(expires_s),
+        )
+        raised = _RAISED.get()
+        if raised is not None and raised.open:
+            raised.made += 1
+
+
+class Noticed:
+    """How many `Suspend`s a run has made. A task of the body's that outlives the run is not counted any more."""
+
+    def __init__(self) -> None:
+        self.open = True
+        self.made = 0
+
+
+@contextmanager
+def noticed() -> Iterator[Noticed]:
+    """A context in which every `Suspend` is counted that is made in it, in its tasks and in threads with its contextvars."""
+    raised = Noticed()
+    token = _RAISED.set(raised)
+    try:
+        yield raised
+    finally:
+        raised.open = False
+        _RAISED.reset(token)
+
+
+def suspend_in(error: BaseException) -> Suspend | None:
+    """The `Suspend` that an exception is, or that a group of exceptions holds and nothing else; None if it is another."""
+    if isinstance(error, Suspend):
+        return error
+    if isinstance(error, BaseExceptionGroup) and len(error.exceptions) == 1:
+        return suspend_in(error.exceptions[0])
+    return None
+
+
+def _resume(declared: str) -> Resume:
+    resume = checks.member(Resume, declared, "Suspend.resume")
+    if resume is Resume.REPLAY:
+        problem = "the body would suspend itself again, and never see the decision"
+        raise ConfigurationError("Suspend.resume", problem, 'use "use_as_result" or "pass_to_tool"')
+    return resume
+
+
+def _expires_s(declared: float | None) -> float | None:
+    expires_s = checks.seconds(declared, "Suspend.expires_s")
+    if expires_s is not None and expires_s > LONGEST_S:
+        raise ConfigurationError("Suspend.expires_s", "it is longer than ten years", "give fewer seconds")
+    return expires_s
+
+
+def _line(field: str, value: object, longest: int) -> str:
+    text = checks.text(value, field)
+    if not text.strip() or len(text) > longest or not text.isprintable():
+        raise ConfigurationError(field, f"{text!r:.60} is no line of text", f"give 1 to {longest} printable characters")
+    return text
+
+
+def _json(field: str, value: Any) -> JsonText:
+    try:
+        return dumps(pydantic_core.to_jsonable_python(value, inf_nan_mode="constants"))
+    except (NotJson, ValueError, TypeError, pydantic_core.PydanticSerializationError) as error:
+        raise ConfigurationError(field, f"it is not JSON ({error})", "give what JSON can carry") from error

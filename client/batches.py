@@ -1,0 +1,88 @@
+"""Several decisions: those of one conversation as one, or each by itself across conversations."""
+
+import asyncio
+import uuid
+from collections.abc import Awaitable, Mapping, Sequence
+from typing import Any
+
+from holdfast.conversation import Decided, Decision, Receipt
+from holdfast.conversation.batches import MOST
+from holdfast.conversation.decisions import Ruling
+from holdfast.conversation.ids import check_request_id, digest
+from holdfast.errors import HoldfastError, InvalidDecision
+
+from .arguments import encodes
+from .results import PendingCall
+
+SIDE_BY_SIDE = 16
+"""How many decisions are under way at once."""
+
+
+def batch_of(decisions: object, decision_id: str) -> tuple[Decided, ...]:
+    """The decisions of a mapping as a command carries them, each under a key that follows from the one that is given.
+
+    Raises:
+        InvalidDecision: They are no mapping from suspensions to decisions, or one of them is none.
+    """
+    if not isinstance(decisions, Mapping) or not 1 <= len(decisions) <= MOST:
+        fix = f"give 1 to {MOST}, by their suspensions: {{call.suspension_id: Approve(), ...}}"
+        raise InvalidDecision("decisions", f"{decisions!r:.60} is no batch of decisions", fix)
+    found = []
+    for suspension_id, decision in decisions.items():
+        if not isinstance(suspension_id, str) or not encodes(suspension_id):
+            problem = f"{suspension_id!a:.40} is no suspension's id"
+            raise InvalidDecision("suspension_id", problem, "pass PendingCall.suspension_id")
+        ruling = Ruling.of(decision)
+        found.append(Decided(suspension_id=suspension_id, ruling=ruling, decision_id=key_of(decision_id, suspension_id)))
+    return tuple(found)
+
+
+def key_of(decision_id: str, suspension_id: str) -> str:
+    """The key of one decision among several that were sent under one key."""
+    return f"b-{digest('batch', decision_id, suspension_id)}"
+
+
+def batch_key(decision_id: str | None) -> str:
+    """The key of several decisions, checked; a random one for None.
+
+    Raises:
+        InvalidDecision: The id is ill-formed.
+    """
+    return uuid.uuid4().hex if decision_id is None else check_request_id("decision_id", decision_id, InvalidDecision)
+
+
+async def resolve_each(
+    decisions: Sequence[tuple[PendingCall[Awaitable[Receipt]], Decision]], decision_id: str | None
+) -> list[Receipt | HoldfastError]:
+    """See `AsyncClient.resolve_each`."""
+    pairs = pairs_of(decisions)
+    key, room = batch_key(decision_id), asyncio.Semaphore(SIDE_BY_SIDE)
+
+    async def one(call: PendingCall[Awaitable[Receipt]], decision: Decision) -> Receipt | HoldfastError:
+        async with room:
+            try:
+                return await call.resolve(decision, decision_id=key_of(key, call.suspension_id))
+            except HoldfastError as error:
+                return error
+
+    return list(await asyncio.gather(*(one(call, decision) for call, decision in pairs)))
+
+
+def pairs_of(decisions: object) -> list[tuple[PendingCall[Any], Decision]]:
+    """Pairs of a pending call and its decision, checked.
+
+    Raises:
+        InvalidDecision: It is no list of such pairs, or two of them are for one suspension.
+    """
+    fix = f"give a list of up to {MOST} pairs: [(call, Approve()), ...]"
+    if isinstance(decisions, str | bytes) or not isinstance(decisions, Sequence) or len(decisions) > MOST:
+        raise InvalidDecision("decisions", f"{decisions!r:.60} is no list of decisions", fix)
+    found: list[tuple[PendingCall[Any], Decision]] = []
+    for number, pair in enumerate(decisions, 1):
+        if not isinstance(pair, tuple | list) or len(pair) != 2 or not isinstance(pair[0], PendingCall):  # noqa: PLR2004 - a pair
+            raise InvalidDecision("decisions", f"number {number} is no pair of a pending call and a decision", fix)
+        Ruling.of(pair[1])
+        found.append((pair[0], pair[1]))
+    if len({call.suspension_id for call, _ in found}) < len(found):  # which of two counts would be left to chance
+        raise InvalidDecision("decisions", "two are for one suspension", "decide each suspension once")
+    return found

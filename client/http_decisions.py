@@ -1,0 +1,115 @@
+"""Decisions as a client over HTTP sends them: one, those of a conversation, and many, each by itself."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
+from typing import Any
+
+from holdfast.conversation import Decision, Receipt, jsontext
+from holdfast.conversation.decisions import DecisionKind, Ruling
+from holdfast.conversation.ids import check_conversation_id
+from holdfast.errors import HoldfastError, InvalidInput, OutcomeUnknown, ServerRefused, StaleCall, StaleReason
+
+from . import batches
+from . import http_replies as replies
+from .arguments import encodes
+from .batches import batch_key, key_of, pairs_of
+from .http_exchange import FAILED, Exchange
+from .results import AsyncPendingCall
+
+_BODIES = {
+    DecisionKind.APPROVE: "arguments",
+    DecisionKind.DENY: "reason",
+    DecisionKind.ANSWER: "value",
+    DecisionKind.FAIL: "error",
+}
+TOGETHER, TOGETHER_BYTES = 100, 1 << 20
+"""How many decisions, and about how many bytes of them, one request brings: fewer than a server takes."""
+"""The name of what a decision says, in the body of a request."""
+
+
+def said(decision: Decision) -> dict[str, Any]:
+    """A decision as the body of a request says it.
+
+    Raises:
+        InvalidDecision: The value is no decision, or its body is not JSON.
+    """
+    ruling = Ruling.of(decision)
+    found: dict[str, Any] = {"decision": ruling.kind.value}
+    if ruling.reason:
+        found["reason"] = ruling.reason
+    if ruling.body is None:
+        return found
+    body = jsontext.loads(ruling.body)
+    return found | (body if ruling.kind is DecisionKind.REVIEW else {_BODIES[ruling.kind]: body})
+
+
+async def resolve_each(
+    exchange: Exchange, decisions: Sequence[tuple[AsyncPendingCall, Decision]], decision_id: str | None
+) -> list[Receipt | HoldfastError]:
+    """See `AsyncClient.resolve_each`. Many decisions go in several requests, one after the other."""
+    pairs, key = pairs_of(decisions), batch_key(decision_id)
+    by_id = {call.suspension_id: (call, decision) for call, decision in pairs}
+    found: dict[str, Receipt | HoldfastError] = {}
+    items: dict[str, dict[str, Any]] = {}
+    for call, decision in pairs:
+        try:
+            call.check_shown(decision)
+            items[call.suspension_id] = _item(call, decision)
+        except HoldfastError as error:
+            found[call.suspension_id] = error
+    for chunk in _chunks(items):
+        found |= await _resolve_together(exchange, [by_id[name] for name in chunk], list(chunk.values()), key)
+    return [found[call.suspension_id] for call, _ in pairs]
+
+
+async def _resolve_together(
+    exchange: Exchange, pairs: Sequence[tuple[AsyncPendingCall, Decision]], items: Sequence[Mapping[str, Any]], key: str
+) -> dict[str, Receipt | HoldfastError]:
+    """What decisions led to that go in one request, or singly where the server does not take them so."""
+    names = [call.suspension_id for call, _ in pairs]
+    path, read = "/v1/pending/resolve-each", partial(replies.decided, count=len(items))
+    rounds = -(-len(items) // batches.SIDE_BY_SIDE)  # the server makes so many at a time, and each may take its whole time
+    longer_s = exchange.timeout_s * (rounds - 1)
+    try:
+        outcomes = await exchange.post(path, "the decisions", {"decisions": items}, read, key=key, longer_s=longer_s)
+    except OutcomeUnknown as error:
+        return {name: OutcomeUnknown(error.what, key_of(key, name)) for name in names}
+    except (InvalidInput, ServerRefused):  # of the request as a whole, since one is too large or too deep: nothing was done
+        outcomes = await batches.resolve_each(pairs, key)
+    except HoldfastError as error:
+        return dict.fromkeys(names, error)
+    return {name: _known(outcome, key_of(key, name)) for name, outcome in zip(names, outcomes, strict=True)}
+
+
+def _known(outcome: Receipt | HoldfastError, retry_id: str) -> Receipt | HoldfastError:
+    """An outcome as that of a single decision: one whose server failed may be recorded."""
+    if isinstance(outcome, ServerRefused) and outcome.http_status in FAILED:
+        return OutcomeUnknown(f"the decision ({outcome})", retry_id)
+    return outcome
+
+
+def _item(call: AsyncPendingCall, decision: Decision) -> dict[str, Any]:
+    """One of several decisions as the body of a request says it.
+
+    Raises:
+        StaleCall: No call of Holdfast's has these ids.
+    """
+    if not (encodes(call.suspension_id) and encodes(call.tool_call_id)):
+        raise StaleCall(call.conversation_id, ascii(call.tool_call_id), StaleReason.UNKNOWN)
+    place = {"suspension_id": call.suspension_id, "tool_call_id": call.tool_call_id}
+    return said(decision) | place | {"conversation_id": check_conversation_id(call.conversation_id)}
+
+
+def _chunks(items: Mapping[str, Mapping[str, Any]]) -> Iterator[dict[str, Mapping[str, Any]]]:
+    """The items in their order, as many at a time as go in one request; one that is large goes by itself."""
+    chunk: dict[str, Mapping[str, Any]] = {}
+    size = 0
+    for name, item in items.items():
+        length = jsontext.size_bytes(jsontext.dumps(item))
+        if chunk and (len(chunk) == TOGETHER or size + length > TOGETHER_BYTES):
+            yield chunk
+            chunk, size = {}, 0
+        chunk[name] = item
+        size += length
+    if chunk:
+        yield chunk

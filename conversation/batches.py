@@ -1,0 +1,96 @@
+"""Judging several decisions at once: all of them are taken, or none."""
+
+from holdfast.errors import BatchRefused, HoldfastError, InvalidDecision, StaleCall, StaleReason
+
+from .calls import Call, Suspension
+from .commands import Decided, ResolveMany
+from .idempotency import decision_key, suspension_key
+from .ids import check_request_id
+from .jsontext import size_bytes
+from .judgement import Draft, Judgement, Receipt, Receipts
+from .progress import advance
+from .state import State
+from .suspensions import Settlement, check_spec, content, decide_one, ruling_digest
+
+MOST = 1000
+"""How many decisions one command may bring."""
+MOST_BYTES = 4 << 20
+"""How many bytes the bodies of these decisions may have together: they are written at once."""
+
+
+def duplicate(state: State, command: ResolveMany) -> Judgement | None:
+    """The first receipts, if these very decisions were accepted before.
+
+    Raises:
+        InvalidDecision: The id was used for other decisions.
+    """
+    known = [command.known.get(decision_key(one.decision_id)) for one in command.decisions]
+    if not any(known):
+        return None
+    receipts = []
+    for one, record in zip(command.decisions, known, strict=True):
+        if record is None or record.digest != _digest(one):
+            problem = f"{one.decision_id!r:.80} was already used for other decisions"
+            raise InvalidDecision("decision_id", problem, "use a new decision_id for new decisions")
+        receipts.append(Receipt(conversation_id=state.conversation_id, seq=record.seq, accepted_at=record.at, duplicate=True))
+    return Judgement(reply=Receipts(receipts=tuple(receipts)))
+
+
+def resolve_many(state: State, command: ResolveMany) -> Judgement:
+    """Settle all suspensions that the decisions were meant for.
+
+    Raises:
+        BatchRefused: A decision cannot be taken; the error has the reason for each that cannot, by its suspension.
+        InvalidDecision: There are no decisions, or too many, or two for one suspension; or an id has not the form of one.
+    """
+    _check(command)
+    check_spec(state, command)
+    open_calls = {call.suspension.suspension_id: call for call in state.calls.awaiting() if call.suspension is not None}
+    judged: list[tuple[Call, Settlement]] = []
+    refused: dict[str, HoldfastError] = {}
+    for one in command.decisions:
+        try:
+            call, suspension = _open(state, command, one, open_calls.get(one.suspension_id))
+            body = content(command, one.ruling, call, suspension)
+        except (StaleCall, InvalidDecision) as error:
+            refused[one.suspension_id] = error
+        else:
+            judged.append((call, Settlement(suspension, one.ruling, body, one.decision_id, _digest(one))))
+    if refused:
+        raise BatchRefused(state.conversation_id, refused)
+    draft = Draft(state, command.now, command.trace)
+    seqs = [decide_one(draft, command, call, settlement) for call, settlement in judged]
+    advance(draft, command)
+    receipts = (Receipt(conversation_id=state.conversation_id, seq=seq, accepted_at=command.now) for seq in seqs)
+    return draft.done(Receipts(receipts=tuple(receipts)))
+
+
+def _check(command: ResolveMany) -> None:
+    count = len(command.decisions)
+    if not 1 <= count <= MOST:
+        raise InvalidDecision("decisions", f"there are {count}", f"give 1 to {MOST}")
+    if len({one.suspension_id for one in command.decisions}) < count:
+        raise InvalidDecision("decisions", "two are for one suspension", "decide each suspension once")
+    if len({one.decision_id for one in command.decisions}) < count:
+        raise InvalidDecision("decision_id", "two decisions have the same", "give each its own")
+    size = sum(size_bytes(one.ruling.body or "") for one in command.decisions)
+    if size > MOST_BYTES:
+        raise InvalidDecision("decisions", f"they have {size} bytes, {MOST_BYTES} are allowed together", "decide fewer at once")
+    for one in command.decisions:
+        check_request_id("decision_id", one.decision_id, InvalidDecision)
+
+
+def _open(state: State, command: ResolveMany, one: Decided, call: Call | None) -> tuple[Call, Suspension]:
+    if call is not None and call.suspension is not None:
+        return call, call.suspension
+    known = command.known.get(suspension_key(one.suspension_id))
+    if known is None:
+        raise StaleCall(state.conversation_id, one.suspension_id, StaleReason.UNKNOWN)
+    tool_call_id = known.tool_call_id or one.suspension_id
+    later = state.calls.of(tool_call_id)
+    reason = known.reason if later is None or later.suspension is None else StaleReason.SUPERSEDED
+    raise StaleCall(state.conversation_id, tool_call_id, reason, known.by, known.at)
+
+
+def _digest(one: Decided) -> str:
+    return ruling_digest("", one.suspension_id, one.ruling)

@@ -1,0 +1,143 @@
+"""The routes of several decisions: those of one conversation as one, and each by itself across conversations."""
+
+import asyncio
+import logging
+from collections.abc import Sequence
+
+from holdfast.client import Decision
+from holdfast.client.access import AccessScope
+from holdfast.client.batches import SIDE_BY_SIDE, batch_key, key_of
+from holdfast.errors import BatchRefused, HoldfastError, InvalidDecision, StaleCall
+
+from .decision_bodies import MOST_EACH, DecisionItem, ResolveEachBody, ResolveManyBody
+from .decisions import decide, page_of
+from .operation import Asked, Operation
+from .problems import Problem, problem_of, unexpected
+from .replies import DecidedEachReply, DecidedManyReply, DecidedReply, SettledReply
+
+logger = logging.getLogger("holdfast.server")
+
+
+async def resolve_many(asked: Asked) -> DecidedManyReply:
+    """Decide several pending calls of a conversation, or none."""
+    key, conversation_id = batch_key(asked.key), asked.path["conversation_id"]
+    decisions = _by_suspension(conversation_id, asked.body.decisions)
+    await _check_page(asked, conversation_id, decisions)
+    receipts = await asked.client.conversation(conversation_id).resolve_many(decisions, decision_id=key)
+    items = [
+        SettledReply(**receipt.model_dump(), suspension_id=suspension_id)
+        for suspension_id, receipt in zip(decisions, receipts, strict=True)
+    ]
+    return DecidedManyReply(conversation_id=conversation_id, decision_id=key, items=items)
+
+
+async def resolve_each(asked: Asked) -> DecidedEachReply:
+    """Decide several pending calls, each by itself."""
+    key, items, room = batch_key(asked.key), asked.body.decisions, asyncio.Semaphore(SIDE_BY_SIDE)
+    _check_distinct(items)
+    asked.serving.callers.charge(asked.caller, len(items) - 1)
+
+    async def one(item: DecisionItem) -> DecidedReply:
+        async with room:
+            return await _decided(asked, item, key_of(key, item.root.suspension_id))
+
+    return DecidedEachReply(decision_id=key, items=list(await asyncio.gather(*map(one, items))))
+
+
+async def _decided(asked: Asked, item: DecisionItem, key: str) -> DecidedReply:
+    """What one of several decisions led to. Whether the caller may make it is judged for each."""
+    body = item.root
+    suspension_id = body.suspension_id
+    try:
+        await asked.serving.reach.check_suspension(asked.caller, suspension_id, body.conversation_id)
+        receipt = await decide(asked, suspension_id, body, key)
+    except HoldfastError as error:
+        problem = problem_of(error)
+    except Exception:  # a mistake of ours, which hides no other item's receipt
+        logger.exception("a decision on %a failed", suspension_id)
+        problem = unexpected()
+    else:
+        settled = SettledReply(**receipt.model_dump(), suspension_id=suspension_id)
+        return DecidedReply(suspension_id=suspension_id, decision_id=key, status=200, receipt=settled)
+    said = Problem.model_validate(problem)
+    return DecidedReply(suspension_id=suspension_id, decision_id=key, status=said.status, problem=said)
+
+
+def _by_suspension(conversation_id: str, items: Sequence[DecisionItem]) -> dict[str, Decision]:
+    """Several decisions about one conversation.
+
+    Raises:
+        InvalidDecision: Two are for one suspension, or one names a call or another conversation.
+    """
+    _check_distinct(items)
+    for number, item in enumerate(items):
+        if item.root.conversation_id not in (None, conversation_id):
+            problem = f"the decisions of this request are all about {conversation_id!r}"
+            raise InvalidDecision(f"decisions.{number}.conversation_id", problem, "leave it out")
+        if item.root.tool_call_id is not None:
+            problem = "each of these decisions is bound by its suspension alone"
+            raise InvalidDecision(f"decisions.{number}.tool_call_id", problem, "leave it out")
+    return {item.root.suspension_id: item.root.decided() for item in items}
+
+
+def _check_distinct(items: Sequence[DecisionItem]) -> None:
+    seen = set()
+    for number, item in enumerate(items):
+        if item.root.suspension_id in seen:
+            problem = f"{item.root.suspension_id!a:.80} is decided twice in this request"
+            raise InvalidDecision(f"decisions.{number}.suspension_id", problem, "decide each suspension once")
+        seen.add(item.root.suspension_id)
+
+
+async def _check_page(asked: Asked, conversation_id: str, decisions: dict[str, Decision]) -> None:
+    """Refuse decisions of which a page may not make every single one.
+
+    Raises:
+        Refusal: The page may not decide what one of the calls waits for.
+        BatchRefused: Some of the suspensions are not known, or could not be shown whole.
+        InvalidDecision: There are more than a page may send.
+    """
+    if (page := page_of(asked)) is None:
+        return
+    if len(decisions) > MOST_EACH:
+        problem = f"there are {len(decisions)}, and a page may send {MOST_EACH} at once"
+        raise InvalidDecision("decisions", problem, "send fewer")
+    asked.serving.callers.charge(asked.caller, len(decisions) - 1)
+    refused: dict[str, HoldfastError] = {}
+    shown = {call.suspension_id: call for call in await asked.client.conversation(conversation_id).pending()}
+    for suspension_id, decision in decisions.items():
+        try:
+            await page.check(suspension_id, decision, shown.get(suspension_id))
+        except (StaleCall, InvalidDecision) as error:
+            refused[suspension_id] = error
+    if refused:
+        raise BatchRefused(conversation_id, refused)
+
+
+OPERATIONS = (
+    Operation(
+        "POST",
+        "/v1/conversations/{conversation_id}/resolve-many",
+        "resolveMany",
+        "Decide several pending calls of a conversation, all or none; 409 says which cannot be decided, and why.",
+        resolve_many,
+        reply=DecidedManyReply,
+        body=ResolveManyBody,
+        key="decision_id",
+        scope=AccessScope.DECIDE,
+    ),
+    Operation(
+        "POST",
+        "/v1/pending/resolve-each",
+        "resolveEach",
+        "Decide several pending calls of whatever conversations, each by itself: one result for each, in order.",
+        resolve_each,
+        reply=DecidedEachReply,
+        body=ResolveEachBody,
+        key="decision_id",
+        status=207,
+        scope=AccessScope.DECIDE,
+        by_item=True,
+    ),
+)
+"""The operations that decide several calls."""

@@ -1,0 +1,84 @@
+"""The decisions that pages offer: what a button says, what is said of a decision afterwards, and what makes one."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from holdfast.conversation import Approve, Cancel, Decision, Deny, Fail, Redispatch, ReviewVerdict
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """A decision that a person may take.
+
+    Attributes:
+        name: Its name in the form, as in the API.
+        says: What its button says.
+        done: What is said of it afterwards.
+        tone: `good`, `bad` or `plain`.
+        made: Makes the decision from a reason, if it needs nothing else: then several calls may be decided so at once.
+        runs: Whether the call may run after it: then all of the call must have been shown.
+        read: Who reads the reason of several calls that are decided so at once: `agents`, or `log`.
+    """
+
+    name: str
+    says: str
+    done: str
+    tone: str = "plain"
+    made: Callable[[str], Decision] | None = None
+    runs: bool = False
+    read: str = "agents"
+
+
+APPROVE = Choice("approve", "Approve", "approved", "good", lambda reason: Approve(reason=reason), runs=True, read="log")
+DENY = Choice("deny", "Deny", "denied", "bad", Deny)
+ANSWER = Choice("answer", "Send the answer", "answered", "good")
+REVIEW = Choice("review", "Send the verdict", "reviewed", "good")
+FAIL = Choice("fail", "Mark as failed", "marked as failed", "bad", Fail)
+REDISPATCH = Choice(
+    "redispatch", "Run it again", "sent to run again", made=lambda reason: Redispatch(reason=reason), runs=True, read="log"
+)
+CANCEL = Choice("cancel", "Cancel the call", "cancelled", made=Cancel)
+CHOICES: Mapping[str, Choice] = {one.name: one for one in (APPROVE, DENY, ANSWER, REVIEW, FAIL, REDISPATCH, CANCEL)}
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """A verdict of a review: its name in the form, what its button says, what is said of it afterwards, and its tone."""
+
+    name: str
+    says: str
+    done: str
+    tone: str
+
+
+VERDICTS: Mapping[str, Verdict] = {
+    one.name: one
+    for one in (
+        Verdict(ReviewVerdict.ALLOW, "Allow", "allowed", "good"),
+        Verdict(ReviewVerdict.BLOCK, "Block", "blocked", "bad"),
+        Verdict(ReviewVerdict.REVIEW, "Send back", "sent back", "plain"),
+    )
+}
+
+
+def settled_as(by: str | None, said: Any = None) -> str:
+    """What a person reads of what settled a call.
+
+    Args:
+        by: What settled it: the name of a decision, `expiry` or `cancellation`; None where that is not known.
+        said: What the decision said, if it is known: the verdict of a review is in it.
+    """
+    verdict = said.get("verdict") if by == REVIEW.name and isinstance(said, dict) else None
+    if isinstance(verdict, str) and verdict in VERDICTS:
+        return VERDICTS[verdict].done
+    if by is not None and by in CHOICES:
+        return CHOICES[by].done
+    return {"expiry": "given up: its deadline passed", "cancellation": "cancelled"}.get(by or "", "settled")
+
+
+def words_of(by: str | None, said: Any) -> Any:
+    """What a decision said beside its kind and its verdict, for people to read: of a review, its notes."""
+    if by == REVIEW.name and isinstance(said, dict):
+        return said.get("notes", "")
+    return said

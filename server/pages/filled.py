@@ -1,0 +1,144 @@
+"""Decisions as people fill them in: the empty form of a call, and what a form that was sent says."""
+
+from dataclasses import dataclass
+from typing import Any
+
+from holdfast.client import PendingCall
+from holdfast.conversation import Answer, Approve, Decision, Fail, Review, ReviewVerdict, jsontext
+from holdfast.conversation.schema import problem
+from holdfast.server.refusal import Refusal
+
+from .choices import ANSWER, APPROVE, CHOICES, FAIL, REDISPATCH, REVIEW, VERDICTS
+from .fields import ABSENT, FieldKind, Fields
+from .form_body import Form
+from .kinds import EDIT, kind_of, offered, opens_edited
+
+COMPARE = "compare"
+"""What a form asks for that decides nothing: what edited arguments change."""
+
+
+@dataclass(slots=True)
+class Filled:
+    """A decision as a person filled it in, to be shown again where it has a problem.
+
+    Attributes:
+        choice: The decision's name.
+        arguments: The fields of edited arguments, where these are edited.
+        answer: The fields of an answer, where the call takes one.
+        reason: What the agent reads: the reason of a denial or cancellation, the error of a failure, the notes of a review.
+        note: Why it was decided so, for the log.
+        problem: What is wrong with it as a whole.
+        notes_missing: Whether what is wrong is that a review has no notes.
+    """
+
+    choice: str = ""
+    arguments: Fields | None = None
+    answer: Fields | None = None
+    reason: str = ""
+    note: str = ""
+    problem: str = ""
+    notes_missing: bool = False
+
+    def said(self, choice: str) -> str:
+        """What was written for the agent in the form of a decision."""
+        return self.reason if self.choice == choice else ""
+
+    def noted(self, choice: str) -> str:
+        """What was written for the log in the form of a decision."""
+        return self.note if choice == (APPROVE.name if self.choice == COMPARE else self.choice) else ""
+
+
+def blank(call: PendingCall[Any], parameters: Any, *, edited: bool) -> Filled:
+    """The empty form of a call: with the fields of its arguments, if they are edited, else with those of an answer.
+
+    Args:
+        call: The call.
+        parameters: The schema of the tool's arguments; True where it is not known.
+        edited: Whether its arguments are edited.
+    """
+    found = offered(call)
+    if EDIT in found and (edited or opens_edited(call)):
+        return Filled(arguments=Fields.of(parameters, call.arguments, label="Arguments"))
+    return Filled(answer=Fields.of(call.response_schema) if ANSWER.name in found else None)
+
+
+def read(call: PendingCall[Any], parameters: Any, form: Form) -> tuple[Filled, Decision | None]:
+    """What a form says of a call, and the decision, if it makes one.
+
+    A form that was drawn with other fields, of another version of the app, makes none.
+
+    Raises:
+        Refusal: The form names no decision that the call takes.
+    """
+    choice, edited = form.get("decision"), "edited" in form
+    if not _takes(call, choice, edited=edited):
+        raise Refusal(422, "invalid_request", f"{kind_of(call).label} takes no decision {choice!r:.40} here", {"errors": []})
+    filled = blank(call, parameters, edited=edited)
+    filled.choice, filled.reason, filled.note = choice, form.get("reason"), form.get("note")
+    fields = {ANSWER.name: filled.answer, APPROVE.name: filled.arguments, COMPARE: filled.arguments}.get(choice)
+    if fields is not None:
+        if not fields.fits(form):
+            filled.problem = "What may be filled in has changed since this form was drawn: look at it again."
+            return filled, None
+        fields.filled(form)
+    if choice == REVIEW.name:
+        return filled, _review(filled, form.get("verdict"))
+    return filled, _decision(call, parameters, filled)
+
+
+def _takes(call: PendingCall[Any], choice: str, *, edited: bool) -> bool:
+    if choice == COMPARE or (choice == APPROVE.name and (edited or opens_edited(call))):
+        return EDIT in offered(call)
+    return choice in offered(call) and choice in CHOICES
+
+
+def _review(filled: Filled, verdict: str) -> Decision | None:
+    if verdict not in VERDICTS:
+        filled.problem = "Choose a verdict: allow, block or send back."
+        return None
+    if verdict == ReviewVerdict.REVIEW and not filled.reason.strip():
+        filled.problem, filled.notes_missing = "Say in the notes what is to be revised: the agent reads it.", True
+        return None
+    return Review(verdict, filled.reason)
+
+
+def _decision(call: PendingCall[Any], parameters: Any, filled: Filled) -> Decision | None:
+    match filled.choice:
+        case "compare" | "approve" if filled.choice == COMPARE or filled.arguments is not None:
+            arguments = _fitting(filled, filled.arguments, parameters)
+            wanted = isinstance(arguments, dict) and filled.choice == APPROVE.name
+            return Approve(arguments, reason=filled.note) if wanted else None
+        case "fail" if not filled.reason.strip():
+            filled.problem = "Say what went wrong: the agent reads it."
+        case "answer" if filled.answer is not None and _is_empty(filled.answer) and kind_of(call).machine:
+            filled.problem = 'Write the result. An empty text is one, too: mark it as JSON, and write "".'
+        case "answer":
+            value = _fitting(filled, filled.answer, call.response_schema)
+            return None if value is ABSENT else Answer(value, reason=filled.note)
+        case FAIL.name:
+            return Fail(filled.reason, reason=filled.note)
+        case name:
+            made = CHOICES[name].made
+            return None if made is None else made(filled.note if name in (APPROVE.name, REDISPATCH.name) else filled.reason)
+    return None
+
+
+def _is_empty(fields: Fields) -> bool:
+    return fields.root.kind in (FieldKind.TEXT, FieldKind.LINES, FieldKind.ANY) and fields.root.text == ""
+
+
+def _fitting(filled: Filled, fields: Fields | None, schema: Any) -> Any:
+    """The value of the fields, if it fits its schema; else `ABSENT`, and the form says why."""
+    value = ABSENT if fields is None else fields.value()
+    if value is ABSENT:
+        filled.problem = "Some fields cannot be taken as they are."
+        return ABSENT
+    try:
+        jsontext.dumps(value)
+    except (jsontext.NotJson, ValueError) as error:
+        filled.problem = str(error)
+        return ABSENT
+    if isinstance(schema, dict | bool) and (wrong := problem(jsontext.dumps(schema), value)):
+        filled.problem = wrong
+        return ABSENT
+    return value

@@ -1,0 +1,66 @@
+"""What a person says with the options of `holdfast resolve`."""
+
+import pytest
+
+from holdfast.cli import resolve
+from holdfast.cli.app import run
+from holdfast.cli.errors import ExitCode
+from holdfast.conversation import Answer, Approve, Cancel, Deny, Fail, Redispatch, Review
+
+PLACE = ("resolve", "c-1", "call-1", "--suspension", "s-1")
+
+
+@pytest.fixture
+def said(monkeypatch):
+    """What a command line decides, in place of sending it."""
+    found = []
+
+    async def note(_where, _conversation, _call, decision, **_):
+        found.append(decision)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(resolve, "_resolve", note)
+
+    def called(*options):
+        found.clear()
+        code = run([*PLACE, *options])
+        return found[0] if found else code
+
+    return called
+
+
+@pytest.mark.parametrize(
+    ("options", "decision"),
+    [
+        (["--approve", "--reason", "seen"], Approve(reason="seen")),
+        (["--approve", "--arguments", '{"a":1}', "--reason", "less"], Approve({"a": 1}, reason="less")),
+        (["--answer", "null", "--reason", "asked them"], Answer(None, reason="asked them")),
+        (["--fail", "no signal", "--reason", "x"], Fail("no signal", reason="x")),
+        (["--redispatch", "--reason", "x"], Redispatch(reason="x")),
+        (["--deny", "not this one"], Deny("not this one")),
+        (["--cancel", "nobody needs it"], Cancel("nobody needs it")),
+        (["--cancel", ""], Cancel("")),
+        (["--review", "allow"], Review("allow", "")),
+        (["--review", "review", "--notes", "halve it"], Review("review", "halve it")),
+    ],
+)
+def test_each_decision_is_said_with_its_reason(said, options, decision):
+    assert said(*options) == decision
+
+
+@pytest.mark.parametrize(
+    ("options", "problem"),
+    [
+        (["--review", "allow", "--reason", "x"], "--reason: it does not go with --review"),
+        (["--deny", "no", "--reason", "x"], "say it with --deny REASON"),
+        (["--cancel", "no", "--reason", "x"], "say it with --cancel REASON"),
+        (["--approve", "--notes", "x"], "--notes: it does not go with --approve"),
+        (["--cancel", "no", "--arguments", "{}"], "--arguments: it does not go with --cancel"),
+        (["--review", "allow", "--cancel", "no"], "--review and --cancel are given"),
+        ([], "give one of --approve, --deny, --answer, --fail, --redispatch, --review, --cancel"),
+        (["--reason", "x"], "none is given"),
+    ],
+)
+def test_options_that_do_not_go_together_are_refused(said, capsys, options, problem):
+    assert said(*options) == ExitCode.BAD_INPUT
+    assert problem in capsys.readouterr().err
