@@ -7,6 +7,7 @@ from typing import TypeAlias, get_args
 from holdfast.agent import Agent
 from holdfast.client.results import AsyncPendingCall
 from holdfast.conversation import Decision
+from holdfast.conversation.decisions import DECISIONS
 from holdfast.errors import ConfigurationError, InvalidDecision
 
 Deciding: TypeAlias = Callable[[AsyncPendingCall], Decision | Awaitable[Decision | None] | None]
@@ -14,7 +15,7 @@ Deciding: TypeAlias = Callable[[AsyncPendingCall], Decision | Awaitable[Decision
 Decide: TypeAlias = Deciding | Mapping[str, Decision | Deciding | None]
 """One function for all tools, or a decision or function for each."""
 
-FIX = "give Approve(), Deny(...), Answer(...), Fail(...), Redispatch(), or None to leave the call waiting"
+FIX = f"give {DECISIONS}, or None to leave the call waiting"
 
 
 class Decider:
