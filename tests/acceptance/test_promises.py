@@ -226,7 +226,7 @@ async def test_a_mix_of_calls_runs_and_waits_side_by_side_and_results_stand_in_t
         {"ok": True, "result": None},
         {"ok": True, "result": {"order": "A", "total": 42}},
         {"ok": True, "result": {"picture": 1}, "untrusted": True},
-        {"ok": True, "result": "refunded 5 of B"},
+        {"ok": True, "result": "refunded 5 of B", "edited_arguments": {"order": "B", "amount": 5}},
         {"ok": False, "error": "the client failed: no permission", "untrusted": True},
     ]
     assert [result["ok"] for result in results[5:]] == [False, False, False]
