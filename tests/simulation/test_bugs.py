@@ -6,6 +6,10 @@ from simulation.seed import simulate
 
 SEEDS = 3000
 """How many seeds a bug has to show itself."""
+FOUND_BY = {
+    bugs.a_transcript_that_is_trusted_by_its_length: 700,
+}
+"""Seeds that found a bug which shows itself seldom: the search begins there, and goes through all of them if that is over."""
 
 RARE = (bugs.a_run_of_another_release_that_is_given_up, bugs.a_worker_that_does_not_answer_taken_for_gone)
 """Bugs that show themselves only after hundreds of seeds."""
@@ -22,13 +26,21 @@ PLANTED = [
 ]
 
 
+def seeds(bug):
+    first = FOUND_BY.get(bug, 1)
+    return (*range(first, SEEDS + 1), *range(1, first))
+
+
+@pytest.mark.timeout(1200)
 @pytest.mark.parametrize("bug", PLANTED)
 def test_a_planted_bug_is_found(bug):
-    for seed in range(1, SEEDS + 1):
+    for seed in seeds(bug):
         with bug():
             outcome = simulate(seed)
         if outcome.problems:
             print(f"{bug.__name__}: found by seed {seed}: {outcome.problems[0]}")
+            with bug():
+                assert simulate(seed).problems, "this seed was ended by something else"
             assert not simulate(seed).problems
             return
     pytest.fail(f"{bug.__name__} is not found in {SEEDS} seeds")
