@@ -39,7 +39,10 @@ def _signature(key: bytes, store: StoreAddress, record: AppRecord) -> str:
     pairs = (sorted(found.items()) for found in (record.agents, record.prints))
     agents, prints = ([part for pair in found for part in pair] for found in pairs)
     main_file = [] if record.main_file is None else [record.main_file]
-    lists = (record.python_path, main_file, record.environment, agents, prints)
+    rules = [part for pair in sorted(record.rules.items()) for part in pair]
+    tools = [[part for pair in sorted(record.primaries.items()) for part in pair], record.approving]
+    later = [rules, *tools] if any(tools) else [rules] if rules else []  # never one list in the place of another
+    lists = (record.python_path, main_file, record.environment, agents, prints, *later)
     fixed = (SIGNED_AS, store.store_id, store.namespace, record.app, record.code, record.source)
     return keyed(key, *fixed, *(part for found in lists for part in (str(len(found)), *found)))
 

@@ -16,6 +16,7 @@ class ModelRequest:
     `log_tail` are the durable events that end at `upto_seq`, as many as the actor had: the worker reads those before them.
     `lineage` names the activation's log: with one lineage, a place in the log stands for one entry and all before it.
     `instead_of` is a claim of this effect whose process is gone: it gives way to the claim for this request.
+    `message_seq` is the place of the turn's message.
     `request` is the id of the HTTP request that led here, for log lines alone; '' where there is none.
     `traceparent` is the trace context of the turn's span; None where there is none.
     """
@@ -33,6 +34,7 @@ class ModelRequest:
     instead_of: str = ""
     request: str = ""
     traceparent: str | None = None
+    message_seq: int = 0
 
     @property
     def about(self) -> dict[str, str]:
@@ -45,7 +47,8 @@ class RunRequest:
     """Run a server call's callback with the arguments at the place `arguments_at` in the log; the rest as in `ModelRequest`.
 
     `message_seq` and `decided_at` are the places of the turn's message and of the decision that let the call run; 0 for none.
-    `resumed` is how many of its runs so far followed a decision on what the run before had suspended itself for.
+    `resumed` is how many of its runs so far followed a decision on what the run before had suspended itself for. `rule` names
+    the permission rule by which the call runs without asking.
     """
 
     conversation_id: str
@@ -64,6 +67,7 @@ class RunRequest:
     message_seq: int = 0
     resumed: int = 0
     decided_at: int = 0
+    rule: str = ""
 
     @property
     def about(self) -> dict[str, str]:

@@ -4,11 +4,12 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Protocol, TypeAlias
 
-from holdfast.conversation import AgentSpec, ModelFailed, ModelReplied, RunFinished, RunSuspended
+from holdfast.conversation import AgentSpec, ModelFailed, ModelReplied, RunFinished, RunRuled, RunSuspended
 
 from .work_requests import ModelRequest, RunRequest
 
 ModelOutcome: TypeAlias = ModelReplied | ModelFailed
+RunOutcome: TypeAlias = RunFinished | RunSuspended | RunRuled
 GRACE_S = 30.0
 """Seconds beyond the bound of a run or model call for which its claim stands, and its worker may still answer."""
 
@@ -54,7 +55,7 @@ class NoOutcome(StrEnum):
     FORGOTTEN = "forgotten"  # the incarnation that claimed the work lives, but has ended it since: the record is older
 
 
-RunAnswer: TypeAlias = RunFinished | RunSuspended | Claimed | NoOutcome
+RunAnswer: TypeAlias = RunOutcome | Claimed | NoOutcome
 ModelAnswer: TypeAlias = ModelOutcome | Claimed | NoOutcome
 
 

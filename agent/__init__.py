@@ -7,10 +7,13 @@ from holdfast.conversation import AgentSpec, Approval, Executor, Limits, OnLost,
 
 from .agent import Agent
 from .app import App
+from .approving import TurnContext
 from .callback import InvalidArguments
 from .context import Report, ToolContext
 from .digest import code_digest
 from .path import cipher_path, load, main_file, path_of, python_path
+from .rule import Effect, Rule
+from .rules import Rules, Verdict
 from .suspend import Suspend
 from .tool import Tool, tool
 
@@ -19,15 +22,20 @@ __all__ = [
     "AgentSpec",
     "App",
     "Approval",
+    "Effect",
     "Executor",
     "InvalidArguments",
     "Limits",
     "OnLost",
     "Report",
+    "Rule",
+    "Rules",
     "Suspend",
     "Tool",
     "ToolContext",
     "ToolSpec",
+    "TurnContext",
+    "Verdict",
     "cipher_path",
     "code_digest",
     "load",

@@ -10,6 +10,7 @@ from holdfast.errors import ConfigurationError
 
 from . import call_options, checks, disclosure
 from .disclosure import Disclosure, Errors
+from .rules import Rules
 from .tool import Tool
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
@@ -33,10 +34,12 @@ class Agent:
         errors: How much of a tool's exception the model reads and the store keeps: its class and text (`full`), its class alone
             (`type`), or the text that a function of the exception returns, in the worker and within 10 s; if the function
             fails or takes longer, the class alone. Known secrets are redacted.
+        rules: The permission rules of the agent's tools; the app's count as well.
 
     Attributes:
         name: The agent's name.
         errors: The policy for exceptions. It belongs to the code of the app and is not stored.
+        rules: The permission rules as they were given. They belong to the code of the app and are not part of the spec.
         tools: Its tools, in the order given.
         spec: The agent as the state machine knows it; its digest names exactly this declaration without `own_options`.
         own_options: The model options that are not stored, by name.
@@ -56,6 +59,7 @@ class Agent:
         limits: Limits | None = None,
         execution: str = Execution.PARALLEL,
         errors: Errors = Disclosure.FULL,
+        rules: Rules | None = None,
     ) -> None:
         if not isinstance(name, str) or not _NAME.fullmatch(name):
             problem = (
@@ -69,6 +73,7 @@ class Agent:
         if not checks.text(model, f"{field}.model").strip():
             raise ConfigurationError(f"{field}.model", "it is empty", 'name a model, such as "openai/gpt-4o-mini"')
         self.errors = disclosure.checked(errors, f"{field}.errors")
+        self.rules = checks.rules(rules, f"{field}.rules")
         stored, self.own_options = call_options.checked(model_options or {}, f"{field}.model_options")
         self.spec = AgentSpec(
             name=name,

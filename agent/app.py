@@ -8,7 +8,9 @@ from typing import Any
 
 from holdfast.errors import AgentNotFound, ConfigurationError
 
+from . import checks
 from .agent import Agent
+from .rules import Rules
 
 ENVIRONMENT = ("*_API_KEY", "*_API_BASE")
 APP_KEY = "HOLDFAST_APP_KEY"
@@ -29,11 +31,13 @@ class App:
         encrypt: The cipher of the conversations' payloads in Redis: an object with `encrypt(data, context)` and
             `decrypt(data, context)`, both from bytes to bytes, that is a global of a module; or its import path,
             `package.module:name`. None: nothing is encrypted. Every process needs its keys in the environment.
+        rules: The permission rules of all agents' tools.
 
     Attributes:
         agents: The agents, in the order given.
         env: The names and patterns of environment variables, in the order given.
         encrypt: The cipher as it was given.
+        rules: The permission rules as they were given.
         module: The name of the module that constructed the app.
 
     Raises:
@@ -47,6 +51,7 @@ class App:
         lifespan: Callable[..., Any] | None = None,
         env: Sequence[str] = ENVIRONMENT,
         encrypt: Any = None,
+        rules: Rules | None = None,
     ) -> None:
         frame = inspect.currentframe()
         caller = None if frame is None else frame.f_back
@@ -56,6 +61,7 @@ class App:
         self._lifespan = _lifespan(lifespan)
         self.env = _patterns(env)
         self.encrypt = _cipher(encrypt)
+        self.rules = checks.rules(rules, "app.rules")
 
     def __repr__(self) -> str:
         return f"<App of {self.module!r} agents={list(self._by_name)}>"

@@ -9,6 +9,8 @@ from holdfast.conversation.jsontext import JsonText, NotJson, check_text, dumps,
 from holdfast.conversation.schema import schema_problem
 from holdfast.errors import ConfigurationError
 
+from .rules import Rules
+
 Member = TypeVar("Member", bound=StrEnum)
 
 
@@ -36,6 +38,14 @@ def member(kind: type[Member], value: Any, field: str) -> Member:
     except ValueError as error:
         allowed = ", ".join(repr(str(known)) for known in kind)
         raise ConfigurationError(field, f"{value!r} is not known", f"use one of {allowed}") from error
+
+
+def rules(value: Any, field: str) -> Rules | None:
+    """The value, if it is permission rules or None."""
+    if value is not None and not isinstance(value, Rules):
+        fix = 'give Rules(allow=[...], ask=[...], deny=[...]), or Rules.load("rules.yaml")'
+        raise ConfigurationError(field, f"{type(value).__name__} is not Rules", fix)
+    return value
 
 
 def seconds(value: Any, field: str) -> float | None:

@@ -19,6 +19,7 @@ from holdfast.errors import ConfigurationError
 from holdfast.redaction import PLAIN, Redaction
 
 from . import checks, disclosure, docstring, type_schema
+from .approving import Approving, Needs, TurnContext
 from .callback import Callback, InThread, InvalidArguments
 from .context import ToolContext
 from .disclosure import Disclosure, Errors
@@ -48,7 +49,8 @@ class Tool:
         parameters: The JSON Schema of the arguments, as a dict or as JSON text, passed to the model verbatim. By default it
             comes from the callback's signature, and pydantic then validates the model's arguments.
         executor: Who produces the result: `server` (the callback), `human`, `client` or `provider`.
-        approval: `auto`, or `required`: a person approves before it runs.
+        approval: `auto`, or `required`: a person approves before it runs; or a plain function that says so of a call's
+            arguments, or of its arguments and its `TurnContext`, in a worker: True or False. Where it fails, a person is asked.
         callback: The body of a server tool, sync or async. Parameters annotated with `ToolContext` receive the context, the
             others the arguments by keyword. A human or client tool's body never runs.
         prompt: The text for the person who decides, or a function of the arguments that returns it; at most 4 KiB.
@@ -68,9 +70,11 @@ class Tool:
             also after an answer, and reads the decision in `ToolContext.decision`) or `use_as_result`, which is what human and
             client tools do.
         definition: A provider tool as its provider wants it, passed through verbatim.
+        primary: The name of the argument that a permission rule like `Bash(npm *)` is about; one of `parameters`.
 
     Attributes:
         name: The tool's name.
+        primary: The name of the argument that a permission rule without a name is about, or None.
         spec: The tool as the state machine knows it.
         callback: The function given, or None.
 
@@ -85,7 +89,7 @@ class Tool:
         description: str | None = None,
         parameters: Mapping[str, Any] | str | None = None,
         executor: str = Executor.SERVER,
-        approval: str = Approval.AUTO,
+        approval: str | Needs = Approval.AUTO,
         callback: Function | None = None,
         prompt: Prompt | None = None,
         response_schema: Any = None,
@@ -96,13 +100,15 @@ class Tool:
         run_timeout_s: float | None = None,
         strict: bool = False,
         definition: Mapping[str, Any] | str | None = None,
+        primary: str | None = None,
         decisions: Sequence[str] | None = None,
         resume: str | None = None,
     ) -> None:
         self.name = _name(name, callback)
         field = f"tool {self.name!r}"
         who = checks.member(Executor, executor, f"{field}.executor")
-        gate = checks.member(Approval, approval, f"{field}.approval")
+        self._approving = None if isinstance(approval, str) else Approving(approval, f"{field}.approval")
+        gate = checks.member(Approval, approval, f"{field}.approval") if isinstance(approval, str) else Approval.REQUIRED
         lost = None if on_lost is None else checks.member(OnLost, on_lost, f"{field}.on_lost")
         _check_axes(field, who, gate)
         _check_body(field, who, callback, definition, parameters)
@@ -144,6 +150,7 @@ class Tool:
             decisions=DEFAULT_CHOICES if choices is None else choices,
             resume=_resume(resume, who, gate, f"{field}.resume"),
         )
+        self.primary = _primary(primary, self.spec, f"{field}.primary")
         if callback is not None:
             functools.update_wrapper(self, callback, updated=())
 
@@ -158,7 +165,8 @@ class Tool:
         return self.callback(*args, **kwargs)
 
     def __repr__(self) -> str:
-        return f"<Tool {self.name!r} executor={self.spec.executor} approval={self.spec.approval}>"
+        approval = self.spec.approval if self._approving is None else "function"
+        return f"<Tool {self.name!r} executor={self.spec.executor} approval={approval}>"
 
     def validate(
         self, arguments: Mapping[str, Any], *, errors: Errors = Disclosure.FULL, redaction: Redaction = PLAIN
@@ -192,6 +200,22 @@ class Tool:
             return encoded.decode()
         ellipsis_bytes = len("…".encode())
         return encoded[: PROMPT_BYTES - ellipsis_bytes].decode(errors="ignore") + "…"
+
+    @property
+    def approves_by_function(self) -> bool:
+        """Whether a function of the app says which calls need an approval."""
+        return self._approving is not None
+
+    @property
+    def approves_by_turn(self) -> bool:
+        """Whether that function is one of the turn, too."""
+        return self._approving is not None and self._approving.takes_turn
+
+    def needs_approval(self, arguments: Mapping[str, Any] | None, turn: TurnContext) -> bool:
+        """Whether the declaration wants a person to approve a call; `arguments` are None where they cannot be read."""
+        if self._approving is None:
+            return self.spec.approval is Approval.REQUIRED
+        return self._approving.needed(arguments, turn)
 
     @property
     def blocks(self) -> bool:
@@ -238,7 +262,7 @@ class Options(TypedDict, total=False):
     description: str | None
     parameters: Mapping[str, Any] | str | None
     executor: str
-    approval: str
+    approval: str | Needs
     prompt: Prompt | None
     response_schema: Any
     streaming: bool
@@ -248,6 +272,7 @@ class Options(TypedDict, total=False):
     run_timeout_s: float | None
     strict: bool
     definition: Mapping[str, Any] | str | None
+    primary: str | None
     decisions: Sequence[str] | None
     resume: str | None
 
@@ -377,6 +402,19 @@ def _takes_one(function: Function) -> bool:
     except (TypeError, ValueError):
         return False
     return True
+
+
+def _primary(primary: Any, spec: ToolSpec, field: str) -> str | None:
+    if primary is None:
+        return None
+    if spec.executor is Executor.PROVIDER:
+        problem = "nobody but the provider knows a provider tool's arguments"
+        raise ConfigurationError(field, problem, "leave it out; rules can deny the tool by its name")
+    known = list(loads(spec.parameters).get("properties") or {})
+    if not isinstance(primary, str) or primary not in known:
+        shown = ", ".join(map(repr, known[:20])) or "none"
+        raise ConfigurationError(field, f"{primary!r:.60} is no parameter", f"name one of its parameters: {shown}")
+    return primary
 
 
 def _response_schema(declared: Any, field: str) -> JsonText | None:

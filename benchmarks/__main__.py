@@ -11,6 +11,7 @@ PARTS = {
     "server": "what HTTP adds, idle event streams, decisions a second",
     "inbox": "the inbox in a browser, with 1,000 calls that wait",
     "in_flight": "many that wait for a slow model at once, a one-call turn, actors at rest",
+    "rules": "what permission rules cost a call",
     "rehearsal": "three turns of an agent's unit test, without a stack",
 }
 PEERS = stack.ROOT / "peers" / "out"

@@ -31,6 +31,7 @@ COMMANDS = {
     "submit": "submit",
     "serve": "serve",
     "keys": "keys",
+    "rules": "rules",
     "top": "top",
     "pause": "pause",
     "resume": "resume",
@@ -114,6 +115,8 @@ def _command(name: str) -> Any:
     about = (module.__doc__ or "").partition(": ")[2]
     made = typer.Typer(add_completion=False, help=about[:1].upper() + about[1:], context_settings=_HELP)
     below = getattr(module, "COMMANDS", None)
+    if below is not None:
+        made.callback()(lambda: None)  # else typer leaves out the word of a command that stands alone
     for word, function in (below or {name: module.run}).items():
         made.command(word, context_settings=_HELP)(function if name in TARGETLESS else everywhere(function))
     return typer.main.get_command(made)

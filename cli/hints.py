@@ -82,3 +82,11 @@ def _resolve(call: PendingCall[Any], flag: tuple[str, ...], where: Where) -> str
     if call.tool_call_id.startswith("-"):  # the model chose the id, which must not pass for an option
         return shlex.join(["holdfast", "resolve", *options, *where.words(), "--", *place])
     return command(["resolve", *place, *options], where)
+
+
+def asked_by(call: PendingCall[Any]) -> str:
+    """What permission rules say of a call that waits for an approval: the rule that asks, and why; empty where none does."""
+    reason = clean(call.rule_reason)
+    if not call.rule:
+        return f"asked because {reason}" if reason else ""
+    return f"asked by the rule {clean(call.rule)}{': ' if reason else ''}{reason}"

@@ -15,7 +15,7 @@ from holdfast.conversation import SuspensionKind
 from holdfast.errors import InvalidInput
 
 from .display import clean, console, is_whole, is_whole_json, lines, shorten, span, table, to_json
-from .hints import command, next_step
+from .hints import asked_by, command, next_step
 from .options import AsJson, Where
 from .pauses import notice, standing
 from .session import Reached, reached
@@ -172,6 +172,8 @@ def draw(calls: Sequence[AsyncPendingCall], now: int, where: Where) -> None:
         asked = [said for said in (call.title, call.prompt, call.action if call.action != "review" else None) if said]
         for said in asked:
             screen.print(f"  it asks: {shorten(clean(said), PROMPT_LENGTH)}", soft_wrap=True)
+        if said := asked_by(call):
+            screen.print(f"  {said}", soft_wrap=True)
         whole = is_whole_json(text, room) and all(is_whole(said, PROMPT_LENGTH) for said in asked)
         whole = whole and not call.report_md and call.payload is None
         if (step := next_step(call, where, whole=whole)) is not None:

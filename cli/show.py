@@ -14,7 +14,7 @@ from holdfast.client.results import AsyncPendingCall, ConversationState, LateRes
 from holdfast.conversation import Status, SuspensionKind
 
 from .display import clean, clean_block, console, shorten, span, to_json
-from .hints import command, resolving
+from .hints import asked_by, command, resolving
 from .options import AsJson, Where
 from .pauses import described, standing
 from .session import reached
@@ -228,7 +228,8 @@ def _body(call: AsyncPendingCall) -> "Text":
         parts.append(_quoted(call.prompt))
     match call.kind:
         case SuspensionKind.APPROVAL:
-            parts.append(f"May {clean(call.tool)} run with these arguments?")
+            by = asked_by(call)
+            parts.append(f"May {clean(call.tool)} run with these arguments?{f' (It is {by})' if by else ''}")
         case SuspensionKind.ELICITATION:
             parts.append("Somebody is asked; the answer is the call's result.")
         case SuspensionKind.CLIENT_EXEC:

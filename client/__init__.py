@@ -42,6 +42,7 @@ from holdfast.errors import (
     InvalidDecision,
     InvalidInput,
     InvalidMessage,
+    InvalidRule,
     MessageNotFound,
     OlderRelease,
     OtherBuild,
@@ -68,6 +69,7 @@ from .cautions import AppDiffersWarning, DurabilityWarning
 from .conversation import Conversation
 from .list_events import AsyncListEvent, ListEvent, ListEventKind
 from .results import AsyncPendingCall, ConversationState, Event, LateResult, Page, PendingCall, RunningCall
+from .rule_check import RuleCheck
 from .turns import Message, MessageStatus, Turn, TurnStatus, Usage
 
 if TYPE_CHECKING:
@@ -111,6 +113,7 @@ __all__ = [
     "InvalidDecision",
     "InvalidInput",
     "InvalidMessage",
+    "InvalidRule",
     "LateResult",
     "ListEvent",
     "ListEventKind",
@@ -132,6 +135,7 @@ __all__ = [
     "Redispatch",
     "Review",
     "ReviewVerdict",
+    "RuleCheck",
     "RunningCall",
     "ServerRefused",
     "ServerUnavailable",

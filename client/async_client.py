@@ -3,7 +3,7 @@
 import asyncio
 import copy
 import uuid
-from collections.abc import AsyncGenerator, Collection, Sequence
+from collections.abc import AsyncGenerator, Collection, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self, cast
@@ -54,6 +54,7 @@ from .conversation import Conversation
 from .list_events import AsyncListEvent
 from .list_feed import list_events
 from .results import AsyncPendingCall, Page, PendingCall
+from .rule_check import RuleCheck, arguments_of, checked, named
 from .stack import Stack
 
 if TYPE_CHECKING:
@@ -514,6 +515,31 @@ class AsyncClient:
             ConfigurationError: The client names no app, or the app is declared wrongly.
         """
         return [AgentRow.of(agent.spec) for agent in (await self._connection.app()).agents]
+
+    async def check_rules(self, agent: str, tool: str, arguments: Mapping[str, Any], *, app: str | None = None) -> RuleCheck:
+        """What would become of a call under the permission rules that are published now, and by which rule.
+
+        Nothing is proposed or run. It needs Redis alone: neither the app's code nor Ray. A tool's approval that is a function
+        of the app is not called; where it alone decides, the effect is `ask`, and the reason says so.
+
+        Args:
+            agent: The agent's name.
+            tool: The name of one of its tools.
+            arguments: The call's arguments, a JSON object.
+            app: The import path of the published app; None: the client's own.
+
+        Raises:
+            AppNotPublished: The app is not published.
+            AgentNotFound: The published app has no such agent.
+            InvalidInput: The agent has no such tool, or the arguments are no JSON object.
+            ConfigurationError: Neither the client nor the call names an app.
+            StoreUnavailable: Redis does not answer in time, or refuses.
+            CorruptStore: A key holds what Holdfast never wrote there.
+            NewerRecord: A newer Holdfast has written a record that is to be read.
+        """
+        of_agent, of_tool, given = named("agent", agent), named("tool", tool), arguments_of(arguments)
+        path = self._connection.stack.app_path if app is None else named("app", app)
+        return await self._connection.read(lambda store: checked(store, path, of_agent, of_tool, given))
 
     async def pause(self, agent: str | None = None, reason: str = "") -> Pause:
         """Stop new work of one agent, or (None) of the whole namespace, until `resume`; returns the pause that stands then.

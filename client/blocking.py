@@ -24,6 +24,7 @@ from .batches import pairs_of
 from .conversation import Conversation as AsyncConversation
 from .list_events import BlockingListEvent, ListEvent
 from .results import AsyncPendingCall, BlockingPendingCall, ConversationState, Event, Page, PendingCall
+from .rule_check import RuleCheck
 from .turns import Message, Turn
 
 T = TypeVar("T")
@@ -209,6 +210,10 @@ class Client:
     def agents(self) -> list[AgentRow]:
         """The agents of the client's app. `AsyncClient.agents` describes the errors."""
         return self._run(self._async().agents())
+
+    def check_rules(self, agent: str, tool: str, arguments: Mapping[str, Any], *, app: str | None = None) -> RuleCheck:
+        """What would become of a call. `AsyncClient.check_rules` describes the arguments, the result and the errors."""
+        return self._run(self._async().check_rules(agent, tool, arguments, app=app))
 
     def pause(self, agent: str | None = None, reason: str = "") -> Pause:
         """Stop new work. `AsyncClient.pause` describes the arguments, the result and the errors."""

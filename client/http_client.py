@@ -1,7 +1,7 @@
 """The client over HTTP: the methods of `AsyncClient`, with neither Ray nor Redis in the process."""
 
 import uuid
-from collections.abc import AsyncGenerator, Collection, Sequence
+from collections.abc import AsyncGenerator, Collection, Mapping, Sequence
 from typing import Any, NoReturn
 
 import httpx
@@ -41,6 +41,7 @@ from .http_exchange import Exchange, key_or
 from .http_paths import fits, part
 from .list_events import AsyncListEvent
 from .results import AsyncPendingCall, Page
+from .rule_check import RuleCheck, arguments_of, named
 
 
 class HttpClient(AsyncClient):
@@ -220,6 +221,12 @@ class HttpClient(AsyncClient):
     async def agents(self) -> list[AgentRow]:
         """The agents of the server's app; see `AsyncClient.agents`."""
         return [replies.agent(one) for one in replies.page(await self.exchange.get("/v1/agents", "the agents")).items]
+
+    async def check_rules(self, agent: str, tool: str, arguments: Mapping[str, Any], *, app: str | None = None) -> RuleCheck:
+        """What would become of a call under the rules that are published now; see `AsyncClient.check_rules`."""
+        body = {"agent": named("agent", agent), "tool": named("tool", tool), "arguments": arguments_of(arguments)}
+        body |= {} if app is None else {"app": named("app", app)}
+        return await self.exchange.post("/v1/rules/check", "the check of the rules", body, replies.rule_check)
 
     async def pause(self, agent: str | None = None, reason: str = "") -> Pause:
         """Stop new work; see `AsyncClient.pause`."""

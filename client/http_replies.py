@@ -18,6 +18,7 @@ from .http_answers import UNREADABLE, told
 from .list_events import AsyncListEvent, ListEvent, ListEventKind
 from .results import ConversationState, LateResult, PendingCall, RunningCall
 from .results import Event as ClientEvent
+from .rule_check import RuleCheck
 from .turns import Message, Turn
 
 _T = TypeVar("_T")
@@ -53,6 +54,7 @@ _TURN = TypeAdapter(Turn)
 _MESSAGE = TypeAdapter(Message)
 _AGENT = TypeAdapter(AgentRow)
 _PAUSE = TypeAdapter(Pause)
+_RULE_CHECK = TypeAdapter(RuleCheck)
 _STANDING = TypeAdapter(_Standing)
 _FLAGS = TypeAdapter(dict[str, bool])
 _RESUMED: TypeAdapter[dict[str, Pause | None]] = TypeAdapter(dict[str, Pause | None])
@@ -118,6 +120,11 @@ def message(reply: Any) -> Message:
 def agent(reply: Any) -> AgentRow:
     """The agent."""
     return _checked(_AGENT, reply)
+
+
+def rule_check(reply: Any) -> RuleCheck:
+    """What permission rules say of a call."""
+    return _checked(_RULE_CHECK, reply)
 
 
 def pause(reply: Any) -> Pause:

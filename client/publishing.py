@@ -1,34 +1,50 @@
 """Publishing an app, with which all conversations run from then on, and comparing the published app with the app here."""
 
+import asyncio
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Self
 
 from holdfast.actors import ActorSettings
 from holdfast.actors.actor_settings import StoreAddress
 from holdfast.actors.signature import fingerprint, keyed, sealed
 from holdfast.actors.vault import Vault
-from holdfast.agent import AgentSpec, App, code_digest, main_file, python_path
+from holdfast.agent import AgentSpec, App, Rules, code_digest, main_file, python_path
 from holdfast.daemon import in_daemon
 from holdfast.errors import ClusterStopped
-from holdfast.persistence import EVERYWHERE, AppRecord, Directory
+from holdfast.persistence import EVERYWHERE, PAUSE_LAG_MS, AppRecord, Directory
+
+RULES_LAG_MS = PAUSE_LAG_MS + 100
+"""After what time no worker acts on the permission rules from before a publication any more."""
 
 
 @dataclass(frozen=True, slots=True)
 class Here:
-    """An app as this process has it: its source's digest, its agents, and the values of the variables that it names."""
+    """An app as this process has it: its source's digest, its agents, and the values of the variables that it names.
+
+    `rules`, `primaries` and `approving` are as in `AppRecord`.
+    """
 
     path: str
     source: str
     specs: tuple[AgentSpec, ...]
     environment: dict[str, str]
+    rules: dict[str, Rules] = field(default_factory=dict)
+    primaries: dict[str, str] = field(default_factory=dict)
+    approving: tuple[str, ...] = ()
 
     @classmethod
     async def of(cls, app: App, path: str) -> Self:
         """The app at an import path, as this process has it now."""
         specs = tuple(agent.spec for agent in app.agents)
-        return cls(path, await in_daemon(code_digest, path), specs, app.environment(os.environ))
+        together = {agent.name: Rules.together(app.rules, agent.rules) for agent in app.agents}
+        rules = {name: found for name, found in together.items() if found != Rules()}
+        tools = {f"{agent.name}/{tool.name}": tool for agent in app.agents for tool in agent.tools}
+        primaries = {place: tool.primary for place, tool in tools.items() if tool.primary is not None}
+        approving = tuple(sorted(place for place, tool in tools.items() if tool.approves_by_function))
+        source = await in_daemon(code_digest, path)
+        return cls(path, source, specs, app.environment(os.environ), rules, primaries, approving)
 
     @property
     def agents(self) -> dict[str, str]:
@@ -48,6 +64,9 @@ class Here:
             agents=self.agents,
             source=self.source,
             prints={name: fingerprint(key, name, value) for name, value in self.environment.items()},
+            rules={name: rules.digest for name, rules in self.rules.items()},
+            primaries=self.primaries,
+            approving=self.approving,
         )
         return sealed(key, store, record)
 
@@ -57,6 +76,8 @@ class Here:
         agents = sorted(name for name in {*self.agents, *record.agents} if self.agents.get(name) != record.agents.get(name))
         if agents:
             found.append(f"its agents ({', '.join(agents)})")
+        if {name: rules.digest for name, rules in self.rules.items()} != record.rules:
+            found.append("its permission rules")
         prints = {name: fingerprint(key, name, value) for name, value in self.environment.items()} if key is not None else {}
         variables = sorted(name for name, print_ in prints.items() if record.prints.get(name) != print_)
         if variables:
@@ -75,7 +96,10 @@ async def publish(store: Directory, settings: ActorSettings, key: bytes, here: H
     await _unstopped(store, settings)
     record, vault = here.record(key, settings.store), Vault(settings.store)
     await in_daemon(vault.put_environment, record.app, record.code, here.environment)  # first: the record's readers need it
-    await store.put_app(record, here.specs)
+    before = await store.app(record.app)
+    await store.put_app(record, here.specs, {rules.digest: rules.to_json() for rules in here.rules.values()})
+    if before is not None and before.rules != record.rules:  # until then a worker may act on those from before
+        await asyncio.sleep(RULES_LAG_MS / 1000)
     await store.put_problem(record.app, None)  # its workers report their problems anew
     await in_daemon(vault.forget_others, record.app, record.code)
     for slot in map(str, range(settings.process_limits.workers)):

@@ -113,6 +113,8 @@ class PendingCall(Generic[R]):
         action: What a review asks for, in one word.
         report_md: What a reviewer is to read, in markdown: a tool's words, and not to be trusted more than its arguments.
         payload: What a review is about, as a JSON value.
+        rule: The name of the permission rule that asks for an approval; empty where none by itself does.
+        rule_reason: Why the permission rules ask, in the rule's words; empty where it says nothing.
         problem: Why not all of the call can be read: a newer Holdfast wrote it, the store is corrupt, it nests too deeply, or
             it is gone. Fields that could not be read are empty or None.
     """
@@ -136,6 +138,8 @@ class PendingCall(Generic[R]):
     action: str | None
     report_md: str | None
     payload: Any
+    rule: str
+    rule_reason: str
     _resolve: Callable[..., R] = field(repr=False, compare=False)
 
     @classmethod

@@ -4,7 +4,7 @@ import logging
 from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
 
-from holdfast.conversation import Event, ModelFailed, RunSuspended, State, jsontext
+from holdfast.conversation import Event, ModelFailed, RunRuled, RunSuspended, State, jsontext
 from holdfast.conversation.calls import CallStatus, run_effect_id
 from holdfast.conversation.events import CallSuspended, RunScheduled
 from holdfast.errors import CorruptStore, NewerRecord, StoreError
@@ -118,6 +118,8 @@ def _late(effect_id: str, late: Late) -> LateResult:
             content: str | None = outcome.error
         case RunSuspended():
             content = f"it asked for a review: {outcome.title}"
+        case RunRuled():
+            content = f"it did not begin: {outcome.ruled.denial}"
         case _:
             content = outcome.content
     return LateResult(effect_id, late.at, None if content is None else _short(content))

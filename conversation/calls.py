@@ -85,7 +85,7 @@ class Call(Record):
 
     `attempt` counts its runs, `resumed` those of them that followed a decision on what the run before had suspended itself for.
     `decided_at` is the `seq` of the decision that its next run, or the one that goes on, follows from; 0 without one. A held
-    call's prompt stands in the event at `held_at`.
+    call's prompt stands in the event at `held_at`. `rule` names the permission rule that lets it run, or asks about it.
     """
 
     tool_call_id: str
@@ -101,6 +101,7 @@ class Call(Record):
     resumed: int = 0
     decided_at: int = 0
     held_at: int = 0
+    rule: str = ""
 
     @property
     def effect_id(self) -> str:
@@ -149,3 +150,5 @@ class PendingView(Record):
     action: str | None = None
     report_md: str | None = None
     payload: Any = None
+    rule: str = ""
+    rule_reason: str = ""

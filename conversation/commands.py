@@ -19,6 +19,7 @@ from .idempotency import IdempotencyRecord, call_key, decision_key, message_key,
 from .jsontext import JsonText
 from .principal import Principal
 from .record import Record
+from .ruled import Ruled
 from .spec import AgentSpec, Approval, Execution, Executor, Resume, Seconds
 from .state import State
 
@@ -225,7 +226,8 @@ class TurnPrepared(_Command):
 class ProposedCall(Record):
     """A tool call as the model wrote it, with the verdict of the worker, which has the app.
 
-    `problem` says why the call's arguments cannot be used; `prompt` is the tool's prompt, rendered for this call.
+    `problem` says why the call's arguments cannot be used; `prompt` is the tool's prompt, rendered for this call; `ruled` is
+    what permission rules say of it, None where there are none.
     """
 
     tool_call_id: str
@@ -233,6 +235,7 @@ class ProposedCall(Record):
     arguments: str
     problem: str | None = None
     prompt: str | None = None
+    ruled: Ruled | None = None
 
 
 class ModelReplied(_Command):
@@ -289,6 +292,14 @@ class RunSuspended(_Advance):
     expires_s: Seconds | None = None
 
 
+class RunRuled(_Advance):
+    """The outcome of `RunTool` where the rules in force do not let the run begin: nothing was claimed, and no body ran."""
+
+    kind: Literal["run_ruled"] = "run_ruled"
+    effect_id: str
+    ruled: Ruled
+
+
 class RunLost(_Advance):
     """The outcome of `RunTool` when the run's worker is gone and has reported none."""
 
@@ -315,6 +326,7 @@ Command: TypeAlias = Annotated[
     | ModelFailed
     | RunFinished
     | RunSuspended
+    | RunRuled
     | RunLost
     | Wake,
     Field(discriminator="kind"),
@@ -332,6 +344,7 @@ COMMANDS: tuple[type[_Command], ...] = (
     ModelFailed,
     RunFinished,
     RunSuspended,
+    RunRuled,
     RunLost,
     Wake,
 )

@@ -14,13 +14,14 @@ class BeginTurn(Record):
 
 
 class CallModel(Record):
-    """Call the model with the transcript up to and including `upto_seq`."""
+    """Call the model with the transcript up to and including `upto_seq`; the turn's message is at `message_seq`."""
 
     kind: Literal["call_model"] = "call_model"
     effect_id: str
     spec_digest: str
     code: str
     upto_seq: int
+    message_seq: int = 0
 
 
 class RunTool(Record):
@@ -28,6 +29,7 @@ class RunTool(Record):
 
     `attempt` is the number of the run, `resumed` how many of the runs so far followed a decision on what the one before had
     suspended itself for. The turn's message is at `message_seq`, the decision that let the call run at `decided_at` (0: none).
+    `rule` names the permission rule by which it runs without asking.
     """
 
     kind: Literal["run_tool"] = "run_tool"
@@ -42,6 +44,7 @@ class RunTool(Record):
     message_seq: int = 0
     resumed: int = 0
     decided_at: int = 0
+    rule: str = ""
 
 
 Effect: TypeAlias = BeginTurn | CallModel | RunTool

@@ -31,6 +31,7 @@ class SettledBy(StrEnum):
     CANCELLATION = "cancellation"  # the call or its turn was cancelled, or the conversation ended
     RUN = "run"  # the callback's outcome
     LOSS = "loss"  # the run's worker was gone without an outcome
+    RULE = "rule"  # a permission rule denies the call
     REFUSAL = "refusal"  # the call could not run at all: unknown tool, bad arguments
 
 
@@ -177,6 +178,7 @@ class RunScheduled(Record):
         resumed: How many of the call's runs followed a decision on what the run before had suspended itself for, this included.
         decided_at: The `seq` of the `suspension_settled` whose decision this run follows from; 0 without one.
         batch_id: The model call whose answer asked for the call.
+        rule: The name of the permission rule by which the call runs without asking; empty where there is none.
     """
 
     kind: Literal["run_scheduled"] = "run_scheduled"
@@ -190,6 +192,7 @@ class RunScheduled(Record):
     resumed: int = 0
     decided_at: int = 0
     batch_id: str = ""
+    rule: str = ""
 
 
 class CallHeld(Record):
@@ -203,9 +206,12 @@ class CallHeld(Record):
         approval: Whether a person has to approve the call.
         arguments_at: The `seq` of the event that has the arguments, as in `run_scheduled`.
         on_lost: What a loss of the call's run means.
+        resumed: How many of the call's runs so far do not count as attempts: each was followed by a decision, or did not begin.
         decided_at: The `seq` of the `suspension_settled` that approved the call; 0 while nobody has.
         prompt: What a person will be asked, as the tool's `prompt` rendered it.
         batch_id: The model call whose answer asked for the call.
+        rule: The name of the permission rule that lets the call run or asks about it; empty where there is none.
+        rule_reason: Why that rule asks, in its words.
     """
 
     kind: Literal["call_held"] = "call_held"
@@ -216,9 +222,12 @@ class CallHeld(Record):
     approval: Approval
     arguments_at: int
     on_lost: OnLost = OnLost.REDISPATCH
+    resumed: int = 0
     decided_at: int = 0
     prompt: str | None = None
     batch_id: str = ""
+    rule: str = ""
+    rule_reason: str = ""
 
 
 class CallSuspended(Record):
@@ -245,6 +254,8 @@ class CallSuspended(Record):
         action: What a review asks for, in one word.
         report_md: What a reviewer is to read, in markdown.
         payload: The JSON text of what a review is about, as data.
+        rule: The name of the permission rule that asks for the approval, or lets the call go on; empty where there is none.
+        rule_reason: Why a person is asked, in the rule's words.
     """
 
     kind: Literal["call_suspended"] = "call_suspended"
@@ -268,6 +279,8 @@ class CallSuspended(Record):
     action: str | None = None
     report_md: str | None = None
     payload: JsonText | None = None
+    rule: str = ""
+    rule_reason: str = ""
 
 
 class SuspensionSettled(Record):
@@ -312,6 +325,7 @@ class CallResolved(Record):
         content: The envelope's JSON text: `{"ok": true, "result": ...}` or `{"ok": false, "error": ...}`.
         by: What produced the result.
         untrusted: Whether a client sent the result; the envelope says so too.
+        rule: The name of the permission rule that denies the call; empty where there is none.
     """
 
     kind: Literal["call_resolved"] = "call_resolved"
@@ -321,6 +335,7 @@ class CallResolved(Record):
     content: JsonText
     by: SettledBy
     untrusted: bool = False
+    rule: str = ""
 
 
 class TurnCompleted(Record):

@@ -118,6 +118,7 @@ def _run_scheduled(state: State, event: RunScheduled) -> State:
         "suspension": None,
         "resumed": event.resumed,
         "decided_at": event.decided_at,
+        "rule": event.rule,
     }
     if call is not None:
         return _with_call(state, call.model_copy(update=changes))
@@ -134,6 +135,7 @@ def _run_scheduled(state: State, event: RunScheduled) -> State:
             on_lost=event.on_lost,
             resumed=event.resumed,
             decided_at=event.decided_at,
+            rule=event.rule,
         ),
     )
 
@@ -149,10 +151,13 @@ def _call_held(state: State, event: CallHeld) -> State:
             approval=event.approval,
             status=CallStatus.HELD,
             arguments_at=event.arguments_at,
+            attempt=0 if before is None else before.attempt,
             suspensions=0 if before is None else before.suspensions,
             on_lost=event.on_lost,
+            resumed=event.resumed,
             decided_at=event.decided_at,
             held_at=state.seq + 1,
+            rule=event.rule,
         ),
     )
 
@@ -183,6 +188,7 @@ def _call_suspended(state: State, event: CallSuspended) -> State:
             on_lost=event.on_lost,
             resumed=0 if before is None else before.resumed,
             decided_at=0 if before is None else before.decided_at,
+            rule=event.rule,
         ),
     )
 

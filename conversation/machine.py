@@ -19,6 +19,7 @@ from .commands import (
     ResolveMany,
     RunFinished,
     RunLost,
+    RunRuled,
     RunSuspended,
     Send,
     Start,
@@ -74,7 +75,15 @@ def outstanding(state: State) -> tuple[Effect, ...]:
             return ()
         return (BeginTurn(effect_id=f"begin:{state.queue[0]}", message_seq=state.queue[0]),)
     if state.status is Status.GENERATING:
-        return (CallModel(effect_id=turn.model_effect_id, spec_digest=turn.spec_digest, code=turn.code, upto_seq=state.seq),)
+        return (
+            CallModel(
+                effect_id=turn.model_effect_id,
+                spec_digest=turn.spec_digest,
+                code=turn.code,
+                upto_seq=state.seq,
+                message_seq=turn.message_seq,
+            ),
+        )
     return tuple(_run_tool(turn, call) for call in turn.calls.running())
 
 
@@ -113,6 +122,7 @@ def _run_tool(turn: Turn, call: Call) -> RunTool:
         message_seq=turn.message_seq,
         resumed=call.resumed,
         decided_at=call.decided_at,
+        rule=call.rule,
     )
 
 
@@ -128,7 +138,7 @@ def _duplicate(state: State, command: Command) -> Judgement | None:
             return batches.duplicate(state, command)
         case CancelTurn() | CancelPending() | End():
             return lifecycle.duplicate_request(state, command)
-        case TurnPrepared() | ModelReplied() | ModelFailed() | RunFinished() | RunSuspended() | RunLost():
+        case TurnPrepared() | ModelReplied() | ModelFailed() | RunFinished() | RunSuspended() | RunRuled() | RunLost():
             if effect_of(state, command.effect_id) is not None:
                 return None
             return Judgement(ignored=LATE.why)
@@ -138,7 +148,7 @@ def _duplicate(state: State, command: Command) -> Judgement | None:
             assert_never(command)
 
 
-def _judge(state: State, command: Command) -> Judgement:  # noqa: C901 - one case for each command
+def _judge(state: State, command: Command) -> Judgement:  # noqa: C901, PLR0911 - one case for each command
     match command:
         case Start():
             return lifecycle.start(state, command)
@@ -164,6 +174,8 @@ def _judge(state: State, command: Command) -> Judgement:  # noqa: C901 - one cas
             return outcomes.run_finished(state, command)
         case RunSuspended():
             return outcomes.run_suspended(state, command)
+        case RunRuled():
+            return outcomes.run_ruled(state, command)
         case RunLost():
             return outcomes.run_lost(state, command)
         case Wake():

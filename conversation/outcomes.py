@@ -4,7 +4,7 @@ from collections.abc import Mapping
 
 from . import ids, jsontext, schema
 from .calls import MOST_REVIEWS, Call, CallStatus, SuspensionKind
-from .commands import ModelFailed, ModelReplied, ProposedCall, RunFinished, RunLost, RunSuspended, TurnPrepared
+from .commands import ModelFailed, ModelReplied, ProposedCall, RunFinished, RunLost, RunRuled, RunSuspended, TurnPrepared
 from .envelope import failure
 from .events import (
     FailureReason,
@@ -19,8 +19,9 @@ from .events import (
 from .idempotency import call_key
 from .ids import payload_digest, unique_call_ids
 from .judgement import Draft, Judgement
-from .progress import advance, asks, schedule, settle, suspend, take
-from .spec import AgentSpec, Executor, Limits, OnLost, ToolSpec
+from .progress import advance, asks, deny, schedule, settle, suspend, take
+from .ruled import Effect, Ruled
+from .spec import AgentSpec, Approval, Executor, Limits, OnLost, ToolSpec
 from .state import State, Turn
 from .table import LATE
 
@@ -200,6 +201,24 @@ def _unshowable(call: Call, command: RunSuspended) -> str | None:
     return None
 
 
+def run_ruled(state: State, command: RunRuled) -> Judgement:
+    """Settle or suspend a call whose run the rules in force do not let begin; an approval of these arguments stands."""
+    call = _running(state.turn, command.effect_id)
+    if call is None:
+        return Judgement(ignored=LATE.why)
+    draft = Draft(state, command.now, command.trace)
+    ruled = command.ruled
+    if ruled.effect is Effect.DENY:
+        deny(draft, call.tool_call_id, ruled)
+    elif ruled.effect is Effect.ASK and not call.decided_at:
+        asked = call.model_copy(update={"approval": Approval.REQUIRED, "rule": ruled.rule})
+        suspend(draft, asked, command.spec, SuspensionKind.APPROVAL, rule_reason=ruled.reason)
+    else:
+        schedule(draft, call.model_copy(update={"resumed": call.resumed + 1}))
+    advance(draft, command)
+    return draft.done()
+
+
 def run_lost(state: State, command: RunLost) -> Judgement:
     """Schedule a lost run again, suspend its call or give the call an error result, as the tool's `on_lost` says."""
     call = _running(state.turn, command.effect_id)
@@ -268,27 +287,43 @@ def _take_up(draft: Draft, proposed: Mapping[str, ProposedCall], spec: AgentSpec
     calls = {call_id: _usable(call_id, one, spec, seq) for call_id, one in proposed.items()}
     asked = any(isinstance(call, Call) and asks(call) for call in calls.values())
     for call_id, call in calls.items():
-        if isinstance(call, Call):
-            take(draft, call, spec, prompt=proposed[call_id].prompt, arguments=proposed[call_id].arguments, hold=asked)
-        else:
-            settle(draft, call_id, failure(call), by=SettledBy.REFUSAL)
+        match call:
+            case Call():
+                one = proposed[call_id]
+                reason = one.ruled.reason if one.ruled is not None else ""
+                take(draft, call, spec, prompt=one.prompt, arguments=one.arguments, hold=asked, rule_reason=reason)
+            case Ruled():
+                deny(draft, call_id, call)
+            case str():
+                settle(draft, call_id, failure(call), by=SettledBy.REFUSAL)
 
 
-def _usable(call_id: str, proposed: ProposedCall, spec: AgentSpec | None, seq: int) -> Call | str:
-    """The call, or the error text that the model reads where it cannot be used."""
+def _usable(call_id: str, proposed: ProposedCall, spec: AgentSpec | None, seq: int) -> Call | Ruled | str:
+    """The call; or the rule that denies it, or the error text that the model reads where it cannot be used."""
     tool = spec.tool(proposed.name) if spec is not None else None
     problem = _problem(proposed, tool)
     if tool is None or problem is not None:
         return problem or "this tool does not exist"
+    ruled = proposed.ruled
+    if ruled is not None and ruled.effect is Effect.DENY:
+        return ruled
     return Call(
         tool_call_id=call_id,
         tool=tool.name,
         executor=tool.executor,
-        approval=tool.approval,
+        approval=_approval(tool, ruled),
         status=CallStatus.AWAITING,
         arguments_at=seq,
         on_lost=tool.on_lost,
+        rule="" if ruled is None else ruled.rule,
     )
+
+
+def _approval(tool: ToolSpec, ruled: Ruled | None) -> Approval:
+    """Whether a person approves the call: as its tool says, but for what rules say of a server's or client's tool."""
+    if ruled is None or tool.executor in (Executor.HUMAN, Executor.PROVIDER):
+        return tool.approval
+    return Approval.REQUIRED if ruled.effect is Effect.ASK else Approval.AUTO
 
 
 def _problem(proposed: ProposedCall, tool: ToolSpec | None) -> str | None:

@@ -3,7 +3,7 @@
 from . import jsontext
 from .calls import Call, SuspensionKind
 from .commands import Command, RunSuspended
-from .envelope import edited
+from .envelope import edited, failure
 from .events import (
     CallHeld,
     CallResolved,
@@ -18,24 +18,27 @@ from .ids import suspension_id
 from .jsontext import JsonText
 from .judgement import Draft
 from .principal import Principal
+from .ruled import Ruled
 from .spec import AgentSpec, Approval, Choice, Execution, Executor, Limits, ToolSpec
 
 ANSWERED_BY_SCHEMA = frozenset({SuspensionKind.ELICITATION, SuspensionKind.CLIENT_EXEC})
 MAX_MODEL_CALLS = "the turn reached its limit of {} model calls (Limits.max_model_calls)"
 
 
-def take(draft: Draft, call: Call, spec: AgentSpec | None, *, prompt: str | None, arguments: str, hold: bool) -> None:
+def take(
+    draft: Draft, call: Call, spec: AgentSpec | None, *, prompt: str | None, arguments: str, hold: bool, rule_reason: str = ""
+) -> None:
     """Take up a call that the model has just asked for: it begins, or waits for its turn.
 
-    `prompt` is what a person will be asked, `arguments` a text that identifies the arguments. A call is held where another goes
-    before it, or, with `hold`, where others are to be decided first.
+    `prompt` is what a person will be asked, `rule_reason` why a rule asks, `arguments` a text that identifies the arguments. A
+    call is held where another goes before it, or, with `hold`, where others are to be decided first.
     """
     execution = _execution(spec)
     behind = execution is Execution.SEQUENTIAL and draft.state.calls.any_open
     if behind or (execution is Execution.BATCH and hold and not asks(call)):
-        _hold(draft, call, prompt)
+        _hold(draft, call, prompt, rule_reason)
     else:
-        begin(draft, call, spec, prompt=prompt, arguments=arguments)
+        begin(draft, call, spec, prompt=prompt, arguments=arguments, rule_reason=rule_reason)
 
 
 def asks(call: Call) -> bool:
@@ -43,7 +46,15 @@ def asks(call: Call) -> bool:
     return call.executor is Executor.HUMAN or (call.approval is Approval.REQUIRED and not call.decided_at)
 
 
-def begin(draft: Draft, call: Call, spec: AgentSpec | None, *, prompt: str | None = None, arguments: str | None = None) -> None:
+def begin(
+    draft: Draft,
+    call: Call,
+    spec: AgentSpec | None,
+    *,
+    prompt: str | None = None,
+    arguments: str | None = None,
+    rule_reason: str = "",
+) -> None:
     """Take the next step with a call that waits for no other: ask a person, hand it to the client, or run it."""
     if asks(call):
         kind = SuspensionKind.ELICITATION if call.executor is Executor.HUMAN else SuspensionKind.APPROVAL
@@ -52,13 +63,13 @@ def begin(draft: Draft, call: Call, spec: AgentSpec | None, *, prompt: str | Non
     else:
         schedule(draft, call)
         return
-    suspend(draft, call, spec, kind, prompt=prompt, arguments=arguments)
+    suspend(draft, call, spec, kind, prompt=prompt, arguments=arguments, rule_reason=rule_reason)
 
 
 def go_on(draft: Draft, call: Call, spec: AgentSpec | None) -> None:
     """Go on with a call that was approved: at once, or when all calls of its batch are decided."""
     if _execution(spec) is Execution.BATCH and _undecided(draft):
-        _hold(draft, call, None)
+        _hold(draft, call, None, "")
     else:
         begin(draft, call, spec)
 
@@ -77,18 +88,33 @@ def schedule(draft: Draft, call: Call) -> None:
             resumed=call.resumed,
             decided_at=call.decided_at,
             batch_id=draft.batch_id,
+            rule=call.rule,
         )
     )
 
 
 def settle(
-    draft: Draft, tool_call_id: str, content: JsonText, *, by: SettledBy, ok: bool = False, untrusted: bool = False
+    draft: Draft,
+    tool_call_id: str,
+    content: JsonText,
+    *,
+    by: SettledBy,
+    ok: bool = False,
+    untrusted: bool = False,
+    rule: str = "",
 ) -> None:
     """Give a call its result: the envelope that the model reads. A run marks edited arguments itself, for it has them."""
     turn, call = draft.state.turn, draft.state.calls.of(tool_call_id)
     if by is not SettledBy.RUN and turn is not None and call is not None and call.arguments_at != turn.answered_at:
         content = edited(content)
-    draft.emit(CallResolved(at=draft.now, tool_call_id=tool_call_id, ok=ok, content=content, by=by, untrusted=untrusted))
+    draft.emit(
+        CallResolved(at=draft.now, tool_call_id=tool_call_id, ok=ok, content=content, by=by, untrusted=untrusted, rule=rule)
+    )
+
+
+def deny(draft: Draft, tool_call_id: str, ruled: Ruled) -> None:
+    """Give a call the error result of a permission rule that denies it."""
+    settle(draft, tool_call_id, failure(ruled.denial), by=SettledBy.RULE, rule=ruled.rule)
 
 
 def give_up(draft: Draft, call: Call, content: JsonText, *, by: SettledBy, principal: Principal | None = None) -> None:
@@ -121,11 +147,12 @@ def suspend(
     prompt: str | None = None,
     arguments: str | None = None,
     asked: RunSuspended | None = None,
+    rule_reason: str = "",
 ) -> None:
     """Suspend a call, for the first or a later time.
 
     `arguments` is a text that identifies the arguments shown, by default their place in the log; `asked` is what the call's own
-    body asks for.
+    body asks for, `rule_reason` why a rule asks for an approval.
     """
     tool = tool_of(spec, call)
     timeout_s = _timeout_s(tool, spec.limits if spec is not None else Limits(), kind)
@@ -146,6 +173,8 @@ def suspend(
         on_lost=call.on_lost,
         traceparent=draft.trace,
         batch_id=draft.batch_id,
+        rule=call.rule,
+        rule_reason=rule_reason if kind is SuspensionKind.APPROVAL else "",
     )
     if kind is SuspensionKind.APPROVAL:
         suspended = suspended.model_copy(update=_of_approval(tool))
@@ -211,7 +240,10 @@ def _let_go(draft: Draft, command: Command) -> None:
             ready = calls.held()
     for call in ready:
         held = command.read.get(call.held_at)
-        begin(draft, call, command.spec, prompt=held.prompt if isinstance(held, CallHeld) else None)
+        if isinstance(held, CallHeld):
+            begin(draft, call, command.spec, prompt=held.prompt, rule_reason=held.rule_reason)
+        else:
+            begin(draft, call, command.spec)
 
 
 def _undecided(draft: Draft) -> bool:
@@ -219,7 +251,7 @@ def _undecided(draft: Draft) -> bool:
     return any(call.undecided for call in draft.state.calls.awaiting())
 
 
-def _hold(draft: Draft, call: Call, prompt: str | None) -> None:
+def _hold(draft: Draft, call: Call, prompt: str | None, rule_reason: str) -> None:
     draft.emit(
         CallHeld(
             at=draft.now,
@@ -229,9 +261,12 @@ def _hold(draft: Draft, call: Call, prompt: str | None) -> None:
             approval=call.approval,
             arguments_at=call.arguments_at,
             on_lost=call.on_lost,
+            resumed=call.resumed,
             decided_at=call.decided_at,
             prompt=prompt,
             batch_id=draft.batch_id,
+            rule=call.rule,
+            rule_reason=rule_reason,
         )
     )
 

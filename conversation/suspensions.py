@@ -289,7 +289,10 @@ def _follow(draft: Draft, spec: AgentSpec | None, call: Call, settlement: Settle
     match ruling.kind:
         case DecisionKind.APPROVE:
             arguments_at = call.arguments_at if ruling.body is None else seq
-            approved = call.model_copy(update={"arguments_at": arguments_at, "decided_at": seq, "held_at": 0})
+            resumed = call.resumed + (call.attempt > 0)  # a run that was asked about at its dispatch had not begun
+            approved = call.model_copy(
+                update={"arguments_at": arguments_at, "decided_at": seq, "held_at": 0, "resumed": resumed}
+            )
             go_on(draft, approved, spec)
         case DecisionKind.DENY:
             reason = f": {body}" if body else ""

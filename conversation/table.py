@@ -37,8 +37,8 @@ LATE = Ignored("the outcome is late: its effect is not outstanding")
 _NOTHING = Ignored("nothing can be due")
 
 _REQUESTS = ("start", "send", "resolve", "resolve_many", "cancel", "cancel_pending", "end")
-_OUTCOMES = ("turn_prepared", "model_replied", "model_failed", "run_finished", "run_suspended", "run_lost")
-_OF_RUNS = ("run_finished", "run_suspended", "run_lost")
+_OUTCOMES = ("turn_prepared", "model_replied", "model_failed", "run_finished", "run_suspended", "run_ruled", "run_lost")
+_OF_RUNS = ("run_finished", "run_suspended", "run_ruled", "run_lost")
 
 
 def _row(*, requests: Rule, start: Rule = _EXISTS, outcomes: tuple[str, ...] = (), wake: Rule) -> dict[str, Rule]:

@@ -14,7 +14,7 @@ from typing import Any, TypeAlias, TypeVar, cast
 import msgpack
 from pydantic import ValidationError
 
-from holdfast.conversation import AgentSpec, Event, ModelFailed, ModelReplied, RunFinished, RunSuspended, State
+from holdfast.conversation import AgentSpec, Event, ModelFailed, ModelReplied, RunFinished, RunRuled, RunSuspended, State
 from holdfast.conversation.events import EVENTS
 from holdfast.conversation.idempotency import IdempotencyRecord
 from holdfast.conversation.record import Record
@@ -38,7 +38,7 @@ VERSION = 6
 2: suspensions of kind `lost`, decisions of kind `redispatch`, `on_lost` of `ask`. Records of version 1 mean the same.
 """
 
-Outcome: TypeAlias = RunFinished | RunSuspended | ModelReplied | ModelFailed
+Outcome: TypeAlias = RunFinished | RunSuspended | RunRuled | ModelReplied | ModelFailed
 Fields = dict[str, Any]
 UPGRADES: Mapping[tuple[str, int], Callable[[Fields], Fields]] = {}
 """The function, by kind and version, that turns a record's fields into those of the next version, where they differ."""
@@ -47,7 +47,7 @@ SEALED = "sealed"
 _SEALED = b"\xa6sealed"
 _EVENTS: dict[str, type[Record]] = {str(cls.model_fields["kind"].default): cls for cls in EVENTS}
 _OUTCOMES: dict[str, type[Record]] = {
-    str(cls.model_fields["kind"].default): cls for cls in (RunFinished, RunSuspended, ModelReplied, ModelFailed)
+    str(cls.model_fields["kind"].default): cls for cls in (RunFinished, RunSuspended, RunRuled, ModelReplied, ModelFailed)
 }
 _R = TypeVar("_R", bound=Record)
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Protocol
 
 from pydantic import Field
@@ -15,11 +16,16 @@ EVERYWHERE = "*"
 """The place to `withhold` that means the whole cluster: Holdfast was stopped there, until `holdfast up`."""
 
 
+NO_RULES: Mapping[str, str] = MappingProxyType({})
+
+
 class AppRecord(Record):
     """An app as its last publisher described it, with the names of its environment variables, never their values.
 
     `code` tells workers of different code apart; `source` is the digest of the app's source files, `prints` tell values of its
-    variables apart. The `signature` is made with a key that is not in the store.
+    variables apart. `rules` are the digests of the permission rules of those agents that have any. What rules judge of a tool
+    and its spec does not say stands under `agent/tool`: in `primaries` the name of its primary argument, and in `approving` the
+    tools whose approval is a function of the app. The `signature` is made with a key that is not in the store.
     """
 
     app: str
@@ -31,6 +37,9 @@ class AppRecord(Record):
     source: str = ""
     prints: Mapping[str, str] = Field(default_factory=dict)
     signature: str = ""
+    rules: Mapping[str, str] = Field(default_factory=dict)
+    primaries: Mapping[str, str] = Field(default_factory=dict)
+    approving: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,8 +72,12 @@ class Binding:
 class Directory(Database, Protocol):
     """The verbs of a `Store` that concern apps, actors and workers, the cluster that the store is bound to, and the release."""
 
-    async def put_app(self, record: AppRecord, specs: Sequence[AgentSpec]) -> None:
-        """Store an app's record and its specs, in place of an earlier record of the app."""
+    async def put_app(self, record: AppRecord, specs: Sequence[AgentSpec], rules: Mapping[str, str] = NO_RULES) -> None:
+        """Store an app's record, its specs and its rules (texts by digest), in place of an earlier record of the app."""
+        ...
+
+    async def rules(self, digest: str) -> str | None:
+        """The permission rules of that digest, as a JSON text; None if they are not stored."""
         ...
 
     async def app(self, path: str) -> AppRecord | None:

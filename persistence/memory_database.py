@@ -44,6 +44,7 @@ class MemoryDatabase:
         self._conversations: dict[str, Kept] = {}
         self._apps: dict[str, bytes] = {}
         self._specs: dict[str, bytes] = {}
+        self._rules: dict[str, bytes] = {}
         self._problems: dict[str, bytes] = {}
         self._problems_since: dict[str, int] = {}
         self._standby: dict[str, int] = {}

@@ -5,16 +5,18 @@ from collections.abc import Mapping, Sequence
 from holdfast.conversation import AgentSpec
 
 from . import codec
-from .directory import AppRecord, Binding, BrokenApp, Silent
+from .directory import NO_RULES, AppRecord, Binding, BrokenApp, Silent
 from .memory_database import MemoryDatabase
 
 
 class MemoryDirectory(MemoryDatabase):
     """The verbs of `Directory`, in memory."""
 
-    async def put_app(self, record: AppRecord, specs: Sequence[AgentSpec]) -> None:
+    async def put_app(self, record: AppRecord, specs: Sequence[AgentSpec], rules: Mapping[str, str] = NO_RULES) -> None:
         """See `Store.put_app`."""
-        self._specs |= {spec.digest: self.payloads.seal_spec(spec) for spec in specs}
+        sealed = {spec.digest: self.payloads.seal_spec(spec) for spec in specs}
+        self._rules |= {digest: self.payloads.seal_rules(digest, text) for digest, text in rules.items()}
+        self._specs |= sealed
         self._apps[record.app] = codec.encode_app(record)
         self._encrypted = self._encrypted or self.payloads.cipher is not None
 
@@ -27,6 +29,11 @@ class MemoryDirectory(MemoryDatabase):
         """See `Store.spec`."""
         data = self._specs.get(digest)
         return self.payloads.open_spec(digest, data) if data is not None else None
+
+    async def rules(self, digest: str) -> str | None:
+        """See `Store.rules`."""
+        data = self._rules.get(digest)
+        return self.payloads.open_rules(digest, data) if data is not None else None
 
     async def put_problem(self, path: str, problem: str | None) -> None:
         """See `Store.put_problem`."""

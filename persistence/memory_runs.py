@@ -55,12 +55,28 @@ class MemoryRuns(MemoryDatabase):
         if run is None or run.status is RunStatus.RUNNABLE or run.incarnation != incarnation:
             return False
         if run.status is RunStatus.CLAIMED:
-            runs[effect_id] = Run(RunStatus.DONE, incarnation=incarnation, outcome=outcome)
-            if found is not None and not found.token and found.quarantine is None:
-                found.paused, found.postponed, found.looked_at = False, 0, min(found.looked_at, self._clock())
-                for queue in self._outcome_listeners:
-                    queue.put_nowait(conversation_id)
+            self._done(conversation_id, effect_id, incarnation, outcome)
         return True
+
+    async def refuse(self, conversation_id: str, effect_id: str, *, incarnation: str, outcome: bytes) -> bool:
+        """See `Store.refuse`."""
+        check(bool(effect_id and incarnation) and "|" not in incarnation, "arguments")
+        run = self._runs(conversation_id).get(effect_id)
+        if run is None or run.status is RunStatus.CLAIMED:
+            return False
+        if run.status is RunStatus.DONE:
+            return run.incarnation == incarnation
+        self._done(conversation_id, effect_id, incarnation, self.payloads.seal_outcome(conversation_id, effect_id, outcome))
+        return True
+
+    def _done(self, conversation_id: str, effect_id: str, incarnation: str, outcome: bytes) -> None:
+        """Record an outcome; a conversation without an owner needs attention then."""
+        self._runs(conversation_id)[effect_id] = Run(RunStatus.DONE, incarnation=incarnation, outcome=outcome)
+        found = self._conversations.get(conversation_id)
+        if found is not None and not found.token and found.quarantine is None:
+            found.paused, found.postponed, found.looked_at = False, 0, min(found.looked_at, self._clock())
+            for queue in self._outcome_listeners:
+                queue.put_nowait(conversation_id)
 
     async def claims_stand(self, claims: Sequence[tuple[str, str, str]]) -> Sequence[bool]:
         """See `Store.claims_stand`."""

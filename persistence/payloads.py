@@ -1,13 +1,14 @@
 """The payloads of both stores: encoded, and encrypted where there is a cipher.
 
 Payloads are the values that hold words of people, models or tools: log entries, snapshots (which name tools as the model did),
-idempotency records (whose digests would let a short answer be guessed), outcomes, agent specs; as bytes, progress and live
-events; as texts, the reasons why work cannot go on. Each payload is encrypted as a whole. Its context names its place, so it
-can be decrypted in no other: not in another conversation, nor elsewhere in its log.
+idempotency records (whose digests would let a short answer be guessed), outcomes, agent specs, permission rules; as bytes,
+progress and live events; as texts, the reasons why work cannot go on. Each payload is encrypted as a whole. Its context names
+its place, so it can be decrypted in no other: not in another conversation, nor elsewhere in its log.
 """
 
 from holdfast.conversation import AgentSpec, Event, State
 from holdfast.conversation.idempotency import IdempotencyRecord
+from holdfast.errors import CorruptStore
 
 from . import codec
 from .sealing import Sealing
@@ -62,3 +63,14 @@ class Payloads(Sealing):
     def open_spec(self, digest: str, data: bytes) -> AgentSpec:
         """The agent spec that is stored as `digest`."""
         return codec.decode_spec(self.open(data, "spec", digest), digest)
+
+    def seal_rules(self, digest: str, text: str) -> bytes:
+        """The bytes to store of permission rules."""
+        return self.seal(text.encode(), "rules", digest)
+
+    def open_rules(self, digest: str, data: bytes) -> str:
+        """The permission rules that are stored as `digest`, as a JSON text."""
+        try:
+            return self.open(data, "rules", digest).decode()
+        except UnicodeDecodeError as error:
+            raise CorruptStore(f"the permission rules {digest:.16} are no text ({error!s:.100})") from None

@@ -9,7 +9,7 @@ from holdfast.errors import (
 )
 
 from . import codec
-from .directory import AppRecord, Binding, BrokenApp, Silent
+from .directory import NO_RULES, AppRecord, Binding, BrokenApp, Silent
 from .redis_connection import translated
 from .redis_database import RedisDatabase
 from .redis_values import binding_of
@@ -21,15 +21,18 @@ SINCE = "|since"
 class RedisDirectory(RedisDatabase):
     """The verbs of `Directory`, in Redis."""
 
-    async def put_app(self, record: AppRecord, specs: Sequence[AgentSpec]) -> None:
+    async def put_app(self, record: AppRecord, specs: Sequence[AgentSpec], rules: Mapping[str, str] = NO_RULES) -> None:
         """See `Store.put_app`."""
         sealed = {spec.digest: self.payloads.seal_spec(spec) for spec in specs}
+        texts = {digest: self.payloads.seal_rules(digest, text) for digest, text in rules.items()}
         await self._note_encryption()
 
         async def write() -> None:
             async with self._redis.pipeline(transaction=True) as pipe:
                 for digest, spec in sealed.items():
                     pipe.hset(self._keys.meta("specs"), digest, spec)
+                for digest, text in texts.items():
+                    pipe.hset(self._keys.meta("rules"), digest, text)
                 pipe.hset(self._keys.meta("apps"), record.app, codec.encode_app(record))
                 await pipe.execute()
 
@@ -44,6 +47,11 @@ class RedisDirectory(RedisDatabase):
         """See `Store.spec`."""
         data = await self._do(lambda: self._redis.hget(self._keys.meta("specs"), digest))
         return self.payloads.open_spec(digest, data) if data is not None else None
+
+    async def rules(self, digest: str) -> str | None:
+        """See `Store.rules`."""
+        data = await self._do(lambda: self._redis.hget(self._keys.meta("rules"), digest))
+        return self.payloads.open_rules(digest, data) if data is not None else None
 
     async def put_problem(self, path: str, problem: str | None) -> None:
         """See `Store.put_problem`."""

@@ -47,6 +47,18 @@ class RedisRuns(RedisDatabase):
         answer = await self._script("finish", keys, args)
         return bool(answer[0] == b"ok")
 
+    async def refuse(self, conversation_id: str, effect_id: str, *, incarnation: str, outcome: bytes) -> bool:
+        """See `Store.refuse`."""
+        keys = [
+            self._keys.runs(conversation_id),
+            self._keys.head(conversation_id),
+            self._keys.attention(bucket_of(conversation_id)),
+        ]
+        sealed = self.payloads.seal_outcome(conversation_id, effect_id, outcome)
+        args: list[str | bytes | int] = [effect_id, incarnation, sealed, conversation_id, self._keys.meta("outcomes")]
+        answer = await self._script("refuse", keys, args)
+        return bool(answer[0] == b"ok")
+
     async def claims_stand(self, claims: Sequence[tuple[str, str, str]]) -> Sequence[bool]:
         """See `Store.claims_stand`."""
         if not claims:

@@ -95,6 +95,13 @@ class Runs(Database, Protocol):
         """
         ...
 
+    async def refuse(self, conversation_id: str, effect_id: str, *, incarnation: str, outcome: bytes) -> bool:
+        """Move a record from runnable to done, with the outcome of work that is not to begin; false if it is not runnable.
+
+        True also if this incarnation has refused it before. A conversation that has no owner needs attention then.
+        """
+        ...
+
     async def claims_stand(self, claims: Sequence[tuple[str, str, str]]) -> Sequence[bool]:
         """Which of these claims stand without an outcome; each is a conversation's id, an effect id and an incarnation."""
         ...

@@ -52,6 +52,7 @@ def pending_view(place: PendingPlace, agent: str | StoreError, entry: Entry, sou
         payload = None if entry.payload is None else jsontext.loads(entry.payload)
     except jsontext.NotJson as error:
         problems.append(f"what is to be reviewed cannot be shown ({error})")
+    by_rule = entry.suspension_kind is SuspensionKind.APPROVAL  # the event of another kind may name the rule that lets it go on
     return PendingView(
         conversation_id=place.conversation_id,
         agent=agent,
@@ -72,6 +73,8 @@ def pending_view(place: PendingPlace, agent: str | StoreError, entry: Entry, sou
         action=entry.action,
         report_md=entry.report_md,
         payload=payload,
+        rule=entry.rule if by_rule else "",
+        rule_reason=entry.rule_reason if by_rule else "",
     )
 
 

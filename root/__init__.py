@@ -12,7 +12,10 @@ from .lazy import lazily
 if TYPE_CHECKING:
     from holdfast.agent.agent import Agent
     from holdfast.agent.app import App
+    from holdfast.agent.approving import TurnContext
     from holdfast.agent.context import Report, ToolContext
+    from holdfast.agent.rule import Rule
+    from holdfast.agent.rules import Rules
     from holdfast.agent.suspend import Suspend
     from holdfast.agent.tool import Tool, tool
     from holdfast.client.async_client import AsyncClient
@@ -49,6 +52,7 @@ if TYPE_CHECKING:
         InvalidDecision,
         InvalidInput,
         InvalidMessage,
+        InvalidRule,
         LeaseHeld,
         MessageNotFound,
         NewerRecord,
@@ -73,10 +77,13 @@ if TYPE_CHECKING:
 _HOMES = {
     "agent.agent": ("Agent",),
     "agent.app": ("App",),
+    "agent.approving": ("TurnContext",),
     "agent.context": (
         "Report",
         "ToolContext",
     ),
+    "agent.rule": ("Rule",),
+    "agent.rules": ("Rules",),
     "agent.suspend": ("Suspend",),
     "agent.tool": (
         "Tool",
@@ -135,6 +142,7 @@ _HOMES = {
         "InvalidDecision",
         "InvalidInput",
         "InvalidMessage",
+        "InvalidRule",
         "LeaseHeld",
         "MessageNotFound",
         "NewerRecord",
@@ -194,6 +202,7 @@ __all__ = [
     "InvalidDecision",
     "InvalidInput",
     "InvalidMessage",
+    "InvalidRule",
     "LeaseHeld",
     "Limits",
     "MessageNotFound",
@@ -212,6 +221,8 @@ __all__ = [
     "Report",
     "Review",
     "ReviewVerdict",
+    "Rule",
+    "Rules",
     "ServerRefused",
     "ServerUnavailable",
     "StaleCall",
@@ -224,6 +235,7 @@ __all__ = [
     "SuspensionKind",
     "Tool",
     "ToolContext",
+    "TurnContext",
     "TurnNotFound",
     "UnsupportedServer",
     "WrongCluster",

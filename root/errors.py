@@ -11,6 +11,7 @@ HoldfastError
 │       ├── AppNotPublished      nobody has published the app to this store
 │       ├── AgentNotFound
 │       ├── HomeUnusable
+│       ├── InvalidRule          a permission rule cannot be used
 │       ├── OlderRelease         a newer Holdfast serves the store
 │       ├── OtherBuild           another build of this version serves the store, or runs on a node
 │       └── UnsupportedServer
@@ -114,6 +115,10 @@ class AgentNotFound(ConfigurationError):
 
 class HomeUnusable(ConfigurationError):
     """The embedded home cannot be used: its path, its server's version or its content is wrong."""
+
+
+class InvalidRule(ConfigurationError):
+    """A permission rule cannot be used. `field` names file, list and number, `problem` has a » at the mistake in a pattern."""
 
 
 class OlderRelease(ConfigurationError):

@@ -50,6 +50,17 @@ class CancelBody(Body):
     request_id: Key = None
 
 
+class RulesCheckBody(Body):
+    """A call that nobody makes, to be judged."""
+
+    agent: str = Field(min_length=1, max_length=200, description="The agent's name.")
+    tool: str = Field(min_length=1, max_length=256, description="The name of one of its tools.")
+    arguments: dict[str, Any] = Field(description="The call's arguments.")
+    app: str | None = Field(
+        default=None, min_length=1, max_length=500, description="The import path of a published app; by default the server's."
+    )
+
+
 class CancelPendingBody(Body):
     """The calls to cancel, of those that wait."""
 

@@ -1,13 +1,14 @@
 """The routes of whoever operates: agents, pauses, and whether the server is alive and of use."""
 
 from holdfast.client.access import AccessScope
-from holdfast.errors import HoldfastError
+from holdfast.errors import AppNotPublished, HoldfastError
 
-from .bodies import PauseBody, ResumeBody
+from .bodies import PauseBody, ResumeBody, RulesCheckBody
 from .operation import Asked, Operation
+from .problems import problem_of
 from .readiness import unready
 from .refusal import Refusal
-from .replies import AgentsReply, HealthReply, PauseReply, PausesReply, ReadyReply, ResumedReply
+from .replies import AgentsReply, HealthReply, PauseReply, PausesReply, ReadyReply, ResumedReply, RulesCheckReply
 
 
 async def agents(asked: Asked) -> AgentsReply:
@@ -16,6 +17,18 @@ async def agents(asked: Asked) -> AgentsReply:
     items = [agent for agent in await asked.client.agents() if touches(agent.name)]
     paused = [one for one in await asked.client.paused() if one.agent is None or touches(one.agent)]
     return AgentsReply.model_validate({"items": items, "paused": paused}, from_attributes=True)
+
+
+async def check_rules(asked: Asked) -> RulesCheckReply:
+    """What the rules that are published say of a call."""
+    body = asked.body
+    asked.caller.check_agent(body.agent)
+    try:
+        found = await asked.client.check_rules(body.agent, body.tool, body.arguments, app=body.app)
+    except AppNotPublished as error:  # nothing is amiss here: there is nothing to judge by
+        problem = {name: value for name, value in problem_of(error).items() if name != "status"}
+        raise Refusal(404, problem["code"], problem["detail"], problem) from error
+    return RulesCheckReply.model_validate(found)
 
 
 async def pause(asked: Asked) -> PauseReply:
@@ -65,6 +78,16 @@ OPERATIONS = (
         "The agents, their tools, and the pauses that stand.",
         agents,
         AgentsReply,
+        scope=AccessScope.READ,
+    ),
+    Operation(
+        "POST",
+        "/v1/rules/check",
+        "checkRules",
+        "What the permission rules in force say of a call, and by which rule; nothing is proposed or run.",
+        check_rules,
+        RulesCheckReply,
+        body=RulesCheckBody,
         scope=AccessScope.READ,
     ),
     Operation(

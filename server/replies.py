@@ -6,6 +6,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from holdfast.client import MessageStatus, TurnStatus
 from holdfast.conversation import Approval, Executor, FailureReason, Status, StopReason, SuspensionKind
+from holdfast.conversation.ruled import Effect
 
 from .problems import Problem
 
@@ -41,6 +42,8 @@ class PendingReply(_Reply):
     action: str | None = Field(description="What a review asks for, in one word.")
     report_md: str | None = Field(description="What a reviewer is to read, in markdown: a tool's words.")
     payload: Any = Field(description="What a review is about, as data.")
+    rule: str = Field(description="The permission rule that asks for an approval; empty where none by itself does.")
+    rule_reason: str = Field(description="Why the permission rules ask, in the rule's words.")
 
 
 class RunningReply(_Reply):
@@ -254,6 +257,17 @@ class AgentReply(_Reply):
     name: str
     model: str
     tools: list[ToolReply]
+
+
+class RulesCheckReply(_Reply):
+    """What would become of a call under the permission rules that are published."""
+
+    effect: Effect
+    rule: str | None = Field(description="The rule that says so; null for a default, or the tool's own approval.")
+    reason: str = Field(description="Why, in the rule's words.")
+    approvers: tuple[str, ...] = Field(description="Who may approve; empty: whoever may decide.")
+    by: Literal["rule", "default", "tool"] = Field(description="What decides.")
+    hidden: bool = Field(description="Whether the model is not told of the tool.")
 
 
 class PauseReply(_Reply):

@@ -39,6 +39,7 @@ pytest.register_assert_rewrite(
             "parking",
             "pausing",
             "reads",
+            "refusals",
             "runs",
             "supervision",
             "tallies",
@@ -63,6 +64,7 @@ from .conformance_pages import Paging, Unreadable
 from .conformance_parking import Parking
 from .conformance_pausing import Pausing
 from .conformance_reads import Reading
+from .conformance_refusals import Refusing
 from .conformance_runs import Running
 from .conformance_supervision import Supervising
 from .conformance_tallies import Tallying
@@ -78,6 +80,7 @@ class StoreConformance(
     Appending,
     Reading,
     Running,
+    Refusing,
     Parking,
     Attending,
     Changing,

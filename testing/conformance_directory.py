@@ -61,6 +61,25 @@ class Finding:
         assert await other.spec(edited.digest) == edited
         assert await other.spec("0" * 64) is None
 
+    async def test_rules_are_kept_by_digest_and_an_app_names_those_of_its_agents(self, store: Store, other: Store) -> None:
+        first, second = '{"deny":["*"],"version":1}', '{"ask":["Zürich_*"],"version":1}'
+        ruled = APP.model_copy(update={"rules": {"desk": "1" * 64}})
+        assert await store.rules("1" * 64) is None
+
+        await store.put_app(ruled, [DESK], {"1" * 64: first})
+
+        assert await other.app(APP.app) == ruled
+        assert await other.rules("1" * 64) == first
+        assert await other.rules("2" * 64) is None
+
+        await other.put_app(APP, [DESK], {"2" * 64: second})
+
+        published = await store.app(APP.app)
+        assert published is not None
+        assert published.rules == {}
+        assert await store.rules("2" * 64) == second
+        assert await store.rules("1" * 64) == first, "a worker may still be about to read them"
+
     async def test_a_problem_stands_until_it_is_lifted(self, store: Store, other: Store) -> None:
         assert await store.problem(APP.app) is None
         await store.put_problem(APP.app, "ModuleNotFoundError: shöp")

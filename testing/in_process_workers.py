@@ -11,13 +11,15 @@ from holdfast.actors.steps import Step
 from holdfast.actors.work_requests import ModelRequest, RunRequest
 from holdfast.actors.worker import model_outcome, model_run, prompt, tool_run
 from holdfast.actors.worker.claims import Claim, Claims
+from holdfast.actors.worker.gate import required_again, stopped
 from holdfast.actors.worker.model_answer import Broken, TooMuch
 from holdfast.actors.worker.ongoing import Ongoing
 from holdfast.actors.worker.transcripts import Transcripts
 from holdfast.actors.worker.work_spans import model_span
-from holdfast.actors.workers import ModelAnswer, ModelOutcome, NoOutcome, RunAnswer, Standing
-from holdfast.agent import Agent
-from holdfast.conversation import FailureReason, ModelFailed, RunFinished, RunSuspended, jsontext
+from holdfast.actors.workers import ModelAnswer, ModelOutcome, NoOutcome, RunAnswer, RunOutcome, Standing
+from holdfast.agent import Agent, Rules, TurnContext
+from holdfast.conversation import FailureReason, ModelFailed, RunFinished, jsontext
+from holdfast.conversation.ruled import Ruled
 from holdfast.daemon import in_daemon
 from holdfast.persistence import Store
 from holdfast.persistence.views import arguments_in
@@ -45,6 +47,7 @@ class InProcessWorkers:
         clock: The clock of all bounds.
         resources: The value that bodies find in `ToolContext.resources`.
         lose: By tool, how many of its first runs are lost.
+        rules: The permission rules in force.
 
     Attributes:
         runs: The executions of bodies, in the order of their ends.
@@ -61,7 +64,9 @@ class InProcessWorkers:
         clock: MovedClock,
         resources: Any,
         lose: Mapping[str, int],
+        rules: Rules,
     ) -> None:
+        self._rules = rules
         self.runs: list[ToolRun] = []
         self.prompts: list[list[Message]] = []
         self.mistake: Exception | None = None
@@ -72,7 +77,7 @@ class InProcessWorkers:
         self._resources = resources
         self._lose = dict(lose)
         self._transcripts = Transcripts()
-        self._ongoing: Ongoing[RunFinished | RunSuspended | NoOutcome] = Ongoing()
+        self._ongoing: Ongoing[RunOutcome | NoOutcome] = Ongoing()
         self._claims: Claims[Any] = Claims(uuid.uuid4().hex, WORKER)
 
     async def standing(self, app: str, agent: str) -> Standing | None:
@@ -122,7 +127,8 @@ class InProcessWorkers:
         except TooMuch as excess:
             return model_outcome.excessive(effect_id, excess, PLAIN)
         try:
-            calls = model_outcome.judged(self._agent, spec, answer.calls(), PLAIN)
+            turn = await (await model_outcome.turn_of(self._store, request, self._agent))()
+            calls = model_outcome.judged(self._agent, spec, answer.calls(), PLAIN, rules=self._rules, turn=turn)
         except Exception as error:  # noqa: BLE001 - the app's own rules may raise anything
             problem = f"the model's answer cannot be used: {PLAIN.said(error, model_outcome.WORDS)}"
             return failed(error=problem, reason=FailureReason.UNUSABLE)
@@ -150,11 +156,17 @@ class InProcessWorkers:
         del worker
         self._claims.drop(incarnation)
 
+    async def _judged(
+        self, request: RunRequest, arguments: dict[str, Any] | None, turn: TurnContext
+    ) -> tuple[Ruled | None, None]:
+        required = required_again(self._agent, request, arguments, turn)
+        return stopped(self._rules, self._agent, request, arguments, required=required), None
+
     def close(self) -> None:
         """End the runs that still go on."""
         self._ongoing.cancel(lambda _: True)
 
-    async def _run(self, request: RunRequest, claim: Claim[Any]) -> RunFinished | RunSuspended | NoOutcome:
+    async def _run(self, request: RunRequest, claim: Claim[Any]) -> RunOutcome | NoOutcome:
         inputs = await tool_run.inputs_of(self._store, request)
         ran = partial(ToolRun, request.tool, request.tool_call_id, arguments_in(inputs.source, request.tool_call_id))
         lost = self._lose.get(request.tool, 0) > 0
@@ -176,6 +188,7 @@ class InProcessWorkers:
             incarnation=claim.incarnation,
             cancellation=claim.cancellation,
             worker=WORKER,
+            judged=partial(self._judged, request),
             in_thread=in_daemon,
             bounded=partial(self._clock.bounded, request.effect_id),
             reached=reached,

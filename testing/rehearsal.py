@@ -10,7 +10,7 @@ from typing import Any, Required, Self, TypedDict, cast
 
 from holdfast.actors.activation.activation import Activation
 from holdfast.actors.admission import Admission
-from holdfast.agent import Agent, App
+from holdfast.agent import Agent, App, Rules
 from holdfast.client.arguments import context_of, is_time, text_of
 from holdfast.client.results import AsyncPendingCall, PendingCall
 from holdfast.conversation import (
@@ -144,6 +144,7 @@ class Rehearsal:
             clock=self._clock,
             resources=self._resources,
             lose=self._lose,
+            rules=Rules.together(None if self._app is None else self._app.rules, self._agent.rules),
         )
         self._activation = Activation(
             self._store,

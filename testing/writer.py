@@ -33,6 +33,7 @@ from holdfast.conversation import (
     Resolve,
     ResolveMany,
     RunFinished,
+    RunRuled,
     RunSuspended,
     RunTool,
     Send,
@@ -49,6 +50,7 @@ from holdfast.conversation.commands import ProposedCall, RunLost, TurnPrepared
 from holdfast.conversation.decisions import Ruling
 from holdfast.conversation.events import FailureReason
 from holdfast.conversation.idempotency import IdempotencyRecord
+from holdfast.conversation.ruled import Effect, Ruled
 from holdfast.errors import HoldfastError
 from holdfast.persistence import Acquired, Append, AppRecord, Conversations, KnownIds, Moved, Run, TakeoverReason
 
@@ -312,6 +314,11 @@ def finish(run: str | None = None, content: str = '{"ok":true,"result":1}', *, o
 def suspend(run: str | None = None, title: str = "Look at this", **asked: Any) -> NextCommand:
     """The step in which a run's body asks for a review; `run` is as in `finish`, `asked` holds further fields."""
     return lambda state: RunSuspended(effect_id=_run(state, run), title=title, **asked)
+
+
+def rule(run: str | None = None, effect: Effect = Effect.DENY, *, name: str = "no", reason: str = "") -> NextCommand:
+    """The step in which the rules in force do not let a run begin; `run` is as in `finish`."""
+    return lambda state: RunRuled(effect_id=_run(state, run), ruled=Ruled(effect=effect, rule=name, reason=reason))
 
 
 def resolve_many(decisions: Mapping[str, Decision], *, decision_id: str | None = None) -> NextCommand:

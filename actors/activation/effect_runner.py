@@ -13,6 +13,7 @@ from holdfast.actors.workers import (
     NoOutcome,
     NoWorker,
     RunAnswer,
+    RunOutcome,
     Workers,
 )
 from holdfast.conversation import (
@@ -25,7 +26,6 @@ from holdfast.conversation import (
     ModelFailed,
     OnLost,
     RunFinished,
-    RunSuspended,
     RunTool,
     State,
 )
@@ -119,6 +119,7 @@ class EffectRunner:
             instead_of=lost,
             request=REQUEST.get(),
             traceparent=self._traceparent,
+            message_seq=effect.message_seq,
         )
         return await self._workers.call_model(self._state.app, effect.code, request)
 
@@ -139,6 +140,7 @@ class EffectRunner:
             message_seq=effect.message_seq,
             resumed=effect.resumed,
             decided_at=effect.decided_at,
+            rule=effect.rule,
         )
         return await self._workers.run_tool(self._state.app, effect.code, request)
 
@@ -184,7 +186,7 @@ class EffectRunner:
 
     async def _watch(
         self, effect: CallModel | RunTool, dispatch: Callable[[str], Awaitable[ModelAnswer | RunAnswer]]
-    ) -> ModelOutcome | RunFinished | RunSuspended | RunLost | None:
+    ) -> ModelOutcome | RunOutcome | RunLost | None:
         """Follow an effect by its record: dispatch what is runnable, join what is claimed, take the outcome of what is done."""
         conversation_id, effect_id = self._state.conversation_id, effect.effect_id
         run, self._run = self._run, None  # the record as it was at the takeover, used once
@@ -238,7 +240,7 @@ class EffectRunner:
         return (spec.run_timeout_s if spec is not None else None) or self._spec.limits.run_timeout_s
 
 
-def _give_up(task: "asyncio.Task[ModelOutcome | RunFinished | RunSuspended | RunLost | None]") -> None:
+def _give_up(task: "asyncio.Task[ModelOutcome | RunOutcome | RunLost | None]") -> None:
     """End a task whose result, or failure, does not matter any more: the record has said what counts."""
     task.cancel()
     task.add_done_callback(lambda ended: ended.cancelled() or ended.exception())

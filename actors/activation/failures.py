@@ -1,6 +1,6 @@
 """Effects that fail for a reason in their own conversation: how often one may fail, and what is recorded in its place."""
 
-from holdfast.conversation import FailureReason, ModelFailed, ModelReplied, RunFinished, RunSuspended
+from holdfast.conversation import FailureReason, ModelFailed, ModelReplied, RunFinished, RunRuled, RunSuspended
 from holdfast.conversation.envelope import failure
 from holdfast.errors import CorruptStore
 from holdfast.redaction import PLAIN
@@ -36,7 +36,7 @@ class Failures:
         return f"failed {self._count} times ({PLAIN.said(error, 300)})" if self._count >= allowed else None
 
 
-def instead_of(outcome: ModelReplied | RunFinished | RunSuspended, said: str) -> ModelFailed | RunFinished:
+def instead_of(outcome: ModelReplied | RunFinished | RunSuspended | RunRuled, said: str) -> ModelFailed | RunFinished:
     """The failure to record in place of an outcome that could not be judged or written; `said` says what was raised then."""
     problem = f"what came back cannot be recorded ({said})"
     if isinstance(outcome, ModelReplied):

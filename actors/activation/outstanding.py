@@ -15,6 +15,7 @@ from holdfast.conversation import (
     ModelFailed,
     ModelReplied,
     RunFinished,
+    RunRuled,
     RunSuspended,
     RunTool,
     Wake,
@@ -168,7 +169,7 @@ class Outstanding:
         effect is carried out again after a while; each time counts as a strike, so that this ends in quarantine.
         """
         said = PLAIN.said(error, 200)
-        if isinstance(command, ModelReplied | RunFinished | RunSuspended) and getattr(command, "ok", True):
+        if isinstance(command, ModelReplied | RunFinished | RunSuspended | RunRuled) and getattr(command, "ok", True):
             self._mailbox.tell(instead_of(command, said))
         else:
             await self.put_off(command, said)
@@ -178,7 +179,7 @@ class Outstanding:
         match command:
             case Wake():
                 await self._struck(None, f"what is due cannot be settled ({said})")
-            case TurnPrepared() | ModelReplied() | ModelFailed() | RunFinished() | RunSuspended() | RunLost():
+            case TurnPrepared() | ModelReplied() | ModelFailed() | RunFinished() | RunSuspended() | RunRuled() | RunLost():
                 what = f"the outcome {command.kind} of {command.effect_id} cannot be recorded ({said})"
                 struck_out = await self._struck(None, what)
                 if not struck_out and effect_of(self._tenure.state, command.effect_id) is not None:

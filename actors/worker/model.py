@@ -12,6 +12,7 @@ import math
 import os
 from asyncio import sleep
 from collections.abc import Awaitable, Callable
+from functools import partial
 from typing import Any
 
 os.environ["LITELLM_LOCAL_MODEL_COST_MAP"] = "True"  # without it the import tries the network
@@ -24,7 +25,7 @@ from holdfast.actors.worker.model_outcome import WORDS
 from holdfast.actors.workers import ModelOutcome
 from holdfast.agent import Agent, Suspend
 from holdfast.backoff import Backoff
-from holdfast.conversation import AgentSpec, FailureReason, ModelFailed
+from holdfast.conversation import AgentSpec, FailureReason, ModelFailed, ToolSpec
 from holdfast.conversation.commands import ProposedCall
 from holdfast.counting import Counts
 from holdfast.persistence import Runs
@@ -32,6 +33,7 @@ from holdfast.redaction import PLAIN, Redaction
 
 from . import destination, prompt
 from .app_loop import AppLoop
+from .gate import UNRULED, CallRules
 from .live import Deltas
 from .model_answer import AnswerCall, Broken, ModelAnswer, TooMuch
 from .model_counts import ModelCounts
@@ -62,10 +64,14 @@ async def call(
     messages: list[dict[str, Any]],
     agent: Agent | None,
     loop: Callable[[], Awaitable[AppLoop]],
+    rules: CallRules = UNRULED,
     redaction: Redaction = PLAIN,
     counts: ModelCounts | None = None,
 ) -> ModelOutcome:
-    """Call the spec's model with the messages; the outcome after all retries. The app's own rules run in the loop's threads."""
+    """Call the spec's model with the messages; the outcome after all retries. The app's own rules run in the loop's threads.
+
+    Tools that permission rules hide are not sent.
+    """
     counts = counts or ModelCounts(Counts(), spec.model)
     try:
         called = destination.arguments(spec, agent, _provider, _keyed)
@@ -74,9 +80,8 @@ async def call(
     route = _route(called)
     try:
         async with asyncio.timeout(spec.limits.model_timeout_s):
-            answer = await _with_retries(
-                store, request, spec, lambda: _arguments(spec, called, route, messages), redaction=redaction, counts=counts
-            )
+            asked = partial(_arguments, spec, called, route, messages, rules.hides)
+            answer = await _with_retries(store, request, spec, asked, redaction=redaction, counts=counts)
     except TimeoutError:
         return model_outcome.overdue(request.effect_id, spec.limits)
     except _Failed as failed:
@@ -85,7 +90,7 @@ async def call(
         return model_outcome.excessive(request.effect_id, excess, redaction)
     counts.cost(_cost_usd(called, answer))
     try:
-        calls = await _verdicts(agent, spec, answer.calls(), loop, redaction)
+        calls = await _verdicts(agent, spec, answer.calls(), loop=loop, redaction=redaction, rules=rules)
         return model_outcome.replied(request.effect_id, answer, calls, route=route)
     except (Exception, Suspend) as error:  # the answer has been paid for, and asking again would bring another like it
         logger.exception("model call %s of %s: its answer cannot be used", request.effect_id, request.conversation_id)
@@ -153,8 +158,10 @@ async def _close(stream: ProviderStream) -> None:
         logger.warning("the connection of a model call could not be closed", exc_info=True)
 
 
-def _arguments(spec: AgentSpec, called: dict[str, Any], route: str, messages: list[dict[str, Any]]) -> dict[str, Any]:
-    tools = prompt.tools(spec)
+def _arguments(
+    spec: AgentSpec, called: dict[str, Any], route: str, messages: list[dict[str, Any]], hidden: Callable[[ToolSpec], bool]
+) -> dict[str, Any]:
+    tools = prompt.tools(spec, hidden)
     anthropic = route == "anthropic" or (route in ANTHROPIC_ELSEWHERE and "claude" in spec.model)
     return {
         **copy.deepcopy(called),
@@ -202,14 +209,18 @@ async def _verdicts(
     agent: Agent | None,
     spec: AgentSpec,
     calls: list[AnswerCall],
+    *,
     loop: Callable[[], Awaitable[AppLoop]],
     redaction: Redaction,
+    rules: CallRules,
 ) -> tuple[ProposedCall, ...]:
     """The calls with the app's verdicts. The app's own code gives them, so it runs in a thread and within a bound."""
     if not calls:
         return ()
     there = await loop()
-    return await there.ruled(lambda: model_outcome.judged(agent, spec, calls, redaction), spec.limits.run_timeout_s)
+    in_force, turn = await rules.now(), await rules.turn()
+    judged = partial(model_outcome.judged, agent, spec, calls, redaction, rules=in_force, turn=turn)
+    return await there.ruled(judged, spec.limits.run_timeout_s)
 
 
 def _passes(error: Exception) -> bool:

@@ -3,13 +3,18 @@
 The worker makes these outcomes of what litellm streams; `holdfast.testing.run` makes them of what a script says.
 """
 
-from collections.abc import Iterable
+from collections.abc import Awaitable, Callable, Iterable
+from functools import partial
 
-from holdfast.agent import Agent
+from holdfast.actors.work_requests import ModelRequest
+from holdfast.agent import Agent, Rules, TurnContext
 from holdfast.conversation import AgentSpec, FailureReason, Limits, ModelFailed, ModelReplied, jsontext
 from holdfast.conversation.commands import ProposedCall
+from holdfast.conversation.events import ConversationStarted, MessageAccepted
+from holdfast.persistence import Conversations
 from holdfast.redaction import Redaction
 
+from .gate import proposed
 from .model_answer import AnswerCall, ModelAnswer, TooMuch
 
 WORDS = 2000
@@ -49,23 +54,67 @@ def excessive(effect_id: str, excess: TooMuch, redaction: Redaction) -> ModelFai
     return ModelFailed(effect_id=effect_id, error=redaction.redacted(str(excess), WORDS), reason=excess.reason)
 
 
-def judged(agent: Agent | None, spec: AgentSpec, calls: Iterable[AnswerCall], redaction: Redaction) -> tuple[ProposedCall, ...]:
-    """The calls with the app's verdicts. The app's own code gives them: it may take long, or raise any error."""
-    return tuple(_judged(agent, spec, call, redaction) for call in calls)
+async def turn_of(store: Conversations, request: ModelRequest, agent: Agent | None) -> Callable[[], Awaitable[TurnContext]]:
+    """Gives the turn of a model call, with its requester and context where a tool's `approval` is a function of the turn.
+
+    What the turn follows from is read at once, before the model is called: nothing of the store can spoil an answer later.
+
+    Raises:
+        StoreError: The store does not answer, or an entry cannot be read.
+    """
+    named = partial(TurnContext, conversation_id=request.conversation_id, agent=request.agent)
+    started, message = None, None
+    if agent is not None and any(tool.approves_by_turn for tool in agent.tools):
+        started, message = await store.at(request.conversation_id, [1, request.message_seq])
+
+    async def turn() -> TurnContext:
+        return named(
+            requester=message.principal if isinstance(message, MessageAccepted) else None,
+            context=jsontext.loads(started.context) if isinstance(started, ConversationStarted) else None,
+        )
+
+    return turn
 
 
-def _judged(agent: Agent | None, spec: AgentSpec, call: AnswerCall, redaction: Redaction) -> ProposedCall:
-    """The call with the app's verdict: what is wrong with its arguments, if anything, and the tool's rendered prompt."""
+def judged(
+    agent: Agent | None,
+    spec: AgentSpec,
+    calls: Iterable[AnswerCall],
+    redaction: Redaction,
+    *,
+    rules: Rules | None,
+    turn: TurnContext,
+) -> tuple[ProposedCall, ...]:
+    """The calls with the app's verdicts. The app's own code gives them: it may take long, or raise any error.
+
+    Args:
+        agent: The agent; None where the app has none of that name any more.
+        spec: The agent's spec.
+        calls: The calls of the model's answer.
+        redaction: Removes the secrets from what the app's validators say.
+        rules: The permission rules in force; None where they cannot be read.
+        turn: The turn, for tools whose `approval` is a function of it.
+    """
+    return tuple(_judged(agent, spec, call, redaction, rules=rules, turn=turn) for call in calls)
+
+
+def _judged(
+    agent: Agent | None, spec: AgentSpec, call: AnswerCall, redaction: Redaction, *, rules: Rules | None, turn: TurnContext
+) -> ProposedCall:
+    """The call with the app's verdict: what is wrong with its arguments, if anything, what rules say, and its prompt."""
     arguments, name = call.arguments, call.name
     problem: str | None = None
     shown: str | None = None
     tool = agent.tool(name) if agent is not None else None
-    if agent is not None and tool is not None and spec.tool(name) is not None:
-        try:
-            value = jsontext.loads(arguments) if arguments.strip() else {}
-        except jsontext.NotJson:
-            value = None  # the machine reports the error
-        if isinstance(value, dict):
-            problem = tool.validate(value, errors=agent.errors, redaction=redaction)
-            shown = tool.render(value)
-    return ProposedCall(tool_call_id=call.tool_call_id, name=name, arguments=arguments, problem=problem, prompt=shown)
+    try:
+        found = jsontext.loads(arguments) if arguments.strip() else {}
+    except jsontext.NotJson:
+        found = None  # the machine reports the error
+    value = found if isinstance(found, dict) else None
+    if agent is not None and tool is not None and spec.tool(name) is not None and value is not None:
+        problem = tool.validate(value, errors=agent.errors, redaction=redaction)
+        shown = tool.render(value)
+    ruled = proposed(rules, agent, name, value, turn) if problem is None and spec.tool(name) is not None else None
+    return ProposedCall(
+        tool_call_id=call.tool_call_id, name=name, arguments=arguments, problem=problem, prompt=shown, ruled=ruled
+    )

@@ -4,10 +4,10 @@ A message of the transcript has more than providers take: its reasoning, how it 
 """
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from holdfast.conversation import AgentSpec, Executor, jsontext
+from holdfast.conversation import AgentSpec, Executor, ToolSpec, jsontext
 
 from . import anthropic_blocks
 
@@ -41,9 +41,9 @@ def messages(transcript: Sequence[dict[str, Any]], *, instructions: str, route: 
     return sent
 
 
-def tools(spec: AgentSpec) -> list[dict[str, Any]]:
-    """The spec's tools as a provider takes them; tools that the provider executes are sent as they were declared."""
-    return [_tool(spec, tool.name) for tool in spec.tools]
+def tools(spec: AgentSpec, hidden: Callable[[ToolSpec], bool] = lambda _: False) -> list[dict[str, Any]]:
+    """The spec's tools as a provider takes them, but for the hidden ones; those that the provider executes as declared."""
+    return [_tool(spec, tool.name) for tool in spec.tools if not hidden(tool)]
 
 
 def _plain(message: dict[str, Any]) -> dict[str, Any]:

@@ -11,16 +11,18 @@ import pydantic_core
 
 from holdfast.actors.steps import Reached, Step, untrapped
 from holdfast.actors.work_requests import RunRequest
-from holdfast.actors.workers import GRACE_S, NoOutcome
-from holdfast.agent import Agent, InvalidArguments, Tool, ToolContext
+from holdfast.actors.workers import GRACE_S, NoOutcome, RunOutcome
+from holdfast.agent import Agent, InvalidArguments, Tool, ToolContext, TurnContext
 from holdfast.agent.callback import InThread
 from holdfast.agent.cancellation import Cancellation
 from holdfast.agent.disclosure import told
 from holdfast.agent.suspend import Terms, noticed, suspend_in
-from holdfast.conversation import Decision, Event, Limits, Resume, RunFinished, RunSuspended, jsontext
+from holdfast.conversation import Decision, Event, Limits, Resume, RunFinished, RunRuled, RunSuspended, jsontext
 from holdfast.conversation.decisions import Ruling
 from holdfast.conversation.envelope import edited, failure, success
 from holdfast.conversation.events import ConversationStarted, MessageAccepted, SuspensionSettled
+from holdfast.conversation.principal import Principal
+from holdfast.conversation.ruled import Ruled
 from holdfast.errors import StoreError
 from holdfast.persistence import Conversations, Runs, codec
 from holdfast.persistence.views import arguments_in
@@ -42,8 +44,18 @@ Admitted: TypeAlias = Callable[[], Awaitable[int | None]]
 """Called just before the claim: gives the time by which the run must begin, in ms UTC by the store's clock, or raises."""
 
 
+Judged: TypeAlias = Callable[[dict[str, Any] | None, TurnContext], Awaitable[tuple[Ruled | None, int | None]]]
+"""Says of a call's arguments what does not let its run begin, None if nothing does, and by when it must begin then."""
+
+
 async def at_any_time() -> None:
     """Let the run begin at any time."""
+
+
+async def unjudged(arguments: dict[str, Any] | None, turn: TurnContext) -> tuple[None, None]:
+    """Let every run begin."""
+    del arguments, turn
+    return None, None
 
 
 Carried: TypeAlias = Callable[[Coroutine[Any, Any, str]], Awaitable[str]]
@@ -91,6 +103,7 @@ async def run(
     worker: str,
     stands: Callable[[], None] = lambda: None,
     admitted: Admitted = at_any_time,
+    judged: Judged = unjudged,
     carried: Carried = here,
     in_thread: InThread = asyncio.to_thread,
     bounded: Bounded = asyncio.timeout,
@@ -98,8 +111,10 @@ async def run(
     redaction: Redaction = PLAIN,
     cancellation: Cancellation | None = None,
     content: Content = NO_CONTENT,
-) -> RunFinished | RunSuspended | NoOutcome:
+) -> RunOutcome | NoOutcome:
     """Claim the run, run its body, record its outcome and return it; `NOT_MINE` if it was not runnable (in time).
+
+    A run that the rules in force do not let begin is not claimed: what they say of it is its outcome.
 
     Raises:
         WorkPaused: `admitted` says that new work waits; nothing was claimed.
@@ -115,7 +130,10 @@ async def run(
         arguments = arguments_in(inputs.source, request.tool_call_id)
     except jsontext.NotJson as error:  # the text was stored before there was such a bound; no later try would read more of it
         unreadable = f"the tool did not run: its arguments or context cannot be read ({error})"
-    until = await admitted()
+    ruled, in_force_until = await judged(None if unreadable is not None else arguments, _turn(request, inputs, context))
+    if ruled is not None:
+        return await _refused(store, request, ruled, incarnation=incarnation, reached=reached)
+    until = _earliest(await admitted(), in_force_until)
     claimed = await store.claim(
         request.conversation_id,
         request.effect_id,
@@ -161,6 +179,32 @@ async def run(
         logger.exception("run %s of %s: its outcome cannot be recorded", request.effect_id, request.conversation_id)
     reached(Step.RUN_4_RECORDED)
     return outcome
+
+
+async def _refused(
+    store: Runs, request: RunRequest, ruled: Ruled, *, incarnation: str, reached: Reached
+) -> RunRuled | NoOutcome:
+    """Record that the run does not begin."""
+    outcome = RunRuled(effect_id=request.effect_id, ruled=ruled)
+    recorded = await store.refuse(
+        request.conversation_id, request.effect_id, incarnation=incarnation, outcome=codec.encode_outcome(outcome)
+    )
+    reached(Step.RUN_4_RECORDED)
+    return outcome if recorded else NoOutcome.NOT_MINE
+
+
+def _earliest(*times: int | None) -> int | None:
+    return min((time for time in times if time is not None), default=None)
+
+
+def _turn(request: RunRequest, inputs: Inputs, context: Any) -> TurnContext:
+    return TurnContext(
+        conversation_id=request.conversation_id, agent=request.agent, requester=_requester(inputs), context=context
+    )
+
+
+def _requester(inputs: Inputs) -> Principal | None:
+    return inputs.message.principal if isinstance(inputs.message, MessageAccepted) else None
 
 
 def _outcome(request: RunRequest, inputs: Inputs, result: Said, limits: Limits) -> RunFinished | RunSuspended:
@@ -223,7 +267,7 @@ async def _body(
         turn_id=request.turn_id,
         tool_call_id=request.tool_call_id,
         attempt=request.attempt - request.resumed,
-        requester=inputs.message.principal if isinstance(inputs.message, MessageAccepted) else None,
+        requester=_requester(inputs),
         approver=inputs.decided.principal if isinstance(inputs.decided, SuspensionSettled) else None,
         decision=decision,
         context=context,

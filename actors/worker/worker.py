@@ -20,15 +20,19 @@ from holdfast.actors import logs, wire
 from holdfast.actors.actor_settings import WorkerSettings, short_name
 from holdfast.actors.admission import Admission
 from holdfast.actors.log_lines import write_lines
+from holdfast.actors.published import Published
 from holdfast.actors.spec_cache import SpecCache
 from holdfast.actors.steps import reached_here
 from holdfast.actors.telling import tell
 from holdfast.actors.trace_export import export_spans, flush_spans
+from holdfast.actors.vault import Vault
 from holdfast.actors.work_requests import ModelRequest, RunRequest
-from holdfast.actors.workers import ModelAnswer, ModelOutcome, NoOutcome, RunAnswer
-from holdfast.agent import Agent
-from holdfast.conversation import AgentSpec, RunFinished, RunSuspended
+from holdfast.actors.workers import ModelAnswer, ModelOutcome, NoOutcome, RunAnswer, RunOutcome
+from holdfast.agent import Agent, TurnContext
+from holdfast.conversation import AgentSpec, RunFinished, RunRuled, RunSuspended
+from holdfast.conversation.ruled import Ruled
 from holdfast.counting import Counts
+from holdfast.daemon import in_daemon
 from holdfast.errors import HoldfastError
 from holdfast.log_context import about, about_nothing
 from holdfast.persistence import Directory, Pausing, RedisStore, Store
@@ -39,8 +43,10 @@ from .app_loop import THREADS, AppLoop
 from .app_runtime import AllBlocked, AppRuntime, agent_of, check_environment
 from .attestation import Attestation
 from .claims import Claim, Claims
+from .gate import CallRules, Gate, lifted, required_again, stopped
 from .keeper import keep_sweeper
 from .model_counts import ModelCounts
+from .model_outcome import turn_of
 from .ongoing import Ongoing
 from .refusals import AppBroken, Dropped, Succeeded, shared, told
 from .succession import Succession
@@ -52,6 +58,8 @@ from .work_spans import NO_CONTENT, Content, model_span
 logger = logging.getLogger("holdfast.worker")
 
 _T = TypeVar("_T")
+APPROVAL_S = 10.0
+"""How long the app's `approval=` function may take to say, before a run, whether a person is to be asked."""
 AT_ONCE = 1000
 """How many async bodies go on at once; of those that block, as many as there are threads."""
 CONNECTIONS = ("AIOHTTP_CONNECTOR_LIMIT", "AIOHTTP_CONNECTOR_LIMIT_PER_HOST")
@@ -89,7 +97,7 @@ class Worker:
         self._specs = SpecCache()
         self._transcripts = Transcripts()
         self._readings: Ongoing[Reading] = Ongoing()
-        self._runs: Ongoing[RunFinished | RunSuspended | NoOutcome] = Ongoing()
+        self._runs: Ongoing[RunOutcome | NoOutcome] = Ongoing()
         self._claims: Claims[Any] = Claims(self._incarnation, settings.name)
         self._model_calls: Ongoing[ModelOutcome | NoOutcome] = Ongoing()
         self._drain: asyncio.Task[None] | None = None
@@ -105,6 +113,7 @@ class Worker:
         self._threads = alone or Turnstile(THREADS)
         self._store: Store | None = None
         self._admission: Admission | None = None
+        self._gate: Gate | None = None
         self._attestation = Attestation(self._incarnation)
         self._keeping: asyncio.Task[None] | None = None
         if settings.sweeper is not None:  # from the start: a worker that Ray has started again may never be asked for anything
@@ -258,7 +267,7 @@ class Worker:
         agent: Agent | None,
         spec: AgentSpec,
         claim: Claim[Any],
-    ) -> RunFinished | RunSuspended | NoOutcome:
+    ) -> RunOutcome | NoOutcome:
         try:
             async with asyncio.timeout(LOOP_S) as bound:
                 loop = await runtime.loop()
@@ -288,6 +297,7 @@ class Worker:
                 stands=claim.stands,
                 cancellation=claim.cancellation,
                 admitted=partial(self._admitted, store, request.agent),
+                judged=partial(self._judged, store, request=request, agent=agent, loop=loop),
                 reached=self._reached,
                 redaction=self._redaction,
                 content=self._content,
@@ -300,7 +310,51 @@ class Worker:
             self._counts.observe(metrics.RUN_S, time.monotonic() - began_s, *named)
         elif isinstance(outcome, RunSuspended):
             self._counts.add(metrics.RUNS, request.agent, request.tool, "suspended")
+        elif isinstance(outcome, RunRuled):
+            self._counts.add(metrics.RUNS, request.agent, request.tool, str(outcome.ruled.effect))
         return outcome
+
+    async def _judged(
+        self,
+        store: Store,
+        arguments: dict[str, Any] | None,
+        turn: TurnContext,
+        *,
+        request: RunRequest,
+        agent: Agent | None,
+        loop: AppLoop,
+    ) -> tuple[Ruled | None, int | None]:
+        """The verdict of the rules in force that does not let a run begin, if any, and by when it must begin otherwise.
+
+        The rules are read after the app's function has said its word: what they let run must begin soon.
+        """
+        required = await self._required_again(arguments, turn, request, agent, loop)
+        rules, until = await self._in_force(store).begin_by(request.agent)
+        return stopped(rules, agent, request, arguments, required=required), until
+
+    async def _required_again(
+        self, arguments: dict[str, Any] | None, turn: TurnContext, request: RunRequest, agent: Agent | None, loop: AppLoop
+    ) -> bool:
+        said = partial(required_again, agent, request, arguments, turn)
+        tool = agent.tool(request.tool) if agent is not None else None
+        if not (tool is not None and tool.approves_by_function and lifted(request)):
+            return said()
+        try:
+            return await loop.ruled(said, APPROVAL_S)
+        except TimeoutError:
+            logger.warning("approval= of %s did not say within %g s whether a person is asked", tool.name, APPROVAL_S)
+            return True
+
+    def _in_force(self, store: Store) -> Gate:
+        if self._gate is None:
+            settings = self._settings
+            read = partial(store.app, settings.app)
+            if ray.is_initialized():
+                read = partial(
+                    Published(store, settings.store, partial(in_daemon, Vault(settings.store).key)).record, settings.app
+                )
+            self._gate = Gate(store, read)
+        return self._gate
 
     async def _joined(self, incarnation: str, *, briefly: bool) -> RunAnswer | ModelAnswer:
         if not incarnation.startswith(f"{self._incarnation}."):
@@ -430,11 +484,14 @@ class Worker:
             spec = agent.spec  # the spec that was imported, whatever the store has under its digest
         else:
             spec = await self._spec(store, request.spec_digest)
+        in_force = self._in_force(store)
+        turn = await turn_of(store, request, agent)
+        rules = CallRules(in_force, await in_force.rules(request.agent), request.agent, turn)
         run = partial(
             model_run.run,
             store,
             request,
-            partial(self._model, store, runtime, request, spec, messages),
+            partial(self._model, store, runtime, request, spec, messages, rules=rules),
             claim=claim,
             worker=self._settings.name,
             timeout_s=spec.limits.model_timeout_s,
@@ -444,7 +501,14 @@ class Worker:
         return await self._attestation.during(store, run)
 
     async def _model(
-        self, store: Store, runtime: AppRuntime, request: ModelRequest, spec: AgentSpec, messages: list[dict[str, Any]]
+        self,
+        store: Store,
+        runtime: AppRuntime,
+        request: ModelRequest,
+        spec: AgentSpec,
+        messages: list[dict[str, Any]],
+        *,
+        rules: CallRules,
     ) -> ModelOutcome:
         from . import model  # noqa: PLC0415 - litellm takes seconds; only workers pay, once
 
@@ -455,7 +519,15 @@ class Worker:
         counts = ModelCounts(self._counts, spec.model)
         with model_span(request, spec, messages, self._content) as span:
             outcome = await model.call(
-                store, request, spec=spec, messages=messages, agent=agent, loop=latest, redaction=self._redaction, counts=counts
+                store,
+                request,
+                spec=spec,
+                messages=messages,
+                agent=agent,
+                loop=latest,
+                rules=rules,
+                redaction=self._redaction,
+                counts=counts,
             )
             span.ended(outcome, tries=counts.tries)
         counts.ended(outcome)

@@ -29,6 +29,7 @@ export class Card {
     );
     if (call.title) this.node.append(make("p", { class: "title", dir: "auto" }, plain(call.title)));
     if (prompt) this.node.append(make("p", { class: "prompt", dir: "auto" }, plain(prompt)));
+    if (call.rule || call.rule_reason) this.node.append(make("p", { class: "ruled", dir: "auto" }, plain(ruled(call))));
     this.node.append(...this.more(call, host));
     if (rest)
       this.node.append(
@@ -227,6 +228,12 @@ export class ApprovalElement extends Cards {
 export class ElicitationElement extends Cards {
   static kind = "elicitation";
   static Card = ElicitationCard;
+}
+
+/** What permission rules say of a call: the rule that asks, and why. */
+function ruled({ rule, rule_reason: reason }) {
+  if (!rule) return `${texts.because} ${reason}`;
+  return `${texts.ruled} ${rule}${reason ? `: ${reason}` : ""}`;
 }
 
 /** What a call asks, and whether its arguments say more than that. */

@@ -30,6 +30,8 @@ export const texts = {
   arguments: "Arguments",
   answer: "Answer",
   due: "until",
+  ruled: "Asked by the rule",
+  because: "Asked because",
   you: "by you",
   by: "by",
   yes: "Yes",

@@ -35,6 +35,9 @@ export interface Call {
   action: string | null;
   report_md: string | null;
   payload: Json;
+  /** Of an approval: the permission rule that asks for it, and why; empty where none does. */
+  rule: string;
+  rule_reason: string;
 }
 
 export interface Run {

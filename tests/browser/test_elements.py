@@ -10,8 +10,9 @@ from tcp_proxy import TcpProxy
 
 from holdfast.client import AsyncClient
 from holdfast.conversation import Answer, Deny, Principal, Proof
-from holdfast.conversation.commands import Resolve
+from holdfast.conversation.commands import ProposedCall, Resolve
 from holdfast.conversation.decisions import Ruling
+from holdfast.conversation.ruled import Effect, Ruled
 from holdfast.events import SuspensionSettled
 from holdfast.persistence import codec
 from holdfast.testing.writer import begin, call, fail_model, finish, reply, resolve, send
@@ -61,6 +62,14 @@ async def test_an_approval_is_given_with_one_click_and_its_card_says_so(server, 
 
     await first.get_by_role("button", name="Dismiss").click()
     await expect(cards).to_have_count(1)
+
+
+async def test_an_approval_that_a_rule_asks_for_says_which_and_why(server, page):
+    asks = Ruled(effect=Effect.ASK, rule="large <b>refunds</b>", reason="Somebody else looks.")
+    held(server, "el-ruled", ProposedCall(tool_call_id="call_a", name="refund", arguments='{"order":"A1"}', ruled=asks))
+    await opened(page, server.url, "el-ruled")
+    card = the(page, "approval").get_by_role("group", name="refund")
+    await expect(card.get_by_text("Asked by the rule large <b>refunds</b>: Somebody else looks.")).to_be_visible()
 
 
 async def test_the_keyboard_alone_denies_with_a_reason_and_keeps_its_place(server, page):

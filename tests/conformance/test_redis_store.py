@@ -13,6 +13,7 @@ from holdfast.testing.conformance_append import Appending
 from holdfast.testing.conformance_inspection import Inspecting
 from holdfast.testing.conformance_parking import Parking
 from holdfast.testing.conformance_reads import Reading
+from holdfast.testing.conformance_refusals import Refusing
 from holdfast.testing.conformance_runs import Running
 from holdfast.testing.conformance_supervision import Supervising
 from holdfast.testing.conformance_troubles import Troubling
@@ -29,7 +30,7 @@ class TestRedisStore(StoreConformance):
         await other.close()
 
 
-class TestRedisStoreWithACipher(Acquiring, Appending, Reading, Running, Parking, Inspecting, Supervising, Troubling):
+class TestRedisStoreWithACipher(Acquiring, Appending, Reading, Running, Refusing, Parking, Inspecting, Supervising, Troubling):
     """What scripts look into and what they do not: the parts whose payloads pass through them."""
 
     @pytest.fixture

@@ -6,6 +6,7 @@ import signal
 
 import pytest
 from fault_stack import WITHIN_S, at_ease, full, host_pid, named, true
+from ruling import under
 from stack_fixture import eventually, kill, open_gate, pid_of, sweeper_of
 
 from holdfast.actors import NotHosted, Replied
@@ -274,6 +275,74 @@ async def test_host_worker_and_sweeper_die_at_once_and_others_take_their_places(
     await oracle.at_rest(conversation.id)
     assert await results(conversation) == [{"ok": True, "result": "pay_by_key is done"}]
     assert attempts(oracle, conversation) == [1, 2]
+
+
+# -- a run that a rule denies -------------------------------------------------------------------------------------------
+
+FREEZES = [{"pattern": "shell(deploy *)", "name": "freeze", "reason": "Not now."}]
+DENIED = {"ok": False, "error": "denied by the rule 'freeze': Not now; it did not run"}
+
+
+async def deploying(stack, client, name):
+    """A conversation in which a call waits for an approval that no rule denies yet; the call."""
+    text = stack.scenarios.add(name, calls(call("shell", {"command": "deploy now"})), "Done.")
+    conversation = await client.start("keeper", text, conversation_id=name)
+    (shown,) = (await conversation.wait(timeout_s=WITHIN_S)).pending
+    return conversation, shown
+
+
+async def denied_once(oracle, conversation, receipt):
+    """Check that the approval stands in the log, that the call was denied once after it, and that its body never ran."""
+    await done(conversation, receipt)
+    await oracle.acknowledged(conversation.id, receipt, by="d-1")
+    events = await oracle.at_rest(conversation.id)
+    assert [(event.by, event.rule) for event in events if event.kind == "call_resolved"] == [("rule", "freeze")]
+    assert await results(conversation) == [DENIED]
+    assert oracle.bodies(conversation.id) == []
+
+
+@pytest.mark.parametrize("step", [Step.RUN_1_ASKED, Step.RUN_4_RECORDED])
+async def test_a_worker_that_dies_before_or_after_it_records_a_denial_has_the_call_denied_once(
+    stack, store, oracle, traps, step
+):
+    async with under(stack) as client:
+        conversation, shown = await deploying(stack, client, f"denied-{step}")
+        async with under(stack, deny=FREEZES) as later:
+            traps.arm(step, KILL)
+            receipt = await later.resolve(conversation.id, shown.tool_call_id, Approve(), decision_id="d-1")
+            await traps.sprung(step)
+            await denied_once(oracle, conversation, receipt)
+
+
+async def approved_then_frozen(stack, client, traps, name):
+    """An approved run whose worker stands still before it looks at the rules; conversation, receipt and process."""
+    conversation, shown = await deploying(stack, client, name)
+    traps.arm(Step.RUN_1_ASKED, FREEZE)
+    receipt = await client.resolve(conversation.id, shown.tool_call_id, Approve(), decision_id="d-1")
+    return conversation, receipt, await traps.frozen(Step.RUN_1_ASKED)
+
+
+@pytest.mark.parametrize("step", ASK)
+async def test_an_actor_that_dies_while_it_judges_a_denial_has_the_call_denied_once(stack, store, oracle, traps, step):
+    async with under(stack) as client:
+        conversation, receipt, worker = await approved_then_frozen(stack, client, traps, f"denial-{step}")
+        async with under(stack, deny=FREEZES):
+            await at_ease(store, conversation.id)
+            traps.arm(step, KILL)
+            traps.thaw(worker)
+            await traps.sprung(step)
+            await denied_once(oracle, conversation, receipt)
+
+
+async def test_a_deny_after_an_approval_holds_for_those_who_take_the_places_of_the_host_and_the_worker(
+    stack, store, oracle, traps
+):
+    async with under(stack) as client:
+        conversation, receipt, worker = await approved_then_frozen(stack, client, traps, "approve-deny-kill")
+        async with under(stack, deny=FREEZES):
+            for pid in (worker, await host_pid(store, conversation.id)):
+                await kill(pid)
+            await denied_once(oracle, conversation, receipt)
 
 
 # -- activation and passivation -----------------------------------------------------------------------------------------

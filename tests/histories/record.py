@@ -44,6 +44,7 @@ from holdfast.conversation import (
     Resume,
     Review,
     RunFinished,
+    RunRuled,
     RunSuspended,
     State,
     SuspensionKind,
@@ -51,6 +52,7 @@ from holdfast.conversation import (
 )
 from holdfast.conversation.commands import ProposedCall
 from holdfast.conversation.events import FailureReason, StopReason
+from holdfast.conversation.ruled import Effect, Ruled
 from holdfast.conversation.transcript import Transcript
 from holdfast.persistence import AppRecord, RedisStore, codec
 from holdfast.testing import writer as steps
@@ -123,6 +125,9 @@ SHOP = AppRecord(
     agents={"desk": DESK.digest},
     source="source-1",
     prints={"OPENAI_API_KEY": "print-1"},
+    rules={"desk": "rules-1"},
+    primaries={"desk/lookup": "amount"},
+    approving=("desk/refund",),
     signature="signature-1",
 )
 
@@ -214,6 +219,16 @@ class Recorder:
         await self.store.finish(CONVERSATION, outcome.effect_id, incarnation="i-1", outcome=codec.encode_outcome(outcome))
         await self.notes(f"the worker records that {tool} asks for a review")
         await self.does(f"{tool} waits for a review", lambda _: outcome)
+
+    async def ruled(self, call_id: str, attempt: int, effect: Effect) -> None:
+        """A worker finds that the rules in force do not let a run begin, and the conversation hears of it."""
+        outcome = RunRuled(effect_id=f"{call_id}#{attempt}", ruled=Ruled(effect=effect, rule="late", reason="It is late."))
+        recorded = await self.store.refuse(
+            CONVERSATION, outcome.effect_id, incarnation="i-1", outcome=codec.encode_outcome(outcome)
+        )
+        assert recorded
+        await self.notes(f"a worker records what the rules say of {call_id}: {effect}")
+        await self.does(f"the rules say of {call_id}: {effect}", lambda _: outcome)
 
     async def claims(self, call_id: str, tool: str, attempt: int = 1) -> None:
         """A worker claims a run; the first claim of all has no bound, and those with one are dated by the recorder."""
@@ -335,6 +350,37 @@ async def reviews(tells: Recorder) -> None:
     tells.writer.spec = DESK
 
 
+async def rules(tells: Recorder) -> None:
+    """Calls that permission rules let run, ask about and deny: when they are proposed, and before they run."""
+    for spec in (BOARD, CLERK):
+        name = f"r-{spec.execution}"
+        tells.writer.spec = spec
+        await tells.does("one more message comes", steps.send("by the rules", message_id=f"m-{name}"))
+        await tells.does(f"its turn begins, {name}", steps.begin())
+        effects = (Effect.ALLOW, Effect.ALLOW, Effect.DENY) if spec is BOARD else (Effect.ALLOW, Effect.ASK)
+        proposed = (
+            ProposedCall(
+                tool_call_id=f"lookup_{name}_{number}",
+                name="lookup",
+                arguments='{"amount":5}',
+                ruled=Ruled(effect=effect, rule=f"to {effect}", reason="The house says so."),
+            )
+            for number, effect in enumerate(effects)
+        )
+        await tells.does("the model asks for what rules are about", steps.call(*proposed))
+        if spec is BOARD:
+            await tells.ruled(f"lookup_{name}_0", 1, Effect.ASK)
+            await tells.ruled(f"lookup_{name}_1", 1, Effect.ASK)
+            await tells.decides("one is approved", f"lookup_{name}_0", Approve())
+            await tells.decides("one is not", f"lookup_{name}_1", Deny())
+            await tells.ruled(f"lookup_{name}_0", 2, Effect.ALLOW)
+            await tells.ruled(f"lookup_{name}_0", 3, Effect.DENY)
+        else:
+            await tells.runs(f"lookup_{name}_0", "lookup")
+        await tells.does("the turn is cancelled", steps.cancel(f"x-{name}"))
+    tells.writer.spec = DESK
+
+
 async def life(tells: Recorder) -> None:  # noqa: PLR0915 - a life is long
     """One conversation that says everything."""
     first = steps.start("Hello? 🙂", app="shop.app:app", context='{"order":12345678901234567890}')
@@ -391,6 +437,7 @@ async def life(tells: Recorder) -> None:  # noqa: PLR0915 - a life is long
     await troubles(tells)
     await traces(tells)
     await reviews(tells)
+    await rules(tells)
 
     await tells.does("a fourth message comes", steps.send("ship it", message_id="m-4"))
     await tells.does("its turn begins", steps.begin())

@@ -7,9 +7,14 @@ from collections import Counter
 from dataclasses import dataclass, field
 from typing import Any
 
-from holdfast.conversation import OnLost
+from holdfast.agent import Rules
+from holdfast.conversation import Approval, OnLost
 from holdfast.conversation.events import RunScheduled, SettledBy, SuspensionSettled
+from holdfast.conversation.ruled import Effect
 from holdfast.persistence import PAUSE_LAG_MS, RunStatus, TakeoverReason
+from holdfast.persistence.views import arguments_in
+
+from .shop import agent_of
 
 CLOCK_S = 0.001
 """How fine the store's clock is."""
@@ -17,6 +22,7 @@ LATEST_MS = 60_000
 """How far from the store's clock an event may be dated: it may be frozen, late and long on its way, all in one."""
 SUCCESSION_S = 30
 """How long after a worker's successor has taken office somebody may still not know of it."""
+NONE = Rules()
 
 
 @dataclass(slots=True)
@@ -75,6 +81,9 @@ class Ledger:
         self.paused_at = {}
         self.requests = Counter()  # to the model, by conversation and effect
         self.worker_ends = 0
+        self.published = [{}]  # all rules that ever were, by agent
+        self._acted_on = ({},)  # of these, what a worker may act on now; None where nobody can say
+        self._publications = 0
         self._claims = {}
 
     def wrong(self, text, *args):
@@ -192,6 +201,51 @@ class Ledger:
             if whose in ("", agent) and self._loop.time() - at > PAUSE_LAG_MS / 1000 + CLOCK_S:
                 self.wrong("%s begins %.3f s after %s was paused", what, self._loop.time() - at, whose or "everything")
 
+    # -- what rules say ---------------------------------------------------------------------------------------------------
+
+    def rules_published(self, rules):
+        """A publication begins: until it returns, workers may act on these rules or on those before; its number."""
+        self.published.append(rules)
+        self._publications += 1
+        if self._acted_on is not None:
+            self._acted_on = (*self._acted_on, rules)
+        return self._publications
+
+    def rules_stand(self, number):
+        """A publication returns: nobody acts on other rules any more, if the store has not been set back meanwhile."""
+        if number == self._publications:
+            self._acted_on = (self.published[-1],)
+
+    def _let_begin(self, conversation_id, effect_id):
+        """A run is claimed: rules that may be acted on now let it begin, or ask, and a person has approved that call."""
+        scheduled = self._scheduling(conversation_id, effect_id)
+        if scheduled is None or self._acted_on is None:
+            return
+        events = self.log(conversation_id).events
+        arguments = arguments_in(events[scheduled.arguments_at - 1], scheduled.tool_call_id)
+        agent = agent_of(conversation_id)
+        effects = {self.verdict(rules, agent, scheduled.tool, arguments).effect for rules in self._acted_on}
+        if effects == {Effect.DENY}:
+            self.wrong("%s: %s begins, and rules deny it", conversation_id, effect_id)
+        elif Effect.ALLOW not in effects and not self._approved(conversation_id, scheduled.tool_call_id):
+            self.wrong("%s: %s begins without an approval", conversation_id, effect_id)
+
+    @staticmethod
+    def verdict(rules, agent, tool, arguments):
+        """What rules say of a call."""
+        spec = agent.spec.tool(tool)
+        required = spec.approval is Approval.REQUIRED
+        return rules.get(agent.name, NONE).verdict(tool, arguments, required=required, executor=spec.executor)
+
+    def _approved(self, conversation_id, call):
+        """Whether somebody has approved a call, or decided on what its body asked for."""
+        return any(
+            isinstance(event, SuspensionSettled)
+            and event.tool_call_id == call
+            and event.by in (SettledBy.APPROVE, SettledBy.REVIEW)
+            for event in self.log(conversation_id).events
+        )
+
     # -- what the model was asked ------------------------------------------------------------------------------------
 
     def requested(self, conversation_id, effect_id):
@@ -216,6 +270,8 @@ class Ledger:
     def claimed(self, process, conversation_id, effect_id):
         """A run is claimed, in the log as it is now."""
         self._claims[process, conversation_id, effect_id] = self.times_set_back
+        if "#" in effect_id:
+            self._let_begin(conversation_id, effect_id)
 
     def begun(self, process, conversation_id, call, attempt, tool):
         """A body begins to run; one that was claimed in a log which the store has forgotten since is held against no other."""
@@ -235,11 +291,6 @@ class Ledger:
         scheduled = [event for event in events if isinstance(event, RunScheduled) and event.tool_call_id == call]
         if attempt not in [event.attempt for event in scheduled]:
             self.wrong("%s: attempt %d of %s ran, though the log does not say so", conversation_id, attempt, call)
-        if self._spec.tool(tool).approval == "required" and not any(
-            isinstance(event, SuspensionSettled) and event.tool_call_id == call and event.by is SettledBy.APPROVE
-            for event in events
-        ):
-            self.wrong("%s: %s ran without an approval", conversation_id, call)
         return body
 
     def over(self, body):
@@ -251,6 +302,9 @@ class Ledger:
     def set_back(self, copied):
         """The logs are what they were: what came after is no part of the truth any more, and nobody can be held to it."""
         self.times_set_back += 1
+        self._publications += 1
+        if any(self.published):  # which of them the store holds by now, and what workers have read, is not followed
+            self._acted_on = None
         self.written = copied.logs
         kept = {}
         for key, body in self.bodies.items():
@@ -263,10 +317,14 @@ class Ledger:
             asked.lost = asked.lost or asked.answered_at is None or asked.answered_at >= copied.at
 
     def _scheduled(self, conversation_id, call, attempt):
-        return any(
-            isinstance(event, RunScheduled) and (event.tool_call_id, event.attempt) == (call, attempt)
-            for event in self.log(conversation_id).events
-        )
+        return self._scheduling(conversation_id, f"{call}#{attempt}") is not None
+
+    def _scheduling(self, conversation_id, effect_id):
+        call, _, attempt = effect_id.rpartition("#")
+        for event in reversed(self.log(conversation_id).events):
+            if isinstance(event, RunScheduled) and event.tool_call_id == call and event.attempt == int(attempt):
+                return event
+        return None
 
     # -- what callers asked -------------------------------------------------------------------------------------------
 

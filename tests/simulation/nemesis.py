@@ -19,7 +19,7 @@ class Nemesis:
         self._kinds = [kind for kind in kinds if rng.random() < 0.6] or [self._crash]
         self._kinds += [self._step_a_clock] * (2 * (rng.random() < 0.3))
         self._kinds += [self._set_the_store_back] * (rng.random() < 0.2)
-        self._kinds += [world.deploy] * (rng.random() < 0.2)
+        self._kinds += [world.publisher.deploy] * (rng.random() < 0.2)
         self._kinds += [self._hang] * (2 * world.watched)
         self._copied = None
         self._victims = [pick for pick in (self._actor, self._actor, self._worker, self._sweeper) if rng.random() < 0.6]

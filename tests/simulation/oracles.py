@@ -49,6 +49,7 @@ from holdfast.errors import (
 )
 from holdfast.persistence import codec
 
+from .rule_oracles import rules_are_behind_denials
 from .shop import agent_of
 from .trace import shown
 
@@ -75,6 +76,7 @@ def judge(world):
         _every_message_has_its_turn(world.ledger, history)
         _bodies_are_behind_results(world.ledger, history)
         _answers_are_those_to_this_log(world, history)
+        rules_are_behind_denials(world.ledger, history)
     for asked in world.ledger.asked:
         history = histories.get(asked.conversation_id) or History(
             asked.conversation_id, [], world.ledger.log(asked.conversation_id)
@@ -125,6 +127,8 @@ def _the_log_is_whole(world, history, found):
     state = history.states[-1]
     if found.log and world.memory._state(name, found) != state:
         ledger.wrong("%s: snapshot and tail lead elsewhere than the log", name)
+    if state.turn is None and (runs := world.memory._runs(name)):
+        ledger.wrong("%s: no turn goes on, and there are records of %s", name, sorted(runs))
     if found.log and found.index != index(state):
         ledger.wrong("%s: its index entries do not follow from its log", name)
 
@@ -158,11 +162,14 @@ def _every_call_is_settled_once(ledger, history):
 
 
 def _calls_keep_to_the_execution(ledger, history):
-    """One after the other, or none before all that need a person are decided, as the agent says: after every event."""
+    """One after the other, or none before all that need a person are decided, as the agent says: after every event.
+
+    A call that rules ask about when it is about to run has been let go with the others, which may have begun.
+    """
     execution = agent_of(history.conversation_id).spec.execution
     for place, state in enumerate(history.states):
         calls = state.calls
-        undecided = any(call.undecided for call in calls.awaiting())
+        undecided = any(call.undecided and not call.attempt for call in calls.awaiting())
         wrong = {
             Execution.PARALLEL: bool(calls.held()),
             Execution.SEQUENTIAL: len(calls.running()) + len(calls.awaiting()) > 1,

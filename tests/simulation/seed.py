@@ -11,9 +11,10 @@ from unittest import mock
 
 from holdfast.actors import conversation_actor, host, logs
 from holdfast.actors.worker import succession, worker
+from holdfast.agent import Rules
 from holdfast.persistence import conversations
 
-from . import oracles
+from . import oracles, publisher
 from .clocks import Clocks
 from .workers import SimRuntime
 from .world import World
@@ -99,6 +100,7 @@ def _seeded(seed):
             for module in (conversation_actor, worker, succession):
                 given.enter_context(mock.patch.object(module, "time", Clocks()))
             given.enter_context(mock.patch.object(worker, "AppRuntime", SimRuntime))
+            given.enter_context(mock.patch.object(Rules, "of_json", publisher.read))
             small = 1 if seed % 4 == 0 else conversations.SMALL_COMPANY  # else no process here has many claims
             given.enter_context(mock.patch.object(conversations, "SMALL_COMPANY", small))
             yield

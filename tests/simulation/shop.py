@@ -77,9 +77,10 @@ APP = App(agents=AGENTS)
 TOOLS = [tool.name for tool in AGENT.tools] + ["refund", "ask", "share"]
 
 
-def record(code, address):
-    """What stands for the app, in this version of its code, as its publisher signed it for that store."""
-    return sealed(KEY, address, AppRecord(app=PATH, code=code, agents={agent.name: agent.spec.digest for agent in AGENTS}))
+def record(code, address, rules):
+    """What stands for the app, with this version of its code and these rules, as its publisher signed it for that store."""
+    agents = {agent.name: agent.spec.digest for agent in AGENTS}
+    return sealed(KEY, address, AppRecord(app=PATH, code=code, agents=agents, rules=rules))
 
 
 def agent_of(conversation_id):
@@ -100,6 +101,10 @@ class Model:
     def slow(self):
         """From now on, take seconds."""
         self._slow = 0.5
+
+    def busy(self):
+        """From now on, ask for many calls."""
+        self._most, self._talkative = 3, 0.1
 
     def seconds(self):
         draw = self._rng.random

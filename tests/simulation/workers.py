@@ -4,7 +4,12 @@ import asyncio
 import contextlib
 
 from holdfast.actors import StoreAddress, Worker
+from holdfast.actors.worker import model_outcome
+from holdfast.actors.worker.app_runtime import agent_of
+from holdfast.actors.worker.model_answer import AnswerCall
 from holdfast.actors.worker_cluster import WorkerDied, WorkerUnavailable
+from holdfast.conversation import ModelFailed
+from holdfast.redaction import PLAIN
 
 from . import shop
 from .loop import PROCESS
@@ -31,10 +36,16 @@ class SimWorker(Worker):
     async def _connected(self):
         return self._given
 
-    async def _model(self, store, app, request, spec, messages):
+    async def _model(self, store, app, request, spec, messages, *, rules):
         self._world.ledger.requested(request.conversation_id, request.effect_id)
         await self._world.pause(self._world.model.seconds())
-        return self._world.model.answer(request, messages)
+        answer = self._world.model.answer(request, messages)
+        if isinstance(answer, ModelFailed) or not answer.calls:
+            return answer
+        calls = [AnswerCall(call.tool_call_id, [call.name], [call.arguments]) for call in answer.calls]
+        agent, in_force, turn = agent_of(app.app, request.agent), await rules.now(), await rules.turn()
+        judged = model_outcome.judged(agent, spec, calls, PLAIN, rules=in_force, turn=turn)
+        return answer.model_copy(update={"calls": judged})
 
     def _end(self):
         self._world.leave(self._process)

@@ -19,6 +19,7 @@ from .ledger import Ledger
 from .loop import Process, SimLoop
 from .nemesis import Nemesis
 from .network import Network
+from .publisher import Publisher
 from .store import SimStore
 from .trace import Trace
 from .workers import ADDRESS, Seat, SimWorker
@@ -75,7 +76,6 @@ class World:
         self.shown = {}
         self._ids = 0
         self._begun = 0
-        self._deployed = 0
         self._calm = False
         self.model = shop.Model(seed, rng)
         self.watched = random.Random(f"watched {seed}").random() < WATCHED  # drawn apart: other seeds stay what they are
@@ -89,6 +89,9 @@ class World:
             self.timing = dataclasses.replace(self.timing, linger_ms=500, park_ms=500)
             self.process_limits = dataclasses.replace(self.process_limits, max_actors=parked.choice((1, 2)))
             self.model.slow()
+        self.publisher = Publisher(self, seed)
+        if self.publisher.ruled:
+            self.model.busy()
         self.nemesis = Nemesis(self)
 
     # -- what processes are given -------------------------------------------------------------------------------------
@@ -174,13 +177,6 @@ class World:
         process.left = not process.gone
         process.seat.left |= process.left
         self.crash(process, "leaves")
-
-    def deploy(self):
-        """Other code stands for the app from now on."""
-        self._deployed += 1
-        self.trace.note("is deployed for the %d. time", self._deployed, who="app")
-        code = f"{shop.CODE}.{self._deployed}"
-        self.loop.judge.start(self.memory.put_app(shop.record(code, ADDRESS), [agent.spec for agent in shop.AGENTS]))
 
     def part(self, caller, callee, seconds):
         self.trace.note("does not reach %s for %d s", callee.name, seconds, who=caller.name)
@@ -293,7 +289,7 @@ class World:
 
     async def live(self):
         """The whole life: faults for a while, then none; it ends once everything rests, or when that takes too long."""
-        await self.memory.put_app(shop.record(shop.CODE, ADDRESS), [agent.spec for agent in shop.AGENTS])
+        await self.publisher.begin()
         for _ in range(self.rng.choice((1, 1, 2))):
             self._sweep()
         for number in range(self.rng.choice((1, 2, 3, 3))):
@@ -303,6 +299,8 @@ class World:
         self.loop.judge.start(self.nemesis.live())
         if self.paused:
             self.loop.judge.start(self._pausing())
+        if self.publisher.ruled:
+            self.loop.judge.start(self.publisher.live())
         await asyncio.sleep(self.faults_s)
         self.calm()
         await self._rest()

@@ -9,6 +9,9 @@ import dataclasses
 import pytest
 from pydantic import BaseModel
 
+from holdfast.actors import StoreAddress
+from holdfast.agent import Agent, App, Rule, Rules, tool
+from holdfast.client.publishing import Here
 from holdfast.conversation import (
     Answer,
     Approve,
@@ -397,6 +400,39 @@ async def _first(client, arguments):
     return await anext(client.events(**arguments))
 
 
+async def checking_rules(client, server):
+    @tool(primary="command")
+    def Bash(command: str = "ls", *, force: bool = False) -> str:  # noqa: N802 - the name that the model knows
+        return f"{command} {force}"
+
+    @tool
+    def delete_all() -> None: ...
+
+    rules = Rules(
+        allow=["Bash(npm *)"],
+        ask=[Rule("Bash(git push *)", name="pushes", reason="Others see it.", approvers=["role:maintainer"])],
+        deny=[Rule("Bash(rm *)", reason="Move it."), "delete_*"],
+    )
+    agents = [Agent(name="coder", tools=[Bash, delete_all])]
+    here = await Here.of(App(agents=agents, rules=rules), "holdfast.cli.demo_app:app")
+    texts = {one.digest: one.to_json() for one in here.rules.values()}
+    record = here.record(b"k" * 32, StoreAddress("", "", "")).model_copy(update={"app": "checked:app"})
+    await aside(server, server.store.put_app(record, here.specs, texts))
+    commands = ("npm test", "npm test; rm -rf ~", "git push origin main", "make")
+    named = [await client.check_rules("coder", "Bash", {"command": one}, app="checked:app") for one in commands]
+    return [
+        named,
+        await client.check_rules("coder", "Bash", {}, app="checked:app"),
+        await client.check_rules("coder", "delete_all", {"a": [1, None, {"b": "ü"}]}, app="checked:app"),
+        await raised(client.check_rules("coder", "Bash", {}, app="no:app")),
+        await raised(client.check_rules("nobody", "Bash", {}, app="checked:app")),
+        await raised(client.check_rules("coder", "nothing", {}, app="checked:app")),
+        await raised(client.check_rules("coder", "", {}, app="checked:app")),
+        await raised(client.check_rules("coder", "Bash", ["ls"], app="checked:app")),
+        await raised(client.check_rules("coder", "Bash", {"command": float("nan")}, app="checked:app")),
+    ]
+
+
 CASES = (
     *(
         starting,
@@ -410,6 +446,7 @@ CASES = (
         steering,
         listing,
         operating,
+        checking_rules,
         answering,
         missing,
     ),

@@ -31,6 +31,10 @@ class OwnLoop:
     async def run(self, work):
         return await work
 
+    async def ruled(self, rule, within_s):
+        async with asyncio.timeout(within_s):
+            return await asyncio.to_thread(rule)
+
 
 class GivenWorker(Worker):
     """The real one, but for what leaves the process."""

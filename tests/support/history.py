@@ -17,7 +17,7 @@ from typing import Any, Literal, get_args, get_origin
 
 from pydantic_core import to_jsonable_python
 
-from holdfast.conversation import AgentSpec, RunFinished, RunSuspended, State, outstanding
+from holdfast.conversation import AgentSpec, RunFinished, RunRuled, RunSuspended, State, outstanding
 from holdfast.conversation.calls import Call
 from holdfast.conversation.events import EVENTS
 from holdfast.conversation.idempotency import IdempotencyRecord
@@ -28,7 +28,7 @@ from holdfast.persistence import AppRecord
 
 FOLDER = Path(__file__).parents[1] / "histories"
 CONVERSATION = "c-recorded"
-STORED = (*EVENTS, State, IdempotencyRecord, AgentSpec, AppRecord, RunFinished, RunSuspended)
+STORED = (*EVENTS, State, IdempotencyRecord, AgentSpec, AppRecord, RunFinished, RunRuled, RunSuspended)
 """What the codec turns into bytes; other records stand inside of these."""
 
 
@@ -176,7 +176,7 @@ def vocabulary() -> dict[str, Any]:
     return {"records": dict(sorted(records.items())), "enums": dict(sorted(enums.items()))}
 
 
-STAMPS = dict.fromkeys((RunFinished, RunSuspended), ("now", "spec", "known", "trace", "read"))
+STAMPS = dict.fromkeys((RunFinished, RunRuled, RunSuspended), ("now", "spec", "known", "trace", "read"))
 """Fields that are filled in where a record is used, and never stored."""
 
 

@@ -8,6 +8,7 @@ from pydantic import Field
 from holdfast.agent import Agent, App, tool
 from holdfast.client import Approve
 from holdfast.conversation import AgentSpec, Approval, Choice, Limits, ToolSpec
+from holdfast.conversation.commands import ProposedCall
 from holdfast.testing.writer import DESK, Writer, begin, call, lose, resolve, start, suspend
 
 
@@ -61,11 +62,14 @@ async def suspended(
     spec=DESK,
     review=None,
     calls=1,
+    ruled=None,
 ):
     """The writer of a new conversation that waits for a decision of this kind, on so many calls of one answer."""
     writer = server.stack.writers[name] = await Writer.of(server.store, name)
     writer.spec = spec
     asked = (TOOLS[kind], json.dumps(ARGUMENTS if arguments is None else arguments))
+    if ruled is not None:
+        asked = ProposedCall(tool_call_id="call_ruled", name=asked[0], arguments=asked[1], ruled=ruled)
     await writer.do(start(text, spec=None if spec is DESK else spec), begin(), call(*[asked] * calls, prompt=prompt), now=now)
     if kind == "lost":
         await writer.do(resolve(Approve()), lose(), now=now)

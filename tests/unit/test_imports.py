@@ -47,6 +47,7 @@ OUTSIDE = {
     "typer": ("cli/",),
     "rich": ("cli/",),
     "msgpack": ("persistence/codec.py",),
+    "yaml": ("agent/rules_file.py",),
     "opentelemetry": ("root/traces.py", "actors/"),
     "aiohttp": ("testing/model_server.py",),
     "pytest": ("testing/",),

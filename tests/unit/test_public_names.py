@@ -17,11 +17,11 @@ PUBLIC = {
         BlockingConversation Cancel CipherFailed CipherMissing Client ClusterError ClusterStopped ClusterUnavailable
         ConfigurationError Conversation ConversationEnded ConversationExists ConversationNotFound ConversationState
         CorruptStore Decision Deny Fail FailureReason Fenced HoldfastError HomeUnusable InvalidConversationId
-        InvalidDecision InvalidInput InvalidMessage LeaseHeld Limits MessageNotFound NewerRecord OlderRelease
-        OtherBuild OutcomeUnknown Overloaded PendingCall Principal Proof Quarantined QueueFull Receipt Redispatch
-        Report Review ReviewVerdict ServerRefused ServerUnavailable StaleCall StaleReason Status StopReason StoreError
-        StoreUnavailable Suspend SuspensionKind Tool ToolContext TurnNotFound UnsupportedServer WrongCluster
-        WrongStore __version__ tool
+        InvalidDecision InvalidInput InvalidMessage InvalidRule LeaseHeld Limits MessageNotFound NewerRecord
+        OlderRelease OtherBuild OutcomeUnknown Overloaded PendingCall Principal Proof Quarantined QueueFull Receipt
+        Redispatch Report Review ReviewVerdict Rule Rules ServerRefused ServerUnavailable StaleCall StaleReason Status
+        StopReason StoreError StoreUnavailable Suspend SuspensionKind Tool ToolContext TurnContext TurnNotFound
+        UnsupportedServer WrongCluster WrongStore __version__ tool
     """,
     "events": """
         Approval ArgumentsDelta CallHeld CallResolved CallSuspended Choice ConversationStarted DecisionKind Ended
@@ -33,12 +33,12 @@ PUBLIC = {
         AgentSpec Answer Approval Approve BeginTurn CallModel Cancel CancelPending CancelTurn Cancelled Choice Command
         Decided Decision Deny Effect End Event Execution Executor Fail FailureReason Judgement Limits ModelFailed
         ModelReplied OnLost Principal Proof Receipt Receipts Redispatch Reply Resolve ResolveMany Resume Review
-        ReviewVerdict RunFinished RunSuspended RunTool Send SettledBy Start State Status StopReason SuspensionKind
+        ReviewVerdict RunFinished RunRuled RunSuspended RunTool Send SettledBy Start State Status StopReason SuspensionKind
         TABLE ToolSpec Wake decide evolve outstanding
     """,
     "agent": """
-        Agent AgentSpec App Approval Executor InvalidArguments Limits OnLost Report Suspend Tool ToolContext ToolSpec
-        cipher_path code_digest load main_file path_of python_path tool
+        Agent AgentSpec App Approval Effect Executor InvalidArguments Limits OnLost Report Rule Rules Suspend Tool
+        ToolContext ToolSpec TurnContext Verdict cipher_path code_digest load main_file path_of python_path tool
     """,
     "persistence": """
         AccessScope Acquired ApiKey ApiKeyList AppRecord Append Appended Binding Blame BrokenApp Census Change ChangePage
@@ -58,11 +58,11 @@ PUBLIC = {
         AsyncPendingCall BatchRefused BlockingConversation Cancel Cancelled CipherFailed CipherMissing Client
         ClusterStopped ClusterUnavailable ConfigurationError Conversation ConversationEnded ConversationExists
         ConversationNotFound ConversationRow ConversationState Decision Deny DurabilityWarning Event Fail
-        FailureReason HoldfastError InvalidConversationId InvalidDecision InvalidInput InvalidMessage LateResult
-        ListEvent ListEventKind Message MessageNotFound MessageStatus OlderRelease OtherBuild OutcomeUnknown
-        Overloaded Page Pause PendingCall Principal Proof Quarantined QueueFull Receipt Redispatch Review
-        ReviewVerdict RunningCall ServerRefused ServerUnavailable StaleCall StaleReason Status StopReason StoreError
-        StoreUnavailable SuspensionKind ToolRow Turn TurnNotFound TurnStatus Usage WrongCluster WrongStore
+        FailureReason HoldfastError InvalidConversationId InvalidDecision InvalidInput InvalidMessage InvalidRule
+        LateResult ListEvent ListEventKind Message MessageNotFound MessageStatus OlderRelease OtherBuild
+        OutcomeUnknown Overloaded Page Pause PendingCall Principal Proof Quarantined QueueFull Receipt Redispatch
+        Review ReviewVerdict RuleCheck RunningCall ServerRefused ServerUnavailable StaleCall StaleReason Status StopReason
+        StoreError StoreUnavailable SuspensionKind ToolRow Turn TurnNotFound TurnStatus Usage WrongCluster WrongStore
     """,
     "server": """
         Authentication Bounds Issuer Proxy create_app drain sign_in_link

@@ -5,6 +5,7 @@ import asyncio
 import pytest
 
 from holdfast.actors.actor_settings import StoreAddress
+from holdfast.agent import Rule, Rules
 from holdfast.cipher import CipherAt
 from holdfast.cli.app_checks import worker_checks
 from holdfast.cli.check import Outcome
@@ -13,7 +14,8 @@ from holdfast.cli.options import Where
 from holdfast.cli.problem_checks import problem_checks
 from holdfast.client import AsyncClient
 from holdfast.client.results import PendingCall
-from holdfast.conversation import Approve, RunFinished, Status
+from holdfast.conversation import Approve, RunFinished, RunRuled, Status
+from holdfast.conversation.ruled import Effect, Ruled
 from holdfast.errors import CipherFailed, CipherMissing
 from holdfast.persistence import AppRecord, MemoryStore, RedisStore, RunStatus, TakeoverReason, codec
 from holdfast.persistence.keys import Keys
@@ -23,6 +25,7 @@ from holdfast.testing.writer import DESK, Writer, begin, call, fail_model, finis
 
 MARK = "Marie-Curie"
 """What everybody says here, and Redis never hears."""
+RULES = Rules(deny=[Rule("refund", name=f"about {MARK}", reason=f"{MARK} said so")])
 TOY = CipherAt("holdfast.testing.toy_cipher:cipher")
 
 
@@ -80,10 +83,16 @@ def everything(raw):
     return {key: reads[raw.redis.type(key)](key) for key in raw.every_key()}
 
 
+def _denied(effect_id):
+    ruled = Ruled(effect=Effect.DENY, rule=f"about {MARK}", reason=f"{MARK} said so")
+    return codec.encode_outcome(RunRuled(effect_id=effect_id, ruled=ruled))
+
+
 async def live_a_whole_life(store):
     """Everything that a store is given of words, by people, models, tools and errors."""
     spec = DESK.model_copy(update={"instructions": f"Be kind to {MARK}."})
-    await store.put_app(AppRecord(app="shop:app", code="k", agents={"desk": spec.digest}), [spec])
+    record = AppRecord(app="shop:app", code="k", agents={"desk": spec.digest}, rules={"desk": RULES.digest})
+    await store.put_app(record, [spec], {RULES.digest: RULES.to_json()})
     await store.put_problem("shop:app", f"ValueError: {MARK}")
     one = await Writer.of(store, "c-1")
     await one.do(start(f"I am {MARK}", context=f'"{MARK}"'), begin())
@@ -103,6 +112,11 @@ async def live_a_whole_life(store):
     await one.do(finish(), send(f"Still {MARK}", message_id="m-2"))
     await one.do(reply(f"Bye, {MARK}."))
     await one.do(begin(), fail_model(f"no such {MARK}"))
+    three = await Writer.of(store, "c-9")
+    await three.do(start(MARK), begin(), call(("lookup", f'{{"name":"{MARK}"}}')))
+    (effect_id,) = three.effect_ids
+    assert await store.refuse("c-9", effect_id, incarnation="i-1", outcome=_denied(effect_id))
+    assert (await store.run("c-9", effect_id)).outcome == _denied(effect_id)
     two = await waiting(store, "c-2")
     await store.troubled("c-2", f"it cannot be woken: {MARK}")
     assert await store.strike("c-2", two.token, process="p-1", reason=f"it died of {MARK}", limit=1) is None
@@ -121,7 +135,7 @@ async def test_no_word_of_a_whole_conversation_stands_anywhere_in_redis(opened, 
     assert MARK not in str(found)
     assert {key.rpartition(b"}:")[2] for key in found} >= {
         *(f"c:c-1:{name}".encode() for name in ("head", "log", "known", "late", "progress")),
-        *(b"c:c-2:head", b"specs", b"problems", b"troubles"),
+        *(b"c:c-2:head", b"c:c-9:runs", b"specs", b"rules", b"problems", b"troubles"),
     }
     told = heard.get_message(timeout=5)["data"]
     assert MARK.encode() not in told
@@ -148,6 +162,9 @@ async def test_whoever_has_the_cipher_reads_all_of_it(opened):
     assert sum(MARK in one for one in said) >= 8
     assert state.status is Status.FAILED
     assert MARK in spec.instructions
+    assert Rules.of_json(await store.rules((await store.app("shop:app")).rules["desk"])) == RULES
+    (denied,) = (await store.load("c-9")).calls
+    assert (await store.run("c-9", denied.effect_id)).outcome == _denied(denied.effect_id)
     assert await store.problem("shop:app") == f"ValueError: {MARK}"
     assert [late.outcome for late in (await store.late("c-1")).values()] == [outcome]
     assert list((await store.progress("c-1")).values()) == [report]
@@ -183,6 +200,19 @@ async def test_without_the_cipher_lists_are_whole_and_each_row_says_what_it_lack
     assert "encrypted" in pending.problem
     assert "HOLDFAST_CIPHER" in pending.problem
     assert PendingCall.of(pending, None).problem == pending.problem
+
+
+async def test_rules_that_are_moved_or_belong_to_another_key_do_not_read(opened, raw, keys):
+    store = await opened(ToyCipher("key-1"))
+    await store.put_app(AppRecord(app="shop:app", code="k"), [], {RULES.digest: RULES.to_json()})
+    raw.redis.hset(keys.meta("rules"), "0" * 64, raw.redis.hget(keys.meta("rules"), RULES.digest))
+
+    with pytest.raises(CipherFailed, match="rules"):
+        await store.rules("0" * 64)
+    with pytest.raises(CipherFailed, match="UnknownKey"):
+        await (await opened(ToyCipher("key-2"))).rules(RULES.digest)
+    with pytest.raises(CipherMissing, match="rules"):
+        await (await opened()).rules(RULES.digest)
 
 
 @pytest.mark.parametrize(
@@ -335,6 +365,10 @@ async def test_what_cannot_be_encrypted_is_refused_before_anything_is_written(op
         await store.put_app(AppRecord(app="shop:app", code="k"), [DESK])
     with raw.unchanged(), pytest.raises(CipherFailed, match=said):
         await store.finish("c-1", "call_1#1", incarnation="i-1", outcome=b"an outcome")
+    with raw.unchanged(), pytest.raises(CipherFailed, match=said):
+        await store.refuse("c-1", "call_1#1", incarnation="i-1", outcome=b"an outcome")
+    with raw.unchanged(), pytest.raises(CipherFailed, match=said):
+        await store.put_app(AppRecord(app="shop:app", code="k"), [], {RULES.digest: RULES.to_json()})
 
 
 async def test_a_conversation_is_set_aside_also_where_the_reason_cannot_be_encrypted(opened, raw):

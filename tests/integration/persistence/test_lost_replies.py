@@ -44,6 +44,9 @@ async def running(store):
     return writer
 
 
+RULES = {"0" * 64: '{"deny":["*"],"version":1}'}
+
+
 async def test_an_append_whose_reply_is_lost_is_written_once(proxy, through, store):
     writer = await Writer.of(through, "c-1")
     await writer.do(start())  # the script is known to the server
@@ -126,8 +129,9 @@ async def test_plain_commands_survive_lost_replies(proxy, through, store):
         assert proxy.lose == 0
         return answer
 
-    await losing(through.put_app(APP, [DESK]))
+    await losing(through.put_app(APP, [DESK], RULES))
     assert await losing(through.app(APP.app)) == APP
+    assert await losing(through.rules("0" * 64)) == RULES["0" * 64]
     await losing(through.offer("actor-1", 0))
     assert await losing(through.offers()) == 1
     assert await losing(through.owner("c-1")) == Owner(writer.token, 1, "actor-1")
@@ -154,10 +158,13 @@ async def test_the_driver_repeats_nothing(proxy, hasty, store):
         (b"ZRANGEBYLEX", lambda: hasty.pending(limit=10)),
         (b"ZPOPMIN", hasty.take),
         (b"PUBLISH", lambda: hasty.publish("c-1", b"x")),
-        (b"MULTI", lambda: hasty.put_app(APP, [DESK])),
+        (b"EVALSHA", lambda: hasty.refuse("c-1", lookup, incarnation="i-1", outcome=b"x")),
+        (b"HGET", lambda: hasty.rules("0" * 64)),
+        (b"MULTI", lambda: hasty.put_app(APP, [DESK], RULES)),
     ]
     await hasty.renew("c-1", writer.token, 60_000)
     await hasty.claim("c-1", "call_0#1", incarnation="i-1", worker="w-1")
+    await hasty.refuse("c-1", "call_0#1", incarnation="i-1", outcome=b"x")
     for word, operation in operations:
         proxy.requests.clear()
         proxy.lose, proxy.only = 1, word
@@ -168,6 +175,37 @@ async def test_the_driver_repeats_nothing(proxy, hasty, store):
 
     assert (await store.run("c-1", lookup)).status is RunStatus.CLAIMED  # it had happened
     assert await store.app(APP.app) == APP
+    assert await store.rules("0" * 64) == RULES["0" * 64]
+
+
+@pytest.mark.parametrize("lost", [1, 3])
+async def test_a_refusal_whose_reply_is_lost_is_recorded_once(proxy, through, store, lost):
+    writer = await Writer.of(through, "c-1")
+    await writer.do(start(), begin(), call("lookup", "charge"))
+    lookup, charge = writer.effect_ids
+    assert await through.refuse("c-1", charge, incarnation="i-1", outcome=b"first")  # the script is known to the server
+    proxy.requests.clear()
+    proxy.lose, proxy.only = lost, b"EVALSHA"
+
+    assert await through.refuse("c-1", lookup, incarnation="i-1", outcome=b"second") is True
+
+    assert proxy.lose == 0
+    assert proxy.sent(b"EVALSHA") == lost + 1
+    run = await store.run("c-1", lookup)
+    assert (run.status, run.incarnation, run.outcome) == (RunStatus.DONE, "i-1", b"second")
+
+
+async def test_a_refusal_with_an_unknown_outcome_is_settled_by_the_same_words_again(proxy, hasty, store):
+    writer = await running(hasty)
+    (lookup,) = writer.effect_ids
+    await hasty.refuse("c-1", "call_0#1", incarnation="i-1", outcome=b"x")
+    proxy.lose, proxy.only = 1, b"EVALSHA"
+    with pytest.raises(StoreUnavailable):
+        await hasty.refuse("c-1", lookup, incarnation="i-1", outcome=b"x")
+    assert (await store.run("c-1", lookup)).status is RunStatus.DONE  # it had happened
+
+    assert await hasty.refuse("c-1", lookup, incarnation="i-1", outcome=b"x")
+    assert not await hasty.refuse("c-1", lookup, incarnation="i-2", outcome=b"x")
 
 
 async def test_an_unknown_outcome_is_settled_by_the_same_write_again(proxy, hasty, store):

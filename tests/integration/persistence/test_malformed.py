@@ -270,6 +270,14 @@ async def test_a_newer_app_or_spec_is_refused(store, raw):
             await store.spec(DESK.digest)
 
 
+@pytest.mark.parametrize("held", [b"\xff\xfe", codec.pack(["x"])], ids=["no text", "a record"])
+async def test_rules_that_are_no_text_are_corrupt(store, raw, held):
+    raw.redis.hset(Keys(raw.namespace).meta("rules"), "0" * 64, held)
+
+    with raw.unchanged(), pytest.raises(CorruptStore, match="permission rules"):
+        await store.rules("0" * 64)
+
+
 # -- the layout ---------------------------------------------------------------------------------------------------------
 
 

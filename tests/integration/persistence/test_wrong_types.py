@@ -28,6 +28,7 @@ KEY_OF = {
     "cluster": lambda keys: keys.meta("cluster"),
     "apps": lambda keys: keys.meta("apps"),
     "specs": lambda keys: keys.meta("specs"),
+    "rules": lambda keys: keys.meta("rules"),
     "problems": lambda keys: keys.meta("problems"),
     "standby": lambda keys: keys.meta("standby"),
     "layout": lambda keys: keys.meta("layout"),
@@ -91,6 +92,10 @@ async def finish(writer):
     await writer.store.finish(NAME, writer.effect_ids[0], incarnation="i-1", outcome=b"x")
 
 
+async def refuse(writer):
+    await writer.store.refuse(NAME, writer.effect_ids[0], incarnation="i-1", outcome=b"x")
+
+
 SCRIPTS = {
     acquire: ["head", "log", "runs", "attention", "paused"],
     acquire_again: ["head", "log", "runs", "attention", "paused"],
@@ -101,6 +106,7 @@ SCRIPTS = {
     lambda writer: writer.release(): ["head", "attention", "log", "paused"],
     claim: ["runs"],
     finish: ["runs"],
+    refuse: ["runs", "head", "attention"],
     lambda writer: writer.store.load(NAME): ["head", "log"],
     lambda writer: writer.store.postpone(NAME, 10): ["attention"],
     lambda writer: writer.store.troubled(NAME, "x"): ["troubles"],
@@ -129,6 +135,7 @@ COMMANDS = {
     lambda store: store.conversations(limit=10): ["conversations"],
     lambda store: store.app(APP.app): ["apps"],
     lambda store: store.spec(DESK.digest): ["specs"],
+    lambda store: store.rules("0" * 64): ["rules"],
     lambda store: store.problem(APP.app): ["problems"],
     lambda store: store.put_problem(APP.app, "x"): ["problems"],
     lambda store: store.put_problem(APP.app, None): ["problems"],
@@ -171,7 +178,7 @@ async def writer(store):
     """A conversation of which every key exists."""
     active = await Writer.of(store, NAME)
     await active.do(start(), begin(), call("lookup", "ask"))
-    await store.put_app(APP, [DESK])
+    await store.put_app(APP, [DESK], {"0" * 64: "{}"})
     await store.put_problem(APP.app, "x")
     await store.offer("actor-1", 0)
     await store.hosts("actor-1", NAME)

@@ -16,7 +16,7 @@ from holdfast.actors.worker.app_runtime import AllBlocked
 from holdfast.actors.worker.refusals import Dropped, Succeeded
 from holdfast.agent import Agent, App, Tool
 from holdfast.conversation import ModelReplied, RunFinished
-from holdfast.persistence import MemoryStore, RunStatus
+from holdfast.persistence import AppRecord, MemoryStore, RunStatus
 from holdfast.testing import FailBefore, Faults, FaultyStore
 from holdfast.testing.writer import Writer, begin, call, start
 
@@ -66,6 +66,7 @@ async def lanes(monkeypatch):
     app = App(agents=[Agent(name="desk", model="m", tools=tools)])
     loop = await AppLoop.open(app)
     worker = Given(app, loop)
+    await worker.store.put_app(AppRecord(app="shop:app", code="k"), [])
     yield SimpleNamespace(worker=worker, over=over, begun=begun, loop=loop)
     over.set()
 

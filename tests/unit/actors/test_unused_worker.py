@@ -57,7 +57,7 @@ class Unused(GivenWorker):
         await self.reading_gate.wait()
         return Reading([], 0)
 
-    async def _model(self, store, runtime, request, spec, messages):
+    async def _model(self, store, runtime, request, spec, messages, *, rules):
         await self.gate.wait()
         return ModelFailed(effect_id=request.effect_id, error="no")
 

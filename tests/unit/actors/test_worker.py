@@ -76,7 +76,7 @@ class Given(Worker):
     async def _spec(self, store, digest):
         return DESK
 
-    async def _model(self, store, runtime, request, spec, messages):
+    async def _model(self, store, runtime, request, spec, messages, *, rules):
         self.called.append(request.conversation_id)
         await self.gate.wait()
         return ModelFailed(effect_id=request.effect_id, error="no")

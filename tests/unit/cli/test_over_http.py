@@ -19,6 +19,7 @@ OVER_HTTP = {
     "pause": (),
     "resume": (),
 }
+ON_NEITHER = {"rules"}
 ON_A_STACK = {"keys": ("list",), "submit": ("-",), "down": (), "drain": ("n",)}
 """The commands that stand on Redis or Ray themselves, where they take more than options."""
 TOKEN = "hunter22-hunter22"  # noqa: S105 - made up
@@ -30,7 +31,7 @@ def nothing_set(monkeypatch):
         monkeypatch.delenv(f"HOLDFAST_{name}", raising=False)
 
 
-@pytest.mark.parametrize("name", sorted(set(COMMANDS) - TARGETLESS - set(OVER_HTTP)))
+@pytest.mark.parametrize("name", sorted(set(COMMANDS) - TARGETLESS - set(OVER_HTTP) - ON_NEITHER))
 @pytest.mark.parametrize("by", ["option", "variable"])
 def test_a_command_that_stands_on_the_stack_itself_says_so(name, by, capsys, monkeypatch):
     given = ["--url", "http://127.0.0.1:8484"] if by == "option" else []

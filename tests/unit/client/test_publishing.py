@@ -6,9 +6,9 @@ import stat
 import pytest
 
 from holdfast import actors
-from holdfast.actors import ActorSettings, StoreAddress
+from holdfast.actors import ActorSettings, StoreAddress, signature
 from holdfast.actors.signature import vouched
-from holdfast.agent import Agent, App
+from holdfast.agent import Agent, App, tool
 from holdfast.client import publishing, transport
 from holdfast.client.publishing import Here
 from holdfast.embedded.home import Home
@@ -186,3 +186,28 @@ async def test_a_client_that_does_not_publish_starts_only_what_is_published():
         await way.check_published("shop:app", "till")
     way._publishes = True
     await way.check_published("other:app", "till")
+
+
+def test_what_rules_know_of_tools_is_signed_and_no_list_passes_for_another():
+    tools = {"coder/Bash": "command"}
+    signed = [
+        dataclasses.replace(HERE, primaries=tools).record(KEY, STORE),
+        dataclasses.replace(HERE, approving=("coder/Bash", "command")).record(KEY, STORE),
+        HERE.record(KEY, STORE).model_copy(update={"rules": tools}),
+        HERE.record(KEY, STORE).model_copy(update={"rules": tools, "primaries": tools}),
+    ]
+    signed = [signature.sealed(KEY, STORE, record) for record in signed]
+    assert all(vouched(KEY, STORE, HERE.path, record) for record in signed)
+    assert len({record.signature for record in signed}) == len(signed)
+
+
+async def test_what_is_here_of_an_app_names_primary_arguments_and_approvals_in_code():
+    @tool(primary="command", approval=lambda _: True)
+    def run(command: str) -> str:
+        return command
+
+    @tool
+    def plain() -> None: ...
+
+    here = await Here.of(App(agents=[Agent(name="coder", tools=[run, plain])]), HERE.path)
+    assert (here.primaries, here.approving) == ({"coder/run": "command"}, ("coder/run",))

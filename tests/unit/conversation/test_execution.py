@@ -4,6 +4,8 @@ import pytest
 
 from holdfast.conversation import Answer, Approve, Deny, Execution, State, Status, evolve
 from holdfast.conversation.calls import CallStatus
+from holdfast.conversation.commands import RunRuled
+from holdfast.conversation.ruled import Effect, Ruled
 from holdfast.errors import StaleCall
 from holdfast.persistence import codec
 from holdfast.testing.writer import resolve
@@ -92,6 +94,17 @@ def test_in_a_batch_nothing_runs_before_all_are_decided(executing):
     assert status(begun, *calls) == [RUNNING, RUNNING, RESOLVED, ERRORED]
     [settled] = [event for event in begun.log if event.kind == "suspension_settled" and event.tool_call_id == calls[1]]
     assert begun.run(calls[1]).arguments_at == begun.run(calls[1]).decided_at == begun.log.index(settled) + 1
+
+
+def test_in_a_batch_a_call_that_was_asked_about_before_its_run_and_is_held_then_has_a_run_of_its_own(executing):
+    begun = executing(Execution.BATCH)
+    calls = begun.call("lookup", "post")
+    for call in calls:
+        begun.do(RunRuled(effect_id=begun.run(call).effect_id, ruled=Ruled(effect=Effect.ASK)))
+    begun.resolve(Approve(), calls[0])
+    assert status(begun, *calls) == [HELD, AWAITING]
+    begun.resolve(Deny(), calls[1])
+    assert (begun.run(calls[0]).attempt, begun.run(calls[0]).resumed) == (2, 1)
 
 
 def test_in_a_batch_what_expires_does_not_hold_the_others_back(executing):

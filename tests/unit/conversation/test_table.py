@@ -12,6 +12,7 @@ from holdfast.conversation import (
     ModelReplied,
     Resolve,
     RunFinished,
+    RunRuled,
     RunSuspended,
     Send,
     Start,
@@ -21,6 +22,7 @@ from holdfast.conversation import (
 )
 from holdfast.conversation.commands import COMMANDS, RunLost, TurnPrepared
 from holdfast.conversation.decisions import Ruling
+from holdfast.conversation.ruled import Effect, Ruled
 from holdfast.conversation.table import Handled, Ignored, Refused
 from holdfast.errors import BatchRefused, StaleCall
 from holdfast.testing.writer import resolve_many
@@ -91,6 +93,7 @@ def _command(conversation, kind):
         "model_failed": ModelFailed(effect_id=effect_id, error="overloaded"),
         "run_finished": RunFinished(effect_id=effect_id, ok=True, content='{"ok":true,"result":1}'),
         "run_suspended": RunSuspended(effect_id=effect_id, title="look"),
+        "run_ruled": RunRuled(effect_id=effect_id, ruled=Ruled(effect=Effect.DENY)),
         "run_lost": RunLost(effect_id=effect_id),
         "wake": Wake(),
     }[kind]

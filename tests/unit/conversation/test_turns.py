@@ -44,7 +44,9 @@ def test_a_turn_begins_with_the_spec_in_force_and_calls_the_model(conversation):
     conversation.start()
     conversation.begin()
     digest = conversation.spec.digest
-    assert outstanding(conversation.state) == (CallModel(effect_id="t1.m1", spec_digest=digest, code="code-1", upto_seq=3),)
+    assert outstanding(conversation.state) == (
+        CallModel(effect_id="t1.m1", spec_digest=digest, code="code-1", upto_seq=3, message_seq=2),
+    )
 
 
 def test_a_turn_without_a_spec_fails_visibly_and_the_conversation_goes_on(conversation):

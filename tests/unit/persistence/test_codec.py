@@ -19,6 +19,7 @@ from holdfast.conversation import (
     Principal,
     Proof,
     RunFinished,
+    RunRuled,
     RunSuspended,
     SettledBy,
     State,
@@ -107,7 +108,7 @@ def test_apps_come_back_as_they_were(record):
     assert codec.decode_app(codec.encode_app(record)) == record
 
 
-OUTCOMES = (RunFinished, RunSuspended, ModelReplied, ModelFailed)
+OUTCOMES = (RunFinished, RunRuled, RunSuspended, ModelReplied, ModelFailed)
 
 
 @pytest.mark.parametrize("kind", OUTCOMES, ids=lambda kind: kind.__name__)

@@ -73,6 +73,7 @@ def test_the_scripts_are_these():
         "put_api_key",
         "raise",
         "readmit",
+        "refuse",
         "reindex",
         "release",
         "renew",

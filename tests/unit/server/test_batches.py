@@ -3,6 +3,8 @@
 import pytest
 
 from holdfast.conversation import Approve
+from holdfast.conversation.commands import ProposedCall
+from holdfast.conversation.ruled import Effect, Ruled
 from holdfast.errors import StoreUnavailable
 from holdfast.persistence import AccessScope
 from holdfast.server import Bounds, create_app
@@ -318,3 +320,23 @@ async def test_every_decision_has_a_reason_that_is_bounded(api, ids, waiting, bo
     await api("POST", place, json=body)
     said = next(one for one in waiting.events if one.kind == "suspension_settled")
     assert (said.by, "the shop is closed" in (said.reason, (said.body or "").strip('"'))) == (by, True)
+
+
+@pytest.mark.parametrize(
+    ("effect", "tool", "shown"),
+    [
+        (Effect.ASK, "lookup", ("approval", "pushes", "Others see it.")),
+        (Effect.ALLOW, "locate", ("client_exec", "", "")),  # the rule lets it go on: nobody is asked by it
+    ],
+)
+async def test_a_call_that_a_rule_asks_about_says_which_and_why(api, client, store, stack, effect, tool, shown):
+    ruled = Ruled(effect=effect, rule="pushes", reason="Others see it.")
+    writer = stack.writers["c-3"] = await Writer.of(store, "c-3")
+    await writer.do(start(), begin(), call(ProposedCall(tool_call_id="call_a", name=tool, arguments="{}", ruled=ruled)))
+
+    (listed,) = (await api("GET", "/v1/pending"))["items"]
+    (of_state,) = (await api("GET", "/v1/conversations/c-3"))["pending"]
+    (called,) = (await client.pending()).items
+
+    assert [(one["kind"], one["rule"], one["rule_reason"]) for one in (listed, of_state)] == [shown, shown]
+    assert (called.kind, called.rule, called.rule_reason) == shown

@@ -186,6 +186,19 @@ async def test_a_prompt_is_rendered_as_a_worker_renders_it():
     assert shown.prompt == "Pay 3?"
 
 
+@pytest.mark.parametrize(("tier", "waits"), [("gold", False), ("tin", True)])
+async def test_an_approval_by_function_reads_the_arguments_and_the_turn_as_in_a_worker(tier, waits):
+    async def pay(amount: int) -> str:
+        return "paid"
+
+    gated = Tool(callback=pay, approval=lambda given, turn: given["amount"] > 2 and turn.context["tier"] != "gold")
+    result = await run(
+        Agent(name="a", tools=[gated]), "Go", model=[call("pay", {"amount": 3}), "Done."], context={"tier": tier}
+    )
+    assert [one.tool for one in result.pending] == (["pay"] if waits else [])
+    assert [one.result for one in result.runs] == ([] if waits else ["paid"])
+
+
 async def test_a_tool_that_raises_is_told_to_the_model_as_the_agent_says():
     async def broken() -> None:
         raise ValueError("the database is away")

@@ -1,0 +1,244 @@
+"""The permission rules in force, as a worker has read them: each call is judged when it is proposed and before it runs."""
+
+import asyncio
+import hashlib
+import logging
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any, Protocol
+
+from holdfast.actors.activation.lease import now_s
+from holdfast.actors.admission import FRESH_S, LAG_S
+from holdfast.actors.work_requests import RunRequest
+from holdfast.actors.workers import NoApp
+from holdfast.agent import Agent, Rules, Tool, TurnContext, Verdict
+from holdfast.agent.coverage import defaults_of
+from holdfast.conversation.ruled import Effect, Ruled
+from holdfast.conversation.spec import Approval, Executor, ToolSpec
+from holdfast.errors import CorruptStore, InvalidRule, NewerRecord, StoreError, StoreUnavailable
+from holdfast.persistence import PAUSE_LAG_MS, AppRecord, Directory
+
+from .ongoing import Ongoing
+
+logger = logging.getLogger("holdfast.worker")
+
+UNTOLD = "the permission rules in force cannot be told, so every call is asked about"
+UNREADABLE = Ruled(effect=Effect.ASK, reason="the permission rules cannot be read here")
+"""The verdict where rules are in force that this process cannot read: a person is asked."""
+
+
+class RulesInForce(Protocol):
+    """Where a worker finds the permission rules of an agent."""
+
+    async def rules(self, agent: str) -> Rules | None:
+        """The rules in force; rules that judge nothing where there are none, None where they cannot be read.
+
+        Raises:
+            StoreUnavailable: Which rules are in force cannot be said now.
+        """
+        ...
+
+    async def begin_by(self, agent: str) -> tuple[Rules | None, int | None]:
+        """The rules in force, and the time by which work must begin that they let run, in ms UTC by the store's clock."""
+        ...
+
+
+class FixedRules:
+    """The rules of an agent that nobody publishes."""
+
+    def __init__(self, rules: Rules) -> None:
+        self._rules = rules
+
+    async def rules(self, agent: str) -> Rules | None:
+        """See `RulesInForce.rules`."""
+        del agent
+        return self._rules
+
+    async def begin_by(self, agent: str) -> tuple[Rules | None, int | None]:
+        """See `RulesInForce.begin_by`; any time."""
+        return await self.rules(agent), None
+
+
+class Gate:
+    """The rules in force for the agents of one published app. Callers at one time share a reading; with an old one none begins.
+
+    Args:
+        store: The store where they are published.
+        published: Reads the app's record, which counts only as its publisher signed it.
+    """
+
+    def __init__(self, store: Directory, published: Callable[[], Awaitable[AppRecord | None]]) -> None:
+        self._store = store
+        self._published = published
+        self._digests: Mapping[str, str] | None = None
+        self._known: dict[str, Rules | None] = {}
+        self._asked_at_s = float("-inf")
+        self._asked_at = 0
+        self._troubles: list[str] = []
+        self._looking: Ongoing[None] = Ongoing()
+
+    async def rules(self, agent: str) -> Rules | None:
+        """See `RulesInForce.rules`."""
+        return (await self.begin_by(agent))[0]
+
+    async def begin_by(self, agent: str) -> tuple[Rules | None, int | None]:
+        """See `RulesInForce.begin_by`."""
+        if self._age_s >= FRESH_S:
+            await asyncio.shield(self._looking.joined("rules", self._look))
+            if self._age_s >= LAG_S:
+                raise StoreUnavailable("it took too long to say which permission rules are in force")
+        return self._rules(agent), self._asked_at + PAUSE_LAG_MS
+
+    def _rules(self, agent: str) -> Rules | None:
+        if self._digests is None:
+            return None
+        digest = self._digests.get(agent)
+        return Rules() if digest is None else self._known[digest]
+
+    @property
+    def _age_s(self) -> float:
+        return now_s() - self._asked_at_s
+
+    async def _look(self) -> None:
+        asked_at_s, asked_at = now_s(), await self._store.now()
+        troubles: list[str] = []
+        try:
+            record = await self._published()
+            digests = self._digests if record is None else dict(record.rules)  # whoever deletes the record lifts no rule
+            if digests is None:
+                troubles.append(f"{UNTOLD}: its app is not published")
+        except (NoApp, CorruptStore, NewerRecord) as error:
+            troubles.append(f"{UNTOLD}: {error}")
+            digests = None
+        named = set() if digests is None else set(digests.values())
+        self._known = {digest: self._known.get(digest) or await self._read(digest, troubles) for digest in named}
+        self._digests, self._asked_at_s, self._asked_at = digests, asked_at_s, asked_at
+        for trouble in troubles:
+            if trouble not in self._troubles:  # once, not at each look
+                logger.warning("%s", trouble)
+        self._troubles = troubles
+
+    async def _read(self, digest: str, troubles: list[str]) -> Rules | None:
+        try:
+            text = await self._store.rules(digest)
+            if text is not None and hashlib.sha256(text.encode()).hexdigest() == digest:
+                return Rules.of_json(text)
+            problem = "they are not stored as they were published"
+        except (CorruptStore, NewerRecord, InvalidRule) as error:
+            problem = str(error)
+        troubles.append(f"permission rules in force cannot be read, so their calls are asked about: {problem}")
+        return None
+
+
+class CallRules:
+    """The permission rules of one model call: those of its beginning say what the model may know of, those of its end judge.
+
+    Args:
+        in_force: Where the rules in force are found.
+        rules: Those in force when the call began; None where they could not be read.
+        agent: The agent's name.
+        turn: Gives the turn, where the `approval` of a tool is a function of it.
+    """
+
+    def __init__(
+        self, in_force: RulesInForce, rules: Rules | None, agent: str, turn: Callable[[], Awaitable[TurnContext]]
+    ) -> None:
+        self._in_force = in_force
+        self._rules = rules
+        self._agent = agent
+        self.turn = turn
+
+    def hides(self, tool: ToolSpec) -> bool:
+        """Whether the model is not told of a tool: rules deny it, or cannot be read and its provider would ask nobody."""
+        if self._rules is None:
+            return tool.executor is Executor.PROVIDER
+        return self._rules.hides(tool.name, executor=tool.executor)
+
+    async def now(self) -> Rules | None:
+        """The rules in force; those of the call's beginning where that cannot be said, for a run is judged again later."""
+        try:
+            return await self._in_force.rules(self._agent)
+        except StoreError:
+            return self._rules
+
+
+async def _no_turn() -> TurnContext:
+    return TurnContext(conversation_id="", agent="")
+
+
+UNRULED = CallRules(FixedRules(Rules()), Rules(), "", _no_turn)
+"""No rules."""
+
+
+def proposed(
+    rules: Rules | None, agent: Agent | None, tool: str, arguments: Mapping[str, Any] | None, turn: TurnContext
+) -> Ruled | None:
+    """What becomes of a call that the model asks for; None where its declaration alone says so, without a function.
+
+    Args:
+        rules: The rules in force; None where they cannot be read: a person is asked.
+        agent: The agent; None where the app has none of that name any more.
+        tool: The tool's name.
+        arguments: The call's arguments; None where they cannot be read.
+        turn: The turn, for a tool whose `approval` is a function of it.
+    """
+    if rules is None:
+        return UNREADABLE
+    declared = agent.tool(tool) if agent is not None else None
+    required = declared is not None and declared.needs_approval(arguments, turn)
+    verdict = _verdict(rules, declared, tool, arguments, required=required)
+    if declared is None and verdict.effect is Effect.ALLOW:
+        return None  # whether its tool wants an approval is not known here: the spec says so
+    as_declared = declared is None or required == (declared.spec.approval is Approval.REQUIRED)
+    return None if verdict.by == "tool" and as_declared else _ruled(verdict)
+
+
+def required_again(agent: Agent | None, request: RunRequest, arguments: Mapping[str, Any] | None, turn: TurnContext) -> bool:
+    """Whether the tool itself wants an approval of a run that nobody has approved, since a rule let it go on without asking.
+
+    That rule may not be in force any more. Of all other runs, this was settled when the call was proposed.
+    """
+    declared = agent.tool(request.tool) if agent is not None and lifted(request) else None
+    return declared is not None and declared.needs_approval(arguments, turn)
+
+
+def lifted(request: RunRequest) -> bool:
+    """Whether a rule lets the call run without anybody's decision."""
+    return bool(request.rule) and not request.decided_at
+
+
+def stopped(
+    rules: Rules | None, agent: Agent | None, request: RunRequest, arguments: Mapping[str, Any] | None, *, required: bool
+) -> Ruled | None:
+    """The verdict that does not let a run begin, None where it may: it is denied, or a person is asked who has not been.
+
+    Args:
+        rules: The rules in force; None where they cannot be read.
+        agent: The agent; None where the app has none of that name any more.
+        request: The run.
+        arguments: The call's arguments; None where they cannot be read.
+        required: What `required_again` says.
+    """
+    if rules is None:
+        return None if request.decided_at else UNREADABLE
+    if not (rules or request.rule):
+        return None
+    declared = agent.tool(request.tool) if agent is not None else None
+    verdict = _verdict(rules, declared, request.tool, arguments, required=required)
+    stops = verdict.effect is Effect.DENY or (verdict.effect is Effect.ASK and not request.decided_at)
+    return _ruled(verdict) if stops else None
+
+
+def _verdict(rules: Rules, declared: Tool | None, tool: str, arguments: Mapping[str, Any] | None, *, required: bool) -> Verdict:
+    spec = None if declared is None else declared.spec
+    return rules.verdict(
+        tool,
+        arguments,
+        primary=None if declared is None else declared.primary,
+        required=required,
+        executor=Executor.SERVER if spec is None else spec.executor,
+        defaults=None if spec is None else defaults_of(spec.parameters),
+    )
+
+
+def _ruled(verdict: Verdict) -> Ruled:
+    return Ruled(effect=verdict.effect, rule=verdict.rule or "", reason=verdict.reason)

@@ -1,0 +1,90 @@
+"""Whether a call needs an approval, where a function of the app says so."""
+
+import copy
+import inspect
+import logging
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+from holdfast.conversation.principal import Principal
+from holdfast.conversation.spec import Approval
+from holdfast.errors import ConfigurationError
+
+logger = logging.getLogger("holdfast.agent")
+
+
+@dataclass(frozen=True, kw_only=True)
+class TurnContext:
+    """The turn in which the model asks for a call, for the function that says whether the call needs an approval.
+
+    Attributes:
+        conversation_id: The conversation.
+        agent: The agent's name.
+        requester: Who sent the message that the turn answers, and how that was proven; None where nobody said.
+        context: The JSON value that `start` was given for this conversation.
+    """
+
+    conversation_id: str
+    agent: str
+    requester: Principal | None = None
+    context: Any = None
+
+
+Needs: TypeAlias = Callable[[dict[str, Any]], bool | str] | Callable[[dict[str, Any], TurnContext], bool | str]
+"""Says of a call's arguments, and of its turn, whether a person approves it first: True or False, `required` or `auto`."""
+_NOWHERE = TurnContext(conversation_id="", agent="")
+
+
+class Approving:
+    """A function of the app that says whether a call needs an approval.
+
+    Args:
+        function: The function, of the arguments or of the arguments and the turn.
+        field: What errors name.
+
+    Raises:
+        ConfigurationError: It is async, or takes something else.
+    """
+
+    def __init__(self, function: Needs, field: str) -> None:
+        self._function: Callable[..., Any] = function
+        alone = _takes(function, {})
+        self.takes_turn = not alone and _takes(function, {}, _NOWHERE)
+        if _is_async(function) or not (alone or self.takes_turn):
+            problem = "it is neither a mode nor a plain function of the arguments, or of the arguments and the turn"
+            fix = 'use auto or required, or a function (not async) such as lambda arguments: arguments["amount"] > 100'
+            raise ConfigurationError(field, problem, fix)
+        self._field = field
+
+    def needed(self, arguments: Mapping[str, Any] | None, turn: TurnContext) -> bool:
+        """Whether a person approves the call first; true where the arguments cannot be read, or the function fails (logged)."""
+        if arguments is None:
+            return True
+        given = copy.deepcopy(dict(arguments))
+        try:
+            said = self._function(given, turn) if self.takes_turn else self._function(given)
+            if isinstance(said, bool):
+                return said
+            if inspect.iscoroutine(said):
+                said.close()  # nobody awaits it
+            return Approval(said) is Approval.REQUIRED
+        except KeyboardInterrupt:
+            raise
+        except BaseException:  # also a Suspend, or a cancellation that is the function's own: nothing it raises lets a call run
+            logger.warning(
+                "%s could not say whether a call needs an approval, so a person is asked", self._field, exc_info=True
+            )
+            return True
+
+
+def _is_async(function: object) -> bool:
+    return any(map(inspect.iscoroutinefunction, (function, getattr(function, "__call__", None))))  # noqa: B004 - is it async?
+
+
+def _takes(function: Callable[..., Any], *args: Any) -> bool:
+    try:
+        inspect.signature(function).bind(*args)
+    except (TypeError, ValueError):
+        return False
+    return True

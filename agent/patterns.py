@@ -1,0 +1,270 @@
+r"""Patterns of permission rules: which tools and arguments one is about.
+
+    read_file  file_*  mcp__github__*          the tool's name; `*` stands for any characters
+    /mcp__.*__(get|list)_.*/                   the tool's name, by a regular expression
+    Bash(npm *)                                and its primary argument, by a glob
+    Edit(file_path ~ "src/**")                 and an argument of that name, by a glob: `**` stands for folders, too
+    Bash(command =~ "(?i)\brm\b")              and an argument, by a regular expression
+    Pay(currency = "EUR", to ~ "shop-*")       and several arguments, all of them
+
+One pattern is read in two ways. What *allows* must cover a call beyond doubt: a text is compared as it stands, and one that
+could be more than it seems (a second command, a way out of a folder, another host) is not covered. What *denies* or *asks*
+covers whatever may be meant: each part of a command, letters of whatever case or look, texts that are written in percents.
+"""
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Protocol
+
+from holdfast.conversation.folding import folded, is_plain
+from holdfast.conversation.glob import BadGlob, Glob
+from holdfast.conversation.matching import LONGEST as LONGEST_TEXT
+from holdfast.conversation.matching import Matcher, leads_up
+from holdfast.conversation.regex import BadRegex, Regex
+
+from .loose import LooseGlob, LooseRegex, LooseText
+from .readings import Readings
+
+LONGEST = 1024
+"""How many characters a pattern may have."""
+MOST_CONDITIONS = 16
+_NAME = re.compile(r"[A-Za-z0-9_*-]{1,128}")
+_ARGUMENT = re.compile(r"\s*(?P<argument>[A-Za-z_][A-Za-z0-9_.-]{0,127})\s*(?P<comparison>=~|~|=)\s*(?=\")")
+_UNQUOTED = re.compile(r"\s*[A-Za-z_][A-Za-z0-9_.-]*(?:\s*=?~|\s+=)\s*(?=[^\s=])")
+_QUOTED = re.compile(r'"((?:[^"\\]|\\.)*)"', re.DOTALL)
+_ESCAPE = re.compile(r"\\(.)", re.DOTALL)
+
+
+class BadPattern(ValueError):
+    """A text that is no pattern; `at` is the place of the mistake in it."""
+
+    def __init__(self, problem: str, at: int) -> None:
+        super().__init__(problem, at)
+        self.problem = problem
+        self.at = at
+
+
+class Comparison(StrEnum):
+    """How an argument is compared with a text."""
+
+    EQUALS = "="  # it is the text
+    GLOB = "~"  # the glob covers it
+    REGEX = "=~"  # the regular expression matches it: all of it for what allows, a part of it for what denies or asks
+
+
+class Strict(Protocol):
+    """A comparison beyond doubt."""
+
+    def covers(self, text: str, /) -> bool:
+        """Whether the text is what is said, and nothing else."""
+
+
+class Loose(Protocol):
+    """A comparison with whatever may be meant."""
+
+    def may_cover(self, value: Readings, /) -> bool:
+        """Whether the value may be what is said."""
+
+
+@dataclass(frozen=True, slots=True)
+class Condition:
+    """What an argument must be.
+
+    Attributes:
+        argument: The argument's name, with dots into objects; None for the tool's primary argument.
+        comparison: How it is compared.
+        text: With what.
+        strict: The comparison as what allows reads it.
+        loose: The comparison as what denies or asks reads it.
+    """
+
+    argument: str | None
+    comparison: Comparison
+    text: str
+    strict: Strict = field(repr=False, compare=False)
+    loose: Loose = field(repr=False, compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Pattern:
+    """A pattern, read.
+
+    Attributes:
+        text: The pattern as it was written.
+        tool: The tool's name: a glob, or a regular expression.
+        regex: Whether it is the latter.
+        conditions: What its arguments must be, all of them.
+    """
+
+    text: str
+    tool: str
+    regex: Regex | None = field(repr=False, compare=False)
+    conditions: Sequence[Condition]
+    strict_name: Regex = field(repr=False, compare=False)
+    loose_name: Regex = field(repr=False, compare=False)
+
+    @property
+    def names_in_full(self) -> bool:
+        """Whether it names one tool in full."""
+        return self.regex is None and "*" not in self.tool
+
+    def names(self, tool: str) -> bool:
+        """Whether the pattern names a tool beyond doubt."""
+        return self.strict_name.matches(tool)
+
+    def may_name(self, tool: str) -> bool:
+        """Whether the pattern may be about a tool, whose name may only look like another one."""
+        if self.regex is not None:
+            return self.regex.found(tool) or self.regex.found(folded(tool))
+        return self.loose_name.matches(folded(tool))
+
+
+class StrictText:
+    """A text that is compared with as it stands."""
+
+    __slots__ = ("_text",)
+
+    def __init__(self, text: str) -> None:
+        self._text = text
+
+    def covers(self, text: str) -> bool:
+        """Whether it is the text."""
+        return text == self._text
+
+
+class StrictRegex:
+    """A regular expression that covers a text beyond doubt.
+
+    Nobody means `;` who writes `npm .*`. So a character by which a text becomes more than it seems (`;`, `$`, `@`, an end of
+    line, a way up) is covered only where the expression itself says it, escaped if it has a meaning there.
+    """
+
+    __slots__ = ("_doubtful", "_regex", "_up")
+
+    def __init__(self, regex: Regex) -> None:
+        self._regex = regex
+        said = re.sub(r"\(\?P?<\w+>", "(", regex.pattern)
+        doubtful = {char for char in ";&`<>!#%@~" if char not in said}
+        doubtful |= {char for char in "|$(){}[]\\^?" if f"\\{char}" not in said}
+        doubtful |= {char for name, char in (("n", "\n"), ("r", "\r"), ("t", "\t")) if f"\\{name}" not in said}
+        self._doubtful = frozenset(doubtful)
+        self._up = r"\.\." in said
+
+    def covers(self, text: str) -> bool:
+        """Whether the expression matches the whole of a text, and says each of its characters that needs saying."""
+        if len(text) > LONGEST_TEXT or not self._doubtful.isdisjoint(text) or (leads_up(text) and not self._up):
+            return False
+        return is_plain(re.sub(r"[\t\r\n]", " ", text)) and self._regex.matches(text)
+
+
+def parsed(text: str) -> Pattern:
+    """The pattern in a text.
+
+    Raises:
+        BadPattern: The text is none.
+    """
+    if not text or len(text) > LONGEST:
+        raise BadPattern(f"a pattern has 1 to {LONGEST} characters", min(len(text), LONGEST))
+    for at, char in enumerate(text):
+        if not char.isprintable():
+            raise BadPattern("a pattern is one line, in which every character is seen", at)
+    regex: Regex | None = None
+    if text.startswith("/"):
+        end = _end_of_regex(text)
+        tool, at = text[1:end], end + 1
+        regex = _regex(tool, 1)
+        strict = loose = regex
+    else:
+        name = _NAME.match(text)
+        if name is None:
+            raise BadPattern("begin with a tool's name, in which * stands for any characters", 0)
+        tool, at = name[0], name.end()
+        strict = Regex(Glob.of(tool).expression("[A-Za-z0-9_-]*"))
+        loose = Regex(Glob.of(folded(tool)).expression(r"[^\n]*"))
+    if at == len(text):
+        return Pattern(text, tool, regex, (), strict, loose)
+    if text[at] != "(" or not text.endswith(")"):
+        raise BadPattern("after the tool's name comes nothing, or what its arguments must be in ( )", at)
+    return Pattern(text, tool, regex, tuple(_conditions(text, at + 1, len(text) - 1)), strict, loose)
+
+
+def _end_of_regex(text: str) -> int:
+    """The place of the slash that ends the expression: the last one, or the last one before `(`."""
+    bare, opened = text.rfind("/"), text.find("/(", 1)
+    end = opened if opened > 1 and text.endswith(")") else bare
+    if end < 2 or (end != len(text) - 1 and text[end + 1] != "("):  # noqa: PLR2004 - the second slash, with something before it
+        raise BadPattern("a regular expression for a tool's name ends in /", len(text))
+    return end
+
+
+def _conditions(text: str, at: int, end: int) -> list[Condition]:
+    if not text[at:end].strip():
+        raise BadPattern("say in ( ) what the arguments must be, or leave the ( ) out", at)
+    found: list[Condition] = []
+    while True:
+        begin = _ARGUMENT.match(text, at, end)
+        if begin is None:
+            if found:
+                raise BadPattern('write conditions as argument ~ "text", with =, ~ or =~, and commas between them', at)
+            return [_primary(text[at:end], at)]
+        quoted = _QUOTED.match(text, begin.end(), end)
+        if quoted is None:
+            raise BadPattern('the text of a condition ends in "', begin.end())
+        found.append(_condition(begin["argument"], Comparison(begin["comparison"]), quoted[1], quoted.start(1)))
+        if len(found) > MOST_CONDITIONS:
+            raise BadPattern(f"a pattern has at most {MOST_CONDITIONS} conditions", at)
+        at = quoted.end()
+        rest = text[at:end]
+        if not rest.strip():
+            return found
+        if not rest.lstrip().startswith(","):
+            raise BadPattern("conditions have commas between them", at)
+        at = text.index(",", at) + 1
+
+
+def _primary(text: str, at: int) -> Condition:
+    if unquoted := _UNQUOTED.match(text):
+        raise BadPattern('the text of a condition stands in quotes: argument ~ "text"', at + unquoted.end())
+    if text.endswith(":*") and not text.endswith("\\:*"):
+        problem = "elsewhere :* stands for any words: write `npm *` for these, or \\:* where a colon is meant"
+        raise BadPattern(problem, at + len(text) - 2)
+    return _glob(None, text, at)
+
+
+def _condition(argument: str, comparison: Comparison, said: str, at: int) -> Condition:
+    r"""A condition with a quoted text: `\"` is a quotation mark in it; what else has a backslash is the comparison's own."""
+    match comparison:
+        case Comparison.GLOB:
+            return _glob(argument, _ESCAPE.sub(_unquoted, said), at)
+        case Comparison.REGEX:
+            regex = _regex(_ESCAPE.sub(_unquoted, said), at)
+            return Condition(argument, comparison, regex.pattern, StrictRegex(regex), LooseRegex(regex))
+        case Comparison.EQUALS:
+            for escape in _ESCAPE.finditer(said):
+                if escape[1] not in '"\\':
+                    raise BadPattern(r"in a text that is compared as it stands, a backslash is written \\", at + escape.start())
+            text = _ESCAPE.sub(r"\1", said)
+            return Condition(argument, comparison, text, StrictText(text), LooseText(text))
+
+
+def _unquoted(escape: "re.Match[str]") -> str:
+    return '"' if escape[1] == '"' else escape[0]
+
+
+def _glob(argument: str | None, text: str, at: int) -> Condition:
+    try:
+        glob = Glob.of(text)
+        return Condition(argument, Comparison.GLOB, text, Matcher(glob), LooseGlob(glob))
+    except BadGlob as error:
+        raise BadPattern(error.problem, at + error.at) from None
+    except BadRegex as error:
+        raise BadPattern(str(error), at) from None
+
+
+def _regex(pattern: str, at: int) -> Regex:
+    try:
+        return Regex(pattern)
+    except BadRegex as error:
+        raise BadPattern(f"{error} (it cannot look around, (?=, nor refer back, \\1)", at) from None

@@ -1,0 +1,99 @@
+"""One permission rule: a pattern, and what people and the model read of it."""
+
+import re
+from collections.abc import Sequence
+from typing import Any
+
+from holdfast.conversation.ruled import Effect
+from holdfast.errors import InvalidRule
+from holdfast.visible import without_hidden
+
+from .patterns import BadPattern, Pattern, parsed
+
+__all__ = ["Effect", "Rule"]
+
+LONGEST_REASON = 500
+LONGEST_NAME = 200
+MOST_APPROVERS = 64
+_APPROVER = re.compile(r"(?:role|id):\S(?:.{0,198}\S)?")
+
+
+class Rule:
+    """One rule.
+
+    Args:
+        pattern: The calls that it is about: `Bash(npm *)`.
+        name: The rule's name, in what the model and the log read; the pattern by default.
+        reason: Why, for the model and for people; at most 500 characters.
+        approvers: Who may approve, for a rule that asks: `role:finance`, `id:ana@shop.example`. Empty: whoever may decide.
+
+    Attributes:
+        pattern: The pattern, read.
+        name: The rule's name.
+        reason: Why.
+        approvers: Who may approve.
+
+    Raises:
+        InvalidRule: A field cannot be used. The error of a pattern has a » at the place of the mistake.
+    """
+
+    __slots__ = ("_own_name", "approvers", "name", "pattern", "reason")
+
+    def __init__(self, pattern: str, *, name: str | None = None, reason: str = "", approvers: Sequence[str] = ()) -> None:
+        if not isinstance(pattern, str):
+            raise InvalidRule("pattern", f"{type(pattern).__name__} is not text", 'write it as a text: "Bash(npm *)"')
+        try:
+            self.pattern: Pattern = parsed(pattern)
+        except BadPattern as error:
+            raise InvalidRule("pattern", f"{_pointed(pattern, error.at)}: {error.problem}", "correct it at the »") from None
+        self._own_name = None if name is None else _text("name", name, LONGEST_NAME, least=1)
+        self.name: str = pattern if self._own_name is None else self._own_name
+        self.reason: str = _text("reason", reason, LONGEST_REASON)
+        self.approvers: tuple[str, ...] = _approvers(approvers)
+
+    def __repr__(self) -> str:
+        return f"Rule({self.pattern.text!r})"
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Rule) and self.to_dict() == other.to_dict()
+
+    def __hash__(self) -> int:
+        return hash((self.pattern.text, self.name, self.reason, self.approvers))
+
+    def to_dict(self) -> dict[str, Any]:
+        """The rule as plain JSON values; what was left out is left out."""
+        found: dict[str, Any] = {"pattern": self.pattern.text}
+        if self._own_name is not None:
+            found["name"] = self._own_name
+        if self.reason:
+            found["reason"] = self.reason
+        if self.approvers:
+            found["approvers"] = list(self.approvers)
+        return found
+
+
+def _text(field: str, given: object, longest: int, *, least: int = 0) -> str:
+    if not isinstance(given, str) or not least <= len(given) <= longest:
+        problem = f"{type(given).__name__} is not text" if not isinstance(given, str) else f"it has {len(given)} characters"
+        raise InvalidRule(field, problem, f"give a text of {least} to {longest} characters")
+    if without_hidden(given, lambda _: "", kept="\n" if least == 0 else "") != given:
+        raise InvalidRule(field, f"{given!a:.60} does not show whole", "leave out characters that nobody sees")
+    return given
+
+
+def _approvers(given: object) -> tuple[str, ...]:
+    if isinstance(given, str) or not isinstance(given, Sequence):
+        raise InvalidRule("approvers", f"{given!r:.60} is no list", 'give a list: ["role:finance", "id:ana"]')
+    for one in given:
+        if not isinstance(one, str) or not _APPROVER.fullmatch(one) or without_hidden(one, lambda _: "") != one:
+            raise InvalidRule("approvers", f"{one!r:.60} names nobody", "write role:NAME or id:NAME")
+    if len(given) > MOST_APPROVERS:
+        raise InvalidRule("approvers", f"there are {len(given)}", f"give {MOST_APPROVERS} at most, or a role")
+    return tuple(dict.fromkeys(given))
+
+
+def _pointed(pattern: str, at: int) -> str:
+    """The pattern with a » at a place; of a long one what is around the place."""
+    begin, end = max(at - 60, 0), at + 40
+    before = ("…" if begin else "") + pattern[begin:at]
+    return repr(f"{before}»{pattern[at:end]}{'…' if end < len(pattern) else ''}")

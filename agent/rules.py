@@ -1,0 +1,314 @@
+"""Permission rules: which calls run, which ask a person first, and which are denied."""
+
+import hashlib
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from difflib import get_close_matches
+from functools import cached_property
+from pathlib import Path
+from typing import Any, TypeAlias
+
+from holdfast.conversation import jsontext
+from holdfast.conversation.spec import Executor
+from holdfast.errors import InvalidRule, NewerRecord
+
+from .coverage import Inspected
+from .patterns import Pattern
+from .rule import Effect, Rule
+
+VERSION = 1
+"""The version of the form in which rules are stored and sent."""
+MOST = 1000
+"""How many rules there may be."""
+_FIELDS = ("allow", "ask", "deny", "default")
+_RULE_FIELDS = ("pattern", "name", "reason", "approvers")
+_KNOWN_TOOLS = 512
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """What rules say of a call.
+
+    Attributes:
+        effect: What is to become of it.
+        rule: The name of the rule that says so; None for the default, or the tool's own approval.
+        reason: Why, in the rule's words.
+        approvers: Who may approve; empty: whoever may decide.
+        by: What decided: `rule`, `default`, or the `tool`'s own declaration.
+    """
+
+    effect: Effect
+    rule: str | None = None
+    reason: str = ""
+    approvers: tuple[str, ...] = ()
+    by: str = "rule"
+
+
+class Rules:
+    """Rules in three lists. Deny goes over ask, and ask over allow, in whatever order they stand.
+
+    Args:
+        allow: Calls that run without asking. A rule lifts a tool's own `approval="required"` only where it names the tool in
+            full, without a wildcard.
+        ask: Calls that a person approves first.
+        deny: Calls that do not run.
+        default: What holds where no rule is about a call: `allow`, `ask` or `deny`; None leaves it to the tool's own approval.
+
+    Attributes:
+        allow: The rules that allow.
+        ask: The rules that ask.
+        deny: The rules that deny.
+        default: What holds where no rule is about a call.
+
+    Raises:
+        InvalidRule: A rule cannot be used; the error names list and number, and points at the mistake.
+    """
+
+    def __init__(
+        self,
+        *,
+        allow: Sequence[str | Rule] = (),
+        ask: Sequence[str | Rule] = (),
+        deny: Sequence[str | Rule] = (),
+        default: Effect | str | None = None,
+    ) -> None:
+        self._hold((_rules("allow", allow), _rules("ask", ask), _rules("deny", deny), _default("default", default)), MOST)
+
+    def __repr__(self) -> str:
+        default = None if self.default is None else str(self.default)
+        return f"<Rules allow={len(self.allow)} ask={len(self.ask)} deny={len(self.deny)} default={default!r}>"
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Rules) and self.to_json() == other.to_json()
+
+    def __hash__(self) -> int:
+        return hash(self.digest)
+
+    def __bool__(self) -> bool:
+        """Whether there is anything by which to judge: a rule or a default."""
+        return bool(self.allow or self.ask or self.deny) or self.default is not None
+
+    @classmethod
+    def load(cls, path: str | Path) -> "Rules":
+        """The rules in a file of YAML or JSON: an object with the lists `allow`, `ask` and `deny`, and `default`.
+
+        An entry is a pattern, or an object with `pattern`, `name`, `reason` and `approvers`.
+
+        Raises:
+            InvalidRule: The file cannot be read, or a rule in it cannot be used; the error names the file, list and number, and
+                points at the mistake.
+        """
+        from .rules_file import read  # noqa: PLC0415 - YAML is for who has it in files
+
+        return cls._of(_of_data(read(Path(path)), str(path)))
+
+    @classmethod
+    def together(cls, app: "Rules | None", agent: "Rules | None") -> "Rules":
+        """The rules of an app and of an agent as one: deny of either goes over ask of either, and that over allow of either.
+
+        The agent's default counts before the app's. Of several rules that cover a call, the app's are named first.
+        """
+        one, other = app or cls(), agent or cls()
+        default = one.default if other.default is None else other.default
+        lists = one.allow + other.allow, one.ask + other.ask, one.deny + other.deny
+        return cls._of((*lists, default), most=2 * MOST)
+
+    @classmethod
+    def _of(cls, found: "_Read", *, most: int = MOST) -> "Rules":
+        made = cls.__new__(cls)
+        made._hold(found, most)  # noqa: SLF001 - a constructor of its own
+        return made
+
+    def _hold(self, found: "_Read", most: int) -> None:
+        self.allow, self.ask, self.deny, self.default = found
+        if len(self.allow) + len(self.ask) + len(self.deny) > most:
+            raise InvalidRule("rules", f"there are more than {most}", "write fewer, wider ones")
+        self._by_tool: dict[str, tuple[tuple[Rule, ...], tuple[Rule, ...], tuple[Rule, ...]]] = {}
+
+    @classmethod
+    def of_json(cls, text: str) -> "Rules":
+        """The rules in a text that `to_json` made.
+
+        Raises:
+            NewerRecord: The text has a version that this release cannot read.
+            InvalidRule: The text is not what `to_json` makes, or a rule in it cannot be used.
+        """
+        try:
+            found = jsontext.loads(text)
+        except jsontext.NotJson as error:
+            raise InvalidRule("rules", f"they are not JSON ({error})", "give what Rules.to_json made") from None
+        version = found.pop("version", None) if isinstance(found, dict) else None
+        if isinstance(version, bool) or not isinstance(version, int) or version < 1:
+            raise InvalidRule("rules.version", f"{version!r:.40} is no version", "give what Rules.to_json made")
+        if version > VERSION:
+            raise NewerRecord("permission rules", version, VERSION)
+        return cls._of(_of_data(found, "rules"), most=2 * MOST)  # those of an app and an agent together
+
+    def to_json(self) -> str:
+        """The rules as a JSON text, in which they are stored and sent; equal rules have equal texts."""
+        found: dict[str, Any] = {"version": VERSION}
+        for name in ("allow", "ask", "deny"):
+            if rules := getattr(self, name):
+                found[name] = [rule.to_dict() for rule in rules]
+        if self.default is not None:
+            found["default"] = str(self.default)
+        return jsontext.dumps(found)
+
+    @cached_property
+    def digest(self) -> str:
+        """The name of exactly these rules: the SHA-256 of their JSON text, in hexadecimal."""
+        return hashlib.sha256(self.to_json().encode()).hexdigest()
+
+    def verdict(
+        self,
+        tool: str,
+        arguments: Mapping[str, Any] | str | None,
+        *,
+        primary: str | None = None,
+        required: bool = False,
+        executor: Executor | str = Executor.SERVER,
+        defaults: Mapping[str, Any] | None = None,
+    ) -> Verdict:
+        """What is to become of a call.
+
+        Arguments that cannot be inspected (no JSON object, too long, nested too deep) are caught by every rule about the tool
+        that denies or asks, and a person is asked where only a rule about some arguments allows the tool.
+
+        Args:
+            tool: The tool's name.
+            arguments: The call's arguments: an object, or the text of one as the model wrote it; None: unreadable.
+            primary: The name of the argument that a pattern without names is about.
+            required: Whether the tool itself wants an approval.
+            executor: Who produces the result. Calls of human and provider tools can only be denied.
+            defaults: The values of arguments that are left out.
+        """
+        deny, ask, allow = self._about(tool)
+        call = Inspected(tool, arguments, primary, defaults) if deny or ask or allow else None
+        if call is not None and (found := _first_of(deny, call.may_be_covered)) is not None:
+            return Verdict(Effect.DENY, found.name, found.reason)
+        asked = None if call is None else _first_of(ask, call.may_be_covered)
+        lets = [] if call is None else [rule for rule in allow if call.is_covered(rule.pattern)]
+        if executor in (Executor.HUMAN, Executor.PROVIDER):
+            if self.default is Effect.DENY and asked is None and not lets:
+                return Verdict(Effect.DENY, by="default")
+            return Verdict(Effect.ALLOW, by="tool")
+        if asked is not None:
+            return Verdict(Effect.ASK, asked.name, asked.reason, asked.approvers)
+        for rule in lets:
+            if not required or rule.pattern.names_in_full:
+                return Verdict(Effect.ALLOW, rule.name, rule.reason)
+        if lets:
+            return Verdict(Effect.ASK, by="tool")  # allowed by rules that do not name it in full, and it wants an approval
+        if self.default is Effect.DENY:
+            return Verdict(Effect.DENY, by="default")
+        if required:
+            return Verdict(Effect.ASK, by="tool")
+        if self.default is Effect.ASK or (call is not None and call.opaque and allow):
+            return Verdict(Effect.ASK, by="default")
+        return Verdict(Effect.ALLOW, by="tool" if self.default is None else "default")
+
+    def hides(self, tool: str, *, executor: Executor | str = Executor.SERVER) -> bool:
+        """Whether the model is not to know of a tool: it is denied whatever its arguments are.
+
+        A provider runs its tool without asking, so its tool is hidden where any call of it may be denied.
+
+        Args:
+            tool: The tool's name.
+            executor: Who produces its results.
+        """
+        if executor == Executor.PROVIDER:
+            return self.verdict(tool, None, executor=Executor.PROVIDER).effect is Effect.DENY
+        return any(not rule.pattern.conditions for rule in self._about(tool)[0])
+
+    def _about(self, tool: str) -> tuple[tuple[Rule, ...], tuple[Rule, ...], tuple[Rule, ...]]:
+        """The rules that deny, ask and allow, as far as they are about a tool."""
+        found = self._by_tool.get(tool)
+        if found is None:
+            if len(self._by_tool) >= _KNOWN_TOOLS:
+                self._by_tool.clear()  # names of tools come from declarations; whoever sends others gains nothing
+            found = self._by_tool[tool] = (
+                tuple(rule for rule in self.deny if rule.pattern.may_name(tool)),
+                tuple(rule for rule in self.ask if rule.pattern.may_name(tool)),
+                tuple(rule for rule in self.allow if rule.pattern.names(tool)),
+            )
+        return found
+
+
+_Read: TypeAlias = tuple[tuple[Rule, ...], tuple[Rule, ...], tuple[Rule, ...], Effect | None]
+
+
+def _first_of(rules: Sequence[Rule], covered: Callable[[Pattern], bool]) -> Rule | None:
+    return next((rule for rule in rules if covered(rule.pattern)), None)
+
+
+def _rules(name: str, given: object) -> tuple[Rule, ...]:
+    if isinstance(given, str) or not isinstance(given, Sequence):
+        raise InvalidRule(name, f"{given!r:.60} is no list", "give a list of patterns or rules")
+    if len(given) > 2 * MOST:
+        raise InvalidRule(name, f"it has more than {2 * MOST} rules", "write fewer, wider ones")
+    return tuple(_rule(f"{name}[{number}]", name, one) for number, one in enumerate(given, 1))
+
+
+def _rule(field: str, effect: str, given: object) -> Rule:
+    if not isinstance(given, str | Rule):
+        fix = 'write a pattern in quotes, "Bash(npm *)", or a rule'
+        raise InvalidRule(field, f"{given!r:.60} is neither a pattern nor a rule", fix)
+    try:
+        rule = given if isinstance(given, Rule) else Rule(given)
+    except InvalidRule as error:
+        raise InvalidRule(_within(field, error.field), error.problem, error.fix) from None
+    if rule.approvers and effect != Effect.ASK:
+        raise InvalidRule(
+            f"{field}.approvers", "nobody approves what this rule is about", "put the rule into ask, or leave it out"
+        )
+    return rule
+
+
+def _within(field: str, part: str) -> str:
+    return field if part == "pattern" else f"{field}.{part}"
+
+
+def _default(field: str, given: object) -> Effect | None:
+    if given is None or (isinstance(given, str) and given in tuple(Effect)):
+        return None if given is None else Effect(given)
+    raise InvalidRule(
+        field, f"{given!r:.40} is no effect", "use allow, ask or deny; or leave it out for the tools' own approval"
+    )
+
+
+def _of_data(found: object, where: str) -> _Read:
+    """The rules in plain values, as a file or a JSON text has them."""
+    if not isinstance(found, Mapping):
+        raise InvalidRule(where, f"it holds {type(found).__name__}, no object", "write the lists allow, ask and deny")
+    _check_fields(where, found, _FIELDS)
+    lists = [_rules_of_data(f"{where}: {name}", name, found.get(name)) for name in _FIELDS[:3]]
+    return lists[0], lists[1], lists[2], _default(f"{where}: default", found.get("default"))
+
+
+def _rules_of_data(field: str, effect: str, given: object) -> tuple[Rule, ...]:
+    if given is not None and not isinstance(given, list):
+        raise InvalidRule(field, f"{given!r:.60} is no list", "write a list of patterns")
+    if given is not None and len(given) > 2 * MOST:
+        raise InvalidRule(field, f"it has more than {2 * MOST} rules", "write fewer, wider ones")
+    return tuple(_rule_of_data(f"{field}[{number}]", effect, one) for number, one in enumerate(given or (), 1))
+
+
+def _rule_of_data(field: str, effect: str, given: object) -> Rule:
+    if not isinstance(given, Mapping):
+        return _rule(field, effect, given)
+    _check_fields(field, given, _RULE_FIELDS)
+    if "pattern" not in given:
+        raise InvalidRule(field, "it has no pattern", 'add one: pattern: "Bash(npm *)"')
+    try:
+        made = Rule(**{name: value for name, value in given.items() if value is not None})
+    except InvalidRule as error:
+        raise InvalidRule(_within(field, error.field), error.problem, error.fix) from None
+    return _rule(field, effect, made)
+
+
+def _check_fields(where: str, found: Mapping[Any, Any], known: Sequence[str]) -> None:
+    for name in found:
+        if name not in known:
+            near = get_close_matches(str(name), known, 1)
+            fix = f"write {near[0]}" if near else f"use {', '.join(known)}; a pattern with a colon stands in quotes"
+            raise InvalidRule(where, f"there is no field {name!r:.60}", fix)

@@ -1,0 +1,143 @@
+"""What the permission rules that are published say of a call."""
+
+import hashlib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from holdfast.conversation import AgentSpec, jsontext
+from holdfast.conversation.ruled import Effect
+from holdfast.conversation.spec import Approval, Executor, ToolSpec
+from holdfast.daemon import in_daemon
+from holdfast.errors import (
+    AgentNotFound,
+    AppNotPublished,
+    ConfigurationError,
+    CorruptStore,
+    InvalidInput,
+    InvalidRule,
+    NewerRecord,
+)
+from holdfast.persistence import AppRecord, Directory
+
+if TYPE_CHECKING:
+    from holdfast.agent import Verdict
+
+UNREADABLE = "the permission rules cannot be read here"
+BY_FUNCTION = "the tool's own approval is a function of the app, which is not called here: it may let the call run"
+
+
+@dataclass(frozen=True, slots=True)
+class RuleCheck:
+    """What would become of a call.
+
+    Attributes:
+        effect: What would become of it: `allow`, `ask` or `deny`.
+        rule: The name of the rule that says so; None for the default, or the tool's own approval.
+        reason: Why, in the rule's words.
+        approvers: Who may approve; empty: whoever may decide.
+        by: What decides: `rule`, `default`, or the `tool`'s own declaration.
+        hidden: Whether the model is not told of the tool: it is denied whatever its arguments are.
+    """
+
+    effect: Effect
+    rule: str | None
+    reason: str
+    approvers: tuple[str, ...]
+    by: str
+    hidden: bool
+
+
+def arguments_of(arguments: object) -> dict[str, Any]:
+    """The arguments, checked.
+
+    Raises:
+        InvalidInput: They are no JSON object.
+    """
+    if not isinstance(arguments, Mapping):
+        raise InvalidInput("arguments", f"{type(arguments).__name__} is no object", 'give the call\'s: {"command": "npm test"}')
+    try:
+        found: dict[str, Any] = jsontext.loads(jsontext.dumps(dict(arguments)))
+    except jsontext.NotJson as error:
+        raise InvalidInput("arguments", str(error), "give JSON values") from None
+    return found
+
+
+def named(field: str, name: object) -> str:
+    """A name of an agent, a tool or an app, checked.
+
+    Raises:
+        InvalidInput: It is no text.
+    """
+    if not isinstance(name, str) or not name:
+        raise InvalidInput(field, f"{name!r:.40} is no name", f"give the name of the {field}")
+    return jsontext.clean(name)
+
+
+async def checked(store: Directory, app: str | None, agent: str, tool: str, arguments: Mapping[str, Any]) -> RuleCheck:
+    """What the rules that are published for an agent say of a call; see `AsyncClient.check_rules`."""
+    if app is None:
+        raise ConfigurationError("app", "there is none", "give its import path, as in app='shop:app'")
+    record = await store.app(app)
+    if record is None:
+        raise AppNotPublished(app)
+    spec = await _spec(store, record, agent)
+    declared = spec.tool(tool)
+    if declared is None:
+        known = ", ".join(repr(one.name) for one in spec.tools) or "none"
+        raise InvalidInput("tool", f"agent {agent!r} has no tool {tool!r:.60}", f"use one of its tools: {known}")
+    text, digest = None, record.rules.get(agent)
+    if digest is not None:
+        try:
+            text = await store.rules(digest)
+        except (CorruptStore, NewerRecord):
+            return _unreadable(declared)
+        if text is None or hashlib.sha256(text.encode()).hexdigest() != digest:
+            return _unreadable(declared)
+    return await in_daemon(_judged, text, record, agent, declared, arguments)
+
+
+async def _spec(store: Directory, record: AppRecord, agent: str) -> AgentSpec:
+    digest = record.agents.get(agent)
+    if digest is None:
+        problem = f"the published app {record.app!r} has no agent {agent!r:.200}"
+        raise AgentNotFound("agent", problem, "use another of its agents, or publish the app as it is here, with holdfast up")
+    spec = await store.spec(digest)
+    if spec is None:
+        raise CorruptStore(f"the spec of agent {agent!r} of the published app {record.app!r} is not stored")
+    return spec
+
+
+def _judged(text: str | None, record: AppRecord, agent: str, tool: ToolSpec, arguments: Mapping[str, Any]) -> RuleCheck:
+    from holdfast.agent.coverage import defaults_of  # noqa: PLC0415 - `holdfast pending` counts milliseconds
+    from holdfast.agent.rules import Rules  # noqa: PLC0415 - as above
+
+    try:
+        rules = Rules() if text is None else Rules.of_json(text)
+    except (NewerRecord, InvalidRule):
+        return _unreadable(tool)
+    place = f"{agent}/{tool.name}"
+
+    def verdict(*, required: bool) -> "Verdict":
+        return rules.verdict(
+            tool.name,
+            arguments,
+            primary=record.primaries.get(place),
+            required=required,
+            executor=tool.executor,
+            defaults=defaults_of(tool.parameters),
+        )
+
+    by_function = place in record.approving
+    found = verdict(required=by_function or tool.approval is Approval.REQUIRED)
+    reason = found.reason
+    if by_function and found.by == "tool" and verdict(required=False).effect is not found.effect:
+        reason = BY_FUNCTION
+    return RuleCheck(found.effect, found.rule, reason, found.approvers, found.by, rules.hides(tool.name))
+
+
+def _unreadable(tool: ToolSpec) -> RuleCheck:
+    """What becomes of a call under rules that cannot be read: a person is asked, where a person can be."""
+    if tool.executor in (Executor.HUMAN, Executor.PROVIDER):
+        return RuleCheck(Effect.ALLOW, None, UNREADABLE, (), "tool", hidden=False)
+    return RuleCheck(Effect.ASK, None, UNREADABLE, (), "default", hidden=False)

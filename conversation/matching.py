@@ -1,0 +1,188 @@
+"""Whether a glob covers a text beyond doubt, as what allows must; and the canonical forms of paths, domains and commands.
+
+What a wildcard may stand for depends on the glob. With white space it is a command, and a wildcard stands for words of that
+one command. With a slash it is a path, and a wildcard never leads out of the folder before it. With `://` it is a URL. A glob
+like `*.x.com` covers hosts, also those of a plainly written URL. A text that could be more than it seems is covered by none: it
+has a second command, a way up, another user's host, characters that nobody sees or that look like others.
+"""
+
+import re
+from collections.abc import Callable
+
+from .folding import is_plain
+from .glob import Glob
+from .regex import Regex, literal
+
+LONGEST = 8192
+"""How many characters of a text are compared; a longer one is covered by no glob with wildcards."""
+
+# What a wildcard stands for, by what the glob is. None stands for a character by which a shell begins something else, nor for a
+# percent sign, a backslash or a quotation mark, by which a text may be read as another one.
+_NOT_NAME = r"\x00-\x1f\x21-\x2a\x2f\x3a-\x3c\x3e-\x40\x5b-\x5e\x60\x7b-\x7f"  # ASCII but letters, digits, and " +,-.=_"
+_NAME = f"[^{_NOT_NAME}]*"
+_PATH = r"[^\x00-\x1f\x21-\x2a\x2f\x3a-\x3c\x3e-\x3f\x5b-\x5e\x60\x7b-\x7f]*"  # as in names, and @
+_PATHS = r"[^\x00-\x1f\x21-\x2a\x3a-\x3c\x3e-\x3f\x5b-\x5e\x60\x7b-\x7f]*"  # and slashes
+_PATH_WORD = r"[^\x00-\x20\x21-\x2a\x2f\x3a-\x3c\x3e-\x3f\x5b-\x5e\x60\x7b-\x7f]*"  # as in paths, without the space
+_PATH_WORDS = r"[^\x00-\x20\x21-\x2a\x3a-\x3c\x3e-\x3f\x5b-\x5e\x60\x7b-\x7f]*"
+_WORDS = r"[^\x00-\x1f!\x22#$%&\x27()\x3b<>\x5b\\\x5d\x5e\x60{|}\x7f]*"
+_QUOTED_WORDS = r"[^\x00-\x1f!#$%&()\x3b<>\x5b\\\x5d\x5e\x60{|}\x7f]*"
+_HOST = "[a-z0-9.-]*"
+_ANY_PAGE = r"(?:[/?#][^\x00-\x20\x22\x27\x3b<>\\\x5e\x60{|}$()\x7f]*)?"
+_PAGE = r"[^\x00-\x20\x22-\x2a\x2f\x3a-\x3c\x3e-\x40\x5b-\x5e\x60\x7b-\x7f]*"
+_PAGES = r"[^\x00-\x20\x22-\x24\x27-\x2a\x3a-\x3c\x3e\x40\x5b-\x5e\x60\x7b-\x7f]*"
+
+_SPACE = re.compile(r"\s")
+_UP = re.compile(r"(?:^|[/\\\s=:,'\"@])\.\.(?:$|[/\\\s:,'\"])")
+_UNSETTLED = re.compile(r"(?:^|/) |[ .](?:/|$)|//|/$")
+_BALANCED = re.compile(r"(?:[^'\"]|'[^']*'|\"[^\"]*\")*")
+_PLAIN_COMMAND = re.compile(_QUOTED_WORDS)
+_LABEL = r"[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?"
+_DOMAIN = re.compile(rf"{_LABEL}(?:\.{_LABEL})*")
+_DOMAIN_GLOB = re.compile(rf"(?:\*\*?\.)?{_LABEL}(?:\.{_LABEL})+|localhost")
+_URL = re.compile(r"https?://([^/?#@:]*)(?::[0-9]{1,5})?(?:[/?#]|$)")
+_ESCAPED_SEPARATOR = re.compile(r"%(?:2e|2f|5c|25|0|1|7f)", re.IGNORECASE)
+_LONGEST_DOMAIN = 253
+
+
+class Matcher:
+    """A glob that says of texts whether it covers them beyond doubt; compiled once.
+
+    Args:
+        glob: The glob.
+
+    Raises:
+        BadRegex: The glob is too large.
+    """
+
+    __slots__ = ("_matches", "_settled", "glob")
+
+    def __init__(self, glob: Glob) -> None:
+        self.glob = glob
+        self._settled: Callable[[str], bool] = is_settled_word
+        expression = ""
+        if "://" in glob.said:
+            expression, self._settled = _url(glob), _is_settled_url
+        elif is_domain_glob(glob):
+            expression, self._settled = _hosts(glob), _is_settled_host
+        elif glob.literal is not None:
+            pass
+        elif any(char.isspace() for char in glob.said):
+            expression, self._settled = _command(glob), _is_settled_command
+        elif "/" in glob.said or set(glob.stars) == {"**"}:
+            expression, self._settled = glob.expression(_PATH, _PATHS), self._is_settled_path
+        else:
+            expression = glob.expression(_NAME)
+        self._matches: Callable[[str], bool] = Regex(expression).matches if expression else glob.literal.__eq__
+
+    def covers(self, text: str) -> bool:
+        """Whether the text is what the glob says, and nothing else."""
+        if text == self.glob.literal:
+            return True
+        return len(text) <= LONGEST and is_plain(text) and self._matches(text) and self._settled(text)
+
+    def _is_settled_path(self, path: str) -> bool:
+        if path.startswith("/") != self.glob.text.startswith("/"):
+            return False  # a wildcard at the beginning leads into no folder but those below
+        return is_settled_path(path.removeprefix("./") if self.glob.text.startswith("./") else path)
+
+
+def is_domain_glob(glob: Glob) -> bool:
+    """Whether a glob is about hosts: a domain in small letters, perhaps with `*.` before it."""
+    return _DOMAIN_GLOB.fullmatch(glob.text) is not None
+
+
+def is_settled_path(path: str) -> bool:
+    """Whether a path leads where it says, as far as it tells: no way up, no second spelling, nothing that a system cuts off."""
+    return (
+        path != ""
+        and _UNSETTLED.search(path) is None
+        and not any(part.strip(". ") == "" for part in path.removeprefix("/").split("/"))
+        and not path.startswith("~")
+    )
+
+
+def leads_up(text: str) -> bool:
+    """Whether a text has a way up in it, as a path or as a part of one of its words."""
+    return _UP.search(text) is not None
+
+
+def is_settled_word(text: str) -> bool:
+    """Whether a text says something, has no way up in it, and no space around it."""
+    return text.strip(". ") != "" and not leads_up(text) and text == text.strip()
+
+
+def is_plain_command(text: str) -> bool:
+    """Whether a text is one command with its words, for every shell."""
+    return is_plain(text) and _PLAIN_COMMAND.fullmatch(text) is not None and _is_settled_command(text)
+
+
+def is_domain(text: str) -> bool:
+    """Whether a text is a domain in its canonical form: small ASCII letters (`xn--` for others), without a dot at its end."""
+    return len(text) <= _LONGEST_DOMAIN and _DOMAIN.fullmatch(text) is not None
+
+
+def _is_settled_command(text: str) -> bool:
+    return is_settled_word(text) and not text.startswith(("~", "-")) and _BALANCED.fullmatch(text) is not None
+
+
+def _is_settled_host(text: str) -> bool:
+    return _is_settled_url(text) if "://" in text else is_domain(text)
+
+
+def _is_settled_url(url: str) -> bool:
+    host = _URL.match(url)
+    path = url.partition("://")[2].partition("?")[0]
+    return (
+        host is not None
+        and is_domain(host[1])
+        and not leads_up(url)
+        and "//" not in path
+        and "/./" not in path
+        and _ESCAPED_SEPARATOR.search(url) is None
+    )
+
+
+def _hosts(glob: Glob) -> str:
+    host = glob.expression(_HOST)
+    return f"{host}|https?://{host}{_ANY_PAGE}"
+
+
+def _url(glob: Glob) -> str:
+    """The expression of a URL's glob: scheme and host are compared as they stand, and without a path any path will do."""
+    found, place = "", "host"
+    for kind, part in zip(("", *glob.stars), glob.parts, strict=True):
+        if kind and place == "host":
+            ends = found != literal(glob.parts[0].partition("://")[0] + "://") and (part == "" or part.startswith("/"))
+            found += "" if ends else _HOST  # no wildcard goes on with a host: x.com* is not about x.com.evil.com
+        elif kind:
+            found += _PAGE if kind == "*" else _PAGES
+        found += literal(part)
+        if place == "host" and ("/" in part.partition("://")[2] or ("/" in part and "://" not in part)):
+            place = "page"
+    return found if place == "page" else found + _ANY_PAGE
+
+
+def _command(glob: Glob) -> str:
+    """The expression of a command's glob.
+
+    A wildcard in a word with a slash stays in that word, so that `cat src/**` is about files in src. Quoted words are covered
+    by the last wildcard alone, with which the glob ends: elsewhere a quotation mark could hide what the glob says after it.
+    """
+    quotes = any(mark in glob.said for mark in "'\"")
+    number, numbers, words = 0, [], [""]  # of each wildcard the number of its word
+    for part in glob.parts:
+        pieces = _SPACE.split(part)
+        words[-1] += pieces[0]
+        words += pieces[1:]
+        number += len(pieces) - 1
+        numbers.append(number)
+    found, last = literal(glob.parts[0]), len(glob.stars) - 1
+    for place, (kind, part) in enumerate(zip(glob.stars, glob.parts[1:], strict=True)):
+        if "/" in words[numbers[place]]:
+            found += _PATH_WORD if kind == "*" else _PATH_WORDS
+        elif place == last and part == "" and not quotes:
+            found += _QUOTED_WORDS
+        else:
+            found += _WORDS
+        found += literal(part)
+    return found

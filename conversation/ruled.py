@@ -1,0 +1,34 @@
+"""What permission rules say of a call, as the machine knows it: their judgement is made where the app's code is."""
+
+from enum import StrEnum
+
+from .record import Record
+
+
+class Effect(StrEnum):
+    """What is to become of a call."""
+
+    ALLOW = "allow"  # it goes on without asking
+    ASK = "ask"  # a person approves it first
+    DENY = "deny"  # it does not run
+
+
+class Ruled(Record):
+    """A verdict of permission rules on one call.
+
+    Attributes:
+        effect: What is to become of the call.
+        rule: The name of the rule that says so; empty where no single rule does.
+        reason: Why, in the rule's words.
+    """
+
+    effect: Effect
+    rule: str = ""
+    reason: str = ""
+
+    @property
+    def denial(self) -> str:
+        """The error text that the model reads of a denied call."""
+        by = f"by the rule {self.rule!r}" if self.rule else "by the permission rules"
+        reason = f": {self.reason.rstrip(' .')}" if self.reason else ""
+        return f"denied {by}{reason}; it did not run"

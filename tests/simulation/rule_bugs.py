@@ -1,0 +1,64 @@
+"""Bugs to plant in permission rules, as those in `bugs.py`: rules that are not looked at, or not when it matters."""
+
+from unittest import mock
+
+from holdfast.actors.worker import worker
+from holdfast.actors.worker.gate import Gate, stopped
+from holdfast.client import publishing
+from holdfast.conversation.ruled import Effect
+from holdfast.persistence import MemoryStore, RunStatus
+
+
+def rules_that_are_read_once():
+    """A worker reads the rules when it first needs them, and takes it that nobody publishes others after that."""
+    begin_by = Gate.begin_by
+
+    async def once(self, agent):
+        if self._asked_at:
+            return self._rules(agent), None
+        return await begin_by(self, agent)
+
+    return mock.patch.object(Gate, "begin_by", once)
+
+
+def a_dispatch_that_nobody_judges():
+    """A call is judged when it is proposed, and nobody looks whether other rules are in force when it runs."""
+    return mock.patch.object(worker, "stopped", return_value=None)
+
+
+def a_question_at_dispatch_that_is_not_asked():
+    """Right before a run only rules that deny count."""
+
+    def lenient(*args, **kwargs):
+        ruled = stopped(*args, **kwargs)
+        return ruled if ruled is not None and ruled.effect is Effect.DENY else None
+
+    return mock.patch.object(worker, "stopped", lenient)
+
+
+def a_refusal_of_what_is_claimed():
+    """A refusal is no compare-and-set: it ends a run that goes on, as if that had not begun."""
+    refuse = MemoryStore.refuse
+
+    async def blind(self, conversation_id, effect_id, **kwargs):
+        run = self._runs(conversation_id).get(effect_id)
+        if run is not None and run.status is RunStatus.CLAIMED:
+            self._done(conversation_id, effect_id, kwargs["incarnation"], kwargs["outcome"])
+            return True
+        return await refuse(self, conversation_id, effect_id, **kwargs)
+
+    return mock.patch.object(MemoryStore, "refuse", blind)
+
+
+def a_publication_that_does_not_wait():
+    """Rules count as published as soon as they are written: workers act on those before for a while."""
+    return mock.patch.object(publishing, "RULES_LAG_MS", 0)
+
+
+RULED = (
+    rules_that_are_read_once,
+    a_dispatch_that_nobody_judges,
+    a_question_at_dispatch_that_is_not_asked,
+    a_refusal_of_what_is_claimed,
+    a_publication_that_does_not_wait,
+)
