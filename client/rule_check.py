@@ -133,11 +133,13 @@ def _judged(text: str | None, record: AppRecord, agent: str, tool: ToolSpec, arg
     reason = found.reason
     if by_function and found.by == "tool" and verdict(required=False).effect is not found.effect:
         reason = BY_FUNCTION
-    return RuleCheck(found.effect, found.rule, reason, found.approvers, found.by, rules.hides(tool.name))
+    return RuleCheck(
+        found.effect, found.rule, reason, found.approvers, found.by, rules.hides(tool.name, executor=tool.executor)
+    )
 
 
 def _unreadable(tool: ToolSpec) -> RuleCheck:
     """What becomes of a call under rules that cannot be read: a person is asked, where a person can be."""
     if tool.executor in (Executor.HUMAN, Executor.PROVIDER):
-        return RuleCheck(Effect.ALLOW, None, UNREADABLE, (), "tool", hidden=False)
+        return RuleCheck(Effect.ALLOW, None, UNREADABLE, (), "tool", hidden=tool.executor is Executor.PROVIDER)
     return RuleCheck(Effect.ASK, None, UNREADABLE, (), "default", hidden=False)
