@@ -50,7 +50,7 @@ def test_the_python_blocks_run(folder, capsys):
 def test_the_rehearsal_on_the_page_runs(folder, capsys):
     runpy.run_path(str(folder / "rehearse_rules.py"))
 
-    assert "denied by the rule 'Bash(rm *)': Move it to trash/ instead." in capsys.readouterr().out
+    assert "denied by the rule 'Bash(rm *)': Move it to trash/ instead; it did not run" in capsys.readouterr().out
 
 
 def test_the_error_that_the_page_shows_is_the_one_that_is_raised():

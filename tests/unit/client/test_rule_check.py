@@ -4,7 +4,7 @@ import pytest
 from stores import InMemory
 
 from holdfast.actors import StoreAddress
-from holdfast.agent import Agent, App, Rules, tool
+from holdfast.agent import Agent, App, Rules, Tool, tool
 from holdfast.client import AsyncClient, RuleCheck
 from holdfast.client.publishing import Here
 from holdfast.client.rule_check import BY_FUNCTION, UNREADABLE
@@ -45,7 +45,8 @@ async def publishing(monkeypatch):
 
     async def published(app_rules=None, agent_rules=None):
         store = MemoryStore()
-        tools = [Bash, pay, ask, look]
+        search = Tool(name="web_search", executor="provider", definition={"type": "web_search", "name": "web_search"})
+        tools = [Bash, pay, ask, look, search]
         app = App(
             agents=[Agent(name="coder", tools=tools, rules=agent_rules), Agent(name="bare", tools=tools)], rules=app_rules
         )
@@ -91,6 +92,13 @@ async def test_the_rules_of_app_and_agent_hold_together_and_those_of_another_age
     assert [found[0] for found in await effects(client, ("look", {}), ("pay", {"amount": 1}))] == ["deny", "deny"]
     assert (await client.check_rules("coder", "look", {}, app=PATH)).hidden
     assert not (await client.check_rules("bare", "pay", {"amount": 1}, app=PATH)).hidden
+
+
+async def test_a_providers_tool_is_hidden_where_any_call_of_it_may_be_denied_or_the_rules_cannot_be_read(publishing):
+    client, store, record = await publishing(Rules(deny=['web_search(query ~ "secret*")']))
+    assert (await client.check_rules("coder", "web_search", {"query": "weather"}, app=PATH)).hidden
+    store._rules[record.rules["coder"]] = store.payloads.seal(b"", "rules", record.rules["coder"])
+    assert (await client.check_rules("coder", "web_search", {"query": "weather"}, app=PATH)).hidden
 
 
 async def test_an_approval_that_is_a_function_is_not_called_and_the_check_says_so(publishing):
