@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 
 from holdfast.conversation import Event
+from holdfast.conversation.approvers import ApproverTerms
 from holdfast.trace_context import trace_id_of
 
 
@@ -48,7 +49,9 @@ class RunRequest:
 
     `message_seq` and `decided_at` are the places of the turn's message and of the decision that let the call run; 0 for none.
     `resumed` is how many of its runs so far followed a decision on what the run before had suspended itself for. `rule` names
-    the permission rule by which the call runs without asking.
+    the permission rule by which the call runs without asking, `grants` are the grants: the run is claimed only in their
+    epoch, and until the first of them ends. `granted_at` is the place of the decision that gave the first of them, `approvers`
+    are those who might decide the call.
     """
 
     conversation_id: str
@@ -68,6 +71,11 @@ class RunRequest:
     resumed: int = 0
     decided_at: int = 0
     rule: str = ""
+    grants: tuple[str, ...] = ()
+    grants_epoch: int = 0
+    grants_until: int | None = None
+    approvers: ApproverTerms | None = None
+    granted_at: int = 0
 
     @property
     def about(self) -> dict[str, str]:

@@ -3,7 +3,7 @@
 A declaration is checked where it stands, so a wrong one fails at import, with an error that names the field and the fix.
 """
 
-from holdfast.conversation import AgentSpec, Approval, Executor, Limits, OnLost, ToolSpec
+from holdfast.conversation import AgentSpec, Approval, Approvers, Executor, Limits, OnLost, ToolSpec
 
 from .agent import Agent
 from .app import App
@@ -12,16 +12,19 @@ from .callback import InvalidArguments
 from .context import Report, ToolContext
 from .digest import code_digest
 from .path import cipher_path, load, main_file, path_of, python_path
+from .questions import ask_user_questions
 from .rule import Effect, Rule
 from .rules import Rules, Verdict
 from .suspend import Suspend
 from .tool import Tool, tool
+from .unattended import Unattended, UnattendedCall
 
 __all__ = [
     "Agent",
     "AgentSpec",
     "App",
     "Approval",
+    "Approvers",
     "Effect",
     "Executor",
     "InvalidArguments",
@@ -35,7 +38,10 @@ __all__ = [
     "ToolContext",
     "ToolSpec",
     "TurnContext",
+    "Unattended",
+    "UnattendedCall",
     "Verdict",
+    "ask_user_questions",
     "cipher_path",
     "code_digest",
     "load",

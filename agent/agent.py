@@ -12,6 +12,7 @@ from . import call_options, checks, disclosure
 from .disclosure import Disclosure, Errors
 from .rules import Rules
 from .tool import Tool
+from .unattended import Unattended
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 
@@ -35,10 +36,12 @@ class Agent:
             (`type`), or the text that a function of the exception returns, in the worker and within 10 s; if the function
             fails or takes longer, the class alone. Known secrets are redacted.
         rules: The permission rules of the agent's tools; the app's count as well.
+        unattended: What is done instead of asking, in conversations that are started with `attended=False`.
 
     Attributes:
         name: The agent's name.
         errors: The policy for exceptions. It belongs to the code of the app and is not stored.
+        unattended: What is done in conversations that nobody attends. Its functions belong to the code of the app.
         rules: The permission rules as they were given. They belong to the code of the app and are not part of the spec.
         tools: Its tools, in the order given.
         spec: The agent as the state machine knows it; its digest names exactly this declaration without `own_options`.
@@ -60,6 +63,7 @@ class Agent:
         execution: str = Execution.PARALLEL,
         errors: Errors = Disclosure.FULL,
         rules: Rules | None = None,
+        unattended: Unattended | None = None,
     ) -> None:
         if not isinstance(name, str) or not _NAME.fullmatch(name):
             problem = (
@@ -74,6 +78,7 @@ class Agent:
             raise ConfigurationError(f"{field}.model", "it is empty", 'name a model, such as "openai/gpt-4o-mini"')
         self.errors = disclosure.checked(errors, f"{field}.errors")
         self.rules = checks.rules(rules, f"{field}.rules")
+        self.unattended = _unattended(unattended, f"{field}.unattended")
         stored, self.own_options = call_options.checked(model_options or {}, f"{field}.model_options")
         self.spec = AgentSpec(
             name=name,
@@ -83,6 +88,7 @@ class Agent:
             tools=tuple(tool.spec for tool in self.tools),
             limits=_limits(limits, f"{field}.limits"),
             execution=checks.member(Execution, execution, f"{field}.execution"),
+            unattended=self.unattended.spec,
         )
 
     def __repr__(self) -> str:
@@ -106,6 +112,13 @@ def _tools(declared: Any, field: str) -> tuple[Tool, ...]:
             raise ConfigurationError(field, problem, "rename one of them with name=")
         tools[tool.name] = tool
     return tuple(tools.values())
+
+
+def _unattended(declared: Any, field: str) -> Unattended:
+    if declared is not None and not isinstance(declared, Unattended):
+        fix = 'give Unattended(approvals="deny", questions="cancel")'
+        raise ConfigurationError(field, f"{type(declared).__name__} is not Unattended", fix)
+    return declared or Unattended()
 
 
 def _limits(limits: Any, field: str) -> Limits:

@@ -23,12 +23,14 @@ class TurnContext:
         agent: The agent's name.
         requester: Who sent the message that the turn answers, and how that was proven; None where nobody said.
         context: The JSON value that `start` was given for this conversation.
+        attended: Whether there is somebody to ask, as `start` was told.
     """
 
     conversation_id: str
     agent: str
     requester: Principal | None = None
     context: Any = None
+    attended: bool = True
 
 
 Needs: TypeAlias = Callable[[dict[str, Any]], bool | str] | Callable[[dict[str, Any], TurnContext], bool | str]
@@ -51,7 +53,7 @@ class Approving:
         self._function: Callable[..., Any] = function
         alone = _takes(function, {})
         self.takes_turn = not alone and _takes(function, {}, _NOWHERE)
-        if _is_async(function) or not (alone or self.takes_turn):
+        if is_async(function) or not (alone or self.takes_turn):
             problem = "it is neither a mode nor a plain function of the arguments, or of the arguments and the turn"
             fix = 'use auto or required, or a function (not async) such as lambda arguments: arguments["amount"] > 100'
             raise ConfigurationError(field, problem, fix)
@@ -78,7 +80,8 @@ class Approving:
             return True
 
 
-def _is_async(function: object) -> bool:
+def is_async(function: object) -> bool:
+    """Whether a function, or an object that can be called, gives what must be awaited."""
     return any(map(inspect.iscoroutinefunction, (function, getattr(function, "__call__", None))))  # noqa: B004 - is it async?
 
 

@@ -68,7 +68,10 @@ _WRAPPERS = _SHELLS | {
         "git-bash",
         "winpty",
     ),
+    *("pkexec", "gosu", "su-exec", "setpriv", "run0", "caffeinate", "prlimit", "numactl", "sshpass", "faketime", "rlwrap"),
 }
+_FEEDING = frozenset({"xargs", "parallel", "fd"})
+"""Wrappers that give the command which they run more arguments than the text says."""
 _RUNNING = frozenset(
     {"-exec", "-execdir", "-ok", "-okdir", "-c", "-e", "-x", "--exec", "--command", "--eval", "/c", "-command"}
 )
@@ -116,7 +119,7 @@ class Commands:
         if deep > _MOST_DEEP or self._size > _MOST_SIZE:
             self.opaque = True
             return
-        name = words[0].replace("\\", "/").rpartition("/")[2].removesuffix(".exe")
+        name = _named(words[0])
         self._line(words, cutting=cutting)
         if name != words[0]:
             self._line([name, *words[1:]], cutting=cutting)
@@ -125,6 +128,8 @@ class Commands:
         if name in _WRAPPERS:
             for start in range(1, 1 if cutting else min(len(words), _MOST_SUFFIXES)):
                 self._line(words[start:], cutting=False)
+                if name in _FEEDING:
+                    self.cut |= {f"{' '.join((first, *words[start + 1 :]))} " for first in (words[start], _named(words[start]))}
             rest = words[1 + _first(words[1:], lambda word: _BESIDE.match(word) is not None) :]
             self.opaque |= name in _SHELLS and (not rest or rest[0].startswith(_STREAMS))
             self._command(rest, deep=deep + 1, cutting=cutting)
@@ -141,6 +146,11 @@ class Commands:
         self.lines[line] = None
         if cutting and (found := _EXPANDED.search(line)):
             self.cut.add(line[: found.start()])
+
+
+def _named(word: str) -> str:
+    """The name of the program that a word runs."""
+    return word.replace("\\", "/").rpartition("/")[2].removesuffix(".exe")
 
 
 def _first(words: list[str], beside: Callable[[str], bool]) -> int:

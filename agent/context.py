@@ -37,7 +37,8 @@ class ToolContext:
             a run that was lost is run again under the same key.
         attempt: 1 at first, and one more each time a lost run is run again.
         requester: Who sent the message that this turn answers, and how that was proven; None where nobody said.
-        approver: Who decided that the call runs, and how that was proven; None where nobody did, or nobody said.
+        approver: Who decided that the call runs, and how that was proven; of a call that runs by grants, who gave the first of
+            them. None where nobody did, or nobody said.
         decision: What was decided, for a tool with `resume="pass_to_tool"` and a body that goes on after it raised `Suspend`;
             None at first.
         context: The JSON value that `start` was given for this conversation.

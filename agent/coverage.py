@@ -1,6 +1,7 @@
 """Whether a pattern covers a call: beyond doubt, as what allows must, or perhaps, as is enough for what denies or asks."""
 
 from collections.abc import Mapping
+from functools import lru_cache
 from typing import Any
 
 from holdfast.conversation import jsontext
@@ -11,6 +12,8 @@ from .readings import Readings, text_of
 
 MOST_VALUES = 1024
 """How many values an argument may have, lists and what lies in them together, for a pattern to allow it."""
+_KEPT = 8192
+"""How long a text may be, in characters, whose readings are kept for a while."""
 
 
 class Inspected:
@@ -57,7 +60,7 @@ class Inspected:
             return True  # nobody said which argument is meant
         if name not in self._readings:
             values = list(_possible(self._arguments, name))
-            self._readings[name] = Readings(values[0] if len(values) == 1 else values) if values else None
+            self._readings[name] = _readings(values) if values else None
         readings = self._readings[name]
         if readings is None:
             return condition.argument is None  # what is left out is not there, but for what the tool is about
@@ -72,6 +75,17 @@ def covers(pattern: Pattern, tool: str, arguments: object, primary: str | None =
 def may_cover(pattern: Pattern, tool: str, arguments: object, primary: str | None = None) -> bool:
     """Whether a pattern covers a call in any way in which it may be read; the arguments are those of `Inspected`."""
     return Inspected(tool, arguments, primary).may_be_covered(pattern)
+
+
+def _readings(values: list[Any]) -> Readings:
+    alone = values[0] if len(values) == 1 else values
+    return readings_of(alone) if isinstance(alone, str) and len(alone) <= _KEPT else Readings(alone)
+
+
+@lru_cache(maxsize=16)
+def readings_of(text: str) -> Readings:
+    """What a text may mean. A call is judged when it is proposed and again before it runs: for the latter it is still known."""
+    return Readings(text)
 
 
 def _object(arguments: object) -> Mapping[str, Any] | None:

@@ -31,7 +31,9 @@ _BARE_AUTHORITY = re.compile(r"^([^\s/\\?#:]+(?::[0-9]*)?)([/\\][^\s?#]*)?")
 _FILE = re.compile(r"\bfile:[/\\]{2}[^/\\\s]*")
 _IPV6 = re.compile(r"\[([0-9a-f:.]{2,45})\]")
 _NUMERIC = re.compile(r"(?:0x[0-9a-f]{1,8}|[0-9]{1,10})(?:\.(?:0x[0-9a-f]{1,8}|[0-9]{1,10})){0,3}")
-_NUMBER = re.compile(r"\s*[+-]?[0-9]{1,30}(?:\.[0-9]{0,30})?(?:e[+-]?[0-9]{1,2})?\s*", re.IGNORECASE)
+_NUMBER = re.compile(r"\s*[+-]?[0_]*[0-9](?:_?[0-9]){0,29}(?:\.[0-9]{0,30}0*)?(?:e[+-]?0*[0-9]{1,2})?\s*", re.IGNORECASE)
+_TRUE, _FALSE = frozenset({"true", "1", "on", "t", "y", "yes"}), frozenset({"false", "0", "off", "f", "n", "no"})
+"""What a tool's parameter takes for true and false, besides the values themselves."""
 
 
 class Readings:
@@ -63,7 +65,9 @@ class Readings:
         """The haystack of whole texts and of commands."""
         whole = [line for text in self.whole for line in (_flat(text), " ".join(text.split()))]
         bare = [" ".join(_QUOTING.sub("", text).split()) for text in self.whole]
-        return _haystack([*whole, *bare, *self._numbers(), *self.commands.lines])
+        numbers = dict.fromkeys(self._numbers())
+        truths = (truth for text in (*self.whole, *numbers) for truth in _truths(text.strip().lower()))
+        return _haystack([*whole, *bare, *numbers, *truths, *self.commands.lines])
 
     @cached_property
     def paths(self) -> str:
@@ -145,6 +149,16 @@ class Readings:
                     yield number_of(text)
                 except InvalidOperation:  # pragma: no cover - the expression admits none
                     continue
+
+
+def _truths(text: str) -> Iterator[str]:
+    """The truth value that a tool may be given for a text, and the number for a truth value."""
+    if text in _TRUE:
+        yield "true"
+    if text in _FALSE:
+        yield "false"
+    if text in ("true", "false"):
+        yield "1" if text == "true" else "0"
 
 
 def text_of(value: Any) -> str:

@@ -1,11 +1,11 @@
 """One permission rule: a pattern, and what people and the model read of it."""
 
-import re
 from collections.abc import Sequence
 from typing import Any
 
+from holdfast.conversation.approvers import Approvers, approvers_of, terms_of
 from holdfast.conversation.ruled import Effect
-from holdfast.errors import InvalidRule
+from holdfast.errors import ConfigurationError, InvalidRule
 from holdfast.visible import without_hidden
 
 from .patterns import BadPattern, Pattern, parsed
@@ -14,8 +14,6 @@ __all__ = ["Effect", "Rule"]
 
 LONGEST_REASON = 500
 LONGEST_NAME = 200
-MOST_APPROVERS = 64
-_APPROVER = re.compile(r"(?:role|id):\S(?:.{0,198}\S)?")
 
 
 class Rule:
@@ -25,13 +23,14 @@ class Rule:
         pattern: The calls that it is about: `Bash(npm *)`.
         name: The rule's name, in what the model and the log read; the pattern by default.
         reason: Why, for the model and for people; at most 500 characters.
-        approvers: Who may approve, for a rule that asks: `role:finance`, `id:ana@shop.example`. Empty: whoever may decide.
+        approvers: Who may approve, for a rule that asks: `Approvers`, or a list of roles and ids (`role:finance`,
+            `id:ana@shop.example`), beside those whom the tool names. None: whoever may decide.
 
     Attributes:
         pattern: The pattern, read.
         name: The rule's name.
         reason: Why.
-        approvers: Who may approve.
+        approvers: Who may approve; None: whoever may decide.
 
     Raises:
         InvalidRule: A field cannot be used. The error of a pattern has a » at the place of the mistake.
@@ -39,7 +38,9 @@ class Rule:
 
     __slots__ = ("_own_name", "approvers", "name", "pattern", "reason")
 
-    def __init__(self, pattern: str, *, name: str | None = None, reason: str = "", approvers: Sequence[str] = ()) -> None:
+    def __init__(
+        self, pattern: str, *, name: str | None = None, reason: str = "", approvers: Approvers | Sequence[str] | None = None
+    ) -> None:
         if not isinstance(pattern, str):
             raise InvalidRule("pattern", f"{type(pattern).__name__} is not text", 'write it as a text: "Bash(npm *)"')
         try:
@@ -49,7 +50,7 @@ class Rule:
         self._own_name = None if name is None else _text("name", name, LONGEST_NAME, least=1)
         self.name: str = pattern if self._own_name is None else self._own_name
         self.reason: str = _text("reason", reason, LONGEST_REASON)
-        self.approvers: tuple[str, ...] = _approvers(approvers)
+        self.approvers: Approvers | None = _approvers(approvers)
 
     def __repr__(self) -> str:
         return f"Rule({self.pattern.text!r})"
@@ -68,7 +69,7 @@ class Rule:
         if self.reason:
             found["reason"] = self.reason
         if self.approvers:
-            found["approvers"] = list(self.approvers)
+            found["approvers"] = self.approvers.to_data()
         return found
 
 
@@ -81,15 +82,15 @@ def _text(field: str, given: object, longest: int, *, least: int = 0) -> str:
     return given
 
 
-def _approvers(given: object) -> tuple[str, ...]:
-    if isinstance(given, str) or not isinstance(given, Sequence):
-        raise InvalidRule("approvers", f"{given!r:.60} is no list", 'give a list: ["role:finance", "id:ana"]')
-    for one in given:
-        if not isinstance(one, str) or not _APPROVER.fullmatch(one) or without_hidden(one, lambda _: "") != one:
-            raise InvalidRule("approvers", f"{one!r:.60} names nobody", "write role:NAME or id:NAME")
-    if len(given) > MOST_APPROVERS:
-        raise InvalidRule("approvers", f"there are {len(given)}", f"give {MOST_APPROVERS} at most, or a role")
-    return tuple(dict.fromkeys(given))
+def _approvers(given: object) -> Approvers | None:
+    if given is None:
+        return None
+    try:
+        found = approvers_of(given, "approvers")
+        _ = terms_of(found, "approvers")
+    except ConfigurationError as error:
+        raise InvalidRule(error.field, error.problem, error.fix) from None
+    return found
 
 
 def _pointed(pattern: str, at: int) -> str:

@@ -4,11 +4,12 @@ import hashlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
-from functools import cached_property
+from functools import cached_property, reduce
 from pathlib import Path
 from typing import Any, TypeAlias
 
 from holdfast.conversation import jsontext
+from holdfast.conversation.approvers import Approvers, ApproverTerms, joined
 from holdfast.conversation.spec import Executor
 from holdfast.errors import InvalidRule, NewerRecord
 
@@ -33,15 +34,23 @@ class Verdict:
         effect: What is to become of it.
         rule: The name of the rule that says so; None for the default, or the tool's own approval.
         reason: Why, in the rule's words.
-        approvers: Who may approve; empty: whoever may decide.
+        approvers: Who may approve; None: whoever may decide.
         by: What decided: `rule`, `default`, or the `tool`'s own declaration.
+        also: The approvers of further rules that ask about the call: whoever approves it is one of theirs, too.
     """
 
     effect: Effect
     rule: str | None = None
     reason: str = ""
-    approvers: tuple[str, ...] = ()
+    approvers: Approvers | None = None
     by: str = "rule"
+    also: tuple[Approvers, ...] = ()
+
+    @property
+    def terms(self) -> ApproverTerms | None:
+        """Who may approve, as all rules together say that ask about the call; None: whoever may decide."""
+        each = [one.terms for one in (self.approvers, *self.also) if one is not None]
+        return reduce(joined, each, None)
 
 
 class Rules:
@@ -192,8 +201,10 @@ class Rules:
             if self.default is Effect.DENY and asked is None and not lets:
                 return Verdict(Effect.DENY, by="default")
             return Verdict(Effect.ALLOW, by="tool")
-        if asked is not None:
-            return Verdict(Effect.ASK, asked.name, asked.reason, asked.approvers)
+        if call is not None and asked is not None:
+            named = [one.approvers for one in ask if one.approvers and (one is asked or call.may_be_covered(one.pattern))]
+            first, *also = dict.fromkeys(named) or (None,)
+            return Verdict(Effect.ASK, asked.name, asked.reason, first, also=tuple(also))
         for rule in lets:
             if not required or rule.pattern.names_in_full:
                 return Verdict(Effect.ALLOW, rule.name, rule.reason)

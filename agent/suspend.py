@@ -1,6 +1,6 @@
 """What a server tool's body raises to have a person look at something before it goes on."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
@@ -8,6 +8,7 @@ from typing import Any
 
 import pydantic_core
 
+from holdfast.conversation.approvers import Approvers, ApproverTerms, terms_of
 from holdfast.conversation.jsontext import JsonText, NotJson, dumps
 from holdfast.conversation.spec import LONGEST_S, Resume
 from holdfast.errors import ConfigurationError
@@ -30,6 +31,7 @@ class Terms:
     response_schema: JsonText | None
     resume: Resume
     expires_s: float | None
+    approvers: ApproverTerms | None = None
 
 
 class Suspend(BaseException):
@@ -49,6 +51,7 @@ class Suspend(BaseException):
         response_schema: The JSON Schema of an `Answer`, if the wait takes one beside a `Review`.
         resume: `use_as_result`, or `pass_to_tool`.
         expires_s: How long the wait may take, in seconds; by default as long as an approval of the tool.
+        approvers: Who may settle it: `Approvers`, or a list of roles and ids; by default those of the tool.
 
     Title, message, report, payload and schema together may be as long as a result (`Limits.result_bytes`).
 
@@ -76,6 +79,7 @@ class Suspend(BaseException):
         response_schema: Mapping[str, Any] | str | None = None,
         resume: str = Resume.USE_AS_RESULT,
         expires_s: float | None = None,
+        approvers: Approvers | Sequence[str] | None = None,
     ) -> None:
         super().__init__(title)
         self.terms = Terms(
@@ -87,6 +91,7 @@ class Suspend(BaseException):
             response_schema=None if response_schema is None else checks.json_schema(response_schema, "Suspend.response_schema"),
             resume=_resume(resume),
             expires_s=_expires_s(expires_s),
+            approvers=None if approvers is None else terms_of(approvers, "Suspend.approvers"),
         )
         raised = _RAISED.get()
         if raised is not None and raised.open:

@@ -13,6 +13,8 @@ from typing import Any, TypedDict, Unpack, overload
 from pydantic import TypeAdapter
 from pydantic.errors import PydanticInvalidForJsonSchema, PydanticSchemaGenerationError, PydanticUserError
 
+from holdfast.conversation.approvers import ApproverTerms
+from holdfast.conversation.grants import CallTarget
 from holdfast.conversation.jsontext import JsonText, NotJson, dumps, loads, size_bytes
 from holdfast.conversation.spec import Approval, Choice, Executor, OnLost, Resume, ToolSpec
 from holdfast.errors import ConfigurationError
@@ -22,9 +24,11 @@ from . import checks, disclosure, docstring, type_schema
 from .approving import Approving, Needs, TurnContext
 from .callback import Callback, InThread, InvalidArguments
 from .context import ToolContext
+from .deciders import DecidedBy, Deciders
 from .disclosure import Disclosure, Errors
 from .parameters import Parameters
 from .suspend import Suspend
+from .touching import Touched, Touching
 
 PROMPT_BYTES = 4 * 1024
 SHOWN_CHARACTERS = 600
@@ -71,6 +75,12 @@ class Tool:
             client tools do.
         definition: A provider tool as its provider wants it, passed through verbatim.
         primary: The name of the argument that a permission rule like `Bash(npm *)` is about; one of `parameters`.
+        targets: What a call touches, for grants: a list of `Target`, or a plain function of the arguments that returns one, run
+            in a worker. A call whose targets cannot be told, or are more than 8, is covered by no grant; without `targets`, a
+            call is covered by a grant for its tool alone.
+        approvers: Who may decide a call that waits: `Approvers`, a list of roles and ids, or a plain function of the arguments
+            that returns one of them or None, run in a worker. A call of which the function does not say it does not run. None:
+            whoever may decide at all.
 
     Attributes:
         name: The tool's name.
@@ -101,6 +111,8 @@ class Tool:
         strict: bool = False,
         definition: Mapping[str, Any] | str | None = None,
         primary: str | None = None,
+        targets: Touched | None = None,
+        approvers: DecidedBy | None = None,
         decisions: Sequence[str] | None = None,
         resume: str | None = None,
     ) -> None:
@@ -115,6 +127,8 @@ class Tool:
         choices = None if decisions is None else _decisions(decisions, f"{field}.decisions")
         given = {
             "decisions": choices is not None,
+            "targets": targets is not None,
+            "approvers": approvers is not None,
             "response_schema": response_schema is not None and Choice.ANSWER not in (choices or ()),
             "streaming": checks.flag(streaming, f"{field}.streaming"),
             "on_lost": lost is not None,
@@ -150,6 +164,8 @@ class Tool:
             decisions=DEFAULT_CHOICES if choices is None else choices,
             resume=_resume(resume, who, gate, f"{field}.resume"),
         )
+        self._touching = None if targets is None else Touching(targets, f"{field}.targets")
+        self._deciders = None if approvers is None else Deciders(approvers, f"{field}.approvers")
         self.primary = _primary(primary, self.spec, f"{field}.primary")
         if callback is not None:
             functools.update_wrapper(self, callback, updated=())
@@ -218,6 +234,23 @@ class Tool:
         return self._approving.needed(arguments, turn)
 
     @property
+    def is_decided_by_function(self) -> bool:
+        """Whether a function of the app says who may decide a call."""
+        return self._deciders is not None and self._deciders.by_function
+
+    def deciders(self, arguments: Mapping[str, Any]) -> ApproverTerms | None:
+        """Who may decide a call with these arguments; None: whoever may decide at all.
+
+        Raises:
+            UntoldError: The app's function does not say.
+        """
+        return None if self._deciders is None else self._deciders.of(arguments)
+
+    def touched(self, arguments: Mapping[str, Any]) -> tuple[CallTarget, ...] | None:
+        """What a call touches, for grants; None where the tool does not declare it, nothing where that cannot be told."""
+        return None if self._touching is None else self._touching.by(arguments)
+
+    @property
     def blocks(self) -> bool:
         """Whether the body is a plain function, which keeps a thread until it returns."""
         return self._run is not None and self._run.blocks
@@ -273,6 +306,8 @@ class Options(TypedDict, total=False):
     strict: bool
     definition: Mapping[str, Any] | str | None
     primary: str | None
+    targets: Touched | None
+    approvers: DecidedBy | None
     decisions: Sequence[str] | None
     resume: str | None
 
@@ -354,6 +389,8 @@ def _check_applicable(field: str, who: Executor, gate: Approval, given: dict[str
         "on_lost": (runs, f"only a server tool's run can be lost, and this is a {who} tool", "leave it out"),
         "approval_timeout_s": (gate is Approval.REQUIRED, "nobody is asked to approve", 'use it with approval="required"'),
         "answer_timeout_s": (answered, f"nobody answers a {who} tool", "use approval_timeout_s or run_timeout_s"),
+        "targets": (who in (Executor.SERVER, Executor.CLIENT), f"nobody approves calls of a {who} tool", "leave them out"),
+        "approvers": (who is not Executor.PROVIDER, "nobody decides calls of a provider tool", "leave them out"),
         "run_timeout_s": (runs, f"Holdfast does not run a {who} tool", "use answer_timeout_s"),
     }
     for option, (applies, problem, fix) in rules.items():

@@ -7,6 +7,7 @@ from typing import Any
 import typer
 
 from holdfast.errors import (
+    AlreadyVoted,
     CipherMissing,
     ClusterStopped,
     ClusterUnavailable,
@@ -16,6 +17,7 @@ from holdfast.errors import (
     HoldfastError,
     InvalidInput,
     MessageNotFound,
+    NotPermitted,
     OutcomeUnknown,
     StaleCall,
     StoreUnavailable,
@@ -37,6 +39,11 @@ class ExitCode(IntEnum):
     AWAITING = 5  # a conversation awaits somebody (`submit`), or actors are left in the drained place (`drain`)
 
 
+PROVE = (
+    "; on the command line whoever decides is stated: decide over the server with a token of your own (--url, HOLDFAST_TOKEN), "
+    "or in the inbox, or have the app's Approvers say stated=True"
+)
+"""What to do where a principal of the command line does not count."""
 _CODES: dict[type[HoldfastError], ExitCode] = {
     InvalidInput: ExitCode.BAD_INPUT,
     ConversationNotFound: ExitCode.BAD_INPUT,
@@ -45,6 +52,8 @@ _CODES: dict[type[HoldfastError], ExitCode] = {
     TurnNotFound: ExitCode.BAD_INPUT,
     MessageNotFound: ExitCode.BAD_INPUT,
     CipherMissing: ExitCode.BAD_INPUT,
+    NotPermitted: ExitCode.BAD_INPUT,
+    AlreadyVoted: ExitCode.BAD_INPUT,
     StaleCall: ExitCode.STALE,
     StoreUnavailable: ExitCode.UNREACHABLE,
     ClusterStopped: ExitCode.UNREACHABLE,
@@ -99,4 +108,7 @@ def _redacted(value: Any) -> Any:
 
 def message_of(error: Exception) -> str:
     """The text of an error, without secrets."""
-    return PLAIN.redacted(error.format_message() if isinstance(error, typer.TyperException) else str(error))
+    said = error.format_message() if isinstance(error, typer.TyperException) else str(error)
+    if isinstance(error, NotPermitted) and error.why.endswith("is stated, not proven"):
+        said += PROVE
+    return PLAIN.redacted(said)

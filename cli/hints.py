@@ -78,10 +78,26 @@ def next_step(call: PendingCall[Any], where: Where, *, whole: bool) -> str | Non
 
 def _resolve(call: PendingCall[Any], flag: tuple[str, ...], where: Where) -> str:
     place = [call.conversation_id, call.tool_call_id]
+    if call.questions is not None and flag == _FLAGS[DecisionKind.ANSWER]:
+        flag = ("--ask",)
     options = ["--suspension", call.suspension_id, *flag]
     if call.tool_call_id.startswith("-"):  # the model chose the id, which must not pass for an option
         return shlex.join(["holdfast", "resolve", *options, *where.words(), "--", *place])
     return command(["resolve", *place, *options], where)
+
+
+def granted(grant_ids: Sequence[str]) -> str:
+    """The grants by which a call goes on."""
+    return f"grant{'s' if len(grant_ids) > 1 else ''} {', '.join(map(clean, grant_ids))}"
+
+
+def touching(call: PendingCall[Any]) -> str:
+    """What a call touches, where its tool says it: what a scope has to cover. Empty where there is nothing to say."""
+    if call.targets is None or call.kind is not SuspensionKind.APPROVAL:
+        return ""
+    if not call.targets:
+        return "What it touches cannot be told, and no grant covers it."
+    return f"It touches {', '.join(clean(f'{one.kind} {one.value} ({one.level.value})') for one in call.targets)}."
 
 
 def asked_by(call: PendingCall[Any]) -> str:

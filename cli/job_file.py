@@ -15,19 +15,20 @@ from .errors import InvalidLines
 
 DIGEST_LENGTH = 12
 MOST_LINES = 20
-_KEYS = ("agent", "messages", "conversation_id", "context")
+_KEYS = ("agent", "messages", "conversation_id", "context", "attended")
 _FIX = "correct it and submit again; nothing was started"
 
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """One conversation to run: its agent, and the user's messages in order."""
+    """One conversation to run: its agent, the user's messages in order, and whether there is somebody to ask."""
 
     line: int
     conversation_id: str
     agent: str
     messages: tuple[str, ...]
     context: Any = None
+    attended: bool = True
 
     def message_id(self, index: int) -> str:
         """The message id of a message, so that a second run of the file repeats nothing."""
@@ -93,6 +94,7 @@ def _job(number: int, line: bytes, digest: str, app: App) -> Job:
         agent=agent,
         messages=_messages(value, app.agent(agent).spec.limits.message_bytes),
         context=value.get("context"),
+        attended=_attended(value),
     )
 
 
@@ -127,6 +129,13 @@ def _conversation_id(value: Mapping[str, Any], derived: str) -> str:
         return check_conversation_id(value["conversation_id"])
     except InvalidInput as error:
         raise _Wrong(str(error)) from error
+
+
+def _attended(value: Mapping[str, Any]) -> bool:
+    attended = value.get("attended", True)
+    if not isinstance(attended, bool):
+        raise _Wrong(f"attended: it is {_kind(attended)}; give true or false")
+    return attended
 
 
 def _kind(value: object) -> str:

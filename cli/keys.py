@@ -1,7 +1,6 @@
 """`holdfast keys`: make, list and revoke the API keys of the HTTP server. It needs Redis alone."""
 
 import asyncio
-import re
 import sys
 import time
 from collections.abc import Awaitable, Callable
@@ -15,11 +14,9 @@ from holdfast.errors import InvalidInput
 from .display import clean, console, span, table, to_json
 from .options import AsJson, Where
 from .session import session
+from .spans import seconds_of
 
 T = TypeVar("T")
-
-_SPAN = re.compile(r"([0-9]{1,6})([smhdw])")
-_UNITS = {"s": 1, "m": 60, "h": 3_600, "d": 86_400, "w": 604_800}
 
 
 def create(
@@ -35,7 +32,7 @@ def create(
     as_json: AsJson = False,
 ) -> None:
     """Make an API key. It is printed once, and never again: only the SHA-256 of its secret is stored."""
-    expires_s = None if expires is None else seconds_of(expires)
+    expires_s = None if expires is None else seconds_of(expires, "expires")
     key, text = _with(
         where,
         lambda access: access.create_key(name, scope, agents=agent or None, roles=role or (), expires_s=expires_s),
@@ -82,18 +79,6 @@ def revoke(
 
 COMMANDS = {"create": create, "list": list_keys, "revoke": revoke}
 """The commands below `holdfast keys`, in the order of its help."""
-
-
-def seconds_of(text: str) -> int:
-    """The seconds of a time such as `30d`.
-
-    Raises:
-        InvalidInput: The text is none.
-    """
-    found = _SPAN.fullmatch(text)
-    if found is None:
-        raise InvalidInput("expires", f"{text!r:.40} is no time", "write a number and s, m, h, d or w: 30d")
-    return int(found[1]) * _UNITS[found[2]]
 
 
 def _shown(key: ApiKey) -> dict[str, object]:

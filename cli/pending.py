@@ -11,11 +11,12 @@ import typer
 
 from holdfast.client.list_events import AsyncListEvent, ListEvent, ListEventKind
 from holdfast.client.results import AsyncPendingCall, Page
-from holdfast.conversation import SuspensionKind
+from holdfast.conversation import Principal, SettledBy, SuspensionKind
 from holdfast.errors import InvalidInput
 
+from .deciding import MOST_COMMENTS, lines_of
 from .display import clean, console, is_whole, is_whole_json, lines, shorten, span, table, to_json
-from .hints import asked_by, command, next_step
+from .hints import asked_by, command, granted, next_step
 from .options import AsJson, Where
 from .pauses import notice, standing
 from .session import Reached, reached
@@ -28,7 +29,7 @@ PROMPT_LENGTH = 300
 
 ELSEWISE = {
     SuspensionKind.APPROVAL: "An approval takes --approve, --approve --arguments JSON (edited), or --deny REASON.",
-    SuspensionKind.ELICITATION: "A question takes --answer JSON (text goes in double quotes), or --deny REASON.",
+    SuspensionKind.ELICITATION: "A question takes --answer JSON (text in double quotes), --ask (one by one), or --deny REASON.",
     SuspensionKind.CLIENT_EXEC: "A client's call takes --answer JSON, or --fail ERROR.",
     SuspensionKind.LOST: "A lost run takes --redispatch (run it again), --answer JSON (what it returned), or --fail ERROR.",
     SuspensionKind.REVIEW: "A review takes --review allow, block or review (revise and ask again), with --notes TEXT.",
@@ -48,6 +49,10 @@ def run(
     kind: Annotated[
         str | None, typer.Option(help="Only this kind: approval, elicitation, client_exec, lost or review.")
     ] = None,
+    approver: Annotated[
+        str | None, typer.Option(metavar="NAME", help="Only what this principal may decide, with the roles of --role.")
+    ] = None,
+    role: Annotated[list[str] | None, typer.Option(help="With --approver: a role of theirs; repeat it for several.")] = None,
     watch: Annotated[bool, typer.Option("--watch", help="Go on with what comes and what is settled, until Ctrl-C.")] = False,
     as_json: AsJson = False,
 ) -> None:
@@ -57,11 +62,15 @@ def run(
     only where the whole call is shown. With `--watch --json` each line is one event, as `client.events()` gives it.
     """
     if watch:
-        refuse({"limit": limit, "after": after, "conversation": conversation}, "it does not go with --watch, which shows all")
+        given = {"limit": limit, "after": after, "approver": approver, "conversation": conversation}
+        refuse(given, "it does not go with --watch, which shows all")
         with contextlib.suppress(KeyboardInterrupt):
             asyncio.run(_watch(where, agent=agent, kind=kind, as_json=as_json))
         return
-    asyncio.run(_pending(where, conversation, limit=limit, after=after, agent=agent, kind=kind, as_json=as_json))
+    if role and approver is None:
+        raise InvalidInput("--role", "it is a role of nobody", "add --approver NAME, or leave it out")
+    who = None if approver is None else Principal(approver, roles=tuple(role or ()))
+    asyncio.run(_pending(where, conversation, limit=limit, after=after, agent=agent, kind=kind, who=who, as_json=as_json))
 
 
 async def _watch(where: Where, *, agent: str | None, kind: str | None, as_json: bool) -> None:
@@ -74,7 +83,8 @@ async def _watch(where: Where, *, agent: str | None, kind: str | None, as_json: 
                 draw([event.call], await opened.now(), where)
             elif event.kind is ListEventKind.SETTLED:
                 who = event.data["principal"]["id"] if event.data.get("principal") else "nobody in particular"
-                by = event.data["by"] or "something that cannot be read"
+                by = granted(event.data.get("grants") or ()) if event.data["by"] == SettledBy.GRANT else event.data["by"]
+                by = by or "something that cannot be read"
                 said = f"settled: {event.data['suspension_id']} of {event.conversation_id} by {by} ({who})"
                 console().print(clean(said), style="green", soft_wrap=True)
             if event.kind in {ListEventKind.FOLLOWING, ListEventKind.MISSED}:
@@ -110,13 +120,15 @@ async def _pending(
     after: str | None,
     agent: str | None,
     kind: str | None,
+    who: Principal | None,
     as_json: bool,
 ) -> None:
     async with reached(where) as opened:
         if conversation is None:
-            page = await opened.client.pending(limit=LIMIT if limit is None else limit, after=after, agent=agent, kind=kind)
+            most = LIMIT if limit is None else limit
+            page = await opened.client.pending(limit=most, after=after, agent=agent, kind=kind, approver=who)
         else:
-            filters = {"limit": limit, "after": after, "agent": agent, "kind": kind}
+            filters = {"limit": limit, "after": after, "agent": agent, "kind": kind, "approver": who}
             page = await _of(opened, conversation, filters)
         pauses = await standing(opened.client)
         if as_json:
@@ -130,6 +142,8 @@ async def _pending(
     if page.next is not None:
         given = {"--limit": limit, "--agent": agent, "--kind": kind, "--after": page.next}
         words = [str(word) for option, value in given.items() if value is not None for word in (option, value)]
+        if who is not None:
+            words += ["--approver", who.id, *(word for role in who.roles for word in ("--role", role))]
         sys.stdout.write(f"\nThere are more: {command(['pending', *words], where)}\n")
 
 
@@ -170,10 +184,13 @@ def draw(calls: Sequence[AsyncPendingCall], now: int, where: Where) -> None:
         if call.problem is not None:
             screen.print(f"  it cannot be read: {clean(call.problem)}", style="red", soft_wrap=True)
         asked = [said for said in (call.title, call.prompt, call.action if call.action != "review" else None) if said]
+        asked += [question.text for question in call.questions or ()]
         for said in asked:
             screen.print(f"  it asks: {shorten(clean(said), PROMPT_LENGTH)}", soft_wrap=True)
         if said := asked_by(call):
             screen.print(f"  {said}", soft_wrap=True)
+        for said in lines_of(call, comments=MOST_COMMENTS):
+            screen.print(f"  {shorten(said, PROMPT_LENGTH)}", soft_wrap=True)
         whole = is_whole_json(text, room) and all(is_whole(said, PROMPT_LENGTH) for said in asked)
         whole = whole and not call.report_md and call.payload is None
         if (step := next_step(call, where, whole=whole)) is not None:

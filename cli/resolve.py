@@ -3,16 +3,34 @@
 import asyncio
 import sys
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Annotated, Any
 
 import typer
 
-from holdfast.conversation import Answer, Approve, Cancel, Decision, Deny, Fail, Receipt, Redispatch, Review, jsontext
+from holdfast.conversation import (
+    Answer,
+    Approve,
+    Cancel,
+    Decision,
+    Deny,
+    Fail,
+    Level,
+    Question,
+    Receipt,
+    Redispatch,
+    Review,
+    Scope,
+    jsontext,
+)
 from holdfast.errors import InvalidDecision
 
+from .deciding import outcome
 from .display import clean, to_json
 from .options import AsJson, Where
+from .questions import asked
 from .session import reached
+from .spans import seconds_of
 
 _SAY_WHY = {"--deny": "--deny REASON", "--cancel": "--cancel REASON", "--review": "--notes TEXT"}
 """The decisions that say why themselves, and how."""
@@ -26,8 +44,23 @@ def run(
     suspension: Annotated[str, typer.Option(help="The suspension that was shown: the decision counts for it alone.")],
     approve: Annotated[bool, typer.Option("--approve", help="The call may run.")] = False,
     arguments: Annotated[str | None, typer.Option(metavar="JSON", help="With --approve: edited arguments.")] = None,
+    scope: Annotated[
+        str | None,
+        typer.Option(
+            metavar="KIND:PATTERN", help="With --approve: what may run without asking from now on, such as path:src/**."
+        ),
+    ] = None,
+    level: Annotated[Level | None, typer.Option(help="With --scope: how far it may go with that.")] = None,
+    lasts: Annotated[
+        str | None,
+        typer.Option("--for", metavar="TIME", help="With --scope: for how long: 1h, 30m; else for the conversation."),
+    ] = None,
+    everything: Annotated[
+        bool, typer.Option("--everything", help="With --scope: the pattern may cover whatever there is of its kind.")
+    ] = False,
     deny: Annotated[str | None, typer.Option(metavar="REASON", help="The call must not run, or has no answer.")] = None,
     answer: Annotated[str | None, typer.Option(metavar="JSON", help="The answer; text goes in JSON's quotes.")] = None,
+    ask: Annotated[bool, typer.Option("--ask", help="The answer to questions, which are asked here one by one.")] = False,
     fail: Annotated[str | None, typer.Option(metavar="ERROR", help="The call could not be done, or failed.")] = None,
     redispatch: Annotated[bool, typer.Option("--redispatch", help="Run a lost call again.")] = False,
     review: Annotated[
@@ -43,14 +76,17 @@ def run(
 ) -> None:
     """Decide a pending call; done once the decision is durable.
 
-    Exactly one of --approve, --deny, --answer, --fail, --redispatch, --review and --cancel. An approval takes --approve or
-    --deny, a question --answer or --deny, a client's call --answer or --fail, a lost run --redispatch, --answer or --fail, a
-    review --review; each takes --cancel, and `holdfast show` says what a certain call takes.
+    Exactly one of --approve, --deny, --answer, --ask, --fail, --redispatch, --review and --cancel. An approval takes --approve
+    or --deny, a question --answer or --deny, a client's call --answer or --fail, a lost run --redispatch, --answer or --fail,
+    a review --review; each takes --cancel, and `holdfast show` says what a certain call takes.
+
+    With --ask, the questions of a call of `ask_user_questions` are asked here, one after the other, for an answer.
     """
     given = {
         "--approve": approve or None,
         "--deny": deny,
         "--answer": answer,
+        "--ask": ask or None,
         "--fail": fail,
         "--redispatch": redispatch or None,
         "--review": review,
@@ -58,8 +94,33 @@ def run(
     }
     chosen = {flag: value for flag, value in given.items() if value is not None}
     decision = _decision(chosen, arguments, tuple(given), notes=notes, reason=reason)
+    if scoped := _scope(scope, level, lasts, everything=everything):
+        if not isinstance(decision, Approve):
+            raise InvalidDecision("--scope", "it does not go with this decision", "give it with --approve, or leave it out")
+        decision = replace(decision, scope=scoped)
+    if ask:
+        decision = Answer(asked(asyncio.run(_questions(where, conversation, call, suspension))), reason=reason or "")
     receipt = asyncio.run(_resolve(where, conversation, call, decision, suspension=suspension, decision_id=decision_id))
     _say(receipt, call, decision, as_json=as_json)
+
+
+async def _questions(where: Where, conversation: str, call: str, suspension: str) -> Sequence[Question]:
+    """The questions of a call that waits.
+
+    Raises:
+        InvalidDecision: It has none.
+    """
+    async with reached(where) as opened:
+        found = await opened.client.pending_call(suspension, conversation_id=conversation)
+    if found.tool_call_id != call:
+        problem = f"the suspension is of another call, {clean(found.tool_call_id)}"
+        raise InvalidDecision("--suspension", problem, "copy the command that `holdfast pending` shows")
+    if found.questions is None:
+        problem = (
+            "the call has no questions to ask" if found.problem is None else f"they cannot be read ({clean(found.problem)})"
+        )
+        raise InvalidDecision("--ask", problem, "give --answer JSON, or decide otherwise")
+    return found.questions
 
 
 async def _resolve(
@@ -74,9 +135,10 @@ def _say(receipt: Receipt, call: str, decision: Decision, *, as_json: bool) -> N
         sys.stdout.write(to_json(receipt.model_dump(mode="json")) + "\n")
         return
     recorded = "was recorded before" if receipt.duplicate else "is recorded"
-    sys.stdout.write(
-        clean(f"{type(decision).__name__} for {call} of {receipt.conversation_id} {recorded} (seq {receipt.seq}).") + "\n"
-    )
+    said = f"{type(decision).__name__} for {call} of {receipt.conversation_id} {recorded} (seq {receipt.seq})."
+    if waits := outcome(receipt):
+        said = f"{said} {waits[0].upper()}{waits[1:]}."
+    sys.stdout.write(clean(said) + "\n")
 
 
 def _decision(
@@ -103,6 +165,8 @@ def _decision(
             return Approve(None if arguments is None else _json("--arguments", arguments), reason=why)
         case "--deny":
             return Deny(value)
+        case "--ask":
+            return Answer(None, reason=why)  # what they answer comes once the rest of the command is known to be good
         case "--answer":
             return Answer(_json("--answer", value), reason=why)
         case "--fail":
@@ -113,6 +177,27 @@ def _decision(
             return Cancel(value)
         case _:
             return Redispatch(reason=why)
+
+
+def _scope(text: str | None, level: Level | None, lasts: str | None, *, everything: bool) -> Scope | None:
+    """The scope that options give; None where there is none.
+
+    Raises:
+        InvalidDecision: The options do not go together, or their values cannot be used.
+        InvalidInput: `--for` is no time.
+    """
+    if text is None:
+        for option, given in (("--level", level), ("--for", lasts), ("--everything", everything or None)):
+            if given is not None:
+                raise InvalidDecision(option, "it says more of a scope, and none is given", "add --scope KIND:PATTERN")
+        return None
+    kind, colon, pattern = text.partition(":")
+    if not colon:
+        raise InvalidDecision("--scope", f"{text!r:.80} is no scope", "write a kind and a pattern: path:src/**, tool:refund")
+    if level is None:
+        raise InvalidDecision("--level", "a scope needs one", f"add --level with one of {', '.join(Level)}")
+    ends_s = None if lasts is None else seconds_of(lasts, "--for")
+    return Scope(kind, pattern, level=level, ends_s=ends_s, everything=everything)
 
 
 def _json(option: str, text: str) -> Any:

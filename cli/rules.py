@@ -12,6 +12,7 @@ from holdfast.agent.coverage import defaults_of
 from holdfast.agent.rule import Effect
 from holdfast.agent.rules import Rules, Verdict
 from holdfast.conversation import Approval, Executor, jsontext
+from holdfast.conversation.approvers import Approvers
 from holdfast.errors import InvalidInput
 
 from .display import clean, to_json
@@ -49,7 +50,7 @@ def check(
     verdict = rules.verdict(tool, arguments, **facts)
     hidden = rules.hides(tool, executor=facts.get("executor", Executor.SERVER))
     if as_json:
-        sys.stdout.write(to_json(asdict(verdict) | {"hidden": hidden}) + "\n")
+        sys.stdout.write(to_json(_data(verdict, hidden=hidden)) + "\n")
     else:
         sys.stdout.write("".join(f"{clean(line)}\n" for line in _lines(verdict, tool, hidden=hidden)))
     if path is None and not as_json and verdict.by != "rule":
@@ -89,6 +90,18 @@ def _declared(rules: Rules, path: str, agent: str, tool: str, primary: str | Non
     return Rules.together(Rules.together(rules, app.rules), declared.rules), facts
 
 
+def _data(verdict: Verdict, *, hidden: bool) -> dict[str, Any]:
+    """The verdict with the fields that a check over HTTP has."""
+    who = verdict.approvers or Approvers()
+    return asdict(verdict) | {
+        "approvers": who.who,
+        "minimum": who.minimum,
+        "not_requester": who.not_requester,
+        "also": [str(one) for one in verdict.also],
+        "hidden": hidden,
+    }
+
+
 def _lines(verdict: Verdict, tool: str, *, hidden: bool) -> list[str]:
     by = {
         "rule": f"by the rule {verdict.rule}",
@@ -98,8 +111,8 @@ def _lines(verdict: Verdict, tool: str, *, hidden: bool) -> list[str]:
     found = [f"{verdict.effect}: {by[verdict.by]}"]
     if verdict.reason:
         found.append(f"reason: {verdict.reason}")
-    if verdict.approvers:
-        found.append(f"approvers: {', '.join(verdict.approvers)}")
+    if verdict.approvers is not None:
+        found += [f"approvers: {one}" for one in (verdict.approvers, *verdict.also)]
     if hidden:
         whatever = (
             "whatever its arguments are"

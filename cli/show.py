@@ -4,19 +4,22 @@ import asyncio
 import re
 import sys
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from holdfast.client import Pause
 from holdfast.client.results import AsyncPendingCall, ConversationState, LateResult, RunningCall
-from holdfast.conversation import Status, SuspensionKind
+from holdfast.conversation import Grant, Status, SuspensionKind
 
+from . import grants
+from .deciding import lines_of
 from .display import clean, clean_block, console, shorten, span, to_json
-from .hints import asked_by, command, resolving
+from .hints import asked_by, command, granted, resolving, touching
 from .options import AsJson, Where
 from .pauses import described, standing
+from .questions import drawn
 from .session import reached
 
 if TYPE_CHECKING:
@@ -49,6 +52,7 @@ class Shown:
     messages: list[dict[str, Any]]
     now: int
     paused: Pause | None = None
+    grants: list[Grant] = field(default_factory=list)
 
 
 def run(
@@ -76,6 +80,7 @@ async def _read(where: Where, conversation_id: str) -> Shown:
             messages=await conversation.messages(),
             now=await opened.now(),
             paused=pauses[0] if pauses else None,
+            grants=await conversation.grants(),
         )
 
 
@@ -83,13 +88,14 @@ def _as_dict(shown: Shown) -> dict[str, Any]:
     state = shown.state
     return {
         "conversation_id": shown.conversation_id,
-        **{name: getattr(state, name) for name in ("agent", "app", "created_at", "updated_at")},
+        **{name: getattr(state, name) for name in ("agent", "app", "created_at", "updated_at", "attended")},
         **{name: getattr(state, name) for name in ("status", "turn_id", "seq", "reply", "error", "stopped", "failed")},
         "running": [asdict(call) for call in state.running],
         "problem": state.problem,
         "paused": asdict(shown.paused) if shown.paused is not None else None,
         "late": [{"effect_id": one.effect_id, "at": one.at, "content": _late(one)} for one in state.late],
         "pending": [call.to_dict() for call in state.pending],
+        "grants": grants.dumped(shown.grants),
         "messages": shown.messages,
     }
 
@@ -100,7 +106,8 @@ def _draw(shown: Shown, where: Where) -> None:
         _draw_message(screen, message)
     state = shown.state
     age, change = span(shown.now - state.created_at), span(shown.now - state.updated_at)
-    more = f" (agent {clean(state.agent)} of {clean(state.app)}, started {age} ago, last change {change} ago)"
+    alone = "" if state.attended else ", nobody attends it"
+    more = f" (agent {clean(state.agent)} of {clean(state.app)}, started {age} ago, last change {change} ago{alone})"
     screen.print(f"{clean(shown.conversation_id)}: {state.status}{more}", style="bold", soft_wrap=True)
     for line in _reasons(shown, where):
         screen.print(line, soft_wrap=True)
@@ -125,6 +132,7 @@ def _reasons(shown: Shown, where: Where) -> list[str]:
     if state.problem is not None and state.status not in (Status.IDLE, Status.ENDED):
         reasons.append(f"It waits because no worker can run its app: {clean(state.problem)}")
         reasons.append(f"Correct the app, then run: {clean(command(['up', '--app', state.app], where))}")
+    reasons.extend(f"Runs without asking by {grants.described(grant, shown.now)}" for grant in shown.grants)
     if state.pending:
         count = len(state.pending)
         reasons.append(f"It waits for {count} decision{'s' if count > 1 else ''}:")
@@ -138,6 +146,7 @@ def _reasons(shown: Shown, where: Where) -> list[str]:
 
 def _running(call: RunningCall, now: int) -> str:
     again = f", attempt {call.attempt}" if call.attempt > 1 else ""
+    again += f", by {granted(call.grants)}" if call.grants else ""
     text = (
         f"Running for {span(now - call.since)}: {clean(call.tool)} ({clean(call.tool_call_id)}{again}) {clean(call.arguments)}"
     )
@@ -245,9 +254,12 @@ def _body(call: AsyncPendingCall) -> "Text":
         parts.append(f"Its report:\n{_quoted(call.report_md)}")
     if call.payload is not None:
         parts.append(f"What it is about:\n{_cut(to_json(call.payload, indent=2), REVIEWED_LENGTH)}")
-    if call.problem is None:
+    parts += [said for said in (touching(call), "\n".join(lines_of(call))) if said]
+    if call.questions is not None:
+        parts += [drawn(question, number) for number, question in enumerate(call.questions, 1)]
+    elif call.problem is None:
         called = "It was called with:\n" if call.kind is SuspensionKind.REVIEW else ""
         parts.append(called + clean_block(to_json(call.arguments, indent=2)))
-    if call.response_schema is not None:
+    if call.response_schema is not None and call.questions is None:
         parts.append(f"The answer must fit:\n{clean_block(to_json(call.response_schema, indent=2))}")
     return Text("\n\n".join(parts), overflow="fold")

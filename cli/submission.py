@@ -168,7 +168,11 @@ class Submission:
         try:
             async with asyncio.timeout(self._left_s()):
                 conversation = await self._client.start(
-                    job.agent, job.messages[0], conversation_id=job.conversation_id, context=job.context
+                    job.agent,
+                    job.messages[0],
+                    conversation_id=job.conversation_id,
+                    context=job.context,
+                    attended=job.attended,
                 )
         except TimeoutError:
             if not self._over():

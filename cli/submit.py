@@ -44,9 +44,10 @@ def run(
 ) -> int:
     """Run the conversations of a file: one JSON object a line, with `agent` and `messages` (the user's texts, in order).
 
-    Optional keys are `conversation_id` and `context`. Without an id, one is derived from the file's content and the line, so
-    that a second run of the same file goes on where the first one stopped. A conversation that awaits somebody is reported as
-    awaiting_input; once it is answered, a second run of the file sends its remaining messages.
+    Optional keys are `conversation_id`, `context` and `attended` (false: nobody is there to ask). Without an id, one is
+    derived from the file's content and the line, so that a second run of the same file goes on where the first one stopped. A
+    conversation that awaits somebody is reported as awaiting_input; once it is answered, a second run of the file sends its
+    remaining messages.
 
     A line without an acknowledgement is sent again with the same ids, and then reported as unknown; the other lines go on.
 

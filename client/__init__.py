@@ -14,18 +14,26 @@ from holdfast.conversation import (
     Deny,
     Fail,
     FailureReason,
+    Grant,
+    Level,
     Principal,
     Proof,
+    Question,
     Receipt,
     Redispatch,
     Review,
     ReviewVerdict,
+    Scope,
     Status,
     StopReason,
     SuspensionKind,
+    Target,
 )
+from holdfast.conversation.auditing import AuditEntry
+from holdfast.conversation.chain import AuditBreak
 from holdfast.errors import (
     AgentNotFound,
+    AlreadyVoted,
     AppNotFound,
     AppNotPublished,
     BatchRefused,
@@ -44,6 +52,7 @@ from holdfast.errors import (
     InvalidMessage,
     InvalidRule,
     MessageNotFound,
+    NotPermitted,
     OlderRelease,
     OtherBuild,
     OutcomeUnknown,
@@ -65,6 +74,7 @@ from holdfast.persistence import ConversationRow, Pause
 
 from .agents import AgentRow, ToolRow
 from .async_client import AsyncClient
+from .audit import AuditReport
 from .cautions import AppDiffersWarning, DurabilityWarning
 from .conversation import Conversation
 from .list_events import AsyncListEvent, ListEvent, ListEventKind
@@ -78,6 +88,7 @@ if TYPE_CHECKING:
 __all__ = [
     "AgentNotFound",
     "AgentRow",
+    "AlreadyVoted",
     "Answer",
     "AppDiffersWarning",
     "AppNotFound",
@@ -86,6 +97,9 @@ __all__ = [
     "AsyncClient",
     "AsyncListEvent",
     "AsyncPendingCall",
+    "AuditBreak",
+    "AuditEntry",
+    "AuditReport",
     "BatchRefused",
     "BlockingConversation",
     "Cancel",
@@ -108,6 +122,7 @@ __all__ = [
     "Event",
     "Fail",
     "FailureReason",
+    "Grant",
     "HoldfastError",
     "InvalidConversationId",
     "InvalidDecision",
@@ -115,11 +130,13 @@ __all__ = [
     "InvalidMessage",
     "InvalidRule",
     "LateResult",
+    "Level",
     "ListEvent",
     "ListEventKind",
     "Message",
     "MessageNotFound",
     "MessageStatus",
+    "NotPermitted",
     "OlderRelease",
     "OtherBuild",
     "OutcomeUnknown",
@@ -130,6 +147,7 @@ __all__ = [
     "Principal",
     "Proof",
     "Quarantined",
+    "Question",
     "QueueFull",
     "Receipt",
     "Redispatch",
@@ -137,6 +155,7 @@ __all__ = [
     "ReviewVerdict",
     "RuleCheck",
     "RunningCall",
+    "Scope",
     "ServerRefused",
     "ServerUnavailable",
     "StaleCall",
@@ -146,6 +165,7 @@ __all__ = [
     "StoreError",
     "StoreUnavailable",
     "SuspensionKind",
+    "Target",
     "ToolRow",
     "Turn",
     "TurnNotFound",

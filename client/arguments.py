@@ -17,6 +17,7 @@ LAST_PLACE = 1 << 63
 REASON_BYTES = 1024
 """How long the reason of a pause may be; it is short, since every worker reads it again and again."""
 WHO_CHARS = 200
+_GRANT_ID = re.compile(r"[A-Za-z0-9_-]{1,64}")
 _AGENT = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 
 
@@ -51,6 +52,17 @@ def context_of(context: Any) -> str:
         return jsontext.dumps(context)
     except jsontext.NotJson as error:
         raise InvalidMessage("context", str(error), "give a JSON value") from error
+
+
+def attended_of(attended: object) -> bool:
+    """Whether somebody attends a conversation, checked.
+
+    Raises:
+        InvalidMessage: The object is no boolean.
+    """
+    if isinstance(attended, bool):
+        return attended
+    raise InvalidMessage("attended", f"{attended!r:.40} is no boolean", "give True or False")
 
 
 def request_id_of(request_id: object) -> str:
@@ -133,6 +145,17 @@ def reason_of(reason: object) -> str:
     if jsontext.size_bytes(reason) > REASON_BYTES:
         raise InvalidInput("reason", f"it has more than {REASON_BYTES} bytes", "say it in short")
     return reason
+
+
+def grant_id_of(grant_id: object) -> str:
+    """The id of a grant, checked.
+
+    Raises:
+        InvalidInput: No grant has such an id.
+    """
+    if isinstance(grant_id, str) and _GRANT_ID.fullmatch(grant_id):
+        return grant_id
+    raise InvalidInput("grant_id", f"{grant_id!a:.80} is the id of no grant", "take it from the list (conversation.grants())")
 
 
 def this_user() -> str:

@@ -4,6 +4,7 @@ import asyncio
 import copy
 import uuid
 from collections.abc import AsyncGenerator, Collection, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self, cast
@@ -18,25 +19,28 @@ from holdfast.conversation import (
     SuspensionKind,
     decide,
 )
-from holdfast.conversation.idempotency import suspension_key
+from holdfast.conversation.chain import AuditBreak
 from holdfast.conversation.ids import check_conversation_id, check_request_id, conversation_id_from
 from holdfast.errors import (
+    CipherFailed,
+    CipherMissing,
     ClusterStopped,
     ClusterUnavailable,
     ConfigurationError,
+    ConversationNotFound,
     HoldfastError,
+    InvalidConversationId,
     InvalidInput,
     InvalidMessage,
-    StaleCall,
-    StaleReason,
 )
-from holdfast.persistence import EVERYWHERE, PAUSE_LAG_MS, ConversationRow, Pause, Place
+from holdfast.persistence import EVERYWHERE, PAUSE_LAG_MS, ConversationRow, Listing, Pause, Place
 from holdfast.settings import Settings
 
 from .agents import AgentRow
 from .arguments import (
     agent_of,
     agents_of,
+    attended_of,
     check_suspension,
     context_of,
     is_app,
@@ -48,9 +52,11 @@ from .arguments import (
     text_of,
     this_user,
 )
+from .audit import AuditReport
 from .batches import pairs_of, resolve_each
 from .connection import Connection
 from .conversation import Conversation
+from .deciders import MOST_PAGES, decider_of, decides
 from .list_events import AsyncListEvent
 from .list_feed import list_events
 from .results import AsyncPendingCall, Page, PendingCall
@@ -185,6 +191,7 @@ class AsyncClient:
         conversation_id: str | None = None,
         message_id: str | None = None,
         context: Any = None,
+        attended: bool = True,
     ) -> "Conversation":
         """Start a conversation with an agent of the app; returns once the start is durable.
 
@@ -195,6 +202,7 @@ class AsyncClient:
             message_id: The idempotency key of the first message, 1 to 200 printable ASCII characters without spaces; without
                 one, it is derived from `conversation_id`, else random.
             context: Any JSON value, given to tools as `ToolContext.context`; the model does not see it.
+            attended: Whether there is somebody to ask. Where not, the agent's `unattended` says what is done instead.
 
         Returns:
             The conversation, with the start's receipt as `receipt`.
@@ -238,6 +246,7 @@ class AsyncClient:
             text=text_of(text),
             message_id=message_id,
             context=context_of(context),
+            attended=attended_of(attended),
             spec=app.agent(agent).spec,
         )
         decide(State(conversation_id=conversation_id), command)  # refuse a bad command before it travels
@@ -263,6 +272,9 @@ class AsyncClient:
     ) -> Receipt:
         """Decide a pending call; returns once the decision is durable, before the next turn is scheduled.
 
+        Where several people have to agree (`PendingCall.approvers`), an approval is a vote: the receipt says whether the call
+        is decided (`settled`), and how many of those who are `needed` have agreed (`votes`).
+
         Args:
             conversation_id: The conversation's id.
             tool_call_id: The call's id.
@@ -273,6 +285,8 @@ class AsyncClient:
         Raises:
             StaleCall: The call does not wait for this decision; `reason` says why.
             InvalidDecision: The decision does not fit; the call still waits.
+            NotPermitted: Whoever this client acts as may not decide the call; `why` says what is missing. Nothing was changed.
+            AlreadyVoted: The same person has agreed to the call before, and others have to. Nothing was changed.
             InvalidConversationId: The id is empty, too long or ill-formed.
             ConversationNotFound: The conversation was never started.
             ConversationEnded: The conversation has ended.
@@ -315,7 +329,7 @@ class AsyncClient:
                 was decided.
         """
         own: list[tuple[AsyncPendingCall, Decision]] = [
-            (PendingCall(**call.to_dict(), _resolve=self.resolve), decision) for call, decision in pairs_of(decisions)
+            (replace(call, _resolve=self.resolve), decision) for call, decision in pairs_of(decisions)
         ]
         return await resolve_each(own, decision_id)
 
@@ -326,6 +340,7 @@ class AsyncClient:
         after: str | None = None,
         agent: str | None = None,
         kind: SuspensionKind | str | None = None,
+        approver: Principal | None = None,
     ) -> Page[AsyncPendingCall]:
         """A page of the pending calls of all conversations, oldest first. A call that cannot be read says so in its `problem`.
 
@@ -334,9 +349,11 @@ class AsyncClient:
             after: The `next` of the page before.
             agent: Only calls of this agent's conversations.
             kind: Only calls that wait for this kind of decision.
+            approver: Only calls that this principal may decide, by its id and roles, as if they were proven. A page may then
+                have fewer calls than `limit`, or none, although `next` says that more follow.
 
         Raises:
-            InvalidInput: The limit, the cursor, the agent or the kind is not valid.
+            InvalidInput: The limit, the cursor, the agent, the kind or the approver is not valid.
             StoreUnavailable: Redis does not answer in time, or refuses.
             WrongStore: The Redis there is not the store that this client has known.
             CorruptStore: A key holds what Holdfast never wrote there.
@@ -344,8 +361,20 @@ class AsyncClient:
             ConfigurationError: The store cannot be opened: there is no URL, the home is unusable, or its server is unsupported.
         """
         of_agent, of_kind = agent_of(agent), member_of(SuspensionKind, "kind", kind)
-        page = await self._connection.read(lambda store: store.pending(limit=limit, after=after, agent=of_agent, kind=of_kind))
-        return Page([PendingCall.of(view, self._connection.resolve) for view in page.items], page.next)
+        who = None if approver is None else decider_of(approver)
+
+        async def page_after(place: str | None) -> Listing:
+            return await self._connection.read(
+                lambda store: store.pending(limit=limit, after=place, agent=of_agent, kind=of_kind)
+            )
+
+        for _ in range(MOST_PAGES):
+            page = await page_after(after)
+            found = [view for view in page.items if who is None or decides(view, who)]
+            after = page.next
+            if found or after is None:
+                break
+        return Page([PendingCall.of(view, self._connection.resolve) for view in found], after)
 
     async def pending_call(self, suspension_id: str, *, conversation_id: str | None = None) -> AsyncPendingCall:
         """The pending call of a suspension, by the suspension's id alone, or faster by its conversation too.
@@ -376,7 +405,7 @@ class AsyncClient:
             views = await self._connection.read(lambda store: store.pending_of(of_it))
             view = next((one for one in views if one.suspension_id == suspension_id), None)
         if view is None:
-            raise await self._settled(suspension_id, conversation_id)
+            raise await self._connection.settled(suspension_id, conversation_id)
         return PendingCall.of(view, self._connection.resolve)
 
     async def settle(
@@ -409,21 +438,11 @@ class AsyncClient:
         ids = {call.suspension.suspension_id: call.tool_call_id for call in state.calls if call.suspension is not None}
         tool_call_id = ids.get(suspension_id)
         if tool_call_id is None:
-            stale = await self._settled(suspension_id, name)
+            stale = await self._connection.settled(suspension_id, name)
             if decision_id is None or stale.settled_at is None:
                 raise stale
             tool_call_id = stale.tool_call_id  # perhaps it was this decision that settled it
         return await self.resolve(name, tool_call_id, decision, suspension_id=suspension_id, decision_id=decision_id)
-
-    async def _settled(self, suspension_id: str, conversation_id: str | None) -> StaleCall:
-        """The error that says why a suspension is not open."""
-        if conversation_id is None:
-            return StaleCall("", suspension_id, StaleReason.UNKNOWN)
-        key = suspension_key(suspension_id)
-        record = (await self._connection.read(lambda store: store.known(conversation_id, [key]))).get(key)
-        if record is None:
-            return StaleCall(conversation_id, suspension_id, StaleReason.UNKNOWN)
-        return StaleCall(conversation_id, record.tool_call_id or "", record.reason, record.by, record.at)
 
     async def conversations(
         self,
@@ -454,6 +473,33 @@ class AsyncClient:
             lambda store: store.conversations(limit=limit, after=after, agent=of_agent, status=of_status)
         )
         return Page(list(page.items), page.next)
+
+    async def audit(self, *, agent: str | None = None, status: Status | str | None = None) -> AsyncGenerator[AuditReport, None]:
+        """The audits of all conversations, oldest first, one by one; `Conversation.audit` says what each checks.
+
+        A conversation of which nothing can be read has a report without entries that is not intact, and hides no other.
+
+        Args:
+            agent: Only conversations with this agent.
+            status: Only conversations of this status.
+
+        Raises:
+            InvalidInput: The agent or the status is not valid.
+            StoreUnavailable: Redis does not answer in time, or refuses.
+            WrongStore: The Redis there is not the store that this client has known.
+            ConfigurationError: The store cannot be opened: there is no URL, the home is unusable, or its server is unsupported.
+        """
+        after: str | None = None
+        while True:
+            page = await self.conversations(agent=agent, status=status, after=after, limit=100)
+            for row in page.items:
+                try:
+                    yield await self.conversation(row.conversation_id).audit()
+                except (ConversationNotFound, CipherMissing, CipherFailed, InvalidConversationId) as error:
+                    yield AuditReport(row.conversation_id, [], "", [AuditBreak(None, str(error)[:300])])
+            if page.next is None:
+                return
+            after = page.next
 
     def events(
         self,

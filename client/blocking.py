@@ -6,13 +6,13 @@ import threading
 import weakref
 from collections.abc import AsyncGenerator, Collection, Coroutine, Iterator, Mapping, Sequence
 from concurrent.futures import Future
-from dataclasses import fields
+from dataclasses import fields, replace
 from pathlib import Path
-from types import TracebackType
+from types import EllipsisType, TracebackType
 from typing import Any, Self, TypeVar
 
 from holdfast.agent import App
-from holdfast.conversation import Cancelled, Decision, Principal, Receipt, Status, SuspensionKind
+from holdfast.conversation import Cancelled, Decision, Grant, Principal, Receipt, Status, SuspensionKind
 from holdfast.conversation.ids import check_conversation_id
 from holdfast.errors import HoldfastError
 from holdfast.persistence import ConversationRow, Pause
@@ -20,6 +20,7 @@ from holdfast.persistence import ConversationRow, Pause
 from .agents import AgentRow
 from .arguments import principal_of
 from .async_client import AsyncClient
+from .audit import AuditReport, Kept
 from .batches import pairs_of
 from .conversation import Conversation as AsyncConversation
 from .list_events import BlockingListEvent, ListEvent
@@ -115,11 +116,11 @@ class Client:
         conversation_id: str | None = None,
         message_id: str | None = None,
         context: Any = None,
+        attended: bool = True,
     ) -> "BlockingConversation":
         """Start a conversation; returns once it is durable. `AsyncClient.start` describes the arguments and the errors."""
-        started = self._run(
-            self._async().start(agent, text, conversation_id=conversation_id, message_id=message_id, context=context)
-        )
+        ids = {"conversation_id": conversation_id, "message_id": message_id}
+        started = self._run(self._async().start(agent, text, context=context, attended=attended, **ids))
         return BlockingConversation(self, started.id, receipt=started.receipt)
 
     def conversation(self, conversation_id: str) -> "BlockingConversation":
@@ -146,7 +147,7 @@ class Client:
         """Decide several pending calls, each by itself. `AsyncClient.resolve_each` describes the arguments and the errors."""
         client = self._async()
         bound: list[tuple[AsyncPendingCall, Decision]] = [
-            (PendingCall(**call.to_dict(), _resolve=client.resolve), decision) for call, decision in pairs_of(decisions)
+            (replace(call, _resolve=client.resolve), decision) for call, decision in pairs_of(decisions)
         ]
         return self._run(client.resolve_each(bound, decision_id=decision_id))
 
@@ -157,9 +158,10 @@ class Client:
         after: str | None = None,
         agent: str | None = None,
         kind: SuspensionKind | str | None = None,
+        approver: Principal | None = None,
     ) -> Page[BlockingPendingCall]:
         """A page of the pending calls. `AsyncClient.pending` describes the arguments and the errors."""
-        page = self._run(self._async().pending(limit=limit, after=after, agent=agent, kind=kind))
+        page = self._run(self._async().pending(limit=limit, after=after, agent=agent, kind=kind, approver=approver))
         return Page([self._bound(call) for call in page.items], page.next)
 
     def conversations(
@@ -203,6 +205,10 @@ class Client:
             told = {one.name: getattr(event, one.name) for one in fields(event)}
             yield ListEvent(**told | {"call": None if event.call is None else self._bound(event.call)})
 
+    def audit(self, *, agent: str | None = None, status: Status | str | None = None) -> Iterator[AuditReport]:
+        """The audits of all conversations, one by one. `AsyncClient.audit` describes the arguments and the errors."""
+        yield from _iterated(self, self._async().audit(agent=agent, status=status))
+
     def ready(self) -> None:
         """Return if commands can be carried out. `AsyncClient.ready` describes the errors."""
         self._run(self._async().ready())
@@ -228,7 +234,7 @@ class Client:
         return self._run(self._async().paused())
 
     def _bound(self, call: PendingCall[Any]) -> BlockingPendingCall:
-        return PendingCall(**call.to_dict(), _resolve=self.resolve)
+        return replace(call, _resolve=self.resolve)
 
     def _async(self) -> AsyncClient:
         with self._lock:
@@ -355,6 +361,36 @@ class BlockingConversation:
         """Cancel the calls that wait. `Conversation.cancel_pending` describes the arguments, the result and the errors."""
         cancelling = self._conversation.cancel_pending(kind, reason, request_id=request_id)
         return self._client._run(cancelling)  # noqa: SLF001 - as above
+
+    def grants(self) -> list[Grant]:
+        """The grants that stand. `Conversation.grants` describes the result and the errors."""
+        return self._client._run(self._conversation.grants())  # noqa: SLF001 - as above
+
+    def revoke(self, grant_id: str, reason: str = "", *, request_id: str | None = None) -> Receipt:
+        """End a grant. `Conversation.revoke` describes the arguments and the errors."""
+        return self._client._run(self._conversation.revoke(grant_id, reason, request_id=request_id))  # noqa: SLF001 - as above
+
+    def audit(self, *, receipts: Sequence[Kept] | Kept = ()) -> AuditReport:
+        """Check the chain of decisions. `Conversation.audit` describes the arguments, the result and the errors."""
+        return self._client._run(self._conversation.audit(receipts=receipts))  # noqa: SLF001 - as above
+
+    def audit_lines(self, *, after: int = 0, receipts: Sequence[Kept] | Kept = ()) -> Iterator[dict[str, Any]]:
+        """The audit as lines for an archive. `Conversation.audit_lines` describes the arguments and the errors."""
+        yield from _iterated(self._client, self._conversation.audit_lines(after=after, receipts=receipts))
+
+    def assign(
+        self,
+        call: PendingCall[Any] | str,
+        to: Principal | str | EllipsisType | None = ...,
+        *,
+        request_id: str | None = None,
+    ) -> Receipt:
+        """Note who takes a pending call on. `Conversation.assign` describes the arguments and the errors."""
+        return self._client._run(self._conversation.assign(call, to, request_id=request_id))  # noqa: SLF001 - as above
+
+    def comment(self, call: PendingCall[Any] | str, text: str, *, request_id: str | None = None) -> Receipt:
+        """Write to the others who may decide a pending call. `Conversation.comment` describes the arguments and the errors."""
+        return self._client._run(self._conversation.comment(call, text, request_id=request_id))  # noqa: SLF001 - as above
 
     def retry(self) -> bool:
         """Lift the quarantine. `Conversation.retry` describes the result and the errors."""

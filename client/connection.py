@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, TypeVar, cast
 from holdfast import trace_context
 from holdfast.conversation import Command, Decision, Principal, Receipt, Reply, Resolve
 from holdfast.conversation.decisions import Ruling
+from holdfast.conversation.idempotency import suspension_key
 from holdfast.conversation.ids import check_conversation_id, check_request_id
 from holdfast.errors import (
     AppNotFound,
@@ -128,6 +129,16 @@ class Connection:
         decision_id = decision_id or uuid.uuid4().hex
         command = Resolve(tool_call_id=tool_call_id, ruling=ruling, decision_id=decision_id, suspension_id=suspension_id)
         return cast("Receipt", await self.reply_to(conversation_id, command, what="the decision", retry_id=decision_id))
+
+    async def settled(self, suspension_id: str, conversation_id: str | None) -> StaleCall:
+        """The error that says why a suspension is not open."""
+        if conversation_id is None:
+            return StaleCall("", suspension_id, StaleReason.UNKNOWN)
+        key = suspension_key(suspension_id)
+        record = (await self.read(lambda store: store.known(conversation_id, [key]))).get(key)
+        if record is None:
+            return StaleCall(conversation_id, suspension_id, StaleReason.UNKNOWN)
+        return StaleCall(conversation_id, record.tool_call_id or "", record.reason, record.by, record.at)
 
     async def reply_to(
         self, conversation_id: str, command: Command, *, what: str, retry_id: str, create: bool = False

@@ -4,22 +4,29 @@ import asyncio
 import logging
 import uuid
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Mapping, Sequence
+from contextlib import aclosing
+from types import EllipsisType
 from typing import Annotated, Any, cast
 
 from pydantic import Field, TypeAdapter
 
 from holdfast.backoff import Backoff
 from holdfast.conversation import (
+    Assign,
     Cancelled,
     CancelPending,
     CancelTurn,
     Command,
+    Comment,
     Decision,
     End,
+    Grant,
+    Principal,
     Receipt,
     Receipts,
     Reply,
     ResolveMany,
+    Revoke,
     Send,
     State,
     Status,
@@ -35,9 +42,11 @@ from holdfast.conversation.transcript import Transcript
 from holdfast.errors import ConversationNotFound, HoldfastError, InvalidInput, InvalidMessage, StoreUnavailable
 from holdfast.persistence import Conversations, Quarantine, Store, codec
 
-from .arguments import check_cancelling, check_place, is_time, member_of, reason_of, request_id_of, text_of
+from .arguments import check_cancelling, check_place, grant_id_of, is_time, member_of, reason_of, request_id_of, text_of
+from .audit import AuditReport, Kept, kept_of, lines, report
 from .batches import batch_key, batch_of
 from .connection import Connection
+from .noting import comment_of, suspension_of, taker_of
 from .results import AsyncPendingCall, ConversationState, Event, PendingCall
 from .running import abandoned_calls, late_results, problem_of, running_calls, shown_arguments
 from .turns import Message, Turn, turn_log, what_became
@@ -115,10 +124,11 @@ class Conversation:
             decision_id: The idempotency key; the same key and decisions again return the same receipts. None draws a key.
 
         Returns:
-            A receipt for each decision, in the order given.
+            A receipt for each decision, in the order given; that of a vote which leaves its call waiting says `settled=False`.
 
         Raises:
-            BatchRefused: At least one cannot be taken; `errors` says which and why. Nothing was decided.
+            BatchRefused: At least one cannot be taken; `errors` says which and why (`NotPermitted` and `AlreadyVoted`
+                among the reasons). Nothing was decided.
             InvalidDecision: The decisions are no batch, or the id was used for others.
             ConversationNotFound: The conversation was never started.
             ConversationEnded: The conversation has ended.
@@ -392,7 +402,7 @@ class Conversation:
         Args:
             kind: The only kind of suspension that is meant (`approval`, `elicitation`, `client_exec`, `lost`, `review`); None
                 for all.
-            reason: Why, for the model, at most `Limits.note_bytes` bytes.
+            reason: Why, for the model, at most 1 KiB.
             request_id: The idempotency key; the same key again returns what was cancelled then. None draws a random key.
 
         Returns:
@@ -424,6 +434,202 @@ class Conversation:
         kind = member_of(SuspensionKind, "kind", kind)
         command = CancelPending(request_id=request_id, suspension_kind=kind, reason=reason_of(reason))
         return cast("Cancelled", await self._reply_to(command, "the cancellation", request_id))
+
+    async def grants(self) -> list[Grant]:
+        """The grants that stand, by the store's clock, in the order in which they were given; none once it has ended.
+
+        Raises:
+            ConversationNotFound: The conversation was never started.
+            StoreUnavailable: Redis does not answer in time, or refuses.
+            CipherMissing: The conversation is encrypted, and this client names no cipher.
+            CipherFailed: The cipher cannot decrypt the conversation.
+            WrongStore: The Redis there is not the store that this client has known.
+            CorruptStore: A key holds what Holdfast never wrote there.
+            NewerRecord: A newer Holdfast has written a record that is to be read.
+            ConfigurationError: The store cannot be opened: there is no URL, the home is unusable, or its server is unsupported.
+        """
+
+        async def found(store: Store) -> tuple[State, int]:
+            return await asyncio.gather(store.load(self.id), store.now())  # in one round trip
+
+        state, now = await self._connection.read(found)
+        return [] if state.ended else [grant for grant in state.grants if grant.stands(now)]
+
+    async def revoke(self, grant_id: str, reason: str = "", *, request_id: str | None = None) -> Receipt:
+        """End a grant: nothing begins by it once this has returned. What it let run and had not begun is asked about.
+
+        Args:
+            grant_id: The grant, as `grants` lists it.
+            reason: Why, for the log, at most 1 KiB.
+            request_id: The idempotency key; the same key again returns the same receipt. None draws a random key.
+
+        Raises:
+            InvalidInput: The conversation has no such grant, the id or the reason cannot be used, or the `request_id` was used
+                for another request.
+            ConversationNotFound: The conversation was never started.
+            ConversationEnded: The conversation has ended.
+            OutcomeUnknown: No acknowledgement came in time; retry with the same `request_id`.
+            Overloaded: No actor came free in time, or too many commands wait for the conversation; nothing was done.
+                Retry after `retry_after_ms`, with the same `request_id`.
+            Quarantined: The conversation's own work took processes down; see `Conversation.retry`.
+            StoreUnavailable: Redis does not answer in time, or refuses; nothing was done.
+            ClusterUnavailable: Ray does not answer in time, or cannot be joined.
+            ClusterStopped: Holdfast was stopped on its cluster, until `holdfast up`.
+            WrongCluster: The store is bound to another Ray cluster, which lives.
+            CipherMissing: Payloads are encrypted, and this client names no cipher.
+            CipherFailed: The cipher cannot encrypt the new events, or decrypt the conversation; nothing was written.
+            WrongStore: The Redis there is not the store that this client has known.
+            CorruptStore: A key holds what Holdfast never wrote there, or the conversation cannot be taken up.
+            NewerRecord: A newer Holdfast has written a record that is to be read.
+            OlderRelease: A newer Holdfast serves the store.
+            OtherBuild: Another build of Holdfast serves the store, or runs in the cluster.
+            ConfigurationError: The store or Ray cannot be joined as configured, or the process was forked from one that had
+                joined Ray.
+        """
+        request_id = request_id_of(request_id)
+        command = Revoke(request_id=request_id, grant_id=grant_id_of(grant_id), reason=reason_of(reason))
+        return cast("Receipt", await self._reply_to(command, "the revocation", request_id))
+
+    async def audit(self, *, receipts: Sequence[Kept] | Kept = ()) -> AuditReport:
+        """Check the chain of this conversation's decisions, and list them: who, when, what was shown, what was decided, why.
+
+        Every link is computed anew from the log, and held against the heads that stand there and in the conversation's state.
+        What is wrong or cannot be read makes a report that is not `intact`, and hides nothing of the rest.
+
+        Args:
+            receipts: Receipts that somebody has kept, or their `audit_head`, at most 1,000: each has to be in the chain. One
+                that is not shows that the log was cut off, or written anew as a whole.
+
+        Raises:
+            InvalidInput: `receipts` has something else than receipts of decisions of this conversation, or too many.
+            ConversationNotFound: The conversation was never started.
+            StoreUnavailable: Redis does not answer in time, or refuses.
+            CipherMissing: The conversation is encrypted, and this client names no cipher.
+            CipherFailed: The cipher can decrypt nothing of the conversation.
+            WrongStore: The Redis there is not the store that this client has known.
+            ConfigurationError: The store cannot be opened: there is no URL, the home is unusable, or its server is unsupported.
+        """
+        return await report(self._connection.read, self.id, kept_of(receipts, self.id))
+
+    async def audit_lines(
+        self, *, after: int = 0, receipts: Sequence[Kept] | Kept = ()
+    ) -> AsyncGenerator[dict[str, Any], None]:
+        """The audit as lines for an archive, one by one: the entries, and as the last line the verdict on the whole chain.
+
+        An entry has the fields of `AuditEntry`; the last line has the `kind` `audit_report`. An export that goes on after the
+        one before (`after`) overlaps it by one head: its first entry's `previous` is the `head` of the last one there.
+
+        Args:
+            after: Only entries whose `seq` is greater; all are checked.
+            receipts: As in `audit`.
+
+        Raises:
+            InvalidInput: `after` is no place in a log, or `receipts` as in `audit`.
+            ConversationNotFound: The conversation was never started.
+            StoreUnavailable: Redis does not answer in time, or refuses.
+            CipherMissing: The conversation is encrypted, and this client names no cipher.
+            CipherFailed: The cipher can decrypt nothing of the conversation.
+            WrongStore: The Redis there is not the store that this client has known.
+            ConfigurationError: The store cannot be opened: there is no URL, the home is unusable, or its server is unsupported.
+        """
+        check_place(after)
+        async with aclosing(lines(self._connection.read, self.id, kept_of(receipts, self.id), after)) as found:
+            async for line in found:
+                yield line
+
+    async def assign(
+        self,
+        call: PendingCall[Any] | str,
+        to: Principal | str | EllipsisType | None = ...,
+        *,
+        request_id: str | None = None,
+    ) -> Receipt:
+        """Note who takes a pending call on: whoever may decide it sees that (`PendingCall.assigned`). It decides nothing.
+
+        Args:
+            call: The pending call, or the id of its suspension.
+            to: Who takes it on: a principal, or its id; by default whoever this client acts as. None or "" gives it back.
+            request_id: The idempotency key; the same key again returns the same receipt. None draws a random key.
+
+        Raises:
+            StaleCall: The suspension is not open; `reason` says why.
+            NotPermitted: Whoever this client acts as is none of those who may decide the call. Nothing was changed.
+            InvalidInput: The call, the name or the id cannot be used, nobody is named and the client acts as nobody, the call
+                has 64 votes and notes already, or the `request_id` was used for another request.
+            ConversationNotFound: The conversation was never started.
+            ConversationEnded: The conversation has ended.
+            OutcomeUnknown: No acknowledgement came in time; retry with the same `request_id`.
+            Overloaded: No actor came free in time, or too many commands wait for the conversation; nothing was done.
+                Retry after `retry_after_ms`, with the same `request_id`.
+            Quarantined: The conversation's own work took processes down; see `Conversation.retry`.
+            StoreUnavailable: Redis does not answer in time, or refuses; nothing was done.
+            ClusterUnavailable: Ray does not answer in time, or cannot be joined.
+            ClusterStopped: Holdfast was stopped on its cluster, until `holdfast up`.
+            WrongCluster: The store is bound to another Ray cluster, which lives.
+            CipherMissing: Payloads are encrypted, and this client names no cipher.
+            CipherFailed: The cipher cannot encrypt the new events, or decrypt the conversation; nothing was written.
+            WrongStore: The Redis there is not the store that this client has known.
+            CorruptStore: A key holds what Holdfast never wrote there, or the conversation cannot be taken up.
+            NewerRecord: A newer Holdfast has written a record that is to be read.
+            OlderRelease: A newer Holdfast serves the store.
+            OtherBuild: Another build of Holdfast serves the store, or runs in the cluster.
+            ConfigurationError: The store or Ray cannot be joined as configured, or the process was forked from one that had
+                joined Ray.
+        """
+        request_id = request_id_of(request_id)
+        suspension_id, taker = suspension_of(call, self.id), taker_of(to, self._connection.principal)
+        tool_call_id = await self._noted_call(call, suspension_id)
+        command = Assign(tool_call_id=tool_call_id, suspension_id=suspension_id, to=taker, request_id=request_id)
+        return cast("Receipt", await self._reply_to(command, "the assignment", request_id))
+
+    async def comment(self, call: PendingCall[Any] | str, text: str, *, request_id: str | None = None) -> Receipt:
+        """Write to the others who may decide a pending call (`PendingCall.comments`). The model does not read it.
+
+        Args:
+            call: The pending call, or the id of its suspension.
+            text: The comment, 1 byte to the agent's `Limits.note_bytes` of UTF-8 (4 KiB).
+            request_id: The idempotency key; the same key again returns the same receipt. None draws a random key.
+
+        Raises:
+            StaleCall: The suspension is not open; `reason` says why.
+            NotPermitted: Whoever this client acts as is none of those who may decide the call. Nothing was changed.
+            InvalidInput: The call, the text or the id cannot be used, the call has 64 votes and notes already, or the
+                `request_id` was used for another request.
+            ConversationNotFound: The conversation was never started.
+            ConversationEnded: The conversation has ended.
+            OutcomeUnknown: No acknowledgement came in time; retry with the same `request_id`.
+            Overloaded: No actor came free in time, or too many commands wait for the conversation; nothing was done.
+                Retry after `retry_after_ms`, with the same `request_id`.
+            Quarantined: The conversation's own work took processes down; see `Conversation.retry`.
+            StoreUnavailable: Redis does not answer in time, or refuses; nothing was done.
+            ClusterUnavailable: Ray does not answer in time, or cannot be joined.
+            ClusterStopped: Holdfast was stopped on its cluster, until `holdfast up`.
+            WrongCluster: The store is bound to another Ray cluster, which lives.
+            CipherMissing: Payloads are encrypted, and this client names no cipher.
+            CipherFailed: The cipher cannot encrypt the new events, or decrypt the conversation; nothing was written.
+            WrongStore: The Redis there is not the store that this client has known.
+            CorruptStore: A key holds what Holdfast never wrote there, or the conversation cannot be taken up.
+            NewerRecord: A newer Holdfast has written a record that is to be read.
+            OlderRelease: A newer Holdfast serves the store.
+            OtherBuild: Another build of Holdfast serves the store, or runs in the cluster.
+            ConfigurationError: The store or Ray cannot be joined as configured, or the process was forked from one that had
+                joined Ray.
+        """
+        request_id = request_id_of(request_id)
+        suspension_id, said = suspension_of(call, self.id), comment_of(text)
+        tool_call_id = await self._noted_call(call, suspension_id)
+        command = Comment(tool_call_id=tool_call_id, suspension_id=suspension_id, text=said, request_id=request_id)
+        return cast("Receipt", await self._reply_to(command, "the comment", request_id))
+
+    async def _noted_call(self, call: PendingCall[Any] | str, suspension_id: str) -> str:
+        """The id of the call that a suspension is of, also of one that was settled; empty where there was none."""
+        if isinstance(call, PendingCall) and call.tool_call_id:
+            return call.tool_call_id
+        state = await self._connection.read(lambda store: store.load(self.id))
+        for one in state.calls:
+            if one.suspension is not None and one.suspension.suspension_id == suspension_id:
+                return one.tool_call_id
+        return (await self._connection.settled(suspension_id, self.id)).tool_call_id
 
     async def end(self, *, request_id: str | None = None) -> Receipt:
         """End the conversation for good: its pending calls are cancelled, its queued messages are dropped.
@@ -510,6 +716,7 @@ class Conversation:
             updated_at=state.updated_at,
             problem=problem,
             late=late,
+            attended=state.attended,
         )
 
     async def _durable(self, after: int) -> AsyncIterator[Event]:

@@ -23,6 +23,7 @@ from .agents import AgentRow
 from .arguments import (
     agent_of,
     agents_of,
+    attended_of,
     check_suspension,
     context_of,
     encodes,
@@ -33,6 +34,8 @@ from .arguments import (
     text_of,
 )
 from .async_client import AsyncClient
+from .audit import AuditReport
+from .deciders import asked_for
 from .http_address import Address
 from .http_conversation import HttpConversation
 from .http_decisions import resolve_each, said
@@ -88,6 +91,7 @@ class HttpClient(AsyncClient):
         conversation_id: str | None = None,
         message_id: str | None = None,
         context: Any = None,
+        attended: bool = True,
     ) -> HttpConversation:
         """Start a conversation with an agent of the server's app; see `AsyncClient.start`."""
         if conversation_id is not None:
@@ -101,6 +105,7 @@ class HttpClient(AsyncClient):
             "text": text_of(text),
             "conversation_id": conversation_id,
             "context": jsontext.loads(context_of(context)),
+            **({} if attended_of(attended) else {"attended": False}),
         }
         receipt = await self.exchange.post("/v1/conversations", "the start", body, replies.receipt, key=message_id)
         return HttpConversation(self, conversation_id, receipt=receipt)
@@ -146,10 +151,11 @@ class HttpClient(AsyncClient):
         after: str | None = None,
         agent: str | None = None,
         kind: SuspensionKind | str | None = None,
+        approver: Principal | None = None,
     ) -> Page[AsyncPendingCall]:
         """A page of the pending calls; see `AsyncClient.pending`."""
         of_agent, of_kind = agent_of(agent), member_of(SuspensionKind, "kind", kind)
-        query = {"limit": limit, "after": after, "agent": of_agent, "kind": of_kind}
+        query = {"limit": limit, "after": after, "agent": of_agent, "kind": of_kind, **asked_for(approver)}
         found = replies.page(await self.exchange.get("/v1/pending", "the pending calls", **query))
         return Page([replies.pending_call(one, self.resolve) for one in found.items], found.next)
 
@@ -200,6 +206,10 @@ class HttpClient(AsyncClient):
         query = {"status": of_status, "agent": of_agent, "limit": limit, "after": after}
         found = replies.page(await self.exchange.get("/v1/conversations", "the conversations", **query))
         return Page([replies.row(one) for one in found.items], found.next)
+
+    def audit(self, *, agent: str | None = None, status: Status | str | None = None) -> AsyncGenerator[AuditReport, None]:
+        """The audits of all conversations; see `AsyncClient.audit`."""
+        return super().audit(agent=agent, status=status)
 
     def events(
         self,

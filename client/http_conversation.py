@@ -2,24 +2,29 @@
 
 import asyncio
 import logging
-from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
+from types import EllipsisType
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from holdfast.backoff import Backoff
-from holdfast.conversation import Cancelled, Decision, Receipt, SuspensionKind
+from holdfast.conversation import Cancelled, Decision, Grant, Principal, Receipt, SuspensionKind
+from holdfast.conversation.chain import absences
 from holdfast.conversation.ids import check_request_id
-from holdfast.errors import HoldfastError, InvalidInput, InvalidMessage, ServerRefused, TurnNotFound
+from holdfast.errors import HoldfastError, InvalidInput, InvalidMessage, ServerRefused, StaleCall, StaleReason, TurnNotFound
 
 from . import http_replies as replies
-from .arguments import check_cancelling, check_place, is_time, member_of, reason_of, request_id_of, text_of
+from .arguments import check_cancelling, check_place, grant_id_of, is_time, member_of, reason_of, request_id_of, text_of
+from .audit import AuditReport, Kept, kept_of
 from .batches import batch_key, batch_of
 from .conversation import Conversation
 from .http_decisions import said
 from .http_events import follow
 from .http_exchange import key_or
 from .http_paths import fits, part
-from .results import AsyncPendingCall, ConversationState, Event
+from .noting import comment_of, suspension_of, taker_of
+from .results import AsyncPendingCall, ConversationState, Event, PendingCall
 from .turns import Message, Turn
 
 if TYPE_CHECKING:
@@ -31,6 +36,7 @@ logger = logging.getLogger("holdfast.client")
 POLL_S = 50.0
 """How long one poll waits; the server bounds it by 60 s, and what stands before it often closes what is silent that long."""
 PAGE = 1000
+_WORDS = {"assign": "assignment", "comment": "comment"}
 AGAIN_S, AGAIN_AT_MOST_S = 0.1, 2.0
 """Pauses between polls that a server answers before their time, as one does that is stopped."""
 
@@ -147,6 +153,65 @@ class HttpConversation(Conversation):
         key = request_id_of(request_id)
         body = {"kind": member_of(SuspensionKind, "kind", kind), "reason": reason_of(reason)}
         return await self._post("cancel-pending", "the cancellation", body, replies.cancelled, key=key)
+
+    async def grants(self) -> list[Grant]:
+        """The grants that stand; see `Conversation.grants`."""
+        return [replies.grant(one) for one in replies.page(await self._get("grants", "the grants")).items]
+
+    async def revoke(self, grant_id: str, reason: str = "", *, request_id: str | None = None) -> Receipt:
+        """End a grant; see `Conversation.revoke`."""
+        key = request_id_of(request_id)
+        path = f"{self._path}/grants/{grant_id_of(grant_id)}"
+        body = {"reason": reason} if reason_of(reason) else None  # some proxies refuse a body here: none where none is needed
+        return await self._exchange.delete(path, "the revocation", replies.receipt, key=key, body=body)
+
+    async def audit(self, *, receipts: Sequence[Kept] | Kept = ()) -> AuditReport:
+        """Check the chain of decisions; see `Conversation.audit`. The server computes the links."""
+        kept, entries, after = kept_of(receipts, self.id), [], 0
+        while True:
+            found, more = replies.audit(await self._get("audit", "the audit", limit=PAGE, after=after))
+            entries += found.entries
+            if more is None:
+                break
+            after = more
+        places = {entry.head: entry.seq for entry in entries if entry.head}
+        absent = {head: seq for head, seq in kept.items() if head not in places or seq not in (None, places[head])}
+        return replace(found, entries=entries, breaks=[*found.breaks, *absences(absent)])
+
+    async def audit_lines(
+        self, *, after: int = 0, receipts: Sequence[Kept] | Kept = ()
+    ) -> AsyncGenerator[dict[str, Any], None]:
+        """The audit as lines for an archive; see `Conversation.audit_lines`."""
+        check_place(after)
+        found = await self.audit(receipts=receipts)
+        for entry in found.entries:
+            if entry.seq > after:
+                yield entry.to_dict()
+        yield found.verdict()
+
+    async def assign(
+        self,
+        call: PendingCall[Any] | str,
+        to: Principal | str | EllipsisType | None = ...,
+        *,
+        request_id: str | None = None,
+    ) -> Receipt:
+        """Note who takes a pending call on, by default the token's principal; see `Conversation.assign`."""
+        key, suspension_id = request_id_of(request_id), suspension_of(call, self.id)
+        body = {} if isinstance(to, EllipsisType) else {"to": taker_of(to, None)}
+        return await self._noted("assign", suspension_id, body, key)
+
+    async def comment(self, call: PendingCall[Any] | str, text: str, *, request_id: str | None = None) -> Receipt:
+        """Write to the others who may decide a pending call; see `Conversation.comment`."""
+        key, suspension_id = request_id_of(request_id), suspension_of(call, self.id)
+        return await self._noted("comment", suspension_id, {"text": comment_of(text)}, key)
+
+    async def _noted(self, what: str, suspension_id: str, body: Mapping[str, Any], key: str) -> Receipt:
+        if not fits(suspension_id):  # it cannot stand in a path, and no suspension has such an id
+            await self.state()
+            raise StaleCall(self.id, suspension_id, StaleReason.UNKNOWN)
+        path, whole = f"/v1/pending/{part(suspension_id)}/{what}", {**body, "conversation_id": self.id}
+        return await self._exchange.post(path, f"the {_WORDS[what]}", whole, replies.receipt, key=key)
 
     async def end(self, *, request_id: str | None = None) -> Receipt:
         """End the conversation for good; see `Conversation.end`."""

@@ -22,9 +22,9 @@ _BODIES = {
     DecisionKind.ANSWER: "value",
     DecisionKind.FAIL: "error",
 }
+"""The name of what a decision says, in the body of a request."""
 TOGETHER, TOGETHER_BYTES = 100, 1 << 20
 """How many decisions, and about how many bytes of them, one request brings: fewer than a server takes."""
-"""The name of what a decision says, in the body of a request."""
 
 
 def said(decision: Decision) -> dict[str, Any]:
@@ -37,6 +37,8 @@ def said(decision: Decision) -> dict[str, Any]:
     found: dict[str, Any] = {"decision": ruling.kind.value}
     if ruling.reason:
         found["reason"] = ruling.reason
+    if ruling.scope is not None:
+        found["scope"] = ruling.scope.model_dump(mode="json")
     if ruling.body is None:
         return found
     body = jsontext.loads(ruling.body)

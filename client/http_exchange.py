@@ -70,13 +70,13 @@ class Asking:
     """One request, and what is known of the tries to send it.
 
     Attributes:
-        method: `GET` or `POST`.
+        method: `GET`, `POST` or `DELETE`.
         path: The path below the server's URL, quoted.
         what: Words for what it asks, for errors.
         query: The fields of its query; those of None are left out.
         headers: Headers of its own.
         body: The bytes of its body.
-        key: Its idempotency key; a POST without one is not sent again once the server may have it.
+        key: Its idempotency key; without one, all but a GET is not sent again once the server may have it.
         sent: Whether the last try got as far as the server.
         doubtful: Whether an earlier try may have been carried out.
     """
@@ -164,8 +164,30 @@ class Exchange:
             ServerUnavailable: The server does not answer in time, and nothing was done; without a key, perhaps something was.
             HoldfastError: The error that the server raised.
         """
-        text = json.dumps(dict(body), ensure_ascii=False, allow_nan=False, separators=(",", ":"))
-        asking = Asking("POST", path, what, headers={"Content-Type": JSON}, body=text.encode("utf-8"), key=key)
+        return await self._changed(_with_body("POST", path, what, body, key), read, longer_s=longer_s)
+
+    async def delete(
+        self, path: str, what: str, read: Callable[[Any], _T], *, key: str, body: Mapping[str, Any] | None = None
+    ) -> _T:
+        """What a removal leads to.
+
+        Args:
+            path: The path, quoted.
+            what: Words for what the request asks.
+            read: Makes the result of the reply.
+            key: Its idempotency key.
+            body: Its body, of JSON values; None for none.
+
+        Raises:
+            OutcomeUnknown: The server may have carried the request out, and has not said so in time.
+            ServerUnavailable: The server does not answer in time, and nothing was done.
+            HoldfastError: The error that the server raised.
+        """
+        asking = Asking("DELETE", path, what, key=key) if body is None else _with_body("DELETE", path, what, body, key)
+        return await self._changed(asking, read)
+
+    async def _changed(self, asking: Asking, read: Callable[[Any], _T], *, longer_s: float = 0.0) -> _T:
+        what, key = asking.what, asking.key
         try:
             return read((await self._answered(asking, self._whole, longer_s=longer_s)).value())
         except ServerRefused as error:
@@ -307,6 +329,11 @@ class _ComeBack(Exception):
         self.at_least_s = answer.retry_after_s
         self.error = answer.error() if answer.undone else None
         """The error that says for certain that nothing was done; None where that is not known."""
+
+
+def _with_body(method: str, path: str, what: str, body: Mapping[str, Any], key: str | None) -> Asking:
+    text = json.dumps(dict(body), ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+    return Asking(method, path, what, headers={"Content-Type": JSON}, body=text.encode("utf-8"), key=key)
 
 
 def key_or(key: str | None) -> str:

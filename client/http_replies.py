@@ -5,15 +5,18 @@ from typing import Any, TypeVar
 
 from pydantic import BaseModel, TypeAdapter, ValidationError
 
-from holdfast.conversation import Cancelled, Event, FailureReason, Receipt, Status, StopReason
+from holdfast.conversation import Cancelled, Event, FailureReason, Grant, Receipt, Status, StopReason
+from holdfast.conversation.auditing import AuditEntry
 from holdfast.conversation.calls import PendingView
+from holdfast.conversation.chain import AuditBreak
 from holdfast.conversation.events import EVENTS
 from holdfast.conversation.live import LIVE_EVENTS, LiveEvent
 from holdfast.conversation.state import RESTING
-from holdfast.errors import HoldfastError, ServerRefused
+from holdfast.errors import HoldfastError, InvalidInput, ServerRefused
 from holdfast.persistence import ConversationRow, Pause
 
 from .agents import AgentRow
+from .audit import AuditReport
 from .http_answers import UNREADABLE, told
 from .list_events import AsyncListEvent, ListEvent, ListEventKind
 from .results import ConversationState, LateResult, PendingCall, RunningCall
@@ -47,6 +50,7 @@ class _Standing(BaseModel):
     updated_at: int
     problem: str | None
     late: list[LateResult]
+    attended: bool = True
 
 
 _ROW = TypeAdapter(ConversationRow)
@@ -84,6 +88,19 @@ class _ListEvent(BaseModel):
 
 
 _LIST_EVENT = TypeAdapter(_ListEvent)
+
+
+class _Audit(BaseModel):
+    """A part of an audit as a server replies with it."""
+
+    conversation_id: str
+    head: str
+    breaks: list[AuditBreak]
+    items: list[AuditEntry]
+    next: int | None
+
+
+_AUDIT = TypeAdapter(_Audit)
 
 
 class _Decided(BaseModel):
@@ -163,6 +180,17 @@ def cancelled(reply: Any) -> Cancelled:
     return _record(Cancelled, reply)
 
 
+def grant(reply: Any) -> Grant:
+    """The grant."""
+    return _record(Grant, reply)
+
+
+def audit(reply: Any) -> tuple[AuditReport, int | None]:
+    """A part of an audit's entries with the verdict on the whole, and the place after which the next part begins."""
+    found = _checked(_AUDIT, reply)
+    return AuditReport(found.conversation_id, found.items, found.head, found.breaks), found.next
+
+
 def lifted(reply: Any) -> bool:
     """Whether a quarantine was lifted."""
     return _checked(_FLAGS, reply).get("lifted", False)
@@ -235,6 +263,8 @@ def _made(kind: type[_M], fields: Any) -> _M:
         return kind.model_validate(fields)
     except ValidationError as error:
         raise _unreadable(_first(error)) from None
+    except InvalidInput as error:  # a value that checks itself, such as a question
+        raise _unreadable(str(error)) from None
 
 
 def _checked(adapter: TypeAdapter[_T], reply: Any) -> _T:

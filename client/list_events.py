@@ -38,9 +38,9 @@ class ListEvent(Generic[R]):
         agent: The name of the conversation's agent.
         seq: The place in the conversation's log after which the lists stand so.
         data: The fields of the kind, as plain JSON values. `pending`: those of a `PendingCall`. `settled`: `suspension_id`,
-            `suspension_kind`, `tool_call_id`, `by` (what ended it: a `SettledBy`), `decision` (a `DecisionKind` or None) and
-            `principal` (who decided, or None); but the first two, None where the log cannot be read. `status`: `status` and
-            `pending`, how many of the conversation's calls wait.
+            `suspension_kind`, `tool_call_id`, `by` (what ended it: a `SettledBy`), `decision` (a `DecisionKind` or None),
+            `principal` (who decided, or None) and `grants` (the ids of those by which it ended); but the first two, None where
+            the log cannot be read. `status`: `status` and `pending`, how many of the conversation's calls wait.
         call: With `pending` the call, whose `resolve` decides it; else None.
         cursor: Pass it as `after` to go on after this event; None where more of what happened at once follows.
     """

@@ -35,7 +35,7 @@ PASSED_S = 30.0
 TOLD_AT_ONCE = 50
 """How many changes are looked up, and told, together."""
 
-_SAID = {"tool_call_id", "by", "decision", "principal"}
+_SAID = {"tool_call_id", "by", "decision", "principal", "grants"}
 
 _T = TypeVar("_T")
 

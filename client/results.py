@@ -4,11 +4,17 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Generic, TypeAlias, TypeVar
 
+from pydantic import BaseModel
+
 from holdfast.conversation import (
     Approve,
+    ApproverTerms,
+    CallTarget,
     Decision,
     Executor,
     FailureReason,
+    Principal,
+    Question,
     Receipt,
     Redispatch,
     Review,
@@ -17,7 +23,7 @@ from holdfast.conversation import (
     SuspensionKind,
 )
 from holdfast.conversation import Event as RecordedEvent
-from holdfast.conversation.calls import PendingView
+from holdfast.conversation.calls import CommentView, PendingView, VoteView
 from holdfast.conversation.events import CallSuspended
 from holdfast.conversation.live import LiveEvent
 from holdfast.errors import InvalidDecision
@@ -115,6 +121,16 @@ class PendingCall(Generic[R]):
         payload: What a review is about, as a JSON value.
         rule: The name of the permission rule that asks for an approval; empty where none by itself does.
         rule_reason: Why the permission rules ask, in the rule's words; empty where it says nothing.
+        targets: What the call touches, each with `kind`, `value` and `level`: what a grant for it has to cover. Empty where its
+            tool cannot tell, and no grant covers it; None where its tool does not say, and a grant for the tool covers it.
+        questions: The questions of a call of `ask_user_questions`: what an `Answer` of `{id: value}` is judged by; None for
+            every other call.
+        approvers: Who may decide the call (`who`: lists of roles and ids, of each of which whoever decides is one) and how many
+            have to agree (`minimum`); None where whoever may decide at all may.
+        requester: Who sent the message that led to the call; None where nobody said.
+        votes: Who has agreed so far, where several have to: each with `by`, `at`, `decision`, `value` and `reason`.
+        assigned: Who has taken the call on (`Conversation.assign`); empty where nobody has.
+        comments: What those who may decide wrote to each other (`Conversation.comment`): each with `by`, `at` and `text`.
         problem: Why not all of the call can be read: a newer Holdfast wrote it, the store is corrupt, it nests too deeply, or
             it is gone. Fields that could not be read are empty or None.
     """
@@ -140,6 +156,13 @@ class PendingCall(Generic[R]):
     payload: Any
     rule: str
     rule_reason: str
+    targets: tuple[CallTarget, ...] | None
+    questions: tuple[Question, ...] | None
+    approvers: ApproverTerms | None
+    requester: Principal | None
+    votes: tuple[VoteView, ...]
+    assigned: str
+    comments: tuple[CommentView, ...]
     _resolve: Callable[..., R] = field(repr=False, compare=False)
 
     @classmethod
@@ -157,6 +180,8 @@ class PendingCall(Generic[R]):
         Raises:
             StaleCall: The call does not wait for this decision any more.
             InvalidDecision: The decision does not fit, or concerns arguments that could not be shown; the call still waits.
+            NotPermitted: Whoever the client acts as may not decide the call; it still waits.
+            AlreadyVoted: The same person has agreed before, and others have to; the call still waits.
             HoldfastError: Any other error that `AsyncClient.resolve` names.
         """
         self.check_shown(decision)
@@ -185,7 +210,20 @@ class PendingCall(Generic[R]):
 
     def to_dict(self) -> dict[str, Any]:
         """The fields as plain JSON values."""
-        return {name: getattr(self, name) for name in PendingView.model_fields}
+        return {name: _plain(getattr(self, name)) for name in PendingView.model_fields}
+
+
+def _plain(value: Any) -> Any:
+    """A field as plain JSON values: records, questions and principals as objects, and several of them as lists."""
+    if isinstance(value, BaseModel):
+        return value.model_dump(mode="json")
+    if isinstance(value, Question):
+        return value.to_dict()
+    if isinstance(value, Principal):
+        return {"id": value.id, "roles": list(value.roles), "proof": value.proof.value}
+    if (isinstance(value, tuple) and not all(isinstance(one, str) for one in value)) or value == ():
+        return [_plain(one) for one in value]
+    return value
 
 
 AsyncPendingCall = PendingCall[Awaitable[Receipt]]
@@ -206,6 +244,7 @@ class RunningCall:
         progress: The last report of a streaming tool: `value`, `message` and `at` (integer milliseconds UTC), those of
             `status`, `loaded` and `total` that it gave, and `truncated` if the report was too large to be kept whole. None if
             the tool has reported nothing.
+        grants: The ids of the grants by which it runs without anybody's approval.
     """
 
     tool_call_id: str
@@ -215,6 +254,7 @@ class RunningCall:
     attempt: int
     executor: Executor
     progress: Mapping[str, Any] | None = None
+    grants: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -254,6 +294,7 @@ class ConversationState(Generic[R]):
         updated_at: When it last changed, in integer milliseconds UTC.
         problem: Why workers cannot run the app; None if no problem is known.
         late: The results that came after their calls were settled.
+        attended: Whether there is somebody to ask, as the conversation was started.
     """
 
     status: Status
@@ -271,3 +312,4 @@ class ConversationState(Generic[R]):
     updated_at: int = 0
     problem: str | None = None
     late: list[LateResult] = field(default_factory=list)
+    attended: bool = True

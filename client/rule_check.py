@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from holdfast.conversation import AgentSpec, jsontext
+from holdfast.conversation.approvers import Approvers
 from holdfast.conversation.ruled import Effect
 from holdfast.conversation.spec import Approval, Executor, ToolSpec
 from holdfast.daemon import in_daemon
@@ -35,9 +36,12 @@ class RuleCheck:
         effect: What would become of it: `allow`, `ask` or `deny`.
         rule: The name of the rule that says so; None for the default, or the tool's own approval.
         reason: Why, in the rule's words.
-        approvers: Who may approve; empty: whoever may decide.
+        approvers: Who may approve, as the rule says, beside what the tool itself says; empty: whoever may decide.
         by: What decides: `rule`, `default`, or the `tool`'s own declaration.
         hidden: Whether the model is not told of the tool: it is denied whatever its arguments are.
+        minimum: How many people have to agree, as the rule says.
+        not_requester: Whether the rule leaves out who sent the message.
+        also: Who may approve as further rules say that ask about the call, each in a line: whoever approves fulfils all.
     """
 
     effect: Effect
@@ -46,6 +50,9 @@ class RuleCheck:
     approvers: tuple[str, ...]
     by: str
     hidden: bool
+    minimum: int = 1
+    not_requester: bool = False
+    also: tuple[str, ...] = ()
 
 
 def arguments_of(arguments: object) -> dict[str, Any]:
@@ -133,8 +140,17 @@ def _judged(text: str | None, record: AppRecord, agent: str, tool: ToolSpec, arg
     reason = found.reason
     if by_function and found.by == "tool" and verdict(required=False).effect is not found.effect:
         reason = BY_FUNCTION
+    who = found.approvers or Approvers()
     return RuleCheck(
-        found.effect, found.rule, reason, found.approvers, found.by, rules.hides(tool.name, executor=tool.executor)
+        found.effect,
+        found.rule,
+        reason,
+        who.who,
+        found.by,
+        rules.hides(tool.name, executor=tool.executor),
+        who.minimum,
+        who.not_requester,
+        tuple(map(str, found.also)),
     )
 
 

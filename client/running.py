@@ -41,6 +41,7 @@ async def running_calls(store: ConversationsAndRuns, state: State) -> list[Runni
             attempt=call.attempt,
             executor=call.executor,
             progress=_progress(reported.get(call.effect_id)),
+            grants=call.grants,
         )
         for call in calls
     ]

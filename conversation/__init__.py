@@ -4,17 +4,21 @@ No I/O, no clock, no Ray: `decide` judges, `evolve` folds, `outstanding` lists t
 the inside of Holdfast needs are imported from their own modules.
 """
 
+from .approvers import Approvers, ApproverTerms
 from .calls import SuspensionKind
 from .commands import (
+    Assign,
     CancelPending,
     CancelTurn,
     Command,
+    Comment,
     Decided,
     End,
     ModelFailed,
     ModelReplied,
     Resolve,
     ResolveMany,
+    Revoke,
     RunFinished,
     RunRuled,
     RunSuspended,
@@ -25,9 +29,11 @@ from .commands import (
 from .decisions import Answer, Approve, Cancel, Decision, Deny, Fail, Redispatch, Review, ReviewVerdict
 from .effects import BeginTurn, CallModel, Effect, RunTool
 from .events import Event, FailureReason, SettledBy, StopReason
+from .grants import CallTarget, Grant, Level, Scope, Target
 from .judgement import Cancelled, Judgement, Receipt, Receipts, Reply
 from .machine import decide, evolve, outstanding
 from .principal import Principal, Proof
+from .questions import Question
 from .spec import AgentSpec, Approval, Choice, Execution, Executor, Limits, OnLost, Resume, ToolSpec
 from .state import State, Status
 from .table import TABLE
@@ -38,14 +44,19 @@ __all__ = [
     "Answer",
     "Approval",
     "Approve",
+    "ApproverTerms",
+    "Approvers",
+    "Assign",
     "BeginTurn",
     "CallModel",
+    "CallTarget",
     "Cancel",
     "CancelPending",
     "CancelTurn",
     "Cancelled",
     "Choice",
     "Command",
+    "Comment",
     "Decided",
     "Decision",
     "Deny",
@@ -56,13 +67,16 @@ __all__ = [
     "Executor",
     "Fail",
     "FailureReason",
+    "Grant",
     "Judgement",
+    "Level",
     "Limits",
     "ModelFailed",
     "ModelReplied",
     "OnLost",
     "Principal",
     "Proof",
+    "Question",
     "Receipt",
     "Receipts",
     "Redispatch",
@@ -72,10 +86,12 @@ __all__ = [
     "Resume",
     "Review",
     "ReviewVerdict",
+    "Revoke",
     "RunFinished",
     "RunRuled",
     "RunSuspended",
     "RunTool",
+    "Scope",
     "Send",
     "SettledBy",
     "Start",
@@ -83,6 +99,7 @@ __all__ = [
     "Status",
     "StopReason",
     "SuspensionKind",
+    "Target",
     "ToolSpec",
     "Wake",
     "decide",

@@ -1,16 +1,18 @@
 """Judging several decisions at once: all of them are taken, or none."""
 
-from holdfast.errors import BatchRefused, HoldfastError, InvalidDecision, StaleCall, StaleReason
+from holdfast.errors import AlreadyVoted, BatchRefused, HoldfastError, InvalidDecision, NotPermitted, StaleCall, StaleReason
 
 from .calls import Call, Suspension
 from .commands import Decided, ResolveMany
+from .granting import check_room, release
 from .idempotency import decision_key, suspension_key
 from .ids import check_request_id
 from .jsontext import size_bytes
-from .judgement import Draft, Judgement, Receipt, Receipts
+from .judgement import Draft, Judgement, Receipts
 from .progress import advance
 from .state import State
-from .suspensions import Settlement, check_spec, content, decide_one, ruling_digest
+from .suspensions import Settlement, check_spec, content, decide_one, receipt_again, ruling_digest
+from .voting import check_permitted, check_vote
 
 MOST = 1000
 """How many decisions one command may bring."""
@@ -32,7 +34,7 @@ def duplicate(state: State, command: ResolveMany) -> Judgement | None:
         if record is None or record.digest != _digest(one):
             problem = f"{one.decision_id!r:.80} was already used for other decisions"
             raise InvalidDecision("decision_id", problem, "use a new decision_id for new decisions")
-        receipts.append(Receipt(conversation_id=state.conversation_id, seq=record.seq, accepted_at=record.at, duplicate=True))
+        receipts.append(receipt_again(state, record))
     return Judgement(reply=Receipts(receipts=tuple(receipts)))
 
 
@@ -51,18 +53,21 @@ def resolve_many(state: State, command: ResolveMany) -> Judgement:
     for one in command.decisions:
         try:
             call, suspension = _open(state, command, one, open_calls.get(one.suspension_id))
+            check_permitted(state, command, call)
             body = content(command, one.ruling, call, suspension)
-        except (StaleCall, InvalidDecision) as error:
+            check_vote(state, command, call, one.ruling)
+        except (StaleCall, InvalidDecision, NotPermitted, AlreadyVoted) as error:
             refused[one.suspension_id] = error
         else:
             judged.append((call, Settlement(suspension, one.ruling, body, one.decision_id, _digest(one))))
     if refused:
         raise BatchRefused(state.conversation_id, refused)
+    check_room(state, [one.ruling for one in command.decisions], now=command.now)
     draft = Draft(state, command.now, command.trace)
-    seqs = [decide_one(draft, command, call, settlement) for call, settlement in judged]
+    receipts = tuple(decide_one(draft, command, call, settlement) for call, settlement in judged)
+    release(draft, [one.ruling for one in command.decisions], command.spec)
     advance(draft, command)
-    receipts = (Receipt(conversation_id=state.conversation_id, seq=seq, accepted_at=command.now) for seq in seqs)
-    return draft.done(Receipts(receipts=tuple(receipts)))
+    return draft.done(Receipts(receipts=receipts))
 
 
 def _check(command: ResolveMany) -> None:

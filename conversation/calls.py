@@ -6,7 +6,11 @@ from typing import Any
 
 from pydantic import Field
 
+from .approvers import ApproverTerms
 from .decisions import DecisionKind
+from .grants import CallTarget
+from .principal import Principal
+from .questions import Question
 from .record import Record
 from .spec import Approval, Choice, Executor, OnLost, Resume
 
@@ -64,11 +68,21 @@ def accepted(kind: SuspensionKind, choices: Collection[Choice], *, with_schema: 
     return tuple(one for one in ACCEPTED[kind] if one not in out)
 
 
+class Vote(Record):
+    """A person's yes to a call that several have to agree to: `on` says in short for what, `seq` is that of its `VoteCast`."""
+
+    by: str
+    on: str
+    seq: int
+
+
 class Suspension(Record):
     """One wait of a call for a decision from outside. Times in integer ms UTC; `seq` is that of its `CallSuspended`.
 
     `traceparent` is the trace context of the turn's span in which it began; None where there was none. What a suspension that
-    a tool's body asked for accepts stands in its event, and that of every other in the spec.
+    a tool's body asked for accepts stands in its event, and that of every other in the spec. `votes` are those that were cast,
+    `notes` the places of votes, assignments and comments, `approvers` those of a review, which may have its own. `shown` is the
+    digest of what its event shows, for the audit chain; empty where an older release suspended the call.
     """
 
     suspension_id: str
@@ -78,6 +92,10 @@ class Suspension(Record):
     expires_at: int
     traceparent: str | None = None
     resume: Resume = Resume.REPLAY
+    votes: tuple[Vote, ...] = ()
+    notes: tuple[int, ...] = ()
+    approvers: ApproverTerms | None = None
+    shown: str = ""
 
 
 class Call(Record):
@@ -86,6 +104,8 @@ class Call(Record):
     `attempt` counts its runs, `resumed` those of them that followed a decision on what the run before had suspended itself for.
     `decided_at` is the `seq` of the decision that its next run, or the one that goes on, follows from; 0 without one. A held
     call's prompt stands in the event at `held_at`. `rule` names the permission rule that lets it run, or asks about it.
+    `targets` are what the call touches, None where its tool does not say; `grants` name the grants by which it runs.
+    `approvers` are who may decide it, None where anybody may.
     """
 
     tool_call_id: str
@@ -102,6 +122,9 @@ class Call(Record):
     decided_at: int = 0
     held_at: int = 0
     rule: str = ""
+    targets: tuple[CallTarget, ...] | None = None
+    grants: tuple[str, ...] = ()
+    approvers: ApproverTerms | None = None
 
     @property
     def effect_id(self) -> str:
@@ -114,6 +137,25 @@ class Call(Record):
         return self.suspension is not None and self.suspension.kind in FIRST_WORDS
 
     @property
+    def deciders(self) -> ApproverTerms | None:
+        """Who may settle the open suspension; None where anybody may."""
+        match self.suspension:
+            case None | Suspension(kind=SuspensionKind.CLIENT_EXEC):
+                return None
+            case Suspension(kind=SuspensionKind.REVIEW):
+                return self.suspension.approvers
+            case _:
+                return self.approvers
+
+    def edited(self, seq: int) -> "Call":
+        """The call with the arguments that a person has edited, in the event at `seq`.
+
+        Its tool has said what the model's arguments touch, and says nothing of these: no grant covers them.
+        """
+        targets = None if self.targets is None else ()
+        return self.model_copy(update={"arguments_at": seq, "targets": targets})
+
+    @property
     def open(self) -> bool:
         """Whether the turn still waits for this call."""
         return self.status in (CallStatus.RUNNING, CallStatus.AWAITING, CallStatus.HELD)
@@ -122,6 +164,24 @@ class Call(Record):
 def run_effect_id(tool_call_id: str, attempt: int) -> str:
     """The id of one run of a call."""
     return f"{tool_call_id}#{attempt}"
+
+
+class VoteView(Record):
+    """A vote as it is shown: who agreed, when (ms UTC), to what kind of decision, and why."""
+
+    by: Principal
+    at: int
+    decision: DecisionKind
+    value: Any = None
+    reason: str = ""
+
+
+class CommentView(Record):
+    """A comment as it is shown: who wrote it (None where nobody said), when (ms UTC), and what."""
+
+    by: Principal | None
+    at: int
+    text: str
 
 
 class PendingView(Record):
@@ -152,3 +212,10 @@ class PendingView(Record):
     payload: Any = None
     rule: str = ""
     rule_reason: str = ""
+    targets: tuple[CallTarget, ...] | None = None
+    approvers: ApproverTerms | None = None
+    requester: Principal | None = None
+    votes: tuple[VoteView, ...] = ()
+    assigned: str = ""
+    comments: tuple[CommentView, ...] = ()
+    questions: tuple[Question, ...] | None = None

@@ -12,9 +12,11 @@ from typing import Annotated, Literal, Self, TypeAlias
 from pydantic import Field
 
 from . import jsontext
+from .approvers import ApproverTerms
 from .calls import Call, SuspensionKind
 from .decisions import Ruling
 from .events import Event, FailureReason
+from .grants import CallTarget
 from .idempotency import IdempotencyRecord, call_key, decision_key, message_key, request_key, result_key, suspension_key
 from .jsontext import JsonText
 from .principal import Principal
@@ -24,23 +26,47 @@ from .spec import AgentSpec, Approval, Execution, Executor, Resume, Seconds
 from .state import State
 
 
-def places_of_terms(state: State, tool_call_ids: Iterable[str]) -> tuple[int, ...]:
-    """The places of the open suspensions of these calls that say themselves what they accept."""
+def places_of_terms(state: State, spec: AgentSpec | None, tool_call_ids: Iterable[str]) -> tuple[int, ...]:
+    """The places of what the open suspensions of these calls accept: of reviews themselves, and of the questions of others."""
+    found: list[int] = []
+    for call in map(state.calls.of, tool_call_ids):
+        if call is None or call.suspension is None:
+            continue
+        if call.suspension.kind is SuspensionKind.REVIEW:
+            found.append(call.suspension.seq)
+        elif _questions(call, spec):
+            found.append(call.arguments_at)
+    return tuple(dict.fromkeys(found))
+
+
+def place_of_requester(state: State, tool_call_ids: Iterable[str]) -> tuple[int, ...]:
+    """The place of the turn's message, which says who sent it, if one of these calls is not for its sender to decide."""
     calls = (state.calls.of(tool_call_id) for tool_call_id in tool_call_ids)
-    suspensions = (call.suspension for call in calls if call is not None and call.suspension is not None)
-    return tuple(one.seq for one in suspensions if one.kind is SuspensionKind.REVIEW)
+    terms = (call.deciders for call in calls if call is not None)
+    asked = any(one is not None and one.not_requester for one in terms)
+    return (state.turn.message_seq,) if state.turn is not None and asked else ()
 
 
 def places_of_prompts(state: State, spec: AgentSpec | None, *, settles: int | None = 0) -> tuple[int, ...]:
-    """The places of the prompts of held calls that may be suspended next, if that many suspensions are settled (None: any)."""
+    """The places of the prompts of held calls that may be suspended next, if that many suspensions are settled (None: any).
+
+    Where nobody attends the conversation, all of them may be, one after the other, and their questions are read as well.
+    """
     held = state.calls.held()
     if not held:
         return ()
     if spec is not None and spec.execution is Execution.SEQUENTIAL:
-        held = held[:1]
+        held = held[:1] if state.attended else held
     elif settles is not None and sum(call.undecided for call in state.calls.awaiting()) > settles:
         return ()
-    return tuple(call.held_at for call in held if not call.decided_at and _is_shown(call))
+    shown = [call for call in held if not call.decided_at and _is_shown(call)]
+    asked = [] if state.attended else [call.arguments_at for call in shown if _questions(call, spec)]
+    return tuple(dict.fromkeys((*(call.held_at for call in shown), *asked)))
+
+
+def _questions(call: Call, spec: AgentSpec | None) -> bool:
+    tool = spec.tool(call.tool) if spec is not None else None
+    return tool is not None and tool.questions
 
 
 def _is_shown(call: Call) -> bool:
@@ -103,6 +129,7 @@ class Start(_Request):
     text: str
     message_id: str
     context: JsonText = "null"
+    attended: bool = True
 
     def lookups(self) -> tuple[str, ...]:
         """The key of the first message's receipt."""
@@ -142,7 +169,11 @@ class Resolve(_Request):
 
     def reads(self, state: State, spec: AgentSpec | None) -> tuple[int, ...]:
         """The places of what the suspension accepts, and of held calls' prompts."""
-        return (*places_of_terms(state, [self.tool_call_id]), *places_of_prompts(state, spec, settles=1))
+        return (
+            *places_of_terms(state, spec, [self.tool_call_id]),
+            *place_of_requester(state, [self.tool_call_id]),
+            *places_of_prompts(state, spec, settles=1),
+        )
 
 
 class Decided(Record):
@@ -172,10 +203,48 @@ class ResolveMany(_Request):
         named = {one.suspension_id for one in self.decisions}
         calls = state.calls.awaiting()
         wanted = (call for call in calls if call.suspension is not None and call.suspension.suspension_id in named)
+        ids = [call.tool_call_id for call in wanted]
         return (
-            *places_of_terms(state, [call.tool_call_id for call in wanted]),
+            *places_of_terms(state, spec, ids),
+            *place_of_requester(state, ids),
             *places_of_prompts(state, spec, settles=len(named)),
         )
+
+
+class Assign(_Request):
+    """Note who takes a suspended call on; empty: nobody any more. It settles nothing."""
+
+    kind: Literal["assign"] = "assign"
+    tool_call_id: str
+    suspension_id: str
+    to: str
+    request_id: str
+
+    def lookups(self) -> tuple[str, ...]:
+        """The key of the request's receipt."""
+        return (request_key(self.request_id),)
+
+    def reasons(self) -> tuple[str, ...]:
+        """The key of the record that says what settled the suspension."""
+        return (suspension_key(self.suspension_id),)
+
+
+class Comment(_Request):
+    """Write to the others who may decide a suspended call. It settles nothing."""
+
+    kind: Literal["comment"] = "comment"
+    tool_call_id: str
+    suspension_id: str
+    text: str
+    request_id: str
+
+    def lookups(self) -> tuple[str, ...]:
+        """The key of the request's receipt."""
+        return (request_key(self.request_id),)
+
+    def reasons(self) -> tuple[str, ...]:
+        """The key of the record that says what settled the suspension."""
+        return (suspension_key(self.suspension_id),)
 
 
 class CancelTurn(_Request):
@@ -203,6 +272,19 @@ class CancelPending(_Request, _Advance):
         return (request_key(self.request_id),)
 
 
+class Revoke(_Request, _Advance):
+    """End a grant: what it let run, and nobody has claimed yet, is asked about."""
+
+    kind: Literal["revoke"] = "revoke"
+    request_id: str
+    grant_id: str
+    reason: str = ""
+
+    def lookups(self) -> tuple[str, ...]:
+        """The key of the revocation's receipt."""
+        return (request_key(self.request_id),)
+
+
 class End(_Request):
     """End the conversation for good."""
 
@@ -227,7 +309,10 @@ class ProposedCall(Record):
     """A tool call as the model wrote it, with the verdict of the worker, which has the app.
 
     `problem` says why the call's arguments cannot be used; `prompt` is the tool's prompt, rendered for this call; `ruled` is
-    what permission rules say of it, None where there are none.
+    what permission rules say of it, None where there are none. `targets` are what it touches, None where its tool does not say,
+    empty where that cannot be told: then no grant covers the call. `approvers` are who may decide the call as its tool says,
+    None where anybody may. `ruling` is what a function of the app decides about a call that would ask, in a conversation that
+    nobody attends.
     """
 
     tool_call_id: str
@@ -236,6 +321,9 @@ class ProposedCall(Record):
     problem: str | None = None
     prompt: str | None = None
     ruled: Ruled | None = None
+    targets: tuple[CallTarget, ...] | None = None
+    approvers: ApproverTerms | None = None
+    ruling: Ruling | None = None
 
 
 class ModelReplied(_Command):
@@ -278,6 +366,7 @@ class RunSuspended(_Advance):
     """The other outcome of `RunTool`: the body asks for a person's word before it goes on.
 
     `report_md` and `payload` are what the person is shown, `response_schema` is what an `Answer` must fit, if it takes one.
+    `approvers` are who may settle it, None where it leaves that to the call.
     """
 
     kind: Literal["run_suspended"] = "run_suspended"
@@ -290,14 +379,19 @@ class RunSuspended(_Advance):
     response_schema: JsonText | None = None
     resume: Resume = Resume.USE_AS_RESULT
     expires_s: Seconds | None = None
+    approvers: ApproverTerms | None = None
 
 
 class RunRuled(_Advance):
-    """The outcome of `RunTool` where the rules in force do not let the run begin: nothing was claimed, and no body ran."""
+    """The outcome of `RunTool` where the rules in force do not let the run begin: nothing was claimed, and no body ran.
+
+    `ruling` is as in `ProposedCall`.
+    """
 
     kind: Literal["run_ruled"] = "run_ruled"
     effect_id: str
     ruled: Ruled
+    ruling: Ruling | None = None
 
 
 class RunLost(_Advance):
@@ -318,8 +412,11 @@ Command: TypeAlias = Annotated[
     | Send
     | Resolve
     | ResolveMany
+    | Assign
+    | Comment
     | CancelTurn
     | CancelPending
+    | Revoke
     | End
     | TurnPrepared
     | ModelReplied
@@ -336,8 +433,11 @@ COMMANDS: tuple[type[_Command], ...] = (
     Send,
     Resolve,
     ResolveMany,
+    Assign,
+    Comment,
     CancelTurn,
     CancelPending,
+    Revoke,
     End,
     TurnPrepared,
     ModelReplied,

@@ -10,6 +10,7 @@ from pydantic import model_validator
 from holdfast.errors import InvalidDecision
 
 from . import jsontext
+from .grants import Scope, ScopeGiven
 from .jsontext import JsonText
 from .record import Record
 
@@ -36,10 +37,15 @@ class ReviewVerdict(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Approve:
-    """The call may run: with its own arguments, or with these edited ones (a JSON object). The log keeps the reason."""
+    """The call may run: with its own arguments, or with these edited ones (a JSON object). The log keeps the reason.
+
+    With a `scope`, later calls of the conversation that it covers run without asking, and so do those that wait. A scope and
+    edited arguments do not go together.
+    """
 
     arguments: Mapping[str, Any] | None = None
     reason: str = field(default="", kw_only=True)
+    scope: Scope | None = field(default=None, kw_only=True)
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,11 +106,18 @@ class Ruling(Record):
 
     The body is None for an unedited `Approve`, a `Redispatch` and a `Cancel`; the reason of a `Deny` and the notes of a
     `Review` are in the body.
+
+    Attributes:
+        kind: Which kind of decision it is.
+        body: The JSON text of what it says, as in `suspension_settled`; None if it says nothing.
+        reason: Why it was decided so.
+        scope: The scope of an `Approve` that has one.
     """
 
     kind: DecisionKind
     body: JsonText | None = None
     reason: str = ""
+    scope: ScopeGiven | None = None
 
     @model_validator(mode="after")
     def _whole(self) -> Self:
@@ -113,6 +126,9 @@ class Ruling(Record):
             raise ValueError(message)
         if self.body is not None and self.kind in (DecisionKind.REDISPATCH, DecisionKind.CANCEL):
             message = f"{self.kind} takes no body"
+            raise ValueError(message)
+        if self.scope is not None and (self.kind is not DecisionKind.APPROVE or self.body is not None):
+            message = "a scope goes with an approval of a call as it is"
             raise ValueError(message)
         return self
 
@@ -127,8 +143,11 @@ class Ruling(Record):
         if isinstance(decision, Approve | Answer | Fail | Redispatch | Cancel):
             reason = _text("decision.reason", decision.reason)
         match decision:
-            case Approve(arguments=None):
-                return cls(kind=DecisionKind.APPROVE, reason=reason)
+            case Approve(arguments=None, scope=scope):
+                return cls(kind=DecisionKind.APPROVE, reason=reason, scope=_scope(scope))
+            case Approve(scope=Scope()):
+                problem = "edited arguments are no example of what a scope is to cover"
+                raise InvalidDecision("decision.scope", problem, "approve the call as it is, or leave the scope out")
             case Approve(arguments=arguments):
                 if not isinstance(arguments, Mapping):
                     problem = f"{type(arguments).__name__} is not a JSON object"
@@ -162,7 +181,7 @@ class Ruling(Record):
         body: Any = None if self.body is None else jsontext.loads(self.body)
         match self.kind:
             case DecisionKind.APPROVE:
-                return Approve(body, reason=self.reason)
+                return Approve(body, reason=self.reason, scope=None if self.scope is None else self.scope.scope)
             case DecisionKind.DENY:
                 return Deny(body)
             case DecisionKind.ANSWER:
@@ -175,6 +194,13 @@ class Ruling(Record):
                 return Cancel(self.reason)
             case DecisionKind.REVIEW:
                 return Review(ReviewVerdict(body["verdict"]), body["notes"])
+
+
+def _scope(value: object) -> ScopeGiven | None:
+    if value is None or isinstance(value, Scope):
+        return None if value is None else ScopeGiven.of(value)
+    problem = f"{type(value).__name__} is not a scope"
+    raise InvalidDecision("decision.scope", problem, 'give Scope("path", "src/**", level="write"), or leave it out')
 
 
 def _verdict(value: object) -> ReviewVerdict:

@@ -2,6 +2,7 @@
 
 from typing import Literal, TypeAlias
 
+from .approvers import ApproverTerms
 from .record import Record
 
 
@@ -29,7 +30,9 @@ class RunTool(Record):
 
     `attempt` is the number of the run, `resumed` how many of the runs so far followed a decision on what the one before had
     suspended itself for. The turn's message is at `message_seq`, the decision that let the call run at `decided_at` (0: none).
-    `rule` names the permission rule by which it runs without asking.
+    `rule` names the permission rule by which it runs without asking, `grants` are the grants; the run is claimed only while no
+    grant was revoked since (`grants_epoch`), and until the first of them ends. The decision that gave the first of them is at
+    `granted_at`. `approvers` are those who might decide the call.
     """
 
     kind: Literal["run_tool"] = "run_tool"
@@ -45,6 +48,11 @@ class RunTool(Record):
     resumed: int = 0
     decided_at: int = 0
     rule: str = ""
+    grants: tuple[str, ...] = ()
+    grants_epoch: int = 0
+    grants_until: int | None = None
+    approvers: ApproverTerms | None = None
+    granted_at: int = 0
 
 
 Effect: TypeAlias = BeginTurn | CallModel | RunTool

@@ -10,8 +10,10 @@ from typing import Annotated, Literal, TypeAlias
 
 from pydantic import Field
 
+from .approvers import ApproverTerms
 from .calls import SuspensionKind
-from .decisions import DecisionKind
+from .decisions import DecisionKind, Ruling
+from .grants import CallTarget, Grant
 from .jsontext import JsonText
 from .principal import Principal
 from .record import Record
@@ -27,10 +29,13 @@ class SettledBy(StrEnum):
     FAIL = "fail"  # a client could not produce a result, or a person counts a lost run as failed
     REDISPATCH = "redispatch"  # a person has a lost run run again
     REVIEW = "review"  # a person's verdict on what a tool's body asked to have reviewed
+    EDIT = "edit"  # a person changed the arguments of a call that several have to agree to, so all are asked anew
     EXPIRY = "expiry"  # the deadline passed
     CANCELLATION = "cancellation"  # the call or its turn was cancelled, or the conversation ended
     RUN = "run"  # the callback's outcome
     LOSS = "loss"  # the run's worker was gone without an outcome
+    UNATTENDED = "unattended"  # nobody attends the conversation, and its agent says what is done then
+    GRANT = "grant"  # a grant that was given meanwhile covers the call
     RULE = "rule"  # a permission rule denies the call
     REFUSAL = "refusal"  # the call could not run at all: unknown tool, bad arguments
 
@@ -65,6 +70,7 @@ class ConversationStarted(Record):
         agent: The name of the agent that it is with.
         app: The import path of the agent's app, `package.module:app`.
         context: The JSON text of what `start(context=...)` was given: tools read it, the model does not see it.
+        attended: Whether there is somebody to ask; where not, the agent's `unattended` says what is done instead.
     """
 
     kind: Literal["conversation_started"] = "conversation_started"
@@ -73,6 +79,7 @@ class ConversationStarted(Record):
     agent: str
     app: str
     context: JsonText = "null"
+    attended: bool = True
 
 
 class MessageAccepted(Record):
@@ -179,6 +186,9 @@ class RunScheduled(Record):
         decided_at: The `seq` of the `suspension_settled` whose decision this run follows from; 0 without one.
         batch_id: The model call whose answer asked for the call.
         rule: The name of the permission rule by which the call runs without asking; empty where there is none.
+        targets: What the call touches; None where its tool does not say.
+        grants: The grants by which the call runs without asking.
+        approvers: Who may decide the call; None where anybody may.
     """
 
     kind: Literal["run_scheduled"] = "run_scheduled"
@@ -193,6 +203,9 @@ class RunScheduled(Record):
     decided_at: int = 0
     batch_id: str = ""
     rule: str = ""
+    targets: tuple[CallTarget, ...] | None = None
+    grants: tuple[str, ...] = ()
+    approvers: ApproverTerms | None = None
 
 
 class CallHeld(Record):
@@ -212,6 +225,9 @@ class CallHeld(Record):
         batch_id: The model call whose answer asked for the call.
         rule: The name of the permission rule that lets the call run or asks about it; empty where there is none.
         rule_reason: Why that rule asks, in its words.
+        targets: What the call touches; None where its tool does not say.
+        approvers: Who may decide the call; None where anybody may.
+        ruling: What the conversation, which nobody attends, decides where the call would ask; None where a person is asked.
     """
 
     kind: Literal["call_held"] = "call_held"
@@ -228,6 +244,9 @@ class CallHeld(Record):
     batch_id: str = ""
     rule: str = ""
     rule_reason: str = ""
+    targets: tuple[CallTarget, ...] | None = None
+    approvers: ApproverTerms | None = None
+    ruling: Ruling | None = None
 
 
 class CallSuspended(Record):
@@ -256,6 +275,11 @@ class CallSuspended(Record):
         payload: The JSON text of what a review is about, as data.
         rule: The name of the permission rule that asks for the approval, or lets the call go on; empty where there is none.
         rule_reason: Why a person is asked, in the rule's words.
+        targets: What the call touches; None where its tool does not say.
+        grants: The grants by which a client executes the call without asking.
+        approvers: Who may decide the call; None where anybody may.
+        message_at: The `seq` of the message that the turn answers, which says who asked for it; 0 where that is not known.
+        questions: Whether the call's arguments are questions, and an answer has to fit them.
     """
 
     kind: Literal["call_suspended"] = "call_suspended"
@@ -281,6 +305,11 @@ class CallSuspended(Record):
     payload: JsonText | None = None
     rule: str = ""
     rule_reason: str = ""
+    targets: tuple[CallTarget, ...] | None = None
+    grants: tuple[str, ...] = ()
+    approvers: ApproverTerms | None = None
+    message_at: int = 0
+    questions: bool = False
 
 
 class SuspensionSettled(Record):
@@ -299,6 +328,11 @@ class SuspensionSettled(Record):
         decision: Which kind of decision it was; None where no decision ended it.
         principal: Who decided or cancelled it, and how that was proven; None where nobody did, or nobody said.
         traceparent: The trace context of the span with which the turn goes on; None where it goes on with the same one.
+        grants: The grants that cover the call, where they ended it.
+        votes: How many people had agreed with this decision, where several have to.
+        needed: How many have to; 0 where one is enough.
+        shown: The digest of what was shown to whoever settled it; empty where an older release suspended the call.
+        head: The head of the audit chain with this event; empty where an older release wrote it.
     """
 
     kind: Literal["suspension_settled"] = "suspension_settled"
@@ -313,6 +347,96 @@ class SuspensionSettled(Record):
     principal: Principal | None = None
     traceparent: str | None = None
     reason: str = ""
+    grants: tuple[str, ...] = ()
+    votes: int = 0
+    needed: int = 0
+    shown: str = ""
+    head: str = ""
+
+
+class VoteCast(Record):
+    """A person agreed to a call that several have to agree to; it still waits.
+
+    Attributes:
+        at: When it was decided, in integer milliseconds UTC by the store's clock.
+        tool_call_id: The call.
+        suspension_id: The suspension that the vote is about.
+        decision: Which kind of decision it was.
+        body: The JSON text of what the decision said; None if it said nothing.
+        decision_id: The decision's idempotency key.
+        digest: What a repetition with the same `decision_id` is compared with.
+        principal: Who agreed, and how that was proven.
+        on: What the vote is for, in short: votes for another answer do not count together.
+        reason: Why.
+        votes: How many people have agreed by now.
+        needed: How many have to.
+        noted: The places of earlier votes, assignments and comments on the suspension.
+        shown: The digest of what was shown to whoever agreed.
+        head: The head of the audit chain with this event.
+    """
+
+    kind: Literal["vote_cast"] = "vote_cast"
+    at: int
+    tool_call_id: str
+    suspension_id: str
+    decision: DecisionKind
+    body: JsonText | None = None
+    decision_id: str
+    digest: str
+    principal: Principal
+    on: str
+    reason: str = ""
+    votes: int
+    needed: int
+    noted: tuple[int, ...] = ()
+    shown: str = ""
+    head: str = ""
+
+
+class CallAssigned(Record):
+    """Somebody takes a suspended call on, or gives it back: the others who may decide it see that, and it still waits.
+
+    Attributes:
+        at: When it was decided, in integer milliseconds UTC by the store's clock.
+        tool_call_id: The call.
+        suspension_id: The suspension.
+        to: Who is to decide it; empty where nobody is any more.
+        request_id: The idempotency key of the request.
+        principal: Who said so, and how that was proven; None where nobody said.
+        noted: The places of earlier votes, assignments and comments on the suspension.
+    """
+
+    kind: Literal["call_assigned"] = "call_assigned"
+    at: int
+    tool_call_id: str
+    suspension_id: str
+    to: str
+    request_id: str
+    principal: Principal | None = None
+    noted: tuple[int, ...] = ()
+
+
+class CallCommented(Record):
+    """Somebody wrote to the others who may decide a suspended call; the model does not read it, and the call still waits.
+
+    Attributes:
+        at: When it was decided, in integer milliseconds UTC by the store's clock.
+        tool_call_id: The call.
+        suspension_id: The suspension.
+        text: The comment.
+        request_id: The idempotency key of the request.
+        principal: Who wrote it, and how that was proven; None where nobody said.
+        noted: The places of earlier votes, assignments and comments on the suspension.
+    """
+
+    kind: Literal["call_commented"] = "call_commented"
+    at: int
+    tool_call_id: str
+    suspension_id: str
+    text: str
+    request_id: str
+    principal: Principal | None = None
+    noted: tuple[int, ...] = ()
 
 
 class CallResolved(Record):
@@ -326,6 +450,7 @@ class CallResolved(Record):
         by: What produced the result.
         untrusted: Whether a client sent the result; the envelope says so too.
         rule: The name of the permission rule that denies the call; empty where there is none.
+        head: The head of the audit chain with this event, where a permission rule denies the call; else empty.
     """
 
     kind: Literal["call_resolved"] = "call_resolved"
@@ -336,6 +461,7 @@ class CallResolved(Record):
     by: SettledBy
     untrusted: bool = False
     rule: str = ""
+    head: str = ""
 
 
 class TurnCompleted(Record):
@@ -381,6 +507,7 @@ class TurnCancelled(Record):
         calls: The ids of the calls that were open, and have an error result now.
         request_id: The cancellation's idempotency key; None where the conversation's end cancelled the turn.
         principal: Who cancelled it, and how that was proven; None where nobody said.
+        head: The head of the audit chain with this event; empty where an older release wrote it.
     """
 
     kind: Literal["turn_cancelled"] = "turn_cancelled"
@@ -389,6 +516,7 @@ class TurnCancelled(Record):
     calls: tuple[str, ...] = ()
     request_id: str | None = None
     principal: Principal | None = None
+    head: str = ""
 
 
 class PendingCancelled(Record):
@@ -400,6 +528,7 @@ class PendingCancelled(Record):
         calls: The ids of the calls, which have an error result now.
         request_id: The cancellation's idempotency key.
         principal: Who cancelled them, and how that was proven; None where nobody said.
+        head: The head of the audit chain with this event; empty where an older release wrote it.
     """
 
     kind: Literal["pending_cancelled"] = "pending_cancelled"
@@ -408,6 +537,43 @@ class PendingCancelled(Record):
     calls: tuple[str, ...]
     request_id: str
     principal: Principal | None = None
+    head: str = ""
+
+
+class GrantGiven(Record):
+    """An approver lets more than the approved call run without asking.
+
+    Attributes:
+        at: When it was decided, in integer milliseconds UTC by the store's clock.
+        grant: The grant; its `seq` is the place of the decision that gave it.
+        head: The head of the audit chain with this event; empty where an older release wrote it.
+    """
+
+    kind: Literal["grant_given"] = "grant_given"
+    at: int
+    grant: Grant
+    head: str = ""
+
+
+class GrantRevoked(Record):
+    """A grant was ended before its time.
+
+    Attributes:
+        at: When it was decided, in integer milliseconds UTC by the store's clock.
+        grant_id: The grant.
+        request_id: The revocation's idempotency key.
+        reason: Why, in the words of whoever revoked it.
+        principal: Who revoked it, and how that was proven; None where nobody said.
+        head: The head of the audit chain with this event; empty where an older release wrote it.
+    """
+
+    kind: Literal["grant_revoked"] = "grant_revoked"
+    at: int
+    grant_id: str
+    request_id: str
+    reason: str = ""
+    principal: Principal | None = None
+    head: str = ""
 
 
 class NothingCancelled(Record):
@@ -432,12 +598,14 @@ class Ended(Record):
         at: When it was decided, in integer milliseconds UTC by the store's clock.
         request_id: The idempotency key of the end.
         principal: Who ended it, and how that was proven; None where nobody said.
+        head: The head of the audit chain with this event; empty where an older release wrote it.
     """
 
     kind: Literal["conversation_ended"] = "conversation_ended"
     at: int
     request_id: str | None = None
     principal: Principal | None = None
+    head: str = ""
 
 
 Event: TypeAlias = Annotated[
@@ -449,12 +617,17 @@ Event: TypeAlias = Annotated[
     | CallHeld
     | CallSuspended
     | SuspensionSettled
+    | VoteCast
+    | CallAssigned
+    | CallCommented
     | CallResolved
     | TurnCompleted
     | TurnFailed
     | TurnCancelled
     | PendingCancelled
     | NothingCancelled
+    | GrantGiven
+    | GrantRevoked
     | Ended,
     Field(discriminator="kind"),
 ]
@@ -467,11 +640,16 @@ EVENTS: tuple[type[Record], ...] = (
     CallHeld,
     CallSuspended,
     SuspensionSettled,
+    VoteCast,
+    CallAssigned,
+    CallCommented,
     CallResolved,
     TurnCompleted,
     TurnFailed,
     TurnCancelled,
     PendingCancelled,
     NothingCancelled,
+    GrantGiven,
+    GrantRevoked,
     Ended,
 )

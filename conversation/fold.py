@@ -2,14 +2,19 @@
 
 from typing import assert_never
 
-from .calls import Call, CallStatus, Suspension
+from .auditing import Audited, shown_digest
+from .calls import Call, CallStatus, Suspension, SuspensionKind, Vote
 from .events import (
+    CallAssigned,
+    CallCommented,
     CallHeld,
     CallResolved,
     CallSuspended,
     ConversationStarted,
     Ended,
     Event,
+    GrantGiven,
+    GrantRevoked,
     MessageAccepted,
     ModelAnswered,
     NothingCancelled,
@@ -20,6 +25,7 @@ from .events import (
     TurnCompleted,
     TurnFailed,
     TurnStarted,
+    VoteCast,
 )
 from .round import NO_CALLS
 from .spec import Executor
@@ -28,13 +34,16 @@ from .state import LastTurn, QueuedTrace, State, Turn
 
 def evolve(state: State, event: Event) -> State:
     """The state after the event, which stands in the log right after everything folded so far."""
-    return _apply(state, event).model_copy(update={"seq": state.seq + 1, "updated_at": event.at})
+    changes: dict[str, object] = {"seq": state.seq + 1, "updated_at": event.at}
+    head = event.head if isinstance(event, Audited) else ""
+    return _apply(state, event).model_copy(update=changes | {"audit_head": head} if head else changes)
 
 
-def _apply(state: State, event: Event) -> State:  # noqa: C901 - one case for each event
+def _apply(state: State, event: Event) -> State:  # noqa: C901, PLR0911, PLR0912 - one case for each event
     match event:
         case ConversationStarted():
-            return state.model_copy(update={"created_at": event.at, "agent": event.agent, "app": event.app})
+            about = {"agent": event.agent, "app": event.app, "attended": event.attended}
+            return state.model_copy(update={"created_at": event.at, **about})
         case MessageAccepted():
             return _message_accepted(state, event)
         case TurnStarted():
@@ -49,6 +58,10 @@ def _apply(state: State, event: Event) -> State:  # noqa: C901 - one case for ea
             return _call_suspended(state, event)
         case SuspensionSettled():
             return _suspension_settled(state, event)
+        case VoteCast():
+            return _noted(state, event.tool_call_id, Vote(by=event.principal.id, on=event.on, seq=state.seq + 1))
+        case CallAssigned() | CallCommented():
+            return _noted(state, event.tool_call_id)
         case CallResolved():
             return _call_resolved(state, event)
         case TurnCompleted():
@@ -60,6 +73,12 @@ def _apply(state: State, event: Event) -> State:  # noqa: C901 - one case for ea
             return _turn_over(state, LastTurn(turn_id=event.turn_id, outcome="failed", seq=state.seq + 1))
         case TurnCancelled():
             return _turn_over(state, LastTurn(turn_id=event.turn_id, outcome="cancelled", seq=state.seq + 1))
+        case GrantGiven():
+            standing = tuple(grant for grant in state.grants if grant.stands(event.at))
+            return state.model_copy(update={"grants": (*standing, event.grant)})
+        case GrantRevoked():
+            kept = tuple(grant for grant in state.grants if grant.grant_id != event.grant_id)
+            return state.model_copy(update={"grants": kept, "grants_epoch": state.grants_epoch + 1})
         case PendingCancelled() | NothingCancelled():
             return state
         case Ended():
@@ -119,6 +138,9 @@ def _run_scheduled(state: State, event: RunScheduled) -> State:
         "resumed": event.resumed,
         "decided_at": event.decided_at,
         "rule": event.rule,
+        "targets": event.targets,
+        "grants": event.grants,
+        "approvers": event.approvers,
     }
     if call is not None:
         return _with_call(state, call.model_copy(update=changes))
@@ -136,6 +158,9 @@ def _run_scheduled(state: State, event: RunScheduled) -> State:
             resumed=event.resumed,
             decided_at=event.decided_at,
             rule=event.rule,
+            targets=event.targets,
+            grants=event.grants,
+            approvers=event.approvers,
         ),
     )
 
@@ -158,6 +183,8 @@ def _call_held(state: State, event: CallHeld) -> State:
             decided_at=event.decided_at,
             held_at=state.seq + 1,
             rule=event.rule,
+            targets=event.targets,
+            approvers=event.approvers,
         ),
     )
 
@@ -172,7 +199,10 @@ def _call_suspended(state: State, event: CallSuspended) -> State:
         expires_at=event.expires_at,
         traceparent=event.traceparent,
         resume=event.resume,
+        approvers=event.approvers if event.suspension_kind is SuspensionKind.REVIEW else None,
+        shown=shown_digest(event),
     )
+    own = before.approvers if before is not None and suspension.kind is SuspensionKind.REVIEW else event.approvers
     return _with_call(
         _traced(state, event.traceparent),
         Call(
@@ -189,8 +219,24 @@ def _call_suspended(state: State, event: CallSuspended) -> State:
             resumed=0 if before is None else before.resumed,
             decided_at=0 if before is None else before.decided_at,
             rule=event.rule,
+            targets=event.targets,
+            approvers=own,
         ),
     )
+
+
+def _noted(state: State, tool_call_id: str, vote: Vote | None = None) -> State:
+    """The state after a vote, an assignment or a comment."""
+    call = _turn(state).call(tool_call_id)
+    if call is None or call.suspension is None:
+        message = f"conversation {state.conversation_id!r}: call {tool_call_id!r} is not suspended"
+        raise ValueError(message)
+    before = call.suspension
+    changes = {
+        "votes": before.votes if vote is None else (*before.votes, vote),
+        "notes": (*before.notes, state.seq + 1),
+    }
+    return _with_call(state, call.model_copy(update={"suspension": before.model_copy(update=changes)}))
 
 
 def _suspension_settled(state: State, event: SuspensionSettled) -> State:

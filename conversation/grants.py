@@ -13,6 +13,7 @@ from functools import lru_cache
 
 from holdfast.errors import ConfigurationError, InvalidDecision, InvalidInput
 
+from .approvers import ApproverTerms
 from .folding import is_plain
 from .glob import BadGlob, Glob
 from .jsontext import size_bytes
@@ -22,6 +23,8 @@ from .record import Record
 from .regex import BadRegex
 from .spec import LONGEST_S
 
+MOST_GRANTS = 64
+"""How many grants a conversation has at most at a time."""
 MOST_TARGETS = 8
 """How many targets a call may have; one with more is covered by no grant."""
 LONGEST_VALUE = 256
@@ -62,7 +65,7 @@ class Target:
 
     kind: str
     value: str
-    level: Level = field(default=Level.EXECUTE)
+    level: Level | str = field(default=Level.EXECUTE)
 
     def __post_init__(self) -> None:
         _check_kind("target.kind", self.kind, ConfigurationError)
@@ -73,6 +76,51 @@ class Target:
     def is_canonical(self) -> bool:
         """Whether the value has only one reading; a target whose value has more is covered by no grant."""
         return _is_canonical(self.kind, self.value)
+
+
+class CallTarget(Record):
+    """A target of a call, as the log keeps it.
+
+    Attributes:
+        kind: `tool`, `path`, `domain`, `command`, or a name of the app's own.
+        value: The name of what is touched.
+        level: How far the call goes with it.
+    """
+
+    kind: str
+    value: str
+    level: Level = Level.EXECUTE
+
+    @property
+    def is_canonical(self) -> bool:
+        """Whether the value has only one reading; a target whose value has more is covered by no grant."""
+        return _is_canonical(self.kind, self.value)
+
+
+class ScopeGiven(Record):
+    """A scope as a command carries it."""
+
+    kind: str
+    pattern: str
+    level: Level
+    ends_s: float | None = None
+    everything: bool = False
+
+    @classmethod
+    def of(cls, scope: "Scope") -> "ScopeGiven":
+        """The record of a scope."""
+        return cls(
+            kind=scope.kind, pattern=scope.pattern, level=Level(scope.level), ends_s=scope.ends_s, everything=scope.everything
+        )
+
+    @property
+    def scope(self) -> "Scope":
+        """The scope, judged anew.
+
+        Raises:
+            InvalidDecision: A field cannot be used.
+        """
+        return Scope(self.kind, self.pattern, level=self.level, ends_s=self.ends_s, everything=self.everything)
 
 
 def tool_target(tool: str) -> Target:
@@ -97,7 +145,7 @@ class Scope:
 
     kind: str
     pattern: str
-    level: Level = field(kw_only=True)
+    level: Level | str = field(kw_only=True)
     ends_s: float | None = field(default=None, kw_only=True)
     everything: bool = field(default=False, kw_only=True)
 
@@ -126,6 +174,7 @@ class Grant(Record):
         ends_at: When it ends, in integer milliseconds UTC; None: with the conversation, or when it is revoked.
         by: Who gave it; None where nobody said.
         seq: The seq of the event that gave it.
+        approvers: The digest of who might decide the call at which it was given; empty where anybody might.
     """
 
     grant_id: str
@@ -135,22 +184,43 @@ class Grant(Record):
     ends_at: int | None = None
     by: Principal | None = None
     seq: int
+    approvers: str = ""
 
     @classmethod
-    def of(cls, scope: Scope, *, grant_id: str, at: int, seq: int, by: Principal | None = None) -> "Grant":
-        """The grant that a scope makes when it is given at a time, in integer milliseconds UTC."""
+    def of(
+        cls,
+        scope: Scope,
+        *,
+        grant_id: str,
+        at: int,
+        seq: int,
+        by: Principal | None = None,
+        terms: ApproverTerms | None = None,
+    ) -> "Grant":
+        """The grant that a scope makes when it is given at a time (in integer ms UTC), by who fulfils these terms."""
         ends_at = None if scope.ends_s is None else at + math.ceil(scope.ends_s * 1000)
         return cls(
-            grant_id=grant_id, kind=scope.kind, pattern=scope.pattern, level=scope.level, ends_at=ends_at, by=by, seq=seq
+            grant_id=grant_id,
+            kind=scope.kind,
+            pattern=scope.pattern,
+            level=Level(scope.level),
+            ends_at=ends_at,
+            by=by,
+            seq=seq,
+            approvers="" if terms is None else terms.digest,
         )
 
     def stands(self, at: int) -> bool:
         """Whether the grant has not ended at a time, in integer milliseconds UTC."""
         return self.ends_at is None or at < self.ends_at
 
-    def covers(self, target: Target) -> bool:
+    def may_stand_for(self, terms: ApproverTerms | None) -> bool:
+        """Whether the grant may let calls with these terms run: whoever gave it fulfilled the same terms."""
+        return terms is None or (terms.grantable and self.approvers == terms.digest)
+
+    def covers(self, target: "Target | CallTarget") -> bool:
         """Whether the grant covers a target, as long as it stands."""
-        if self.kind != target.kind or not self.level.includes(target.level) or not target.is_canonical:
+        if self.kind != target.kind or not self.level.includes(Level(target.level)) or not target.is_canonical:
             return False
         if self.pattern in _ALL:
             return True
@@ -158,17 +228,20 @@ class Grant(Record):
         return matcher is not None and matcher.covers(target.value)
 
 
-def covering(grants: Sequence[Grant], targets: Sequence[Target], *, at: int) -> tuple[Grant, ...] | None:
+def covering(
+    grants: Sequence[Grant], targets: Sequence[Target | CallTarget], *, at: int, approvers: ApproverTerms | None = None
+) -> tuple[Grant, ...] | None:
     """The grants by which a call with these targets may run, each once; None if they do not cover the whole call.
 
     Args:
         grants: The conversation's grants. Of several that cover a target the first counts.
         targets: What the call touches; `tool_target` for a tool that does not say.
         at: The time, in integer milliseconds UTC.
+        approvers: Who may decide the call: a grant counts that was given by somebody who might.
     """
     if not 1 <= len(targets) <= MOST_TARGETS:
         return None
-    standing = [grant for grant in grants if grant.stands(at)]
+    standing = [grant for grant in grants if grant.stands(at) and grant.may_stand_for(approvers)]
     found: dict[str, Grant] = {}
     for target in targets:
         grant = next((one for one in standing if one.covers(target)), None)
@@ -178,7 +251,7 @@ def covering(grants: Sequence[Grant], targets: Sequence[Target], *, at: int) -> 
     return tuple(found.values())
 
 
-def covers(grants: Sequence[Grant], targets: Sequence[Target], *, at: int) -> bool:
+def covers(grants: Sequence[Grant], targets: Sequence[Target | CallTarget], *, at: int) -> bool:
     """Whether a call with these targets may run by these grants."""
     return covering(grants, targets, at=at) is not None
 

@@ -9,9 +9,12 @@ from collections.abc import Sequence
 from holdfast.errors import StaleReason
 
 from .events import (
+    CallAssigned,
+    CallCommented,
     CallResolved,
     Ended,
     Event,
+    GrantRevoked,
     MessageAccepted,
     ModelAnswered,
     NothingCancelled,
@@ -19,12 +22,17 @@ from .events import (
     SettledBy,
     SuspensionSettled,
     TurnCancelled,
+    VoteCast,
 )
+from .ids import payload_digest
 from .record import Record
 
 
 class IdempotencyRecord(Record):
-    """What the store knows of one id: the event that used or settled it, its place in the log and its time (ms UTC)."""
+    """What the store knows of one id: the event that used or settled it, its place in the log and its time (ms UTC).
+
+    `head` is the head of the audit chain with that event, for the receipt; empty where the event is no link.
+    """
 
     seq: int
     at: int
@@ -33,6 +41,10 @@ class IdempotencyRecord(Record):
     tool_call_id: str | None = None
     turn_id: str | None = None
     calls: tuple[str, ...] = ()
+    votes: int = 0
+    needed: int = 0
+    settled: bool = True
+    head: str = ""
 
     @property
     def reason(self) -> StaleReason:
@@ -44,6 +56,8 @@ class IdempotencyRecord(Record):
                 return StaleReason.EXPIRED
             case SettledBy.CANCELLATION:
                 return StaleReason.CANCELLED
+            case SettledBy.EDIT:
+                return StaleReason.SUPERSEDED
             case _:
                 return StaleReason.ALREADY_RESOLVED
 
@@ -78,6 +92,11 @@ def suspension_key(suspension_id: str) -> str:
     return f"s:{suspension_id}"
 
 
+def notes_key(suspension_id: str) -> str:
+    """The key of the last vote, assignment or comment on a suspension."""
+    return f"n:{suspension_id}"
+
+
 def facts(events: Sequence[Event], first_seq: int) -> dict[str, IdempotencyRecord]:
     """The idempotency records, by key, that follow from events of which the first stands at `first_seq` in the log."""
     known: dict[str, IdempotencyRecord] = {}
@@ -88,25 +107,59 @@ def facts(events: Sequence[Event], first_seq: int) -> dict[str, IdempotencyRecor
             case ModelAnswered():
                 for call in event.calls:
                     known[call_key(call.tool_call_id)] = IdempotencyRecord(seq=seq, at=event.at)
-            case SuspensionSettled():
-                settled = IdempotencyRecord(seq=seq, at=event.at, by=event.by, tool_call_id=event.tool_call_id)
-                known[suspension_key(event.suspension_id)] = known[call_key(event.tool_call_id)] = settled
-                if event.decision_id is not None:
-                    known[decision_key(event.decision_id)] = IdempotencyRecord(seq=seq, at=event.at, digest=event.digest)
+            case SuspensionSettled() | VoteCast() | CallAssigned() | CallCommented():
+                known |= _of_suspension(event, seq)
             case CallResolved():
                 known[result_key(event.tool_call_id)] = IdempotencyRecord(seq=seq, at=event.at, by=event.by)
             case TurnCancelled(request_id=str() as request_id):
                 known[request_key(request_id)] = IdempotencyRecord(
-                    seq=seq, at=event.at, turn_id=event.turn_id, calls=event.calls, digest="cancel"
+                    seq=seq, at=event.at, turn_id=event.turn_id, calls=event.calls, digest="cancel", head=event.head
                 )
             case PendingCancelled():
                 known[request_key(event.request_id)] = IdempotencyRecord(
-                    seq=seq, at=event.at, turn_id=event.turn_id, calls=event.calls, digest="cancel_pending"
+                    seq=seq, at=event.at, turn_id=event.turn_id, calls=event.calls, digest="cancel_pending", head=event.head
                 )
             case NothingCancelled():
                 known[request_key(event.request_id)] = IdempotencyRecord(seq=seq, at=event.at, digest=event.what)
+            case GrantRevoked():
+                known[request_key(event.request_id)] = IdempotencyRecord(
+                    seq=seq, at=event.at, digest=payload_digest("revoke", event.grant_id, event.reason), head=event.head
+                )
             case Ended(request_id=str() as request_id):
-                known[request_key(request_id)] = IdempotencyRecord(seq=seq, at=event.at, digest="end")
+                known[request_key(request_id)] = IdempotencyRecord(seq=seq, at=event.at, digest="end", head=event.head)
             case _:
                 pass
     return known
+
+
+def _of_suspension(
+    event: SuspensionSettled | VoteCast | CallAssigned | CallCommented, seq: int
+) -> dict[str, IdempotencyRecord]:
+    at = event.at
+    noted = {notes_key(event.suspension_id): IdempotencyRecord(seq=seq, at=at)}
+    match event:
+        case SuspensionSettled():
+            settled = IdempotencyRecord(seq=seq, at=at, by=event.by, tool_call_id=event.tool_call_id)
+            found = {suspension_key(event.suspension_id): settled, call_key(event.tool_call_id): settled}
+            if event.decision_id is None:
+                return found
+            decided = IdempotencyRecord(
+                seq=seq, at=at, digest=event.digest, votes=event.votes, needed=event.needed, head=event.head
+            )
+            return found | {decision_key(event.decision_id): decided}
+        case VoteCast():
+            voted = IdempotencyRecord(
+                seq=seq,
+                at=at,
+                digest=event.digest,
+                votes=event.votes,
+                needed=event.needed,
+                settled=False,
+                head=event.head,
+            )
+            return noted | {decision_key(event.decision_id): voted}
+        case CallAssigned():
+            digest = payload_digest("assign", event.suspension_id, event.to)
+        case CallCommented():
+            digest = payload_digest("comment", event.suspension_id, event.text)
+    return noted | {request_key(event.request_id): IdempotencyRecord(seq=seq, at=at, digest=digest)}

@@ -3,6 +3,7 @@
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
+from .auditing import Audited, linked
 from .events import Event
 from .fold import evolve
 from .record import Record
@@ -13,20 +14,28 @@ class Receipt(Record):
     """The durable acknowledgement of a start, message, decision or end.
 
     `seq` is the place in the log of the event that records the request, `accepted_at` the time of that event (integer
-    milliseconds UTC); `duplicate` says whether the request was recorded before under the same id.
+    milliseconds UTC); `duplicate` says whether the request was recorded before under the same id. Where several people have to
+    agree to a call, `votes` of the `needed` have, this decision included, and `settled` says whether the call is decided; where
+    one is enough, `needed` is 0. `audit_head` is the head of the audit chain with what was decided; empty for a start and a
+    message, which decide nothing.
     """
 
     conversation_id: str
     seq: int
     accepted_at: int
     duplicate: bool = False
+    settled: bool = True
+    votes: int = 0
+    needed: int = 0
+    audit_head: str = ""
 
 
 class Cancelled(Record):
     """The calls that a cancellation really cancelled, and their turn; `turn_id` is None where there was nothing to cancel.
 
     `duplicate` says whether the cancellation was recorded before under the same id. `running` are those of the calls whose
-    bodies still went on when this was returned: `Conversation.cancel(wait_s=)` waits for their ends.
+    bodies still went on when this was returned: `Conversation.cancel(wait_s=)` waits for their ends. `audit_head` is the head
+    of the audit chain with the cancellation; empty where there was nothing to cancel.
     """
 
     conversation_id: str
@@ -34,6 +43,7 @@ class Cancelled(Record):
     calls: tuple[str, ...] = ()
     duplicate: bool = False
     running: tuple[str, ...] = ()
+    audit_head: str = ""
 
 
 class Receipts(Record):
@@ -76,10 +86,16 @@ class Draft:
     events: list[Event] = field(default_factory=list)
 
     def emit(self, event: Event) -> int:
-        """Add an event, and return its place in the log."""
+        """Add an event, as a link of the audit chain if it is one, and return its place in the log."""
+        event = linked(self.state, event)
         self.events.append(event)
         self.state = evolve(self.state, event)
         return self.state.seq
+
+    def head_at(self, seq: int) -> str:
+        """The head of the audit chain with the event of this draft at a place in the log; empty if that is no link."""
+        event = self.events[seq - self.state.seq - 1]
+        return event.head if isinstance(event, Audited) else ""
 
     @property
     def batch_id(self) -> str:

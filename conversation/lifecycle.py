@@ -29,7 +29,8 @@ CANCELLED_CLIENT = "cancelled before the client reported a result; it may or may
 
 def start_digest(command: Start) -> str:
     """The digest by which two starts count as the same."""
-    return payload_digest("start", command.agent, command.text, command.context)
+    attended = None if command.attended else "no"
+    return payload_digest("start", command.agent, command.text, command.context, attended=attended)
 
 
 def send_digest(command: Send) -> str:
@@ -82,8 +83,14 @@ def duplicate_request(state: State, command: CancelTurn | CancelPending | End) -
         problem = f"{command.request_id!r} was already used for another request"
         raise InvalidInput("request_id", problem, "use a new id for each request")
     if isinstance(command, End):
-        return Judgement(reply=_again(state, known.seq, known.at))
-    before = Cancelled(conversation_id=state.conversation_id, turn_id=known.turn_id, calls=known.calls, duplicate=True)
+        return Judgement(reply=_again(state, known.seq, known.at, known.head))
+    before = Cancelled(
+        conversation_id=state.conversation_id,
+        turn_id=known.turn_id,
+        calls=known.calls,
+        duplicate=True,
+        audit_head=known.head,
+    )
     return Judgement(reply=before)
 
 
@@ -114,6 +121,7 @@ def start(state: State, command: Start) -> Judgement:
             agent=command.agent,
             app=command.app,
             context=command.context,
+            attended=command.attended,
         )
     )
     seq = draft.emit(_accepted(command, start_digest(command)))
@@ -169,7 +177,7 @@ def end(state: State, command: End) -> Judgement:
     if state.turn is not None:
         _cancel_turn(draft, command)
     seq = draft.emit(Ended(at=command.now, request_id=command.request_id, principal=command.principal))
-    return draft.done(_receipt(state, seq, command.now))
+    return draft.done(_receipt(state, seq, command.now, draft.head_at(seq)))
 
 
 def _present(state: State) -> str | None:
@@ -200,10 +208,11 @@ def _cancel_turn(draft: Draft, command: CancelTurn | End) -> Cancelled:
         give_up(draft, call, failure(why_cancelled(call)), by=SettledBy.CANCELLATION, principal=command.principal)
     calls = tuple(call.tool_call_id for call in open_calls)
     request_id = command.request_id if isinstance(command, CancelTurn) else None
-    draft.emit(
+    seq = draft.emit(
         TurnCancelled(at=draft.now, turn_id=turn.turn_id, calls=calls, request_id=request_id, principal=command.principal)
     )
-    return Cancelled(conversation_id=state.conversation_id, turn_id=turn.turn_id, calls=calls)
+    head = draft.head_at(seq)
+    return Cancelled(conversation_id=state.conversation_id, turn_id=turn.turn_id, calls=calls, audit_head=head)
 
 
 def why_cancelled(call: Call) -> str:
@@ -242,9 +251,9 @@ def _check_message(text: object, message_id: object, limits: Limits) -> None:
         raise InvalidMessage("text", problem, "shorten it, or raise Limits.message_bytes of the agent")
 
 
-def _receipt(state: State, seq: int, at: int) -> Receipt:
-    return Receipt(conversation_id=state.conversation_id, seq=seq, accepted_at=at)
+def _receipt(state: State, seq: int, at: int, head: str = "") -> Receipt:
+    return Receipt(conversation_id=state.conversation_id, seq=seq, accepted_at=at, audit_head=head)
 
 
-def _again(state: State, seq: int, at: int) -> Receipt:
-    return Receipt(conversation_id=state.conversation_id, seq=seq, accepted_at=at, duplicate=True)
+def _again(state: State, seq: int, at: int, head: str = "") -> Receipt:
+    return Receipt(conversation_id=state.conversation_id, seq=seq, accepted_at=at, duplicate=True, audit_head=head)

@@ -6,17 +6,20 @@ clock, I/O or Ray; a live and a revived conversation take the same path through 
 
 from typing import assert_never
 
-from . import batches, lifecycle, outcomes, suspensions
+from . import batches, granting, lifecycle, noting, outcomes, suspensions, unattended
 from .calls import Call
 from .commands import (
+    Assign,
     CancelPending,
     CancelTurn,
     Command,
+    Comment,
     End,
     ModelFailed,
     ModelReplied,
     Resolve,
     ResolveMany,
+    Revoke,
     RunFinished,
     RunLost,
     RunRuled,
@@ -43,6 +46,8 @@ def decide(state: State, command: Command) -> Judgement:
 
     Raises:
         StaleCall: The suspension is unknown, settled, expired, cancelled or superseded.
+        NotPermitted: Whoever decides, or takes a call on, is none of those who may.
+        AlreadyVoted: Several have to agree to the call, and the same person has already.
         InvalidDecision: The decision does not fit, or its id was used for another decision.
         BatchRefused: One of several decisions cannot be taken, and so none of them was.
         InvalidMessage: The message cannot be used, or its id was used for another message.
@@ -62,7 +67,7 @@ def decide(state: State, command: Command) -> Judgement:
         case Ignored(why):
             return Judgement(ignored=why)
         case Handled():
-            return _judge(state, command)
+            return unattended.followed(state, command, _judge(state, command))
 
 
 def outstanding(state: State) -> tuple[Effect, ...]:
@@ -84,7 +89,7 @@ def outstanding(state: State) -> tuple[Effect, ...]:
                 message_seq=turn.message_seq,
             ),
         )
-    return tuple(_run_tool(turn, call) for call in turn.calls.running())
+    return tuple(_run_tool(state, turn, call) for call in turn.calls.running())
 
 
 def busy(state: State) -> bool:
@@ -100,7 +105,7 @@ def effect_of(state: State, effect_id: str) -> Effect | None:
     """The outstanding effect of that id, None if there is none; a run is found without listing the others."""
     if state.turn is not None and state.turn.calls.any_running:
         call = None if state.ended else state.turn.calls.run(effect_id)
-        return None if call is None else _run_tool(state.turn, call)
+        return None if call is None else _run_tool(state, state.turn, call)
     return next((effect for effect in outstanding(state) if effect.effect_id == effect_id), None)
 
 
@@ -109,7 +114,7 @@ def due_at(state: State) -> int | None:
     return state.calls.due_at
 
 
-def _run_tool(turn: Turn, call: Call) -> RunTool:
+def _run_tool(state: State, turn: Turn, call: Call) -> RunTool:
     return RunTool(
         effect_id=call.effect_id,
         spec_digest=turn.spec_digest,
@@ -123,7 +128,19 @@ def _run_tool(turn: Turn, call: Call) -> RunTool:
         resumed=call.resumed,
         decided_at=call.decided_at,
         rule=call.rule,
+        grants=call.grants,
+        grants_epoch=state.grants_epoch if call.grants else 0,
+        grants_until=_until(state, call),
+        approvers=call.approvers,
+        granted_at=next((grant.seq for grant in state.grants if grant.grant_id in call.grants[:1]), 0),
     )
+
+
+def _until(state: State, call: Call) -> int | None:
+    """When the first of the grants ends by which a call runs, in ms UTC; None where none has an end, 0 where one has ended."""
+    standing = {grant.grant_id: grant.ends_at for grant in state.grants} if call.grants else {}
+    ends = (standing.get(grant_id, 0) for grant_id in call.grants)
+    return min((at for at in ends if at is not None), default=None)
 
 
 def _duplicate(state: State, command: Command) -> Judgement | None:
@@ -136,8 +153,12 @@ def _duplicate(state: State, command: Command) -> Judgement | None:
             return suspensions.duplicate(state, command)
         case ResolveMany():
             return batches.duplicate(state, command)
+        case Assign() | Comment():
+            return noting.duplicate(state, command)
         case CancelTurn() | CancelPending() | End():
             return lifecycle.duplicate_request(state, command)
+        case Revoke():
+            return granting.duplicate(state, command)
         case TurnPrepared() | ModelReplied() | ModelFailed() | RunFinished() | RunSuspended() | RunRuled() | RunLost():
             if effect_of(state, command.effect_id) is not None:
                 return None
@@ -148,7 +169,7 @@ def _duplicate(state: State, command: Command) -> Judgement | None:
             assert_never(command)
 
 
-def _judge(state: State, command: Command) -> Judgement:  # noqa: C901, PLR0911 - one case for each command
+def _judge(state: State, command: Command) -> Judgement:  # noqa: C901, PLR0911, PLR0912 - one case for each command
     match command:
         case Start():
             return lifecycle.start(state, command)
@@ -158,10 +179,16 @@ def _judge(state: State, command: Command) -> Judgement:  # noqa: C901, PLR0911 
             return suspensions.resolve(state, command)
         case ResolveMany():
             return batches.resolve_many(state, command)
+        case Assign():
+            return noting.assign(state, command)
+        case Comment():
+            return noting.comment(state, command)
         case CancelTurn():
             return lifecycle.cancel(state, command)
         case CancelPending():
             return suspensions.cancel_pending(state, command)
+        case Revoke():
+            return granting.revoke(state, command)
         case End():
             return lifecycle.end(state, command)
         case TurnPrepared():

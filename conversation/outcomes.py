@@ -2,7 +2,8 @@
 
 from collections.abc import Mapping
 
-from . import ids, jsontext, schema
+from . import ids, jsontext, questions, schema
+from .approvers import MOST_BYTES, joined
 from .calls import MOST_REVIEWS, Call, CallStatus, SuspensionKind
 from .commands import ModelFailed, ModelReplied, ProposedCall, RunFinished, RunLost, RunRuled, RunSuspended, TurnPrepared
 from .envelope import failure
@@ -16,14 +17,16 @@ from .events import (
     TurnFailed,
     TurnStarted,
 )
+from .grants import LONGEST_VALUE, MOST_TARGETS, CallTarget
 from .idempotency import call_key
 from .ids import payload_digest, unique_call_ids
 from .judgement import Draft, Judgement
-from .progress import advance, asks, deny, schedule, settle, suspend, take
+from .progress import advance, asks, begin, deny, granted, schedule, settle, suspend, take
 from .ruled import Effect, Ruled
 from .spec import AgentSpec, Approval, Executor, Limits, OnLost, ToolSpec
 from .state import State, Turn
 from .table import LATE
+from .unattended import ruling_at_proposal
 
 LOST = "outcome unknown: the worker was lost while this call ran; it may or may not have taken effect"
 ASK_ABOUT_LOST = "the worker was lost while this call ran (attempt {}): it may or may not have taken effect"
@@ -42,6 +45,7 @@ FRUITLESS = {
         "with: put it otherwise"
     ),
 }
+TERMS = f"who may decide this call takes more than {MOST_BYTES} bytes to say"
 PAUSED = "pause_turn"
 """The finish reason of an answer that the provider continues at the next model call."""
 NAME_CHARS = 256
@@ -193,6 +197,8 @@ def _unshowable(call: Call, command: RunSuspended) -> str | None:
     size = sum(_bytes(text) for text in _shown(command)) - _bytes(command.action)
     if size > limits.result_bytes:
         return f"what the tool asks to have reviewed has {size} bytes, {limits.result_bytes} are allowed (Limits.result_bytes)"
+    if command.approvers is not None and not command.approvers.fits:
+        return TERMS
     for text in (command.payload, command.response_schema):
         try:
             jsontext.loads(text or "null")
@@ -208,15 +214,36 @@ def run_ruled(state: State, command: RunRuled) -> Judgement:
         return Judgement(ignored=LATE.why)
     draft = Draft(state, command.now, command.trace)
     ruled = command.ruled
+    terms = joined(call.approvers, ruled.approvers)
     if ruled.effect is Effect.DENY:
         deny(draft, call.tool_call_id, ruled)
-    elif ruled.effect is Effect.ASK and not call.decided_at:
-        asked = call.model_copy(update={"approval": Approval.REQUIRED, "rule": ruled.rule})
-        suspend(draft, asked, command.spec, SuspensionKind.APPROVAL, rule_reason=ruled.reason)
+    elif ruled.effect is Effect.ASK and (not call.decided_at or terms != call.approvers):
+        _ask_first(draft, call, ruled, command.spec)
     else:
         schedule(draft, call.model_copy(update={"resumed": call.resumed + 1}))
     advance(draft, command)
     return draft.done()
+
+
+def _ask_first(draft: Draft, call: Call, ruled: Ruled, spec: AgentSpec | None) -> None:
+    """Have a person asked about a run that has not begun; what others than these have decided does not count.
+
+    Where those who might decide the call have done so already, only those are asked whom the verdict names.
+    """
+    terms = ruled.approvers if call.decided_at else joined(call.approvers, ruled.approvers)
+    if terms is not None and not terms.fits:
+        settle(draft, call.tool_call_id, failure(TERMS), by=SettledBy.REFUSAL)
+        return
+    asked_by = call.rule if call.grants or call.decided_at else ""  # otherwise it names the rule that let the call run
+    changes = {
+        "approval": Approval.REQUIRED,
+        "rule": ruled.rule or asked_by,
+        "resumed": call.resumed + 1,
+        "grants": (),
+        "decided_at": 0,
+        "approvers": terms,
+    }
+    begin(draft, call.model_copy(update=changes), spec, rule_reason=ruled.reason)
 
 
 def run_lost(state: State, command: RunLost) -> Judgement:
@@ -227,7 +254,8 @@ def run_lost(state: State, command: RunLost) -> Judgement:
     draft = Draft(state, command.now, command.trace)
     match call.on_lost:
         case OnLost.REDISPATCH:
-            schedule(draft, call)
+            by = granted(draft, call) if call.grants else None
+            schedule(draft, call if by is None else call.model_copy(update={"grants": by}))  # the claim refuses ended grants
         case OnLost.ASK:
             suspend(
                 draft,
@@ -285,13 +313,22 @@ def _running(turn: Turn | None, effect_id: str) -> Call | None:
 def _take_up(draft: Draft, proposed: Mapping[str, ProposedCall], spec: AgentSpec | None, seq: int) -> None:
     """Take up the calls of an answer, whose event stands at `seq`: those that cannot be used get an error result at once."""
     calls = {call_id: _usable(call_id, one, spec, seq) for call_id, one in proposed.items()}
-    asked = any(isinstance(call, Call) and asks(call) for call in calls.values())
+    asked = any(isinstance(call, Call) and asks(draft, call) for call in calls.values())
     for call_id, call in calls.items():
         match call:
             case Call():
                 one = proposed[call_id]
                 reason = one.ruled.reason if one.ruled is not None else ""
-                take(draft, call, spec, prompt=one.prompt, arguments=one.arguments, hold=asked, rule_reason=reason)
+                take(
+                    draft,
+                    call,
+                    spec,
+                    prompt=one.prompt,
+                    arguments=one.arguments,
+                    hold=asked,
+                    rule_reason=reason,
+                    ruling=ruling_at_proposal(draft.state, spec, call, one),
+                )
             case Ruled():
                 deny(draft, call_id, call)
             case str():
@@ -307,6 +344,9 @@ def _usable(call_id: str, proposed: ProposedCall, spec: AgentSpec | None, seq: i
     ruled = proposed.ruled
     if ruled is not None and ruled.effect is Effect.DENY:
         return ruled
+    terms = joined(proposed.approvers, None if ruled is None else ruled.approvers)
+    if terms is not None and not terms.fits:
+        return TERMS
     return Call(
         tool_call_id=call_id,
         tool=tool.name,
@@ -316,7 +356,21 @@ def _usable(call_id: str, proposed: ProposedCall, spec: AgentSpec | None, seq: i
         arguments_at=seq,
         on_lost=tool.on_lost,
         rule="" if ruled is None else ruled.rule,
+        targets=_targets(proposed),
+        approvers=terms,
     )
+
+
+def _targets(proposed: ProposedCall) -> tuple[CallTarget, ...] | None:
+    """What a call touches, within bounds; nothing, which no grant covers, where there is too much of it."""
+    found = proposed.targets
+    if found is None or (len(found) <= MOST_TARGETS and all(_fits(one) for one in found)):
+        return found
+    return ()
+
+
+def _fits(target: CallTarget) -> bool:
+    return _bytes(target.kind) <= LONGEST_VALUE and _bytes(target.value) <= LONGEST_VALUE and target.is_canonical
 
 
 def _approval(tool: ToolSpec, ruled: Ruled | None) -> Approval:
@@ -340,5 +394,10 @@ def _problem(proposed: ProposedCall, tool: ToolSpec | None) -> str | None:
         return f"invalid arguments: they are not JSON ({error})"
     if not isinstance(arguments, Mapping):
         return "invalid arguments: they are not a JSON object"
+    if tool.questions:
+        try:
+            questions.parse(arguments)
+        except questions.NotQuestions as error:
+            return f"invalid arguments: {error}"
     broken = schema.problem(tool.parameters, arguments) if tool.strict else None
     return f"invalid arguments: {broken}" if broken is not None else None

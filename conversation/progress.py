@@ -3,6 +3,7 @@
 from . import jsontext
 from .calls import Call, SuspensionKind
 from .commands import Command, RunSuspended
+from .decisions import Ruling
 from .envelope import edited, failure
 from .events import (
     CallHeld,
@@ -14,6 +15,7 @@ from .events import (
     SuspensionSettled,
     TurnFailed,
 )
+from .grants import covering, tool_target
 from .ids import suspension_id
 from .jsontext import JsonText
 from .judgement import Draft
@@ -26,24 +28,42 @@ MAX_MODEL_CALLS = "the turn reached its limit of {} model calls (Limits.max_mode
 
 
 def take(
-    draft: Draft, call: Call, spec: AgentSpec | None, *, prompt: str | None, arguments: str, hold: bool, rule_reason: str = ""
+    draft: Draft,
+    call: Call,
+    spec: AgentSpec | None,
+    *,
+    prompt: str | None,
+    arguments: str,
+    hold: bool,
+    rule_reason: str = "",
+    ruling: Ruling | None = None,
 ) -> None:
     """Take up a call that the model has just asked for: it begins, or waits for its turn.
 
-    `prompt` is what a person will be asked, `rule_reason` why a rule asks, `arguments` a text that identifies the arguments. A
-    call is held where another goes before it, or, with `hold`, where others are to be decided first.
+    `prompt` is what a person will be asked, `rule_reason` why a rule asks, `arguments` a text that identifies the arguments,
+    `ruling` what a conversation without people decides about it. A call is held where another goes before it, or, with `hold`,
+    where others are to be decided first.
     """
     execution = _execution(spec)
     behind = execution is Execution.SEQUENTIAL and draft.state.calls.any_open
-    if behind or (execution is Execution.BATCH and hold and not asks(call)):
-        _hold(draft, call, prompt, rule_reason)
+    if behind or (execution is Execution.BATCH and hold and not asks(draft, call)):
+        _hold(draft, call, prompt, rule_reason, ruling)
     else:
         begin(draft, call, spec, prompt=prompt, arguments=arguments, rule_reason=rule_reason)
 
 
-def asks(call: Call) -> bool:
+def asks(draft: Draft, call: Call) -> bool:
     """Whether a call begins with a question to a person."""
-    return call.executor is Executor.HUMAN or (call.approval is Approval.REQUIRED and not call.decided_at)
+    if call.executor is Executor.HUMAN:
+        return True
+    return call.approval is Approval.REQUIRED and not call.decided_at and granted(draft, call) is None
+
+
+def granted(draft: Draft, call: Call) -> tuple[str, ...] | None:
+    """The grants by which a call runs without asking; None where they do not cover all that it touches."""
+    targets = (tool_target(call.tool),) if call.targets is None else call.targets
+    found = covering(draft.state.grants, targets, at=draft.now, approvers=call.approvers)
+    return None if found is None else tuple(grant.grant_id for grant in found)
 
 
 def begin(
@@ -56,13 +76,15 @@ def begin(
     rule_reason: str = "",
 ) -> None:
     """Take the next step with a call that waits for no other: ask a person, hand it to the client, or run it."""
-    if asks(call):
+    if asks(draft, call):
         kind = SuspensionKind.ELICITATION if call.executor is Executor.HUMAN else SuspensionKind.APPROVAL
-    elif call.executor is Executor.CLIENT:
-        kind = SuspensionKind.CLIENT_EXEC
     else:
-        schedule(draft, call)
-        return
+        by = granted(draft, call) if call.approval is Approval.REQUIRED and not call.decided_at else None
+        call = call.model_copy(update={"grants": by or ()})
+        if call.executor is not Executor.CLIENT:
+            schedule(draft, call)
+            return
+        kind = SuspensionKind.CLIENT_EXEC
     suspend(draft, call, spec, kind, prompt=prompt, arguments=arguments, rule_reason=rule_reason)
 
 
@@ -89,6 +111,9 @@ def schedule(draft: Draft, call: Call) -> None:
             decided_at=call.decided_at,
             batch_id=draft.batch_id,
             rule=call.rule,
+            targets=call.targets,
+            grants=call.grants,
+            approvers=call.approvers,
         )
     )
 
@@ -148,11 +173,12 @@ def suspend(
     arguments: str | None = None,
     asked: RunSuspended | None = None,
     rule_reason: str = "",
+    expires_at: int | None = None,
 ) -> None:
     """Suspend a call, for the first or a later time.
 
     `arguments` is a text that identifies the arguments shown, by default their place in the log; `asked` is what the call's own
-    body asks for, `rule_reason` why a rule asks for an approval.
+    body asks for, `rule_reason` why a rule asks for an approval, `expires_at` the deadline, if the limits do not say it.
     """
     tool = tool_of(spec, call)
     timeout_s = _timeout_s(tool, spec.limits if spec is not None else Limits(), kind)
@@ -167,7 +193,7 @@ def suspend(
         ),
         suspension_kind=kind,
         arguments_at=call.arguments_at,
-        expires_at=draft.now + round(timeout_s * 1000),
+        expires_at=expires_at or draft.now + round(timeout_s * 1000),
         prompt=prompt,
         response_schema=tool.response_schema if kind in ANSWERED_BY_SCHEMA else None,
         on_lost=call.on_lost,
@@ -175,11 +201,18 @@ def suspend(
         batch_id=draft.batch_id,
         rule=call.rule,
         rule_reason=rule_reason if kind is SuspensionKind.APPROVAL else "",
+        targets=call.targets,
+        grants=call.grants if kind is SuspensionKind.CLIENT_EXEC else (),
+        approvers=None if kind is SuspensionKind.CLIENT_EXEC else call.approvers,
+        message_at=0 if draft.state.turn is None else draft.state.turn.message_seq,
+        questions=tool.questions and kind is SuspensionKind.ELICITATION,
     )
     if kind is SuspensionKind.APPROVAL:
         suspended = suspended.model_copy(update=_of_approval(tool))
     if asked is not None:
         suspended = suspended.model_copy(update=_of_review(asked, draft.now, timeout_s))
+        if asked.approvers is not None:
+            suspended = suspended.model_copy(update={"approvers": asked.approvers})
     draft.emit(suspended)
 
 
@@ -251,7 +284,7 @@ def _undecided(draft: Draft) -> bool:
     return any(call.undecided for call in draft.state.calls.awaiting())
 
 
-def _hold(draft: Draft, call: Call, prompt: str | None, rule_reason: str) -> None:
+def _hold(draft: Draft, call: Call, prompt: str | None, rule_reason: str, ruling: Ruling | None = None) -> None:
     draft.emit(
         CallHeld(
             at=draft.now,
@@ -267,6 +300,9 @@ def _hold(draft: Draft, call: Call, prompt: str | None, rule_reason: str) -> Non
             batch_id=draft.batch_id,
             rule=call.rule,
             rule_reason=rule_reason,
+            targets=call.targets,
+            approvers=call.approvers,
+            ruling=ruling,
         )
     )
 

@@ -2,6 +2,7 @@
 
 from enum import StrEnum
 
+from .approvers import ApproverTerms
 from .record import Record
 
 
@@ -20,11 +21,13 @@ class Ruled(Record):
         effect: What is to become of the call.
         rule: The name of the rule that says so; empty where no single rule does.
         reason: Why, in the rule's words.
+        approvers: Who may approve the call, where somebody is asked; None where the call's own terms are not changed.
     """
 
     effect: Effect
     rule: str = ""
     reason: str = ""
+    approvers: ApproverTerms | None = None
 
     @property
     def denial(self) -> str:

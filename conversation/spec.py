@@ -79,6 +79,28 @@ class Choice(StrEnum):
     ANSWER = "answer"  # what its result is
 
 
+class UnattendedApprovals(StrEnum):
+    """What becomes of an approval in a conversation that nobody attends."""
+
+    ASK = "ask"  # it waits for a person all the same
+    DENY = "deny"  # it is denied at once
+
+
+class UnattendedQuestions(StrEnum):
+    """What becomes of a question in a conversation that nobody attends."""
+
+    ASK = "ask"  # it waits for a person all the same
+    CANCEL = "cancel"  # it is cancelled at once
+    DEFAULTS = "defaults"  # its defaults are the answers; it is cancelled where an answer that is required has none
+
+
+class UnattendedSpec(Record):
+    """What an agent does instead of asking, in conversations that nobody attends; its functions are not stored."""
+
+    approvals: UnattendedApprovals = UnattendedApprovals.ASK
+    questions: UnattendedQuestions = UnattendedQuestions.ASK
+
+
 class Limits(Record):
     """The bounds of an agent's conversations. Times in seconds, sizes in bytes of UTF-8.
 
@@ -119,9 +141,13 @@ class ToolSpec(Record):
     run_timeout_s: Seconds | None = None
     decisions: tuple[Choice, ...] = (Choice.APPROVE, Choice.EDIT, Choice.DENY)
     resume: Resume = Resume.REPLAY
+    questions: bool = False
 
     @model_validator(mode="after")
     def _legal(self) -> Self:
+        if self.questions and self.executor is not Executor.HUMAN:
+            message = f"executor={self.executor} answers no questions"
+            raise ValueError(message)
         if self.approval is Approval.REQUIRED and self.executor in (Executor.HUMAN, Executor.PROVIDER):
             message = f"executor={self.executor} cannot be gated"
             raise ValueError(message)
@@ -139,6 +165,7 @@ class AgentSpec(Record):
     tools: tuple[ToolSpec, ...] = ()
     limits: Limits = Limits()
     execution: Execution = Execution.PARALLEL
+    unattended: UnattendedSpec = UnattendedSpec()
 
     @cached_property
     def digest(self) -> str:

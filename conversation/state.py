@@ -8,6 +8,7 @@ from enum import StrEnum
 from typing import Literal
 
 from .calls import Call
+from .grants import Grant
 from .record import Record
 from .round import NO_CALLS, Round
 
@@ -80,7 +81,9 @@ class LastTurn(Record):
 class State(Record):
     """One conversation, without its bodies. Times in ms UTC; `queue` holds the `seq` of each queued message.
 
-    `queued_traces` holds the trace contexts of the queued messages that came with one.
+    `queued_traces` holds the trace contexts of the queued messages that came with one. `grants_epoch` counts the grants that
+    were revoked: work that was let run by a grant is claimed only in the epoch in which it was let run. `audit_head` is the
+    head of the audit chain, empty before its first link. `attended` says whether there is somebody to ask.
     """
 
     conversation_id: str
@@ -95,6 +98,10 @@ class State(Record):
     turn: Turn | None = None
     last: LastTurn | None = None
     ended: bool = False
+    grants: tuple[Grant, ...] = ()
+    grants_epoch: int = 0
+    audit_head: str = ""
+    attended: bool = True
 
     @property
     def status(self) -> Status:

@@ -1,24 +1,35 @@
 """Judging decisions and deadlines: the two ways a suspension is settled from outside the turn."""
 
+import contextlib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, NoReturn
 
 from holdfast.errors import InvalidDecision, InvalidInput, StaleCall, StaleReason
 
-from . import jsontext, schema
+from . import jsontext, questions, schema
 from .calls import Call, CallStatus, Suspension, SuspensionKind, accepted
-from .commands import CancelPending, Resolve, ResolveMany, Wake
+from .commands import CancelPending, Command, Resolve, ResolveMany, Wake
 from .decisions import DecisionKind, ReviewVerdict, Ruling
 from .envelope import failure, reviewed, success
-from .events import CallSuspended, NothingCancelled, PendingCancelled, SettledBy, SuspensionSettled
-from .idempotency import call_key, decision_key, result_key, suspension_key
+from .events import (
+    CallSuspended,
+    ModelAnswered,
+    NothingCancelled,
+    PendingCancelled,
+    SettledBy,
+    SuspensionSettled,
+    VoteCast,
+)
+from .granting import check_room, give, release
+from .idempotency import IdempotencyRecord, call_key, decision_key, result_key, suspension_key
 from .ids import check_request_id, payload_digest
 from .judgement import Cancelled, Draft, Judgement, Receipt
 from .lifecycle import why_cancelled
-from .progress import advance, give_up, go_on, newly_traced, schedule, settle, tool_of
+from .progress import advance, give_up, go_on, newly_traced, schedule, settle, suspend, tool_of
 from .spec import AgentSpec, Choice, Executor, Limits, Resume, ToolSpec
 from .state import State
+from .voting import check_permitted, check_vote, is_edit, is_yes, what
 
 NO_ANSWER = {
     SuspensionKind.APPROVAL: "nobody approved this call in time: it did not run (the user did not respond)",
@@ -44,25 +55,45 @@ def duplicate(state: State, command: Resolve) -> Judgement | None:
     if known.digest != ruling_digest(command.tool_call_id, command.suspension_id, command.ruling):
         problem = f"{command.decision_id!r} was already used for another decision"
         raise InvalidDecision("decision_id", problem, "use a new decision_id for a new decision")
-    return Judgement(reply=Receipt(conversation_id=state.conversation_id, seq=known.seq, accepted_at=known.at, duplicate=True))
+    return Judgement(reply=receipt_again(state, known))
+
+
+def receipt_again(state: State, known: IdempotencyRecord) -> Receipt:
+    """The receipt of a decision that was accepted before."""
+    return Receipt(
+        conversation_id=state.conversation_id,
+        seq=known.seq,
+        accepted_at=known.at,
+        duplicate=True,
+        settled=known.settled,
+        votes=known.votes,
+        needed=known.needed,
+        audit_head=known.head,
+    )
 
 
 def resolve(state: State, command: Resolve) -> Judgement:
-    """Settle the suspension that the decision was meant for, and no other.
+    """Settle the suspension that the decision was meant for, and no other; or count it, where several have to agree.
 
     Raises:
+        NotPermitted: Whoever decides may not decide this call.
+        AlreadyVoted: The same person has agreed already.
         StaleCall: The suspension is unknown, settled, expired, cancelled or superseded.
         InvalidDecision: The decision or its id does not fit, or the decision must name one of several suspensions.
     """
     check_request_id("decision_id", command.decision_id, InvalidDecision)
     check_spec(state, command)
     call, suspension = _suspension(state, command)
+    check_permitted(state, command, call)
     body = content(command, command.ruling, call, suspension)
+    check_vote(state, command, call, command.ruling)
+    check_room(state, [command.ruling], now=command.now)
     draft = Draft(state, command.now, command.trace)
     digest = ruling_digest(command.tool_call_id, command.suspension_id, command.ruling)
-    seq = decide_one(draft, command, call, Settlement(suspension, command.ruling, body, command.decision_id, digest))
+    receipt = decide_one(draft, command, call, Settlement(suspension, command.ruling, body, command.decision_id, digest))
+    release(draft, [command.ruling], command.spec)
     advance(draft, command)
-    return draft.done(Receipt(conversation_id=state.conversation_id, seq=seq, accepted_at=command.now))
+    return draft.done(receipt)
 
 
 def check_spec(state: State, command: Resolve | ResolveMany) -> None:
@@ -83,9 +114,18 @@ class Settlement:
     digest: str
 
 
-def decide_one(draft: Draft, command: Resolve | ResolveMany, call: Call, settlement: Settlement) -> int:
-    """Settle a suspension by a decision, and do with its call what the decision says; the decision's place in the log."""
-    ruling = settlement.ruling
+def decide_one(draft: Draft, command: Resolve | ResolveMany, call: Call, settlement: Settlement) -> Receipt:
+    """Settle a suspension by a decision, and do with its call what the decision says; or count the decision as a vote."""
+    ruling, terms = settlement.ruling, call.deciders
+    votes, needed = len(settlement.suspension.votes), 0 if terms is None or terms.minimum == 1 else terms.minimum
+    if needed and is_yes(ruling):
+        if is_edit(ruling, needed):
+            settlement = _asked_anew(draft, command, call, settlement)
+            votes = 0
+        votes += 1
+        if votes < needed:
+            seq = draft.emit(_vote(command, settlement, call.tool_call_id, votes=votes, needed=needed))
+            return _receipt(draft, seq, votes, needed, settled=False)
     seq = draft.emit(
         SuspensionSettled(
             at=command.now,
@@ -99,10 +139,73 @@ def decide_one(draft: Draft, command: Resolve | ResolveMany, call: Call, settlem
             principal=command.principal,
             traceparent=newly_traced(draft),
             reason=ruling.reason,
+            votes=votes if needed else 0,
+            needed=needed,
         )
     )
     _follow(draft, command.spec, call, settlement, seq)
-    return seq
+    if ruling.scope is not None:
+        give(draft, command, ruling.scope, seq=seq, terms=terms)
+    return _receipt(draft, seq, votes if needed else 0, needed)
+
+
+def _asked_anew(draft: Draft, command: Resolve | ResolveMany, call: Call, settlement: Settlement) -> Settlement:
+    """Suspend the call again with the arguments as they were edited, until the same deadline: who edits them agrees to them."""
+    ruling, before = settlement.ruling, settlement.suspension
+    seq = draft.emit(
+        SuspensionSettled(
+            at=command.now,
+            tool_call_id=call.tool_call_id,
+            suspension_id=before.suspension_id,
+            by=SettledBy.EDIT,
+            body=ruling.body,
+            decision=ruling.kind,
+            principal=command.principal,
+            traceparent=newly_traced(draft),
+            reason=ruling.reason,
+        )
+    )
+    tool = tool_of(command.spec, call)
+    edited = call.edited(seq).model_copy(update={"suspension": None})
+    suspend(draft, edited, command.spec, before.kind, prompt=tool.prompt, expires_at=before.expires_at)
+    again = draft.state.calls.of(call.tool_call_id)
+    suspension = before if again is None or again.suspension is None else again.suspension
+    as_they_are = Ruling(kind=DecisionKind.APPROVE, reason=ruling.reason)
+    return Settlement(suspension, as_they_are, None, settlement.decision_id, settlement.digest)
+
+
+def _vote(command: Resolve | ResolveMany, settlement: Settlement, tool_call_id: str, *, votes: int, needed: int) -> VoteCast:
+    if command.principal is None:
+        message = f"a vote of nobody on call {tool_call_id!r}"
+        raise ValueError(message)
+    ruling = settlement.ruling
+    return VoteCast(
+        at=command.now,
+        tool_call_id=tool_call_id,
+        suspension_id=settlement.suspension.suspension_id,
+        decision=ruling.kind,
+        body=ruling.body,
+        decision_id=settlement.decision_id,
+        digest=settlement.digest,
+        principal=command.principal,
+        on=what(ruling),
+        reason=ruling.reason,
+        votes=votes,
+        needed=needed,
+        noted=settlement.suspension.notes,
+    )
+
+
+def _receipt(draft: Draft, seq: int, votes: int, needed: int, *, settled: bool = True) -> Receipt:
+    return Receipt(
+        conversation_id=draft.state.conversation_id,
+        seq=seq,
+        accepted_at=draft.now,
+        settled=settled,
+        votes=votes,
+        needed=needed,
+        audit_head=draft.head_at(seq),
+    )
 
 
 def cancel_pending(state: State, command: CancelPending) -> Judgement:
@@ -126,13 +229,14 @@ def cancel_pending(state: State, command: CancelPending) -> Judgement:
         why = f"{why_cancelled(call)}: {command.reason}" if command.reason else why_cancelled(call)
         give_up(draft, call, failure(why), by=SettledBy.CANCELLATION, principal=command.principal)
     turn_id, calls = state.turn.turn_id, tuple(call.tool_call_id for call in wanted)
-    draft.emit(
+    seq = draft.emit(
         PendingCancelled(
             at=command.now, turn_id=turn_id, calls=calls, request_id=command.request_id, principal=command.principal
         )
     )
     advance(draft, command)
-    return draft.done(Cancelled(conversation_id=state.conversation_id, turn_id=turn_id, calls=calls))
+    head = draft.head_at(seq)
+    return draft.done(Cancelled(conversation_id=state.conversation_id, turn_id=turn_id, calls=calls, audit_head=head))
 
 
 def _check_reason(reason: str, limits: Limits, field: str, error: type[InvalidInput]) -> None:
@@ -161,7 +265,8 @@ def ruling_digest(tool_call_id: str, suspension_id: str | None, ruling: Ruling) 
     """The digest by which two decisions count as the same."""
     given = "-" if ruling.body is None else "+"
     parts = (tool_call_id, suspension_id or "", ruling.kind, given, ruling.body or "")
-    return payload_digest("resolve", *parts, reason=ruling.reason or None)
+    scope = None if ruling.scope is None else jsontext.dumps(ruling.scope.model_dump(mode="json"))
+    return payload_digest("resolve", *parts, reason=ruling.reason or None, scope=scope)
 
 
 def _suspension(state: State, command: Resolve) -> tuple[Call, Suspension]:
@@ -197,7 +302,7 @@ def _stale(state: State, command: Resolve) -> NoReturn:
     raise StaleCall(state.conversation_id, command.tool_call_id, known.reason, known.by, None if known.by is None else known.at)
 
 
-def content(command: Resolve | ResolveMany, ruling: Ruling, call: Call, suspension: Suspension) -> Any:
+def content(command: Command, ruling: Ruling, call: Call, suspension: Suspension) -> Any:
     """The decision's body as a value, judged against what the suspension accepts, the limits and the schemas.
 
     Raises:
@@ -210,6 +315,8 @@ def content(command: Resolve | ResolveMany, ruling: Ruling, call: Call, suspensi
     schema_text = asked.response_schema if isinstance(asked, CallSuspended) else None if own else tool.response_schema
     _check_accepted(ruling, suspension, tool, schema_text)
     _check_reason(ruling.reason, limits, "decision.reason", InvalidDecision)
+    if ruling.scope is not None:
+        _ = ruling.scope.scope  # the command may come from a shell that has not judged it
     if ruling.body is None:
         return None
     _check_size(ruling, limits)
@@ -221,6 +328,8 @@ def content(command: Resolve | ResolveMany, ruling: Ruling, call: Call, suspensi
                 raise InvalidDecision("decision.arguments", problem, "give an object, or leave it out")
             _check_schema("decision.arguments", tool.parameters, body)
         case DecisionKind.ANSWER:
+            if tool.questions and suspension.kind is SuspensionKind.ELICITATION:
+                return questions.check(_questions(command, call), body)
             _check_schema("decision.value", schema_text, body)
         case DecisionKind.DENY | DecisionKind.FAIL:
             if not isinstance(body, str):
@@ -229,6 +338,18 @@ def content(command: Resolve | ResolveMany, ruling: Ruling, call: Call, suspensi
         case DecisionKind.REVIEW:
             _check_review(body)
     return body
+
+
+def _questions(command: Command, call: Call) -> tuple[questions.Question, ...]:
+    """The questions of a call, as the model asked them."""
+    asked = command.read.get(call.arguments_at)
+    if isinstance(asked, ModelAnswered):
+        found = next((one.arguments for one in asked.calls if one.tool_call_id == call.tool_call_id), "")
+        with contextlib.suppress(jsontext.NotJson, questions.NotQuestions):
+            return questions.parse(jsontext.loads(found))
+    raise InvalidDecision(
+        "decision.value", "the questions cannot be read, so no answer can be judged", "deny or cancel the call"
+    )
 
 
 def _check_accepted(ruling: Ruling, suspension: Suspension, tool: ToolSpec, schema_text: jsontext.JsonText | None) -> None:
@@ -288,11 +409,9 @@ def _follow(draft: Draft, spec: AgentSpec | None, call: Call, settlement: Settle
         return
     match ruling.kind:
         case DecisionKind.APPROVE:
-            arguments_at = call.arguments_at if ruling.body is None else seq
             resumed = call.resumed + (call.attempt > 0)  # a run that was asked about at its dispatch had not begun
-            approved = call.model_copy(
-                update={"arguments_at": arguments_at, "decided_at": seq, "held_at": 0, "resumed": resumed}
-            )
+            approved = call if ruling.body is None else call.edited(seq)
+            approved = approved.model_copy(update={"decided_at": seq, "held_at": 0, "resumed": resumed})
             go_on(draft, approved, spec)
         case DecisionKind.DENY:
             reason = f": {body}" if body else ""
@@ -300,7 +419,7 @@ def _follow(draft: Draft, spec: AgentSpec | None, call: Call, settlement: Settle
             settle(draft, call_id, failure(denied + reason), by=SettledBy.DENY)
         case DecisionKind.ANSWER:
             at_client = untrusted and settlement.suspension.kind is SuspensionKind.CLIENT_EXEC
-            envelope = success(ruling.body or "null", untrusted=at_client)
+            envelope = success(result_of(spec, call, settlement), untrusted=at_client)
             settle(
                 draft,
                 call_id,
@@ -321,6 +440,13 @@ def _follow(draft: Draft, spec: AgentSpec | None, call: Call, settlement: Settle
             settle(draft, call_id, failure(f"{why_cancelled(stood)}{reason}"), by=SettledBy.CANCELLATION)
         case DecisionKind.REVIEW:
             settle(draft, call_id, reviewed(body["verdict"], body["notes"]), by=SettledBy.REVIEW, ok=True)
+
+
+def result_of(spec: AgentSpec | None, call: Call, settlement: Settlement) -> jsontext.JsonText:
+    """The JSON text of the result that an answer is: that of questions has the answers to all of them, defaults included."""
+    if tool_of(spec, call).questions and settlement.suspension.kind is SuspensionKind.ELICITATION:
+        return jsontext.dumps({"answers": settlement.body})
+    return settlement.ruling.body or "null"
 
 
 def _passes(settlement: Settlement, call: Call) -> bool:

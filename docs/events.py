@@ -11,8 +11,9 @@ from enum import StrEnum
 from pathlib import Path
 
 from holdfast.conversation.calls import SuspensionKind
-from holdfast.conversation.decisions import DecisionKind
+from holdfast.conversation.decisions import DecisionKind, Ruling
 from holdfast.conversation.events import EVENTS, FailureReason, RequestedCall, SettledBy, StopReason
+from holdfast.conversation.grants import CallTarget, Grant, Level
 from holdfast.conversation.live import LIVE_EVENTS
 from holdfast.conversation.principal import Proof
 from holdfast.conversation.record import Record
@@ -28,9 +29,12 @@ ENUMERATIONS: tuple[type[StrEnum], ...] = (
     Executor,
     Approval,
     OnLost,
+    Level,
     Proof,
 )
 ENTRY = re.compile(r"^    (\w+): (.+)$")
+TOLD: tuple[type[Record], ...] = (*EVENTS, *LIVE_EVENTS)
+"""The classes that have a kind, under which the page names them."""
 MEMBER = re.compile(r'= "(\w+)"(?:  # (.+))?$', re.MULTILINE)
 
 
@@ -60,7 +64,7 @@ def fields(cls: type[Record]) -> str:
     meant = meanings(cls)
     lines = ["| field | type | default | what it is |", "| --- | --- | --- | --- |"]
     for field in node.body:
-        if isinstance(field, ast.AnnAssign) and field.target.id != "kind":
+        if isinstance(field, ast.AnnAssign) and not (field.target.id == "kind" and cls in TOLD):
             default = "required" if field.value is None else f"`{_value(cls, field.target.id)}`"
             kind = ast.unparse(field.annotation).replace("|", "\\|").replace("JsonText", "str")
             lines.append(f"| `{field.target.id}` | `{kind}` | {default} | {meant[field.target.id]} |")
@@ -142,6 +146,24 @@ A new kind of event, and a new field with a default, may come with any release: 
 {summary(RequestedCall)}
 
 {fields(RequestedCall)}
+
+### Ruling
+
+{summary(Ruling)} It stands in a `call_held` of a conversation that [nobody attends](questions.md#run-without-people).
+
+{fields(Ruling)}
+
+### CallTarget
+
+{summary(CallTarget)}
+
+{fields(CallTarget)}
+
+### Grant
+
+{summary(Grant)} [Grants](grants.md) says more.
+
+{fields(Grant)}
 
 ## Live events
 

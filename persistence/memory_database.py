@@ -11,9 +11,11 @@ from holdfast.cipher import Cipher, CipherAt
 from holdfast.conversation import State, evolve
 from holdfast.conversation.calls import PendingView
 from holdfast.conversation.events import CallSuspended
+from holdfast.conversation.idempotency import notes_key
 from holdfast.errors import CorruptStore, StoreError
 from holdfast.settings import check_namespace
 
+from . import noted
 from .changes import Change
 from .memory_kept import Kept
 from .pages import PendingPlace
@@ -128,7 +130,17 @@ class MemoryDatabase:
         entry = self._entry(place.conversation_id, place.seq)
         source = self._entry(place.conversation_id, entry.arguments_at) if isinstance(entry, CallSuspended) else None
         found = self._conversations[place.conversation_id].index
-        return pending_view(place, found.agent if found is not None else "", entry, source)
+        message = self._entry(place.conversation_id, entry.message_at) if isinstance(entry, CallSuspended) else None
+        agent = found.agent if found is not None else ""
+        return pending_view(place, agent, entry, source, message=message, notes=self._notes(place))
+
+    def _notes(self, place: PendingPlace) -> list[Entry]:
+        key = notes_key(place.suspension_id)
+        known = self._conversations[place.conversation_id].known.get(key)
+        if known is None:
+            return []
+        last = self._entry(place.conversation_id, self.payloads.open_known(place.conversation_id, key, known).seq)
+        return [*(self._entry(place.conversation_id, seq) for seq in noted.earlier(last)), last]
 
 
 def check(fine: bool, what: str) -> None:  # noqa: FBT001 - the condition itself

@@ -23,6 +23,7 @@ class MemoryRuns(MemoryDatabase):
         until: int | None = None,
         bound_ms: int = 0,
         instead_of: str = "",
+        epoch: int | None = None,
     ) -> bool:
         """See `Store.claim`."""
         check(bool(effect_id and incarnation) and "|" not in incarnation and bound_ms >= 0, "arguments")
@@ -32,13 +33,19 @@ class MemoryRuns(MemoryDatabase):
             return False
         if run.status is RunStatus.CLAIMED and (run.incarnation, run.worker) == (incarnation, worker):
             return True
+        if epoch is not None and epoch != self._grants_epoch(conversation_id):
+            return False
         given_up = run.status is RunStatus.CLAIMED and run.incarnation == instead_of
         now = self._clock()
-        if not (run.status is RunStatus.RUNNABLE or given_up) or (until is not None and now > until):
+        if not (run.status is RunStatus.RUNNABLE or given_up) or (until is not None and now >= until):
             return False
         bound = now + bound_ms if bound_ms else 0
         runs[effect_id] = Run(RunStatus.CLAIMED, incarnation=incarnation, worker=worker, until=bound)
         return True
+
+    def _grants_epoch(self, conversation_id: str) -> int:
+        found = self._conversations.get(conversation_id)
+        return 0 if found is None or found.after is None else found.after.grants_epoch
 
     async def finish(
         self, conversation_id: str, effect_id: str, *, incarnation: str, outcome: bytes, keeps_late: bool = True

@@ -22,11 +22,13 @@ class RedisRuns(RedisDatabase):
         until: int | None = None,
         bound_ms: int = 0,
         instead_of: str = "",
+        epoch: int | None = None,
     ) -> bool:
         """See `Store.claim`."""
         allowed = "" if until is None else until
-        args: list[str | bytes | int] = [effect_id, incarnation, worker, allowed, bound_ms, instead_of]
-        answer = await self._script("claim", [self._keys.runs(conversation_id)], args)
+        stated = "" if epoch is None else epoch
+        args: list[str | bytes | int] = [effect_id, incarnation, worker, allowed, bound_ms, instead_of, stated]
+        answer = await self._script("claim", [self._keys.runs(conversation_id), self._keys.head(conversation_id)], args)
         return bool(answer[0] == b"ok")
 
     async def finish(

@@ -65,6 +65,7 @@ def append_args(conversation_id: str, prefix: str, write: Append, payloads: Payl
         int(write.advances),
         len(changes.opened),
         len(changes.closed),
+        write.after.grants_epoch or "",
         *entries,
         *write.absent,
         *(part for key, value in known.items() for part in (key, payloads.seal_known(conversation_id, key, value))),

@@ -5,9 +5,10 @@ from typing import Any
 
 from holdfast.conversation.calls import PendingView
 from holdfast.conversation.events import CallSuspended
+from holdfast.conversation.idempotency import notes_key
 from holdfast.errors import CorruptStore, StoreError
 
-from . import redis_values
+from . import noted, redis_values
 from .lists import ConversationRow
 from .pages import PendingPlace
 from .redis_connection import is_wrong_type
@@ -72,12 +73,46 @@ class RedisViews(RedisDatabase):
             (place.conversation_id, entry.arguments_at if isinstance(entry, CallSuspended) else 0)
             for place, entry in zip(places, entries, strict=True)
         ]
-        sources = await self._entries(wanted)
+        messages = [
+            (place.conversation_id, entry.message_at if isinstance(entry, CallSuspended) else 0)
+            for place, entry in zip(places, entries, strict=True)
+        ]
+        found = await self._entries([*wanted, *messages])
+        notes = await self._notes(places)
         heads = await self._heads([place.conversation_id for place in places], ["index", "at"])
         return [
-            pending_view(place, _agent(place, head), entry, source)
-            for place, head, entry, source in zip(places, heads, entries, sources, strict=True)
+            pending_view(place, _agent(place, head), entry, source, message=message, notes=said)
+            for place, head, entry, source, message, said in zip(
+                places, heads, entries, found[: len(places)], found[len(places) :], notes, strict=True
+            )
         ]
+
+    async def _notes(self, places: Sequence[PendingPlace]) -> list[list[Entry]]:
+        """The entries of the votes, assignments and comments on each of these suspensions."""
+
+        def fill(pipe: Any) -> None:
+            for place in places:
+                pipe.hget(self._keys.known(place.conversation_id), notes_key(place.suspension_id))
+
+        last = [self._last_note(place, found) for place, found in zip(places, await self._each(fill), strict=True)]
+        if not any(last):
+            return [[] for _ in places]
+        latest = await self._entries([(place.conversation_id, seq) for place, seq in zip(places, last, strict=True)])
+        before = [(place.conversation_id, seq) for place, one in zip(places, latest, strict=True) for seq in noted.earlier(one)]
+        by_place = dict(zip(before, await self._entries(before), strict=True))
+        return [
+            [*(by_place[place.conversation_id, seq] for seq in noted.earlier(one)), one]
+            for place, one in zip(places, latest, strict=True)
+        ]
+
+    def _last_note(self, place: PendingPlace, found: Any) -> int:
+        """The place of the last note on a suspension; 0 where there is none, or where that cannot be read."""
+        if not isinstance(found, bytes):
+            return 0
+        try:
+            return self.payloads.open_known(place.conversation_id, notes_key(place.suspension_id), found).seq
+        except StoreError:
+            return 0
 
 
 def row_of_head(created_at: int, conversation_id: str, head: Any) -> ConversationRow:

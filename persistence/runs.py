@@ -71,6 +71,7 @@ class Runs(Database, Protocol):
         until: int | None = None,
         bound_ms: int = 0,
         instead_of: str = "",
+        epoch: int | None = None,
     ) -> bool:
         """Move a record from runnable to claimed; true also if this incarnation has claimed it before.
 
@@ -79,9 +80,11 @@ class Runs(Database, Protocol):
             effect_id: The run or model call.
             incarnation: The id of the claim.
             worker: The name of the worker.
-            until: The moment (ms UTC) after which nothing is claimed any more: the claim may not be allowed by then.
+            until: The moment (ms UTC) from which on nothing is claimed any more; the claim may not be allowed from then on.
             bound_ms: How long the claim may stand without an outcome; 0 for a claim without a bound.
             instead_of: A claim whose process is gone, which gives way to this one.
+            epoch: The conversation's `State.grants_epoch` in which grants let the work run: in another nothing is claimed. None
+                for work that needs no grant.
         """
         ...
 

@@ -9,13 +9,14 @@ from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any, TypeAlias
 
-from holdfast.conversation import Event, jsontext
+from holdfast.conversation import Event, Question, jsontext, questions
 from holdfast.conversation.calls import PendingView, SuspensionKind, accepted
 from holdfast.conversation.decisions import DecisionKind
-from holdfast.conversation.events import CallSuspended, ModelAnswered, SuspensionSettled
+from holdfast.conversation.events import CallSuspended, MessageAccepted, ModelAnswered, SuspensionSettled
 from holdfast.conversation.spec import ToolSpec
 from holdfast.errors import CipherMissing, CorruptStore, NewerRecord, StoreError
 
+from . import noted
 from .lists import ConversationRow
 from .pages import PendingPlace
 
@@ -25,8 +26,19 @@ Entry: TypeAlias = Event | StoreError | None
 PROBLEM_LENGTH = 300
 
 
-def pending_view(place: PendingPlace, agent: str | StoreError, entry: Entry, source: Entry) -> PendingView:
-    """The view of a suspension, given its own entry in the log and the entry that holds its arguments (`source`)."""
+def pending_view(
+    place: PendingPlace,
+    agent: str | StoreError,
+    entry: Entry,
+    source: Entry,
+    *,
+    message: Entry = None,
+    notes: Sequence[Entry] = (),
+) -> PendingView:
+    """The view of a suspension, given its own entry in the log and the entry that holds its arguments (`source`).
+
+    `message` is the entry of the turn's message, `notes` are those of votes, assignments and comments, in the log's order.
+    """
     problems = []
     if isinstance(agent, StoreError):
         problems.append(str(agent))
@@ -47,6 +59,13 @@ def pending_view(place: PendingPlace, agent: str | StoreError, entry: Entry, sou
         schema = None if entry.response_schema is None else jsontext.loads(entry.response_schema)
     except jsontext.NotJson as error:
         problems.append(f"its response schema cannot be shown ({error})")
+    asked: tuple[Question, ...] | None = None
+    if entry.questions and not problems:
+        try:
+            asked = questions.parse(arguments)
+            schema = questions.schema_of(asked)
+        except questions.NotQuestions as error:
+            problems.append(f"its questions cannot be shown ({error})")
     payload: Any = None
     try:
         payload = None if entry.payload is None else jsontext.loads(entry.payload)
@@ -75,6 +94,11 @@ def pending_view(place: PendingPlace, agent: str | StoreError, entry: Entry, sou
         payload=payload,
         rule=entry.rule if by_rule else "",
         rule_reason=entry.rule_reason if by_rule else "",
+        targets=entry.targets,
+        approvers=entry.approvers,
+        requester=message.principal if isinstance(message, MessageAccepted) else None,
+        **noted.shown(notes),
+        questions=asked,
     )
 
 

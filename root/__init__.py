@@ -14,24 +14,30 @@ if TYPE_CHECKING:
     from holdfast.agent.app import App
     from holdfast.agent.approving import TurnContext
     from holdfast.agent.context import Report, ToolContext
+    from holdfast.agent.questions import ask_user_questions
     from holdfast.agent.rule import Rule
     from holdfast.agent.rules import Rules
     from holdfast.agent.suspend import Suspend
     from holdfast.agent.tool import Tool, tool
+    from holdfast.agent.unattended import Unattended, UnattendedCall
     from holdfast.client.async_client import AsyncClient
     from holdfast.client.blocking import BlockingConversation, Client
     from holdfast.client.conversation import Conversation
     from holdfast.client.results import AsyncPendingCall, ConversationState, PendingCall
+    from holdfast.conversation.approvers import Approvers
     from holdfast.conversation.calls import SuspensionKind
     from holdfast.conversation.decisions import Answer, Approve, Cancel, Decision, Deny, Fail, Redispatch, Review, ReviewVerdict
     from holdfast.conversation.events import FailureReason, StopReason
+    from holdfast.conversation.grants import Grant, Level, Scope, Target
     from holdfast.conversation.judgement import Receipt
     from holdfast.conversation.principal import Principal, Proof
+    from holdfast.conversation.questions import Question
     from holdfast.conversation.spec import Limits
     from holdfast.conversation.state import Status
 
     from .errors import (
         AgentNotFound,
+        AlreadyVoted,
         AppNotFound,
         AppNotPublished,
         BatchRefused,
@@ -56,6 +62,7 @@ if TYPE_CHECKING:
         LeaseHeld,
         MessageNotFound,
         NewerRecord,
+        NotPermitted,
         OlderRelease,
         OtherBuild,
         OutcomeUnknown,
@@ -82,6 +89,7 @@ _HOMES = {
         "Report",
         "ToolContext",
     ),
+    "agent.questions": ("ask_user_questions",),
     "agent.rule": ("Rule",),
     "agent.rules": ("Rules",),
     "agent.suspend": ("Suspend",),
@@ -89,6 +97,7 @@ _HOMES = {
         "Tool",
         "tool",
     ),
+    "agent.unattended": ("Unattended", "UnattendedCall"),
     "client.async_client": ("AsyncClient",),
     "client.blocking": (
         "BlockingConversation",
@@ -100,6 +109,7 @@ _HOMES = {
         "ConversationState",
         "PendingCall",
     ),
+    "conversation.approvers": ("Approvers",),
     "conversation.calls": ("SuspensionKind",),
     "conversation.decisions": (
         "Answer",
@@ -116,12 +126,15 @@ _HOMES = {
         "FailureReason",
         "StopReason",
     ),
+    "conversation.grants": ("Grant", "Level", "Scope", "Target"),
     "conversation.judgement": ("Receipt",),
     "conversation.principal": ("Principal", "Proof"),
+    "conversation.questions": ("Question",),
     "conversation.spec": ("Limits",),
     "conversation.state": ("Status",),
     "errors": (
         "AgentNotFound",
+        "AlreadyVoted",
         "AppNotFound",
         "AppNotPublished",
         "BatchRefused",
@@ -146,6 +159,7 @@ _HOMES = {
         "LeaseHeld",
         "MessageNotFound",
         "NewerRecord",
+        "NotPermitted",
         "OlderRelease",
         "OtherBuild",
         "OutcomeUnknown",
@@ -168,11 +182,13 @@ _HOMES = {
 __all__ = [
     "Agent",
     "AgentNotFound",
+    "AlreadyVoted",
     "Answer",
     "App",
     "AppNotFound",
     "AppNotPublished",
     "Approve",
+    "Approvers",
     "AsyncClient",
     "AsyncPendingCall",
     "BatchRefused",
@@ -196,6 +212,7 @@ __all__ = [
     "Fail",
     "FailureReason",
     "Fenced",
+    "Grant",
     "HoldfastError",
     "HomeUnusable",
     "InvalidConversationId",
@@ -204,9 +221,11 @@ __all__ = [
     "InvalidMessage",
     "InvalidRule",
     "LeaseHeld",
+    "Level",
     "Limits",
     "MessageNotFound",
     "NewerRecord",
+    "NotPermitted",
     "OlderRelease",
     "OtherBuild",
     "OutcomeUnknown",
@@ -215,6 +234,7 @@ __all__ = [
     "Principal",
     "Proof",
     "Quarantined",
+    "Question",
     "QueueFull",
     "Receipt",
     "Redispatch",
@@ -223,6 +243,7 @@ __all__ = [
     "ReviewVerdict",
     "Rule",
     "Rules",
+    "Scope",
     "ServerRefused",
     "ServerUnavailable",
     "StaleCall",
@@ -233,14 +254,18 @@ __all__ = [
     "StoreUnavailable",
     "Suspend",
     "SuspensionKind",
+    "Target",
     "Tool",
     "ToolContext",
     "TurnContext",
     "TurnNotFound",
+    "Unattended",
+    "UnattendedCall",
     "UnsupportedServer",
     "WrongCluster",
     "WrongStore",
     "__version__",
+    "ask_user_questions",
     "tool",
 ]
 

@@ -24,6 +24,8 @@ HoldfastError
 ├── QueueFull                    no more messages may wait for their turn; send again once a turn has begun
 ├── Overloaded                   all actors that may live are at work; try again after a moment
 ├── StaleCall                    the call is not waiting for this decision any more, or never was
+├── NotPermitted                 whoever decides may not decide this call
+├── AlreadyVoted                 the same person has agreed to the call before; others have to
 ├── BatchRefused                 one of several decisions cannot be taken, and so none of them was
 ├── OutcomeUnknown               no acknowledgement within the deadline; retry with the same id
 ├── ServerRefused                the HTTP server refused a request, or what answers there is no Holdfast
@@ -271,7 +273,7 @@ class StaleReason(StrEnum):
 class StaleCall(HoldfastError):
     """The call does not wait for this decision. Refresh the list of pending calls; do not retry blindly.
 
-    `settled_by` says what settled it (a decision kind, `expiry` or `cancellation`), `settled_at` when, in integer
+    `settled_by` says what settled it (a decision kind, `expiry`, `cancellation` or `grant`), `settled_at` when, in integer
     milliseconds UTC; both are None where the call was never known.
     """
 
@@ -297,11 +299,40 @@ class StaleCall(HoldfastError):
         return f"{text}; look at what is pending now before you decide again"
 
 
+class NotPermitted(HoldfastError):
+    """Whoever decides may not decide this call, and nothing was changed; `why` says what is missing.
+
+    Somebody else has to decide, or the same person in a way that proves who they are.
+    """
+
+    template = "conversation {0!r}: call {1!r} cannot be decided so: {2}"
+
+    def __init__(self, conversation_id: str, tool_call_id: str, why: str) -> None:
+        super().__init__(conversation_id, tool_call_id, why)
+        self.conversation_id = conversation_id
+        self.tool_call_id = tool_call_id
+        self.why = why
+
+
+class AlreadyVoted(HoldfastError):
+    """This person has agreed to this call already; others have to: `votes` of the `needed` people have. Nothing was changed."""
+
+    template = "conversation {0!r}: {2!r} has agreed to call {1!r} already; {3} of {4} people have"
+
+    def __init__(self, conversation_id: str, tool_call_id: str, principal_id: str, votes: int, needed: int) -> None:
+        super().__init__(conversation_id, tool_call_id, principal_id, votes, needed)
+        self.conversation_id = conversation_id
+        self.tool_call_id = tool_call_id
+        self.principal_id = principal_id
+        self.votes = votes
+        self.needed = needed
+
+
 class BatchRefused(HoldfastError):
     """One of several decisions cannot be taken, and so none of them was.
 
-    `errors` has the error (`StaleCall` or `InvalidDecision`) for each suspension whose decision cannot be taken, by its id.
-    Leave those out or decide them otherwise, and send the rest again.
+    `errors` has the error (`StaleCall`, `InvalidDecision`, `NotPermitted` or `AlreadyVoted`) for each suspension whose decision
+    cannot be taken, by its id. Leave those out or decide them otherwise, and send the rest again.
     """
 
     def __init__(self, conversation_id: str, errors: Mapping[str, HoldfastError]) -> None:

@@ -9,15 +9,20 @@ from .lazy import lazily
 
 if TYPE_CHECKING:
     from holdfast.client.results import Event, EventBody
+    from holdfast.conversation.approvers import ApproverTerms
     from holdfast.conversation.calls import SuspensionKind
     from holdfast.conversation.decisions import DecisionKind
     from holdfast.conversation.events import (
+        CallAssigned,
+        CallCommented,
         CallHeld,
         CallResolved,
         CallSuspended,
         ConversationStarted,
         Ended,
         FailureReason,
+        GrantGiven,
+        GrantRevoked,
         MessageAccepted,
         ModelAnswered,
         NothingCancelled,
@@ -31,7 +36,9 @@ if TYPE_CHECKING:
         TurnCompleted,
         TurnFailed,
         TurnStarted,
+        VoteCast,
     )
+    from holdfast.conversation.grants import CallTarget, Grant, Level
     from holdfast.conversation.live import ArgumentsDelta, ProgressReported, ReasoningDelta, TextDelta
     from holdfast.conversation.principal import Principal, Proof
     from holdfast.conversation.spec import Approval, Choice, Executor, OnLost, Resume
@@ -42,11 +49,15 @@ _HOMES = {
     "conversation.decisions": ("DecisionKind",),
     "conversation.events": (
         "CallResolved",
+        "CallAssigned",
+        "CallCommented",
         "CallHeld",
         "CallSuspended",
         "Ended",
         "ConversationStarted",
         "FailureReason",
+        "GrantGiven",
+        "GrantRevoked",
         "MessageAccepted",
         "ModelAnswered",
         "NothingCancelled",
@@ -60,7 +71,10 @@ _HOMES = {
         "TurnCompleted",
         "TurnFailed",
         "TurnStarted",
+        "VoteCast",
     ),
+    "conversation.approvers": ("ApproverTerms",),
+    "conversation.grants": ("CallTarget", "Grant", "Level"),
     "conversation.live": ("ArgumentsDelta", "ProgressReported", "ReasoningDelta", "TextDelta"),
     "conversation.principal": ("Principal", "Proof"),
     "conversation.spec": ("Approval", "Choice", "Executor", "OnLost", "Resume"),
@@ -68,10 +82,14 @@ _HOMES = {
 
 __all__ = [
     "Approval",
+    "ApproverTerms",
     "ArgumentsDelta",
+    "CallAssigned",
+    "CallCommented",
     "CallHeld",
     "CallResolved",
     "CallSuspended",
+    "CallTarget",
     "Choice",
     "ConversationStarted",
     "DecisionKind",
@@ -80,6 +98,10 @@ __all__ = [
     "EventBody",
     "Executor",
     "FailureReason",
+    "Grant",
+    "GrantGiven",
+    "GrantRevoked",
+    "Level",
     "MessageAccepted",
     "ModelAnswered",
     "NothingCancelled",
@@ -101,6 +123,7 @@ __all__ = [
     "TurnCompleted",
     "TurnFailed",
     "TurnStarted",
+    "VoteCast",
 ]
 
 _imported = lazily("holdfast", _HOMES)

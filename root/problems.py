@@ -14,6 +14,7 @@ from pydantic import TypeAdapter, ValidationError
 
 from .errors import (
     AgentNotFound,
+    AlreadyVoted,
     AppNotFound,
     AppNotPublished,
     BatchRefused,
@@ -38,6 +39,7 @@ from .errors import (
     LeaseHeld,
     MessageNotFound,
     NewerRecord,
+    NotPermitted,
     OlderRelease,
     OtherBuild,
     OutcomeUnknown,
@@ -70,6 +72,8 @@ STATUSES: Mapping[type[HoldfastError], int] = {
     ConversationExists: 409,
     ConversationEnded: 409,
     StaleCall: 409,
+    AlreadyVoted: 409,
+    NotPermitted: 403,
     BatchRefused: 409,
     Quarantined: 409,
     # what goes through later

@@ -18,7 +18,19 @@ from holdfast.client import AsyncClient
 from holdfast.client.figures import Figures
 from holdfast.errors import HoldfastError
 
-from . import batches, conversations, decisions, following, operating, page_tokens, scraping, static_files
+from . import (
+    audit,
+    batches,
+    conversations,
+    decisions,
+    following,
+    grants,
+    noting,
+    operating,
+    page_tokens,
+    scraping,
+    static_files,
+)
 from .authentication import Authentication
 from .bounds import Bounds
 from .caller import LOCAL, Caller
@@ -46,6 +58,9 @@ OPERATIONS: tuple[Operation, ...] = (
     *conversations.OPERATIONS,
     *decisions.OPERATIONS,
     *batches.OPERATIONS,
+    *grants.OPERATIONS,
+    *audit.OPERATIONS,
+    *noting.OPERATIONS,
     *following.OPERATIONS,
     *operating.OPERATIONS,
     *page_tokens.OPERATIONS,

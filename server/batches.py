@@ -67,7 +67,7 @@ def _by_suspension(conversation_id: str, items: Sequence[DecisionItem]) -> dict[
     """Several decisions about one conversation.
 
     Raises:
-        InvalidDecision: Two are for one suspension, or one names a call or another conversation.
+        InvalidDecision: Two are for one suspension, or one names a call or another conversation, or has a scope that is none.
     """
     _check_distinct(items)
     for number, item in enumerate(items):
@@ -77,7 +77,14 @@ def _by_suspension(conversation_id: str, items: Sequence[DecisionItem]) -> dict[
         if item.root.tool_call_id is not None:
             problem = "each of these decisions is bound by its suspension alone"
             raise InvalidDecision(f"decisions.{number}.tool_call_id", problem, "leave it out")
-    return {item.root.suspension_id: item.root.decided() for item in items}
+    return {item.root.suspension_id: _decision(number, item) for number, item in enumerate(items)}
+
+
+def _decision(number: int, item: DecisionItem) -> Decision:
+    try:
+        return item.root.decided()
+    except InvalidDecision as error:
+        raise InvalidDecision(f"decisions.{number}.{error.field}", error.problem, error.fix) from None
 
 
 def _check_distinct(items: Sequence[DecisionItem]) -> None:

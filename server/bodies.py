@@ -31,6 +31,9 @@ class StartBody(Body):
     conversation_id: str | None = Field(default=None, description="By default derived from the message's id.")
     message_id: Key = None
     context: Any = Field(default=None, description="Any JSON value; tools read it, the model does not see it.")
+    attended: bool = Field(
+        default=True, description="Whether there is somebody to ask; where not, the agent says what is done instead."
+    )
 
 
 class MessageBody(Body):
@@ -68,6 +71,43 @@ class CancelPendingBody(Body):
         default=None, strict=False, description="Only those that wait for this; by default all."
     )
     reason: str = Field(default="", description="Why; the model reads it.")
+    request_id: Key = None
+
+
+class RevokeBody(Body):
+    """Why a grant ends."""
+
+    reason: str = Field(default="", description="Why; the log keeps it.")
+    request_id: Key = None
+
+
+class AuditQuery(_Query):
+    """A part of an audit."""
+
+    limit: int = Field(default=1000, ge=1, le=1000, description="How many entries the part may have; an export has all.")
+    after: int = Field(
+        default=0, ge=0, lt=1 << 63, description="Only entries whose `seq` is greater; the whole chain is checked."
+    )
+    receipt: str | None = Field(
+        default=None, pattern="^[0-9a-f]{64}$", description="The `audit_head` of a receipt, which has to be in the chain."
+    )
+
+
+class AssignBody(Body):
+    """Who takes a pending call on."""
+
+    to: str | None = Field(
+        default=None, max_length=200, description="Who; by default you yourself, and empty: nobody any more."
+    )
+    conversation_id: str | None = Field(default=None, description="Finds the suspension faster, and after it was settled.")
+    request_id: Key = None
+
+
+class CommentBody(Body):
+    """A comment on a pending call."""
+
+    text: str = Field(description="What it says, to the others who may decide the call; the model does not read it.")
+    conversation_id: str | None = Field(default=None, description="Finds the suspension faster, and after it was settled.")
     request_id: Key = None
 
 
@@ -113,6 +153,10 @@ class PendingQuery(PageQuery):
 
     kind: SuspensionKind | None = None
     agent: str | None = Field(default=None, max_length=200)
+    approver: str | None = Field(
+        default=None, max_length=200, description="Only calls that this principal may decide, by its id and `roles`."
+    )
+    roles: str | None = Field(default=None, max_length=4000, description="The roles of `approver`, with commas between them.")
 
 
 class PlaceQuery(_Query):
@@ -155,5 +199,6 @@ PATHS: dict[str, dict[str, Any]] = {
     "message_id": {"type": "string", "pattern": f"^{REQUEST_ID.pattern}$"},
     "turn_id": {"type": "string", "minLength": 1, "maxLength": 64},
     "suspension_id": {"type": "string", "minLength": 1, "maxLength": 128},
+    "grant_id": {"type": "string", "pattern": "^[A-Za-z0-9_-]{1,64}$"},
 }
 """The schema of each part of a path."""

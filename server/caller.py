@@ -60,6 +60,16 @@ class Caller:
             detail = f"this page may decide {', '.join(sorted(self.kinds))} alone"
             raise Refusal(403, "not_permitted", detail, {"kind": kind})
 
+    def check_grants(self) -> None:
+        """Refuse a page that may not decide whatever waits in its conversation: a grant reaches beyond the call it is shown.
+
+        Raises:
+            Refusal: The page may decide calls that wait for some things alone.
+        """
+        if self.kinds is not None and not self.kinds.issuperset(SuspensionKind):
+            detail = f"this page may decide {', '.join(sorted(self.kinds))} alone: it neither gives nor ends grants"
+            raise Refusal(403, "not_permitted", detail, {"kind": None})
+
     def check_scope(self, scope: AccessScope) -> None:
         """Refuse a caller without this scope.
 

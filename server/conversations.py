@@ -54,7 +54,12 @@ async def start(asked: Asked) -> MessageReceiptReply | Response:
     key = asked.key or _key_of_start(body.conversation_id)
     await asked.serving.reach.check_start(asked.caller, body.conversation_id or conversation_id_from(key))
     conversation = await asked.client.start(
-        body.agent, body.text, conversation_id=body.conversation_id, message_id=key, context=body.context
+        body.agent,
+        body.text,
+        conversation_id=body.conversation_id,
+        message_id=key,
+        context=body.context,
+        attended=body.attended,
     )
     receipt = cast("Receipt", conversation.receipt)
     if streams:

@@ -4,7 +4,7 @@ from typing import Annotated, Any, Literal, TypeAlias
 
 from pydantic import Field, RootModel
 
-from holdfast.conversation import Answer, Approve, Cancel, Decision, Deny, Fail, Redispatch, Review
+from holdfast.conversation import Answer, Approve, Cancel, Decision, Deny, Fail, Level, Redispatch, Review, Scope
 from holdfast.conversation.batches import MOST
 
 from .bodies import Body, Key
@@ -14,14 +14,39 @@ MOST_EACH = 100
 Reason: TypeAlias = Annotated[str, Field(description="Why; the log keeps it, and the model reads it of `deny` and `cancel`.")]
 
 
+class ScopeBody(Body):
+    """What may run without asking from now on, beyond the call that is approved."""
+
+    kind: str = Field(description="The kind of targets: `tool`, `path`, `domain`, `command` or one of your own.")
+    pattern: str = Field(description="A glob over their values: `src/**`.")
+    level: Literal["read", "write", "execute", "admin"] = Field(description="Up to which level; each includes those before it.")
+    ends_s: float | None = Field(default=None, description="After how many seconds it ends; by default with the conversation.")
+    everything: bool = Field(default=False, description="Whether the pattern may cover every value of its kind.")
+
+    def given(self) -> Scope:
+        """The scope.
+
+        Raises:
+            InvalidDecision: A field cannot be used.
+        """
+        return Scope(self.kind, self.pattern, level=Level(self.level), ends_s=self.ends_s, everything=self.everything)
+
+
 class _Approve(Body):
     decision: Literal["approve"]
     arguments: dict[str, Any] | None = None
     reason: Reason = ""
+    scope: ScopeBody | None = Field(
+        default=None, description="Lets more than this call run without asking; it does not go with edited arguments."
+    )
 
     def decided(self) -> Decision:
-        """The decision."""
-        return Approve(self.arguments, reason=self.reason)
+        """The decision.
+
+        Raises:
+            InvalidDecision: The scope cannot be used.
+        """
+        return Approve(self.arguments, reason=self.reason, scope=None if self.scope is None else self.scope.given())
 
 
 class _Deny(Body):

@@ -4,8 +4,9 @@ import uuid
 from dataclasses import dataclass
 from typing import Any
 
-from holdfast.client import Decision, Receipt
+from holdfast.client import Approve, Decision, Receipt
 from holdfast.client.access import AccessScope
+from holdfast.client.deciders import asked_of
 from holdfast.client.results import AsyncPendingCall
 from holdfast.errors import StaleCall
 
@@ -20,7 +21,8 @@ from .replies import DecisionReceiptReply, PendingPageReply, PendingReply
 async def pending(asked: Asked) -> PendingPageReply:
     """A page of the pending calls of all conversations."""
     kind, client = asked.query.kind, asked.client
-    page = await listed(asked.caller, asked.query, lambda where: client.pending(kind=kind, **where))
+    who = asked_of(asked.query.approver, asked.query.roles)
+    page = await listed(asked.caller, asked.query, lambda where: client.pending(kind=kind, approver=who, **where))
     return PendingPageReply.model_validate(page)
 
 
@@ -79,18 +81,31 @@ class Paged:
             shown: The pending call, where it has been read already.
 
         Raises:
-            Refusal: The page may decide calls that wait for others alone.
+            Refusal: The page may decide calls that wait for others alone, or a scope would reach beyond what it may decide.
             StaleCall: The conversation has had no such suspension.
             InvalidDecision: The call would run, and could not be shown whole.
+        """
+        if isinstance(decision, Approve) and decision.scope is not None:
+            self.asked.caller.check_grants()
+        call = await self.check_kind(suspension_id, shown)
+        if call is not None:
+            call.check_shown(decision)
+
+    async def check_kind(self, suspension_id: str, shown: AsyncPendingCall | None = None) -> AsyncPendingCall | None:
+        """The pending call, if the page may decide such calls; None for one that was settled.
+
+        Raises:
+            Refusal: The page may decide calls that wait for others alone.
+            StaleCall: The conversation has had no such suspension.
         """
         try:
             call = shown or await self.asked.client.pending_call(suspension_id, conversation_id=self.conversation_id)
         except StaleCall as stale:
             if stale.settled_at is None:
                 raise
-            return  # a repetition is told what it was told before
+            return None  # a repetition is told what it was told before
         self.asked.caller.check_kind(call.kind)
-        call.check_shown(decision)
+        return call
 
 
 def page_of(asked: Asked) -> Paged | None:

@@ -16,7 +16,7 @@ LOOPBACK_NAMES = ("127.0.0.1", "localhost", "[::1]")
 """The names under which a server on loopback is reached. Another one means that a page had its own name lead here."""
 SAFE_METHODS = frozenset({"GET", "HEAD", "OPTIONS"})
 PREFLIGHT = {
-    "Access-Control-Allow-Methods": "GET, POST",
+    "Access-Control-Allow-Methods": "GET, POST, DELETE",
     "Access-Control-Allow-Headers": "Authorization, Content-Type, Idempotency-Key, Last-Event-ID, X-Request-Id, traceparent",
     "Access-Control-Max-Age": "600",
 }

@@ -75,7 +75,7 @@ class Operation:
     """One operation.
 
     Attributes:
-        method: `GET` or `POST`.
+        method: `GET`, `POST` or `DELETE`.
         path: The path; `{name}` stands for a part.
         name: The operation's name in the description of the API.
         summary: What it does, in a line.

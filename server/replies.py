@@ -5,16 +5,76 @@ from typing import Any, Literal
 from pydantic import BaseModel, ConfigDict, Field
 
 from holdfast.client import MessageStatus, TurnStatus
-from holdfast.conversation import Approval, Executor, FailureReason, Status, StopReason, SuspensionKind
+from holdfast.conversation import Approval, Executor, FailureReason, Level, Proof, Status, StopReason, SuspensionKind
+from holdfast.conversation.decisions import DecisionKind
 from holdfast.conversation.ruled import Effect
 
 from .problems import Problem
 
 MS = "In integer milliseconds UTC."
+SETTLED = "Whether the call is decided; false where others have to agree, too."
+VOTES = "How many people have agreed, this decision included, where several have to; else 0."
+NEEDED = "How many people have to agree; 0 where one is enough."
 
 
 class _Reply(BaseModel):
     model_config = ConfigDict(from_attributes=True)
+
+
+class TargetReply(_Reply):
+    """What a call touches."""
+
+    kind: str = Field(description="`tool`, `path`, `domain`, `command` or a kind of the app's own.")
+    value: str
+    level: Level
+
+
+class QuestionReply(_Reply):
+    """One question of a call of `ask_user_questions`."""
+
+    id: str = Field(description="The name of its answer.")
+    text: str
+    options: list[str] | None = Field(description="What there is to choose from; null for an answer in free words.")
+    multiple: bool
+    required: bool
+    default: str | list[str] | None = Field(description="What counts where it is left out.")
+
+
+class PrincipalReply(_Reply):
+    """A person or a program."""
+
+    id: str
+    roles: list[str]
+    proof: Proof = Field(description="How it was proven.")
+
+
+class ApproversReply(_Reply):
+    """Who may decide a call."""
+
+    who: list[list[str]] = Field(
+        description="Lists of roles (`role:finance`) and ids (`id:ana`): whoever decides is in each. None: anybody with a name."
+    )
+    minimum: int = Field(description="How many different people have to agree.")
+    not_requester: bool = Field(description="Whether whoever sent the message may not decide.")
+    stated: bool = Field(description="Whether a principal that nobody has proven counts, too.")
+
+
+class VoteReply(_Reply):
+    """A person's yes to a call that several have to agree to."""
+
+    by: PrincipalReply
+    at: int = Field(description=MS)
+    decision: DecisionKind
+    value: Any = Field(description="What the decision says: an answer, or a review's verdict and notes.")
+    reason: str
+
+
+class CommentReply(_Reply):
+    """A comment on a pending call, for the others who may decide it."""
+
+    by: PrincipalReply | None = Field(description="Who wrote it; null where nobody said.")
+    at: int = Field(description=MS)
+    text: str
 
 
 class PendingReply(_Reply):
@@ -44,6 +104,17 @@ class PendingReply(_Reply):
     payload: Any = Field(description="What a review is about, as data.")
     rule: str = Field(description="The permission rule that asks for an approval; empty where none by itself does.")
     rule_reason: str = Field(description="Why the permission rules ask, in the rule's words.")
+    targets: list[TargetReply] | None = Field(
+        description="What the call touches, for grants; empty where that cannot be told, null where its tool does not say."
+    )
+    questions: list[QuestionReply] | None = Field(
+        description="The questions of a call of `ask_user_questions`, which takes `{id: value}` as an answer; else null."
+    )
+    approvers: ApproversReply | None = Field(description="Who may decide it; null where whoever may decide at all may.")
+    requester: PrincipalReply | None = Field(description="Who sent the message that led to it; null where nobody said.")
+    votes: list[VoteReply] = Field(description="Who has agreed so far, where several have to.")
+    assigned: str = Field(description="Who has taken it on; empty where nobody has.")
+    comments: list[CommentReply] = Field(description="What those who may decide it wrote to each other.")
 
 
 class RunningReply(_Reply):
@@ -56,6 +127,7 @@ class RunningReply(_Reply):
     attempt: int
     executor: Executor
     progress: dict[str, Any] | None
+    grants: list[str] = Field(description="The ids of the grants by which it runs without anybody's approval.")
 
 
 class LateReply(_Reply):
@@ -86,6 +158,7 @@ class StateReply(_Reply):
     updated_at: int = Field(description=MS)
     problem: str | None = Field(description="Why workers cannot run the app.")
     late: list[LateReply]
+    attended: bool = Field(description="Whether there is somebody to ask.")
 
 
 class RowReply(_Reply):
@@ -121,6 +194,7 @@ class ReceiptReply(_Reply):
     seq: int = Field(description="The place in the log of what was recorded.")
     accepted_at: int = Field(description=MS)
     duplicate: bool = Field(description="Whether it was recorded before, under the same key.")
+    audit_head: str = Field(default="", description="The head of the audit chain with what was decided; empty of a message.")
 
 
 class MessageReceiptReply(ReceiptReply):
@@ -133,10 +207,17 @@ class DecisionReceiptReply(ReceiptReply):
     """The receipt of a decision."""
 
     decision_id: str
+    settled: bool = Field(description=SETTLED)
+    votes: int = Field(description=VOTES)
+    needed: int = Field(description=NEEDED)
 
 
 class SettledReply(ReceiptReply):
     """The receipt of one of several decisions."""
+
+    settled: bool = Field(description=SETTLED)
+    votes: int = Field(description=VOTES)
+    needed: int = Field(description=NEEDED)
 
     suspension_id: str
 
@@ -181,6 +262,82 @@ class CancelledReply(_Reply):
     running: list[str] = Field(description="The cancelled calls whose bodies still went on when `wait_s` was over.")
     duplicate: bool
     request_id: str
+    audit_head: str = Field(default="", description="The head of the audit chain with the cancellation.")
+
+
+class RevokedReply(ReceiptReply):
+    """The receipt of a revocation."""
+
+    request_id: str
+
+
+class NotedReply(ReceiptReply):
+    """The receipt of an assignment or a comment."""
+
+    request_id: str
+
+
+class GrantReply(_Reply):
+    """A grant that stands: what runs without asking."""
+
+    grant_id: str
+    kind: str
+    pattern: str
+    level: Level
+    ends_at: int | None = Field(description=MS + " None: with the conversation, or when it is revoked.")
+    by: PrincipalReply | None = Field(description="Who gave it.")
+    seq: int = Field(description="The place in the log of the decision that gave it.")
+
+
+class GrantsReply(_Reply):
+    """The grants that stand, in the order in which they were given."""
+
+    items: list[GrantReply]
+
+
+class AuditEntryReply(_Reply):
+    """A link of a conversation's audit chain. Digests are SHA-256 in 64 hexadecimal digits; what does not apply is empty."""
+
+    conversation_id: str
+    seq: int = Field(description="The place in the log.")
+    at: int = Field(description=MS)
+    kind: str = Field(description="The kind of the event; empty where the entry cannot be read.")
+    tool_call_id: str
+    suspension_id: str
+    subject: str = Field(description="The turn, the grant, the rule, or the grants that settled a call, one a line.")
+    shown_digest: str = Field(description="Of what whoever decided was shown.")
+    settled_by: str
+    decision: str
+    body_digest: str = Field(description="Of what the decision said.")
+    reason_digest: str
+    principal_id: str
+    roles: list[str]
+    proof: str
+    request_id: str = Field(description="The idempotency key of the decision or request.")
+    tool: str
+    reason: str
+    previous: str = Field(description="The head before this link.")
+    head: str = Field(description="The head with this link; empty for what an older release wrote.")
+    problem: str | None = Field(description="Why the link does not hold.")
+
+
+class AuditBreakReply(_Reply):
+    """A place where the audit chain does not hold."""
+
+    seq: int | None
+    problem: str
+
+
+class AuditReply(_Reply):
+    """A part of a conversation's audit chain, and the verdict on the whole of it."""
+
+    conversation_id: str
+    head: str
+    intact: bool
+    broken_at: int | None = Field(description="The first place in the log where the chain does not hold.")
+    breaks: list[AuditBreakReply]
+    items: list[AuditEntryReply]
+    next: int | None = Field(description="Pass it as `after` for the part that follows; null at the end.")
 
 
 class LiftedReply(_Reply):
@@ -268,6 +425,11 @@ class RulesCheckReply(_Reply):
     approvers: tuple[str, ...] = Field(description="Who may approve; empty: whoever may decide.")
     by: Literal["rule", "default", "tool"] = Field(description="What decides.")
     hidden: bool = Field(description="Whether the model is not told of the tool.")
+    minimum: int = Field(default=1, description="How many people have to agree, as the rule says.")
+    not_requester: bool = Field(default=False, description="Whether the rule leaves out who sent the message.")
+    also: tuple[str, ...] = Field(
+        default=(), description="Who may approve as further rules say, each in a line: whoever approves fulfils all of them."
+    )
 
 
 class PauseReply(_Reply):

@@ -95,6 +95,12 @@ class Streams:
         frames = self._frames(events, after, until or (lambda _: False), framed or frame_of)
         return EventStream(frames, self._open, self._bounds.patience_s, status, HEADERS | (headers or {}))
 
+    def lines(self, written: AsyncGenerator[bytes, None], *, media_type: str) -> "EventStream":
+        """The response that streams lines of text as they are, within the same bounds. `check_room` is for before."""
+        streamed = EventStream(written, self._open, self._bounds.patience_s, 200, dict(HEADERS))
+        streamed.headers["content-type"] = media_type
+        return streamed
+
     async def _frames(
         self,
         events: AsyncGenerator[_E, None],

@@ -1,13 +1,15 @@
 """The blocking face of a rehearsal, for tests that are plain functions."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Coroutine
+import copy
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from dataclasses import replace
 from typing import Any, Self, TypeVar, Unpack, cast
 
 from holdfast.agent import Agent
+from holdfast.client.audit import AuditReport, Kept
 from holdfast.client.results import AsyncPendingCall, BlockingPendingCall
-from holdfast.conversation import Decision, Receipt
+from holdfast.conversation import Decision, Grant, Principal, Receipt
 
 from .rehearsal import Rehearsal, RehearsalArguments, RunArguments, run
 from .rehearsal_result import RehearsalResult
@@ -51,6 +53,12 @@ class BlockingRehearsal:
         """See `Rehearsal.now`."""
         return self._rehearsal.now
 
+    def acting_as(self, principal: Principal) -> Self:
+        """See `Rehearsal.acting_as`."""
+        acting = copy.copy(self)
+        acting._rehearsal = self._rehearsal.acting_as(principal)  # noqa: SLF001 - this class's own
+        return acting
+
     def send(self, text: str, *, message_id: str | None = None) -> RehearsalResult[Receipt]:
         """See `Rehearsal.send`."""
         return self._shown(self._rehearsal.send(text, message_id=message_id))
@@ -63,10 +71,8 @@ class BlockingRehearsal:
         self, call: BlockingPendingCall | str, decision: Decision, *, decision_id: str | None = None
     ) -> RehearsalResult[Receipt]:
         """See `Rehearsal.resolve`."""
-        if not isinstance(call, str):
-            call.resolve(decision, decision_id=decision_id)
-            return self.rest()
-        return self._shown(self._rehearsal.resolve(call, decision, decision_id=decision_id))
+        shown = cast("AsyncPendingCall | str", call)  # decided as whoever acts here, not as who was shown it
+        return self._shown(self._rehearsal.resolve(shown, decision, decision_id=decision_id))
 
     def advance(self, seconds: float) -> RehearsalResult[Receipt]:
         """See `Rehearsal.advance`."""
@@ -79,6 +85,18 @@ class BlockingRehearsal:
     def cancel(self) -> RehearsalResult[Receipt]:
         """See `Rehearsal.cancel`."""
         return self._shown(self._rehearsal.cancel())
+
+    def grants(self) -> list[Grant]:
+        """See `Rehearsal.grants`."""
+        return self._run(self._rehearsal.grants())
+
+    def audit(self, *, receipts: Sequence[Kept] | Kept = ()) -> AuditReport:
+        """See `Rehearsal.audit`."""
+        return self._run(self._rehearsal.audit(receipts=receipts))
+
+    def revoke(self, grant_id: str, reason: str = "") -> RehearsalResult[Receipt]:
+        """See `Rehearsal.revoke`."""
+        return self._shown(self._rehearsal.revoke(grant_id, reason))
 
     def end(self) -> RehearsalResult[Receipt]:
         """See `Rehearsal.end`."""

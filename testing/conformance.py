@@ -30,9 +30,11 @@ pytest.register_assert_rewrite(
             "api_keys",
             "append",
             "attention",
+            "audit",
             "changes",
             "fencing",
             "directory",
+            "grants",
             "index",
             "inspection",
             "pages",
@@ -55,9 +57,11 @@ from .conformance_acquire import Acquiring
 from .conformance_api_keys import Keeping
 from .conformance_append import Appending
 from .conformance_attention import Attending
+from .conformance_audit import Auditing
 from .conformance_changes import Changing
 from .conformance_directory import Finding
 from .conformance_fencing import Fencing
+from .conformance_grants import Granting
 from .conformance_index import Indexing
 from .conformance_inspection import Inspecting
 from .conformance_pages import Paging, Unreadable
@@ -81,6 +85,8 @@ class StoreConformance(
     Reading,
     Running,
     Refusing,
+    Granting,
+    Auditing,
     Parking,
     Attending,
     Changing,

@@ -104,7 +104,8 @@ class Pausing:
         (effect_id,) = writer.effect_ids
         now = await store.now()
 
-        assert not await store.claim("c-1", effect_id, incarnation="i-1", worker="w-1", until=now - 1)
+        for moment in (now - 1, now):  # a thing that ends at a moment does not count at it
+            assert not await store.claim("c-1", effect_id, incarnation="i-1", worker="w-1", until=moment)
         assert (await other.run("c-1", effect_id)).status is RunStatus.RUNNABLE  # type: ignore[union-attr]
         assert await store.claim("c-1", effect_id, incarnation="i-1", worker="w-1", until=now + 60_000)
 

@@ -8,18 +8,24 @@ import pytest
 from holdfast.conversation import (
     Answer,
     Approve,
+    ApproverTerms,
     BeginTurn,
     Cancel,
     Deny,
     Execution,
+    Level,
+    Principal,
+    Proof,
     Redispatch,
     Resume,
     Review,
+    Scope,
     State,
     SuspensionKind,
     evolve,
     outstanding,
 )
+from holdfast.conversation.commands import ProposedCall
 from holdfast.conversation.events import EVENTS
 from holdfast.errors import ConversationNotFound
 from holdfast.persistence import Store
@@ -28,16 +34,19 @@ from .writer import (
     DESK,
     NextCommand,
     Writer,
+    assign,
     begin,
     call,
     cancel,
     cancel_pending,
+    comment,
     end,
     fail_model,
     finish,
     lose,
     reply,
     resolve,
+    revoke,
     send,
     start,
     suspend,
@@ -111,6 +120,18 @@ class Reading:
         clerk.spec = IN_SEQUENCE
         await clerk.do(start("hello", message_id="m-2"), begin(), call("lookup", "refund", prompt="May it?"))
         await clerk.do(finish())
+        await clerk.do(resolve(Approve(scope=Scope("tool", "refund", level=Level.EXECUTE))))
+        assert await other.load("c-2") == clerk.state == await _folded(other, "c-2")
+        await clerk.do(*(revoke(grant.grant_id, reason="enough") for grant in clerk.state.grants))
+        assert await other.load("c-2") == clerk.state == await _folded(other, "c-2")
+        await clerk.do(cancel(), send("and for two?"), begin())
+        asked = ProposedCall(tool_call_id="call_two", name="refund", arguments="{}", approvers=ApproverTerms(minimum=2))
+        await clerk.do(call(asked))
+        ana, bo = (Principal(name, proof=Proof.OIDC) for name in ("ana", "bo"))
+        for step in (assign("ana", principal=ana), comment("Größe? 🙂", principal=bo), resolve(Approve(), principal=ana)):
+            await clerk.do(step)
+            assert await other.load("c-2") == clerk.state == await _folded(other, "c-2")
+        await clerk.do(resolve(Approve(), principal=bo))
         assert await other.load("c-2") == clerk.state == await _folded(other, "c-2")
         assert {type(event) for event in (*writer.events, *clerk.events)} == set(EVENTS)
 

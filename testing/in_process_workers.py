@@ -10,8 +10,9 @@ from holdfast.actors.published import standing_of
 from holdfast.actors.steps import Step
 from holdfast.actors.work_requests import ModelRequest, RunRequest
 from holdfast.actors.worker import model_outcome, model_run, prompt, tool_run
+from holdfast.actors.worker.alone import alone_again
 from holdfast.actors.worker.claims import Claim, Claims
-from holdfast.actors.worker.gate import required_again, stopped
+from holdfast.actors.worker.gate import asks_others, required_again, stopped
 from holdfast.actors.worker.model_answer import Broken, TooMuch
 from holdfast.actors.worker.ongoing import Ongoing
 from holdfast.actors.worker.transcripts import Transcripts
@@ -19,6 +20,7 @@ from holdfast.actors.worker.work_spans import model_span
 from holdfast.actors.workers import ModelAnswer, ModelOutcome, NoOutcome, RunAnswer, RunOutcome, Standing
 from holdfast.agent import Agent, Rules, TurnContext
 from holdfast.conversation import FailureReason, ModelFailed, RunFinished, jsontext
+from holdfast.conversation.decisions import Ruling
 from holdfast.conversation.ruled import Ruled
 from holdfast.daemon import in_daemon
 from holdfast.persistence import Store
@@ -157,10 +159,14 @@ class InProcessWorkers:
         self._claims.drop(incarnation)
 
     async def _judged(
-        self, request: RunRequest, arguments: dict[str, Any] | None, turn: TurnContext
+        self, request: RunRequest, arguments: dict[str, Any] | None, turn: TurnContext, *, edits: bool
     ) -> tuple[Ruled | None, None]:
         required = required_again(self._agent, request, arguments, turn)
-        return stopped(self._rules, self._agent, request, arguments, required=required), None
+        others = asks_others(self._agent, request, arguments) if edits else None
+        return stopped(self._rules, self._agent, request, arguments, required=required, others=others), None
+
+    async def _alone(self, request: RunRequest, arguments: dict[str, Any], turn: TurnContext, ruled: Ruled) -> Ruling | None:
+        return alone_again(self._agent, request.tool, arguments, turn, ruled)
 
     def close(self) -> None:
         """End the runs that still go on."""
@@ -189,6 +195,7 @@ class InProcessWorkers:
             cancellation=claim.cancellation,
             worker=WORKER,
             judged=partial(self._judged, request),
+            alone=partial(self._alone, request),
             in_thread=in_daemon,
             bounded=partial(self._clock.bounded, request.effect_id),
             reached=reached,

@@ -2,25 +2,30 @@
 
 import asyncio
 import contextlib
+import copy
 import math
 import uuid
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import AsyncExitStack
 from typing import Any, Required, Self, TypedDict, cast
 
 from holdfast.actors.activation.activation import Activation
 from holdfast.actors.admission import Admission
 from holdfast.agent import Agent, App, Rules
-from holdfast.client.arguments import context_of, is_time, text_of
+from holdfast.client.arguments import attended_of, context_of, grant_id_of, is_time, principal_of, reason_of, text_of
+from holdfast.client.audit import AuditReport, Kept, kept_of, report
 from holdfast.client.results import AsyncPendingCall, PendingCall
 from holdfast.conversation import (
     CancelTurn,
     Command,
     Decision,
     End,
+    Grant,
+    Principal,
     Receipt,
     Reply,
     Resolve,
+    Revoke,
     Send,
     Start,
     State,
@@ -59,6 +64,7 @@ class RunArguments(TypedDict, total=False):
     resources: Any
     lose: Mapping[str, int] | None
     within_s: float
+    attended: bool
 
 
 class RehearsalArguments(RunArguments, total=False):
@@ -91,6 +97,7 @@ class Rehearsal:
         lose: By tool, how many of its first runs are lost: their worker dies after the body and before the record.
         conversation_id: The conversation's id.
         within_s: How many seconds of real time the conversation may take to come to rest.
+        attended: Whether there is somebody to ask, as in `AsyncClient.start`.
 
     Raises:
         ConfigurationError: An argument cannot be used; the error names the argument, the problem and the fix.
@@ -110,11 +117,13 @@ class Rehearsal:
         lose: Mapping[str, int] | None = None,
         conversation_id: str = CONVERSATION,
         within_s: float = WITHIN_S,
+        attended: bool = True,
     ) -> None:
         self._agent = _agent(agent, lose or {})
         self._script = ScriptedModel(model)
         self._decider = Decider(agent, decide)
         self._context = context_of(context)
+        self._attended = attended_of(attended)
         if app is not None and resources is not None:
             raise ConfigurationError("resources", "the app's lifespan yields them already", "give app= or resources=")
         self._app = app
@@ -131,6 +140,22 @@ class Rehearsal:
         self._opened = AsyncExitStack()
         self._workers: InProcessWorkers | None = None
         self._activation: Activation | None = None
+        self._principal: Principal | None = None
+
+    def acting_as(self, principal: Principal) -> Self:
+        """The same conversation, in which all that is sent and decided is this principal's, by `decide` too.
+
+        The proof is the one that you state: `Principal("ana", roles=["finance"], proof=Proof.KEY)` decides as who shows a key
+        to the server, and without a proof as code in the cluster does. Use it while the rehearsal is open.
+
+        Raises:
+            InvalidInput: `principal` is no `Principal`.
+            RuntimeError: The rehearsal is not open.
+        """
+        self._open()
+        acting = copy.copy(self)
+        acting._principal = principal_of(principal)  # noqa: SLF001 - this class's own
+        return acting
 
     async def __aenter__(self) -> Self:
         spec = self._agent.spec
@@ -194,8 +219,15 @@ class Rehearsal:
         check_request_id("message_id", message_id, InvalidMessage)
         command: Command = Send(text=text_of(text), message_id=message_id)
         if not (await self._log()).seq:
-            start = Start(agent=self._agent.name, app=APP, text=text_of(text), message_id=message_id, context=self._context)
-            command = start.model_copy(update={"spec": self._agent.spec})
+            command = Start(
+                agent=self._agent.name,
+                app=APP,
+                text=text_of(text),
+                message_id=message_id,
+                context=self._context,
+                attended=self._attended,
+                spec=self._agent.spec,
+            )
         return await self._acknowledged(command)
 
     async def resolve(
@@ -206,6 +238,8 @@ class Rehearsal:
         Raises:
             StaleCall: The call does not wait for this decision.
             InvalidDecision: The decision does not fit; the call still waits.
+            NotPermitted: Whoever decides (`acting_as`) may not decide the call; it still waits.
+            AlreadyVoted: The same person has agreed before, and others have to; the call still waits.
             NoAnswer, NeverRested, Quarantined, Exception: See `send`.
         """
         shown = None if isinstance(call, str) else call.suspension_id
@@ -256,6 +290,33 @@ class Rehearsal:
             NoAnswer, NeverRested, Quarantined, Exception: See `send`.
         """
         await self._ask(CancelTurn(request_id=uuid.uuid4().hex))
+        return await self.rest()
+
+    async def grants(self) -> list[Grant]:
+        """The grants that stand now, in the order in which they were given; none once the conversation has ended."""
+        state = await self._log()
+        return [] if state.ended else [grant for grant in state.grants if grant.stands(self.now)]
+
+    async def audit(self, *, receipts: Sequence[Kept] | Kept = ()) -> AuditReport:
+        """The chain of the decisions so far, checked: `Conversation.audit`, which describes the argument.
+
+        Raises:
+            InvalidInput: `receipts` has something else than receipts of decisions, or too many.
+            ConversationNotFound: The conversation was never started.
+        """
+        return await report(lambda work: work(self._store), self.id, kept_of(receipts, self.id))
+
+    async def revoke(self, grant_id: str, reason: str = "") -> RehearsalResult[Awaitable[Receipt]]:
+        """End a grant; the result once the conversation rests.
+
+        Raises:
+            InvalidInput: The conversation has no such grant, or the reason cannot be used.
+            ConversationNotFound: The conversation was never started.
+            ConversationEnded: The conversation has ended.
+            NoAnswer, NeverRested, Quarantined, Exception: See `send`.
+        """
+        command = Revoke(request_id=uuid.uuid4().hex, grant_id=grant_id_of(grant_id), reason=reason_of(reason))
+        await self._acknowledged(command)
         return await self.rest()
 
     async def end(self) -> RehearsalResult[Awaitable[Receipt]]:
@@ -319,6 +380,8 @@ class Rehearsal:
         _, activation = self._open()
         if activation.over:
             await self._raise_over()
+        if self._principal is not None and "principal" in type(command).model_fields:
+            command = command.model_copy(update={"principal": self._principal})
         return await activation.ask(command)
 
     async def _acknowledged(self, command: Command) -> Receipt:
@@ -388,11 +451,17 @@ class Rehearsal:
         """Have the pending calls decided; whether one was."""
         decided = False
         for call in await self._pending():
+            if not await self._waits(call):
+                continue  # a grant that was given with the one before covers it
             decision = await self._decider.decision(call)
             if decision is not None:
                 await call.resolve(decision)
                 decided = True
         return decided
+
+    async def _waits(self, call: AsyncPendingCall) -> bool:
+        state = await self._log()
+        return any(one.suspension is not None and one.suspension.suspension_id == call.suspension_id for one in state.calls)
 
     async def _raise_over(self) -> None:
         quarantine = await self._store.quarantine(self.id)
@@ -417,6 +486,7 @@ async def run(
     resources: Any = None,
     lose: Mapping[str, int] | None = None,
     within_s: float = WITHIN_S,
+    attended: bool = True,
 ) -> RehearsalResult[Awaitable[Receipt]]:
     """Run a conversation with an agent in this process, without Ray and Redis; the result once it rests.
 
@@ -435,7 +505,15 @@ async def run(
     if not texts:
         raise ConfigurationError("texts", "there is no message", 'give the user\'s messages: run(agent, "Hello", model=...)')
     rehearsal = Rehearsal(
-        agent, model=model, decide=decide, context=context, app=app, resources=resources, lose=lose, within_s=within_s
+        agent,
+        model=model,
+        decide=decide,
+        context=context,
+        app=app,
+        resources=resources,
+        lose=lose,
+        within_s=within_s,
+        attended=attended,
     )
     async with rehearsal:
         for text in texts:

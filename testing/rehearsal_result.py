@@ -110,6 +110,7 @@ async def state_of(
         app=state.app,
         created_at=state.created_at,
         updated_at=state.updated_at,
+        attended=state.attended,
     )
 
 

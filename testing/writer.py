@@ -17,9 +17,11 @@ from typing import Any, Self, TypeAlias
 from holdfast.conversation import (
     AgentSpec,
     Approval,
+    Assign,
     CancelPending,
     CancelTurn,
     Command,
+    Comment,
     Decided,
     Decision,
     End,
@@ -32,6 +34,7 @@ from holdfast.conversation import (
     Reply,
     Resolve,
     ResolveMany,
+    Revoke,
     RunFinished,
     RunRuled,
     RunSuspended,
@@ -50,6 +53,7 @@ from holdfast.conversation.commands import ProposedCall, RunLost, TurnPrepared
 from holdfast.conversation.decisions import Ruling
 from holdfast.conversation.events import FailureReason
 from holdfast.conversation.idempotency import IdempotencyRecord
+from holdfast.conversation.principal import Principal
 from holdfast.conversation.ruled import Effect, Ruled
 from holdfast.errors import HoldfastError
 from holdfast.persistence import Acquired, Append, AppRecord, Conversations, KnownIds, Moved, Run, TakeoverReason
@@ -238,9 +242,20 @@ def start(
     message_id: str = "m-1",
     context: str = "null",
     spec: AgentSpec | None = None,
+    principal: Principal | None = None,
+    attended: bool = True,
 ) -> NextCommand:
     """The step that starts the conversation."""
-    return lambda _: Start(agent=agent, app=app, text=text, message_id=message_id, context=context, spec=spec)
+    return lambda _: Start(
+        agent=agent,
+        app=app,
+        text=text,
+        message_id=message_id,
+        context=context,
+        spec=spec,
+        principal=principal,
+        attended=attended,
+    )
 
 
 def send(text: str = "and then?", *, message_id: str | None = None) -> NextCommand:
@@ -288,6 +303,7 @@ def resolve(
     *,
     decision_id: str | None = None,
     suspension_id: str | None = None,
+    principal: Principal | None = None,
 ) -> NextCommand:
     """The step that settles a suspension of the named call; its command names the suspension only where one is given.
 
@@ -301,6 +317,7 @@ def resolve(
             ruling=decision if isinstance(decision, Ruling) else Ruling.of(decision),
             suspension_id=suspension_id or shown,
             decision_id=decision_id or uuid.uuid4().hex,
+            principal=principal,
         )
 
     return step
@@ -321,7 +338,9 @@ def rule(run: str | None = None, effect: Effect = Effect.DENY, *, name: str = "n
     return lambda state: RunRuled(effect_id=_run(state, run), ruled=Ruled(effect=effect, rule=name, reason=reason))
 
 
-def resolve_many(decisions: Mapping[str, Decision], *, decision_id: str | None = None) -> NextCommand:
+def resolve_many(
+    decisions: Mapping[str, Decision], *, decision_id: str | None = None, principal: Principal | None = None
+) -> NextCommand:
     """The step that settles several suspensions, named by their ids or their calls' ids, or none."""
 
     def step(state: State) -> Command:
@@ -332,7 +351,8 @@ def resolve_many(decisions: Mapping[str, Decision], *, decision_id: str | None =
             decisions=tuple(
                 Decided(suspension_id=name, ruling=Ruling.of(decision), decision_id=f"{prefix}.{number}")
                 for number, (name, decision) in enumerate(named.items(), 1)
-            )
+            ),
+            principal=principal,
         )
 
     return step
@@ -351,6 +371,33 @@ def cancel(request_id: str | None = None, *, turn_id: str | None = None) -> Next
 def cancel_pending(request_id: str | None = None, *, kind: SuspensionKind | None = None, reason: str = "") -> NextCommand:
     """The step that cancels the calls that wait, or those of a kind."""
     return lambda _: CancelPending(request_id=request_id or uuid.uuid4().hex, suspension_kind=kind, reason=reason)
+
+
+def revoke(grant_id: str, request_id: str | None = None, *, reason: str = "") -> NextCommand:
+    """The step that ends a grant."""
+    return lambda _: Revoke(request_id=request_id or uuid.uuid4().hex, grant_id=grant_id, reason=reason)
+
+
+def assign(to: str, request_id: str | None = None, *, principal: Principal | None = None) -> NextCommand:
+    """The step that notes who takes the first call on that waits."""
+
+    def step(state: State) -> Command:
+        named, shown = _waiting(state, None)
+        request = request_id or uuid.uuid4().hex
+        return Assign(tool_call_id=named, suspension_id=shown or "", to=to, request_id=request, principal=principal)
+
+    return step
+
+
+def comment(text: str, request_id: str | None = None, *, principal: Principal | None = None) -> NextCommand:
+    """The step that comments on the first call that waits."""
+
+    def step(state: State) -> Command:
+        named, shown = _waiting(state, None)
+        request = request_id or uuid.uuid4().hex
+        return Comment(tool_call_id=named, suspension_id=shown or "", text=text, request_id=request, principal=principal)
+
+    return step
 
 
 def end(request_id: str | None = None) -> NextCommand:

@@ -141,6 +141,11 @@ class EffectRunner:
             resumed=effect.resumed,
             decided_at=effect.decided_at,
             rule=effect.rule,
+            grants=effect.grants,
+            grants_epoch=effect.grants_epoch,
+            grants_until=effect.grants_until,
+            approvers=effect.approvers,
+            granted_at=effect.granted_at,
         )
         return await self._workers.run_tool(self._state.app, effect.code, request)
 

@@ -8,7 +8,7 @@ seen; what was done in it is, in the same trace.
 from opentelemetry.trace import Span
 
 from holdfast import traces
-from holdfast.conversation import CancelPending, CancelTurn, Command, End, Resolve, ResolveMany, State, Wake
+from holdfast.conversation import CancelPending, CancelTurn, Command, End, Resolve, ResolveMany, Revoke, State, Wake
 from holdfast.conversation.commands import TurnPrepared
 from holdfast.conversation.events import (
     SettledBy,
@@ -158,4 +158,6 @@ class TurnTrace:
 
 
 def _caller(command: Command | None) -> str | None:
-    return command.traceparent if isinstance(command, Resolve | ResolveMany | CancelPending | CancelTurn | End) else None
+    return (
+        command.traceparent if isinstance(command, Resolve | ResolveMany | CancelPending | CancelTurn | Revoke | End) else None
+    )

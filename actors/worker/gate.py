@@ -12,6 +12,8 @@ from holdfast.actors.work_requests import RunRequest
 from holdfast.actors.workers import NoApp
 from holdfast.agent import Agent, Rules, Tool, TurnContext, Verdict
 from holdfast.agent.coverage import defaults_of
+from holdfast.agent.deciders import UntoldError
+from holdfast.conversation.approvers import ApproverTerms, joined
 from holdfast.conversation.ruled import Effect, Ruled
 from holdfast.conversation.spec import Approval, Executor, ToolSpec
 from holdfast.errors import CorruptStore, InvalidRule, NewerRecord, StoreError, StoreUnavailable
@@ -24,6 +26,11 @@ logger = logging.getLogger("holdfast.worker")
 UNTOLD = "the permission rules in force cannot be told, so every call is asked about"
 UNREADABLE = Ruled(effect=Effect.ASK, reason="the permission rules cannot be read here")
 """The verdict where rules are in force that this process cannot read: a person is asked."""
+
+
+UNTOLD_DECIDERS = Ruled(effect=Effect.DENY, reason="who may decide this call cannot be told (the tool's approvers= failed)")
+"""The verdict on a call of which its tool cannot say who may decide it."""
+OTHERS = "others than those who have decided this call have to"
 
 
 class RulesInForce(Protocol):
@@ -203,13 +210,26 @@ def required_again(agent: Agent | None, request: RunRequest, arguments: Mapping[
 
 def lifted(request: RunRequest) -> bool:
     """Whether a rule lets the call run without anybody's decision."""
-    return bool(request.rule) and not request.decided_at
+    return bool(request.rule) and not asked_about(request)
+
+
+def asked_about(request: RunRequest) -> bool:
+    """Whether a person has approved the run: by a decision on its call, or by a grant."""
+    return bool(request.decided_at or request.grants)
 
 
 def stopped(
-    rules: Rules | None, agent: Agent | None, request: RunRequest, arguments: Mapping[str, Any] | None, *, required: bool
+    rules: Rules | None,
+    agent: Agent | None,
+    request: RunRequest,
+    arguments: Mapping[str, Any] | None,
+    *,
+    required: bool,
+    others: Ruled | None = None,
 ) -> Ruled | None:
     """The verdict that does not let a run begin, None where it may: it is denied, or a person is asked who has not been.
+
+    A person who decided counts for what rules and the tool say now of who decides: where they name others, those are asked.
 
     Args:
         rules: The rules in force; None where they cannot be read.
@@ -217,15 +237,44 @@ def stopped(
         request: The run.
         arguments: The call's arguments; None where they cannot be read.
         required: What `required_again` says.
+        others: What `asks_others` says.
     """
     if rules is None:
-        return None if request.decided_at else UNREADABLE
+        return others if asked_about(request) else UNREADABLE
     if not (rules or request.rule):
-        return None
+        return others
     declared = agent.tool(request.tool) if agent is not None else None
     verdict = _verdict(rules, declared, request.tool, arguments, required=required)
-    stops = verdict.effect is Effect.DENY or (verdict.effect is Effect.ASK and not request.decided_at)
-    return _ruled(verdict) if stops else None
+    ruled = _ruled(verdict)
+    if ruled.effect is Effect.DENY:
+        return ruled
+    asks = ruled.effect is Effect.ASK and (not asked_about(request) or _widens(ruled.approvers, request))
+    if asks and others is not None:
+        return ruled.model_copy(update={"approvers": joined(ruled.approvers, others.approvers)})
+    return ruled if asks else others
+
+
+def asks_others(agent: Agent | None, request: RunRequest, arguments: Mapping[str, Any] | None) -> Ruled | None:
+    """The verdict on a run with edited arguments, where its tool leaves those to others than who has decided the call."""
+    terms, untold = deciders(None if agent is None else agent.tool(request.tool), arguments)
+    if untold is not None or not _widens(terms, request):
+        return untold
+    return Ruled(effect=Effect.ASK, reason=OTHERS, approvers=terms)
+
+
+def _widens(terms: ApproverTerms | None, request: RunRequest) -> bool:
+    """Whether these terms ask for more than those by which the run was decided."""
+    return joined(request.approvers, terms) != request.approvers
+
+
+def deciders(tool: Tool | None, arguments: Mapping[str, Any] | None) -> tuple[ApproverTerms | None, Ruled | None]:
+    """Who may decide a call as its tool says, and the verdict on a call of which the tool cannot say it."""
+    if tool is None or arguments is None:
+        return None, None
+    try:
+        return tool.deciders(arguments), None
+    except UntoldError:
+        return None, UNTOLD_DECIDERS
 
 
 def _verdict(rules: Rules, declared: Tool | None, tool: str, arguments: Mapping[str, Any] | None, *, required: bool) -> Verdict:
@@ -241,4 +290,4 @@ def _verdict(rules: Rules, declared: Tool | None, tool: str, arguments: Mapping[
 
 
 def _ruled(verdict: Verdict) -> Ruled:
-    return Ruled(effect=verdict.effect, rule=verdict.rule or "", reason=verdict.reason)
+    return Ruled(effect=verdict.effect, rule=verdict.rule or "", reason=verdict.reason, approvers=verdict.terms)

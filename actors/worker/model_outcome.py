@@ -5,16 +5,20 @@ The worker makes these outcomes of what litellm streams; `holdfast.testing.run` 
 
 from collections.abc import Awaitable, Callable, Iterable
 from functools import partial
+from typing import Any
 
 from holdfast.actors.work_requests import ModelRequest
-from holdfast.agent import Agent, Rules, TurnContext
+from holdfast.agent import Agent, Rules, Tool, TurnContext
 from holdfast.conversation import AgentSpec, FailureReason, Limits, ModelFailed, ModelReplied, jsontext
 from holdfast.conversation.commands import ProposedCall
 from holdfast.conversation.events import ConversationStarted, MessageAccepted
+from holdfast.conversation.grants import CallTarget
+from holdfast.conversation.ruled import Effect
 from holdfast.persistence import Conversations
 from holdfast.redaction import Redaction
 
-from .gate import proposed
+from .alone import alone
+from .gate import deciders, proposed
 from .model_answer import AnswerCall, ModelAnswer, TooMuch
 
 WORDS = 2000
@@ -55,7 +59,7 @@ def excessive(effect_id: str, excess: TooMuch, redaction: Redaction) -> ModelFai
 
 
 async def turn_of(store: Conversations, request: ModelRequest, agent: Agent | None) -> Callable[[], Awaitable[TurnContext]]:
-    """Gives the turn of a model call, with its requester and context where a tool's `approval` is a function of the turn.
+    """Gives the turn of a model call, with its requester and context where a function of the app may look at them.
 
     What the turn follows from is read at once, before the model is called: nothing of the store can spoil an answer later.
 
@@ -64,13 +68,14 @@ async def turn_of(store: Conversations, request: ModelRequest, agent: Agent | No
     """
     named = partial(TurnContext, conversation_id=request.conversation_id, agent=request.agent)
     started, message = None, None
-    if agent is not None and any(tool.approves_by_turn for tool in agent.tools):
+    if agent is not None and (agent.unattended.by_function or any(tool.approves_by_turn for tool in agent.tools)):
         started, message = await store.at(request.conversation_id, [1, request.message_seq])
 
     async def turn() -> TurnContext:
         return named(
             requester=message.principal if isinstance(message, MessageAccepted) else None,
             context=jsontext.loads(started.context) if isinstance(started, ConversationStarted) else None,
+            attended=started.attended if isinstance(started, ConversationStarted) else True,
         )
 
     return turn
@@ -114,7 +119,24 @@ def _judged(
     if agent is not None and tool is not None and spec.tool(name) is not None and value is not None:
         problem = tool.validate(value, errors=agent.errors, redaction=redaction)
         shown = tool.render(value)
-    ruled = proposed(rules, agent, name, value, turn) if problem is None and spec.tool(name) is not None else None
+    usable = problem is None and spec.tool(name) is not None
+    ruled = proposed(rules, agent, name, value, turn) if usable else None
+    terms, untold = deciders(tool, value) if usable else (None, None)
+    if untold is not None and (ruled is None or ruled.effect is not Effect.DENY):
+        ruled = untold
     return ProposedCall(
-        tool_call_id=call.tool_call_id, name=name, arguments=arguments, problem=problem, prompt=shown, ruled=ruled
+        tool_call_id=call.tool_call_id,
+        name=name,
+        arguments=arguments,
+        problem=problem,
+        prompt=shown,
+        ruled=ruled,
+        targets=_touched(tool, value) if usable else None,
+        approvers=terms,
+        ruling=alone(agent, spec.tool(name), value, turn, ruled, prompt=shown) if usable else None,
     )
+
+
+def _touched(tool: Tool | None, arguments: dict[str, Any] | None) -> tuple[CallTarget, ...] | None:
+    """What a call touches; nothing, which no grant covers, where the app has no such tool any more that could say it."""
+    return () if tool is None or arguments is None else tool.touched(arguments)

@@ -5,7 +5,7 @@ import logging
 from collections.abc import Awaitable, Callable, Coroutine
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
-from typing import Any, TypeAlias
+from typing import Any, Protocol, TypeAlias
 
 import pydantic_core
 
@@ -22,7 +22,7 @@ from holdfast.conversation.decisions import Ruling
 from holdfast.conversation.envelope import edited, failure, success
 from holdfast.conversation.events import ConversationStarted, MessageAccepted, SuspensionSettled
 from holdfast.conversation.principal import Principal
-from holdfast.conversation.ruled import Ruled
+from holdfast.conversation.ruled import Effect, Ruled
 from holdfast.errors import StoreError
 from holdfast.persistence import Conversations, Runs, codec
 from holdfast.persistence.views import arguments_in
@@ -34,6 +34,8 @@ from .work_spans import NO_CONTENT, Content, run_span
 
 logger = logging.getLogger("holdfast.worker")
 
+NOT_GRANTED = Ruled(effect=Effect.ASK, reason="the grant by which it was to run has ended")
+"""The verdict on a run that could not be claimed and was to run by grants."""
 TOLD_S = 10.0
 """How long the app's `errors=` function may take to say what the model is told of an exception."""
 WENT_ON = "its body caught the Suspend that it had raised, and went on without anybody's word"
@@ -44,17 +46,32 @@ Admitted: TypeAlias = Callable[[], Awaitable[int | None]]
 """Called just before the claim: gives the time by which the run must begin, in ms UTC by the store's clock, or raises."""
 
 
-Judged: TypeAlias = Callable[[dict[str, Any] | None, TurnContext], Awaitable[tuple[Ruled | None, int | None]]]
-"""Says of a call's arguments what does not let its run begin, None if nothing does, and by when it must begin then."""
+class Judged(Protocol):
+    """Says whether the rules in force let a run begin; `edits`: whether a person has edited its arguments."""
+
+    def __call__(
+        self, arguments: dict[str, Any] | None, turn: TurnContext, *, edits: bool
+    ) -> Awaitable[tuple[Ruled | None, int | None]]:
+        """The verdict that does not let it begin, if any, and by when it must begin otherwise."""
+        ...
 
 
 async def at_any_time() -> None:
     """Let the run begin at any time."""
 
 
-async def unjudged(arguments: dict[str, Any] | None, turn: TurnContext) -> tuple[None, None]:
+Alone: TypeAlias = Callable[[dict[str, Any], TurnContext, Ruled], Awaitable[Ruling | None]]
+"""Says what is decided about a run that asks, in a conversation that nobody attends; None where a person decides."""
+
+
+async def asking(arguments: dict[str, Any], turn: TurnContext, ruled: Ruled) -> None:
+    """Leave every decision to a person."""
+    del arguments, turn, ruled
+
+
+async def unjudged(arguments: dict[str, Any] | None, turn: TurnContext, *, edits: bool) -> tuple[None, None]:
     """Let every run begin."""
-    del arguments, turn
+    del arguments, turn, edits
     return None, None
 
 
@@ -72,6 +89,7 @@ class Inputs:
     source: Event | None
     message: Event | None = None
     decided: Event | None = None
+    granted: Event | None = None
 
 
 async def inputs_of(store: Conversations, request: RunRequest) -> Inputs:
@@ -80,9 +98,9 @@ async def inputs_of(store: Conversations, request: RunRequest) -> Inputs:
     Raises:
         StoreError: The store does not answer, or an entry cannot be read.
     """
-    places = {seq: None for seq in (1, request.arguments_at, request.message_seq, request.decided_at) if seq}
+    wanted = (1, request.arguments_at, request.message_seq, request.decided_at, request.granted_at)
+    places = {seq: None for seq in wanted if seq}
     found = dict(zip(places, await store.at(request.conversation_id, list(places)), strict=True))
-    wanted = (1, request.arguments_at, request.message_seq, request.decided_at)
     return Inputs(*(found.get(seq) for seq in wanted))
 
 
@@ -104,6 +122,7 @@ async def run(
     stands: Callable[[], None] = lambda: None,
     admitted: Admitted = at_any_time,
     judged: Judged = unjudged,
+    alone: Alone = asking,
     carried: Carried = here,
     in_thread: InThread = asyncio.to_thread,
     bounded: Bounded = asyncio.timeout,
@@ -130,10 +149,19 @@ async def run(
         arguments = arguments_in(inputs.source, request.tool_call_id)
     except jsontext.NotJson as error:  # the text was stored before there was such a bound; no later try would read more of it
         unreadable = f"the tool did not run: its arguments or context cannot be read ({error})"
-    ruled, in_force_until = await judged(None if unreadable is not None else arguments, _turn(request, inputs, context))
+    turn = _turn(request, inputs, context)
+
+    async def refused(ruled: Ruled) -> RunRuled | NoOutcome:
+        asks = ruled.effect is Effect.ASK and not turn.attended and unreadable is None
+        ruling = await alone(arguments, turn, ruled) if asks else None
+        return await _refused(store, request, ruled, ruling, incarnation=incarnation, reached=reached)
+
+    known = None if unreadable is not None else arguments
+    edits = isinstance(inputs.source, SuspensionSettled)
+    ruled, in_force_until = await judged(known, turn, edits=edits)
     if ruled is not None:
-        return await _refused(store, request, ruled, incarnation=incarnation, reached=reached)
-    until = _earliest(await admitted(), in_force_until)
+        return await refused(ruled)
+    until = _earliest(await admitted(), in_force_until, request.grants_until)
     claimed = await store.claim(
         request.conversation_id,
         request.effect_id,
@@ -141,8 +169,13 @@ async def run(
         worker=worker,
         until=until,
         bound_ms=round((_timeout_s(agent, request, limits) + GRACE_S) * 1000),
+        epoch=request.grants_epoch if request.grants else None,
     )
     if not claimed:
+        if (
+            request.grants
+        ):  # perhaps they have ended: the machine looks which ones still stand, and asks a person where none does
+            return await refused(NOT_GRANTED)
         return NoOutcome.NOT_MINE
     stands()
     reached(Step.RUN_2_CLAIMED)
@@ -182,10 +215,10 @@ async def run(
 
 
 async def _refused(
-    store: Runs, request: RunRequest, ruled: Ruled, *, incarnation: str, reached: Reached
+    store: Runs, request: RunRequest, ruled: Ruled, ruling: Ruling | None, *, incarnation: str, reached: Reached
 ) -> RunRuled | NoOutcome:
     """Record that the run does not begin."""
-    outcome = RunRuled(effect_id=request.effect_id, ruled=ruled)
+    outcome = RunRuled(effect_id=request.effect_id, ruled=ruled, ruling=ruling)
     recorded = await store.refuse(
         request.conversation_id, request.effect_id, incarnation=incarnation, outcome=codec.encode_outcome(outcome)
     )
@@ -199,7 +232,11 @@ def _earliest(*times: int | None) -> int | None:
 
 def _turn(request: RunRequest, inputs: Inputs, context: Any) -> TurnContext:
     return TurnContext(
-        conversation_id=request.conversation_id, agent=request.agent, requester=_requester(inputs), context=context
+        conversation_id=request.conversation_id,
+        agent=request.agent,
+        requester=_requester(inputs),
+        context=context,
+        attended=inputs.started.attended if isinstance(inputs.started, ConversationStarted) else True,
     )
 
 
@@ -222,6 +259,7 @@ def _outcome(request: RunRequest, inputs: Inputs, result: Said, limits: Limits) 
                 response_schema=result.response_schema,
                 resume=result.resume,
                 expires_s=result.expires_s,
+                approvers=result.approvers,
             )
         problem = f"what {request.tool} asks to have reviewed has {size} bytes, {limits.result_bytes} are allowed"
         result = False, failure(f"{problem} (Limits.result_bytes)")
@@ -239,6 +277,12 @@ def _decision(agent: Agent | None, request: RunRequest, inputs: Inputs) -> Decis
         return None
     settled = inputs.decided
     return Ruling(kind=inputs.decided.decision, body=settled.body, reason=settled.reason).decision
+
+
+def _approver(inputs: Inputs) -> Principal | None:
+    """Who let the call run: by a decision on the call itself, else by the grant that covers it."""
+    by = inputs.decided or inputs.granted
+    return by.principal if isinstance(by, SuspensionSettled) else None
 
 
 async def _body(
@@ -268,7 +312,7 @@ async def _body(
         tool_call_id=request.tool_call_id,
         attempt=request.attempt - request.resumed,
         requester=_requester(inputs),
-        approver=inputs.decided.principal if isinstance(inputs.decided, SuspensionSettled) else None,
+        approver=_approver(inputs),
         decision=decision,
         context=context,
         resources=resources,

@@ -30,6 +30,7 @@ from holdfast.actors.work_requests import ModelRequest, RunRequest
 from holdfast.actors.workers import ModelAnswer, ModelOutcome, NoOutcome, RunAnswer, RunOutcome
 from holdfast.agent import Agent, TurnContext
 from holdfast.conversation import AgentSpec, RunFinished, RunRuled, RunSuspended
+from holdfast.conversation.decisions import Ruling
 from holdfast.conversation.ruled import Ruled
 from holdfast.counting import Counts
 from holdfast.daemon import in_daemon
@@ -39,11 +40,12 @@ from holdfast.persistence import Directory, Pausing, RedisStore, Store
 from holdfast.redaction import Redaction
 
 from . import model_run, tool_run
+from .alone import alone_again
 from .app_loop import THREADS, AppLoop
 from .app_runtime import AllBlocked, AppRuntime, agent_of, check_environment
 from .attestation import Attestation
 from .claims import Claim, Claims
-from .gate import CallRules, Gate, lifted, required_again, stopped
+from .gate import UNTOLD_DECIDERS, CallRules, Gate, asks_others, lifted, required_again, stopped
 from .keeper import keep_sweeper
 from .model_counts import ModelCounts
 from .model_outcome import turn_of
@@ -298,6 +300,7 @@ class Worker:
                 cancellation=claim.cancellation,
                 admitted=partial(self._admitted, store, request.agent),
                 judged=partial(self._judged, store, request=request, agent=agent, loop=loop),
+                alone=partial(self._alone, request=request, agent=agent, loop=loop),
                 reached=self._reached,
                 redaction=self._redaction,
                 content=self._content,
@@ -323,14 +326,35 @@ class Worker:
         request: RunRequest,
         agent: Agent | None,
         loop: AppLoop,
+        edits: bool = False,
     ) -> tuple[Ruled | None, int | None]:
         """The verdict of the rules in force that does not let a run begin, if any, and by when it must begin otherwise.
 
         The rules are read after the app's function has said its word: what they let run must begin soon.
         """
         required = await self._required_again(arguments, turn, request, agent, loop)
+        others = await self._others(arguments, request, agent, loop) if edits else None
         rules, until = await self._in_force(store).begin_by(request.agent)
-        return stopped(rules, agent, request, arguments, required=required), until
+        return stopped(rules, agent, request, arguments, required=required, others=others), until
+
+    async def _alone(
+        self,
+        arguments: dict[str, Any],
+        turn: TurnContext,
+        ruled: Ruled,
+        *,
+        request: RunRequest,
+        agent: Agent | None,
+        loop: AppLoop,
+    ) -> Ruling | None:
+        """What a function of the app decides about a run that a person would be asked about."""
+        if agent is None or not agent.unattended.by_function:
+            return None
+        try:
+            return await loop.ruled(partial(alone_again, agent, request.tool, arguments, turn, ruled), APPROVAL_S)
+        except TimeoutError:
+            logger.warning("unattended= of %s did not decide within %g s, so a person is asked", agent.name, APPROVAL_S)
+            return None
 
     async def _required_again(
         self, arguments: dict[str, Any] | None, turn: TurnContext, request: RunRequest, agent: Agent | None, loop: AppLoop
@@ -344,6 +368,19 @@ class Worker:
         except TimeoutError:
             logger.warning("approval= of %s did not say within %g s whether a person is asked", tool.name, APPROVAL_S)
             return True
+
+    async def _others(
+        self, arguments: dict[str, Any] | None, request: RunRequest, agent: Agent | None, loop: AppLoop
+    ) -> Ruled | None:
+        said = partial(asks_others, agent, request, arguments)
+        tool = agent.tool(request.tool) if agent is not None else None
+        if tool is None or not tool.is_decided_by_function:
+            return said()
+        try:
+            return await loop.ruled(said, APPROVAL_S)
+        except TimeoutError:
+            logger.warning("approvers= of %s did not say within %g s who may decide a call", request.tool, APPROVAL_S)
+            return UNTOLD_DECIDERS
 
     def _in_force(self, store: Store) -> Gate:
         if self._gate is None:

@@ -8,7 +8,7 @@
 --       7 snapshot or ''   8 busy 0|1   9 earliest deadline or ''   10 packed standing in the lists, '' before the start
 --       11 number of events   12 of ids that must be absent   13 of known pairs   14 of runs to add   15 of runs to remove
 --       16 1 if the events are a step of progress, which clears the strikes, else 0
---       17 number of suspensions that open   18 of those that close
+--       17 number of suspensions that open   18 of those that close   19 the epoch of grants, '' before one was revoked
 --       then those, in the order of their numbers; a suspension is its kind and its member in the pending indexes.
 -- Returns {'ok', now, effect id, record, ...} with the claims that it removes | {'fenced'} | {'known', now, key, value, ...} | {'corrupt', what}
 
@@ -19,7 +19,8 @@ local expected, lease_ms = integer(ARGV[3]), integer(ARGV[4])
 local n_events, n_absent, n_known = integer(ARGV[11]), integer(ARGV[12]), integer(ARGV[13])
 local n_add, n_remove, progress = integer(ARGV[14]), integer(ARGV[15]), ARGV[16]
 local n_opened, n_closed = integer(ARGV[17]), integer(ARGV[18])
-local fixed, UNBOUND_MS = 18, 86400000
+local epoch = ARGV[19]
+local fixed, UNBOUND_MS = 19, 86400000
 
 if not (expected and lease_ms and n_events and n_absent and n_known and n_add and n_remove and n_opened and n_closed) then
   return {'corrupt', 'arguments: a number is missing'}
@@ -30,6 +31,7 @@ end
 if busy ~= '0' and busy ~= '1' then return {'corrupt', 'arguments: busy'} end
 if progress ~= '0' and progress ~= '1' then return {'corrupt', 'arguments: progress'} end
 if due ~= '' and not integer(due) then return {'corrupt', 'arguments: deadline'} end
+if epoch ~= '' and not integer(epoch) then return {'corrupt', 'arguments: the epoch of grants'} end
 if token == '' or append_id == '' then return {'corrupt', 'arguments: an empty token or append id'} end
 if not is(head, 'hash') then return {'corrupt', 'the head is no hash'} end
 if not is(log, 'stream') then return {'corrupt', 'the log is no stream'} end
@@ -95,6 +97,7 @@ end
 local lease = now + lease_ms
 redis.call('HSET', head, 'seq', string.format('%d', seq + n_events), 'append_id', append_id, 'busy', busy, 'due', due,
   'index', packed, 'lease', string.format('%d', lease))
+if epoch ~= '' then redis.call('HSET', head, 'grants', epoch) end
 if n_events > 0 then redis.call('HSET', head, 'at', string.format('%d', now)) end
 if seq == 0 and n_events > 0 then redis.call('PERSIST', head) end
 if snapshot ~= '' then redis.call('HSET', head, 'snapshot', snapshot) end

@@ -66,7 +66,8 @@ def settled_as(by: str | None, said: Any = None) -> str:
     """What a person reads of what settled a call.
 
     Args:
-        by: What settled it: the name of a decision, `expiry` or `cancellation`; None where that is not known.
+        by: What settled it: the name of a decision, `expiry`, `cancellation`, `grant` or `unattended`; None where that is not
+            known.
         said: What the decision said, if it is known: the verdict of a review is in it.
     """
     verdict = said.get("verdict") if by == REVIEW.name and isinstance(said, dict) else None
@@ -74,7 +75,10 @@ def settled_as(by: str | None, said: Any = None) -> str:
         return VERDICTS[verdict].done
     if by is not None and by in CHOICES:
         return CHOICES[by].done
-    return {"expiry": "given up: its deadline passed", "cancellation": "cancelled"}.get(by or "", "settled")
+    others = {"expiry": "given up: its deadline passed", "cancellation": "cancelled", "grant": "let go by a grant"}
+    others["unattended"] = "decided without anybody: nobody attends the conversation"
+    others["edit"] = "asked anew, with edited arguments"
+    return others.get(by or "", "settled")
 
 
 def words_of(by: str | None, said: Any) -> Any:

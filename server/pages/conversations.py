@@ -141,6 +141,15 @@ async def retry(visit: Visit) -> Response:
     return _back(visit)
 
 
+async def revoke(visit: Visit) -> Response:
+    """End a grant, and go back to the call beside which it was listed, or to its conversation."""
+    key = _key(visit, "request_id")
+    await _conversation(visit).revoke(visit.path["grant_id"], visit.form.get("reason"), request_id=key)
+    if suspension_id := visit.form.get("suspension_id"):
+        return visit.to(path_of(suspension_id, visit.path["conversation_id"]))
+    return _back(visit)
+
+
 async def _page(visit: Visit, template: str) -> Response:
     """A page of a conversation, rendered beside the loop: its messages may be long."""
     whole = await _whole(visit)
@@ -209,6 +218,7 @@ PAGES = (
     Page("GET", "/conversations/{conversation_id}/feed", feed, query=FeedQuery, streams=True),
     Page("POST", "/conversations/{conversation_id}/send", send, scope=AccessScope.START),
     Page("POST", "/conversations/{conversation_id}/cancel", cancel, scope=AccessScope.START),
+    Page("POST", "/conversations/{conversation_id}/grants/{grant_id}/revoke", revoke, scope=AccessScope.DECIDE),
     Page("POST", "/conversations/{conversation_id}/end", end, scope=AccessScope.START),
     Page("POST", "/conversations/{conversation_id}/retry", retry, scope=AccessScope.START),
 )

@@ -6,14 +6,15 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from holdfast.client import Conversation, ConversationState, HoldfastError, PendingCall, Principal
+from holdfast.client import Conversation, ConversationState, Grant, HoldfastError, PendingCall, Principal, Scope
 from holdfast.client.agents import ToolRow
+from holdfast.conversation.approvers import said
 from holdfast.errors import StaleCall, StaleReason
 from holdfast.redaction import PLAIN
 
 from .choices import settled_as, words_of
 from .filled import Filled, blank
-from .history import History, Settlement, history_of
+from .history import History, history_of
 from .kinds import Kind, effect_of, kind_of, offered
 from .visit import Visit
 
@@ -28,6 +29,7 @@ class Around:
     state: ConversationState[Any] | None = None
     messages: Sequence[Mapping[str, Any]] = ()
     history: History = field(default_factory=History)
+    grants: Sequence[Grant] = ()
     problem: str = ""
 
 
@@ -43,6 +45,7 @@ class Detail:
         around: What stands around it.
         asked_by: Who sent the message that led to it; None where that is not known.
         decision_id: The idempotency key of the decision that the form makes.
+        request_id: The idempotency key of a note.
         siblings: The other calls of the same answer of the model that wait.
     """
 
@@ -54,6 +57,7 @@ class Detail:
     asked_by: Principal | None
     decision_id: str
     siblings: Sequence[PendingCall[Any]] = ()
+    request_id: str = field(default_factory=lambda: uuid.uuid4().hex)
 
     @property
     def offered(self) -> Collection[str]:
@@ -64,6 +68,21 @@ class Detail:
     def effect(self) -> str:
         """What follows from the decisions that are offered."""
         return effect_of(self.call)
+
+    @property
+    def approvers(self) -> str:
+        """Who may decide it, in a line; empty where whoever may decide at all may."""
+        terms = self.call.approvers
+        return "" if terms is None else said(terms.who, terms.minimum, not_requester=terms.not_requester)
+
+    def refused(self, principal: Principal) -> str:
+        """Why this principal may not decide it; empty where it may."""
+        terms = self.call.approvers
+        return "" if terms is None else terms.problem(principal, self.call.requester) or ""
+
+    def outsider(self, principal: Principal) -> bool:
+        """Whether this principal is none of those who may decide it, or would, had they not asked for it."""
+        return self.call.approvers is not None and self.call.approvers.outsider(principal) is not None
 
     @property
     def runs(self) -> Sequence[int]:
@@ -85,6 +104,7 @@ class Settled:
         mine: Whether it is the decision that was just sent.
         said: What the decision said: a reason, an error, an answer, a verdict with notes; None where it said nothing.
         why: Why it was decided so, if somebody said that for the log.
+        scope: What the decision lets run from then on, beyond the call; None where it lets nothing.
         tool: The tool; empty where it is not known.
     """
 
@@ -98,6 +118,7 @@ class Settled:
     said: Any = None
     tool: str = ""
     why: str = ""
+    scope: Scope | Grant | None = None
 
     @property
     def done(self) -> str:
@@ -129,10 +150,12 @@ async def around_of(conversation: Conversation, *, messages: int = LAST_MESSAGES
     """What stands around the calls of a conversation, with its last messages."""
     try:
         state = await conversation.state()
-        found, history = await asyncio.gather(conversation.messages(), history_of(conversation, state.seq))
+        found, history, grants = await asyncio.gather(
+            conversation.messages(), history_of(conversation, state.seq), conversation.grants()
+        )
     except HoldfastError as error:  # the call itself is shown all the same
         return Around(problem=PLAIN.redacted(str(error)))
-    return Around(state, found[-messages:], history)
+    return Around(state, found[-messages:], history, grants)
 
 
 async def _history(conversation: Conversation) -> History:
@@ -160,10 +183,10 @@ def parameters_of(tool: ToolRow | None) -> Any:
 
 async def settled_of(visit: Visit, stale: StaleCall, conversation_id: str, suspension_id: str) -> Settled:
     """What settled a call that does not wait any more."""
-    settlement: Settlement | None = None
-    name = stale.conversation_id or conversation_id
+    history, name = History(), stale.conversation_id or conversation_id
     if name:
-        settlement = (await _history(visit.client.conversation(name))).settlement_of(suspension_id)
+        history = await _history(visit.client.conversation(name))
+    settlement = history.settlement_of(suspension_id)
     if settlement is None:
         return Settled(suspension_id, name, stale.reason, stale.settled_by, stale.settled_at)
     end = settlement.settled
@@ -180,4 +203,5 @@ async def settled_of(visit: Visit, stale: StaleCall, conversation_id: str, suspe
         settlement.said,
         tool,
         end.reason,
+        history.given.get(settlement.seq),
     )

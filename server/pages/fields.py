@@ -9,7 +9,7 @@ import hashlib
 import json
 import math
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
@@ -26,6 +26,9 @@ DEEPEST = 3
 LONG = 60
 """From how many characters on a text has a box of several lines."""
 MOST_CHOICES = 200
+FEW = 8
+"""How many values of a question's choice are buttons at most."""
+LONGEST_LABEL = 2_000
 LONGEST_NUMBER = 400
 """How many digits a number in a field may have."""
 _WHOLE = re.compile(r"-?[0-9]+")
@@ -46,6 +49,8 @@ class FieldKind(StrEnum):
     INTEGER = "integer"  # a whole number
     FLAG = "flag"  # yes or no
     CHOICE = "choice"  # one of some values
+    BUTTONS = "buttons"  # one of a few values, all of which are seen
+    CHOICES = "choices"  # some of some texts
     ITEMS = "items"  # a list of texts, one in a line
     GROUP = "group"  # an object, whose fields follow
     JSON = "json"  # any JSON value
@@ -72,6 +77,7 @@ class Field:
         was: The value from which it was made; `ABSENT` if there was none.
         json: Whether the text of `any` is JSON.
         problem: What is wrong with what was filled in.
+        needed: Whether it is said to be needed, although it could be left empty.
     """
 
     name: str
@@ -89,6 +95,12 @@ class Field:
     number: int = 1
     drawn: tuple[str, bool] = (UNSAID, False)
     edited: bool = False
+    needed: bool = False
+
+    @property
+    def chosen(self) -> Sequence[str]:
+        """The values of what is chosen of several, as JSON texts."""
+        return self.text.split("\n") if self.text else []
 
     @property
     def mark(self) -> str:
@@ -121,6 +133,16 @@ class Fields:
         found = [(one.name, one.kind, one.required, one.nullable) for one in self]
         return hashlib.sha256(repr(found).encode()).hexdigest()[:16]
 
+    @classmethod
+    def of_questions(cls, schema: Any, needed: Collection[str]) -> "Fields":
+        """The fields of the answers to questions, of which these are needed: with a button for each of a few choices."""
+        found = cls.of(schema, label="Answers")
+        for one in found.root.inner:
+            one.needed = one.key in needed
+            if one.kind is FieldKind.CHOICE and len(one.choices) <= FEW:
+                one.kind = FieldKind.BUTTONS
+        return found
+
     def fits(self, form: Form) -> bool:
         """Whether a form was drawn with these fields: one with others says something else than it seems to."""
         return form.get("layout") == self.layout
@@ -141,9 +163,18 @@ class Fields:
         """These fields, filled as a form says."""
         for one in self:
             one.drawn = one.text.replace("\r\n", "\n").replace("\r", "\n"), one.json
-            if one.name in form:
+            if one.kind is FieldKind.CHOICES:
+                one.text = "\n".join(form.all(one.name))  # a form does not name what is not chosen
+            elif one.name in form:
                 one.text, one.json = form.get(one.name), one.mark in form
         return self
+
+    def blamed(self, key: str, problem: str) -> bool:
+        """Whether there is a field of this property, which then says this problem."""
+        found = next((one for one in self.root.inner if one.key == key), None)
+        if found is not None:
+            found.problem = visible(problem)
+        return found is not None
 
     def value(self) -> Any:
         """The value that the fields say; `ABSENT` if any has a problem, which it then says."""
@@ -163,7 +194,7 @@ class _Drawn:
         self.count += 1
         plain, nullable = self._plain(schema)
         hint = " ".join(str(plain.get("description", "")).split())[:300]
-        label = str(plain.get("title") or label)[:200] if name != "v" else label
+        label = str(plain.get("title") or label)[:LONGEST_LABEL] if name != "v" else label
         found = Field(name, visible(label), FieldKind.JSON, required, nullable, visible(hint), was=value, number=self.count)
         found.edited = not self._defaults
         if value is ABSENT and self._defaults and "default" in plain:
@@ -177,6 +208,10 @@ class _Drawn:
             found.kind = kind
             found.choices = [(json.dumps(one, ensure_ascii=False), shown(one)) for one in _choices(plain)]
             found.text = UNSAID if value is ABSENT else json.dumps(value, ensure_ascii=False)
+        elif kind is FieldKind.CHOICES:
+            found.kind = kind
+            found.choices = [(json.dumps(one, ensure_ascii=False), shown(one)) for one in plain["items"]["enum"]]
+            found.text = UNSAID if value is ABSENT else "\n".join(json.dumps(one, ensure_ascii=False) for one in value)
         elif kind is FieldKind.ANY and found.was is not ABSENT:
             found.kind, found.json = kind, not isinstance(found.was, str)
             found.text = as_json(found.was) if found.json else found.was
@@ -257,6 +292,8 @@ def _kind_of(plain: Mapping[str, Any], value: Any, depth: int) -> FieldKind:
             kind = FieldKind.INTEGER
         case {"type": "number"} if value is ABSENT or (isinstance(value, int | float) and not isinstance(value, bool)):
             kind = FieldKind.NUMBER
+        case {"type": "array", "items": {"type": "string", "enum": list() as among}} if _are_among(value, among):
+            kind = FieldKind.CHOICES
         case {"type": "array", "items": {"type": "string", **rest}} if "enum" not in rest and (
             value is ABSENT or (isinstance(value, list) and all(map(_is_item, value)))
         ):
@@ -270,6 +307,15 @@ def _kind_of(plain: Mapping[str, Any], value: Any, depth: int) -> FieldKind:
 
 def _is_among(value: Any, choices: Sequence[Any]) -> bool:
     return any(type(one) is type(value) and one == value for one in choices)
+
+
+def _are_among(value: Any, choices: Sequence[Any]) -> bool:
+    """Whether boxes to check say a value: each of its texts is one of a list, and stands there once."""
+    if not 0 < len(choices) <= MOST_CHOICES or not all(isinstance(one, str) for one in choices):
+        return False
+    if value is ABSENT:
+        return True
+    return isinstance(value, list) and all(one in choices for one in value) and len(set(value)) == len(value)
 
 
 def _choices(plain: Mapping[str, Any]) -> list[Any]:
@@ -306,6 +352,8 @@ def _read(one: Field) -> tuple[Any, bool]:
         return found, fine
     if (one.was is not ABSENT or one.edited) and (one.text, one.json) == one.drawn:
         return one.was, True  # nobody touched it: if something is missing there, the schema says so
+    if one.kind is FieldKind.CHOICES and one.text == UNSAID and one.required:
+        return [], True
     if one.text == UNSAID and one.kind not in (FieldKind.TEXT, FieldKind.LINES, FieldKind.ITEMS, FieldKind.ANY):
         return _left_out(one)
     try:
@@ -349,8 +397,10 @@ def _said(one: Field) -> Any:
             return _whole(text)
         case FieldKind.NUMBER:
             return _number(text)
-        case FieldKind.CHOICE if text in [value for value, _ in one.choices]:
+        case FieldKind.CHOICE | FieldKind.BUTTONS if text in [value for value, _ in one.choices]:
             return json.loads(text)
+        case FieldKind.CHOICES if set(one.chosen) <= {value for value, _ in one.choices}:
+            return [json.loads(value) for value in one.chosen]
         case FieldKind.JSON:
             return _strict(text)
         case FieldKind.ANY:

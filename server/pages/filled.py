@@ -1,20 +1,28 @@
 """Decisions as people fill them in: the empty form of a call, and what a form that was sent says."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from holdfast.client import PendingCall
-from holdfast.conversation import Answer, Approve, Decision, Fail, Review, ReviewVerdict, jsontext
+from holdfast.conversation import Answer, Approve, Decision, Fail, Question, Review, ReviewVerdict, jsontext
+from holdfast.conversation.questions import check
 from holdfast.conversation.schema import problem
+from holdfast.errors import InvalidDecision
 from holdfast.server.refusal import Refusal
 
 from .choices import ANSWER, APPROVE, CHOICES, FAIL, REDISPATCH, REVIEW, VERDICTS
 from .fields import ABSENT, FieldKind, Fields
 from .form_body import Form
 from .kinds import EDIT, kind_of, offered, opens_edited
+from .scopes import ScopeForm
+from .scopes import blank as blank_scope
 
+FIELDS = "Some fields cannot be taken as they are."
 COMPARE = "compare"
 """What a form asks for that decides nothing: what edited arguments change."""
+SCOPE = "scope"
+"""The field of a form that approves with a scope: which one."""
 
 
 @dataclass(slots=True)
@@ -25,6 +33,7 @@ class Filled:
         choice: The decision's name.
         arguments: The fields of edited arguments, where these are edited.
         answer: The fields of an answer, where the call takes one.
+        scope: What may be allowed beside an approval; None where the call takes none as it is.
         reason: What the agent reads: the reason of a denial or cancellation, the error of a failure, the notes of a review.
         note: Why it was decided so, for the log.
         problem: What is wrong with it as a whole.
@@ -34,6 +43,7 @@ class Filled:
     choice: str = ""
     arguments: Fields | None = None
     answer: Fields | None = None
+    scope: ScopeForm | None = None
     reason: str = ""
     note: str = ""
     problem: str = ""
@@ -44,7 +54,9 @@ class Filled:
         return self.reason if self.choice == choice else ""
 
     def noted(self, choice: str) -> str:
-        """What was written for the log in the form of a decision."""
+        """What was written for the log in the form of a decision, or of a scope (`scope`)."""
+        if self.choice == APPROVE.name and self.scope is not None and self.scope.chosen is not None:
+            return self.note if choice == SCOPE else ""
         return self.note if choice == (APPROVE.name if self.choice == COMPARE else self.choice) else ""
 
 
@@ -59,7 +71,13 @@ def blank(call: PendingCall[Any], parameters: Any, *, edited: bool) -> Filled:
     found = offered(call)
     if EDIT in found and (edited or opens_edited(call)):
         return Filled(arguments=Fields.of(parameters, call.arguments, label="Arguments"))
-    return Filled(answer=Fields.of(call.response_schema) if ANSWER.name in found else None)
+    scope = blank_scope(call) if APPROVE.name in found else None
+    if ANSWER.name not in found:
+        return Filled(scope=scope)
+    if call.questions is None:
+        return Filled(answer=Fields.of(call.response_schema), scope=scope)
+    needed = [question.id for question in call.questions if question.required]
+    return Filled(answer=Fields.of_questions(call.response_schema, needed), scope=scope)
 
 
 def read(call: PendingCall[Any], parameters: Any, form: Form) -> tuple[Filled, Decision | None]:
@@ -81,6 +99,8 @@ def read(call: PendingCall[Any], parameters: Any, form: Form) -> tuple[Filled, D
             filled.problem = "What may be filled in has changed since this form was drawn: look at it again."
             return filled, None
         fields.filled(form)
+    if choice == APPROVE.name and SCOPE in form:
+        return filled, _scoped(filled, form)
     if choice == REVIEW.name:
         return filled, _review(filled, form.get("verdict"))
     return filled, _decision(call, parameters, filled)
@@ -90,6 +110,18 @@ def _takes(call: PendingCall[Any], choice: str, *, edited: bool) -> bool:
     if choice == COMPARE or (choice == APPROVE.name and (edited or opens_edited(call))):
         return EDIT in offered(call)
     return choice in offered(call) and choice in CHOICES
+
+
+def _scoped(filled: Filled, form: Form) -> Decision | None:
+    if filled.scope is None:
+        raise Refusal(422, "invalid_request", "scope: it goes with the approval of a call as it is", {"errors": []})
+    scope = filled.scope.given(form)
+    if scope is None:
+        filled.problem = "Nothing is approved yet: " + (
+            "what later calls may do cannot be taken as it is." if filled.scope.problems else "choose what later calls may do."
+        )
+        return None
+    return Approve(reason=filled.note, scope=scope)
 
 
 def _review(filled: Filled, verdict: str) -> Decision | None:
@@ -113,7 +145,9 @@ def _decision(call: PendingCall[Any], parameters: Any, filled: Filled) -> Decisi
         case "answer" if filled.answer is not None and _is_empty(filled.answer) and kind_of(call).machine:
             filled.problem = 'Write the result. An empty text is one, too: mark it as JSON, and write "".'
         case "answer":
-            value = _fitting(filled, filled.answer, call.response_schema)
+            value = _fitting(filled, filled.answer, call.response_schema if call.questions is None else None)
+            if call.questions is not None and value is not ABSENT and not _answered(filled, call.questions, value):
+                return None
             return None if value is ABSENT else Answer(value, reason=filled.note)
         case FAIL.name:
             return Fail(filled.reason, reason=filled.note)
@@ -127,11 +161,24 @@ def _is_empty(fields: Fields) -> bool:
     return fields.root.kind in (FieldKind.TEXT, FieldKind.LINES, FieldKind.ANY) and fields.root.text == ""
 
 
+def _answered(filled: Filled, asked: Sequence[Question], value: Any) -> bool:
+    """Whether a value answers these questions; else the form says why, beside the question."""
+    try:
+        check(asked, value)
+    except InvalidDecision as error:
+        beside = filled.answer is not None and filled.answer.blamed(
+            error.field.removeprefix("decision.value."), f"{error.problem}: {error.fix}"
+        )
+        filled.problem = FIELDS if beside else str(error)
+        return False
+    return True
+
+
 def _fitting(filled: Filled, fields: Fields | None, schema: Any) -> Any:
     """The value of the fields, if it fits its schema; else `ABSENT`, and the form says why."""
     value = ABSENT if fields is None else fields.value()
     if value is ABSENT:
-        filled.problem = "Some fields cannot be taken as they are."
+        filled.problem = FIELDS
         return ABSENT
     try:
         jsontext.dumps(value)

@@ -5,12 +5,13 @@ from contextlib import aclosing
 from dataclasses import dataclass, field
 from typing import Any
 
-from holdfast.client import Conversation, Event
+from holdfast.client import Conversation, Event, Grant
 from holdfast.conversation import Principal, jsontext
 from holdfast.conversation.events import (
     CallHeld,
     CallResolved,
     CallSuspended,
+    GrantGiven,
     MessageAccepted,
     ModelAnswered,
     RunScheduled,
@@ -67,6 +68,7 @@ class History:
         runs: When the runs of a call were scheduled (ms UTC), by the call's id.
         turns_of: The turn in which a call was made, by the call's id.
         held: The calls that wait for their turn among those of their answer, by their ids.
+        given: The grants that decisions gave, by the decision's place in the log.
     """
 
     events: list[Event] = field(default_factory=list)
@@ -76,6 +78,7 @@ class History:
     runs: dict[str, list[int]] = field(default_factory=dict)
     turns_of: dict[str, str] = field(default_factory=dict)
     held: dict[str, CallHeld] = field(default_factory=dict)
+    given: dict[int, Grant] = field(default_factory=dict)
 
     def sender_of(self, tool_call_id: str) -> Principal | None:
         """Who sent the message in whose turn a call was made; None where that is not known."""
@@ -131,6 +134,8 @@ def told(events: Sequence[Event], *, whole: bool) -> History:
                 opened[suspended.suspension_id] = suspended
             case SuspensionSettled() as settled:
                 history.settlements.append(Settlement(event.seq or 0, opened.get(settled.suspension_id), settled))
+            case GrantGiven(grant=grant):
+                history.given[grant.seq] = grant
             case _:
                 pass
     return history

@@ -14,14 +14,14 @@ from starlette.responses import Response, StreamingResponse
 
 from holdfast.client import PendingCall, SuspensionKind
 from holdfast.client.access import AccessScope
-from holdfast.conversation import Decision, Deny, Review
-from holdfast.errors import HoldfastError, InvalidDecision, StaleCall
+from holdfast.conversation import Approve, Decision, Deny, Review
+from holdfast.errors import AlreadyVoted, HoldfastError, InvalidDecision, NotPermitted, StaleCall
 from holdfast.server.problems import problem_of
 from holdfast.server.reach import listed
 from holdfast.server.refusal import Refusal
 
 from .details import Settled, detail_of, parameters_of, settled_of, tool_of
-from .filled import read
+from .filled import blank, read
 from .kinds import Kind, kind_of
 from .templates import HEADERS
 from .text import summary
@@ -179,10 +179,12 @@ async def decide(visit: Visit) -> Response:
         if decision is None:
             return await _again(visit, found, filled)
         try:
-            await found.resolve(decision, decision_id=form.get("decision_id"))
-        except InvalidDecision as error:
+            receipt = await found.resolve(decision, decision_id=form.get("decision_id"))
+        except (InvalidDecision, NotPermitted, AlreadyVoted) as error:
             filled.problem = str(error)
             return await _again(visit, found, filled)
+        if not receipt.settled:
+            return await _voted(visit, found)
     except StaleCall as stale:
         settled = await settled_of(visit, stale, conversation_id, suspension_id)
         return await _decided(visit, settled, status=200 if settled.mine else 409)
@@ -196,8 +198,45 @@ async def decide(visit: Visit) -> Response:
         tool=found.tool,
         said=_said(decision),
         why="" if isinstance(decision, Deny | Review) else decision.reason,
+        scope=decision.scope if isinstance(decision, Approve) else None,
     )
     return await _decided(visit, said)
+
+
+async def _voted(visit: Visit, found: PendingCall[Any]) -> Response:
+    """The call after a vote that leaves it waiting: perhaps in another suspension, where its arguments were edited.
+
+    Raises:
+        StaleCall: Others have decided it meanwhile.
+    """
+    waiting = await visit.client.conversation(found.conversation_id).pending()
+    again = next((one for one in waiting if one.tool_call_id == found.tool_call_id), None)
+    if again is None:  # others have decided it meanwhile
+        again = await visit.client.pending_call(found.suspension_id, conversation_id=found.conversation_id)
+    path = path_of(again.suspension_id, again.conversation_id)
+    if not visit.fragment:
+        return visit.to(path)
+    detail = await detail_of(visit, again, filled=blank(again, True, edited=False))
+    values = {**BESIDE, "detail": detail, "compared": None, "voted": path}
+    return await asyncio.to_thread(partial(visit.page, "decide.html", **values))
+
+
+async def note(visit: Visit) -> Response:
+    """Take a call on, give it back, or write to the others who may decide it."""
+    suspension_id, form = visit.path["suspension_id"], visit.form
+    conversation_id, key = form.get("conversation_id"), form.get("request_id")
+    await visit.serving.reach.check(visit.caller, conversation_id)
+    conversation = visit.client.conversation(conversation_id)
+    match form.get("note"):
+        case "assign":
+            await conversation.assign(suspension_id, visit.caller.principal, request_id=key)
+        case "give_back":
+            await conversation.assign(suspension_id, None, request_id=key)
+        case "comment":
+            await conversation.comment(suspension_id, form.get("text"), request_id=key)
+        case _:
+            raise Refusal(422, "invalid_request", "note: it is assign, give_back or comment", {"errors": []})
+    return visit.to(path_of(suspension_id, conversation_id))
 
 
 def _said(decision: Decision) -> Any:
@@ -286,6 +325,7 @@ def _holds(call: PendingCall[Any], words: Sequence[str]) -> bool:
 PAGES = (
     Page("GET", "/inbox", inbox, query=InboxQuery),
     Page("GET", "/inbox/{suspension_id}", call, query=InboxQuery),
+    Page("POST", "/inbox/{suspension_id}/note", note, scope=AccessScope.DECIDE),
     Page("POST", "/inbox/{suspension_id}", decide, scope=AccessScope.DECIDE, query=InboxQuery),
 )
 """The pages of the inbox."""

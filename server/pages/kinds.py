@@ -93,6 +93,14 @@ def kind_of(call: PendingCall[Any]) -> Kind:
     return UNREADABLE if call.kind is None else KINDS.get(call.kind.value, UNREADABLE)
 
 
+def asked_in(call: PendingCall[Any]) -> str:
+    """What a call asks, in the words of its tool or of the model, for a headline; empty where it says nothing."""
+    if call.questions:
+        more = len(call.questions) - 1
+        return call.questions[0].text + (f" (and {more} more)" if more else "")
+    return call.title or call.prompt or ""
+
+
 def offered(call: PendingCall[Any]) -> frozenset[str]:
     """What a page offers of a call: the names of decisions, and `EDIT`.
 

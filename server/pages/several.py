@@ -34,6 +34,7 @@ class Marked:
     settled: Settled | None = None
     problem: str = ""
     decided: str = ""
+    voted: str = ""
 
     @property
     def kind(self) -> Kind | None:
@@ -112,15 +113,17 @@ async def _decided(visit: Visit, item: Marked, choice: Choice, decision: Decisio
         return item
     try:  # a repetition of the same form gets the same receipts
         if item.call is not None:
-            await item.call.resolve(decision, decision_id=decision_id)
+            receipt = await item.call.resolve(decision, decision_id=decision_id)
         else:
-            await visit.client.settle(
+            receipt = await visit.client.settle(
                 item.suspension_id, decision, conversation_id=item.conversation_id, decision_id=decision_id
             )
     except StaleCall as stale:
         return Marked(*place, item.call, await settled_of(visit, stale, *place))
     except HoldfastError as error:
         return Marked(*place, item.call, problem=str(error))
+    if not receipt.settled:  # others have to agree, and it still waits for them
+        return Marked(*place, item.call, voted=f"{receipt.votes} of {receipt.needed} have agreed")
     return Marked(*place, item.call, decided=choice.done)
 
 

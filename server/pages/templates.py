@@ -1,5 +1,6 @@
 """The templates of the pages. Whatever they show is escaped; only `markdown.py` makes HTML, and cleans it."""
 
+import uuid
 from collections.abc import Mapping, Sequence
 from functools import cache
 from importlib.resources import files
@@ -12,8 +13,9 @@ from holdfast.server.static_files import static_url
 
 from .choices import CHOICES, VERDICTS, settled_as
 from .difference import difference
-from .kinds import KINDS
+from .kinds import KINDS, asked_in
 from .markdown import markdown
+from .scopes import LASTS
 from .text import as_json, clock, iso, named, one_line, parts, reads_as_another, shown, size, span, summary, visible
 
 POLICY = (
@@ -51,12 +53,24 @@ def affordable(messages: Sequence[Mapping[str, Any]]) -> list[tuple[Mapping[str,
     return found[::-1]
 
 
+def _new_key() -> str:
+    """An idempotency key for a form that a template draws."""
+    return uuid.uuid4().hex
+
+
 @cache
 def _environment() -> Environment:
     folder = str(files("holdfast.server.pages") / "templates")
     found = Environment(loader=FileSystemLoader(folder), autoescape=True, undefined=StrictUndefined, auto_reload=False)
     found.trim_blocks = found.lstrip_blocks = True
-    found.globals |= {"static_url": static_url, "choices": CHOICES, "verdicts": VERDICTS, "kinds": KINDS}
+    found.globals |= {
+        "static_url": static_url,
+        "choices": CHOICES,
+        "verdicts": VERDICTS,
+        "kinds": KINDS,
+        "lasts": LASTS,
+        "new_key": _new_key,
+    }
     found.filters |= {
         "visible": visible,
         "one_line": one_line,
@@ -70,6 +84,7 @@ def _environment() -> Environment:
         "settled_as": settled_as,
         "named": named,
         "affordable": affordable,
+        "asked_in": asked_in,
         "parts": parts,
         "size": size,
         "summary": summary,

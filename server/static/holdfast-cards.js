@@ -1,8 +1,10 @@
 /** The elements for what waits for a person: `<holdfast-approval>` and `<holdfast-elicitation>`. */
 import { answer, approve, bodyOf, deny } from "./holdfast-decisions.js";
-import { HoldfastElement, keep, make, plain, shown, texts, write } from "./holdfast-element.js";
+import { HoldfastElement, keep, make, moment, plain, shown, texts, write } from "./holdfast-element.js";
 import { StaleCall } from "./holdfast-errors.js";
 import { formOf } from "./holdfast-form.js";
+import { scopeOf } from "./holdfast-scopes.js";
+import { Together, count, refusal } from "./holdfast-together.js";
 
 const MOST_SETTLED = 20;
 
@@ -10,6 +12,8 @@ const MOST_SETTLED = 20;
 export class Card {
   #host;
   #sending = false;
+  #together = new Together();
+  #voted = null;
   #error = make("p", { class: "error", role: "alert", hidden: true });
   #outcome = make("p", { class: "outcome", role: "status", tabIndex: -1 });
 
@@ -36,12 +40,26 @@ export class Card {
         make("pre", { class: "arguments", tabIndex: 0, role: "region", "aria-label": texts.arguments }, shown(call.arguments)),
       );
     if (call.problem) this.node.append(make("p", { class: "error" }, plain(call.problem)));
-    this.node.append(this.controls, this.#error, this.#outcome);
+    this.node.append(this.#together.node, this.controls, this.#error, this.#outcome);
+    this.update(call);
+  }
+
+  /** Show what those who may decide the call have said since it was drawn. */
+  update(call) {
+    this.#together.show(call);
+    if (this.#voted === null || this.settled !== null || this.#sending) return;
+    this.#voted = Math.max(this.#voted, call.votes?.length ?? 0);
+    write(this.#outcome, `${count(this.#voted, call.approvers?.minimum)}, ${texts.youToo}`);
   }
 
   /** What of a call its kind shows beside its arguments. */
   more() {
     return [];
+  }
+
+  /** Whether a part of the form says what is wrong with a decision. */
+  blamed() {
+    return false;
   }
 
   /** Whether a call takes a decision; a server that does not say so takes all of its kind. */
@@ -72,21 +90,31 @@ export class Card {
     try {
       const receipt = await this.#host.conversation.resolve(this.call, decision);
       this.#host.tell("resolved", { call: this.call, decision, receipt });
-      this.settle({ by: decision.decision, at: receipt.accepted_at, mine: true, body: bodyOf(decision) });
+      if (receipt.settled === false) this.#agreed(receipt);
+      else this.settle({ by: decision.decision, at: receipt.accepted_at, mine: true, body: bodyOf(decision) });
     } catch (error) {
       if (error instanceof StaleCall) {
         this.settle({ by: error.settledBy ?? error.reason, at: error.settledAt });
       } else {
         write(this.#outcome, "");
-        this.#error.textContent = error.message;
-        this.#error.hidden = false;
         this.controls.disabled = false;
         if (inside) focused.focus();
+        if (!this.blamed(error)) {
+          this.#error.textContent = refusal(error) ?? error.message;
+          this.#error.hidden = false;
+        }
       }
       this.#host.tell("error", { call: this.call, decision, error });
     } finally {
       this.#sending = false;
     }
+  }
+
+  /** Say that a decision was one of several that it takes: the call still waits, and a no of anybody settles it. */
+  #agreed({ votes, needed }) {
+    this.#voted = votes;
+    this.controls.disabled = false;
+    write(this.#outcome, `${count(votes, needed)}, ${texts.youToo}`);
   }
 
   /** Say how it was settled, in the place of what could be done. */
@@ -138,7 +166,9 @@ export class Cards extends HoldfastElement {
   draw({ state, settled }) {
     const open = (state?.pending ?? []).filter((call) => call.kind === this.constructor.kind);
     for (const call of open) {
-      if (!this.#cards.has(call.suspension_id)) this.#cards.set(call.suspension_id, new this.constructor.Card(this, call));
+      const card = this.#cards.get(call.suspension_id);
+      if (card) card.update(call);
+      else this.#cards.set(call.suspension_id, new this.constructor.Card(this, call));
     }
     const waiting = new Set(open.map((call) => call.suspension_id));
     for (const [suspension, card] of this.#cards) {
@@ -165,6 +195,8 @@ export class Cards extends HoldfastElement {
 }
 
 class ApprovalCard extends Card {
+  #scope = null;
+
   constructor(host, call) {
     super(host, call);
     const reason = make("textarea", {
@@ -196,15 +228,31 @@ class ApprovalCard extends Card {
       if (event.key === "Enter" && (event.ctrlKey || event.metaKey) && !asking.hidden) this.decide(deny(reason.value.trim()));
     });
     const offered = [this.takes("approve") && yes, this.takes("deny") && no].filter(Boolean);
-    if (offered.length) this.form.append(asking, make("div", { class: "actions" }, ...offered, back));
-    else this.wait();
+    if (!offered.length) {
+      this.wait();
+      return;
+    }
+    this.form.append(asking, make("div", { class: "actions" }, ...offered, back));
+    const grantable = !call.approvers || (call.approvers.minimum === 1 && !call.approvers.not_requester); // else each call is decided
+    if (this.takes("approve") && !call.problem && grantable && host.conversation.grantsAllowed()) {
+      this.#scope = scopeOf(call, (scope) => this.decide(approve(undefined, { scope })));
+      this.controls.append(this.#scope.node);
+    }
+  }
+
+  blamed(error) {
+    return this.#scope !== null && this.#scope.blamed(error);
   }
 }
 
 class ElicitationCard extends Card {
+  #blame;
+
   constructor(host, call) {
     super(host, call);
-    const { node, read } = formOf(call.response_schema, texts.answer);
+    const order = call.questions?.map(({ id }) => id);
+    const { node, read, blame } = formOf(call.response_schema, order ? texts.answers : texts.answer, order);
+    this.#blame = blame;
     const no = this.button("deny", texts.decline, { click: () => this.decide(deny()) });
     this.form.addEventListener("submit", (event) => {
       event.preventDefault();
@@ -215,6 +263,11 @@ class ElicitationCard extends Card {
       node,
       make("div", { class: "actions" }, this.button("send", texts.send, { main: true, type: "submit" }), no),
     );
+  }
+
+  blamed({ fields }) {
+    const [, name] = /^decision\.value\.(.+)$/s.exec(fields?.field ?? "") ?? [];
+    return name !== undefined && this.#blame(name, `${fields.problem}: ${fields.fix}`);
   }
 }
 
@@ -237,7 +290,8 @@ function ruled({ rule, rule_reason: reason }) {
 }
 
 /** What a call asks, and whether its arguments say more than that. */
-function asked({ prompt, arguments: given, kind }) {
+function asked({ prompt, arguments: given, kind, questions }) {
+  if (questions) return { prompt, rest: false };
   const values = Object.values(given ?? {});
   const question = kind === "elicitation" && values.length === 1 && typeof values[0] === "string" ? values[0] : null;
   const rest = values.length > 0 && (question === null || (prompt !== null && prompt !== question));
@@ -261,10 +315,4 @@ function reviewIn(body) {
   } catch {
     return {};
   }
-}
-
-function moment(ms) {
-  const date = new Date(ms);
-  const today = date.toDateString() === new Date().toDateString();
-  return date.toLocaleString([], today ? { timeStyle: "short" } : { dateStyle: "medium", timeStyle: "short" });
 }

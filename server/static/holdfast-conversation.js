@@ -7,6 +7,7 @@ import { Wire, newId } from "./holdfast-wire.js";
 
 const MOST_REMEMBERED = 100; // decisions of one page, of which none is sent under two keys
 const PAGE = 1000; // messages in one answer
+const KINDS = ["approval", "elicitation", "client_exec", "lost", "review"]; // of what waits
 
 /**
  * A client of a Holdfast server.
@@ -95,7 +96,7 @@ export class Conversation {
    * @param {{tool_call_id: string, suspension_id: string}} call As `state().pending` or a `call_suspended` has it.
    * @param {object} decision As `approve`, `deny`, `answer`, `fail`, `review`, `cancel` make it.
    * @param {{decisionId?: string, signal?: AbortSignal, patienceMs?: number}} options
-   * @returns {Promise<object>} The receipt.
+   * @returns {Promise<object>} The receipt; `settled` is false where others have to agree, too: `votes` of the `needed` people have.
    * @throws {StaleCall} It was settled by another decision, or its time has passed.
    */
   resolve(call, decision, { decisionId, signal, patienceMs } = {}) {
@@ -106,7 +107,7 @@ export class Conversation {
     mine.going = this.#wire
       .call("POST", `${this.#path}/resolve`, { body, key: mine.id, signal, patienceMs })
       .then((receipt) => {
-        this.#feed?.decided(call.suspension_id, decision, receipt);
+        if (receipt.settled !== false) this.#feed?.decided(call.suspension_id, decision, receipt); // a vote leaves it waiting
         return receipt;
       })
       .finally(() => (mine.going = null));
@@ -118,6 +119,27 @@ export class Conversation {
   /** Whether this page decides calls of a kind: as the page token's reply says it, else true, and the server judges. */
   decides(kind) {
     return this.#wire.decides(kind);
+  }
+
+  /** Whether this page gives scopes and ends grants: a page token does so only where it decides calls of every kind. */
+  grantsAllowed() {
+    return KINDS.every((kind) => this.decides(kind));
+  }
+
+  /** The grants that stand: what runs in this conversation without asking. */
+  async grants({ signal, patienceMs } = {}) {
+    return (await this.#wire.call("GET", `${this.#path}/grants`, { signal, patienceMs })).items;
+  }
+
+  /**
+   * End a grant: once the promise is fulfilled, nothing begins by it.
+   *
+   * @param {string} grantId As `grants()` lists it.
+   * @param {{reason?: string, requestId?: string, signal?: AbortSignal, patienceMs?: number}} options The reason is for the log.
+   */
+  revoke(grantId, { reason = "", requestId = newId(), signal, patienceMs } = {}) {
+    const where = `${this.#path}/grants/${encodeURIComponent(grantId)}`;
+    return this.#wire.call("DELETE", where, { ...(reason && { body: { reason } }), key: requestId, signal, patienceMs });
   }
 
   /**

@@ -2,11 +2,15 @@
 
 const why = ({ reason } = {}) => (reason ? { reason } : {});
 
-/** The call may run, with its own arguments or with these. */
+/**
+ * The call may run, with its own arguments or with these. With a `scope` (`{kind, pattern, level, ends_s, everything}`), later calls
+ * of the conversation that it covers run without asking; a scope does not go with edited arguments.
+ */
 export const approve = (edited, options) => ({
   decision: "approve",
   ...(edited !== undefined && { arguments: edited }),
   ...why(options),
+  ...(options?.scope && { scope: options.scope }),
 });
 
 /** The call must not run, or the person will not answer. The model reads the reason. */

@@ -25,10 +25,37 @@ export const texts = {
   notesNeeded: "Say what is to be revised.",
   report: "Report",
   payload: "Data",
+  decides: "It may be decided by",
+  anybody: "anybody who is known",
+  andOf: "and of",
+  notAsker: "but not who asked",
+  of: "of",
+  agreed: "have agreed",
+  youToo: "you too. It waits for others.",
+  votedAlready: "You have agreed already.",
+  notPermitted: "You may not decide this",
+  takenOn: "has taken it on.",
+  comments: "Comments",
+  somebody: "somebody",
   elsewhere: "It waits for somebody who may decide it.",
+  later: "Also allow later calls",
+  laterHint: "Approves this call, and lets later calls of this conversation run without asking as long as all that they touch is allowed.",
+  lasts: "For how long",
+  lastsFor: { 900: "15 minutes", 3600: "An hour", 28800: "8 hours", 86400: "A day", 604800: "A week" },
+  lastsOn: "Until it is revoked",
+  allCalls: "Approve, and all calls from now on of",
+  fromNow: "Approve, and from now on",
+  untold: "What this call touches cannot be told, so that nothing covers calls like it.",
+  otherScope: "Something else",
+  scopeKind: "Kind",
+  scopePattern: "Pattern",
+  scopeLevel: "Up to which level",
+  scopeEverything: "It may cover everything of its kind",
+  allowThis: "Approve, and allow this",
   sending: "Sending…",
   arguments: "Arguments",
   answer: "Answer",
+  answers: "Answers",
   due: "until",
   ruled: "Asked by the rule",
   because: "Asked because",
@@ -58,10 +85,13 @@ export const texts = {
     answer: "Answered",
     fail: "Failed",
     redispatch: "Run again",
+    edit: "Asked anew, with edited arguments",
     cancel: "Cancelled",
     review: "Reviewed",
     expiry: "Its time has passed",
     cancellation: "Cancelled",
+    grant: "Let go by a grant",
+    unattended: "Decided without anybody",
   },
   verdicts: { allow: "Allowed", block: "Blocked", review: "Sent back" },
   over: "Settled",
@@ -97,6 +127,8 @@ SHEET.replaceSync(`
 .deadline, .detail, .outcome, .hint { color: var(--_muted); font-size: 0.875em; }
 p { margin: 0; }
 form { display: grid; gap: var(--_space); }
+.together { display: grid; gap: 0.25rem; font-size: 0.875em; overflow-wrap: anywhere; }
+.comments { display: grid; gap: 0.25rem; max-height: var(--holdfast-scroll-height, 16rem); margin: 0; padding-left: 1.25rem; overflow: auto; }
 .settled .deadline { display: none; }
 .prompt, .text { white-space: pre-wrap; }
 .report { max-height: var(--holdfast-scroll-height, 16rem); overflow: auto; padding-left: 0.75rem; border-left: 3px solid var(--_line); }
@@ -117,6 +149,10 @@ button.main { color: var(--_on-accent); background: var(--_accent); border-color
 button:disabled, fieldset:disabled button { opacity: 0.6; cursor: default; }
 :focus-visible { outline: 3px solid var(--_accent); outline-offset: 2px; }
 progress { width: 100%; accent-color: var(--_accent); }
+.later summary { cursor: pointer; width: fit-content; color: var(--_muted); font-size: 0.875em; }
+.later[open] > summary, .own[open] > summary { margin-bottom: 0.5rem; }
+.scope { display: grid; gap: 0.5rem; }
+.ready { text-align: left; overflow-wrap: anywhere; }
 .log { display: grid; gap: var(--_space); max-height: var(--holdfast-messages-height, none); overflow: auto; }
 .message { justify-self: start; max-width: min(42rem, 92%); padding: 0.5rem 0.75rem; border-radius: var(--_radius); background: var(--_sunken); }
 .message.user { justify-self: end; color: var(--_on-accent); background: var(--_accent); }
@@ -157,6 +193,13 @@ export function plain(text) {
     if (code === 32) return found;
     return code > 0xffff ? `\\u{${code.toString(16)}}` : `\\u${code.toString(16).padStart(4, "0")}`;
   });
+}
+
+/** A moment in milliseconds UTC as it is shown: today's by its time alone. */
+export function moment(ms) {
+  const date = new Date(ms);
+  const today = date.toDateString() === new Date().toDateString();
+  return date.toLocaleString([], today ? { timeStyle: "short" } : { dateStyle: "medium", timeStyle: "short" });
 }
 
 /** A JSON value as it is shown. */

@@ -6,6 +6,7 @@ const MOST_FIELDS = 40;
 const MOST_CHOICES = 200;
 const FEW_CHOICES = 6;
 const MOST_DEPTH = 8; // of references
+const LONGEST_LABEL = 2000;
 
 /** A value that cannot be sent as it was written. */
 class Unfit extends Error {}
@@ -16,12 +17,16 @@ const ABSENT = Symbol("absent");
 /**
  * @param {unknown} schema A JSON Schema; without one, any text will do.
  * @param {string} label What the value is, for those who do not see the form.
- * @returns {{node: HTMLElement, read: () => {ok: boolean, value?: unknown}}} `read` shows what is wrong, beside its field.
+ * @param {string[]} [order] The names of an object's properties, in the order of their fields: that of numbers is lost in JSON.
+ * @returns {{node: HTMLElement, read: () => {ok: boolean, value?: unknown}, blame: (name: string, problem: string) => boolean}}
+ *   `read` shows what is wrong, beside its field; `blame` shows there what somebody else says is wrong, if there is such a field.
  */
-export function formOf(schema, label) {
-  const found = fieldOf(resolved(schema ?? { type: "string" }, schema), { label, required: true, root: schema, inside: false });
+export function formOf(schema, label, order) {
+  const options = { label, required: true, root: schema, inside: false, order };
+  const found = fieldOf(resolved(schema ?? { type: "string" }, schema), options);
   return {
     node: found.node,
+    blame: (name, problem) => (order && found.blame ? found.blame(name, problem) : false),
     read() {
       try {
         return { ok: true, value: found.read() };
@@ -80,7 +85,7 @@ function field({ schema, options, controls, group = false, hint, read }) {
   const [first] = controls.flatMap((node) =>
     node.matches("input, textarea, select") ? [node] : [...node.querySelectorAll("input")],
   );
-  const name = plain(schema?.title ?? options.label).slice(0, 200);
+  const name = plain(schema?.title ?? options.label).slice(0, LONGEST_LABEL);
   const said = [hint, schema?.description]
     .filter((text) => typeof text === "string" && text)
     .map((text) => plain(text).slice(0, 1000));
@@ -103,8 +108,15 @@ function field({ schema, options, controls, group = false, hint, read }) {
     node = make("div", { class: "field" }, make("label", { htmlFor: first.id }, label), ...controls, detail, error);
   }
   if (options.required) first?.setAttribute("aria-required", "true");
+  const blame = (problem) => {
+    error.textContent = plain(problem);
+    error.hidden = false;
+    first?.setAttribute("aria-invalid", "true");
+    first?.focus();
+  };
   return {
     node,
+    blame,
     read() {
       try {
         const value = read();
@@ -113,10 +125,7 @@ function field({ schema, options, controls, group = false, hint, read }) {
         return value;
       } catch (problem) {
         if (!(problem instanceof Unfit)) throw problem;
-        error.textContent = problem.message;
-        error.hidden = false;
-        first?.setAttribute("aria-invalid", "true");
-        first?.focus();
+        blame(problem.message);
         throw problem;
       }
     },
@@ -189,11 +198,16 @@ function choiceField(choices, schema, options) {
 function arrayField(schema, options) {
   const items = resolved(schema.items, options.root);
   if (Array.isArray(items?.enum) && items.enum.length <= MOST_CHOICES) {
-    const boxes = items.enum.map(() => make("input", { type: "checkbox" }));
+    const preset = Array.isArray(schema.default) ? schema.default.map((value) => written(value)) : [];
+    const boxes = items.enum.map((value) => make("input", { type: "checkbox", checked: preset.includes(written(value)) }));
     const controls = boxes.map((box, place) =>
       make("label", { class: "choice" }, box, make("span", { dir: "auto" }, choiceText(items.enum[place]))),
     );
-    return field({ schema, options, controls, group: true, read: () => items.enum.filter((_, place) => boxes[place].checked) });
+    const read = () => {
+      const found = items.enum.filter((_, place) => boxes[place].checked);
+      return schema.minItems > 0 && !found.length ? nothing({ ...options, required: true }) : found;
+    };
+    return field({ schema, options, controls, group: true, read });
   }
   if (!isObject(items) || items.type !== "string") return jsonField(schema, options);
   const control = make("textarea", { rows: 3, dir: "auto" });
@@ -203,7 +217,9 @@ function arrayField(schema, options) {
 }
 
 function objectField(schema, options) {
-  const properties = isObject(schema.properties) ? Object.entries(schema.properties) : [];
+  const known = isObject(schema.properties) ? schema.properties : {};
+  const names = (options.order ?? Object.keys(known)).filter((name) => Object.hasOwn(known, name));
+  const properties = names.map((name) => [name, known[name]]);
   if (!properties.length || properties.length > MOST_FIELDS) return jsonField(schema, options);
   const required = new Set(Array.isArray(schema.required) ? schema.required : []);
   const fields = properties.map(([name, one]) => {
@@ -215,6 +231,11 @@ function objectField(schema, options) {
   node.append(...fields.map(([, one]) => one.node));
   return {
     node,
+    blame(name, problem) {
+      const found = fields.find(([key]) => key === name)?.[1];
+      found?.blame?.(problem);
+      return Boolean(found?.blame);
+    },
     read() {
       const found = [];
       let unfit = null;

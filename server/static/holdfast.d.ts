@@ -12,6 +12,15 @@ export interface ConnectOptions {
   conversationId?: string;
 }
 
+export interface Question {
+  id: string;
+  text: string;
+  options: string[] | null;
+  multiple: boolean;
+  required: boolean;
+  default: string | string[] | null;
+}
+
 export interface Call {
   conversation_id: string;
   agent: string;
@@ -38,7 +47,23 @@ export interface Call {
   /** Of an approval: the permission rule that asks for it, and why; empty where none does. */
   rule: string;
   rule_reason: string;
+  /** The questions of a call of `ask_user_questions`, which takes `{id: value}` as an answer; null for every other call. */
+  questions: Question[] | null;
+  /** What the call touches, for grants; null where its tool does not say. */
+  targets: { kind: string; value: string; level: Level }[] | null;
+  /** Who may decide it, and how many have to agree; null where whoever may decide at all may. */
+  approvers: { who: string[][]; minimum: number; not_requester: boolean; stated: boolean } | null;
+  /** Who sent the message that led to it. */
+  requester: Person | null;
+  /** Who has agreed so far, where several have to. */
+  votes: { by: Person; at: number; decision: string; value: Json; reason: string }[];
+  /** Who has taken it on; empty where nobody has. */
+  assigned: string;
+  /** What those who may decide it wrote to each other. */
+  comments: { by: Person | null; at: number; text: string }[];
 }
+
+export type Person = { id: string; roles: string[]; proof: string };
 
 export interface Run {
   tool_call_id: string;
@@ -48,6 +73,8 @@ export interface Run {
   attempt: number;
   executor: string;
   progress: { [name: string]: Json } | null;
+  /** The grants by which it runs without anybody's approval. */
+  grants: string[];
 }
 
 export interface State {
@@ -76,6 +103,8 @@ export interface Receipt {
   seq: number;
   accepted_at: number;
   duplicate: boolean;
+  /** The head of the audit chain with what was decided; empty of a message. */
+  audit_head: string;
 }
 
 export interface Event {
@@ -87,8 +116,16 @@ export interface Event {
   [field: string]: Json;
 }
 
+export interface Resolved extends Receipt {
+  decision_id: string;
+  /** Whether the call is decided; false where others have to agree, too: `votes` of the `needed` people have. */
+  settled: boolean;
+  votes: number;
+  needed: number;
+}
+
 export type Decision =
-  | { decision: "approve"; arguments?: { [name: string]: Json }; reason?: string }
+  | { decision: "approve"; arguments?: { [name: string]: Json }; reason?: string; scope?: Scope }
   | { decision: "deny"; reason: string }
   | { decision: "answer"; value: Json; reason?: string }
   | { decision: "fail"; error: string; reason?: string }
@@ -97,6 +134,30 @@ export type Decision =
   | { decision: "review"; verdict: Verdict; notes: string };
 /** `review` sends it back to the agent, with the notes. */
 export type Verdict = "allow" | "block" | "review";
+export type Level = "read" | "write" | "execute" | "admin";
+/** What runs without asking from now on, beside the call that is approved. */
+export interface Scope {
+  /** `tool`, `path`, `domain`, `command`, or a kind of the application's. */
+  kind: string;
+  /** A glob over the values. */
+  pattern: string;
+  /** Up to which level; each includes those before it. */
+  level: Level;
+  /** After how many seconds it ends; without it, with the conversation or when it is revoked. */
+  ends_s?: number;
+  /** A pattern that covers every value of its kind is refused without it. */
+  everything?: boolean;
+}
+/** A scope in force. */
+export interface Grant {
+  grant_id: string;
+  kind: string;
+  pattern: string;
+  level: Level;
+  ends_at: number | null;
+  by: Person | null;
+  seq: number;
+}
 export interface Why {
   /** Why, for the log. */
   reason?: string;
@@ -111,7 +172,7 @@ export interface Asking {
 export interface Settled {
   by: string;
   decision: string | null;
-  principal: { id: string; roles: string[]; proof: string } | null;
+  principal: Person | null;
   body: string | null;
   reason?: string;
   at: number;
@@ -178,9 +239,16 @@ export class Conversation {
     call: Pick<Call, "tool_call_id" | "suspension_id">,
     decision: Decision,
     options?: Asking & { decisionId?: string },
-  ): Promise<Receipt & { decision_id: string }>;
+  ): Promise<Resolved>;
   /** Whether this page decides calls of a kind, as its token's reply says; else true, and the server judges. */
   decides(kind: string): boolean;
+  /** Whether this page gives scopes and ends grants, as its token's reply says; else true, and the server judges. */
+  grantsAllowed(): boolean;
+  grants(options?: Asking): Promise<Grant[]>;
+  revoke(
+    grantId: string,
+    options?: Asking & { reason?: string; requestId?: string },
+  ): Promise<Receipt & { request_id: string }>;
   events(options?: {
     after?: number;
     live?: boolean;
@@ -194,7 +262,7 @@ export class Conversation {
 export function connect(options?: ConnectOptions): Client;
 export function attach(options: AttachOptions & { conversation: Conversation; handlers: Handlers }): Attached;
 
-export function approve(edited?: { [name: string]: Json }, options?: Why): Decision;
+export function approve(edited?: { [name: string]: Json }, options?: Why & { scope?: Scope }): Decision;
 export function deny(reason?: string): Decision;
 export function answer(value: Json | undefined, options?: Why): Decision;
 export function fail(error: unknown, options?: Why): Decision;
@@ -231,7 +299,11 @@ export class MessagesElement extends HoldfastElement {
 }
 
 /** The words of the elements; replace each as you like. */
-export const texts: { [name: string]: string } & { settled: { [by: string]: string }; verdicts: { [verdict: string]: string } };
+export const texts: { [name: string]: string } & {
+  settled: { [by: string]: string };
+  verdicts: { [verdict: string]: string };
+  lastsFor: { [seconds: string]: string };
+};
 
 declare global {
   interface HTMLElementTagNameMap {
@@ -242,7 +314,7 @@ declare global {
     "holdfast-messages": MessagesElement;
   }
   interface HTMLElementEventMap {
-    "holdfast-resolved": CustomEvent<{ call: Call; decision: Decision; receipt: Receipt }>;
+    "holdfast-resolved": CustomEvent<{ call: Call; decision: Decision; receipt: Resolved }>;
     "holdfast-error": CustomEvent<{ error: Error; call?: Call; decision?: Decision }>;
   }
 }

@@ -182,6 +182,7 @@
   function show() {
     for (const row of waiting.values()) insert(row);
     waiting.clear();
+    if (open() && !chosen()) select(open().dataset.id);
     count();
     tick();
   }
@@ -319,8 +320,7 @@
       const value = drafts.get(id)?.get(placeOf(one));
       if (value === undefined) continue;
       if (typeof value === "boolean") one.checked = value; else one.value = value;
-      const folded = one.closest("details");
-      if (folded) folded.open = true; // what was typed is seen
+      for (let folded = one.closest("details"); folded; folded = folded.parentElement.closest("details")) folded.open = true; // what was typed is seen
     }
     if (unanswered.has(id)) for (const one of $$("#decide [name=decision_id]")) one.value = unanswered.get(id);
   }
@@ -427,6 +427,7 @@
     holder.innerHTML = found?.text ?? ""; // as in `fill`
     const fresh = $("#decide", holder.content);
     const settled = fresh?.dataset.settled;
+    if (fresh?.dataset.voted) return agreed(fresh.dataset, id, here);
     if (deciding && row && !settled && !row.classList.contains("settled")) said(row, fresh || !here ? "" : "not decided yet");
     if (fresh && here) {
       const mine = block.contains(document.activeElement) || document.activeElement === document.body;
@@ -455,6 +456,19 @@
     const problem = fresh ? $(".notice", fresh)?.textContent : $("p", holder.content)?.textContent;
     notice(`${tool}: ${problem ?? LOST}`, { key: id, link: here ? null : back(id) });
     if (row) said(row, "not decided: look again");
+  }
+  async function agreed({ voted: path, as, says }, id, here) { // a vote: the call waits for others, perhaps with edited arguments
+    const row = rowOf(as);
+    if (row && !row.classList.contains("settled")) said(row, says);
+    if (as !== id && rowOf(id)) end(id, "asked anew by you, about edited arguments");
+    if (!here) return void drafts.delete(id);
+    for (const one of $$("#decide form")) one.reset(); // what was typed is said
+    history.replaceState(null, "", row ? $("a", row).href : path);
+    select(as);
+    await load(path, as);
+    const status = $("#decide [role=status]");
+    status?.setAttribute("tabindex", "-1"); // never a button, as above
+    status?.focus();
   }
   function back(id) {
     const row = rowOf(id);

@@ -59,7 +59,7 @@ asyncio.run(main())
 """
 
 
-@pytest.mark.parametrize("also", [pytest.param("ray", marks=pytest.mark.gate), "redis"])
+@pytest.mark.parametrize("also", [pytest.param("ray", marks=pytest.mark.slow), "redis"])
 def test_a_living_client_commands_on_after_the_embedded_stack_was_killed(stack, also, python_path):
     text = stack.scenarios.add(f"revived-{also}", calls(call("refund", {"order": "A", "amount": 7})), "Done.")
 

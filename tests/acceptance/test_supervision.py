@@ -155,7 +155,7 @@ async def test_the_one_that_takes_its_process_down_is_found_in_large_company_and
     assert lost[11] <= 2  # half of them met it once
 
 
-@pytest.mark.gate
+@pytest.mark.slow
 async def test_what_takes_the_process_down_that_judges_the_models_answer_is_quarantined_too(stack, client):
     asked = call("deadly_to_judge", {"conversation": "deadly-1"})
     text = stack.scenarios.add("deadly", calls(asked), "Survived.")

@@ -7,7 +7,7 @@ from served import served
 from waiting_calls import APP, waiting
 
 from holdfast.server import Authentication
-from holdfast.testing.writer import Writer, begin, fail_model, start
+from holdfast.testing.writer import Writer, begin, call, fail_model, finish, start
 
 RULES = {"runOnly": ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice"]}
 
@@ -86,6 +86,28 @@ async def test_every_page_and_state(server, browser, scheme):
     await page.locator("#several-button").click()
     await expect(page.get_by_role("heading", level=1)).to_contain_text("at once")
     await check(page, "several")
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+async def test_scopes_and_grants(server, browser, scheme):
+    page = await (await browser.new_context(color_scheme=scheme)).new_page()
+    await page.goto(f"{server.url}/inbox/{waiting(server, 'c-1')}?conversation_id=c-1")
+    await page.get_by_text("Also allow later calls").click()
+    await page.get_by_text("Something else").click()
+    await page.get_by_label("Pattern").fill("*")
+    await page.get_by_role("button", name="Approve, and allow this").click()
+    await expect(page.locator("#decide .problem")).to_be_visible()
+    await check(page, "a scope with a problem")
+    await page.get_by_role("button", name="Approve, and all calls of refund").click()
+    await expect(page.locator(".outcome")).to_be_visible()
+    await check(page, "an approval with a scope")
+
+    server.run(server.stack.writers["c-1"].do(finish(), call("ship")))
+    (beside,) = [view.suspension_id for view in server.run(server.store.pending_of("c-1"))]
+    for path in ("/conversations/c-1", f"/inbox/{beside}?conversation_id=c-1"):
+        await page.goto(server.url + path)
+        await expect(page.get_by_role("button", name="Revoke refund")).to_be_visible()
+        await check(page, path)
 
 
 async def test_the_page_that_signs_in(browser):

@@ -10,6 +10,7 @@ from holdfast.testing import ToyCipher
 from holdfast.testing.conformance import StoreConformance
 from holdfast.testing.conformance_acquire import Acquiring
 from holdfast.testing.conformance_append import Appending
+from holdfast.testing.conformance_grants import Granting
 from holdfast.testing.conformance_inspection import Inspecting
 from holdfast.testing.conformance_parking import Parking
 from holdfast.testing.conformance_reads import Reading
@@ -30,7 +31,9 @@ class TestRedisStore(StoreConformance):
         await other.close()
 
 
-class TestRedisStoreWithACipher(Acquiring, Appending, Reading, Running, Refusing, Parking, Inspecting, Supervising, Troubling):
+class TestRedisStoreWithACipher(
+    Acquiring, Appending, Reading, Running, Refusing, Granting, Parking, Inspecting, Supervising, Troubling
+):
     """What scripts look into and what they do not: the parts whose payloads pass through them."""
 
     @pytest.fixture

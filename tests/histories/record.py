@@ -27,10 +27,13 @@ from holdfast.conversation import (
     Answer,
     Approval,
     Approve,
+    ApproverTerms,
+    Assign,
     Cancel,
     Cancelled,
     Choice,
     Command,
+    Comment,
     Deny,
     Execution,
     Executor,
@@ -51,8 +54,11 @@ from holdfast.conversation import (
     ToolSpec,
 )
 from holdfast.conversation.commands import ProposedCall
+from holdfast.conversation.decisions import Ruling
 from holdfast.conversation.events import FailureReason, StopReason
+from holdfast.conversation.grants import CallTarget, Level, Scope
 from holdfast.conversation.ruled import Effect, Ruled
+from holdfast.conversation.spec import UnattendedApprovals, UnattendedQuestions, UnattendedSpec
 from holdfast.conversation.transcript import Transcript
 from holdfast.persistence import AppRecord, RedisStore, codec
 from holdfast.testing import writer as steps
@@ -116,6 +122,16 @@ CLERK = DESK.model_copy(
 )
 """The agent after its app was published anew."""
 BOARD = CLERK.model_copy(update={"execution": Execution.BATCH})
+PACE = '{"questions":[{"id":"pace","text":"How fast?","options":["slow","fast"],"default":"slow"}]}'
+QUIZ = ToolSpec(name="quiz", executor=Executor.HUMAN, questions=True)
+CALM = CLERK.model_copy(
+    update={
+        "tools": (*CLERK.tools, QUIZ),
+        "unattended": UnattendedSpec(approvals=UnattendedApprovals.DENY, questions=UnattendedQuestions.DEFAULTS),
+    }
+)
+"""The agent that decides by itself where nobody attends."""
+NIGHT = CALM.model_copy(update={"unattended": UnattendedSpec(questions=UnattendedQuestions.CANCEL)})
 SHOP = AppRecord(
     app="shop.app:app",
     code="code-1",
@@ -220,9 +236,18 @@ class Recorder:
         await self.notes(f"the worker records that {tool} asks for a review")
         await self.does(f"{tool} waits for a review", lambda _: outcome)
 
-    async def ruled(self, call_id: str, attempt: int, effect: Effect) -> None:
+    async def ruled(
+        self,
+        call_id: str,
+        attempt: int,
+        effect: Effect,
+        ruling: Ruling | None = None,
+        *,
+        approvers: ApproverTerms | None = None,
+    ) -> None:
         """A worker finds that the rules in force do not let a run begin, and the conversation hears of it."""
-        outcome = RunRuled(effect_id=f"{call_id}#{attempt}", ruled=Ruled(effect=effect, rule="late", reason="It is late."))
+        ruled = Ruled(effect=effect, rule="late", reason="It is late.", approvers=approvers)
+        outcome = RunRuled(effect_id=f"{call_id}#{attempt}", ruled=ruled, ruling=ruling)
         recorded = await self.store.refuse(
             CONVERSATION, outcome.effect_id, incarnation="i-1", outcome=codec.encode_outcome(outcome)
         )
@@ -381,9 +406,162 @@ async def rules(tells: Recorder) -> None:
     tells.writer.spec = DESK
 
 
+async def grants(tells: Recorder) -> None:
+    """Grants that are given with approvals; what they let run, what they let go, what is held; and their revocations."""
+    for spec, tool in ((DESK, "refund"), (BOARD, "pay")):
+        name = f"g-{spec.execution}"
+        tells.writer.spec = spec
+        await tells.does("one more message comes", steps.send("edit the files", message_id=f"m-{name}"))
+        await tells.does(f"its turn begins, {name}", steps.begin())
+        calls = {f"a_{name}": "src/a", f"b_{name}": "src/b", f"c_{name}": "lib/c"}
+        await tells.does("the model asks for what touches files", touching(tool, calls))
+        await tells.does("Ana approves it, and more", granting(tells, f"a_{name}", "src/**", Level.EXECUTE, ends_s=10**7))
+        await tells.does("she approves another, and more", granting(tells, f"c_{name}", "lib/**", Level.ADMIN))
+        for call_id in calls:
+            await tells.runs(call_id, tool)
+        sources, libraries = (grant.grant_id for grant in tells.state.grants)
+        await tells.does("the model asks for more of it", touching(tool, {f"d_{name}": "src/d", f"e_{name}": "etc/e"}))
+        if spec is DESK:
+            await tells.runs(f"d_{name}", tool)
+        await tells.decides("what no grant covers is denied", f"e_{name}", Deny("not there"))
+        if spec is BOARD:
+            await tells.runs(f"d_{name}", tool)
+        if spec is DESK:
+            await tells.does("the model asks the client, who need not ask", touching("share", {f"i_{name}": "src/i"}))
+            await tells.decides("the client has shared it", f"i_{name}", Answer(value=True))
+        await tells.does("Ana revokes a grant", said_by(ANA, steps.revoke(libraries, f"x-{name}-1", reason="enough")))
+        await tells.does("the model asks again", touching(tool, {f"f_{name}": "src/f", f"h_{name}": "lib/h"}))
+        await tells.does("a grant is revoked", steps.revoke(sources, f"x-{name}-2"))
+        if spec is DESK:
+            await tells.ruled(f"f_{name}", 1, Effect.ASK)
+            await tells.decides("a person is asked, and approves", f"f_{name}", Approve())
+            await tells.runs(f"f_{name}", tool, 2)
+        await tells.does("the turn is cancelled", steps.cancel(f"x-{name}"))
+    tells.writer.spec = DESK
+
+
+def touching(tool: str, calls: dict[str, str]) -> Asking:
+    """The step in which the model asks for calls of a tool, each by its id and the path that it reads and writes."""
+    levels = (Level.READ, Level.WRITE)
+    return steps.call(
+        *(
+            ProposedCall(
+                tool_call_id=call_id,
+                name=tool,
+                arguments='{"amount":5}',
+                targets=tuple(CallTarget(kind="path", value=path, level=level) for level in levels),
+            )
+            for call_id, path in calls.items()
+        )
+    )
+
+
+def granting(tells: Recorder, call_id: str, pattern: str, level: Level, ends_s: float | None = None) -> Asking:
+    """The step in which Ana approves a call and gives a grant with it."""
+    tells.answers += 1
+    shown = next(call.suspension for call in tells.state.calls if call.tool_call_id == call_id)
+    assert shown is not None
+    scope = Scope("path", pattern, level=level, ends_s=ends_s)
+    named = {"suspension_id": shown.suspension_id, "decision_id": f"d-{tells.answers}"}
+    return said_by(ANA, steps.resolve(Approve(scope=scope), call_id, **named))
+
+
+async def alone(tells: Recorder) -> None:
+    """Calls that would ask, and that are decided at once, since nobody attends the conversation."""
+    for spec in (CALM, NIGHT):
+        name = "calm" if spec is CALM else "night"
+        tells.writer.spec = spec
+        await tells.does("one more message comes", steps.send("by yourself", message_id=f"m-{name}"))
+        await tells.does(f"its turn begins, {name}", steps.begin())
+        scope = Scope("tool", "*", level=Level.ADMIN, ends_s=60, everything=True)
+        rulings = {"pay_a": Approve({"amount": 4}, reason="little"), "pay_b": Approve(scope=scope)} if spec is NIGHT else {}
+        calls = {"lookup_a": "lookup", "pay_a": "pay", "quiz_a": "quiz", "pay_b": "pay"}
+        proposed = (
+            ProposedCall(
+                tool_call_id=f"{call_id}_{name}",
+                name=tool,
+                arguments=PACE if tool == "quiz" else '{"amount":5}',
+                ruling=Ruling.of(rulings[call_id]) if call_id in rulings else None,
+            )
+            for call_id, tool in calls.items()
+        )
+        await tells.does("the model asks for what asks", steps.call(*proposed))
+        if spec is CALM:
+            await tells.ruled(f"lookup_a_{name}", 1, Effect.ASK, Ruling.of(Deny("not at night")))
+        else:
+            await tells.runs(f"lookup_a_{name}", "lookup")
+            await tells.runs(f"pay_a_{name}", "pay")
+        await tells.does("the turn is cancelled", steps.cancel(f"x-{name}"))
+    tells.writer.spec = DESK
+
+
+async def votes(tells: Recorder) -> None:
+    """Calls that several people have to agree to, that their sender does not decide, and notes of those who may."""
+    terms = ApproverTerms(who=(("role:finance", "id:bo"), ("role:on call",)), minimum=2, not_requester=True, stated=True)
+    for spec in (DESK, CLERK):
+        name, tool = f"v-{spec.execution}", "refund" if spec is DESK else "pay"
+        tells.writer.spec = spec
+        await tells.does("Bo sends a message", said_by(BO, steps.send("pay it", message_id=f"m-{name}")))
+        await tells.does(f"its turn begins, {name}", steps.begin())
+        proposed = (
+            ProposedCall(tool_call_id=f"{letter}_{name}", name=tool, arguments='{"amount":5}', approvers=terms)
+            for letter in "ab"
+        )
+        await tells.does("the model asks for what two people decide", steps.call(*proposed))
+        await tells.does("Ana takes one on", noting(tells, f"a_{name}", Assign, to="ana@shop.example"))
+        await tells.does("Ana gives it back", noting(tells, f"a_{name}", Assign, to=""))
+        await tells.does("Ana writes to the others", noting(tells, f"a_{name}", Comment, text="Größe? 🙂"))
+        await tells.does("Ana agrees", voting(tells, f"a_{name}", ANA, Approve(reason="it is due")))
+        await tells.does("Cy changes it, and all are asked anew", voting(tells, f"a_{name}", CY, Approve({"amount": 4})))
+        await tells.does("Ana agrees to that, too", voting(tells, f"a_{name}", ANA, Approve()))
+        if spec is CLERK:
+            await tells.suspends(f"a_{name}", tool, 1, title="Pay 4?", response_schema="true", approvers=terms)
+            await tells.does("Ana answers the review", voting(tells, f"a_{name}", ANA, Answer({"paid": True}, reason="seen")))
+            await tells.does("Cy answers the same", voting(tells, f"a_{name}", CY, Answer({"paid": True})))
+        else:
+            await tells.runs(f"a_{name}", tool)
+            await tells.does("Cy denies the other", voting(tells, f"b_{name}", CY, Deny("no")))
+        await tells.does("the turn is cancelled", steps.cancel(f"x-{name}"))
+    tells.writer.spec = DESK
+    finance = ApproverTerms(who=(("role:finance",),))
+    await tells.does("Bo sends another message", said_by(BO, steps.send("refund it", message_id="m-v")))
+    await tells.does("its turn begins", steps.begin())
+    asked = ProposedCall(tool_call_id="a_v", name="refund", arguments='{"amount":5}', approvers=finance)
+    await tells.does("the model asks for what finance decides", steps.call(asked))
+    scope = Scope("tool", "refund", level="execute")
+    await tells.does("Cy approves it, and more", voting(tells, "a_v", CY, Approve(scope=scope)))
+    await tells.ruled("a_v", 1, Effect.ASK, approvers=terms)
+    await tells.does("Ana denies what a rule asks about now", voting(tells, "a_v", ANA, Deny("not now")))
+    await tells.does("Cy's grant is revoked", steps.revoke(tells.state.grants[0].grant_id, "x-v-1"))
+    await tells.does("the turn is cancelled", steps.cancel("x-v"))
+
+
+BO = Principal("bo", roles=("on call",), proof=Proof.LINK)
+CY = Principal("cy", roles=("finance", "on call"), proof=Proof.KEY)
+
+
+def voting(tells: Recorder, call_id: str, who: Principal, decision: Any) -> Asking:
+    """The step in which somebody decides about a call that waits."""
+    tells.answers += 1
+    named = {"suspension_id": suspended(tells, call_id), "decision_id": f"d-{tells.answers}"}
+    return said_by(who, steps.resolve(decision, call_id, **named))
+
+
+def noting(tells: Recorder, call_id: str, kind: type[Assign | Comment], **said: str) -> Asking:
+    """The step in which Ana notes something on a call that waits."""
+    tells.answers += 1
+    named = {"tool_call_id": call_id, "suspension_id": suspended(tells, call_id), "request_id": f"n-{tells.answers}"}
+    return said_by(ANA, lambda _: kind(**named, **said))
+
+
+def suspended(tells: Recorder, call_id: str) -> str:
+    """The suspension of a call that waits."""
+    return next(call.suspension.suspension_id for call in tells.state.calls if call.tool_call_id == call_id and call.suspension)
+
+
 async def life(tells: Recorder) -> None:  # noqa: PLR0915 - a life is long
     """One conversation that says everything."""
-    first = steps.start("Hello? 🙂", app="shop.app:app", context='{"order":12345678901234567890}')
+    first = steps.start("Hello? 🙂", app="shop.app:app", context='{"order":12345678901234567890}', attended=False)
     await tells.does("it is started", first)
     await tells.does("its turn begins", steps.begin())
 
@@ -438,6 +616,9 @@ async def life(tells: Recorder) -> None:  # noqa: PLR0915 - a life is long
     await traces(tells)
     await reviews(tells)
     await rules(tells)
+    await grants(tells)
+    await votes(tells)
+    await alone(tells)
 
     await tells.does("a fourth message comes", steps.send("ship it", message_id="m-4"))
     await tells.does("its turn begins", steps.begin())
@@ -466,7 +647,7 @@ async def record() -> list[dict[str, Any]]:
     with RedisServer() as server:
         store = RedisStore(server.url)
         await store.open()
-        await store.put_app(SHOP, [DESK, CLERK, BOARD])
+        await store.put_app(SHOP, [DESK, CLERK, BOARD, CALM, NIGHT])
         writer = await Writer.of(store, CONVERSATION)
         writer.spec = DESK
         recorder = Recorder(store, writer)
@@ -480,7 +661,7 @@ async def record() -> list[dict[str, Any]]:
         "version": codec.VERSION,
         "app": text_of(codec.encode_app(SHOP)),
         "spec": text_of(codec.encode_spec(DESK)),
-        "later_specs": [text_of(codec.encode_spec(spec)) for spec in (CLERK, BOARD)],
+        "later_specs": [text_of(codec.encode_spec(spec)) for spec in (CLERK, BOARD, CALM, NIGHT)],
         "vocabulary": vocabulary(),
     }
     return [header, *recorder.lines]

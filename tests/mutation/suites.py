@@ -35,7 +35,8 @@ def commands(root, path, python):
     tests = sorted((root / folder).glob("test_*.py"), key=lambda test: (first.get(test.name, 1), test.name))
     named = [(folder / test.name).as_posix() for test in tests]
     named[-1:-1] = ["tests/histories"] if package == "conversation" else []
-    options = ["-x", "-q", "-p", "no:cacheprovider", "-p", "no:holdfast", "-p", "unshrunk", "--timeout=120"]
+    plugins = ["-p", "no:cacheprovider", "-p", "no:holdfast", "-p", "no:schemathesis", "-p", "unshrunk"]
+    options = ["-x", "-q", *plugins, "--timeout=120"]
     pytest = [python, "-m", "pytest", *options, *named]
     if package == "conversation":
         return [pytest]

@@ -6,11 +6,11 @@ A simulation that does not find them would prove nothing.
 import contextlib
 import dataclasses
 import importlib
-import uuid
 from unittest import mock
 
 from holdfast.actors import NoOutcome, NoWorker, admission, conversation_actor
 from holdfast.actors import ray_workers as ray_crew
+from holdfast.actors.activation import taking_over
 from holdfast.actors.activation.activation import Activation
 from holdfast.actors.activation.store_clock import StoreClock
 from holdfast.actors.ray_workers import RayWorkers
@@ -18,6 +18,7 @@ from holdfast.actors.worker import tool_run
 from holdfast.actors.worker.claims import Claim, Claims
 from holdfast.actors.worker_cluster import WorkerUnavailable
 from holdfast.conversation import Execution, OnLost, batches, decide, lifecycle, outcomes, progress, suspensions
+from holdfast.conversation.round import Round
 from holdfast.errors import BatchRefused, HoldfastError, StoreUnavailable
 from holdfast.persistence import Appended, Due, KnownIds, MemoryStore, Run, RunStatus, codec, memory_conversations
 from holdfast.registry.actors import ActorDied
@@ -152,7 +153,7 @@ def a_loss_that_runs_everything_again():
 
     def eager(state, command):
         turn = state.turn
-        calls = tuple(call.model_copy(update={"on_lost": OnLost.REDISPATCH}) for call in turn.calls)
+        calls = Round(call.model_copy(update={"on_lost": OnLost.REDISPATCH}) for call in turn.calls)
         return lost(state.model_copy(update={"turn": turn.model_copy(update={"calls": calls})}), command)
 
     return mock.patch.object(outcomes, "run_lost", eager)
@@ -222,16 +223,16 @@ def a_transcript_that_is_trusted_by_its_length():
 
 def a_model_call_that_is_known_by_its_name():
     """What the model said to an effect of a lost end of the log is taken for what it says to its namesake."""
-    call_model = RayWorkers.call_model
+    answer = shop.Model.answer
 
-    async def remembering(self, app, code, request):
-        kept = PROCESS.get().world.__dict__.setdefault("kept", {})
+    def remembering(self, request, messages):
+        kept = self.__dict__.setdefault("kept", {})
         key = request.conversation_id, request.effect_id
         if key not in kept:
-            kept[key] = await call_model(self, app, code, request)
+            kept[key] = answer(self, request, messages)
         return kept[key]
 
-    return mock.patch.object(RayWorkers, "call_model", remembering)
+    return mock.patch.object(shop.Model, "answer", remembering)
 
 
 def an_actor_that_does_not_answer_taken_for_dead():
@@ -354,7 +355,8 @@ def a_call_that_is_dropped_when_its_conversation_is_parked():
     async def drop(self, conversation_id, token, **kwargs):
         await release(self, conversation_id, token, **kwargs)
         for run in list(self._runs(conversation_id).values()):
-            process = PROCESS.get().world.incarnations.get(run.process)
+            world = getattr(PROCESS.get(), "world", None)  # who looks from outside is no process of the world
+            process = None if world is None else world.incarnations.get(run.process)
             if process is not None and not process.dead:
                 process.worker._claims.drop(run.incarnation)
 
@@ -364,9 +366,8 @@ def a_call_that_is_dropped_when_its_conversation_is_parked():
 def a_claim_that_is_known_by_its_effect():
     """Every claim of an effect has one name in a process: what was claimed in a log that is no more counts in the next one."""
 
-    def known(self, dropped_with=None, *, process=None):
-        name = "-".join(dropped_with) if dropped_with is not None else uuid.uuid4().hex
-        return Claim(f"{process or self._process}.{name}", dropped_with)
+    def known(self, work, *, ends=False, process=None):
+        return Claim(f"{process or self._process}.{'-'.join(work)}", work, ends)
 
     return mock.patch.object(Claims, "new", known)
 
@@ -453,6 +454,32 @@ def a_resumed_run_that_keeps_its_number():
     return mock.patch.object(suspensions, "schedule", same)
 
 
+def a_chain_that_begins_anew_with_each_activation():
+    """The head stays in memory: an activation that takes over starts its links from nothing."""
+    adopted = taking_over.Tenure.take_over
+
+    async def forgetful(self, *args, **more):
+        moved = await adopted(self, *args, **more)
+        if moved is None:
+            self.state = self.state.model_copy(update={"audit_head": ""})
+        return moved
+
+    return mock.patch.object(taking_over.Tenure, "take_over", forgetful)
+
+
+def a_duplicate_with_the_head_of_now():
+    """A repeated decision is told the head that the chain has by then."""
+    known = suspensions.duplicate
+
+    def latest(state, command):
+        found = known(state, command)
+        if found is None:
+            return None
+        return dataclasses.replace(found, reply=found.reply.model_copy(update={"audit_head": state.audit_head}))
+
+    return mock.patch.object(suspensions, "duplicate", latest)
+
+
 REQUIRED = (
     reply_before_the_append,
     no_fencing,
@@ -485,6 +512,8 @@ DECIDING = (
     calls_that_all_begin_at_once,
     a_batch_that_is_taken_in_part,
     a_resumed_run_that_keeps_its_number,
+    a_chain_that_begins_anew_with_each_activation,
+    a_duplicate_with_the_head_of_now,
 )
 PARKED = (
     a_call_that_is_dropped_when_its_conversation_is_parked,

@@ -6,13 +6,16 @@ from holdfast.client.connection import reply_in
 from holdfast.conversation import (
     Answer,
     Approve,
+    Assign,
     Cancel,
     CancelPending,
     CancelTurn,
+    Comment,
     Decided,
     Deny,
     End,
     Fail,
+    Receipt,
     Redispatch,
     Resolve,
     ResolveMany,
@@ -45,6 +48,8 @@ ANY = (Approve(), Deny("no"), Answer("blue"), Answer(7), Fail("broken"), Redispa
 class Client:
     """One client with a registry of its own."""
 
+    left, hasty = (3, 10), 0.0
+
     def __init__(self, world, process):
         self.process = process
         self._world = world
@@ -54,9 +59,9 @@ class Client:
         self._registry = Registry(self._store, actors, pool=pool, timing=world.timing)
         self._open = 0
         self.told = 0
-        self._left = world.rng.randint(3, 10)
+        self._left = world.rng.randint(*self.left)
         self._doubtful = world.rng.choice((0.0, 0.1, 0.3))
-        self._hasty = world.rng.choice((0.5, 1.5, 3))
+        self._hasty = self.hasty or world.rng.choice((0.5, 1.5, 3))
 
     @property
     def done(self):
@@ -148,19 +153,51 @@ class Client:
         seen = world.shown.setdefault(conversation_id, [])
         seen.append(view.suspension_id)
         await world.sleep(rng.random() * rng.choice((0.1, 0.1, 2, 12)))
-        decision = rng.choice(FITTING[view.kind] if rng.random() < 0.9 else ANY)
+        decision = world.granter.with_scope(rng.choice(FITTING[view.kind] if rng.random() < 0.9 else ANY), view)
         draw = rng.random()
         suspension_id = view.suspension_id if draw < 0.55 else None if draw < 0.75 else rng.choice(seen)
         decision_id = world.new_id("d")
-        await self._ask(
+        if world.voters.notes():
+            await self._note(conversation_id, view)
+        who = world.voters.one(view)
+        answer = await self._ask(
             conversation_id,
             Resolve(
                 tool_call_id=view.tool_call_id,
-                ruling=Ruling.of(decision),
+                ruling=Ruling.of(world.voters.edited(decision)),
                 decision_id=decision_id,
                 suspension_id=suspension_id,
+                principal=who,
             ),
         )
+        if isinstance(answer, Receipt) and not answer.settled and world.voters.goes_on():
+            await self._follow(conversation_id, view.tool_call_id, who)
+
+    async def _follow(self, conversation_id, tool_call_id, before):
+        """Somebody else agrees to what somebody has agreed to."""
+        world = self._world
+        views = await self._store.pending_of(conversation_id)
+        view = next((one for one in views if one.tool_call_id == tool_call_id), None)
+        if view is None:
+            return
+        fitting = {"approval": Approve(), "lost": Redispatch()}.get(view.kind, Cancel("no more"))
+        await self._ask(
+            conversation_id,
+            Resolve(
+                tool_call_id=tool_call_id,
+                ruling=Ruling.of(fitting),
+                decision_id=world.new_id("d"),
+                suspension_id=view.suspension_id,
+                principal=world.voters.other(before),
+            ),
+        )
+
+    async def _note(self, conversation_id, view):
+        world = self._world
+        named = {"tool_call_id": view.tool_call_id, "suspension_id": view.suspension_id, "request_id": world.new_id("n")}
+        who = world.voters.one(view)
+        note = Comment(text="look", principal=who, **named) if who is None else Assign(to=who.id, principal=who, **named)
+        await self._ask(conversation_id, note)
 
     async def _decide_many(self, conversation_id, views):
         """Some of what waits, at once; now and then one decision does not fit, or its suspension is an old one."""
@@ -169,7 +206,10 @@ class Client:
         chosen = [view for view in views if rng.random() < 0.8] or views
         seen.extend(view.suspension_id for view in chosen)
         await world.sleep(rng.random() * rng.choice((0.1, 2)))
-        named = {view.suspension_id: rng.choice(FITTING[view.kind] if rng.random() < 0.95 else ANY) for view in chosen}
+        named = {
+            view.suspension_id: world.granter.with_scope(rng.choice(FITTING[view.kind] if rng.random() < 0.95 else ANY), view)
+            for view in chosen
+        }
         if rng.random() < 0.2:
             named[rng.choice(seen)] = Cancel("no more")
         key = world.new_id("d")
@@ -177,7 +217,7 @@ class Client:
             Decided(suspension_id=name, ruling=Ruling.of(decision), decision_id=f"{key}.{number}")
             for number, (name, decision) in enumerate(named.items())
         )
-        await self._ask(conversation_id, ResolveMany(decisions=tuple(decided)))
+        await self._ask(conversation_id, ResolveMany(decisions=tuple(decided), principal=world.voters.one(None)))
 
     async def _ask(self, conversation_id, command, create=False):  # noqa: FBT002 - as the commands that are repeated have it
         world, rng = self._world, self._world.rng
@@ -196,4 +236,5 @@ class Client:
             self.told += 1
             world.trace.note("is told of %s: %s", shown(command), repr(error) if error is not None else answer)
             if not isinstance(error, OutcomeUnknown) or rng.random() < 0.3:
-                return
+                return answer
+        return None

@@ -14,6 +14,7 @@ from holdfast.conversation.ruled import Effect
 from holdfast.persistence import PAUSE_LAG_MS, RunStatus, TakeoverReason
 from holdfast.persistence.views import arguments_in
 
+from .grant_oracles import a_claim_by_grants, covered_in
 from .shop import agent_of
 
 CLOCK_S = 0.001
@@ -216,18 +217,27 @@ class Ledger:
         if number == self._publications:
             self._acted_on = (self.published[-1],)
 
-    def _let_begin(self, conversation_id, effect_id):
-        """A run is claimed: rules that may be acted on now let it begin, or ask, and a person has approved that call."""
+    def _let_begin(self, conversation_id, effect_id, now):
+        """A run is claimed: rules that may be acted on now let it begin, or ask, and a person has approved that call.
+
+        Or a grant that stands covers it; one that is claimed as a log said that is no more is held against none.
+        """
         scheduled = self._scheduling(conversation_id, effect_id)
+        events = self.log(conversation_id).events
+        if scheduled is not None and scheduled.grants and not self.times_set_back:
+            a_claim_by_grants(self, conversation_id, events, scheduled, now)
         if scheduled is None or self._acted_on is None:
             return
-        events = self.log(conversation_id).events
         arguments = arguments_in(events[scheduled.arguments_at - 1], scheduled.tool_call_id)
         agent = agent_of(conversation_id)
         effects = {self.verdict(rules, agent, scheduled.tool, arguments).effect for rules in self._acted_on}
         if effects == {Effect.DENY}:
             self.wrong("%s: %s begins, and rules deny it", conversation_id, effect_id)
-        elif Effect.ALLOW not in effects and not self._approved(conversation_id, scheduled.tool_call_id):
+        elif Effect.ALLOW not in effects and not (
+            self._approved(conversation_id, scheduled.tool_call_id)
+            or (scheduled.grants and self.times_set_back)
+            or covered_in(events, scheduled.tool_call_id, scheduled, now)
+        ):
             self.wrong("%s: %s begins without an approval", conversation_id, effect_id)
 
     @staticmethod
@@ -271,7 +281,7 @@ class Ledger:
         """A run is claimed, in the log as it is now."""
         self._claims[process, conversation_id, effect_id] = self.times_set_back
         if "#" in effect_id:
-            self._let_begin(conversation_id, effect_id)
+            self._let_begin(conversation_id, effect_id, process.world.clock())
 
     def begun(self, process, conversation_id, call, attempt, tool):
         """A body begins to run; one that was claimed in a log which the store has forgotten since is held against no other."""

@@ -3,9 +3,11 @@
 from collections import Counter
 
 from holdfast.conversation import (
+    Assign,
     Cancelled,
     CancelPending,
     CancelTurn,
+    Comment,
     End,
     Execution,
     ModelFailed,
@@ -13,16 +15,21 @@ from holdfast.conversation import (
     Receipts,
     Resolve,
     ResolveMany,
+    Revoke,
     Send,
     Start,
     State,
     decide,
     evolve,
 )
+from holdfast.conversation.decisions import DecisionKind
 from holdfast.conversation.events import (
+    CallAssigned,
+    CallCommented,
     CallResolved,
     CallSuspended,
     Ended,
+    GrantRevoked,
     MessageAccepted,
     ModelAnswered,
     NothingCancelled,
@@ -34,6 +41,7 @@ from holdfast.conversation.events import (
     TurnCompleted,
     TurnFailed,
     TurnStarted,
+    VoteCast,
 )
 from holdfast.conversation.idempotency import facts
 from holdfast.conversation.index import index
@@ -49,9 +57,12 @@ from holdfast.errors import (
 )
 from holdfast.persistence import codec
 
+from .audit_oracle import the_chain_verifies
+from .grant_oracles import grants_are_behind_what_runs, grants_are_what_was_asked_for
 from .rule_oracles import rules_are_behind_denials
 from .shop import agent_of
 from .trace import shown
+from .vote_oracles import calls_are_decided_by_those_who_may
 
 ANSWER_SLACK_S = 3.0
 """How long after its deadline a caller may be told."""
@@ -77,6 +88,9 @@ def judge(world):
         _bodies_are_behind_results(world.ledger, history)
         _answers_are_those_to_this_log(world, history)
         rules_are_behind_denials(world.ledger, history)
+        calls_are_decided_by_those_who_may(world.ledger, history)
+        grants_are_behind_what_runs(world.ledger, history)
+        the_chain_verifies(world.ledger, history)
     for asked in world.ledger.asked:
         history = histories.get(asked.conversation_id) or History(
             asked.conversation_id, [], world.ledger.log(asked.conversation_id)
@@ -88,6 +102,7 @@ def judge(world):
             _the_refusal_is_justified(world, history, asked)
         elif asked.answered_at is not None:
             _the_acknowledgement_holds(world.ledger, history, asked)
+            grants_are_what_was_asked_for(world.ledger, history, asked)
     _repeated_receipts_agree(world.ledger)
 
 
@@ -150,8 +165,14 @@ def _every_call_is_settled_once(ledger, history):
     _once(ledger, history, "suspension", [event.suspension_id for event in history.of(CallSuspended)])
     _once(ledger, history, "the end of", [event.suspension_id for event in history.of(SuspensionSettled)])
     _once(ledger, history, "message", [event.message_id for event in history.of(MessageAccepted)])
-    _once(ledger, history, "decision", [event.decision_id for event in history.of(SuspensionSettled) if event.decision_id])
-    requests = [event.request_id for event in history.of(TurnCancelled, PendingCancelled, NothingCancelled, Ended)]
+    decisions = [event.decision_id for event in history.of(SuspensionSettled, VoteCast)]
+    _once(ledger, history, "decision", [one for one in decisions if one])
+    requests = [
+        event.request_id
+        for event in history.of(
+            TurnCancelled, PendingCancelled, NothingCancelled, GrantRevoked, CallAssigned, CallCommented, Ended
+        )
+    ]
     _once(ledger, history, "request", [one for one in requests if one])
     if history.states[-1].turn is None and sorted(asked) != sorted(resolved):
         ledger.wrong("%s: calls %s have results %s", name, asked, resolved)
@@ -165,11 +186,12 @@ def _calls_keep_to_the_execution(ledger, history):
     """One after the other, or none before all that need a person are decided, as the agent says: after every event.
 
     A call that rules ask about when it is about to run has been let go with the others, which may have begun.
+    So has one that was let go by a grant which has ended by then, and that is asked about once more.
     """
     execution = agent_of(history.conversation_id).spec.execution
     for place, state in enumerate(history.states):
         calls = state.calls
-        undecided = any(call.undecided and not call.attempt for call in calls.awaiting())
+        undecided = any(call.undecided and not call.attempt and call.suspensions == 1 for call in calls.awaiting())
         wrong = {
             Execution.PARALLEL: bool(calls.held()),
             Execution.SEQUENTIAL: len(calls.running()) + len(calls.awaiting()) > 1,
@@ -266,19 +288,36 @@ def _says(event, command):
                 command.ruling.kind,
             )
             return same and event.body == command.ruling.body and command.suspension_id in (None, event.suspension_id)
+        case VoteCast(), Resolve():
+            return _votes(event, command.decision_id, command.ruling)
+        case (CallAssigned(), Assign()) | (CallCommented(), Comment()):
+            return (event.request_id, event.suspension_id) == (command.request_id, command.suspension_id)
+        case VoteCast(), ResolveMany():
+            return any(_votes(event, one.decision_id, one.ruling) for one in command.decisions)
         case SuspensionSettled(), ResolveMany():
             return any(_settles(event, one) for one in command.decisions)
         case TurnCancelled(), CancelTurn():
             return event.request_id == command.request_id and command.turn_id in (None, event.turn_id)
         case NothingCancelled(), CancelTurn() | CancelPending():
             return (event.request_id, event.what) == (command.request_id, command.kind)
+        case GrantRevoked(), Revoke():
+            return (event.request_id, event.grant_id) == (command.request_id, command.grant_id)
         case (PendingCancelled(), CancelPending()) | (Ended(), End()):
             return event.request_id == command.request_id
         case _:
             return False
 
 
+def _votes(event, decision_id, ruling):
+    """A vote says what was decided; who edits arguments agrees to them as they are then."""
+    edits = ruling.kind is DecisionKind.APPROVE and ruling.body is not None
+    said = event.decision_id, event.decision, event.body
+    return said == (decision_id, ruling.kind, None if edits else ruling.body)
+
+
 def _settles(event, one):
+    if isinstance(event, VoteCast):
+        return _votes(event, one.decision_id, one.ruling)
     said = event.decision_id, event.suspension_id, event.decision, event.body
     return said == (one.decision_id, one.suspension_id, one.ruling.kind, one.ruling.body)
 
@@ -312,12 +351,13 @@ def _the_refusal_is_justified(world, history, asked):
             state = history.states[place]
             spec = agent_of(history.conversation_id).spec
             read = {seq: history.events[seq - 1] for seq in command.reads(state, spec)}
-            stamped = command.stamped(world.clock(), spec, history.known(keys, place), read=read)
-            try:
-                decide(state, stamped)
-            except HoldfastError as refusal:
-                if _alike(refusal, error):
-                    return
+            for now in (world.clock(), world.clock(asked.at)):  # by now, grants may have ended for which there was no room
+                stamped = command.stamped(now, spec, history.known(keys, place), read=read)
+                try:
+                    decide(state, stamped)
+                except HoldfastError as refusal:
+                    if _alike(refusal, error):
+                        return
     ledger.wrong("%s: %s was refused, and it never was true: %r", history.conversation_id, shown(command), error)
 
 
@@ -337,6 +377,6 @@ def _repeated_receipts_agree(ledger):
     for asked in ledger.asked:
         if isinstance(asked.answer, Receipt) and not asked.lost:
             key = (asked.conversation_id, asked.command.model_dump_json(exclude={"spec"}))
-            place = (asked.answer.seq, asked.answer.accepted_at)
+            place = (asked.answer.seq, asked.answer.accepted_at, asked.answer.audit_head)
             if first.setdefault(key, place) != place:
                 ledger.wrong("%s: receipts of one command differ: %s and %s", asked.conversation_id, first[key], place)

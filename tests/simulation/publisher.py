@@ -21,10 +21,6 @@ LONGEST_S = 5.0
 """How long the publisher waits for such a call."""
 LAST_S = (0.01, 0.01, 0.3, 3)
 """How long rules last at most, beside that."""
-DELAYED = 0.6
-"""How likely a worker freezes then, so that it looks at the call under other rules than those of the proposal."""
-SUCCEEDED = 0.5
-"""How likely a worker that freezes then is taken for dead, too: another runs the call. The faults' end is no end of that."""
 LATER_S = (0, 3)
 """How long after that the rules change at most."""
 PUBLISHED = (
@@ -90,12 +86,7 @@ class Publisher:
 
     def _delay_work(self):
         """What is about to run comes to run under the new rules; or another worker runs it, and this one looks later."""
-        drawn, world = self._drawn, self._world
-        for process in list(world.workers.values()):
-            if drawn.random() < DELAYED and not process.hangs:
-                world.stop(process, drawn.random() * 4, "freezes while rules change")
-                if drawn.random() < SUCCEEDED:
-                    world.cut_off(process)
+        self._world.delay_work(self._drawn, "freezes while rules change")
 
     def deploy(self):
         """Other code stands for the app from now on."""

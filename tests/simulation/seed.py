@@ -12,6 +12,7 @@ from unittest import mock
 from holdfast.actors import conversation_actor, host, logs
 from holdfast.actors.worker import succession, worker
 from holdfast.agent import Rules
+from holdfast.conversation import granting
 from holdfast.persistence import conversations
 
 from . import oracles, publisher
@@ -103,6 +104,8 @@ def _seeded(seed):
             given.enter_context(mock.patch.object(Rules, "of_json", publisher.read))
             small = 1 if seed % 4 == 0 else conversations.SMALL_COMPANY  # else no process here has many claims
             given.enter_context(mock.patch.object(conversations, "SMALL_COMPANY", small))
+            most = 2 if seed % 3 == 0 else granting.MOST_GRANTS  # else no conversation here has so many
+            given.enter_context(mock.patch.object(granting, "MOST_GRANTS", most))
             yield
     finally:
         random.setstate(state)

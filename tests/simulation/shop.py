@@ -6,11 +6,12 @@ import zlib
 
 from holdfast.actors.signature import sealed
 from holdfast.agent import Agent, App, Suspend, Tool, ToolContext
-from holdfast.conversation import Limits, ModelFailed, ModelReplied, Review
+from holdfast.conversation import Limits, ModelFailed, ModelReplied, Review, Target
 from holdfast.conversation.commands import ProposedCall
 from holdfast.persistence import AppRecord
 
 from .loop import PROCESS
+from .voters import approvers
 
 PATH = "shop:app"
 CODE = "code-1"
@@ -47,18 +48,37 @@ def _body(name):
 
 
 def _server(name, **options):
-    return Tool(name=name, description=name, parameters=PARAMETERS, callback=_body(name), **options)
+    declared = {"targets": TOUCHES[name]} if name in TOUCHES else {}
+    return Tool(name=name, description=name, parameters=PARAMETERS, callback=_body(name), **declared, **options)
 
 
 def _outside(name, **options):
     return Tool(name=name, description=name, parameters=PARAMETERS, **options)
 
 
+def _accounts(given):
+    """One target, to read or to write as the arguments say; for one amount, one that can be read in two ways."""
+    ms, how = given.get("ms", 0), given.get("how", "")
+    return [Target("path", "a/../b") if ms == 6000 else Target("account", f"{ms}", level="read" if how == "raise" else "write")]
+
+
+def _orders(given):
+    """Two targets, which no one grant covers."""
+    order = Target("order", f"o-{given.get('ms', 0)}", level="write")
+    return [order, Target("depot", given.get("how", "none"), level="execute")]
+
+
+TOUCHES = {
+    "lookup": lambda given: [Target("order", f"o-{given.get('ms', 0)}", level="read")],
+    "refund": _accounts,
+    "reship": _orders,
+}
+"""What calls touch, by tool; the others do not say it."""
 TOOLS_OF_ALL = [
     _server("lookup"),
     _server("charge", on_lost="error"),
-    _server("refund", approval="required"),
-    _server("reship", approval="required", on_lost="redispatch"),
+    _server("refund", approval="required", approvers=approvers),
+    _server("reship", approval="required", on_lost="redispatch", approvers=approvers),
     _outside("ask", executor="human", response_schema={"type": ["string", "boolean", "null"]}),
     _outside("locate", executor="client"),
     _outside("share", executor="client", approval="required"),
@@ -94,6 +114,7 @@ class Model:
     def __init__(self, seed, rng):
         self._seed = seed
         self._rng = rng
+        self._tools = TOOLS
         self._most = rng.choice((1, 2, 3))
         self._talkative = rng.choice((0.2, 0.5, 0.8))
         self._slow = rng.choice((0.0, 0.0, 0.05))
@@ -105,6 +126,10 @@ class Model:
     def busy(self):
         """From now on, ask for many calls."""
         self._most, self._talkative = 3, 0.1
+
+    def careful(self):
+        """From now on, ask for calls that are to be approved, most of the time."""
+        self._tools = [*TOOLS, *(name for name in ("refund", "refund", "reship") for _ in range(4))]
 
     def seconds(self):
         draw = self._rng.random
@@ -135,5 +160,5 @@ class Model:
         ms = rng.choice((0, 50, 300, 1000, 3000, 6000))
         how = rng.choice(("ok", "ok", "ok", "raise", "review", "pass"))
         arguments = f'{{"ms":{ms},"how":"{how}"}}' if rng.random() < 0.95 else '{"ms":'
-        name = rng.choice(TOOLS) if rng.random() < 0.98 else "unheard_of"
+        name = rng.choice(self._tools) if rng.random() < 0.98 else "unheard_of"
         return ProposedCall(tool_call_id=call_id, name=name, arguments=arguments)

@@ -146,6 +146,7 @@ def _append(world, process, args, _kwargs, answer, error):
             effects = [one.effect_id for one in outstanding(write.after) if not isinstance(one, BeginTurn)]
             world.ledger.recorded(conversation_id, effects, world.memory._runs(conversation_id))
             world.publisher.saw(write.events)
+            world.granter.saw(conversation_id, write.events)
             kinds = " ".join(event.kind for event in write.events)
             world.trace.note("appends %s %d->%d %s", conversation_id, before, write.after.seq, kinds, who=process.name)
         elif not write.events:

@@ -77,6 +77,10 @@ class SimRuntime:
     async def run(self, work):
         return await work
 
+    async def ruled(self, rule, within_s):
+        del within_s
+        return rule()
+
     async def tidy(self):
         pass
 

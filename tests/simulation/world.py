@@ -15,6 +15,7 @@ from . import shop
 from .actors import SimActors, SimProcesses
 from .clients import Client
 from .faults import Faults
+from .granter import Approver, Granter, Revoker
 from .ledger import Ledger
 from .loop import Process, SimLoop
 from .nemesis import Nemesis
@@ -22,6 +23,7 @@ from .network import Network
 from .publisher import Publisher
 from .store import SimStore
 from .trace import Trace
+from .voters import Voters
 from .workers import ADDRESS, Seat, SimWorker
 
 EPOCH_MS = 1_700_000_000_000
@@ -37,6 +39,10 @@ PARKED = 0.25
 """In how many seeds many conversations with a slow model share one or two actors, which leave them as soon as they can."""
 SCATTERED = 0.2
 """In how many seeds the actors are of several clusters, and in how many of several releases: no worker is known in all."""
+DELAYED = 0.6
+"""How likely a worker freezes when what it is about to do is forbidden, so that it comes to it later than that."""
+SUCCEEDED = 0.5
+"""How likely a worker that freezes then is taken for dead, too: another runs the call. The faults' end is no end of that."""
 REST_WITHIN_S = 1200
 """How long after the last fault everything must rest, however much is left to do."""
 
@@ -90,14 +96,18 @@ class World:
             self.process_limits = dataclasses.replace(self.process_limits, max_actors=parked.choice((1, 2)))
             self.model.slow()
         self.publisher = Publisher(self, seed)
-        if self.publisher.ruled:
+        self.granter = Granter(self, seed)
+        self.voters = Voters(seed)
+        if self.publisher.ruled or self.granter.granted:
             self.model.busy()
+        if self.granter.granted:
+            self.model.careful()
         self.nemesis = Nemesis(self)
 
     # -- what processes are given -------------------------------------------------------------------------------------
 
-    def clock(self):
-        return EPOCH_MS + int(self.loop.time() * 1000)
+    def clock(self, at=None):
+        return EPOCH_MS + int((self.loop.time() if at is None else at) * 1000)
 
     def process(self, name):
         process = Process(name, self.loop)
@@ -145,6 +155,14 @@ class World:
         self.trace.note("%s for %.2f s", why, seconds, who=process.name)
         self.loop.stop(process)
         self._later(seconds, self._go_on, process)
+
+    def delay_work(self, drawn, why):
+        """What is about to run comes to run later; or another worker runs it, and this one looks later."""
+        for process in list(self.workers.values()):
+            if drawn.random() < DELAYED and not process.hangs:
+                self.stop(process, drawn.random() * 4, why)
+                if drawn.random() < SUCCEEDED:
+                    self.cut_off(process)
 
     def hang(self, process):
         self.trace.note("hangs for ever", who=process.name)
@@ -296,6 +314,10 @@ class World:
             client = Client(self, self.process(f"client-{number + 1}"))
             self.clients.append(client)
             client.process.start(client.live())
+        if self.granter.granted:
+            for client in (Approver(self, self.process("approver")), Revoker(self, self.process("revoker"))):
+                self.clients.append(client)
+                client.process.start(client.live())
         self.loop.judge.start(self.nemesis.live())
         if self.paused:
             self.loop.judge.start(self._pausing())

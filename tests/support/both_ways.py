@@ -5,6 +5,7 @@ A case takes a client and what it stands before, which has a conversation `c-1` 
 
 import asyncio
 import dataclasses
+import json
 
 import pytest
 from pydantic import BaseModel
@@ -15,18 +16,25 @@ from holdfast.client.publishing import Here
 from holdfast.conversation import (
     Answer,
     Approve,
+    CallTarget,
     Cancel,
     Deny,
+    Executor,
     Fail,
     ModelFailed,
+    Question,
     Redispatch,
     Review,
     RunFinished,
+    Scope,
     SettledBy,
+    ToolSpec,
 )
+from holdfast.conversation.commands import ProposedCall
+from holdfast.conversation.spec import UnattendedSpec
 from holdfast.errors import HoldfastError
 from holdfast.persistence import codec
-from holdfast.testing.writer import begin, end, reply, suspend
+from holdfast.testing.writer import begin, call, end, reply, suspend
 
 SOME_TIME = 1_000_000_000_000
 """Numbers beyond this one are times in milliseconds."""
@@ -39,10 +47,12 @@ def plain(value):
     if isinstance(value, BaseModel):
         return type(value).__name__, plain(dict(value))
     if dataclasses.is_dataclass(value):
-        names = [one.name for one in dataclasses.fields(value) if one.name != "_resolve"]
+        names = [one.name for one in dataclasses.fields(value) if one.name not in {"_resolve", "requester"}]
         return type(value).__name__, {name: plain(getattr(value, name)) for name in names}
     if isinstance(value, dict):
-        return {name: plain(one) for name, one in value.items() if name != "principal"}  # a server says who it was
+        who = {"principal", "requester", *(["by"] if "grant_id" in value else [])}  # a server says who it was
+        dated = {"shown", "head", "audit_head"}  # digests over times, and over who it was
+        return {name: plain(one) for name, one in value.items() if name not in who | dated}
     if isinstance(value, list | tuple):
         return type(value).__name__, [plain(one) for one in value]
     if isinstance(value, SettledBy):
@@ -187,6 +197,121 @@ async def reviewing(client, server):
         await review.resolve(Review("review", "halve it"), decision_id="d-2"),
         await raised(review.resolve(Review("allow"))),
         await raised(client.settle(review.suspension_id, Review("allow"), conversation_id="c-1")),
+    ]
+
+
+SOURCES = Scope("path", "src/**", level="write", ends_s=600)
+
+
+async def granting(client, server):
+    conversation = await client.start("desk", "Hello?", conversation_id="c-8")
+    touched = {"a": ("src/a",), "b": ("src/b", "lib/b"), "c": ("src/c",), "d": None, "e": ()}
+    asked = [
+        ProposedCall(
+            tool_call_id=f"call_{name}",
+            name="refund",
+            arguments="{}",
+            targets=None if paths is None else tuple(CallTarget(kind="path", value=one, level="write") for one in paths),
+        )
+        for name, paths in touched.items()
+    ]
+    await aside(server, server.stack.writers["c-8"].do(begin(), call(*asked)))
+    shown = await conversation.pending()
+    first, second, third, fourth, _ = shown
+    found = [
+        await conversation.grants(),
+        [one.targets for one in shown],
+        [one.to_dict()["targets"] for one in shown],
+        await raised(first.resolve(Approve({"order": "8"}, scope=SOURCES))),
+        await raised(first.resolve(Approve(scope="src/**"))),
+        await raised(conversation.resolve_many({first.suspension_id: Approve({}, scope=SOURCES)})),
+        await first.resolve(Approve(scope=SOURCES), decision_id="d-1"),
+        await first.resolve(Approve(scope=SOURCES), decision_id="d-1"),
+        await raised(first.resolve(Approve(), decision_id="d-1")),
+        await raised(third.resolve(Deny())),
+        await conversation.resolve_many(
+            {second.suspension_id: Approve(scope=Scope("path", "lib/*", level="read"))}, decision_id="d-2"
+        ),
+        await client.resolve_each(
+            [(fourth, Approve(scope=Scope("tool", "*", level="admin", everything=True)))], decision_id="d-3"
+        ),
+        await conversation.state(),
+    ]
+    granted = await conversation.grants()
+    given, *_ = granted
+    return [
+        *found,
+        granted,
+        await raised(conversation.revoke("g99")),
+        await raised(conversation.revoke("no/such \u00fc")),
+        await raised(conversation.revoke(7)),
+        await raised(conversation.revoke(given.grant_id, 7)),
+        await raised(conversation.revoke(given.grant_id, "x" * 5000)),
+        await raised(conversation.revoke(given.grant_id, request_id="no id")),
+        await conversation.revoke(given.grant_id, "enough of it", request_id="r-1"),
+        await conversation.revoke(given.grant_id, "enough of it", request_id="r-1"),
+        await raised(conversation.revoke(given.grant_id, request_id="r-1")),
+        await raised(conversation.revoke(given.grant_id)),
+        [one.pattern for one in await conversation.grants()],
+        [one async for one in _some(conversation.events(live=False), 18)],
+        await conversation.end(request_id="e-1"),
+        await conversation.grants(),
+        await raised(conversation.revoke("g1")),
+        await raised(client.conversation("c-none").grants()),
+        await raised(client.conversation("c-none").revoke("g1")),
+    ]
+
+
+QUESTIONS = {
+    "questions": [
+        {"id": "city", "text": "Where to?", "options": ["Rome", "Oslo"]},
+        {"id": "extras", "text": "What else?", "options": ["meal", "bag"], "multiple": True, "default": ["bag"]},
+        {"id": "note", "text": "Anything to add?", "required": False},
+    ]
+}
+QUIZ = ToolSpec(name="quiz", executor=Executor.HUMAN, questions=True)
+
+
+async def questioning(client, server):
+    conversation = await client.start("desk", "Hello?", conversation_id="c-8")
+    writer = server.stack.writers["c-8"]
+    writer.spec = writer.spec.model_copy(update={"tools": (*writer.spec.tools, QUIZ)})
+    await aside(server, writer.do(begin(), call(("quiz", json.dumps(QUESTIONS)), ("quiz", json.dumps(QUESTIONS)))))
+    first, second = await conversation.pending()
+    assert first.questions[1] == Question("extras", "What else?", options=["meal", "bag"], multiple=True, default=["bag"])
+    return [
+        first,
+        first.to_dict(),
+        (await client.pending(kind="elicitation")).items,
+        await client.pending_call(first.suspension_id),
+        await raised(first.resolve(Answer("Rome"))),
+        await raised(first.resolve(Answer({"city": "Paris"}))),
+        await raised(first.resolve(Answer({"city": "Rome", "town": "Oslo"}))),
+        await raised(conversation.resolve_many({first.suspension_id: Answer({})})),
+        await first.resolve(Answer({"city": "Oslo"}), decision_id="d-1"),
+        await first.resolve(Answer({"city": "Oslo"}), decision_id="d-1"),
+        await raised(first.resolve(Answer({"city": "Rome"}), decision_id="d-1")),
+        await client.resolve_each([(second, Answer({"city": 7}))]),
+        await second.resolve(Cancel("nobody knows"), decision_id="d-2"),
+        [one async for one in _some(conversation.events(live=False), 10)],
+        await conversation.messages(),
+    ]
+
+
+async def leaving_alone(client, server):
+    conversation = await client.start("desk", "Hello?", conversation_id="c-8", attended=False)
+    writer = server.stack.writers["c-8"]
+    unattended = UnattendedSpec(approvals="deny", questions="cancel")
+    writer.spec = writer.spec.model_copy(update={"unattended": unattended})
+    await aside(server, writer.do(begin(), call("refund", "ask")))
+    state = await conversation.state()
+    assert (state.attended, state.pending) == (False, [])
+    return [
+        state,
+        (await client.start("desk", "Hello?", conversation_id="c-8", attended=False)).receipt,
+        await raised(client.start("desk", "Hello?", conversation_id="c-8")),
+        await raised(client.start("desk", "Hello?", attended="no")),
+        [one async for one in _some(conversation.events(live=False), 8)],
     ]
 
 
@@ -441,6 +566,9 @@ CASES = (
         deciding,
         reasons,
         reviewing,
+        granting,
+        questioning,
+        leaving_alone,
         deciding_many,
         deciding_each,
         steering,

@@ -4,6 +4,7 @@ import asyncio
 
 from shop_app import _gate, note
 
+from holdfast import Approvers
 from holdfast.agent import Agent, App, Suspend, ToolContext, tool
 
 
@@ -32,6 +33,12 @@ async def pay_by_key(context: ToolContext) -> str:
     return await _held("pay_by_key", context)
 
 
+@tool(approval="required", approvers=Approvers(minimum=2, stated=True))
+async def pay_by_two(context: ToolContext) -> str:
+    """Pay, once two people have agreed."""
+    return await _held("pay_by_two", context)
+
+
 @tool
 async def pay_reviewed(context: ToolContext) -> str:
     """Pay once a person has looked at it; the body says what is to be looked at."""
@@ -47,6 +54,6 @@ def ask(question: str) -> str:
 
 
 app = App(
-    agents=[Agent(name="till", instructions="Sell.", tools=[pay, pay_once, pay_by_key, pay_reviewed, ask])],
+    agents=[Agent(name="till", instructions="Sell.", tools=[pay, pay_once, pay_by_key, pay_by_two, pay_reviewed, ask])],
     env=["*_API_KEY", "*_API_BASE", "HOLDFAST_TEST_*"],
 )

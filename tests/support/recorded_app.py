@@ -9,7 +9,8 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
-from holdfast.agent import Agent, App, Tool, ToolContext
+from holdfast.agent import Agent, App, Rule, Rules, Tool, ToolContext
+from holdfast.conversation.grants import Target
 
 DATA = Path(os.environ.get("HOLDFAST_TEST_DATA", Path(__file__).parents[2] / ".." / "shared" / "data")).resolve()
 RUNS = Path(os.environ.get("HOLDFAST_TEST_RUNS", "/nonexistent"))
@@ -80,8 +81,26 @@ def _callback(name: str) -> Any:
     return run
 
 
-def _tool(spec: dict[str, Any]) -> Tool:
+def tools_of(recording: dict[str, Any]) -> list[dict[str, Any]]:
+    """The declarations of the tools that a recording's agent has."""
+    return recording["tools"] if "tools" in recording else json.loads((DATA / "airline.agent.json").read_text())["tools"]
+
+
+def is_gated(spec: dict[str, Any]) -> bool:
+    """Whether somebody has to approve a call of the tool."""
+    return bool(spec["approval"] == "required")
+
+
+def touched(spec: dict[str, Any], arguments: dict[str, Any]) -> Target:
+    """What a grant has to cover: of the airline's changes the reservation, else the tool."""
+    if "reservation_id" in spec["parameters"]["properties"]:
+        return Target("reservation", arguments["reservation_id"], level="write")
+    return Target("tool", spec["name"])
+
+
+def _tool(spec: dict[str, Any], *, targets: bool = False) -> Tool:
     callback = _callback(spec["name"]) if spec["executor"] == "server" else None
+    says = targets and is_gated(spec) and "reservation_id" in spec["parameters"]["properties"]
     return Tool(
         name=spec["name"],
         description=spec["description"],
@@ -89,26 +108,71 @@ def _tool(spec: dict[str, Any]) -> Tool:
         executor=spec["executor"],
         approval=spec["approval"],
         callback=callback,
+        targets=(lambda arguments: [touched(spec, arguments)]) if says else None,
+    )
+
+
+def _rules(specs: list[dict[str, Any]]) -> Rules:
+    """Who is asked and what runs is said here, and nowhere else: what no rule is about does not run."""
+    return Rules(
+        allow=[spec["name"] for spec in specs if not is_gated(spec)],
+        ask=[Rule(spec["name"], name=f"asks about {spec['name']}") for spec in specs if is_gated(spec)],
+        deny=['*(user_id = "nobody")', "Bash(rm *)"],
+        default="deny",
     )
 
 
 _RECORDINGS = recordings() if DATA.is_dir() else {}
 
 
-def _agents(airline_execution: str = "parallel", execution: str = "parallel") -> list[Agent]:
+def _agents(way: str = "", **given: Any) -> list[Agent]:
+    """An agent for all that the airline recorded, and one for each parallel turn."""
     if not _RECORDINGS:
         return []
     airline = json.loads((DATA / "airline.agent.json").read_text())
-    tools = [_tool(spec) for spec in airline["tools"]]
-    agents = [Agent(name="airline", instructions=airline["instructions"], tools=tools, execution=airline_execution)]
-    agents += [
-        Agent(name=name, tools=[_tool(spec) for spec in recording["tools"]], execution=execution)
-        for name, recording in _RECORDINGS.items()
-        if "tools" in recording
+    agents = [_agent(f"{way}airline", airline["tools"], instructions=airline["instructions"], **given)]
+    return agents + [
+        _agent(way + name, recording["tools"], **given) for name, recording in _RECORDINGS.items() if "tools" in recording
     ]
-    return agents
 
 
-app = App(agents=_agents(), env=["*_API_KEY", "*_API_BASE", "HOLDFAST_TEST_*"])
-in_turn = App(agents=_agents("sequential", "batch"), env=["*_API_KEY", "*_API_BASE", "HOLDFAST_TEST_*"])
-"""The same, whose calls wait for one another: the airline's go one after the other, the others when all are decided."""
+def _agent(
+    name: str,
+    specs: list[dict[str, Any]],
+    *,
+    instructions: str = "",
+    execution: str = "parallel",
+    targets: bool = False,
+    ruled: bool = False,
+) -> Agent:
+    declared = [{**spec, "approval": "auto"} for spec in specs] if ruled else specs
+    return Agent(
+        name=name,
+        instructions=instructions,
+        tools=[_tool(spec, targets=targets) for spec in declared],
+        execution=execution,
+        rules=_rules(specs) if ruled else None,
+    )
+
+
+WAYS: dict[str, dict[str, Any]] = {
+    "ruled": {"ruled": True},
+    "sequential": {"execution": "sequential"},
+    "batched": {"execution": "batch"},
+    "granted": {"targets": True},
+}
+"""Other ways to decide about the same calls: permission rules ask instead of the tools; the calls of one answer go one after
+the other; none of them runs before all are decided; tools say which reservation they change, so that grants can cover it."""
+
+
+def agent_of(conversation_id: str) -> str:
+    """The agent that holds a conversation again: its recording's, in the way that stands before the colon, if one does."""
+    way, _, name = conversation_id.rpartition(":")
+    agent = name if "tools" in _RECORDINGS[name] else "airline"
+    return f"{way}-{agent}" if way in WAYS else agent
+
+
+_ENVIRONMENT = ["*_API_KEY", "*_API_BASE", "HOLDFAST_TEST_*"]
+app = App(agents=_agents(), env=_ENVIRONMENT)
+ways = App(agents=[agent for way, how in WAYS.items() for agent in _agents(f"{way}-", **how)], env=_ENVIRONMENT)
+"""The same agents in each of the other ways."""

@@ -15,42 +15,56 @@ from holdfast.client import (
     AsyncClient,
     AsyncPendingCall,
     Decision,
+    Receipt,
     Redispatch,
+    StaleCall,
     Status,
     StoreUnavailable,
     SuspensionKind,
 )
+from holdfast.conversation import SettledBy
 
 _T = TypeVar("_T")
 AGAIN_S = 0.2
 
 
+def plainly(_: AsyncPendingCall) -> Approve:
+    """An approval of one call."""
+    return Approve()
+
+
 async def play(
-    client: AsyncClient, name: str, recording: dict[str, Any], *, patience_s: float = 0, together: bool = False
+    client: AsyncClient,
+    name: str,
+    recording: dict[str, Any],
+    *,
+    patience_s: float = 0,
+    together: bool = False,
+    approve: Callable[[AsyncPendingCall], Approve] = plainly,
 ) -> list[dict[str, Any]]:
     """Hold a recorded conversation: say what its user said, resolve what waits; the messages at its end.
 
-    What waits at a time is decided one by one, or `together`.
+    What waits at a time is decided one by one, or `together`; `approve` says how. What a grant has settled by then is left out.
     With patience, what cannot be read is read again for so long; what is asked for, the client repeats by itself.
+    The name is the conversation's id: it says the recording and the agent, as `recorded_app` reads it.
     """
     messages = recording["messages"]
     texts = [message["content"] for message in messages if message["role"] == "user"]
     calls = recorded_app.calls_of(messages)
-    agent = name if "tools" in recording else "airline"
-    conversation = await client.start(agent, texts.pop(0), conversation_id=name)
+    conversation = await client.start(recorded_app.agent_of(name), texts.pop(0), conversation_id=name)
     receipt = conversation.receipt
     answered: Counter[str] = Counter()
     while True:
         state = await _read(patience_s, lambda: conversation.wait(after=receipt.seq, timeout_s=120))  # noqa: B023 - at once
         match state.status:
             case Status.AWAITING_INPUT:
-                decisions = [(call, _decision(call, calls, answered)) for call in state.pending]
+                decisions = [(call, _decision(call, calls, answered, approve)) for call in state.pending]
                 if together:
                     named = {call.suspension_id: decision for call, decision in decisions}
                     receipt = (await conversation.resolve_many(named))[-1]
                 else:
                     for call, decision in decisions:
-                        receipt = await call.resolve(decision)
+                        receipt = await _resolved(call, decision) or receipt
             case Status.QUARANTINED if patience_s:
                 await conversation.retry()
             case Status.IDLE if texts:
@@ -64,11 +78,26 @@ async def play(
                 pytest.fail(f"{name} did not come to rest: {state}")
 
 
-def _decision(call: AsyncPendingCall, calls: list[dict[str, Any]], answered: Counter[str]) -> Decision:
+async def _resolved(call: AsyncPendingCall, decision: Decision) -> Receipt | None:
+    """The receipt of a decision; None where a grant, given with one before, has settled the call."""
+    try:
+        return await call.resolve(decision)
+    except StaleCall as stale:
+        if stale.settled_by != SettledBy.GRANT:
+            raise
+        return None
+
+
+def _decision(
+    call: AsyncPendingCall,
+    calls: list[dict[str, Any]],
+    answered: Counter[str],
+    approve: Callable[[AsyncPendingCall], Approve],
+) -> Decision:
     """What the recording's people said of a call that waits."""
     match call.kind:
         case SuspensionKind.APPROVAL:
-            return Approve()
+            return approve(call)
         case SuspensionKind.LOST:
             return Redispatch()
         case _:

@@ -63,13 +63,15 @@ async def suspended(
     review=None,
     calls=1,
     ruled=None,
+    targets=None,
 ):
     """The writer of a new conversation that waits for a decision of this kind, on so many calls of one answer."""
     writer = server.stack.writers[name] = await Writer.of(server.store, name)
     writer.spec = spec
     asked = (TOOLS[kind], json.dumps(ARGUMENTS if arguments is None else arguments))
-    if ruled is not None:
-        asked = ProposedCall(tool_call_id="call_ruled", name=asked[0], arguments=asked[1], ruled=ruled)
+    if ruled is not None or targets is not None:
+        called = {"tool_call_id": "call_ruled", "name": asked[0], "arguments": asked[1]}
+        asked = ProposedCall(**called, ruled=ruled, targets=targets)
     await writer.do(start(text, spec=None if spec is DESK else spec), begin(), call(*[asked] * calls, prompt=prompt), now=now)
     if kind == "lost":
         await writer.do(resolve(Approve()), lose(), now=now)

@@ -13,32 +13,36 @@ from holdfast.errors import HoldfastError, InvalidDecision
 
 PUBLIC = {
     "": """
-        Agent AgentNotFound Answer App AppNotFound AppNotPublished Approve AsyncClient AsyncPendingCall BatchRefused
-        BlockingConversation Cancel CipherFailed CipherMissing Client ClusterError ClusterStopped ClusterUnavailable
-        ConfigurationError Conversation ConversationEnded ConversationExists ConversationNotFound ConversationState
-        CorruptStore Decision Deny Fail FailureReason Fenced HoldfastError HomeUnusable InvalidConversationId
-        InvalidDecision InvalidInput InvalidMessage InvalidRule LeaseHeld Limits MessageNotFound NewerRecord
-        OlderRelease OtherBuild OutcomeUnknown Overloaded PendingCall Principal Proof Quarantined QueueFull Receipt
-        Redispatch Report Review ReviewVerdict Rule Rules ServerRefused ServerUnavailable StaleCall StaleReason Status
-        StopReason StoreError StoreUnavailable Suspend SuspensionKind Tool ToolContext TurnContext TurnNotFound
-        UnsupportedServer WrongCluster WrongStore __version__ tool
+        Agent AgentNotFound AlreadyVoted Answer App AppNotFound AppNotPublished Approve Approvers AsyncClient
+        AsyncPendingCall BatchRefused BlockingConversation Cancel CipherFailed CipherMissing Client ClusterError
+        ClusterStopped ClusterUnavailable ConfigurationError Conversation ConversationEnded ConversationExists
+        ConversationNotFound ConversationState CorruptStore Decision Deny Fail FailureReason Fenced Grant
+        HoldfastError HomeUnusable InvalidConversationId InvalidDecision InvalidInput InvalidMessage InvalidRule
+        LeaseHeld Level Limits MessageNotFound NewerRecord NotPermitted OlderRelease OtherBuild OutcomeUnknown
+        Overloaded PendingCall Principal Proof Quarantined Question QueueFull Receipt Redispatch Report Review
+        ReviewVerdict Rule Rules Scope ServerRefused ServerUnavailable StaleCall StaleReason Status StopReason
+        StoreError StoreUnavailable Suspend SuspensionKind Target Tool ToolContext TurnContext TurnNotFound Unattended
+        UnattendedCall UnsupportedServer WrongCluster WrongStore __version__ ask_user_questions tool
     """,
     "events": """
-        Approval ArgumentsDelta CallHeld CallResolved CallSuspended Choice ConversationStarted DecisionKind Ended
-        Event EventBody Executor FailureReason MessageAccepted ModelAnswered NothingCancelled OnLost PendingCancelled
-        Principal ProgressReported Proof ReasoningDelta RequestedCall Resume RunScheduled SettledBy StopReason
-        SuspensionKind SuspensionSettled TextDelta TurnCancelled TurnCompleted TurnFailed TurnStarted
+        Approval ApproverTerms ArgumentsDelta CallAssigned CallCommented CallHeld CallResolved CallSuspended CallTarget
+        Choice ConversationStarted DecisionKind Ended Event EventBody Executor FailureReason Grant GrantGiven GrantRevoked
+        Level MessageAccepted ModelAnswered NothingCancelled OnLost PendingCancelled Principal ProgressReported Proof
+        ReasoningDelta RequestedCall Resume RunScheduled SettledBy StopReason SuspensionKind SuspensionSettled TextDelta
+        TurnCancelled TurnCompleted TurnFailed TurnStarted VoteCast
     """,
     "conversation": """
-        AgentSpec Answer Approval Approve BeginTurn CallModel Cancel CancelPending CancelTurn Cancelled Choice Command
-        Decided Decision Deny Effect End Event Execution Executor Fail FailureReason Judgement Limits ModelFailed
-        ModelReplied OnLost Principal Proof Receipt Receipts Redispatch Reply Resolve ResolveMany Resume Review
-        ReviewVerdict RunFinished RunRuled RunSuspended RunTool Send SettledBy Start State Status StopReason SuspensionKind
-        TABLE ToolSpec Wake decide evolve outstanding
+        AgentSpec Answer Approval Approve ApproverTerms Approvers Assign BeginTurn CallModel CallTarget Cancel
+        CancelPending CancelTurn Cancelled Choice Command Comment Decided Decision Deny Effect End Event
+        Execution Executor Fail FailureReason Grant Judgement Level Limits ModelFailed ModelReplied OnLost
+        Principal Proof Question Receipt Receipts Redispatch Reply Resolve ResolveMany Resume Review
+        ReviewVerdict Revoke RunFinished RunRuled RunSuspended RunTool Scope Send SettledBy Start State Status
+        StopReason SuspensionKind TABLE Target ToolSpec Wake decide evolve outstanding
     """,
     "agent": """
-        Agent AgentSpec App Approval Effect Executor InvalidArguments Limits OnLost Report Rule Rules Suspend Tool
-        ToolContext ToolSpec TurnContext Verdict cipher_path code_digest load main_file path_of python_path tool
+        Agent AgentSpec App Approval Approvers Effect Executor InvalidArguments Limits OnLost Report Rule
+        Rules Suspend Tool ToolContext ToolSpec TurnContext Unattended UnattendedCall Verdict
+        ask_user_questions cipher_path code_digest load main_file path_of python_path tool
     """,
     "persistence": """
         AccessScope Acquired ApiKey ApiKeyList AppRecord Append Appended Binding Blame BrokenApp Census Change ChangePage
@@ -54,15 +58,16 @@ PUBLIC = {
     "registry": """
     """,
     "client": """
-        AgentNotFound AgentRow Answer AppDiffersWarning AppNotFound AppNotPublished Approve AsyncClient AsyncListEvent
-        AsyncPendingCall BatchRefused BlockingConversation Cancel Cancelled CipherFailed CipherMissing Client
-        ClusterStopped ClusterUnavailable ConfigurationError Conversation ConversationEnded ConversationExists
-        ConversationNotFound ConversationRow ConversationState Decision Deny DurabilityWarning Event Fail
-        FailureReason HoldfastError InvalidConversationId InvalidDecision InvalidInput InvalidMessage InvalidRule
-        LateResult ListEvent ListEventKind Message MessageNotFound MessageStatus OlderRelease OtherBuild
-        OutcomeUnknown Overloaded Page Pause PendingCall Principal Proof Quarantined QueueFull Receipt Redispatch
-        Review ReviewVerdict RuleCheck RunningCall ServerRefused ServerUnavailable StaleCall StaleReason Status StopReason
-        StoreError StoreUnavailable SuspensionKind ToolRow Turn TurnNotFound TurnStatus Usage WrongCluster WrongStore
+        AgentNotFound AgentRow AlreadyVoted Answer AppDiffersWarning AppNotFound AppNotPublished Approve AsyncClient
+        AsyncListEvent AsyncPendingCall AuditBreak AuditEntry AuditReport BatchRefused BlockingConversation Cancel
+        Cancelled CipherFailed CipherMissing Client ClusterStopped ClusterUnavailable ConfigurationError Conversation
+        ConversationEnded ConversationExists ConversationNotFound ConversationRow ConversationState Decision Deny
+        DurabilityWarning Event Fail FailureReason Grant HoldfastError InvalidConversationId InvalidDecision
+        InvalidInput InvalidMessage InvalidRule LateResult Level ListEvent ListEventKind Message MessageNotFound
+        MessageStatus NotPermitted OlderRelease OtherBuild OutcomeUnknown Overloaded Page Pause PendingCall Principal
+        Proof Quarantined Question QueueFull Receipt Redispatch Review ReviewVerdict RuleCheck RunningCall Scope
+        ServerRefused ServerUnavailable StaleCall StaleReason Status StopReason StoreError StoreUnavailable
+        SuspensionKind Target ToolRow Turn TurnNotFound TurnStatus Usage WrongCluster WrongStore
     """,
     "server": """
         Authentication Bounds Issuer Proxy create_app drain sign_in_link

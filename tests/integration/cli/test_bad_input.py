@@ -22,7 +22,7 @@ RESOLVE = ("resolve", "nobody", "call_1", "--suspension", "s-1")
         (["list", "--status", "asleep"], "awaiting_input"),
         (["list", "--redis-url", "http://example.com"], "redis_url"),
         (["show", "nobody"], "never started"),
-        ([*RESOLVE], "give one of --approve, --deny, --answer, --fail"),
+        ([*RESOLVE], "give one of --approve, --deny, --answer, --ask, --fail"),
         ([*RESOLVE, "--approve", "--deny", "no"], "--approve and --deny are given"),
         ([*RESOLVE, "--deny", "no", "--arguments", "{}"], "--arguments"),
         ([*RESOLVE, "--answer", "yes"], "double quotes"),

@@ -231,7 +231,10 @@ async def test_a_page_costs_the_same_however_many_wait(proxy, through, raw):
 
 @pytest.mark.parametrize("limit", [1, 50, 200])
 async def test_a_page_asks_a_few_times(proxy, through, limit):
-    """Not once for each item: the buckets, perhaps the full ones again, the places, their sources and heads."""
+    """Pipelines, not one request for each item: the buckets, perhaps the full ones again, then what each item is shown from.
+
+    That is where it was suspended, the model's answer, the message that says who asked, its latest note, and the head.
+    """
 
     async def suspend(number):
         writer = await Writer.of(through, f"c-{number}")
@@ -244,7 +247,8 @@ async def test_a_page_asks_a_few_times(proxy, through, limit):
     assert len((await through.pending(limit=limit)).items) == limit
 
     assert proxy.sent(b"ZRANGEBYLEX") <= 2 * 64
-    assert proxy.sent(b"XRANGE") == 2 * limit
+    assert proxy.sent(b"XRANGE") == 3 * limit
+    assert proxy.sent(b"\r\nHGET\r\n") == limit
     assert proxy.sent(b"HMGET") == limit
 
 

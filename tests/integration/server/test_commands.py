@@ -93,3 +93,22 @@ def test_a_server_that_is_not_there_is_unreachable(command, monkeypatch):
     monkeypatch.setattr(http_exchange, "REACH_S", 0.2)
     monkeypatch.setenv("HOLDFAST_URL", "http://127.0.0.1:1")
     assert "http://127.0.0.1:1" in command("pending", code=ExitCode.UNREACHABLE)
+
+
+def test_a_grant_is_given_listed_and_revoked_over_a_server(command):
+    (approval,) = command("pending", "--kind", "approval", "--json")["items"]
+    assert approval["targets"] is None
+    place = ("resolve", "c-1", approval["tool_call_id"], "--suspension", approval["suspension_id"], "--approve")
+    scope = ("--scope", "tool:refund", "--level", "execute", "--for", "2h")
+    given = command(*place, *scope, "--decision-id", "d-1", "--json")
+    assert command(*place, *scope, "--decision-id", "d-1", "--json") == {**given, "duplicate": True}
+
+    (grant,) = command("grants", "c-1", "--json")["items"]
+    assert (grant["kind"], grant["pattern"], grant["level"], grant["seq"]) == ("tool", "refund", "execute", given["seq"])
+    assert f"Runs without asking by {grant['grant_id']}: tool refund up to execute, for " in command("show", "c-1")
+    revoking = ("grants", "c-1", "--revoke", grant["grant_id"], "--reason", "enough", "--request-id", "r-1")
+    assert f"{grant['grant_id']} of c-1 is revoked (seq" in command(*revoking)
+    assert "was revoked before" in command(*revoking)
+    assert "grant_id: " in command("grants", "c-1", "--revoke", "g99", code=ExitCode.BAD_INPUT)
+    assert command("grants", "c-1", "--json") == {"items": []}
+    assert "never started" in command("grants", "c-2", code=ExitCode.BAD_INPUT)

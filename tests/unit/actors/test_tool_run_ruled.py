@@ -156,8 +156,8 @@ async def test_a_run_begins_by_the_earlier_time_of_both(admitted, in_force, unti
     async def admits():
         return admitted
 
-    async def judges(arguments, turn):
-        assert (turn.conversation_id, turn.agent) == ("c-1", "desk")
+    async def judges(arguments, turn, *, edits):
+        assert (turn.conversation_id, turn.agent, edits) == ("c-1", "desk", False)
         return None, in_force
 
     outcome = await tool_run.run(

@@ -6,6 +6,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from verdicts import allows, denies
 
+from holdfast.agent import coverage
 from holdfast.agent.coverage import covers, may_cover
 from holdfast.agent.patterns import parsed
 from holdfast.agent.rule import Effect
@@ -129,3 +130,18 @@ def test_a_path_that_is_allowed_stays_where_it_says(glob, path):
         assert not path.startswith(("/", "~"))
         assert ".." not in path.split("/")
         assert posixpath.normpath(f"/root/{path}").startswith("/root/src/" if glob.startswith("src") else "/root/")
+
+
+def test_what_a_text_means_is_found_out_once_for_its_proposal_and_its_run():
+    coverage.readings_of.cache_clear()
+    first, again = (may_cover(parsed("Bash(rm *)"), "Bash", {"command": "sudo rm -rf x"}, "command") for _ in range(2))
+    other = may_cover(parsed("Bash(rm *)"), "Bash", {"command": "ls -rf x"}, "command")
+    assert (first, again, other) == (True, True, False)
+    assert coverage.readings_of.cache_info()[:2] == (1, 2), "hits and misses"
+
+
+def test_the_readings_of_long_texts_are_not_kept():
+    coverage.readings_of.cache_clear()
+    for _ in range(2):
+        assert may_cover(parsed("Bash(rm *)"), "Bash", {"command": "x " * 5000 + "; rm x"}, "command")
+    assert coverage.readings_of.cache_info().currsize == 0

@@ -18,6 +18,8 @@ DENIED = [
     *("/bin/rm -rf ~", "/usr/bin/../bin/rm x", "~/../../bin/rm x", "./rm x", "cd /bin;./rm x", "/bin/r? x", "/b*/rm x"),
     *("sudo rm -rf ~", "sudo -u root rm x", "sudo env A=1 rm -rf ~", "env -i rm x", "A=1 B=2 rm -rf ~", "A='x y' rm z"),
     *("timeout 5 rm -rf", "nice -n 5 rm x", "time -p rm x", "nohup rm x &", "command rm x", "exec rm x", "busybox rm x"),
+    *("ls | xargs rm", "ls | xargs -n1 rm", "xargs -a f /bin/rm", "xargs sudo rm", "ls | parallel rm", "fd . -x rm"),
+    *("pkexec rm x", "caffeinate -i rm x", "gosu root rm x", "setpriv --nnp rm x"),
     *("find . | xargs rm -rf", "xargs -0 rm x", "xargs -I{} rm {}", "find . -exec rm {} +", "find . -delete -o -exec rm x"),
     *("sh -c 'rm -rf ~'", 'bash -c "rm -rf ~"', "sh -ec 'rm x'", "su -c 'rm x'", "cmd /c rm x", "ssh host rm -rf ~"),
     *("python -c 'import os; os.system(\"rm -rf ~\")'", "docker run x rm -rf /", "trap 'rm x' EXIT", "watch rm x"),
@@ -268,6 +270,14 @@ def test_a_deny_covers_names_that_look_alike(tool):
         ('a = "1000"', {"a": 1000.0}),
         ('a = "1000"', {"a": "1e3"}),
         ('a = "true"', {"a": True}),
+        *(('a = "true"', {"a": said}) for said in (1, 1.0, "1", "yes", "Y", "on", "T", "TRUE", " true ")),
+        *(('a = "false"', {"a": said}) for said in (0, "no", "off", "f", "N", "-0")),
+        *(
+            ('a = "1000"', {"a": said})
+            for said in ("1_000", "+1000", "0" * 99 + "1000", "0_1000", "1000." + "0" * 99, "1e0003")
+        ),
+        ('a = "1"', {"a": True}),
+        ('a = "0"', {"a": False}),
         ('a = "null"', {"a": None}),
         ('a = "x"', {"a": {"x": 1}}),
         ('a.b = "x"', {"a": {"b": "x"}}),
@@ -284,3 +294,8 @@ def test_a_deny_covers_names_that_look_alike(tool):
 )
 def test_a_deny_looks_into_lists_objects_and_other_values(condition, arguments):
     assert denies(f"Run({condition})", "Run", **arguments)
+
+
+def test_a_deny_of_some_options_covers_what_is_given_further_arguments():
+    assert denies("Bash(rm -rf *)", "Bash", "echo -rf / | xargs rm")
+    assert not denies("Bash(rm -rf *)", "Bash", "ls | xargs wc -l")

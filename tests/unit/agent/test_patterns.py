@@ -2,6 +2,7 @@
 
 import pytest
 
+from holdfast.agent import Approvers
 from holdfast.agent.patterns import Comparison, parsed
 from holdfast.agent.rule import Rule
 from holdfast.agent.rules import Rules
@@ -122,7 +123,7 @@ def test_a_rule_that_cannot_be_used_names_its_field(given, field):
 def test_a_rule_keeps_what_it_was_given():
     rule = Rule("Pay", name="payments", reason="Money leaves.", approvers=["role:finance", "id:ana", "role:finance"])
 
-    assert (rule.name, rule.reason, rule.approvers) == ("payments", "Money leaves.", ("role:finance", "id:ana"))
+    assert (rule.name, rule.reason, rule.approvers) == ("payments", "Money leaves.", Approvers("role:finance", "id:ana"))
     assert Rule("Pay").name == "Pay"
     assert repr(rule) == "Rule('Pay')"
     assert rule == Rule(**rule.to_dict())

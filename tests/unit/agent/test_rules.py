@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from holdfast.agent import Agent, App, Tool
+from holdfast.agent import Agent, App, Approvers, Tool
 from holdfast.agent.rule import Effect, Rule
 from holdfast.agent.rules import MOST, Rules, Verdict
 from holdfast.conversation.spec import Executor
@@ -29,10 +29,35 @@ def test_a_verdict_names_the_rule_and_says_why():
         deny=[Rule("drop_*", reason="Never.")],
     )
 
-    assert rules.verdict("pay", {}) == Verdict(Effect.ASK, "payments", "Money leaves.", ("role:finance",))
+    assert rules.verdict("pay", {}) == Verdict(Effect.ASK, "payments", "Money leaves.", Approvers("role:finance"))
     assert rules.verdict("drop_all", {}) == Verdict(Effect.DENY, "drop_*", "Never.")
     assert rules.verdict("look", {}) == Verdict(Effect.ALLOW, by="tool")
     assert Rules(default="ask").verdict("look", {}) == Verdict(Effect.ASK, by="default")
+
+
+FINANCE, BOARD = Approvers("role:finance"), Approvers("role:board", minimum=2)
+EITHER = [Rule("pay", name="all"), Rule('pay(to = "x")', approvers=FINANCE), Rule("/pay/", approvers=BOARD)]
+
+
+@pytest.mark.parametrize("rules", [EITHER, EITHER[::-1], [*EITHER, *EITHER]], ids=["in order", "the other way", "twice"])
+@pytest.mark.parametrize("apart", [False, True], ids=["one list", "app and agent"])
+def test_a_rule_that_asks_takes_no_approvers_away_from_another(rules, apart):
+    whole = Rules.together(Rules(ask=rules[:1]), Rules(ask=rules[1:])) if apart else Rules(ask=rules)
+    terms = whole.verdict("pay", {"to": "x"}).terms
+    assert (sorted(terms.who), terms.minimum) == ([("role:board",), ("role:finance",)], 2)
+    assert whole.verdict("pay", {"to": "y"}).terms == BOARD.terms
+    assert Rules(ask=EITHER[:2]).verdict("pay", {"to": "y"}).terms is None
+
+
+def test_a_rule_for_everybody_who_is_known_is_not_for_everybody():
+    rules = Rules(ask=[Rule("pay", approvers=Approvers())])
+    assert Rules.of_json(rules.to_json()).verdict("pay", {}).terms == rules.verdict("pay", {}).terms == Approvers().terms
+
+
+@pytest.mark.parametrize("nobody", [[], (), {"who": []}])
+def test_an_empty_list_of_approvers_is_not_for_everybody(nobody):
+    with pytest.raises(InvalidRule, match="names nobody"):
+        Rule("pay", approvers=nobody)
 
 
 def test_the_first_rule_that_covers_a_call_is_named():

@@ -57,7 +57,7 @@ def test_each_decision_is_said_with_its_reason(said, options, decision):
         (["--approve", "--notes", "x"], "--notes: it does not go with --approve"),
         (["--cancel", "no", "--arguments", "{}"], "--arguments: it does not go with --cancel"),
         (["--review", "allow", "--cancel", "no"], "--review and --cancel are given"),
-        ([], "give one of --approve, --deny, --answer, --fail, --redispatch, --review, --cancel"),
+        ([], "give one of --approve, --deny, --answer, --ask, --fail, --redispatch, --review, --cancel"),
         (["--reason", "x"], "none is given"),
     ],
 )

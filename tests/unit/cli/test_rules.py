@@ -92,6 +92,9 @@ def test_json_has_the_whole_verdict(check):
         "approvers": ["role:finance", "id:ana"],
         "by": "rule",
         "hidden": False,
+        "minimum": 1,
+        "not_requester": False,
+        "also": [],
     }
 
 

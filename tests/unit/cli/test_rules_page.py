@@ -1,29 +1,25 @@
 """The page on permission rules: what it shows, happens."""
 
-import re
 import runpy
 import shlex
 import sys
 from pathlib import Path
 
 import pytest
-from page_blocks import blocks_of
+from page_blocks import files_of, printed_by
 
 from holdfast.agent import Rules
 from holdfast.cli import app as command_line
 from holdfast.errors import InvalidRule
 
 PAGE = Path(__file__).parents[3] / "docs" / "rules.md"
-YAML = re.search(r"^```yaml\n(# rules\.yaml\n.*?)^```$", PAGE.read_text(), re.DOTALL | re.MULTILINE)[1]
-SESSION = re.search(r"^```console\n(.*?)^```$", PAGE.read_text(), re.DOTALL | re.MULTILINE)[1]
-SHOWN = [part.split("\n", 1) for part in SESSION.split("$ ")[1:]]
+SHOWN = list(printed_by(PAGE).items())
 
 
 @pytest.fixture
 def folder(tmp_path, monkeypatch):
-    for name, source in blocks_of(PAGE).items():
+    for name, source in files_of(PAGE).items():
         (tmp_path / name).write_text(source)
-    (tmp_path / "rules.yaml").write_text(YAML)
     monkeypatch.chdir(tmp_path)
     monkeypatch.syspath_prepend(str(tmp_path))
     for name in ("coding", "payments"):
@@ -38,7 +34,7 @@ def test_each_command_prints_what_the_page_shows(folder, capsys, command, printe
 
     assert words[0] == "holdfast"
     assert command_line.run(words[1:]) == 0
-    assert capsys.readouterr().out == printed
+    assert printed.fullmatch(capsys.readouterr().out)
 
 
 def test_the_python_blocks_run(folder, capsys):

@@ -1,16 +1,20 @@
 """The bound on a submission as a whole holds for each of its steps."""
 
 import asyncio
+import json
 
 import pytest
 
-from holdfast.cli import submission
-from holdfast.cli.errors import ExitCode
+from holdfast.agent import Agent, App
+from holdfast.cli import job_file, submission
+from holdfast.cli.errors import ExitCode, InvalidLines
 from holdfast.cli.job_file import Job
 from holdfast.cli.submission import AWAY_AFTER, NOT_STARTED, REFUSED, TRIES, UNKNOWN, Submission
 from holdfast.client import ConversationState
 from holdfast.conversation import Status
 from holdfast.errors import ClusterUnavailable, CorruptStore, OutcomeUnknown, Overloaded, StoreUnavailable
+
+SHOP = App(agents=[Agent(name="desk")])
 
 
 class NobodyAnswers:
@@ -121,3 +125,32 @@ async def test_a_store_that_stays_away_ends_the_submission_in_time(at_once):
         await submitted(client, count)
 
     assert len(client.asked) <= TRIES * (AWAY_AFTER + 2)
+
+
+class Notes:
+    """A client that notes how conversations are started."""
+
+    def __init__(self):
+        self.started = {}
+
+    async def start(self, _agent, _text, *, conversation_id, attended, **_):
+        self.started[conversation_id] = attended
+        return Done(conversation_id)
+
+
+async def test_a_line_says_whether_there_is_somebody_to_ask(tmp_path):
+    path = tmp_path / "jobs.jsonl"
+    line = {"agent": "desk", "messages": ["hi"], "conversation_id": "c-1"}
+    lines = [line, line | {"conversation_id": "c-2", "attended": False}]
+    path.write_text("\n".join(map(json.dumps, lines)))
+    client = Notes()
+    await Submission(client, concurrency=2, wait=False, timeout_s=10, report=lambda _: None).run(job_file.read(path, SHOP))
+    assert client.started == {"c-1": True, "c-2": False}
+
+
+def test_a_line_that_says_it_otherwise_starts_nothing(tmp_path):
+    path = tmp_path / "jobs.jsonl"
+    path.write_text('{"agent": "desk", "messages": ["hi"], "attended": "no"}')
+    with pytest.raises(InvalidLines) as refused:
+        job_file.read(path, SHOP)
+    assert refused.value.lines == ("line 1: attended: it is a string; give true or false",)

@@ -67,6 +67,7 @@ async def test_what_opens_is_told_with_its_call_and_what_closes_with_what_settle
             "by": "deny",
             "decision": "deny",
             "principal": {"id": "ana", "roles": [], "proof": "stated"},
+            "grants": [],
         }
         assert status.data["pending"] == 1
 

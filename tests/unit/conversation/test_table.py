@@ -11,6 +11,7 @@ from holdfast.conversation import (
     ModelFailed,
     ModelReplied,
     Resolve,
+    Revoke,
     RunFinished,
     RunRuled,
     RunSuspended,
@@ -20,11 +21,11 @@ from holdfast.conversation import (
     Wake,
     outstanding,
 )
-from holdfast.conversation.commands import COMMANDS, RunLost, TurnPrepared
+from holdfast.conversation.commands import COMMANDS, Assign, Comment, RunLost, TurnPrepared
 from holdfast.conversation.decisions import Ruling
 from holdfast.conversation.ruled import Effect, Ruled
 from holdfast.conversation.table import Handled, Ignored, Refused
-from holdfast.errors import BatchRefused, StaleCall
+from holdfast.errors import BatchRefused, InvalidInput, StaleCall
 from holdfast.testing.writer import resolve_many
 
 KINDS = [command.model_fields["kind"].default for command in COMMANDS]
@@ -85,8 +86,11 @@ def _command(conversation, kind):
         "send": Send(text="another", message_id="m-new"),
         "resolve": Resolve(tool_call_id=(awaiting or ["call-9"])[0], ruling=Ruling.of(Answer(1)), decision_id="d-new"),
         "resolve_many": resolve_many({(awaiting or ["call-9"])[0]: Answer(1)})(conversation.state),
+        "assign": Assign(to="ana", request_id="x-new", **_pending(conversation.state)),
+        "comment": Comment(text="looks odd", request_id="x-new", **_pending(conversation.state)),
         "cancel": CancelTurn(request_id="x-new"),
         "cancel_pending": CancelPending(request_id="x-new"),
+        "revoke": Revoke(request_id="x-new", grant_id="g1"),
         "end": End(request_id="x-new"),
         "turn_prepared": TurnPrepared(effect_id=effect_id, code="code-1"),
         "model_replied": ModelReplied(effect_id=effect_id, content="hm"),
@@ -97,6 +101,14 @@ def _command(conversation, kind):
         "run_lost": RunLost(effect_id=effect_id),
         "wake": Wake(),
     }[kind]
+
+
+def _pending(state):
+    """The first suspended call, for commands that name one; one that nobody knows where none is."""
+    for call in state.calls:
+        if call.suspension is not None:
+            return {"tool_call_id": call.tool_call_id, "suspension_id": call.suspension.suspension_id}
+    return {"tool_call_id": "call-9", "suspension_id": "s-9"}
 
 
 def test_the_table_has_a_rule_for_every_status_and_every_command():
@@ -142,7 +154,7 @@ def _heeded(conversation, command):
     """Whether the command was judged on its merits; a refusal of the table would be raised."""
     try:
         judgement = conversation.do(command)
-    except (StaleCall, BatchRefused):
+    except (StaleCall, BatchRefused, InvalidInput):
         return True
     return judgement.ignored is None or command.kind == "wake"
 

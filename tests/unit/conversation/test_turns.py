@@ -299,7 +299,9 @@ def test_a_cancellation_answers_every_open_call_and_says_what_it_cancelled(begun
     # when the turn is cancelled
     cancelled = begun.cancel().reply
     # then the open ones end with an error that the model can read
-    assert cancelled == Cancelled(conversation_id="c-1", turn_id="t1", calls=tuple(calls[:3]))
+    assert cancelled == Cancelled(
+        conversation_id="c-1", turn_id="t1", calls=tuple(calls[:3]), audit_head=begun.state.audit_head
+    )
     for call in calls[:3]:
         assert begun.result(call)["ok"] is False
         assert "cancelled" in begun.result(call)["error"]
@@ -479,7 +481,7 @@ def test_a_cancellation_again_of_another_turn_is_refused(begun):
 def test_what_waits_is_cancelled_and_the_turn_goes_on(begun):
     ask, refund, lookup = begun.call("ask", ("refund", '{"amount":7}'), "lookup")
     cancelled = begun.cancel_pending("x-1", reason="the shop is closed").reply
-    assert cancelled == Cancelled(conversation_id="c-1", turn_id="t1", calls=(ask, refund))
+    assert cancelled == Cancelled(conversation_id="c-1", turn_id="t1", calls=(ask, refund), audit_head=begun.state.audit_head)
     assert begun.result(ask) == {"ok": False, "error": "cancelled before it was answered; it did not run: the shop is closed"}
     assert begun.status is Status.EXECUTING_TOOLS
     begun.finish(lookup)

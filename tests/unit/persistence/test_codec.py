@@ -25,7 +25,9 @@ from holdfast.conversation import (
     State,
     ToolSpec,
 )
+from holdfast.conversation.approvers import MOST_VOTES, ApproverTerms
 from holdfast.conversation.calls import Call
+from holdfast.conversation.decisions import DecisionKind, Ruling
 from holdfast.conversation.events import EVENTS, CallResolved, MessageAccepted
 from holdfast.conversation.idempotency import IdempotencyRecord
 from holdfast.conversation.record import Record
@@ -54,6 +56,10 @@ def values(annotation):
     if annotation is Principal:
         names = st.text("ana @7é", min_size=1, max_size=9).map(str.strip).filter(bool)
         return st.builds(Principal, names, roles=st.lists(names, max_size=3), proof=st.sampled_from(Proof))
+    if annotation is Ruling:  # what has a body, and what has none, is not for each kind of decision
+        said = st.sampled_from([DecisionKind.DENY, DecisionKind.ANSWER, DecisionKind.APPROVE])
+        unsaid = st.sampled_from([DecisionKind.APPROVE, DecisionKind.CANCEL])
+        return st.builds(Ruling, kind=said, body=text, reason=text) | st.builds(Ruling, kind=unsaid, reason=text)
     if issubclass(annotation, Record):
         return records(annotation)
     if issubclass(annotation, Enum):
@@ -67,7 +73,15 @@ def records(kind, **chosen):
     """Records of a kind with anything in any field that is not chosen."""
     if kind is ToolSpec and not chosen:  # not every pair of its axes is legal
         gated = st.sampled_from([Executor.SERVER, Executor.CLIENT])
-        return records(kind, approval=st.just(Approval.AUTO)) | records(kind, executor=gated)
+        no_questions = {"questions": st.just(value=False)}
+        asking = {"executor": st.just(Executor.HUMAN), "approval": st.just(Approval.AUTO)}
+        return (
+            records(kind, approval=st.just(Approval.AUTO), **no_questions)
+            | records(kind, executor=gated, **no_questions)
+            | records(kind, **asking)
+        )
+    if kind is ApproverTerms and not chosen:
+        return records(kind, minimum=st.integers(1, MOST_VOTES))
     fields = {name: values(field.annotation) for name, field in kind.model_fields.items() if name not in chosen}
     return st.builds(kind, **fields, **chosen)
 

@@ -49,7 +49,7 @@ async def key_of(client, *scopes, **options):
 
 
 def path_of(operation):
-    return operation.path.format(conversation_id="c-1", suspension_id="s-1", message_id="m-1", turn_id="t1")
+    return operation.path.format(conversation_id="c-1", suspension_id="s-1", message_id="m-1", turn_id="t1", grant_id="g1")
 
 
 @pytest.mark.parametrize("operation", OPERATIONS, ids=lambda operation: operation.name)
@@ -58,7 +58,7 @@ async def test_each_operation_takes_its_scope_and_is_refused_before_the_body_is_
         raise AssertionError("the body was read")
         yield b""
 
-    sent = {"content": body()} if operation.method == "POST" else {}
+    sent = {"content": body()} if operation.method != "GET" else {}
     if operation.scope is None:
         assert (await api.http.request(operation.method, path_of(operation))).status_code in (200, 503)
         return

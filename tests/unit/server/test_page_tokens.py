@@ -139,10 +139,15 @@ def test_each_operation_that_a_page_may_call_names_the_conversation():
                 "/events",
                 "/resolve",
                 "/resolve-many",
+                "/audit",
+                "/grants",
+                "/grants/{grant_id}",
             )
         ),
         *(f"/v1/conversations/{{conversation_id}}/{verb}" for verb in ("cancel", "cancel-pending", "end", "retry")),
         "/v1/pending/{suspension_id}",
+        "/v1/pending/{suspension_id}/assign",
+        "/v1/pending/{suspension_id}/comment",
         "/v1/pending/{suspension_id}/resolve",
         "/v1/pending/resolve-each",  # which looks at the conversation of each
     }
@@ -152,7 +157,7 @@ def test_each_operation_that_a_page_may_call_names_the_conversation():
 async def test_another_conversation_seems_not_to_be_there(api, page, other, stack, operation):
     told = []
     for name in ("c-2", "c-404"):
-        path = operation.path.format(conversation_id=name, message_id="m-1", turn_id="t1")
+        path = operation.path.format(conversation_id=name, message_id="m-1", turn_id="t1", grant_id="g1")
         said = {"text": "x", "decision": "deny", "tool_call_id": "call_1", "decisions": [{"suspension_id": "s-1"}]}
         sent = {} if operation.method == "GET" else {"json": said}
         found = await api.http.request(operation.method, path, headers=page, **sent)

@@ -39,8 +39,11 @@ async def test_a_call_is_judged_by_what_is_published_and_nothing_is_proposed(api
         "rule": "pushes",
         "reason": "Others see it.",
         "approvers": ["role:maintainer"],
+        "minimum": 1,
+        "not_requester": False,
         "by": "rule",
         "hidden": False,
+        "also": [],
     }
     denied = await api("POST", CHECK, json=CALL | {"app": published, "arguments": {"command": "ls; rm -rf ~"}})
     assert (denied["effect"], denied["rule"]) == ("deny", "bash(rm *)")

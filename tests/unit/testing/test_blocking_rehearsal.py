@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from holdfast import Agent, Approve, Status, tool
+from holdfast import Agent, Approve, Principal, Status, tool
 from holdfast.testing import BlockingRehearsal, call, run_sync
 
 PLUGIN = "holdfast.testing.pytest_plugin"
@@ -39,6 +39,14 @@ def test_a_pending_call_is_resolved_without_await():
         assert conversation.post("Thanks").seq
         assert conversation.result().status is not Status.AWAITING_INPUT
         assert conversation.rest().reply == "Bye."
+
+
+def test_a_pending_call_is_decided_as_whoever_acts_and_not_as_who_was_shown_it():
+    ana, bo = Principal("ana"), Principal("bo")
+    with BlockingRehearsal(DESK, model=[REFUND, "Done."]) as conversation:
+        (shown,) = conversation.acting_as(ana).send("Refund").pending
+        done = conversation.acting_as(bo).resolve(shown, Approve())
+    assert [event.body.principal for event in done.events if event.kind == "suspension_settled"] == [bo]
 
 
 def test_time_is_moved_without_await():

@@ -1,0 +1,54 @@
+"""What a function of the app decides about a call that would ask, in a conversation that nobody attends."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from holdfast.agent import Agent, Tool, TurnContext
+from holdfast.agent.unattended import call_of
+from holdfast.conversation import questions
+from holdfast.conversation.decisions import Ruling
+from holdfast.conversation.ruled import Effect, Ruled
+from holdfast.conversation.spec import Approval, Executor, ToolSpec
+
+
+def alone(
+    agent: Agent | None,
+    tool: ToolSpec | None,
+    arguments: Mapping[str, Any] | None,
+    turn: TurnContext,
+    ruled: Ruled | None,
+    *,
+    prompt: str | None = None,
+) -> Ruling | None:
+    """What is decided about a call that the model asks for; None where it would not ask, or a person decides.
+
+    Args:
+        agent: The agent; None where the app has none of that name any more.
+        tool: The tool, as the turn's spec has it.
+        arguments: The call's arguments; None where they cannot be read.
+        turn: The turn.
+        ruled: What the permission rules say of the call.
+        prompt: What a person would be asked.
+    """
+    if agent is None or tool is None or arguments is None or turn.attended or not agent.unattended.by_function:
+        return None
+    if tool.executor is Executor.HUMAN:
+        asked = None
+        if tool.questions:
+            try:
+                asked = questions.parse(arguments)
+            except questions.NotQuestions:
+                return None  # the machine reports the error
+        return agent.unattended.about_questions(call_of(tool.name, arguments, turn, prompt=prompt, questions=asked))
+    if tool.approval is not Approval.REQUIRED if ruled is None else ruled.effect is not Effect.ASK:
+        return None
+    rule, reason = ("", "") if ruled is None else (ruled.rule, ruled.reason)
+    return agent.unattended.about_approval(call_of(tool.name, arguments, turn, prompt=prompt, rule=rule, rule_reason=reason))
+
+
+def alone_again(agent: Agent | None, name: str, arguments: Mapping[str, Any], turn: TurnContext, ruled: Ruled) -> Ruling | None:
+    """What is decided about a run that is asked about only now; None where a person decides."""
+    declared: Tool | None = None if agent is None else agent.tool(name)
+    if declared is None or turn.attended:
+        return None
+    return alone(agent, declared.spec, arguments, turn, ruled, prompt=declared.render(arguments))

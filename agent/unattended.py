@@ -1,0 +1,149 @@
+"""What an agent does instead of asking, in conversations that nobody attends."""
+
+import copy
+import inspect
+import logging
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Any, TypeAlias, TypeVar
+
+from holdfast.conversation.decisions import Decision, Ruling
+from holdfast.conversation.questions import Question
+from holdfast.conversation.spec import UnattendedApprovals, UnattendedQuestions, UnattendedSpec
+from holdfast.errors import ConfigurationError, InvalidDecision
+
+from .approving import TurnContext, is_async
+
+logger = logging.getLogger("holdfast.agent")
+
+_Mode = TypeVar("_Mode", bound=StrEnum)
+
+
+@dataclass(frozen=True, kw_only=True)
+class UnattendedCall:
+    """A call that would ask somebody, for the function that decides instead.
+
+    Attributes:
+        tool: The tool's name.
+        arguments: The call's arguments.
+        turn: The turn in which the model asks for the call.
+        prompt: What a person would be asked, as the tool's `prompt` rendered it; None without one.
+        questions: The questions of a call of `ask_user_questions`; None for every other call.
+        rule: The name of the permission rule that asks for an approval; empty where none does.
+        rule_reason: Why that rule asks, in its words.
+    """
+
+    tool: str
+    arguments: dict[str, Any]
+    turn: TurnContext
+    prompt: str | None = None
+    questions: tuple[Question, ...] | None = None
+    rule: str = ""
+    rule_reason: str = ""
+
+
+Deciding: TypeAlias = Callable[[UnattendedCall], Decision | None]
+"""Decides instead of a person; None leaves the call to a person."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Unattended:
+    """What an agent does instead of asking, in conversations that were started with `attended=False`.
+
+    Nothing is ever allowed by default: where a function fails, says None or decides what does not fit, a person is asked. A
+    permission rule that denies goes over everything here. Reviews, lost runs and what clients do are as in every conversation.
+
+    Args:
+        approvals: What becomes of a call that needs an approval: `ask` (it waits for a person), `deny`, or a plain function of
+            the `UnattendedCall` that decides as a person may (`Approve()`, `Deny("why")`, ...), but gives no scope.
+        questions: What becomes of a human tool's call: `ask`, `cancel`, `defaults` (the defaults of `ask_user_questions` are
+            the answers; a call is cancelled where a required answer has no default, and so is every other human tool's), or
+            such a function (`Answer({...})`, `Cancel()`, `Deny()`).
+
+    Raises:
+        ConfigurationError: An argument is neither a mode nor a plain function of the call.
+    """
+
+    approvals: str | Deciding = UnattendedApprovals.ASK
+    questions: str | Deciding = UnattendedQuestions.ASK
+    spec: UnattendedSpec = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        spec = UnattendedSpec(
+            approvals=_mode(UnattendedApprovals, self.approvals, "Unattended.approvals"),
+            questions=_mode(UnattendedQuestions, self.questions, "Unattended.questions"),
+        )
+        object.__setattr__(self, "spec", spec)
+
+    @property
+    def by_function(self) -> bool:
+        """Whether a function of the app decides anything."""
+        return callable(self.approvals) or callable(self.questions)
+
+    def about_approval(self, call: UnattendedCall) -> Ruling | None:
+        """What the function for approvals decides; None where there is none, or a person is to decide."""
+        return _decided(self.approvals, call, "Unattended.approvals")
+
+    def about_questions(self, call: UnattendedCall) -> Ruling | None:
+        """What the function for questions decides; None where there is none, or a person is to decide."""
+        return _decided(self.questions, call, "Unattended.questions")
+
+
+def _mode(modes: type[_Mode], declared: object, name: str) -> _Mode:
+    if isinstance(declared, str) and declared in tuple(modes):
+        return modes(declared)
+    if callable(declared) and not is_async(declared) and _takes_one(declared):
+        return modes("ask")
+    problem = f"{declared!r:.60} is neither a mode nor a plain function of the call"
+    fix = f"use {', '.join(modes)}, or a function (not async) such as lambda call: Deny()"
+    raise ConfigurationError(name, problem, fix)
+
+
+def _takes_one(function: Callable[..., Any]) -> bool:
+    try:
+        inspect.signature(function).bind(None)
+    except (TypeError, ValueError):
+        return False
+    return True
+
+
+def _decided(function: object, call: UnattendedCall, name: str) -> Ruling | None:
+    if not callable(function):
+        return None
+    try:
+        said = function(call)
+        if inspect.iscoroutine(said):
+            said.close()  # nobody awaits it
+        ruling = None if said is None else Ruling.of(said)
+        if ruling is not None and ruling.scope is not None:
+            fix = "approve this call alone"
+            raise InvalidDecision("decision.scope", "only a person lets later calls run", fix)  # noqa: TRY301 - logged as any other
+    except KeyboardInterrupt:
+        raise
+    except BaseException:  # also a Suspend: nothing that the function raises decides anything
+        logger.warning("%s could not decide about a call of %s, so a person is asked", name, call.tool, exc_info=True)
+        return None
+    return ruling
+
+
+def call_of(
+    tool: str,
+    arguments: Mapping[str, Any],
+    turn: TurnContext,
+    *,
+    prompt: str | None = None,
+    questions: tuple[Question, ...] | None = None,
+    rule: str = "",
+    rule_reason: str = "",
+) -> UnattendedCall:
+    """The call as a function of the app is given it: with arguments of its own."""
+    return UnattendedCall(
+        tool=tool,
+        arguments=copy.deepcopy(dict(arguments)),
+        turn=turn,
+        prompt=prompt,
+        questions=questions,
+        rule=rule,
+        rule_reason=rule_reason,
+    )

@@ -1,0 +1,111 @@
+"""`holdfast audit`: the chain of a conversation's decisions, checked, as a table or as lines for an archive."""
+
+import asyncio
+import sys
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from typing import Annotated, Any
+
+import typer
+
+from holdfast.client import AuditEntry, AuditReport
+from holdfast.errors import InvalidInput
+
+from .display import clean, console, lines, shorten, table, to_json
+from .errors import ExitCode
+from .options import AsJson, Where
+from .session import reached
+
+_DIGITS = 12
+"""How many digits of a digest a table shows."""
+
+
+def run(
+    where: Where,
+    conversation: Annotated[str, typer.Argument(help="The conversation's id.")],
+    *,
+    receipts: Annotated[
+        list[str] | None,
+        typer.Option("--receipt", metavar="HEAD", help="The audit_head of a receipt that has to be in it."),
+    ] = None,
+    as_lines: Annotated[bool, typer.Option("--jsonl", help="Print JSON lines for an archive.")] = False,
+    after: Annotated[
+        int | None, typer.Option("--after", metavar="SEQ", help="With --jsonl: only what follows this seq.")
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Check the chain of a conversation's decisions: who decided what, when, on what, and why.
+
+    The exit code is 1 where the chain is broken: something in the log was changed, or a receipt is not in the chain.
+    """
+    if as_lines and as_json:
+        raise InvalidInput("--jsonl", "it does not go with --json", "leave one of them out")
+    if after is not None and not as_lines:
+        raise InvalidInput("--after", "it is for an export", "add --jsonl, or leave it out")
+    intact = asyncio.run(
+        _export(where, conversation, receipts or (), after or 0)
+        if as_lines
+        else _check(where, conversation, receipts or (), as_json=as_json)
+    )
+    if not intact:
+        raise typer.Exit(ExitCode.FAILED)
+
+
+async def _export(where: Where, conversation: str, receipts: Sequence[str], after: int) -> bool:
+    line: dict[str, Any] = {}
+    async with reached(where) as opened:
+        async for line in opened.client.conversation(conversation).audit_lines(after=after, receipts=receipts):
+            sys.stdout.write(to_json(line) + "\n")
+    return bool(line.get("intact"))
+
+
+async def _check(where: Where, conversation: str, receipts: Sequence[str], *, as_json: bool) -> bool:
+    async with reached(where) as opened:
+        report = await opened.client.conversation(conversation).audit(receipts=receipts)
+    if as_json:
+        sys.stdout.write(to_json(report.to_dict(), indent=2) + "\n")
+    else:
+        _draw(report)
+    return report.intact
+
+
+def _draw(report: AuditReport) -> None:
+    screen = console()
+    if report.entries:
+        drawn = table("SEQ", "WHEN", "WHAT", "CALL", "WHO", "WHY", "HEAD")
+        for entry in report.entries:
+            drawn.add_row(*map(clean, _row(entry)))
+        for line in lines(screen, drawn):
+            screen.print(line, soft_wrap=True)
+    for one in report.breaks:
+        place = "" if one.seq is None else f" at {one.seq}"
+        screen.print(clean(f"Broken{place}: {one.problem}."), soft_wrap=True)
+    said = f"{len(report.entries)} decisions, head {report.head or 'none'}" if report.entries else "Nothing was decided yet"
+    verdict = "the chain is intact" if report.intact else "the chain is BROKEN"
+    screen.print(clean(f"{said}: {verdict}."), soft_wrap=True)
+
+
+def _row(entry: AuditEntry) -> tuple[str, ...]:
+    who = entry.principal_id and f"{entry.principal_id} ({', '.join((entry.proof, *entry.roles))})"
+    call = f"{entry.tool} {entry.tool_call_id}".strip()
+    head = entry.head[:_DIGITS] if entry.problem is None else "BROKEN"
+    return (str(entry.seq), _when(entry.at), _what(entry), call, who or "-", shorten(entry.reason, 60), head or "-")
+
+
+def _when(at: int) -> str:
+    try:
+        return datetime.fromtimestamp(at / 1000, UTC).strftime("%Y-%m-%d %H:%M:%SZ")
+    except (ValueError, OverflowError, OSError):  # what stands in a log that was tampered with may be no time
+        return str(at)
+
+
+def _what(entry: AuditEntry) -> str:
+    match entry.kind:
+        case "suspension_settled":
+            return entry.settled_by
+        case "call_resolved":
+            return f"denied by rule {entry.subject}"
+        case "":
+            return "unreadable"
+        case _:
+            return f"{entry.kind.replace('_', ' ')} {entry.subject}".strip()

@@ -1,0 +1,95 @@
+"""Questions in a terminal: as `holdfast show` draws them, and asked one after the other."""
+
+import sys
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from holdfast.conversation import Question
+from holdfast.conversation.questions import Answers, check
+from holdfast.errors import InvalidDecision
+
+from .display import clean, clean_block
+
+LONGEST_LINE = 64 * 1024
+"""How many characters of one line are read at most; an answer is shorter."""
+
+
+def drawn(question: Question, number: int) -> str:
+    """A question in lines: its text, what is expected, and its options with their numbers. What a model wrote poses as none."""
+    text = clean_block(question.text.strip()).replace("\n", "\n   │ ")
+    lines = [f"{number}. {text}", f"   ({_expected(question)}; its id is {clean(question.id)})"]
+    lines += [f"   {place}) {clean(option)}" for place, option in enumerate(question.options or (), 1)]
+    return "\n".join(lines)
+
+
+def asked(questions: Sequence[Question], *, read: Callable[[], str] | None = None) -> Answers:
+    """The answers that a person gives in the terminal to these questions; each is asked again until it can be taken.
+
+    An option is named by its number or as it reads, several with commas between the numbers. An empty line takes the default,
+    or leaves the question out.
+
+    Args:
+        questions: The questions.
+        read: Reads a line, with its end; empty where there are no more. By default, from standard input.
+
+    Raises:
+        InvalidDecision: The input ended before all questions were answered; nothing is decided.
+    """
+    answers: dict[str, Any] = {}
+    for number, question in enumerate(questions, 1):
+        _say(f"{drawn(question, number)}\n")
+        while True:
+            _say("   > ")
+            line = (read or _line)()
+            if not line:
+                _say("\n")
+                problem = f"the input ended at question {number} of {len(questions)}"
+                raise InvalidDecision("--answer", problem, "answer all of them, or give --answer JSON")
+            said = _said(question, line.rstrip("\r\n"))
+            try:
+                answers |= check([question], {} if said is None else {question.id: said})
+            except InvalidDecision as error:
+                _say(f"   {clean(error.problem)}: {clean(error.fix)}\n")
+            else:
+                break
+    return answers
+
+
+def _expected(question: Question) -> str:
+    what = "in your own words"
+    if question.options is not None:
+        what = "choose some, with commas between their numbers" if question.multiple else "choose one"
+    if question.default is not None:
+        default = question.default if isinstance(question.default, str) else ", ".join(question.default)
+        return f"{what}; left empty: {clean(default)}"
+    return f"{what}, needed" if question.required else f"{what}, may be left empty"
+
+
+def _said(question: Question, line: str) -> str | list[str] | None:
+    """What a line says; None where it is empty."""
+    if not line.strip():
+        return None
+    if question.options is None:
+        return line
+    if not question.multiple:
+        return _option(question.options, line.strip())
+    if line.strip() in question.options:
+        return [line.strip()]
+    parts = [part.strip() for part in line.split(",")]
+    return list(dict.fromkeys(_option(question.options, part) for part in parts if part))
+
+
+def _option(options: Sequence[str], said: str) -> str:
+    """The option that is named by its number, unless one reads so itself; what was said where there is none."""
+    by_number = said.isascii() and said.isdigit() and len(said) <= len(str(len(options))) and 1 <= int(said) <= len(options)
+    return options[int(said) - 1] if by_number and said not in options else said
+
+
+def _line() -> str:
+    return sys.stdin.readline(LONGEST_LINE)
+
+
+def _say(text: str) -> None:
+    """Write for the person, and not into what the command prints: that may be JSON."""
+    sys.stderr.write(text)
+    sys.stderr.flush()

@@ -1,0 +1,182 @@
+"""The audit of a conversation: its chain of decisions, read page by page from the log, and checked."""
+
+import re
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, TypeAlias
+
+from holdfast.conversation import Cancelled, Event, Receipt, State
+from holdfast.conversation.auditing import AuditEntry
+from holdfast.conversation.chain import AuditBreak, ChainCheck
+from holdfast.errors import CipherFailed, CorruptStore, InvalidInput, NewerRecord, StoreError
+from holdfast.persistence import Store
+
+READ_AT_ONCE = 100
+"""How many events are read at once: each may be as large as a message."""
+MOST_KEPT = 1000
+"""How many receipts may be looked for at once."""
+UNREADABLE = (CorruptStore, NewerRecord, CipherFailed)
+"""The errors that concern single entries of a log; all others end the audit."""
+VERDICT = "audit_report"
+"""The `kind` of the last line of an export."""
+_HEAD = re.compile(r"[0-9a-f]{64}")
+
+Read: TypeAlias = Callable[[Callable[[Store], Awaitable[Any]]], Awaitable[Any]]
+"""A function that does some work on the store, within a deadline."""
+Kept: TypeAlias = Receipt | Cancelled | str
+"""What somebody has kept of a decision: its receipt, or the head of that (`Receipt.audit_head`)."""
+
+
+@dataclass(frozen=True, slots=True)
+class AuditReport:
+    """What the audit of one conversation found.
+
+    Attributes:
+        conversation_id: The conversation.
+        entries: The decisions, in the order of the log; an entry that cannot be read has a `problem` and nothing else.
+        head: The head of the chain; empty where nothing was decided yet.
+        breaks: The places where the chain does not hold, at most 100; empty where it is intact.
+    """
+
+    conversation_id: str
+    entries: list[AuditEntry]
+    head: str
+    breaks: list[AuditBreak] = field(default_factory=list)
+
+    @property
+    def intact(self) -> bool:
+        """Whether every link holds, the chain leads to the conversation's state, and has the heads that were asked for."""
+        return not self.breaks
+
+    @property
+    def broken_at(self) -> int | None:
+        """The first place in the log where the chain does not hold; None where none is known."""
+        return min((one.seq for one in self.breaks if one.seq is not None), default=None)
+
+    def verdict(self) -> dict[str, Any]:
+        """All but the entries, as plain JSON values: the last line of an export."""
+        return {
+            "kind": VERDICT,
+            "conversation_id": self.conversation_id,
+            "head": self.head,
+            "intact": self.intact,
+            "broken_at": self.broken_at,
+            "breaks": [{"seq": one.seq, "problem": one.problem} for one in self.breaks],
+        }
+
+    def to_dict(self) -> dict[str, Any]:
+        """The report as plain JSON values."""
+        found = self.verdict()
+        del found["kind"]
+        return found | {"entries": [entry.to_dict() for entry in self.entries]}
+
+
+def kept_of(receipts: object, conversation_id: str) -> dict[str, int | None]:
+    """The heads that are looked for, each with the place that its receipt names.
+
+    Raises:
+        InvalidInput: There are too many, or one is no receipt of a decision of this conversation.
+    """
+    if isinstance(receipts, str | Receipt | Cancelled):
+        receipts = [receipts]
+    if not isinstance(receipts, Iterable):
+        raise InvalidInput("receipts", f"{receipts!r:.40} is no list", "give receipts, or their audit_head")
+    given = list(receipts)
+    if len(given) > MOST_KEPT:
+        raise InvalidInput("receipts", f"there are {len(given)}", f"give {MOST_KEPT} at most")
+    return dict(_head_of(one, conversation_id) for one in given)
+
+
+def _head_of(one: object, conversation_id: str) -> tuple[str, int | None]:
+    head = one.audit_head if isinstance(one, Receipt | Cancelled) else one
+    if not isinstance(head, str) or not _HEAD.fullmatch(head):
+        problem = f"{head!a:.80} is the head of no audit chain"
+        raise InvalidInput("receipts", problem, "give receipts of decisions, or their audit_head: 64 hexadecimal digits")
+    if isinstance(one, Receipt | Cancelled) and one.conversation_id != conversation_id:
+        raise InvalidInput("receipts", f"one is of {one.conversation_id!a:.140}", "give receipts of this conversation")
+    return head, one.seq if isinstance(one, Receipt) else None
+
+
+async def audited(read: Read, check: ChainCheck) -> AsyncGenerator[AuditEntry, None]:
+    """The entries of a conversation's chain, one by one; the check has what is wrong once they are over.
+
+    Args:
+        read: Does some work on the store.
+        check: The check that is fed, whose conversation it is.
+
+    Raises:
+        ConversationNotFound: The conversation was never started.
+        CipherMissing: The conversation is encrypted, and there is no cipher.
+        CipherFailed: The cipher can decrypt nothing of it.
+        StoreUnavailable: The store does not answer in time, or refuses.
+    """
+    name, readable = check.conversation_id, 0
+    state: State | None = None
+    why: StoreError | None = None
+    try:
+        state = await read(lambda store: store.load(name))
+    except UNREADABLE as error:
+        why = error
+    while True:
+        page: Sequence[tuple[int, Event | StoreError]] = await read(lambda store: _page(store, name, check.seq))
+        for seq, event in page:
+            if isinstance(event, StoreError):
+                yield check.unreadable(seq, str(event)[:300])
+                continue
+            readable += 1
+            entry = check.add(seq, event)
+            if state is not None:
+                check.standing(state)
+            if entry is not None:
+                yield entry
+        if isinstance(why, CipherFailed) and not readable:
+            raise why
+        if len(page) < READ_AT_ONCE or all(isinstance(event, StoreError) for _, event in page):
+            break
+    if why is not None:
+        check.note(None, f"the conversation's state cannot be read: {str(why)[:300]}")
+    check.done(0 if state is None else state.seq)
+
+
+async def _page(store: Store, conversation_id: str, after: int) -> Sequence[tuple[int, Event | StoreError]]:
+    """The next entries of the log; where one of them cannot be read, its error stands in its place."""
+    try:
+        return list(await store.read(conversation_id, after=after, limit=READ_AT_ONCE))
+    except UNREADABLE:
+        pass
+    found: list[tuple[int, Event | StoreError]] = []
+    while len(found) < READ_AT_ONCE:
+        try:
+            rows = await store.read(conversation_id, after=after, limit=1)
+        except UNREADABLE as error:
+            after += 1
+            found.append((after, error))
+            continue
+        if not rows:
+            break
+        found += rows
+        after = rows[-1][0]
+    return found
+
+
+async def report(read: Read, conversation_id: str, kept: Mapping[str, int | None]) -> AuditReport:
+    """The whole audit of a conversation; `audited` describes the errors."""
+    check = ChainCheck(conversation_id, kept)
+    entries = [entry async for entry in audited(read, check)]
+    return report_of(check, entries)
+
+
+def report_of(check: ChainCheck, entries: list[AuditEntry]) -> AuditReport:
+    """The report of a check that is over."""
+    return AuditReport(check.conversation_id, entries, check.head, list(check.breaks))
+
+
+async def lines(
+    read: Read, conversation_id: str, kept: Mapping[str, int | None], after: int
+) -> AsyncGenerator[dict[str, Any], None]:
+    """The entries after a place in the log as lines of an export, and the verdict on the whole as its last line."""
+    check = ChainCheck(conversation_id, kept)
+    async for entry in audited(read, check):
+        if entry.seq > after:
+            yield entry.to_dict()
+    yield report_of(check, []).verdict()

@@ -1,0 +1,294 @@
+"""The audit chain: each decision of a conversation is linked by a hash to the one before it.
+
+A link is a SHA-256 over a fixed tuple of strings, never over a record's dump, so that records may gain fields. Bodies and
+reasons are in it by their digests alone: what is erased later leaves a chain that can still be checked.
+"""
+
+import hashlib
+from dataclasses import asdict, dataclass
+from typing import Any, TypeAlias
+
+from .calls import Suspension
+from .events import (
+    CallResolved,
+    CallSuspended,
+    Ended,
+    Event,
+    GrantGiven,
+    GrantRevoked,
+    PendingCancelled,
+    SettledBy,
+    SuspensionSettled,
+    TurnCancelled,
+    VoteCast,
+)
+from .grants import Grant
+from .jsontext import NotJson, loads
+from .principal import Principal
+from .state import State
+
+FORMAT = "holdfast.audit.1"
+"""The first string under each hash: it says which tuple follows."""
+
+Audited: TypeAlias = (
+    SuspensionSettled | VoteCast | CallResolved | TurnCancelled | PendingCancelled | GrantGiven | GrantRevoked | Ended
+)
+"""The events that can be links; of the results of calls only those by which a permission rule denies."""
+_ALWAYS = (SuspensionSettled, VoteCast, TurnCancelled, PendingCancelled, GrantGiven, GrantRevoked, Ended)
+
+
+@dataclass(frozen=True, slots=True)
+class AuditEntry:
+    """One link of a conversation's audit chain: something that was decided, and by whom.
+
+    Digests are SHA-256 in 64 hexadecimal digits. Digests and texts are empty where there is nothing to say.
+
+    Attributes:
+        conversation_id: The conversation.
+        seq: The place of the event in the log.
+        at: When it was decided, in integer milliseconds UTC by the store's clock.
+        kind: The kind of the event: `suspension_settled`, `vote_cast`, `grant_given`, `grant_revoked`, `turn_cancelled`,
+            `pending_cancelled`, `conversation_ended`, or `call_resolved` where a permission rule denies a call.
+        tool_call_id: The call.
+        suspension_id: The suspension that was settled.
+        subject: What else it is about: the turn, the grant, the rule, the grants that settled it, one a line, or how many of
+            how many have agreed.
+        shown_digest: The digest of what whoever decided was shown.
+        settled_by: How the suspension was settled: by which kind of decision, or by `expiry`, `cancellation`, `grant`, `rule`.
+        decision: The kind of decision; empty where nobody decided this very call.
+        body_digest: The digest of what the decision said: edited arguments, a value, a denial's reason, an error, a review; of
+            a grant its terms, of a cancellation the calls, of a rule's denial the result.
+        reason_digest: The digest of the reason, where the body does not hold it.
+        principal_id: Who decided; empty where nobody did, or nobody said.
+        roles: The roles of who decided.
+        proof: How that was proven: `stated`, `link`, `key`, `oidc` or `proxy`.
+        request_id: The idempotency key of the decision or request.
+        tool: The name of the call's tool; not a part of the link, since the digest of what was shown holds it.
+        reason: Why, in words; not a part of the link, since the digests hold it.
+        previous: The head before this link.
+        head: The head with this link; empty for what an older release wrote, before the chain began.
+        problem: Why the link does not hold; None if it does.
+    """
+
+    conversation_id: str
+    seq: int
+    at: int = 0
+    kind: str = ""
+    tool_call_id: str = ""
+    suspension_id: str = ""
+    subject: str = ""
+    shown_digest: str = ""
+    settled_by: str = ""
+    decision: str = ""
+    body_digest: str = ""
+    reason_digest: str = ""
+    principal_id: str = ""
+    roles: tuple[str, ...] = ()
+    proof: str = ""
+    request_id: str = ""
+    tool: str = ""
+    reason: str = ""
+    previous: str = ""
+    head: str = ""
+    problem: str | None = None
+
+    def follows(self, previous: str) -> str:
+        """The head that this entry leads to from the head before it."""
+        return _digest(
+            FORMAT,
+            previous,
+            self.conversation_id,
+            str(self.seq),
+            str(self.at),
+            self.kind,
+            self.tool_call_id,
+            self.suspension_id,
+            self.subject,
+            self.shown_digest,
+            self.settled_by,
+            self.decision,
+            self.body_digest,
+            self.reason_digest,
+            self.principal_id,
+            "\n".join(self.roles),  # no name has a line break
+            self.proof,
+            self.request_id,
+        )
+
+    def to_dict(self) -> dict[str, Any]:
+        """The fields as plain JSON values."""
+        return asdict(self) | {"roles": list(self.roles)}
+
+
+def genesis(conversation_id: str) -> str:
+    """The head from which a conversation's first link starts."""
+    return _digest(FORMAT, "genesis", conversation_id)
+
+
+def is_audited(event: Event) -> bool:
+    """Whether an event is a link of the chain."""
+    return isinstance(event, _ALWAYS) or (isinstance(event, CallResolved) and event.by is SettledBy.RULE)
+
+
+def linked(state: State, event: Event) -> Event:
+    """The event with the head that it leads to, if it is a link of the chain; it stands right after the state's events."""
+    if not (isinstance(event, Audited) and is_audited(event)):
+        return event
+    if isinstance(event, SuspensionSettled | VoteCast):
+        event = event.model_copy(update={"shown": _shown_to(state, event)})
+    entry = entry_of(state.conversation_id, state.seq + 1, event)
+    return event.model_copy(update={"head": entry.follows(state.audit_head or genesis(state.conversation_id))})
+
+
+def shown_digest(event: CallSuspended) -> str:
+    """The digest of what a suspension shows to whoever may settle it.
+
+    The suspension's id stands for the conversation, the call and its arguments. What is not given is left out, so that a later
+    release may show more without another digest for what it shows now.
+    """
+    given: dict[str, object] = {
+        "prompt": event.prompt,
+        "title": event.title,
+        "action": event.action,
+        "report_md": event.report_md,
+        "payload": event.payload,
+        "response_schema": event.response_schema,
+        "rule": event.rule or None,
+        "rule_reason": event.rule_reason or None,
+        "decisions": None if event.decisions is None else " ".join(event.decisions),
+        "approvers": None if event.approvers is None else event.approvers.digest,
+    }
+    targets = event.targets or ()
+    return _digest(
+        "holdfast.shown.1",
+        event.suspension_id,
+        event.suspension_kind,
+        event.tool_call_id,
+        event.tool,
+        event.executor,
+        event.resume,
+        str(event.expires_at),
+        *(f"{name}={text}" for name, text in given.items() if text is not None),
+        *(() if event.targets is None else (f"targets={len(targets)}",)),
+        *(part for target in targets for part in (target.kind, target.value, target.level)),
+    )
+
+
+def text_digest(text: str | None) -> str:
+    """The SHA-256 of a text in UTF-8, in hexadecimal digits; empty for no text."""
+    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest() if text else ""
+
+
+def entry_of(conversation_id: str, seq: int, event: Audited) -> AuditEntry:
+    """The entry of an audited event at a place in the log, without the heads."""
+    about: dict[str, Any] = {"conversation_id": conversation_id, "seq": seq, "at": event.at, "kind": event.kind}
+    match event:
+        case SuspensionSettled():
+            return AuditEntry(
+                **about,
+                **_by(event.principal),
+                tool_call_id=event.tool_call_id,
+                suspension_id=event.suspension_id,
+                subject=_agreed(event) if event.needed else "\n".join(event.grants),
+                shown_digest=event.shown,
+                settled_by=event.by.value,
+                decision="" if event.decision is None else event.decision.value,
+                body_digest=text_digest(event.body),
+                reason_digest=text_digest(event.reason),
+                request_id=event.decision_id or "",
+                reason=event.reason or _words(event),
+            )
+        case VoteCast():
+            return AuditEntry(
+                **about,
+                **_by(event.principal),
+                tool_call_id=event.tool_call_id,
+                suspension_id=event.suspension_id,
+                subject=_agreed(event),
+                shown_digest=event.shown,
+                decision=event.decision.value,
+                body_digest=text_digest(event.body),
+                reason_digest=text_digest(event.reason),
+                request_id=event.decision_id,
+                reason=event.reason,
+            )
+        case CallResolved():
+            return AuditEntry(
+                **about,
+                tool_call_id=event.tool_call_id,
+                subject=event.rule,
+                settled_by=event.by.value,
+                body_digest=text_digest(event.content),
+            )
+        case GrantGiven():
+            return AuditEntry(
+                **about,
+                **_by(event.grant.by),
+                subject=event.grant.grant_id,
+                body_digest=_terms(event.grant),
+                reason=f"{event.grant.kind} {event.grant.pattern} up to {event.grant.level.value}",
+            )
+        case GrantRevoked():
+            return AuditEntry(
+                **about,
+                **_by(event.principal),
+                subject=event.grant_id,
+                reason_digest=text_digest(event.reason),
+                request_id=event.request_id,
+                reason=event.reason,
+            )
+        case TurnCancelled() | PendingCancelled():
+            return AuditEntry(
+                **about,
+                **_by(event.principal),
+                subject=event.turn_id,
+                body_digest=_digest(*event.calls),
+                request_id=event.request_id or "",
+            )
+        case Ended():
+            return AuditEntry(**about, **_by(event.principal), request_id=event.request_id or "")
+
+
+def _agreed(event: SuspensionSettled | VoteCast) -> str:
+    return f"{event.votes} of {event.needed}"
+
+
+def _by(principal: Principal | None) -> dict[str, Any]:
+    if principal is None:
+        return {}
+    return {"principal_id": principal.id, "roles": principal.roles, "proof": principal.proof.value}
+
+
+def _terms(grant: Grant) -> str:
+    ends = "" if grant.ends_at is None else str(grant.ends_at)
+    terms = (grant.grant_id, grant.kind, grant.pattern, grant.level.value, ends, str(grant.seq))
+    return _digest(*terms, *((f"approvers={grant.approvers}",) if grant.approvers else ()))
+
+
+def _words(event: SuspensionSettled) -> str:
+    """What a body says in words: a denial's reason, an error, a review's notes; empty where it is something else."""
+    if event.body is None or event.by not in (SettledBy.DENY, SettledBy.FAIL, SettledBy.REVIEW):
+        return ""
+    try:
+        said = loads(event.body)
+    except NotJson:
+        return ""
+    if isinstance(said, dict):
+        verdict, notes = said.get("verdict"), said.get("notes")
+        said = f"{verdict}: {notes}" if notes else verdict
+    return said if isinstance(said, str) else ""
+
+
+def _shown_to(state: State, event: SuspensionSettled | VoteCast) -> str:
+    call = state.calls.of(event.tool_call_id)
+    suspension: Suspension | None = None if call is None else call.suspension
+    return "" if suspension is None else suspension.shown
+
+
+def _digest(*parts: str) -> str:
+    """A SHA-256, in hexadecimal digits, in which each part stands after its length: other parts have another digest."""
+    state = hashlib.sha256()
+    for part in parts:
+        raw = part.encode("utf-8", "surrogatepass")
+        state.update(len(raw).to_bytes(8, "big") + raw)
+    return state.hexdigest()

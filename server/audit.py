@@ -1,0 +1,60 @@
+"""The route of a conversation's audit: its chain of decisions, checked, as a list or as lines for an archive."""
+
+from collections.abc import AsyncGenerator
+from contextlib import aclosing
+from typing import Any
+
+from starlette.responses import Response
+
+from holdfast.client.access import AccessScope
+from holdfast.errors import HoldfastError
+
+from .bodies import AuditQuery
+from .operation import Asked, Operation
+from .problems import problem_of
+from .rendering import as_json
+from .replies import AuditReply
+
+LINES = "application/jsonl"
+
+
+async def audit(asked: Asked) -> AuditReply | Response:
+    """The audit of a conversation."""
+    conversation, query = asked.client.conversation(asked.path["conversation_id"]), asked.query
+    kept = () if query.receipt is None else (query.receipt,)
+    if LINES in asked.headers.get("accept", ""):
+        asked.serving.streams.check_room(asked.caller.account)
+        found = conversation.audit_lines(after=query.after, receipts=kept)
+        first = await anext(found)  # what is refused is refused before the export begins
+        return asked.serving.streams.lines(_written(first, found), media_type=LINES)
+    report = await conversation.audit(receipts=kept)
+    later = [entry for entry in report.entries if entry.seq > query.after]
+    items = later[: query.limit]
+    more = items[-1].seq if items and len(later) > len(items) else None
+    return AuditReply.model_validate({**report.verdict(), "items": [entry.to_dict() for entry in items], "next": more})
+
+
+async def _written(first: dict[str, Any], following: AsyncGenerator[dict[str, Any], None]) -> AsyncGenerator[bytes, None]:
+    """The lines as they are sent. An export that breaks off ends with a line of the kind `audit_failed`."""
+    async with aclosing(following):
+        try:
+            yield as_json(first) + b"\n"
+            async for line in following:
+                yield as_json(line) + b"\n"
+        except HoldfastError as error:
+            yield as_json({"kind": "audit_failed", "problem": problem_of(error)}) + b"\n"
+
+
+OPERATIONS = (
+    Operation(
+        "GET",
+        "/v1/conversations/{conversation_id}/audit",
+        "audit",
+        "The chain of a conversation's decisions, checked; with `Accept: application/jsonl` all of it, a line each.",
+        audit,
+        reply=AuditReply,
+        query=AuditQuery,
+        scope=AccessScope.READ,
+    ),
+)
+"""The operation on audits."""

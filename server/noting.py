@@ -1,0 +1,71 @@
+"""The routes of notes on pending calls: who takes one on, and comments of those who may decide it."""
+
+import uuid
+from typing import Any
+
+from holdfast.client import Conversation
+from holdfast.client.access import AccessScope
+
+from .bodies import AssignBody, CommentBody
+from .decisions import page_of
+from .operation import Asked, Operation
+from .replies import NotedReply
+
+
+async def assign(asked: Asked) -> NotedReply:
+    """Note who takes a pending call on."""
+    key, body = asked.key or uuid.uuid4().hex, asked.body
+    to: Any = asked.caller.principal if body.to is None else body.to
+    conversation = await _conversation(asked)
+    receipt = await conversation.assign(asked.path["suspension_id"], to, request_id=key)
+    return NotedReply(**receipt.model_dump(), request_id=key)
+
+
+async def comment(asked: Asked) -> NotedReply:
+    """Keep a comment on a pending call."""
+    key, conversation = asked.key or uuid.uuid4().hex, await _conversation(asked)
+    receipt = await conversation.comment(asked.path["suspension_id"], asked.body.text, request_id=key)
+    return NotedReply(**receipt.model_dump(), request_id=key)
+
+
+async def _conversation(asked: Asked) -> Conversation:
+    """The conversation of the suspension; whether the caller may touch it is known by then.
+
+    Raises:
+        Refusal: A page may decide calls that wait for others alone.
+        StaleCall: The suspension is not open, and the request does not name its conversation; or a page asks in vain.
+    """
+    suspension_id, named = asked.path["suspension_id"], asked.body.conversation_id
+    if (page := page_of(asked)) is not None:
+        await page.check_kind(suspension_id)
+        return asked.client.conversation(page.conversation_id)
+    if named is not None:
+        return asked.client.conversation(named)
+    return asked.client.conversation((await asked.client.pending_call(suspension_id)).conversation_id)
+
+
+OPERATIONS = (
+    Operation(
+        "POST",
+        "/v1/pending/{suspension_id}/assign",
+        "assign",
+        "Note who takes a pending call on; it decides nothing. The body is optional: by default it is you.",
+        assign,
+        reply=NotedReply,
+        body=AssignBody,
+        key="request_id",
+        scope=AccessScope.DECIDE,
+    ),
+    Operation(
+        "POST",
+        "/v1/pending/{suspension_id}/comment",
+        "comment",
+        "Write to the others who may decide a pending call; the model does not read it.",
+        comment,
+        reply=NotedReply,
+        body=CommentBody,
+        key="request_id",
+        scope=AccessScope.DECIDE,
+    ),
+)
+"""The operations of notes on pending calls."""

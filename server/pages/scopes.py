@@ -1,0 +1,128 @@
+"""Scopes as people fill them in beside an approval: ready ones for what the call touches, and fields for any other."""
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from holdfast.client import PendingCall
+from holdfast.conversation import CallTarget, Grant, Level, Scope
+from holdfast.conversation.grants import tool_target
+from holdfast.errors import InvalidDecision
+from holdfast.server.refusal import Refusal
+
+from .form_body import Form
+
+OWN = "own"
+"""What the form's button says for the scope in its fields; a ready one is named by its number."""
+LASTS: Mapping[str, tuple[str, float | None]] = {
+    "15m": ("15 minutes", 900),
+    "1h": ("an hour", 3600),
+    "8h": ("8 hours", 28_800),
+    "1d": ("a day", 86_400),
+    "1w": ("a week", 604_800),
+    "": ("until it is revoked", None),
+}
+"""For how long a scope counts: what people read, and seconds; None: as long as the conversation, unless it is revoked."""
+_KINDS = ("tool", "path", "domain", "command")
+_SPECIAL = re.compile(r"[*?\[\]{}\\]")
+_PLACES = {"scope.kind": "kind", "scope.pattern": "pattern", "scope.level": "level", "scope.ends_s": "lasts"}
+
+
+@dataclass(frozen=True, slots=True)
+class Ready:
+    """A scope that covers what the call touches, and nothing else of its kind."""
+
+    kind: str
+    value: str
+    pattern: str
+    level: Level
+
+
+@dataclass(slots=True)
+class ScopeForm:
+    """The form of a scope, with what is wrong with it.
+
+    Attributes:
+        ready: What one click allows.
+        kind: The kind of targets, as it was typed; so are the others.
+        pattern: The pattern over their values.
+        level: Up to which level.
+        lasts: For how long, a name of `LASTS`.
+        everything: Whether the pattern may cover every value of its kind.
+        chosen: What was chosen of the form, None where it was not sent.
+        problems: What is wrong with a field, by the field's name.
+    """
+
+    ready: Sequence[Ready]
+    kind: str = ""
+    pattern: str = ""
+    level: str = Level.WRITE.value
+    lasts: str = "1h"
+    everything: bool = False
+    chosen: str | None = None
+    problems: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def kinds(self) -> Sequence[str]:
+        """The kinds that are offered; others can be typed."""
+        return list(dict.fromkeys((*(one.kind for one in self.ready), *_KINDS)))
+
+    def given(self, form: Form) -> Scope | None:
+        """The scope that a form says; None where something is wrong with it, which `problems` says then.
+
+        Raises:
+            Refusal: The form names no scope that it has.
+        """
+        self.chosen, self.lasts = form.get("scope"), form.get("lasts")
+        self.kind, self.pattern, self.level = form.get("kind"), form.get("pattern"), form.get("level")
+        self.everything = form.get("everything") == "yes"
+        if self.lasts not in LASTS:
+            self.problems["lasts"] = "choose for how long"
+            return None
+        ends_s = LASTS[self.lasts][1]
+        if self.chosen.isascii() and self.chosen.isdigit() and int(self.chosen[:9]) < len(self.ready):
+            ready = self.ready[int(self.chosen)]
+            return Scope(ready.kind, ready.pattern, level=ready.level, ends_s=ends_s)
+        if self.chosen == "":  # Enter in a field
+            return None
+        if self.chosen != OWN:
+            raise Refusal(422, "invalid_request", "scope: choose one that the form offers", {"errors": []})
+        try:
+            return Scope(self.kind, self.pattern, level=self.level, ends_s=ends_s, everything=self.everything)
+        except InvalidDecision as error:
+            self._wrong(error)
+            return None
+
+    def _wrong(self, error: InvalidDecision) -> None:
+        says = f"{error.problem}; {error.fix}"
+        if error.field == "scope.pattern" and not self.everything and self._covers_everything():
+            says = f"{error.problem}; name what may be touched, or mark the box below"
+        self.problems[_PLACES.get(error.field, "pattern")] = says
+
+    def _covers_everything(self) -> bool:
+        try:
+            Scope(self.kind, self.pattern, level=self.level, everything=True)
+        except InvalidDecision:
+            return False
+        return True
+
+
+def blank(call: PendingCall[Any]) -> ScopeForm:
+    """The empty form of a call: with what it touches as ready scopes, the first of which the fields begin with."""
+    targets = [tool_target(call.tool)] if call.targets is None else call.targets
+    ready = [found for target in targets if (found := _ready(target.kind, target.value, Level(target.level))) is not None]
+    if not ready:
+        return ScopeForm(())
+    return ScopeForm(ready, kind=ready[0].kind, pattern=ready[0].pattern, level=ready[0].level.value)
+
+
+def _ready(kind: str, value: str, level: Level) -> Ready | None:
+    """The scope that covers this one target; None where there is none."""
+    pattern = _SPECIAL.sub(r"\\\g<0>", value)
+    try:
+        scope = Scope(kind, pattern, level=level)
+    except InvalidDecision:
+        return None
+    target = CallTarget(kind=kind, value=value, level=level)
+    return Ready(kind, value, pattern, level) if Grant.of(scope, grant_id="g0", at=0, seq=0).covers(target) else None

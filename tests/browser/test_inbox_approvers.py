@@ -1,0 +1,97 @@
+"""The inbox in a real browser, of calls that several people decide: votes in place, edits, several at once."""
+
+import pytest
+from deciding_people import behind_a_proxy, for_two, signed_in
+from playwright.async_api import expect
+
+
+@pytest.fixture
+def server():
+    with behind_a_proxy() as running:
+        yield running
+        running.drain()
+
+
+async def opened(page, server, who, name):
+    """Somebody's inbox, with the call of a conversation open."""
+    await signed_in(page, who)
+    await page.goto(f"{server.url}/inbox")
+    await page.locator(".row", has_text=name).locator("a").click()
+    await expect(page.locator("article.call")).to_be_visible()
+    return page
+
+
+def votes(writer):
+    return [event.principal.id for event in writer.events if event.kind == "vote_cast"]
+
+
+async def test_a_vote_is_said_in_place_and_the_call_still_waits_for_the_others(server, browser, page):
+    writer = for_two(server, "v-1")
+    await opened(page, server, "bo", "v-1")
+    await expect(page.locator("#decide")).to_contain_text("0 of 2 have agreed.")
+    await expect(page.get_by_text("Also allow later calls")).to_have_count(
+        0
+    )  # of what several decide, nothing runs without asking
+    await page.get_by_text("Add a reason").first.click()
+    await page.get_by_label("Reason, for the log").first.fill("it is due")
+    await page.get_by_role("button", name="Approve", exact=True).click()
+
+    await expect(page.locator("#decide [role=status]")).to_have_text(
+        "1 of 2 have agreed: bo. You have; others have to, or you deny it."
+    )
+    await expect(page.locator("#decide [role=status]")).to_be_focused()
+    await expect(page.locator(".row .ended")).to_have_text("1 of 2 have agreed")
+    await expect(page.locator(".row.settled, article.settled, .row.sending")).to_have_count(0)
+    await expect(page.locator("#notice > p")).to_have_count(0)
+    await expect(page.get_by_role("button", name="Deny", exact=True)).to_be_enabled()
+
+    await page.get_by_role("button", name="Approve", exact=True).click()
+    await expect(page.locator("#decide [role=alert]")).to_contain_text(
+        "'bo' has agreed to call 'call_0' already; 1 of 2 people have"
+    )
+    assert votes(writer) == ["bo"]
+
+    context = await browser.new_context()
+    hers = await opened(await context.new_page(), server, "eve", "v-1")
+    await expect(hers.locator("#decide [role=status]")).to_have_text("1 of 2 have agreed: bo.")
+    await hers.get_by_role("button", name="Approve", exact=True).click()
+    await expect(hers.locator(".outcome")).to_contain_text("Your decision is recorded")
+    await expect(page.locator(".row .ended")).to_contain_text("approved by eve")
+    await context.close()
+    page.mishaps.clear()  # the refusal of a second vote is one of HTTP, too
+
+
+async def test_an_edit_with_a_vote_leads_to_the_call_with_the_edited_arguments(server, page):
+    writer = for_two(server, "v-2", arguments='{"order":"A1042","amount":40}')
+    (before,) = writer.suspension_ids
+    await opened(page, server, "bo", "v-2")
+    await page.get_by_role("link", name="Edit the arguments").click()
+    await page.get_by_label("amount").fill("12")
+    await page.get_by_role("button", name="Show what changes").click()
+    await page.get_by_role("button", name="Approve these arguments").click()
+
+    await expect(page.locator("#decide [role=status]")).to_contain_text("1 of 2 have agreed: bo.")
+    (after,) = writer.suspension_ids
+    assert after != before
+    await expect(page.locator("article.call")).to_have_attribute("data-id", after)
+    await expect(page.locator("article.call .work")).to_contain_text("12")
+    assert after in page.url
+    await expect(page.locator(f"#row-{before} .ended")).to_contain_text("asked anew")
+    await page.mouse.move(1270, 700)
+    await expect(page.locator(f"#row-{after}")).to_be_visible()
+    await expect(page.locator("article.settled")).to_have_count(0)
+
+
+async def test_several_at_once_say_which_decisions_were_votes(server, page):
+    for_two(server, "v-3")
+    writer = for_two(server, "v-4")
+    await signed_in(page, "bo")
+    await page.goto(f"{server.url}/inbox")
+    for box in await page.locator("#rows input").all():
+        await box.check()
+    await page.locator("#several-button").click()
+    await page.get_by_role("button", name="Approve (2)").click()
+
+    await expect(page.locator("h1")).to_have_text("0 of 2 approved, 2 wait for others")
+    await expect(page.locator("tbody tr").first).to_contain_text("you have agreed, and it still waits: 1 of 2 have agreed")
+    assert votes(writer) == ["bo"]

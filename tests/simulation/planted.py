@@ -1,0 +1,72 @@
+"""The planted bugs, and which seed finds each: those that show themselves seldom are looked for from a seed that found them.
+
+`python tests/simulation --bugs` searches them all anew, in two processes, and writes `found_by.json`; names after it search
+those alone. After a change of the simulation every seed is another system, and a search without its seed may take minutes.
+"""
+
+import json
+import multiprocessing
+from concurrent.futures import ProcessPoolExecutor
+from pathlib import Path
+
+from . import bugs, campaign, grant_bugs, rule_bugs, vote_bugs
+from .seed import simulate
+
+SEEDS = 3000
+"""How many seeds a bug has to show itself."""
+SOON = 20
+"""A bug that one of so many first seeds finds needs no entry."""
+FOUND_BY = Path(__file__).parent / "found_by.json"
+PLANTED = (
+    *bugs.REQUIRED,
+    *bugs.MORE,
+    *bugs.DECIDING,
+    *bugs.PARKED,
+    *bugs.WORKERS,
+    *rule_bugs.RULED,
+    *grant_bugs.GRANTED,
+    *vote_bugs.VOTING,
+)
+
+
+def found_by():
+    """The seeds that found bugs, by the bugs' names."""
+    return json.loads(FOUND_BY.read_text())
+
+
+def seeds(bug):
+    """The seeds to search, in order: from the one that found the bug, and through all of them if that is over."""
+    first = found_by().get(bug.__name__, 1)
+    return (*range(first, SEEDS + 1), *range(1, first))
+
+
+def search(bug, among):
+    """The first of the seeds that finds the bug, with what is broken; None where none does."""
+    for seed in among:
+        with bug():
+            outcome = simulate(seed)
+        if outcome.problems:
+            return seed, outcome.problems[0]
+    return None
+
+
+def find(names):
+    """Search these bugs, or all of them, from the first seed on, and write down which seed found each; those not found."""
+    chosen = [bug.__name__ for bug in PLANTED if not names or bug.__name__ in names]
+    missed = set(names) - set(chosen)
+    known = {name: seed for name, seed in found_by().items() if name in {bug.__name__ for bug in PLANTED}}
+    with ProcessPoolExecutor(campaign.WORKERS, mp_context=multiprocessing.get_context("spawn")) as pool:
+        for name, found in zip(chosen, pool.map(_found, chosen), strict=True):
+            print(f"{name}: {f'found by seed {found[0]}: {found[1]}' if found else f'not found in {SEEDS} seeds'}", flush=True)
+            known.pop(name, None)
+            if found is None:
+                missed.add(name)
+            elif found[0] > SOON:
+                known[name] = found[0]
+            FOUND_BY.write_text(json.dumps(known, indent=1, sort_keys=True) + "\n")
+    return sorted(missed)
+
+
+def _found(name):
+    (bug,) = (bug for bug in PLANTED if bug.__name__ == name)
+    return search(bug, range(1, SEEDS + 1))

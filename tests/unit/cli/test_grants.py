@@ -1,0 +1,198 @@
+"""`holdfast grants`, the scope of `holdfast resolve`, and what `show` and `pending` say of grants."""
+
+import asyncio
+import json
+import re
+from contextlib import asynccontextmanager
+
+import pytest
+from stores import WithActors
+
+from holdfast.cli import grants, pending, resolve, show
+from holdfast.cli.app import run
+from holdfast.cli.errors import ExitCode
+from holdfast.cli.hints import granted, touching
+from holdfast.cli.options import Where
+from holdfast.cli.session import Reached
+from holdfast.client import Approve, AsyncClient, Level, ListEventKind, Scope
+from holdfast.client.list_events import ListEvent
+from holdfast.client.results import PendingCall
+from holdfast.conversation import CallTarget, SuspensionKind
+from holdfast.conversation.calls import PendingView
+from holdfast.conversation.commands import ProposedCall
+from holdfast.persistence import MemoryStore
+from holdfast.testing.writer import Writer, begin, call, start
+
+
+def touched(*paths):
+    return tuple(CallTarget(kind="path", value=path, level=Level.WRITE) for path in paths)
+
+
+def asked(number, *paths):
+    return ProposedCall(tool_call_id=f"call_{number}", name="refund", arguments="{}", targets=touched(*paths))
+
+
+@pytest.fixture
+def writer(monkeypatch):
+    """The writer of a conversation with two calls that wait and touch `src/`, which the commands reach."""
+    store = MemoryStore()
+    made = asyncio.run(Writer.of(store, "c-1"))
+    asyncio.run(made.do(start(), begin(), call(asked(1, "src/a"), asked(2, "src/b"))))
+
+    @asynccontextmanager
+    async def reached(_):
+        stack = WithActors(store, made)
+        yield Reached(AsyncClient(stack, timeout_s=10), stack)
+
+    for module in (grants, pending, resolve, show):
+        monkeypatch.setattr(module, "reached", reached)
+    return made
+
+
+@pytest.fixture
+def given(writer, capsys):
+    """The id of a grant that was given with an approval."""
+    scope = ("--scope", "path:src/**", "--level", "write", "--for", "1h")
+    assert run(["resolve", "c-1", "call_1", "--suspension", writer.suspension_ids[0], "--approve", *scope]) == 0
+    capsys.readouterr()
+    (grant,) = writer.state.grants
+    return grant.grant_id
+
+
+def test_a_scope_is_given_listed_and_revoked(given, writer, capsys):
+    assert run(["grants", "c-1"]) == 0
+    header, line = capsys.readouterr().out.splitlines()
+    assert header.split() == ["ID", "KIND", "PATTERN", "LEVEL", "ENDS", "GIVEN", "BY"]
+    assert line.split()[:5] == [given, "path", "src/**", "write", "in"]
+    assert run(["grants", "c-1", "--json"]) == 0
+    (item,) = json.loads(capsys.readouterr().out)["items"]
+    assert (item["grant_id"], item["level"], item["by"]) == (given, "write", None)
+
+    revoking = ["grants", "c-1", "--revoke", given, "--reason", "merged", "--request-id", "r-1"]
+    assert run(revoking) == 0
+    assert f"{given} of c-1 is revoked (seq {writer.state.seq}, request r-1)." in capsys.readouterr().out
+    assert run([*revoking, "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["duplicate"]
+    assert writer.events[-1].reason == "merged"
+    assert run(["grants", "c-1"]) == 0
+    assert capsys.readouterr().out == "No grant stands: whatever asks, asks each time.\n"
+
+
+def test_show_says_what_runs_without_asking_and_by_which_grant(given, capsys):
+    assert run(["show", "c-1"]) == 0
+    said = capsys.readouterr().out
+    assert re.search(
+        rf"^Runs without asking by {given}: path src/\*\* up to write, for (1h|59m \d+s) more$", said, re.MULTILINE
+    )
+    assert f"refund (call_2, by grant {given}) {{}}" in said
+    assert "refund (call_1) {}" in said
+    assert run(["show", "c-1", "--json"]) == 0
+    shown = json.loads(capsys.readouterr().out)
+    assert [one["grant_id"] for one in shown["grants"]] == [given]
+    assert [one["grants"] for one in shown["running"]] == [[], [given]]
+
+
+def test_a_call_that_waits_says_what_it_touches(writer, capsys):
+    assert run(["show", "c-1"]) == 0
+    assert "It touches path src/a (write)." in capsys.readouterr().out
+    assert run(["pending", "--json"]) == 0
+    items = json.loads(capsys.readouterr().out)["items"]
+    assert [one["targets"] for one in items] == [
+        [{"kind": "path", "value": f"src/{name}", "level": "write"}] for name in ("a", "b")
+    ]
+
+
+@pytest.mark.parametrize(
+    ("targets", "says"),
+    [
+        (None, ""),
+        ((), "What it touches cannot be told, and no grant covers it."),
+        (touched("a", "b"), "It touches path a (write), path b (write)."),
+        (touched("a\x1b[2K"), "It touches path a\\x1b[2K (write)."),
+    ],
+)
+def test_targets_are_said_in_words(targets, says):
+    view = PendingView(conversation_id="c-1", suspension_id="s-1", created_at=1, kind=SuspensionKind.APPROVAL, targets=targets)
+    assert touching(PendingCall.of(view, lambda *_, **__: None)) == says
+
+
+def test_several_grants_are_named():
+    assert granted(["g1", "g\x1b2"]) == "grants g1, g\\x1b2"
+
+
+def test_a_list_that_is_watched_says_by_which_grant_a_call_was_let_go(monkeypatch, capsys):
+    class Watched:
+        async def events(self, **_):
+            data = {"suspension_id": "s-2", "by": "grant", "grants": ["g6"], "principal": None}
+            yield ListEvent(ListEventKind.SETTLED, 1, "c-1", "desk", 7, data)
+
+    @asynccontextmanager
+    async def reached(_):
+        yield Reached(Watched(), None)
+
+    monkeypatch.setattr(pending, "reached", reached)
+    asyncio.run(pending._watch(Where(), agent=None, kind=None, as_json=False))
+    assert capsys.readouterr().out == "settled: s-2 of c-1 by grant g6 (nobody in particular)\n"
+
+
+@pytest.mark.parametrize(
+    ("options", "scope"),
+    [
+        (["--scope", "path:src/**", "--level", "write"], Scope("path", "src/**", level="write")),
+        (
+            ["--scope", "tool:refund", "--level", "execute", "--for", "30m"],
+            Scope("tool", "refund", level="execute", ends_s=1800),
+        ),
+        (["--scope", "account:a:b", "--level", "read"], Scope("account", "a:b", level="read")),
+        (["--scope", "tool:*", "--level", "admin", "--everything"], Scope("tool", "*", level="admin", everything=True)),
+    ],
+)
+def test_each_scope_is_said_with_options(monkeypatch, options, scope):
+    found = []
+
+    async def note(_where, _conversation, _call, decision, **_):
+        found.append(decision)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(resolve, "_resolve", note)
+    run(["resolve", "c-1", "call_1", "--suspension", "s-1", "--approve", *options])
+    assert found == [Approve(scope=scope)]
+
+
+@pytest.mark.parametrize(
+    ("options", "problem"),
+    [
+        (["--approve", "--level", "write"], "--level: it says more of a scope, and none is given; add --scope KIND:PATTERN"),
+        (["--approve", "--for", "1h"], "--for: it says more of a scope"),
+        (["--approve", "--everything"], "--everything: it says more of a scope"),
+        (["--approve", "--scope", "src/**", "--level", "write"], "--scope: 'src/**' is no scope"),
+        (["--approve", "--scope", "path:src/**"], "--level: a scope needs one"),
+        (["--approve", "--scope", "path:src/**", "--level", "root"], "'root' is not one of"),
+        (["--approve", "--scope", "path:**", "--level", "write"], "scope.pattern: '**' covers every path"),
+        (["--approve", "--scope", "path:src/**", "--level", "write", "--for", "soon"], "--for: 'soon' is no time"),
+        (["--approve", "--scope", "path:src/**", "--level", "write", "--for", "0s"], "scope.ends_s"),
+        (["--deny", "no", "--scope", "path:src/**", "--level", "write"], "--scope: it does not go with this decision"),
+        (["--approve", "--arguments", "{}", "--scope", "path:src/**", "--level", "write"], "decision.scope: edited arguments"),
+    ],
+)
+def test_a_scope_that_cannot_be_meant_is_refused(writer, capsys, options, problem):
+    assert run(["resolve", "c-1", "call_1", "--suspension", writer.suspension_ids[0], *options]) == ExitCode.BAD_INPUT
+    assert problem in capsys.readouterr().err
+    assert writer.state.grants == ()
+
+
+@pytest.mark.parametrize(
+    ("options", "problem"),
+    [
+        (["--reason", "x"], "--reason: it is for a revocation"),
+        (["--request-id", "r-1"], "--request-id: it is for a revocation"),
+        (["--revoke", "g99"], "grant_id: 'g99' is no grant of this conversation, or has ended"),
+        (["--revoke", "no id"], "grant_id: 'no id' is the id of no grant"),
+        (["--revoke", "g1", "--reason", "x" * 1025], "reason: "),
+    ],
+)
+def test_a_revocation_that_cannot_be_meant_is_refused(writer, capsys, options, problem):
+    before = writer.state.seq
+    assert run(["grants", "c-1", *options]) == ExitCode.BAD_INPUT
+    assert problem in capsys.readouterr().err
+    assert writer.state.seq == before
