@@ -12,6 +12,8 @@ PARTS = {
     "inbox": "the inbox in a browser, with 1,000 calls that wait",
     "in_flight": "many that wait for a slow model at once, a one-call turn, actors at rest",
     "rules": "what permission rules cost a call",
+    "gating": "bytes of a turn by how its call is decided, and the gate before a run",
+    "audit": "what the audit chain costs a decision",
     "rehearsal": "three turns of an agent's unit test, without a stack",
 }
 PEERS = stack.ROOT / "peers" / "out"
