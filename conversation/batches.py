@@ -10,8 +10,9 @@ from .ids import check_request_id
 from .jsontext import size_bytes
 from .judgement import Draft, Judgement, Receipts
 from .progress import advance
+from .repeats import receipt_again
 from .state import State
-from .suspensions import Settlement, check_spec, content, decide_one, receipt_again, ruling_digest
+from .suspensions import Settlement, check_spec, content, decide_one, decision_digest
 from .voting import check_permitted, check_vote
 
 MOST = 1000
@@ -31,7 +32,7 @@ def duplicate(state: State, command: ResolveMany) -> Judgement | None:
         return None
     receipts = []
     for one, record in zip(command.decisions, known, strict=True):
-        if record is None or record.digest != _digest(one):
+        if record is None or record.digest != _digest(command, one, record.needed):
             problem = f"{one.decision_id!r:.80} was already used for other decisions"
             raise InvalidDecision("decision_id", problem, "use a new decision_id for new decisions")
         receipts.append(receipt_again(state, record))
@@ -59,7 +60,7 @@ def resolve_many(state: State, command: ResolveMany) -> Judgement:
         except (StaleCall, InvalidDecision, NotPermitted, AlreadyVoted) as error:
             refused[one.suspension_id] = error
         else:
-            judged.append((call, Settlement(suspension, one.ruling, body, one.decision_id, _digest(one))))
+            judged.append((call, Settlement(suspension, one.ruling, body, one.decision_id, _digest(command, one, call.needed))))
     if refused:
         raise BatchRefused(state.conversation_id, refused)
     check_room(state, [one.ruling for one in command.decisions], now=command.now)
@@ -97,5 +98,5 @@ def _open(state: State, command: ResolveMany, one: Decided, call: Call | None) -
     raise StaleCall(state.conversation_id, tool_call_id, reason, known.by, known.at)
 
 
-def _digest(one: Decided) -> str:
-    return ruling_digest("", one.suspension_id, one.ruling)
+def _digest(command: ResolveMany, one: Decided, needed: int) -> str:
+    return decision_digest(command, needed, "", one.suspension_id, one.ruling)

@@ -81,8 +81,9 @@ class Suspension(Record):
 
     `traceparent` is the trace context of the turn's span in which it began; None where there was none. What a suspension that
     a tool's body asked for accepts stands in its event, and that of every other in the spec. `votes` are those that were cast,
-    `notes` the places of votes, assignments and comments, `approvers` those of a review, which may have its own. `shown` is the
-    digest of what its event shows, for the audit chain; empty where an older release suspended the call.
+    `notes` the places of votes, assignments and comments. `approvers` are who may settle it where it is `own` to say so; otherwise
+    that is up to its call's. `shown` is the digest of what its event shows, for the audit chain; empty where an older release
+    suspended the call.
     """
 
     suspension_id: str
@@ -95,6 +96,7 @@ class Suspension(Record):
     votes: tuple[Vote, ...] = ()
     notes: tuple[int, ...] = ()
     approvers: ApproverTerms | None = None
+    own: bool = False
     shown: str = ""
 
 
@@ -105,7 +107,7 @@ class Call(Record):
     `decided_at` is the `seq` of the decision that its next run, or the one that goes on, follows from; 0 without one. A held
     call's prompt stands in the event at `held_at`. `rule` names the permission rule that lets it run, or asks about it.
     `targets` are what the call touches, None where its tool does not say; `grants` name the grants by which it runs.
-    `approvers` are who may decide it, None where anybody may.
+    `approvers` are the terms of all who were asked about these arguments, None where anybody may decide.
     """
 
     tool_call_id: str
@@ -139,21 +141,23 @@ class Call(Record):
     @property
     def deciders(self) -> ApproverTerms | None:
         """Who may settle the open suspension; None where anybody may."""
-        match self.suspension:
-            case None | Suspension(kind=SuspensionKind.CLIENT_EXEC):
-                return None
-            case Suspension(kind=SuspensionKind.REVIEW):
-                return self.suspension.approvers
-            case _:
-                return self.approvers
+        if self.suspension is None:
+            return None
+        return self.suspension.approvers if self.suspension.own else self.approvers
+
+    @property
+    def needed(self) -> int:
+        """How many have to agree before the open suspension is settled; 0 where one is enough."""
+        return 0 if self.deciders is None or self.deciders.minimum == 1 else self.deciders.minimum
 
     def edited(self, seq: int) -> "Call":
-        """The call with the arguments that a person has edited, in the event at `seq`.
+        """The call with the arguments that whoever decides its suspension has edited, in the event at `seq`.
 
-        Its tool has said what the model's arguments touch, and says nothing of these: no grant covers them.
+        Its tool has said what the model's arguments touch, and says nothing of these: no grant covers them. Those who decided
+        the arguments before have not seen these.
         """
         targets = None if self.targets is None else ()
-        return self.model_copy(update={"arguments_at": seq, "targets": targets})
+        return self.model_copy(update={"arguments_at": seq, "targets": targets, "approvers": self.deciders})
 
     @property
     def open(self) -> bool:

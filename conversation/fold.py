@@ -2,6 +2,7 @@
 
 from typing import assert_never
 
+from .approvers import ApproverTerms, joined
 from .auditing import Audited, shown_digest
 from .calls import Call, CallStatus, Suspension, SuspensionKind, Vote
 from .events import (
@@ -191,6 +192,8 @@ def _call_held(state: State, event: CallHeld) -> State:
 
 def _call_suspended(state: State, event: CallSuspended) -> State:
     before = _turn(state).call(event.tool_call_id)
+    fulfilled = _fulfilled(before, event)
+    own = event.approvers != fulfilled
     suspension = Suspension(
         suspension_id=event.suspension_id,
         kind=event.suspension_kind,
@@ -199,10 +202,10 @@ def _call_suspended(state: State, event: CallSuspended) -> State:
         expires_at=event.expires_at,
         traceparent=event.traceparent,
         resume=event.resume,
-        approvers=event.approvers if event.suspension_kind is SuspensionKind.REVIEW else None,
+        approvers=event.approvers if own else None,
+        own=own,
         shown=shown_digest(event),
     )
-    own = before.approvers if before is not None and suspension.kind is SuspensionKind.REVIEW else event.approvers
     return _with_call(
         _traced(state, event.traceparent),
         Call(
@@ -220,9 +223,18 @@ def _call_suspended(state: State, event: CallSuspended) -> State:
             decided_at=0 if before is None else before.decided_at,
             rule=event.rule,
             targets=event.targets,
-            approvers=own,
+            approvers=fulfilled,
         ),
     )
+
+
+def _fulfilled(before: Call | None, event: CallSuspended) -> ApproverTerms | None:
+    """The terms that those who decide a call's arguments have fulfilled once this suspension is settled, too."""
+    if before is None or before.arguments_at != event.arguments_at:
+        return event.approvers
+    if event.suspension_kind is SuspensionKind.REVIEW:  # it asks about something else than the arguments
+        return before.approvers
+    return joined(before.approvers, event.approvers)
 
 
 def _noted(state: State, tool_call_id: str, vote: Vote | None = None) -> State:

@@ -4,19 +4,19 @@ from collections.abc import Sequence
 
 from holdfast.errors import InvalidDecision, InvalidInput
 
-from . import jsontext
 from .approvers import ApproverTerms
 from .calls import SuspensionKind
 from .commands import Resolve, ResolveMany, Revoke
 from .decisions import Ruling
 from .events import GrantGiven, GrantRevoked, SettledBy, SuspensionSettled
 from .grants import MOST_GRANTS, Grant, ScopeGiven
-from .idempotency import request_key
 from .ids import check_request_id, payload_digest
 from .judgement import Draft, Judgement, Receipt
 from .progress import advance, go_on, granted, newly_traced
-from .spec import AgentSpec, Limits
+from .repeats import request_again
+from .spec import AgentSpec
 from .state import State
+from .words import check_words
 
 
 def check_room(state: State, rulings: Sequence[Ruling], *, now: int) -> None:
@@ -68,7 +68,7 @@ def revoke(state: State, command: Revoke) -> Judgement:
         InvalidInput: The conversation has no such grant, the request id has not the form of one, or the reason cannot be used.
     """
     check_request_id("request_id", command.request_id, InvalidInput)
-    _check_reason(command)
+    check_words(command.reason, command.spec, "reason", InvalidInput)
     if all(grant.grant_id != command.grant_id for grant in state.grants):
         problem = f"{command.grant_id!r:.80} is no grant of this conversation, or has ended"
         raise InvalidInput("grant_id", problem, "look at the grants that stand (conversation.grants())")
@@ -93,25 +93,4 @@ def duplicate(state: State, command: Revoke) -> Judgement | None:
     Raises:
         InvalidInput: The request id was used for something else.
     """
-    known = command.known.get(request_key(command.request_id))
-    if known is None:
-        return None
-    if known.digest != payload_digest("revoke", command.grant_id, command.reason):
-        problem = f"{command.request_id!r:.80} was already used for something else"
-        raise InvalidInput("request_id", problem, "use a new request_id for a new request")
-    return Judgement(
-        reply=Receipt(
-            conversation_id=state.conversation_id, seq=known.seq, accepted_at=known.at, duplicate=True, audit_head=known.head
-        )
-    )
-
-
-def _check_reason(command: Revoke) -> None:
-    limits = command.spec.limits if command.spec is not None else Limits()
-    try:
-        jsontext.check_text(command.reason)
-    except jsontext.NotJson as problem:
-        raise InvalidInput("reason", str(problem), "give text that can be encoded as UTF-8") from problem
-    size = jsontext.size_bytes(command.reason)
-    if size > limits.note_bytes:
-        raise InvalidInput("reason", f"it has {size} bytes, {limits.note_bytes} are allowed", "shorten it")
+    return request_again(state, command, payload_digest("revoke", command.grant_id, command.reason))

@@ -19,6 +19,7 @@ from .idempotency import message_key, request_key
 from .ids import check_conversation_id, check_request_id, is_turn_id, payload_digest, turn_id
 from .judgement import Cancelled, Draft, Judgement, Receipt
 from .progress import give_up
+from .repeats import receipt_again
 from .spec import Limits
 from .state import State
 
@@ -49,7 +50,7 @@ def duplicate_start(state: State, command: Start) -> Judgement | None:
         return None
     if known.digest != start_digest(command):
         raise ConversationExists(state.conversation_id)
-    return Judgement(reply=_again(state, known.seq, known.at))
+    return Judgement(reply=receipt_again(state, known))
 
 
 def duplicate_send(state: State, command: Send) -> Judgement | None:
@@ -64,7 +65,7 @@ def duplicate_send(state: State, command: Send) -> Judgement | None:
     if known.digest != send_digest(command):
         problem = f"{command.message_id!r} was already used for another message"
         raise InvalidMessage("message_id", problem, "use a new message_id for a new message")
-    return Judgement(reply=_again(state, known.seq, known.at))
+    return Judgement(reply=receipt_again(state, known))
 
 
 def duplicate_request(state: State, command: CancelTurn | CancelPending | End) -> Judgement | None:
@@ -83,7 +84,7 @@ def duplicate_request(state: State, command: CancelTurn | CancelPending | End) -
         problem = f"{command.request_id!r} was already used for another request"
         raise InvalidInput("request_id", problem, "use a new id for each request")
     if isinstance(command, End):
-        return Judgement(reply=_again(state, known.seq, known.at, known.head))
+        return Judgement(reply=receipt_again(state, known))
     before = Cancelled(
         conversation_id=state.conversation_id,
         turn_id=known.turn_id,
@@ -253,7 +254,3 @@ def _check_message(text: object, message_id: object, limits: Limits) -> None:
 
 def _receipt(state: State, seq: int, at: int, head: str = "") -> Receipt:
     return Receipt(conversation_id=state.conversation_id, seq=seq, accepted_at=at, audit_head=head)
-
-
-def _again(state: State, seq: int, at: int, head: str = "") -> Receipt:
-    return Receipt(conversation_id=state.conversation_id, seq=seq, accepted_at=at, duplicate=True, audit_head=head)

@@ -179,10 +179,8 @@ def _judge(state: State, command: Command) -> Judgement:  # noqa: C901, PLR0911,
             return suspensions.resolve(state, command)
         case ResolveMany():
             return batches.resolve_many(state, command)
-        case Assign():
-            return noting.assign(state, command)
-        case Comment():
-            return noting.comment(state, command)
+        case Assign() | Comment():
+            return noting.note(state, command)
         case CancelTurn():
             return lifecycle.cancel(state, command)
         case CancelPending():

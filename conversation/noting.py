@@ -3,16 +3,16 @@
 from holdfast.errors import InvalidInput, NotPermitted, StaleCall, StaleReason
 from holdfast.visible import without_hidden
 
-from . import jsontext
 from .calls import Suspension
 from .commands import Assign, Comment
 from .events import CallAssigned, CallCommented
-from .idempotency import request_key, suspension_key
+from .idempotency import suspension_key
 from .ids import check_request_id, payload_digest
 from .judgement import Draft, Judgement, Receipt
 from .principal import NAME
-from .spec import Limits
+from .repeats import request_again
 from .state import State
+from .words import check_words
 
 MOST_NOTES = 64
 """With how many votes, assignments and comments a suspension takes no more of the latter two: their places stand in the state.
@@ -25,66 +25,37 @@ def duplicate(state: State, command: Assign | Comment) -> Judgement | None:
     Raises:
         InvalidInput: The request id was used for something else.
     """
-    known = command.known.get(request_key(command.request_id))
-    if known is None:
-        return None
     said = command.to if isinstance(command, Assign) else command.text
-    if known.digest != payload_digest(command.kind, command.suspension_id, said):
-        problem = f"{command.request_id!r:.80} was already used for something else"
-        raise InvalidInput("request_id", problem, "use a new request_id for a new request")
-    return Judgement(reply=Receipt(conversation_id=state.conversation_id, seq=known.seq, accepted_at=known.at, duplicate=True))
+    return request_again(state, command, payload_digest(command.kind, command.suspension_id, said))
 
 
-def assign(state: State, command: Assign) -> Judgement:
-    """Note who takes a suspended call on.
+def note(state: State, command: Assign | Comment) -> Judgement:
+    """Keep who takes a suspended call on, or a comment on it.
 
     Raises:
         StaleCall: The suspension is unknown, settled, expired, cancelled or superseded.
         NotPermitted: Whoever asks may not decide the call.
-        InvalidInput: The name or the request id cannot be used, or the suspension has too many notes.
+        InvalidInput: The name, the text or the request id cannot be used, or the suspension has too many notes.
     """
     check_request_id("request_id", command.request_id, InvalidInput)
     suspension = _open(state, command)
-    if command.to and (not NAME.fullmatch(command.to) or without_hidden(command.to, lambda _: "") != command.to):
-        raise InvalidInput("to", f"{command.to!a:.60} is no name", "give the id of a principal, or leave it empty")
+    about = {
+        "at": command.now,
+        "tool_call_id": command.tool_call_id,
+        "suspension_id": command.suspension_id,
+        "request_id": command.request_id,
+        "principal": command.principal,
+        "noted": suspension.notes,
+    }
     draft = Draft(state, command.now, command.trace)
-    seq = draft.emit(
-        CallAssigned(
-            at=command.now,
-            tool_call_id=command.tool_call_id,
-            suspension_id=command.suspension_id,
-            to=command.to,
-            request_id=command.request_id,
-            principal=command.principal,
-            noted=suspension.notes,
-        )
-    )
-    return draft.done(Receipt(conversation_id=state.conversation_id, seq=seq, accepted_at=command.now))
-
-
-def comment(state: State, command: Comment) -> Judgement:
-    """Keep a comment on a suspended call.
-
-    Raises:
-        StaleCall: The suspension is unknown, settled, expired, cancelled or superseded.
-        NotPermitted: Whoever writes may not decide the call.
-        InvalidInput: The text or the request id cannot be used, or the suspension has too many notes.
-    """
-    check_request_id("request_id", command.request_id, InvalidInput)
-    suspension = _open(state, command)
-    _check_text(command)
-    draft = Draft(state, command.now, command.trace)
-    seq = draft.emit(
-        CallCommented(
-            at=command.now,
-            tool_call_id=command.tool_call_id,
-            suspension_id=command.suspension_id,
-            text=command.text,
-            request_id=command.request_id,
-            principal=command.principal,
-            noted=suspension.notes,
-        )
-    )
+    if isinstance(command, Assign):
+        _check_name(command.to)
+        seq = draft.emit(CallAssigned(to=command.to, **about))
+    else:
+        check_words(command.text, command.spec, "text", InvalidInput)
+        if not command.text.strip():
+            raise InvalidInput("text", "it is empty", "write something, or leave it")
+        seq = draft.emit(CallCommented(text=command.text, **about))
     return draft.done(Receipt(conversation_id=state.conversation_id, seq=seq, accepted_at=command.now))
 
 
@@ -104,13 +75,6 @@ def _open(state: State, command: Assign | Comment) -> Suspension:
     raise StaleCall(state.conversation_id, command.tool_call_id, known.reason, known.by, known.at)
 
 
-def _check_text(command: Comment) -> None:
-    limits = command.spec.limits if command.spec is not None else Limits()
-    try:
-        jsontext.check_text(command.text)
-    except jsontext.NotJson as error:
-        raise InvalidInput("text", str(error), "give text that can be encoded as UTF-8") from error
-    size = jsontext.size_bytes(command.text)
-    if not command.text.strip() or size > limits.note_bytes:
-        problem = f"it has {size} bytes" if command.text.strip() else "it is empty"
-        raise InvalidInput("text", problem, f"write 1 to {limits.note_bytes} bytes")
+def _check_name(name: str) -> None:
+    if name and (not NAME.fullmatch(name) or without_hidden(name, lambda _: "") != name):
+        raise InvalidInput("to", f"{name!a:.60} is no name", "give the id of a principal, or leave it empty")

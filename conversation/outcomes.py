@@ -230,8 +230,8 @@ def _ask_first(draft: Draft, call: Call, ruled: Ruled, spec: AgentSpec | None) -
 
     Where those who might decide the call have done so already, only those are asked whom the verdict names.
     """
-    terms = ruled.approvers if call.decided_at else joined(call.approvers, ruled.approvers)
-    if terms is not None and not terms.fits:
+    both = joined(call.approvers, ruled.approvers)
+    if both is not None and not both.fits:
         settle(draft, call.tool_call_id, failure(TERMS), by=SettledBy.REFUSAL)
         return
     asked_by = call.rule if call.grants or call.decided_at else ""  # otherwise it names the rule that let the call run
@@ -241,7 +241,7 @@ def _ask_first(draft: Draft, call: Call, ruled: Ruled, spec: AgentSpec | None) -
         "resumed": call.resumed + 1,
         "grants": (),
         "decided_at": 0,
-        "approvers": terms,
+        "approvers": ruled.approvers if call.decided_at else both,
     }
     begin(draft, call.model_copy(update=changes), spec, rule_reason=ruled.reason)
 

@@ -22,14 +22,16 @@ from .events import (
     VoteCast,
 )
 from .granting import check_room, give, release
-from .idempotency import IdempotencyRecord, call_key, decision_key, result_key, suspension_key
+from .idempotency import call_key, decision_key, result_key, suspension_key
 from .ids import check_request_id, payload_digest
 from .judgement import Cancelled, Draft, Judgement, Receipt
 from .lifecycle import why_cancelled
 from .progress import advance, give_up, go_on, newly_traced, schedule, settle, suspend, tool_of
+from .repeats import receipt_again
 from .spec import AgentSpec, Choice, Executor, Limits, Resume, ToolSpec
 from .state import State
 from .voting import check_permitted, check_vote, is_edit, is_yes, what
+from .words import check_words
 
 NO_ANSWER = {
     SuspensionKind.APPROVAL: "nobody approved this call in time: it did not run (the user did not respond)",
@@ -52,24 +54,10 @@ def duplicate(state: State, command: Resolve) -> Judgement | None:
     known = command.known.get(decision_key(command.decision_id))
     if known is None:
         return None
-    if known.digest != ruling_digest(command.tool_call_id, command.suspension_id, command.ruling):
+    if known.digest != decision_digest(command, known.needed, command.tool_call_id, command.suspension_id, command.ruling):
         problem = f"{command.decision_id!r} was already used for another decision"
         raise InvalidDecision("decision_id", problem, "use a new decision_id for a new decision")
     return Judgement(reply=receipt_again(state, known))
-
-
-def receipt_again(state: State, known: IdempotencyRecord) -> Receipt:
-    """The receipt of a decision that was accepted before."""
-    return Receipt(
-        conversation_id=state.conversation_id,
-        seq=known.seq,
-        accepted_at=known.at,
-        duplicate=True,
-        settled=known.settled,
-        votes=known.votes,
-        needed=known.needed,
-        audit_head=known.head,
-    )
 
 
 def resolve(state: State, command: Resolve) -> Judgement:
@@ -89,7 +77,7 @@ def resolve(state: State, command: Resolve) -> Judgement:
     check_vote(state, command, call, command.ruling)
     check_room(state, [command.ruling], now=command.now)
     draft = Draft(state, command.now, command.trace)
-    digest = ruling_digest(command.tool_call_id, command.suspension_id, command.ruling)
+    digest = decision_digest(command, call.needed, command.tool_call_id, command.suspension_id, command.ruling)
     receipt = decide_one(draft, command, call, Settlement(suspension, command.ruling, body, command.decision_id, digest))
     release(draft, [command.ruling], command.spec)
     advance(draft, command)
@@ -116,8 +104,8 @@ class Settlement:
 
 def decide_one(draft: Draft, command: Resolve | ResolveMany, call: Call, settlement: Settlement) -> Receipt:
     """Settle a suspension by a decision, and do with its call what the decision says; or count the decision as a vote."""
-    ruling, terms = settlement.ruling, call.deciders
-    votes, needed = len(settlement.suspension.votes), 0 if terms is None or terms.minimum == 1 else terms.minimum
+    ruling, needed = settlement.ruling, call.needed
+    votes = len(settlement.suspension.votes)
     if needed and is_yes(ruling):
         if is_edit(ruling, needed):
             settlement = _asked_anew(draft, command, call, settlement)
@@ -145,7 +133,7 @@ def decide_one(draft: Draft, command: Resolve | ResolveMany, call: Call, settlem
     )
     _follow(draft, command.spec, call, settlement, seq)
     if ruling.scope is not None:
-        give(draft, command, ruling.scope, seq=seq, terms=terms)
+        give(draft, command, ruling.scope, seq=seq, terms=call.deciders)
     return _receipt(draft, seq, votes if needed else 0, needed)
 
 
@@ -215,7 +203,7 @@ def cancel_pending(state: State, command: CancelPending) -> Judgement:
         InvalidInput: The request id has not the form of one, or the reason cannot be used.
     """
     check_request_id("request_id", command.request_id, InvalidInput)
-    _check_reason(command.reason, command.spec.limits if command.spec is not None else Limits(), "reason", InvalidInput)
+    check_words(command.reason, command.spec, "reason", InvalidInput)
     wanted = [
         call
         for call in (state.turn.calls.open() if state.turn is not None else ())
@@ -239,16 +227,6 @@ def cancel_pending(state: State, command: CancelPending) -> Judgement:
     return draft.done(Cancelled(conversation_id=state.conversation_id, turn_id=turn_id, calls=calls, audit_head=head))
 
 
-def _check_reason(reason: str, limits: Limits, field: str, error: type[InvalidInput]) -> None:
-    try:
-        jsontext.check_text(reason)
-    except jsontext.NotJson as problem:
-        raise error(field, str(problem), "give text that can be encoded as UTF-8") from problem
-    size = jsontext.size_bytes(reason)
-    if size > limits.note_bytes:
-        raise error(field, f"it has {size} bytes, {limits.note_bytes} are allowed", "shorten it")
-
-
 def wake(state: State, command: Wake) -> Judgement:
     """Settle each suspension whose deadline has passed; its call ends with an error that the model can recover from."""
     draft = Draft(state, command.now, command.trace)
@@ -261,12 +239,15 @@ def wake(state: State, command: Wake) -> Judgement:
     return draft.done()
 
 
-def ruling_digest(tool_call_id: str, suspension_id: str | None, ruling: Ruling) -> str:
-    """The digest by which two decisions count as the same."""
+def decision_digest(
+    command: Resolve | ResolveMany, needed: int, tool_call_id: str, suspension_id: str | None, ruling: Ruling
+) -> str:
+    """The digest by which two decisions count as the same: where several have to agree, those of one person alone."""
     given = "-" if ruling.body is None else "+"
     parts = (tool_call_id, suspension_id or "", ruling.kind, given, ruling.body or "")
     scope = None if ruling.scope is None else jsontext.dumps(ruling.scope.model_dump(mode="json"))
-    return payload_digest("resolve", *parts, reason=ruling.reason or None, scope=scope)
+    voter = command.principal.id if needed and command.principal is not None else None
+    return payload_digest("resolve", *parts, reason=ruling.reason or None, scope=scope, voter=voter)
 
 
 def _suspension(state: State, command: Resolve) -> tuple[Call, Suspension]:
@@ -314,7 +295,7 @@ def content(command: Command, ruling: Ruling, call: Call, suspension: Suspension
     own = suspension.kind is SuspensionKind.REVIEW  # what cannot be read takes no answer
     schema_text = asked.response_schema if isinstance(asked, CallSuspended) else None if own else tool.response_schema
     _check_accepted(ruling, suspension, tool, schema_text)
-    _check_reason(ruling.reason, limits, "decision.reason", InvalidDecision)
+    check_words(ruling.reason, command.spec, "decision.reason", InvalidDecision)
     if ruling.scope is not None:
         _ = ruling.scope.scope  # the command may come from a shell that has not judged it
     if ruling.body is None:

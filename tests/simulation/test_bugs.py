@@ -8,7 +8,6 @@ from simulation.seed import simulate
 
 RARE = (
     bugs.a_call_that_is_dropped_when_its_conversation_is_parked,
-    bugs.a_claim_that_is_known_by_its_effect,
     bugs.a_run_of_another_release_that_is_given_up,
     bugs.a_worker_that_does_not_answer_taken_for_gone,
 )

@@ -35,7 +35,9 @@ def test_a_decision_id_of_somebody_else_casts_no_vote(begun):
     [call] = begun.call(proposed(TWO))
     given = begun.resolve(Approve(), call, principal=ANA, decision_id="d-1").reply
     with begun.unchanged():
-        again = begun.resolve(Approve(), call, principal=BO, decision_id="d-1").reply
+        again = begun.resolve(Approve(), call, principal=ANA, decision_id="d-1").reply
+        with pytest.raises(InvalidDecision, match="another decision"):  # no receipt for what is not counted
+            begun.resolve(Approve(), call, principal=BO, decision_id="d-1")
     assert (again.seq, again.duplicate, again.settled, again.votes) == (given.seq, True, False, 1)
     assert stands(begun, call) is CallStatus.AWAITING
 

@@ -210,7 +210,9 @@ def test_the_same_vote_again_gives_the_same_receipt(begun):
     assert again == first.model_copy(update={"duplicate": True})
     begun.resolve(Approve(), call, principal=BO, decision_id="d-2")
     assert begun.do(asked).reply == again
-    settled = begun.judge(Resolve(tool_call_id=call, ruling=Ruling.of(Approve()), decision_id="d-2")).reply
+    settled = begun.judge(
+        Resolve(tool_call_id=call, ruling=Ruling.of(Approve()), decision_id="d-2", principal=BO)
+    ).reply
     assert (settled.settled, settled.votes, settled.needed, settled.duplicate) == (True, 2, 2, True)
 
 
@@ -330,6 +332,40 @@ def test_an_approval_does_not_count_where_the_rules_in_force_name_others(begun):
     again = begun.run(call)
     begun.do(RunRuled(effect_id=again.effect_id, ruled=ruled))
     assert stands(begun, call) is CallStatus.RUNNING, "it was decided by those whom the rule names"
+
+
+BOARD = Approvers("role:board").terms
+EVE = Principal("eve", roles=["board"], proof=Proof.OIDC)
+
+
+def asked_again(begun, call, terms):
+    """The worker finds, right before the run, that these people have to decide the call."""
+    begun.do(RunRuled(effect_id=begun.run(call).effect_id, ruled=Ruled(effect=Effect.ASK, approvers=terms)))
+
+
+def test_who_has_decided_the_same_arguments_is_not_asked_in_turns_for_ever(begun):
+    finance = Approvers("role:finance").terms
+    [call] = begun.call(proposed(finance))
+    begun.resolve(Approve({"amount": 90}), call, principal=ANA)
+    asked_again(begun, call, BOARD)
+    begun.do(resolving(begun, EVE, Approve(), call))
+    for terms in (finance, BOARD):
+        asked_again(begun, call, terms)
+        assert stands(begun, call) is CallStatus.RUNNING
+
+
+def test_who_has_decided_other_arguments_has_not_decided_edited_ones(begun):
+    finance = Approvers("role:finance").terms
+    [call] = begun.call(proposed(finance))
+    begun.resolve(Approve(), call, principal=ANA)
+    asked_again(begun, call, BOARD)
+    begun.do(resolving(begun, EVE, Approve({"amount": 90}), call))
+    asked_again(begun, call, finance)
+    with pytest.raises(NotPermitted, match="role:finance"):
+        begun.do(resolving(begun, EVE, Approve(), call))
+    begun.do(resolving(begun, ANA, Approve(), call))
+    asked_again(begun, call, BOARD)
+    assert stands(begun, call) is CallStatus.RUNNING
 
 
 def target(path="src/a"):
