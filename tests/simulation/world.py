@@ -59,6 +59,7 @@ class World:
         self.network = Network(self.loop, self.faults, self.trace, rng)
         self.memory = MemoryStore(clock=self.clock)
         self.store_process = Process("store", self.loop)
+        self.store_process.world = self
         self.timing = Timing(lease_ms=rng.choice((2000, 4000)), linger_ms=rng.choice((500, 3000, 15_000, 15_000)), tick_ms=1000)
         self.timing = dataclasses.replace(self.timing, park_ms=self.timing.linger_ms)
         self.process_limits = ProcessLimits(
