@@ -81,8 +81,8 @@ class Suspension(Record):
 
     `traceparent` is the trace context of the turn's span in which it began; None where there was none. What a suspension that
     a tool's body asked for accepts stands in its event, and that of every other in the spec. `votes` are those that were cast,
-    `notes` the places of votes, assignments and comments. `approvers` are who may settle it where it is `own` to say so; otherwise
-    that is up to its call's. `shown` is the digest of what its event shows, for the audit chain; empty where an older release
+    `notes` the places of votes, assignments and comments. `approvers` are who may settle it where they are its `own`; otherwise
+    those of its call may. `shown` is the digest of what its event shows, for the audit chain; empty where an older release
     suspended the call.
     """
 

@@ -210,9 +210,7 @@ def test_the_same_vote_again_gives_the_same_receipt(begun):
     assert again == first.model_copy(update={"duplicate": True})
     begun.resolve(Approve(), call, principal=BO, decision_id="d-2")
     assert begun.do(asked).reply == again
-    settled = begun.judge(
-        Resolve(tool_call_id=call, ruling=Ruling.of(Approve()), decision_id="d-2", principal=BO)
-    ).reply
+    settled = begun.judge(Resolve(tool_call_id=call, ruling=Ruling.of(Approve()), decision_id="d-2", principal=BO)).reply
     assert (settled.settled, settled.votes, settled.needed, settled.duplicate) == (True, 2, 2, True)
 
 
