@@ -24,6 +24,8 @@ def lines_of(call: PendingCall[Any], *, comments: int | None = None) -> list[str
         if terms.not_requester:
             asker = "nobody said who asked, so nobody may" if call.requester is None else f"{clean(call.requester.id)} asked"
             found[-1] += f" ({asker})"
+        if not terms.stated:
+            found.append("whoever decides it proves who they are: --url with a key or a token in HOLDFAST_TOKEN")
         if terms.minimum > 1:
             found.append(agreed(len(call.votes), terms.minimum, ", ".join(clean(vote.by.id) for vote in call.votes)))
     if call.assigned:

@@ -79,6 +79,9 @@ async def _watch(where: Where, *, agent: str | None, kind: str | None, as_json: 
         async for event in opened.client.events(agent=agent, kind=kind):
             if as_json:
                 _write(event)
+            elif event.kind is ListEventKind.NOTED and event.call is not None:
+                said = "; ".join(lines_of(event.call, comments=1))
+                console().print(clean(f"noted: {event.call.suspension_id} of {event.conversation_id}: {said}"), soft_wrap=True)
             elif event.call is not None:
                 draw([event.call], await opened.now(), where)
             elif event.kind is ListEventKind.SETTLED:

@@ -248,7 +248,7 @@ def event(data: Mapping[str, Any]) -> ClientEvent | None:
 def list_event(data: Mapping[str, Any], resolve: Callable[..., Awaitable[Receipt]]) -> AsyncListEvent:
     """The event of the lists in a frame of a stream, without its cursor; its call, if it has one, is decided by `resolve`."""
     found = _checked(_LIST_EVENT, data)
-    call = pending_call(found.data, resolve) if found.kind is ListEventKind.PENDING else None
+    call = pending_call(found.data, resolve) if found.kind in {ListEventKind.PENDING, ListEventKind.NOTED} else None
     return ListEvent(**dict(found), call=call)
 
 

@@ -21,6 +21,7 @@ class ListEventKind(StrEnum):
 
     FOLLOWING = "following"  # from here on everything is told: read the lists now, and then go on with these events
     PENDING = "pending"  # a call waits for a decision
+    NOTED = "noted"  # somebody voted or commented on a call that still waits, or took it on or gave it back
     SETTLED = "settled"  # a call does not wait any more
     STATUS = "status"  # a conversation's status, or how many of its calls wait; the last event of what happened at once
     PASSED = "passed"  # only what this listener does not want has changed: nothing but the cursor counts
@@ -37,11 +38,12 @@ class ListEvent(Generic[R]):
         conversation_id: The conversation's id; empty for `following`, `passed` and `missed`.
         agent: The name of the conversation's agent.
         seq: The place in the conversation's log after which the lists stand so.
-        data: The fields of the kind, as plain JSON values. `pending`: those of a `PendingCall`. `settled`: `suspension_id`,
-            `suspension_kind`, `tool_call_id`, `by` (what ended it: a `SettledBy`), `decision` (a `DecisionKind` or None),
-            `principal` (who decided, or None) and `grants` (the ids of those by which it ended); but the first two, None where
-            the log cannot be read. `status`: `status` and `pending`, how many of the conversation's calls wait.
-        call: With `pending` the call, whose `resolve` decides it; else None.
+        data: The fields of the kind, as plain JSON values. `pending` and `noted`: those of a `PendingCall`. `settled`:
+            `suspension_id`, `suspension_kind`, `tool_call_id`, `by` (what ended it: a `SettledBy`), `decision` (a
+            `DecisionKind` or None), `principal` (who decided, or None) and `grants` (the ids of those by which it ended); but
+            the first two, None where the log cannot be read. `status`: `status` and `pending`, how many of the conversation's
+            calls wait.
+        call: With `pending` and `noted` the call, whose `resolve` decides it; else None.
         cursor: Pass it as `after` to go on after this event; None where more of what happened at once follows.
     """
 

@@ -10,6 +10,7 @@ import logging
 from collections import deque
 from collections.abc import AsyncGenerator, Awaitable, Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import islice
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from holdfast.conversation import SuspensionKind
@@ -57,11 +58,13 @@ class Told:
     Attributes:
         change: The change.
         opened: The suspensions that opened, as persons are shown them.
+        noted: Those that stay open, and of which there is something else to say, likewise.
         settled: By the id of each suspension that closed the event that settled it, as far as it can be read.
     """
 
     change: Change
     opened: tuple[PendingView, ...] = ()
+    noted: tuple[PendingView, ...] = ()
     settled: Mapping[str, SuspensionSettled] = field(default_factory=dict)
 
 
@@ -103,7 +106,7 @@ async def list_events(
         yield ListEvent(ListEventKind.MISSED, cursor=place.cursor)
 
     def wants(change: Change) -> bool:
-        suspensions = (*change.opened, *change.closed)
+        suspensions = (*change.opened, *change.closed, *change.noted)
         return (agents is None or change.agent in agents) and (kind is None or any(one.kind is kind for one in suspensions))
 
     clock = asyncio.get_running_loop().time
@@ -138,10 +141,12 @@ def _events_of(told: Told, kind: SuspensionKind | None, connection: "Connection"
             said = end.model_dump(mode="json", include=_SAID) if end is not None else dict.fromkeys(_SAID)
             data = {"suspension_id": name, "suspension_kind": closed.kind.value, **said}
             found.append(ListEvent(ListEventKind.SETTLED, data=data, **common))
-    for opened, view in zip(change.opened, told.opened, strict=True):
-        if kind in {None, opened.kind}:
+    waiting = [(ListEventKind.PENDING, *one) for one in zip(change.opened, told.opened, strict=True)]
+    waiting += [(ListEventKind.NOTED, *one) for one in zip(change.noted, told.noted, strict=True)]
+    for what, one, view in waiting:
+        if kind in {None, one.kind}:
             call = PendingCall.of(view, connection.resolve)
-            found.append(ListEvent(ListEventKind.PENDING, data=view.model_dump(mode="json"), call=call, **common))
+            found.append(ListEvent(what, data=view.model_dump(mode="json"), call=call, **common))
     if kind is None:
         data = {"status": change.status.value, "pending": change.pending}
         found.append(ListEvent(ListEventKind.STATUS, data=data, **common))
@@ -264,7 +269,7 @@ async def _told(read: Read, found: Sequence[Change]) -> AsyncGenerator[Sequence[
 
 async def _looked_up(read: Read, changes: Sequence[Change]) -> list[Told]:
     """Some changes with what the lists and logs say of them; what cannot be read of one spoils that one alone."""
-    places = [one.place for change in changes for one in change.opened]
+    places = [one.place for change in changes for one in (*change.opened, *change.noted)]
     views = iter(await read(lambda store: store.pending_at(places)) if places else ())
     room = asyncio.Semaphore(AT_ONCE)
 
@@ -282,4 +287,7 @@ async def _looked_up(read: Read, changes: Sequence[Change]) -> list[Told]:
         return {event.suspension_id: event for _, event in events if isinstance(event, SuspensionSettled)}
 
     ends = await asyncio.gather(*(settled(change) for change in changes))
-    return [Told(change, tuple(next(views) for _ in change.opened), end) for change, end in zip(changes, ends, strict=True)]
+    return [
+        Told(change, tuple(islice(views, len(change.opened))), tuple(islice(views, len(change.noted))), end)
+        for change, end in zip(changes, ends, strict=True)
+    ]

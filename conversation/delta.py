@@ -4,7 +4,17 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from .calls import Call, CallStatus
-from .events import CallHeld, CallResolved, CallSuspended, Event, RunScheduled, SuspensionSettled
+from .events import (
+    CallAssigned,
+    CallCommented,
+    CallHeld,
+    CallResolved,
+    CallSuspended,
+    Event,
+    RunScheduled,
+    SuspensionSettled,
+    VoteCast,
+)
 from .index import PendingEntry
 from .round import NO_CALLS, Round
 from .state import State, Status
@@ -14,11 +24,13 @@ from .state import State, Status
 class Delta:
     """The suspensions that open and close, and the effect ids of the work that becomes outstanding (`scheduled`) or is over.
 
+    `noted` are suspensions that stay open, and on which somebody voted or commented, or which somebody took on or gave back.
     Work is what workers do and records tell of: model calls and runs. The beginning of a turn is none.
     """
 
     opened: tuple[PendingEntry, ...] = ()
     closed: tuple[PendingEntry, ...] = ()
+    noted: tuple[PendingEntry, ...] = ()
     scheduled: tuple[str, ...] = ()
     settled: tuple[str, ...] = ()
 
@@ -48,7 +60,13 @@ def delta(before: State, after: State, events: Sequence[Event]) -> Delta:
     if model_was != model_now:
         settled += [model_was] if model_was is not None else []
         scheduled += [model_now] if model_now is not None else []
-    return Delta(tuple(opened), tuple(closed), tuple(scheduled), tuple(settled))
+    return Delta(tuple(opened), tuple(closed), _noted(events, new, opened), tuple(scheduled), tuple(settled))
+
+
+def _noted(events: Sequence[Event], new: Round, opened: Sequence[PendingEntry]) -> tuple[PendingEntry, ...]:
+    told = (event.tool_call_id for event in events if isinstance(event, VoteCast | CallAssigned | CallCommented))
+    entries = (PendingEntry.of(new.of(tool_call_id)) for tool_call_id in dict.fromkeys(told))
+    return tuple(entry for entry in entries if entry is not None and entry not in opened)
 
 
 def _calls(state: State) -> Round:

@@ -31,7 +31,7 @@ Id = tuple[int, int]
 
 @dataclass(frozen=True, slots=True)
 class Suspended:
-    """A suspension that opened or closed: its kind, and where it is."""
+    """A suspension that changed: its kind, and where it is."""
 
     kind: SuspensionKind
     place: PendingPlace
@@ -39,7 +39,7 @@ class Suspended:
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """A change of one conversation in the lists: another status, or other open suspensions.
+    """A change of one conversation in the lists: another status, other open suspensions, or something else to say of one.
 
     Attributes:
         bucket: The conversation's bucket.
@@ -52,6 +52,7 @@ class Change:
         pending: How many of its calls wait for a decision from now on.
         opened: The suspensions that opened.
         closed: The suspensions that closed.
+        noted: Those that stay open, and on which somebody voted or commented, or which somebody took on or gave back.
         cursor: The cursor that resumes after this change; empty while it is not on a page.
     """
 
@@ -65,6 +66,7 @@ class Change:
     pending: int
     opened: tuple[Suspended, ...] = ()
     closed: tuple[Suspended, ...] = ()
+    noted: tuple[Suspended, ...] = ()
     cursor: str = ""
 
     @property

@@ -59,16 +59,17 @@ class MemoryChanges(MemoryDatabase):
         first: int,
         opened: Sequence[PendingEntry] = (),
         closed: Sequence[PendingEntry] = (),
+        noted: Sequence[PendingEntry] = (),
     ) -> None:
-        """Note where a conversation stands, if that is elsewhere than before, or suspensions came or went; wake who waits."""
+        """Note where a conversation stands, if that is elsewhere than before, or suspensions changed; wake who waits."""
         stands = standing_of(found)
-        if stands is not None and (stands != stood or opened or closed):
+        if stands is not None and (stands != stood or opened or closed or noted):
             bucket = bucket_of(conversation_id)
             kept = self._changes.setdefault(bucket, deque(maxlen=CHANGES_KEPT))
             now, last = self._clock(), kept[-1].id if kept else (0, -1)
             id_ = (now, 0) if now > last[0] else (last[0], last[1] + 1)
-            gone, come = (tuple(_suspended(conversation_id, one) for one in side) for side in (closed, opened))
-            kept.append(Change(bucket, id_, conversation_id, first, len(found.log), *stands, come, gone))
+            come, gone, said = (tuple(_suspended(conversation_id, one) for one in side) for side in (opened, closed, noted))
+            kept.append(Change(bucket, id_, conversation_id, first, len(found.log), *stands, come, gone, said))
         async with self._changed:
             self._changed.notify_all()
 

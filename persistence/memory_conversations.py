@@ -120,7 +120,8 @@ class MemoryConversations(MemoryChanges):
         gone = {effect_id: found.runs.pop(effect_id, None) for effect_id in changes.settled}
         removed = {name: run for name, run in gone.items() if run is not None and run.status is RunStatus.CLAIMED}
         found.abandoned |= {name: run for name, run in removed.items() if "#" in name}
-        await self._note_change(conversation_id, found, stood, first=first, opened=changes.opened, closed=changes.closed)
+        sides = {"opened": changes.opened, "closed": changes.closed, "noted": changes.noted}
+        await self._note_change(conversation_id, found, stood, first=first, **sides)
         return Appended(now, 0 if fresh else tail_bytes, removed)
 
     async def renew(self, conversation_id: str, token: str, lease_ms: int) -> int:

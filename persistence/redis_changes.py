@@ -94,10 +94,11 @@ def change_of(bucket: int, id_: Id, fields: Mapping[bytes, bytes]) -> Change:
         conversation_id, first, seq = fields[b"c"].decode(), int(fields[b"f"]), int(fields[b"s"])
         pending = len(pending) if isinstance(pending, list) else pending
         opened, closed = _suspended(fields[b"o"]), _suspended(fields[b"x"])
+        noted = _suspended(fields.get(b"n", b""))  # releases before grants and votes wrote none
         fits = isinstance(agent, str) and isinstance(pending, int) and pages.is_name(conversation_id)
         # What is read of the log is what one append wrote; a quarantine wrote nothing, and opens and closes nothing.
-        if fits and first >= 1 and (0 <= seq - first < MOST_AT_ONCE or not (opened or closed)):
-            return Change(bucket, id_, conversation_id, first, seq, agent, Status(status), pending, opened, closed)
+        if fits and first >= 1 and (0 <= seq - first < MOST_AT_ONCE or not (opened or closed or noted)):
+            return Change(bucket, id_, conversation_id, first, seq, agent, Status(status), pending, opened, closed, noted)
     except (LookupError, ValueError, TypeError) as error:
         logger.debug("an entry among the changes of the lists: %s", error)
     logger.warning("an entry among the changes of the lists, %d-%d, cannot be read", *id_)

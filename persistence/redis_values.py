@@ -66,6 +66,7 @@ def append_args(conversation_id: str, prefix: str, write: Append, payloads: Payl
         len(changes.opened),
         len(changes.closed),
         write.after.grants_epoch or "",
+        " ".join(members_of(conversation_id, changes.noted)),
         *entries,
         *write.absent,
         *(part for key, value in known.items() for part in (key, payloads.seal_known(conversation_id, key, value))),

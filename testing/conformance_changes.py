@@ -5,11 +5,11 @@ import asyncio
 
 import pytest
 
-from holdfast.conversation import Answer, Status, SuspensionKind
+from holdfast.conversation import Answer, Principal, Status, SuspensionKind
 from holdfast.errors import InvalidInput
 from holdfast.persistence import Change, Place, Store
 
-from .writer import Writer, begin, call, cancel, resolve, send, start
+from .writer import Writer, assign, begin, call, cancel, comment, resolve, send, start
 
 
 async def following(store: Store, place: Place) -> list[Change]:
@@ -50,6 +50,20 @@ class Changing:
         assert all(change.first <= change.seq for change in found)
         assert found[-1].status == writer.state.status
         assert await other.pending_at([one.place for one in opened.opened if one.kind is SuspensionKind.APPROVAL]) == [refund]
+
+    async def test_what_is_said_of_a_suspension_that_stays_open_is_a_change(self, store: Store, other: Store) -> None:
+        writer = await Writer.of(store, "c-1")
+        await writer.do(start(), begin(), call("ask", "refund"))
+        place = (await other.changes()).place
+        await writer.do(assign("ana"), comment("which order?", principal=Principal("ana")))
+
+        found = await following(other, place)
+
+        noted = [[one.place.suspension_id for one in change.noted] for change in found]
+        assert noted == [[writer.suspension_ids[0]]]
+        assert all((change.opened, change.closed, change.pending) == ((), (), 2) for change in found)
+        (view,) = await other.pending_at([one.place for one in found[-1].noted])
+        assert (view.assigned, [one.text for one in view.comments]) == ("ana", ["which order?"])
 
     async def test_what_changes_no_list_is_no_change(self, store: Store) -> None:
         writer = await Writer.of(store, "c-1")

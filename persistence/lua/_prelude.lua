@@ -131,12 +131,13 @@ local function change(gone, come)
 end
 
 -- Note in the bucket's stream of changes where a conversation stands in the lists from now on, after the events from `first` to
--- `seq`, and which suspensions opened and closed, given as {kind, member, ...}. The stream is bounded, and nothing depends on it but
--- those who follow the lists: what cannot be noted is passed over.
+-- `seq`, and which suspensions opened and closed, given as {kind, member, ...}, and were noted, all in one
+-- string. The stream is bounded, and nothing depends on it but those who follow the lists: what cannot be noted is passed over.
 local CHANGES_KEPT = 2000
-local function note_change(prefix, conversation, first, seq, packed, opened, closed)
+local function note_change(prefix, conversation, first, seq, packed, opened, closed, noted)
   redis.pcall('XADD', prefix .. 'changes', 'MAXLEN', '~', CHANGES_KEPT, '*', 'c', conversation, 'f', string.format('%d', first),
-    's', string.format('%d', seq), 'i', packed, 'o', table.concat(opened or {}, ' '), 'x', table.concat(closed or {}, ' '))
+    's', string.format('%d', seq), 'i', packed, 'o', table.concat(opened or {}, ' '),
+    'x', table.concat(closed or {}, ' '), 'n', noted or '')
 end
 
 -- When a conversation must be looked at: the lease's end while work is outstanding, and the earliest deadline.

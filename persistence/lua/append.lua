@@ -9,6 +9,7 @@
 --       11 number of events   12 of ids that must be absent   13 of known pairs   14 of runs to add   15 of runs to remove
 --       16 1 if the events are a step of progress, which clears the strikes, else 0
 --       17 number of suspensions that open   18 of those that close   19 the epoch of grants, '' before one was revoked
+--       20 suspensions that stay open, and of which there is something else to say: each as below, parted by spaces
 --       then those, in the order of their numbers; a suspension is its kind and its member in the pending indexes.
 -- Returns {'ok', now, effect id, record, ...} with the claims that it removes | {'fenced'} | {'known', now, key, value, ...} | {'corrupt', what}
 
@@ -19,8 +20,8 @@ local expected, lease_ms = integer(ARGV[3]), integer(ARGV[4])
 local n_events, n_absent, n_known = integer(ARGV[11]), integer(ARGV[12]), integer(ARGV[13])
 local n_add, n_remove, progress = integer(ARGV[14]), integer(ARGV[15]), ARGV[16]
 local n_opened, n_closed = integer(ARGV[17]), integer(ARGV[18])
-local epoch = ARGV[19]
-local fixed, UNBOUND_MS = 19, 86400000
+local epoch, noted = ARGV[19], ARGV[20]
+local fixed, UNBOUND_MS = 20, 86400000
 
 if not (expected and lease_ms and n_events and n_absent and n_known and n_add and n_remove and n_opened and n_closed) then
   return {'corrupt', 'arguments: a number is missing'}
@@ -131,7 +132,9 @@ end
 if progress == '1' and h[5] then redis.call('HDEL', head, 'strikes', 'struck_by', 'company') end
 change(gone, come)
 attend(attention, conversation, busy, lease, due)
-if stands_otherwise then note_change(prefix, conversation, seq + 1, seq + n_events, packed, opened, closed) end
+if stands_otherwise or noted ~= '' then
+  note_change(prefix, conversation, seq + 1, seq + n_events, packed, opened, closed, noted)
+end
 -- Those who follow the log read on; it is written, whether or not they can be told.
 if n_events > 0 then redis.pcall('PUBLISH', prefix .. 'c:' .. conversation .. ':live', '#') end
 return answer

@@ -84,6 +84,10 @@ class Detail:
         """Whether this principal is none of those who may decide it, or would, had they not asked for it."""
         return self.call.approvers is not None and self.call.approvers.outsider(principal) is not None
 
+    def agreed(self, principal: Principal) -> bool:
+        """Whether this principal has agreed already: others have to, or it is decided otherwise."""
+        return any(vote.by.id == principal.id for vote in self.call.votes)
+
     @property
     def runs(self) -> Sequence[int]:
         """When its runs were scheduled, in integer milliseconds UTC."""

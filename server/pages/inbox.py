@@ -94,6 +94,15 @@ class Row:
         return self.call.problem or summary(self.call.arguments)
 
     @property
+    def noted(self) -> str:
+        """How many have agreed, who has taken it on, and how many comments there are; empty where none of that is so."""
+        terms, comments = self.call.approvers, len(self.call.comments)
+        found = [f"{len(self.call.votes)} of {terms.minimum} have agreed"] if self.call.votes and terms is not None else []
+        found += [f"{self.call.assigned} is on it"] if self.call.assigned else []
+        found += [f"{comments} comment{'' if comments == 1 else 's'}"] if comments else []
+        return " · ".join(found)
+
+    @property
     def urgency(self) -> float:
         """The deadline, in milliseconds UTC; where there is none, it comes last."""
         return math.inf if self.call.expires_at is None else self.call.expires_at

@@ -1,4 +1,7 @@
-"""What changes in the inbox while it is open, as an event stream: rows that come, and what settled those that are there."""
+"""What changes in the inbox while it is open, as an event stream.
+
+Rows come, others who may decide say something of those that are there, and something settles them.
+"""
 
 from typing import Any
 
@@ -39,6 +42,9 @@ def _framed(visit: Visit, event: ListEvent[Any]) -> bytes:
         case ListEventKind.PENDING if event.call is not None and visit.query.wants(event.call, event.call.created_at):
             row = visit.rendered("arrived.html", one=row_of(event.call))
             told = {"id": event.call.suspension_id, "row": row, "says": one_line(f"{event.call.tool}, {event.call.agent}", 100)}
+            return frame("change", told, cursor=event.cursor)
+        case ListEventKind.NOTED if event.call is not None:  # whatever the filters say: it may be open
+            told = {"id": event.call.suspension_id, "noted": visit.rendered("arrived.html", one=row_of(event.call))}
             return frame("change", told, cursor=event.cursor)
         case ListEventKind.SETTLED:
             return frame("change", _ended(visit, event), cursor=event.cursor)

@@ -187,11 +187,11 @@
     tick();
   }
   const busy = () => Boolean(list()?.matches(":hover")) || (touch.matches && rows().length > 0);
+  const parsed = (text) => Object.assign(document.createElement("template"), { innerHTML: text }).content; // as in `fill`
+  const rowIn = (text) => parsed(text).firstElementChild;
   function arrive({ id, row, says }) {
     if (rowOf(id) || waiting.has(id)) return;
-    const holder = document.createElement("template");
-    holder.innerHTML = row; // as in `fill`
-    const element = holder.content.firstElementChild;
+    const element = rowIn(row);
     if (!element) return;
     waiting.set(id, element);
     if (document.hidden) {
@@ -212,6 +212,32 @@
       ended.append(", ", when);
     }
     $("a", row).append(ended);
+    tick();
+  }
+  function note(row, text) { // what others who may decide have said
+    $(".noted", row)?.remove();
+    if (text) $(".of", row).before(made("span", { classes: "noted", text }));
+  }
+  function noted(id, fresh) {
+    if (waiting.has(id)) return void waiting.set(id, fresh);
+    const row = rowOf(id);
+    if (row && !row.classList.contains("settled")) note(row, $(".noted", fresh)?.textContent);
+    if (open()?.dataset.id === id) together(id, $("a", row ?? fresh).href);
+  }
+  async function together(id, path) { // what is typed into the forms stays
+    const found = await part(path).catch(() => null);
+    const shown = open();
+    if (!found?.response.ok || shown?.dataset.id !== id) return;
+    const fresh = parsed(found.text);
+    for (const name of ["#agreed", "#together"]) {
+      const old = $(name, shown), now = $(name, fresh);
+      if (!old || !now) continue;
+      const typed = $("input[name=text]", old), again = $("input[name=text]", now);
+      const focused = typed && typed === document.activeElement;
+      old.replaceWith(now);
+      if (typed && again) again.value = typed.value;
+      if (focused) again?.focus();
+    }
     tick();
   }
   function end(id, says, at = clock()) {
@@ -246,7 +272,7 @@
     event.preventDefault(); // the message is data, and not what is to be shown
     if (event.detail.type === "missed") return void refresh();
     const told = JSON.parse(event.detail.data);
-    if (told.row) arrive(told); else end(told.id, told.ended, told.at);
+    if (told.row) arrive(told); else if (told.noted) noted(told.id, rowIn(told.noted)); else end(told.id, told.ended, told.at);
   });
   document.addEventListener("mouseover", later(() => { if (waiting.size && !busy()) show(); }, 300));
 
@@ -266,10 +292,9 @@
     if (!found) return void notice("The list could not be fetched: the server was not reached.", { key: "reach" });
     if (found.response.type === "opaqueredirect" || found.response.status === 401) return signedOut(), true;
     const checked = new Set($$("#rows input:checked").map((box) => box.value));
-    const holder = document.createElement("template");
-    holder.innerHTML = found.text; // as in `fill`
-    const fresh = $("#list", holder.content);
-    if (!fresh) return void notice(holder.content.textContent.trim(), { key: "reach" });
+    const holder = parsed(found.text);
+    const fresh = $("#list", holder);
+    if (!fresh) return void notice(holder.textContent.trim(), { key: "reach" });
     waiting.clear();
     unsay("reach");
     htmx.swap("#list", found.text, { swapStyle: "outerHTML" });
@@ -423,9 +448,8 @@
     row?.classList.remove("sending");
     if (!deciding && !here) return; // what somebody wanted to compare, they do not look at any more
     if (deciding && (found === null || found.response.status >= 500)) unanswered.set(id, body.get("decision_id")); else unanswered.delete(id);
-    const holder = document.createElement("template");
-    holder.innerHTML = found?.text ?? ""; // as in `fill`
-    const fresh = $("#decide", holder.content);
+    const holder = parsed(found?.text ?? "");
+    const fresh = $("#decide", holder);
     const settled = fresh?.dataset.settled;
     if (fresh?.dataset.voted) return agreed(fresh.dataset, id, here);
     if (deciding && row && !settled && !row.classList.contains("settled")) said(row, fresh || !here ? "" : "not decided yet");
@@ -453,13 +477,13 @@
     block.removeAttribute("aria-busy");
     if (button) put(button, words);
     if (found && (found.response.type === "opaqueredirect" || found.response.status === 401)) return signedOut();
-    const problem = fresh ? $(".notice", fresh)?.textContent : $("p", holder.content)?.textContent;
+    const problem = fresh ? $(".notice", fresh)?.textContent : $("p", holder)?.textContent;
     notice(`${tool}: ${problem ?? LOST}`, { key: id, link: here ? null : back(id) });
     if (row) said(row, "not decided: look again");
   }
   async function agreed({ voted: path, as, says }, id, here) { // a vote: the call waits for others, perhaps with edited arguments
     const row = rowOf(as);
-    if (row && !row.classList.contains("settled")) said(row, says);
+    if (row && !row.classList.contains("settled")) note(row, says);
     if (as !== id && rowOf(id)) end(id, "asked anew by you, about edited arguments");
     if (!here) return void drafts.delete(id);
     for (const one of $$("#decide form")) one.reset(); // what was typed is said

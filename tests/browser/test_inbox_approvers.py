@@ -40,15 +40,13 @@ async def test_a_vote_is_said_in_place_and_the_call_still_waits_for_the_others(s
         "1 of 2 have agreed: bo. You have; others have to, or you deny it."
     )
     await expect(page.locator("#decide [role=status]")).to_be_focused()
-    await expect(page.locator(".row .ended")).to_have_text("1 of 2 have agreed")
+    await expect(page.locator(".row .noted")).to_have_text("1 of 2 have agreed")
     await expect(page.locator(".row.settled, article.settled, .row.sending")).to_have_count(0)
     await expect(page.locator("#notice > p")).to_have_count(0)
     await expect(page.get_by_role("button", name="Deny", exact=True)).to_be_enabled()
 
-    await page.get_by_role("button", name="Approve", exact=True).click()
-    await expect(page.locator("#decide [role=alert]")).to_contain_text(
-        "'bo' has agreed to call 'call_0' already; 1 of 2 people have"
-    )
+    await expect(page.get_by_role("button", name="Approve", exact=True)).to_have_count(0)
+    await expect(page.get_by_role("link", name="Edit the arguments, to approve them")).to_be_visible()
     assert votes(writer) == ["bo"]
 
     context = await browser.new_context()
@@ -58,7 +56,33 @@ async def test_a_vote_is_said_in_place_and_the_call_still_waits_for_the_others(s
     await expect(hers.locator(".outcome")).to_contain_text("Your decision is recorded")
     await expect(page.locator(".row .ended")).to_contain_text("approved by eve")
     await context.close()
-    page.mishaps.clear()  # the refusal of a second vote is one of HTTP, too
+
+
+async def test_what_others_say_shows_while_the_call_is_open_and_what_is_typed_stays(server, browser, page):
+    writer = for_two(server, "v-5")
+    await opened(page, server, "bo", "v-5")
+    await page.get_by_label("Reason, for the agent").fill("not yet")
+    await page.get_by_label("Comment, for the others").fill("half a thought")
+
+    context = await browser.new_context()
+    hers = await opened(await context.new_page(), server, "eve", "v-5")
+    await hers.get_by_role("button", name="I'm on it").click()
+    await expect(page.locator("#together")).to_contain_text("eve has taken it on.")
+    await expect(page.locator(".row .noted")).to_have_text("eve is on it")
+    await hers.get_by_label("Comment, for the others").fill("Which order?")
+    await hers.get_by_role("button", name="Comment", exact=True).click()
+    await expect(page.locator("#together li")).to_contain_text("Which order?")
+    await hers.get_by_role("button", name="Approve", exact=True).click()
+
+    await expect(page.locator("#agreed")).to_have_text("1 of 2 have agreed: eve.")
+    await expect(page.locator(".row .noted")).to_have_text("1 of 2 have agreed · eve is on it · 1 comment")
+    await expect(page.get_by_label("Comment, for the others")).to_be_focused()
+    await expect(page.get_by_label("Comment, for the others")).to_have_value("half a thought")
+    await expect(page.get_by_label("Reason, for the agent")).to_have_value("not yet")
+    await page.get_by_role("button", name="Approve", exact=True).click()
+    await expect(page.locator(".outcome")).to_contain_text("Your decision is recorded")
+    assert votes(writer) == ["eve"]
+    await context.close()
 
 
 async def test_an_edit_with_a_vote_leads_to_the_call_with_the_edited_arguments(server, page):

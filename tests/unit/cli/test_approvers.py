@@ -11,8 +11,10 @@ from stores import WithActors
 from holdfast.cli import assign, comment, pending, resolve, show
 from holdfast.cli.app import run
 from holdfast.cli.errors import ExitCode
+from holdfast.cli.options import Where
 from holdfast.cli.session import Reached
-from holdfast.client import AsyncClient, Principal, Proof
+from holdfast.client import AsyncClient, ListEventKind, Principal, Proof
+from holdfast.client.list_events import ListEvent
 from holdfast.conversation import Approvers
 from holdfast.conversation.commands import ProposedCall
 from holdfast.persistence import MemoryStore
@@ -74,6 +76,31 @@ def test_a_stated_principal_is_told_how_to_prove_who_it_is(given, capsys):
     assert (error["error"], error["why"]) == ("NotPermitted", "'cy' is not one of id:cfo")
 
 
+def test_a_list_that_is_watched_says_what_others_have_said(given, monkeypatch, capsys):
+    run(["assign", given.suspension_ids[0]])
+    run(["comment", given.suspension_ids[0], "Which\x1b[31m order?"])
+    capsys.readouterr()
+
+    reached = pending.reached
+
+    class Watched:
+        async def events(self, **_):
+            async with reached(None) as opened:
+                found = await opened.client.pending_call(given.suspension_ids[0])
+            yield ListEvent(ListEventKind.NOTED, 1, "c-1", "desk", 7, call=found)
+
+    @asynccontextmanager
+    async def watched(_):
+        yield Reached(Watched(), None)
+
+    monkeypatch.setattr(pending, "reached", watched)
+    asyncio.run(pending._watch(Where(), agent=None, kind=None, as_json=False))
+    said = capsys.readouterr().out
+    assert said.startswith(f"noted: {given.suspension_ids[0]} of c-1: may be decided by 2 of role:finance")
+    assert "taken on by ana; ana: Which" in said
+    assert "\x1b" not in said
+
+
 def test_a_call_is_taken_on_given_back_and_commented_and_the_lists_show_it(given, capsys):
     suspension = given.suspension_ids[0]
     assert run(["assign", suspension, "--request-id", "r-1"]) == ExitCode.DONE
@@ -87,6 +114,7 @@ def test_a_call_is_taken_on_given_back_and_commented_and_the_lists_show_it(given
         assert run(command) == ExitCode.DONE
         shown = " ".join(capsys.readouterr().out.replace("┃", " ").split())
         assert "may be decided by 2 of role:finance" in shown
+        assert shown.count("whoever decides it proves who they are: --url with a key") == 2, "the third takes stated names"
         assert "1 of 2 people has agreed: ana" in shown
         assert "taken on by ana" in shown
         assert "ana: Which" in shown

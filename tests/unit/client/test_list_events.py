@@ -10,7 +10,7 @@ from holdfast.client import AsyncClient, ListEventKind, list_feed
 from holdfast.conversation import Answer, Deny, Principal
 from holdfast.errors import InvalidInput, StoreUnavailable
 from holdfast.persistence import MemoryStore
-from holdfast.testing.writer import Writer, begin, call, cancel, reply, resolve, start
+from holdfast.testing.writer import Writer, assign, begin, call, cancel, reply, resolve, start
 
 WAIT_S = 20
 
@@ -74,6 +74,20 @@ async def test_what_opens_is_told_with_its_call_and_what_closes_with_what_settle
         await writer.do(cancel())
         (settled, *_) = await until(events, lambda one: one.kind is ListEventKind.STATUS)
         assert (settled.data["suspension_kind"], settled.data["decision"]) == ("elicitation", None)
+
+
+async def test_what_others_say_of_a_call_is_told_with_the_call(store, client):
+    writer = await suspended(store, "c-1", "ask")
+    async with aclosing(client.events(kind="elicitation")) as events, aclosing(client.events(kind="approval")) as others:
+        await anext(events)
+        await anext(others)
+        await writer.do(assign("ana"))
+        (noted,) = await until(events, lambda one: one.kind is ListEventKind.NOTED)
+        assert (noted.call.assigned, noted.data["assigned"]) == ("ana", "ana")
+        assert noted.data["suspension_id"] == noted.call.suspension_id == writer.suspension_ids[0]
+        assert noted.cursor
+        await suspended(store, "c-2", "refund")
+        assert (await anext(others)).conversation_id == "c-2", "it is about an elicitation"
 
 
 async def test_many_listeners_share_one_reader(store, client, monkeypatch):

@@ -4,7 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holdfast.conversation import Answer, Approve, BeginTurn, State, evolve, outstanding
+from holdfast.conversation import Answer, Approve, Approvers, BeginTurn, Principal, Proof, State, evolve, outstanding
+from holdfast.conversation.commands import ProposedCall
 from holdfast.conversation.delta import Delta, delta
 from holdfast.conversation.events import Ended, ModelAnswered, TurnCancelled, TurnFailed
 from holdfast.conversation.index import PendingEntry, index
@@ -105,6 +106,18 @@ def test_a_model_call_is_work_from_the_write_that_asks_for_it_to_the_one_that_ta
     # then one piece of work takes the place of the other
     assert (answered.settled, answered.scheduled) == (("t1.m1",), (running.calls[0].effect_id,))
     assert (again.settled, again.scheduled) == ((running.calls[0].effect_id,), ("t1.m2",))
+
+
+def test_a_vote_or_a_note_says_something_of_a_suspension_that_stays_open(begun):
+    [call] = begun.call(ProposedCall(tool_call_id="", name="refund", arguments="{}", approvers=Approvers(minimum=2).terms))
+    before, entry = begun.state, PendingEntry.of(begun.state.calls.of(call))
+    ana, bo = (Principal(name, proof=Proof.KEY) for name in ("ana", "bo"))
+    begun.resolve(Approve(), call, principal=ana)
+    assert delta(before, begun.state, begun.log[before.seq :]) == Delta(noted=(entry,))
+    voted = begun.state
+    begun.resolve(Approve({"amount": 1}), call, principal=bo)
+    asked_anew = delta(voted, begun.state, begun.log[voted.seq :])
+    assert (asked_anew.closed, len(asked_anew.opened), asked_anew.noted) == ((entry,), 1, ()), "whoever reads it reads the vote"
 
 
 def test_no_events_change_nothing(begun):
