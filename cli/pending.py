@@ -53,7 +53,9 @@ def run(
         str | None, typer.Option(metavar="NAME", help="Only what this principal may decide, with the roles of --role.")
     ] = None,
     role: Annotated[list[str] | None, typer.Option(help="With --approver: a role of theirs; repeat it for several.")] = None,
-    watch: Annotated[bool, typer.Option("--watch", help="Go on with what comes and what is settled, until Ctrl-C.")] = False,
+    watch: Annotated[
+        bool, typer.Option("--watch", help="Go on with what comes, is noted and is settled, until Ctrl-C.")
+    ] = False,
     as_json: AsJson = False,
 ) -> None:
     """List pending calls, oldest first, each with the command that resolves it.
@@ -80,7 +82,7 @@ async def _watch(where: Where, *, agent: str | None, kind: str | None, as_json: 
             if as_json:
                 _write(event)
             elif event.kind is ListEventKind.NOTED and event.call is not None:
-                said = "; ".join(lines_of(event.call, comments=1))
+                said = "; ".join(shorten(one, PROMPT_LENGTH) for one in lines_of(event.call, comments=1)) or "it is given back"
                 console().print(clean(f"noted: {event.call.suspension_id} of {event.conversation_id}: {said}"), soft_wrap=True)
             elif event.call is not None:
                 draw([event.call], await opened.now(), where)

@@ -508,7 +508,7 @@ class AsyncClient:
         agent: str | Collection[str] | None = None,
         kind: SuspensionKind | str | None = None,
     ) -> AsyncGenerator[AsyncListEvent, None]:
-        """The changes of the lists over all conversations, as they happen: calls that wait or are settled, new statuses.
+        """The changes of the lists over all conversations, as they happen: calls that wait, votes and notes, new statuses.
 
         To keep a list, begin without `after`, read the list at the first event (`following`), and apply what follows. The store
         keeps some thousands of the latest changes: whoever was away for longer is told `missed`, and reads the list anew. If
@@ -517,7 +517,7 @@ class AsyncClient:
         Args:
             after: The cursor of the last event that was received; the events after it follow.
             agent: Only conversations with this agent, or with one of these.
-            kind: Only what begins to wait for this kind of decision, or is settled; then no `status` is told.
+            kind: Only calls that wait, or waited, for this kind of decision; then no `status` is told.
 
         Raises:
             InvalidInput: The cursor, the agent or the kind is not valid.

@@ -32,7 +32,7 @@ OPERATIONS = (
         "GET",
         "/v1/events",
         "followLists",
-        "What changes in the lists, as it happens: calls that begin to wait or are settled, statuses of conversations.",
+        "What changes in the lists, as it happens: calls that begin to wait, are noted or settled, statuses of conversations.",
         list_events,
         query=ListEventsQuery,
         streams=True,

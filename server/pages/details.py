@@ -3,16 +3,16 @@
 import asyncio
 import uuid
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from holdfast.client import Conversation, ConversationState, Grant, HoldfastError, PendingCall, Principal, Scope
 from holdfast.client.agents import ToolRow
-from holdfast.conversation.approvers import said
+from holdfast.conversation.approvers import is_same, said
 from holdfast.errors import StaleCall, StaleReason
 from holdfast.redaction import PLAIN
 
-from .choices import settled_as, words_of
+from .choices import ANSWER, APPROVE, REDISPATCH, settled_as, words_of
 from .filled import Filled, blank
 from .history import History, history_of
 from .kinds import Kind, effect_of, kind_of, offered
@@ -20,6 +20,8 @@ from .visit import Visit
 
 LAST_MESSAGES = 8
 """How many messages of the conversation stand beside a call; its own page has all of them."""
+_VOTES = frozenset({APPROVE.name, ANSWER.name, REDISPATCH.name})
+"""What agrees to a call: nobody does so twice."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +49,7 @@ class Detail:
         decision_id: The idempotency key of the decision that the form makes.
         request_id: The idempotency key of a note.
         siblings: The other calls of the same answer of the model that wait.
+        agreed: Whether whoever looks at it has agreed already: others have to, or it is decided otherwise.
     """
 
     call: PendingCall[Any]
@@ -57,12 +60,13 @@ class Detail:
     asked_by: Principal | None
     decision_id: str
     siblings: Sequence[PendingCall[Any]] = ()
+    agreed: bool = False
     request_id: str = field(default_factory=lambda: uuid.uuid4().hex)
 
     @property
     def offered(self) -> Collection[str]:
         """What is offered: the names of decisions, and `edit`."""
-        return offered(self.call)
+        return offered(self.call) - (_VOTES if self.agreed else frozenset())
 
     @property
     def effect(self) -> str:
@@ -83,10 +87,6 @@ class Detail:
     def outsider(self, principal: Principal) -> bool:
         """Whether this principal is none of those who may decide it, or would, had they not asked for it."""
         return self.call.approvers is not None and self.call.approvers.outsider(principal) is not None
-
-    def agreed(self, principal: Principal) -> bool:
-        """Whether this principal has agreed already: others have to, or it is decided otherwise."""
-        return any(vote.by.id == principal.id for vote in self.call.votes)
 
     @property
     def runs(self) -> Sequence[int]:
@@ -139,9 +139,12 @@ async def detail_of(visit: Visit, call: PendingCall[Any], *, edited: bool = Fals
     """All that is shown of a call."""
     tool, around = await asyncio.gather(tool_of(visit, call), around_of(visit.client.conversation(call.conversation_id)))
     form = blank(call, parameters_of(tool), edited=edited) if filled is None else filled
+    agreed = any(is_same(vote.by.id, visit.caller.principal.id) for vote in call.votes)
+    if agreed:
+        form = replace(form, answer=None)
     asked_by = around.history.sender_of(call.tool_call_id)
     key = visit.form.get("decision_id") or uuid.uuid4().hex
-    return Detail(call, kind_of(call), tool, form, around, asked_by, key, _siblings(call, around))
+    return Detail(call, kind_of(call), tool, form, around, asked_by, key, _siblings(call, around), agreed)
 
 
 def _siblings(call: PendingCall[Any], around: Around) -> list[PendingCall[Any]]:

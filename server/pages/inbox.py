@@ -226,7 +226,7 @@ async def _voted(visit: Visit, found: PendingCall[Any]) -> Response:
     if not visit.fragment:
         return visit.to(path)
     detail = await detail_of(visit, again, filled=blank(again, True, edited=False))
-    values = {**BESIDE, "detail": detail, "compared": None, "voted": path}
+    values = {**BESIDE, "detail": detail, "compared": None, "voted": path, "says": row_of(again).noted}
     return await asyncio.to_thread(partial(visit.page, "decide.html", **values))
 
 

@@ -128,7 +128,7 @@
   }
   async function resume(tries = 0) { // until the list is there again, with a stream of its own
     if (!dropped) return;
-    if (list() ? await refresh() : follow()) { dropped = false; return; }
+    if (list() ? await refresh() : follow()) { dropped = false; return void hear(); }
     connected(false);
     setTimeout(() => resume(tries + 1), Math.min(2000 * 2 ** tries, 30000));
   }
@@ -219,27 +219,25 @@
     if (text) $(".of", row).before(made("span", { classes: "noted", text }));
   }
   function noted(id, fresh) {
-    if (waiting.has(id)) return void waiting.set(id, fresh);
+    if (waiting.has(id)) waiting.set(id, fresh);
     const row = rowOf(id);
     if (row && !row.classList.contains("settled")) note(row, $(".noted", fresh)?.textContent);
-    if (open()?.dataset.id === id) together(id, $("a", row ?? fresh).href);
+    if (open()?.dataset.id === id) hear();
   }
-  async function together(id, path) { // what is typed into the forms stays
-    const found = await part(path).catch(() => null);
-    const shown = open();
-    if (!found?.response.ok || shown?.dataset.id !== id) return;
+  let hearing = 0;
+  const hear = later(async () => { // what others have said of the open call; what is typed into its forms stays
+    const shown = open(), mine = ++hearing;
+    const found = shown && await part(location.href).catch(() => null);
+    if (!found?.response.ok || mine !== hearing || open() !== shown) return;
     const fresh = parsed(found.text);
-    for (const name of ["#agreed", "#together"]) {
+    for (const name of ["#agreed", "#said"]) {
       const old = $(name, shown), now = $(name, fresh);
-      if (!old || !now) continue;
-      const typed = $("input[name=text]", old), again = $("input[name=text]", now);
-      const focused = typed && typed === document.activeElement;
-      old.replaceWith(now);
-      if (typed && again) again.value = typed.value;
-      if (focused) again?.focus();
+      if (old && now && old.innerHTML !== now.innerHTML) old.innerHTML = now.innerHTML; // as in `fill`
     }
+    const both = $("#together", shown);
+    if (both) both.hidden = $("#together", fresh)?.hidden ?? false;
     tick();
-  }
+  }, 300);
   function end(id, says, at = clock()) {
     waiting.delete(id);
     drafts.delete(id);
@@ -254,7 +252,7 @@
     const shown = open();
     if (shown?.dataset.id === id && !shown.classList.contains("settled")) {
       shown.classList.add("settled");
-      if (!$("#decide [role=status]", shown) && !$("#decide[aria-busy]", shown)) { // somebody else was first: the buttons are gone
+      if (!$("#decide .outcome", shown) && !$("#decide[aria-busy]", shown)) { // somebody else was first: the buttons are gone
         const told = made("div", { classes: "outcome stale", role: "status" });
         told.append(
           made("h2", { text: "This does not wait any more" }),
@@ -270,7 +268,7 @@
   document.addEventListener("htmx:sseBeforeMessage", (event) => {
     if (!["change", "missed"].includes(event.detail.type)) return;
     event.preventDefault(); // the message is data, and not what is to be shown
-    if (event.detail.type === "missed") return void refresh();
+    if (event.detail.type === "missed") return void refresh().then(hear);
     const told = JSON.parse(event.detail.data);
     if (told.row) arrive(told); else if (told.noted) noted(told.id, rowIn(told.noted)); else end(told.id, told.ended, told.at);
   });
@@ -483,7 +481,7 @@
   }
   async function agreed({ voted: path, as, says }, id, here) { // a vote: the call waits for others, perhaps with edited arguments
     const row = rowOf(as);
-    if (row && !row.classList.contains("settled")) note(row, says);
+    if (row && !row.classList.contains("settled")) { said(row, ""); note(row, says); }
     if (as !== id && rowOf(id)) end(id, "asked anew by you, about edited arguments");
     if (!here) return void drafts.delete(id);
     for (const one of $$("#decide form")) one.reset(); // what was typed is said

@@ -41,6 +41,7 @@ async def test_a_vote_is_said_in_place_and_the_call_still_waits_for_the_others(s
     )
     await expect(page.locator("#decide [role=status]")).to_be_focused()
     await expect(page.locator(".row .noted")).to_have_text("1 of 2 have agreed")
+    await expect(page.locator(".row .ended")).to_have_count(0)
     await expect(page.locator(".row.settled, article.settled, .row.sending")).to_have_count(0)
     await expect(page.locator("#notice > p")).to_have_count(0)
     await expect(page.get_by_role("button", name="Deny", exact=True)).to_be_enabled()
@@ -55,6 +56,7 @@ async def test_a_vote_is_said_in_place_and_the_call_still_waits_for_the_others(s
     await hers.get_by_role("button", name="Approve", exact=True).click()
     await expect(hers.locator(".outcome")).to_contain_text("Your decision is recorded")
     await expect(page.locator(".row .ended")).to_contain_text("approved by eve")
+    await expect(page.locator("#decide .outcome")).to_contain_text("This does not wait any more")
     await context.close()
 
 

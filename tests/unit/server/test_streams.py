@@ -6,12 +6,12 @@ from contextlib import AsyncExitStack
 
 import pytest
 
-from holdfast.client import Conversation
+from holdfast.client import Conversation, Principal
 from holdfast.conversation import Approve
 from holdfast.errors import StoreUnavailable
 from holdfast.persistence import codec
 from holdfast.server import Bounds, create_app, drain
-from holdfast.testing.writer import begin, cancel, end, reply, resolve
+from holdfast.testing.writer import begin, cancel, comment, end, reply, resolve
 
 from .conftest import OPEN, Api
 
@@ -241,6 +241,23 @@ async def test_the_lists_are_followed_and_resumed_without_a_gap(api, waiting):
             await again.until(lambda again=again: told(again) and told(again)[-1][2]["data"].get("status") == "ended")
             places = [cursor for _, cursor, _ in seen]
             assert told(again) == (seen[places.index(last) + 1 :] if last in places else seen)
+
+
+async def test_what_others_say_of_a_call_is_told_as_the_list_shows_it(api, waiting):
+    async with api.stream("GET", "/v1/events?agent=nobody") as others, api.stream("GET", "/v1/events") as stream:
+        await others.until(lambda: told(others))
+        await stream.until(lambda: told(stream))
+        await waiting.do(comment("Which order?", principal=Principal("ana")))
+        await stream.until(lambda: told(stream)[-1][0] == "status")
+        (kind, _, said), (_, cursor, _) = told(stream)[1:]
+        shown = next(one for one in (await api("GET", "/v1/pending"))["items"] if one["comments"])
+        assert (kind, said["data"]) == ("noted", shown)
+        assert [one["text"] for one in shown["comments"]] == ["Which order?"]
+        await waiting.do(end())
+        async with api.stream("GET", f"/v1/events?after={cursor}") as rest:
+            await rest.until(lambda: told(rest))
+            assert told(rest)[0][0] == "settled"
+        assert [kind for kind, _, _ in told(others)] == ["following"]
 
 
 async def test_the_lists_are_followed_by_agent_and_by_kind(api, waiting):
