@@ -13,9 +13,10 @@ _CONTINUED = re.compile(r"\\\r?\n")
 _QUOTING = re.compile(r"[\\'\"^]")
 _JOINTS = re.compile(r"[;&|(){}`\n\r]|\$\(")
 _COARSE = re.compile(r"[;&|\n\r]")
-_REDIRECTION = re.compile(r"(?:(?<!\S)[0-9&]*)?[<>]+[&|]?\s*[^\s<>]+")
+# Each of these takes time in proportion to a text, whatever it is: no two places of a run of one character begin a search.
+_REDIRECTION = re.compile(r"(?:(?<!\S)[0-9&]*)?(?<![<>])[<>]++[&|]?\s*+[^\s<>]+")
 _ARROWS = re.compile(r"[<>]+")
-_ASSIGNMENT = re.compile(r"[A-Za-z_]\w*\+?=")
+_ASSIGNMENT = re.compile(r"[A-Za-z_]\w*(?:\[[^\]]*\])?\+?=")
 _EXPANDED = re.compile(r"[$`*?\[{]")
 _BESIDE = re.compile(r"-|[0-9]+(?:\.[0-9]+)?[smhd]?$|[A-Za-z_]\w*=|[{}@%+]")
 """What stands between a wrapper and the command that it runs: options, numbers, lengths of time, assignments."""
@@ -68,15 +69,20 @@ _WRAPPERS = _SHELLS | {
         "git-bash",
         "winpty",
     ),
+    *("arch", "setarch", "tmux", "screen", "valgrind", "perf", "fakeroot", "proot", "xvfb-run", "dbus-run-session", "ip"),
+    *("sg", "daemonize", "chronic", "cpulimit"),
     *("pkexec", "gosu", "su-exec", "setpriv", "run0", "caffeinate", "prlimit", "numactl", "sshpass", "faketime", "rlwrap"),
 }
+_LOOPS = frozenset({"for", "select"})
+_GLUED = re.compile(r"(?:-[Sc]|--split-string=|--command=)(.+)", re.IGNORECASE)
+"""A command in the option of a wrapper that runs it."""
 _FEEDING = frozenset({"xargs", "parallel", "fd"})
 """Wrappers that give the command which they run more arguments than the text says."""
 _RUNNING = frozenset(
     {"-exec", "-execdir", "-ok", "-okdir", "-c", "-e", "-x", "--exec", "--command", "--eval", "/c", "-command"}
 )
 _STREAMS = ("/dev/stdin", "/dev/fd/", "/proc/self/fd/")
-_SOURCED = re.compile(r"(?:^|[;&|(){\n\r])\s*(?:source|\.)\s+(?:<|/dev/stdin|/dev/fd/|/proc/self/fd/)")
+_SOURCED = re.compile(r"(?:^|[;&|(){\n\r])[^\S\n\r]*(?:source|\.)\s+(?:<|/dev/stdin|/dev/fd/|/proc/self/fd/)")
 _MOST_DEEP, _MOST_SUFFIXES, _MOST_SIZE = 12, 64, 4 << 20
 _QUOTED = re.compile(r"\\.|(?:^|(?<=\s))#[^\n]*|\"(?:\\.|[^\"\\])*\"|'[^']*'", re.DOTALL)
 _EVALUATES = re.compile(r"<<|\$'|\b(?:eval|(?:ba|da|z|k|a|fi|c|tc|pw)?sh|powershell|cmd|su|ssh|watch|parallel|trap)\b")
@@ -103,7 +109,7 @@ class Commands:
         bare = _QUOTING.sub("", whole)
         joined = _QUOTING.sub("", _QUOTED.sub(lambda quoted: "".join(quoted[0].split()), whole))  # a quoted text is one word
         self.opaque |= _SOURCED.search(bare) is not None
-        readings = dict.fromkeys((bare, joined, _REDIRECTION.sub(" ", bare)))
+        readings = dict.fromkeys((bare, joined, _REDIRECTION.sub(" ", bare), _REDIRECTION.sub(" ", bare.replace("&>", " >"))))
         for piece in dict.fromkeys(piece for said in readings for piece in _pieces(said, _JOINTS)):
             self._command(piece.split(), deep=0)
         exposed = bare if _EVALUATES.search(whole) else _QUOTING.sub("", _QUOTED.sub(_exposed, whole))
@@ -133,6 +139,12 @@ class Commands:
             rest = words[1 + _first(words[1:], lambda word: _BESIDE.match(word) is not None) :]
             self.opaque |= name in _SHELLS and (not rest or rest[0].startswith(_STREAMS))
             self._command(rest, deep=deep + 1, cutting=cutting)
+            for place, word in enumerate(words[1:_MOST_SUFFIXES], 1):
+                if glued := _GLUED.fullmatch(word):
+                    self._command([glued[1], *words[place + 1 :]], deep=deep + 1, cutting=cutting)
+                    break
+        if name in _LOOPS and "do" in words:
+            self._command(words[words.index("do") + 1 :], deep=deep + 1, cutting=cutting)
         if not _RUNNING.isdisjoint(words[1:]):
             place = next(place for place, word in enumerate(words) if place and word in _RUNNING)
             self._command(words[place + 1 :], deep=deep + 1, cutting=cutting)

@@ -22,11 +22,13 @@ _OVERLONG = re.compile(r"%c[01]|%e0%[89]|%f0%8", re.IGNORECASE)  # which some de
 _WORDS = re.compile(r"[\s;&|(){}`<>=,:'\"\[\]]+")
 _QUOTING = re.compile(r"[\\'\"^]")
 _SLASHES = re.compile(r"^/+")
-_ROOTS = re.compile(r"^/(?:proc/[^/]+/root|private)(?=/)")
+_ROOTS = re.compile(r"^(?:/(?:proc/[^/]+(?:/task/[^/]+)?/root|private))+(?=/)")
 _TRAILING = re.compile(r"(?<=[^/. ])[. ]+(?=/|$)")
+_PARAMETERS = re.compile(r";[^/]*")
 _HOSTS = re.compile(r"[^\s/\\?#@:\"'<>(),;=&|%\[\]{}]+")
 _BREAKS = re.compile(r"[\t\r\n]")  # which browsers leave out of URLs
 _AUTHORITY = re.compile(r"(?:(?<=:)|(?<![^\s'\"(<=]))[/\\]+([^\s/\\?#]+)([^\s?#]*)")
+_SCHEMED = re.compile(r"(?<![^\s'\"(<=])https?:([^\s/\\?#]+)([^\s?#]*)")  # without slashes, as browsers read it
 _BARE_AUTHORITY = re.compile(r"^([^\s/\\?#:]+(?::[0-9]*)?)([/\\][^\s?#]*)?")
 _FILE = re.compile(r"\bfile:[/\\]{2}[^/\\\s]*")
 _IPV6 = re.compile(r"\[([0-9a-f:.]{2,45})\]")
@@ -211,11 +213,12 @@ def _words(text: str) -> Iterator[str]:
 
 def _urls(text: str) -> Iterator[str]:
     for said in {text, _BREAKS.sub("", text)}:
-        for authority, path in (*_AUTHORITY.findall(said), *_BARE_AUTHORITY.findall(said.strip())):
+        for authority, path in (*_AUTHORITY.findall(said), *_SCHEMED.findall(said), *_BARE_AUTHORITY.findall(said.strip())):
             host = host_of(re.sub(r":[0-9]*$", "", authority.rpartition("@")[2]))
-            place = _SLASHES.sub("/", posixpath.normpath(path.replace("\\", "/"))) if path else ""
+            spellings = dict.fromkeys((path, _PARAMETERS.sub("", path)))
+            places = {_SLASHES.sub("/", posixpath.normpath(one.replace("\\", "/"))) if one else "" for one in spellings}
             for one in {host, _address(host) or host} if _NUMERIC.fullmatch(host) else {host}:
-                yield one + place
+                yield from (one + place for place in places)
 
 
 def _hosts(text: str) -> Iterator[str]:

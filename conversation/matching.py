@@ -40,6 +40,7 @@ _LABEL = r"[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?"
 _DOMAIN = re.compile(rf"{_LABEL}(?:\.{_LABEL})*")
 _DOMAIN_GLOB = re.compile(rf"(?:\*\*?\.)?{_LABEL}(?:\.{_LABEL})+|localhost")
 _URL = re.compile(r"https?://([^/?#@:]*)(?::[0-9]{1,5})?(?:[/?#]|$)")
+_ASKED = re.compile(r"[?#]")
 _ESCAPED_SEPARATOR = re.compile(r"%(?:2e|2f|5c|25|0|1|7f)", re.IGNORECASE)
 _LONGEST_DOMAIN = 253
 
@@ -131,13 +132,13 @@ def _is_settled_host(text: str) -> bool:
 
 def _is_settled_url(url: str) -> bool:
     host = _URL.match(url)
-    path = url.partition("://")[2].partition("?")[0]
+    path = _ASKED.split(url.partition("://")[2], maxsplit=1)[0]
     return (
         host is not None
         and is_domain(host[1])
         and not leads_up(url)
         and "//" not in path
-        and "/./" not in path
+        and not any(part.partition(";")[0] in {".", ".."} for part in path.split("/"))
         and _ESCAPED_SEPARATOR.search(url) is None
     )
 

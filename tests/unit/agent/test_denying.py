@@ -19,6 +19,8 @@ DENIED = [
     *("sudo rm -rf ~", "sudo -u root rm x", "sudo env A=1 rm -rf ~", "env -i rm x", "A=1 B=2 rm -rf ~", "A='x y' rm z"),
     *("timeout 5 rm -rf", "nice -n 5 rm x", "time -p rm x", "nohup rm x &", "command rm x", "exec rm x", "busybox rm x"),
     *("ls | xargs rm", "ls | xargs -n1 rm", "xargs -a f /bin/rm", "xargs sudo rm", "ls | parallel rm", "fd . -x rm"),
+    *("a[0]=1 rm x", "rm&>x y", "for i do rm x; done", "env -S'rm x'", "env --split-string='rm x'", "su u -c'rm x'"),
+    *("setarch i386 rm x", "tmux new rm x", "ip netns exec a rm x", "fakeroot rm x"),
     *("pkexec rm x", "caffeinate -i rm x", "gosu root rm x", "setpriv --nnp rm x"),
     *("find . | xargs rm -rf", "xargs -0 rm x", "xargs -I{} rm {}", "find . -exec rm {} +", "find . -delete -o -exec rm x"),
     *("sh -c 'rm -rf ~'", 'bash -c "rm -rf ~"', "sh -ec 'rm x'", "su -c 'rm x'", "cmd /c rm x", "ssh host rm -rf ~"),
@@ -107,6 +109,58 @@ def test_a_deny_of_rm_leaves_others_alone(command):
     assert not denies("Bash(rm *)", "Bash", command)
 
 
+PIECES = (
+    "<",
+    ">",
+    "> ",
+    "\n",
+    "\n.\n",
+    " ",
+    "1",
+    "a[0",
+    "a=1 ",
+    "'",
+    '"',
+    '"\\',
+    "\\",
+    "#",
+    " #",
+    "$(",
+    "`",
+    ";",
+    "&>",
+    "do ",
+    "for do ",
+)
+PIECES += (
+    "env -S",
+    "sudo ",
+    "xargs ",
+    "nice -1 ",
+    "echo ",
+    "/",
+    "a/",
+    "../",
+    "/proc/1/root",
+    "https:a",
+    "//a.",
+    "a.",
+    "%2e",
+    "\u00e9",
+)
+
+
+@pytest.mark.timeout(60)
+@pytest.mark.parametrize("piece", PIECES, ids=repr)
+def test_a_long_text_of_one_piece_is_judged_in_time(piece):
+    """What is judged in quadratic time holds up the whole process for minutes: no other thread runs during a search."""
+    text = piece * (60_000 // len(piece))
+    assert denies("Bash(rm *)", "Bash", f"{text};rm x")
+    assert denies('Bash(command ~ "src/**")', "Bash", command=f"{text} src/a")
+    assert denies("Bash(*.evil.com)", "Bash", f"{text} https://a.evil.com")
+    assert denies("Bash(https://x.com/a/**)", "Bash", f"{text} https://x.com/a/b")
+
+
 @pytest.mark.parametrize(
     ("pattern", "paths"),
     [
@@ -148,6 +202,7 @@ def test_a_deny_of_rm_leaves_others_alone(command):
                     "\\etc\\passwd",
                 ),
                 *("/e?c/passwd", "cat </etc/passwd"),
+                *("/proc/1/task/1/root/etc/passwd", "/proc/self/root/proc/1/root/etc/passwd"),
             ],
         ),
         (".env", [".env", "./.env", "/app/.env", "x/../.env", ".ENV", ".env ", "../a/.env", "'.env'", ".env%00"]),
@@ -231,6 +286,8 @@ def test_a_deny_of_a_path_leaves_others_alone(pattern, path):
                     "http://api.x.com:80/admin/a",
                     "https://u@api.x.com./admin/a",
                     "api.x.com/admin/a",
+                    "https:api.x.com/admin/a",
+                    "https://api.x.com/admin;v=1/a",
                 ),
             ],
         ),
